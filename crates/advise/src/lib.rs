@@ -1,0 +1,1 @@
+//! Answers: from records to a fitted scenario, questions, scored predictions.

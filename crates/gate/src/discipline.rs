@@ -1,0 +1,163 @@
+//! Who is next. A discipline keeps the jobs that wait in one queue and names the next one.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use crate::{Job, JobId, Time};
+
+/// Which waiting job is served next.
+///
+/// Jobs are pushed in the order of their ids, except when the server that they waited for went
+/// down: then they come with the ids that they have.
+pub trait Discipline: Debug + Send {
+    /// A job begins to wait.
+    fn push(&mut self, now: Time, job: Job);
+    /// A slot is free: takes the next job out, or `None` to leave the slot idle on purpose.
+    fn pop(&mut self, now: Time) -> Option<Job>;
+    /// Takes a waiting job out because it gave up or timed out; `None` if it does not wait here.
+    fn remove(&mut self, id: JobId) -> Option<Job>;
+    /// How many jobs wait.
+    fn len(&self) -> usize;
+    /// Whether no job waits.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// When a job that `pop` holds back becomes ready; later than the `now` of the last call.
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// A line of jobs sorted by id, with removal from the middle in O(log n): a removed job leaves a
+/// gap, and the line is closed up when half of it is gaps.
+#[derive(Debug, Default)]
+struct Line {
+    places: VecDeque<Place>,
+    live: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    job: Job,
+    live: bool,
+}
+
+impl Line {
+    fn insert(&mut self, job: Job) {
+        self.live += 1;
+        let place = Place { job, live: true };
+        if self.places.back().is_none_or(|last| last.job.id < job.id) {
+            self.places.push_back(place);
+        } else {
+            let at = self.places.partition_point(|p| p.job.id < job.id);
+            self.places.insert(at, place);
+        }
+    }
+
+    fn pop_oldest(&mut self) -> Option<Job> {
+        while let Some(place) = self.places.pop_front() {
+            if place.live {
+                self.live -= 1;
+                return Some(place.job);
+            }
+        }
+        None
+    }
+
+    fn pop_newest(&mut self) -> Option<Job> {
+        while let Some(place) = self.places.pop_back() {
+            if place.live {
+                self.live -= 1;
+                return Some(place.job);
+            }
+        }
+        None
+    }
+
+    fn remove(&mut self, id: JobId) -> Option<Job> {
+        let at = self.places.binary_search_by_key(&id, |p| p.job.id).ok()?;
+        let place = &mut self.places[at];
+        if !place.live {
+            return None;
+        }
+        place.live = false;
+        let job = place.job;
+        self.live -= 1;
+        if self.places.len() > 32 && self.live * 2 < self.places.len() {
+            self.places.retain(|p| p.live);
+        }
+        Some(job)
+    }
+}
+
+/// First in, first out, by arrival at the gate.
+#[derive(Debug, Default)]
+pub struct Fifo(Line);
+
+impl Discipline for Fifo {
+    fn push(&mut self, _now: Time, job: Job) {
+        self.0.insert(job);
+    }
+    fn pop(&mut self, _now: Time) -> Option<Job> {
+        self.0.pop_oldest()
+    }
+    fn remove(&mut self, id: JobId) -> Option<Job> {
+        self.0.remove(id)
+    }
+    fn len(&self) -> usize {
+        self.0.live
+    }
+}
+
+/// Last in, first out. Under overload it serves fresh jobs well and lets old ones time out.
+#[derive(Debug, Default)]
+pub struct Lifo(Line);
+
+impl Discipline for Lifo {
+    fn push(&mut self, _now: Time, job: Job) {
+        self.0.insert(job);
+    }
+    fn pop(&mut self, _now: Time) -> Option<Job> {
+        self.0.pop_newest()
+    }
+    fn remove(&mut self, id: JobId) -> Option<Job> {
+        self.0.remove(id)
+    }
+    fn len(&self) -> usize {
+        self.0.live
+    }
+}
+
+/// Strict priority: the largest [`Job::priority`] first, first in first out within one. Low
+/// priorities starve under overload; that is what strict means.
+#[derive(Debug, Default)]
+pub struct Priority {
+    /// Sorted by priority, highest first. A level stays once it has been seen: there are at most
+    /// 256.
+    levels: Vec<(u8, Line)>,
+    len: usize,
+}
+
+impl Discipline for Priority {
+    fn push(&mut self, _now: Time, job: Job) {
+        let at = self.levels.partition_point(|(priority, _)| *priority > job.priority);
+        if self.levels.get(at).is_none_or(|(priority, _)| *priority != job.priority) {
+            self.levels.insert(at, (job.priority, Line::default()));
+        }
+        self.levels[at].1.insert(job);
+        self.len += 1;
+    }
+    fn pop(&mut self, _now: Time) -> Option<Job> {
+        let job = self.levels.iter_mut().find_map(|(_, line)| line.pop_oldest())?;
+        self.len -= 1;
+        Some(job)
+    }
+    fn remove(&mut self, id: JobId) -> Option<Job> {
+        let job = self.levels.iter_mut().find_map(|(_, line)| line.remove(id))?;
+        self.len -= 1;
+        Some(job)
+    }
+    fn len(&self) -> usize {
+        self.len
+    }
+}

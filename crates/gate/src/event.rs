@@ -1,0 +1,159 @@
+//! What crosses the seam between a gate and its driver. All enums, so that a new variant breaks
+//! every driver at compile time.
+
+use std::time::Duration;
+
+use crate::Time;
+
+/// A job's name at one gate. The driver chooses ids; they must strictly increase from arrival to
+/// arrival, and the gate asserts it. Drivers keep their own index in the low bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct JobId(pub u64);
+
+/// A request for service, as much of it as a policy may look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Job {
+    /// Its name at this gate.
+    pub id: JobId,
+    /// Its class, an index that the driver gives meaning to.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u32"))]
+    pub class: u32,
+    /// Its importance: a larger number is served first under strict priority.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u8"))]
+    pub priority: u8,
+    /// What it is about (an account, a document), hashed: routing by key looks at it.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u64"))]
+    pub key: u64,
+    /// How much service it will need, as far as anybody knows; 0 if nobody does. The unit is the
+    /// driver's (bytes, nanoseconds), the same for all jobs of a gate.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u64"))]
+    pub size: u64,
+    /// The moment at which it must have been started at the latest, else it is refused.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub deadline: Option<Time>,
+}
+
+impl Job {
+    /// A job of class 0, of the lowest priority, without key, size or deadline.
+    pub const fn new(id: JobId) -> Job {
+        Job { id, class: 0, priority: 0, key: 0, size: 0, deadline: None }
+    }
+}
+
+#[cfg(feature = "serde")]
+fn is_zero_u8(n: &u8) -> bool {
+    *n == 0
+}
+#[cfg(feature = "serde")]
+fn is_zero_u32(n: &u32) -> bool {
+    *n == 0
+}
+#[cfg(feature = "serde")]
+fn is_zero_u64(n: &u64) -> bool {
+    *n == 0
+}
+
+/// A permission to be served: the slot `index` of a server. A slot is one worker, thread,
+/// connection or task; which one it is stays the same for its whole life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Slot {
+    /// The server, in the order of the specification.
+    pub server: u32,
+    /// The slot of that server, from 0.
+    pub index: u32,
+}
+
+/// What happened, seen from the gate. Every change from outside is an event, so that a recording
+/// of the events is all that a replay needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+#[non_exhaustive]
+pub enum Event {
+    /// A job asks for service.
+    Arrive(Job),
+    /// The job in this slot is done; the slot is free.
+    Depart(Slot),
+    /// The client of a waiting job gave up. Harmless if the job is no longer waiting.
+    Renege(JobId),
+    /// Nothing happened, but the moment named by [`Gate::next_wakeup`](crate::Gate::next_wakeup)
+    /// has come. A needless one is harmless.
+    Wake,
+    /// The server has this many slots from now on. Jobs in slots that are gone finish in peace.
+    Resize {
+        /// The server.
+        server: u32,
+        /// Its slots from now on; 0 lets nobody in.
+        slots: u32,
+    },
+    /// The server may be used again.
+    Up(
+        /// The server.
+        u32,
+    ),
+    /// The server must not be given jobs. Jobs that wait for it alone are routed anew; jobs that it
+    /// is serving stay until they depart.
+    Down(
+        /// The server.
+        u32,
+    ),
+    /// No job is started until [`Event::Resume`]; jobs go on arriving, waiting and timing out.
+    Pause,
+    /// Jobs may be started again.
+    Resume,
+    /// The longest wait that is allowed to jobs that arrive from now on; `None` for no limit.
+    WaitMax(
+        /// The longest wait.
+        Option<Duration>,
+    ),
+}
+
+/// Why a job was turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The queue had no room.
+    QueueFull,
+    /// It could not be started before its deadline.
+    Deadline,
+}
+
+/// What the driver must do now. The list that [`Gate::handle`](crate::Gate::handle) fills is
+/// complete: there is nothing left to poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Action {
+    /// Begin serving `job` in `slot`; say [`Event::Depart`] when it is done.
+    Start {
+        /// The job.
+        job: JobId,
+        /// The slot that it holds until it departs.
+        slot: Slot,
+    },
+    /// Turn `job` away. It never held a slot.
+    Refuse {
+        /// The job.
+        job: JobId,
+        /// Why.
+        reason: Reason,
+    },
+}

@@ -1,0 +1,379 @@
+//! The gate itself: queues, slots and deadlines around the two open choices, discipline and router.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::discipline::Discipline;
+use crate::router::Router;
+use crate::servers::Server;
+use crate::{
+    Action, DisciplineSpec, Event, GateSpec, Job, JobId, Queues, Reason, ServerView, Slot,
+    SpecError, Time,
+};
+
+/// A queue, a discipline, slots and a router, in one pure decision.
+///
+/// Protocol of use: after each [`handle`](Gate::handle) carry out the actions in order, then ask
+/// [`next_wakeup`](Gate::next_wakeup) and send [`Event::Wake`] then, unless another event comes
+/// first.
+#[derive(Debug)]
+pub struct Gate {
+    servers: Vec<Server>,
+    /// What the router sees, kept up to date server by server.
+    views: Vec<ServerView>,
+    /// How many servers have a free slot and are up.
+    available: usize,
+    /// One queue, or one for each server.
+    queues: Vec<Box<dyn Discipline>>,
+    /// Jobs that arrived while no server was up; empty where the queue is shared.
+    unrouted: Vec<Job>,
+    queued: Queues,
+    discipline: DisciplineSpec,
+    router: Box<dyn Router>,
+    room: Option<u64>,
+    wait_max: Option<Duration>,
+    paused: bool,
+    waiting: u64,
+    /// The deadlines of the jobs that wait, and of no others.
+    deadlines: BTreeSet<(Time, JobId)>,
+    last_id: Option<JobId>,
+    now: Time,
+}
+
+/// Which servers an event may have given something to do.
+#[derive(Clone, Copy)]
+enum Touched {
+    None,
+    One(usize),
+    All,
+}
+
+impl Gate {
+    /// A gate with empty queues and free slots.
+    ///
+    /// # Errors
+    /// If the specification has no server, or more than an index can name.
+    pub fn new(spec: &GateSpec) -> Result<Gate, SpecError> {
+        match spec.servers.len() {
+            0 => return Err(SpecError::NoServer),
+            n if n > 1 << 16 => return Err(SpecError::TooManyServers),
+            _ => {}
+        }
+        let queues = match spec.queues {
+            Queues::Shared => 1,
+            Queues::PerServer => spec.servers.len(),
+        };
+        let mut gate = Gate {
+            servers: spec.servers.iter().map(|&server| Server::new(server)).collect(),
+            views: vec![ServerView::default(); spec.servers.len()],
+            available: 0,
+            queues: (0..queues).map(|_| spec.discipline.build()).collect(),
+            unrouted: Vec::new(),
+            queued: spec.queues,
+            discipline: spec.discipline,
+            router: spec.router.build(spec.seed),
+            room: spec.room,
+            wait_max: spec.wait_max,
+            paused: false,
+            waiting: 0,
+            deadlines: BTreeSet::new(),
+            last_id: None,
+            now: Time::ZERO,
+        };
+        gate.available = gate.servers.iter().filter(|server| server.available()).count();
+        for server in 0..gate.servers.len() {
+            gate.refresh_view(server);
+        }
+        Ok(gate)
+    }
+
+    /// Applies one event and appends what to do, in order.
+    ///
+    /// # Panics
+    /// If the driver breaks the protocol: time runs backwards, ids do not increase, a slot departs
+    /// that nobody holds, a server does not exist. Also if the gate's own invariants fail: a
+    /// wake-up is strictly later than `now`, and no job waits beside a free slot without one.
+    pub fn handle(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
+        assert!(now >= self.now, "time runs backwards: {} after {}", now, self.now);
+        self.now = now;
+        if !self.deadlines.is_empty() {
+            self.expire(now, Expire::Before, actions);
+        }
+        let touched = match event {
+            Event::Arrive(job) => self.arrive(now, job, actions),
+            Event::Depart(slot) => self.depart(slot),
+            Event::Renege(id) => self.renege(id),
+            Event::Wake => Touched::All,
+            Event::Resize { server, slots } => self.change(server, |s| s.resize(slots)),
+            Event::Up(server) => self.up(now, server),
+            Event::Down(server) => self.down(now, server),
+            Event::Pause => {
+                self.paused = true;
+                Touched::None
+            }
+            Event::Resume => {
+                self.paused = false;
+                Touched::All
+            }
+            Event::WaitMax(span) => {
+                self.wait_max = span;
+                Touched::None
+            }
+        };
+        self.dispatch(now, touched, actions);
+        if !self.deadlines.is_empty() {
+            self.expire(now, Expire::UpTo, actions);
+        }
+        self.assert_invariants(touched);
+    }
+
+    /// When to send [`Event::Wake`] at the latest; `None` if only other events can change anything.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let deadline = self.deadlines.first().map(|&(time, _)| time);
+        if self.paused || self.available == 0 {
+            return deadline;
+        }
+        self.queues.iter().filter_map(|queue| queue.next_wakeup()).chain(deadline).min()
+    }
+
+    /// Jobs that wait, over all queues.
+    pub fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Slots held, over all servers.
+    pub fn busy(&self) -> u32 {
+        self.servers.iter().map(|server| server.busy).sum()
+    }
+
+    /// Slots that exist, over all servers.
+    pub fn slots(&self) -> u32 {
+        self.servers.iter().map(|server| server.slots).sum()
+    }
+
+    /// What each server reports of itself, in the order of the specification.
+    pub fn servers(&self) -> &[ServerView] {
+        &self.views
+    }
+
+    fn arrive(&mut self, now: Time, mut job: Job, actions: &mut Vec<Action>) -> Touched {
+        assert!(
+            self.last_id < Some(job.id),
+            "{:?} after {:?}: ids must increase",
+            job.id,
+            self.last_id
+        );
+        self.last_id = Some(job.id);
+        if let Some(span) = self.wait_max {
+            let latest = now + span;
+            job.deadline = Some(job.deadline.map_or(latest, |own| own.min(latest)));
+        }
+        if job.deadline.is_some_and(|deadline| deadline < now) {
+            actions.push(Action::Refuse { job: job.id, reason: Reason::Deadline });
+            return Touched::None;
+        }
+        self.waiting += 1;
+        let touched = self.enqueue(now, job);
+        // It may start at once, so only a job that could not is held against the room.
+        let before = actions.len();
+        self.dispatch(now, touched, actions);
+        let started = actions[before..]
+            .iter()
+            .any(|action| matches!(action, Action::Start { job: id, .. } if *id == job.id));
+        if !started {
+            if self.room.is_some_and(|room| self.waiting > room) {
+                self.take_out(job.id).expect("a job that did not start still waits");
+                actions.push(Action::Refuse { job: job.id, reason: Reason::QueueFull });
+            } else if let Some(deadline) = job.deadline {
+                self.deadlines.insert((deadline, job.id));
+            }
+        }
+        touched
+    }
+
+    /// Puts a job that is counted as waiting into its queue.
+    fn enqueue(&mut self, now: Time, job: Job) -> Touched {
+        if self.queued == Queues::Shared {
+            self.queues[0].push(now, job);
+            return Touched::All;
+        }
+        let Some(server) = self.router.route(now, &job, &self.views) else {
+            self.unrouted.push(job);
+            return Touched::None;
+        };
+        self.queues[server].push(now, job);
+        self.views[server].waiting += 1;
+        Touched::One(server)
+    }
+
+    fn depart(&mut self, slot: Slot) -> Touched {
+        self.change(slot.server, |server| server.give_back(slot))
+    }
+
+    fn renege(&mut self, id: JobId) -> Touched {
+        if let Some(job) = self.take_out(id)
+            && let Some(deadline) = job.deadline
+        {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Touched::None
+    }
+
+    fn up(&mut self, now: Time, server: u32) -> Touched {
+        self.change(server, |s| s.up = true);
+        for job in std::mem::take(&mut self.unrouted) {
+            self.enqueue(now, job);
+        }
+        Touched::All
+    }
+
+    fn down(&mut self, now: Time, server: u32) -> Touched {
+        self.change(server, |s| s.up = false);
+        if self.queued == Queues::Shared {
+            return Touched::None;
+        }
+        let server = server as usize;
+        // A discipline may hold jobs back, so the queue is rebuilt rather than popped empty.
+        let mut left = std::mem::replace(&mut self.queues[server], self.discipline.build());
+        self.views[server].waiting = 0;
+        while let Some(job) = left.pop(now) {
+            self.enqueue(now, job);
+        }
+        debug_assert!(left.is_empty(), "a discipline that holds jobs back needs a drain");
+        Touched::All
+    }
+
+    /// Changes one server and what is derived from it.
+    fn change(&mut self, server: u32, how: impl FnOnce(&mut Server)) -> Touched {
+        let at = server as usize;
+        assert!(at < self.servers.len(), "server {at} of {}", self.servers.len());
+        let before = self.servers[at].available();
+        how(&mut self.servers[at]);
+        let after = self.servers[at].available();
+        self.available = self.available + usize::from(after) - usize::from(before);
+        self.refresh_view(at);
+        match self.queued {
+            Queues::Shared => Touched::All,
+            Queues::PerServer => Touched::One(at),
+        }
+    }
+
+    fn refresh_view(&mut self, at: usize) {
+        let server = &self.servers[at];
+        let view = &mut self.views[at];
+        view.busy = server.busy;
+        view.slots = server.slots;
+        view.usable = match self.queued {
+            Queues::Shared => server.available(),
+            Queues::PerServer => server.up,
+        };
+    }
+
+    /// Takes a waiting job out of wherever it waits.
+    fn take_out(&mut self, id: JobId) -> Option<Job> {
+        let job = if let Some(at) = self.unrouted.iter().position(|job| job.id == id) {
+            self.unrouted.remove(at)
+        } else {
+            let (at, job) = self
+                .queues
+                .iter_mut()
+                .enumerate()
+                .find_map(|(at, queue)| queue.remove(id).map(|job| (at, job)))?;
+            if self.queued == Queues::PerServer {
+                self.views[at].waiting -= 1;
+            }
+            job
+        };
+        self.waiting -= 1;
+        Some(job)
+    }
+
+    /// Starts every job that may start now.
+    fn dispatch(&mut self, now: Time, touched: Touched, actions: &mut Vec<Action>) {
+        if self.paused {
+            return;
+        }
+        match (touched, self.queued) {
+            (Touched::None, _) => {}
+            (_, Queues::Shared) => self.dispatch_shared(now, actions),
+            (Touched::One(server), Queues::PerServer) => self.dispatch_one(now, server, actions),
+            (Touched::All, Queues::PerServer) => {
+                for server in 0..self.servers.len() {
+                    self.dispatch_one(now, server, actions);
+                }
+            }
+        }
+    }
+
+    fn dispatch_shared(&mut self, now: Time, actions: &mut Vec<Action>) {
+        while self.available > 0 {
+            let Some(job) = self.queues[0].pop(now) else { return };
+            let server = self
+                .router
+                .route(now, &job, &self.views)
+                .expect("a server with a free slot is usable");
+            self.start(job, server, actions);
+        }
+    }
+
+    fn dispatch_one(&mut self, now: Time, server: usize, actions: &mut Vec<Action>) {
+        while self.servers[server].available() {
+            let Some(job) = self.queues[server].pop(now) else { return };
+            self.views[server].waiting -= 1;
+            self.start(job, server, actions);
+        }
+    }
+
+    fn start(&mut self, job: Job, server: usize, actions: &mut Vec<Action>) {
+        assert!(self.servers[server].available(), "a router chose server {server}, which is full");
+        self.waiting -= 1;
+        if let Some(deadline) = job.deadline {
+            self.deadlines.remove(&(deadline, job.id));
+        }
+        let mut index = 0;
+        self.change(server as u32, |s| index = s.take());
+        let slot = Slot { server: server as u32, index };
+        actions.push(Action::Start { job: job.id, slot });
+    }
+
+    /// Refuses the jobs whose deadline has passed. A slot that frees exactly at a deadline still
+    /// serves the job, so the deadlines of `now` itself fall due only after the event.
+    fn expire(&mut self, now: Time, which: Expire, actions: &mut Vec<Action>) {
+        while let Some(&(deadline, id)) = self.deadlines.first() {
+            if deadline > now || (which == Expire::Before && deadline == now) {
+                return;
+            }
+            self.deadlines.pop_first();
+            self.take_out(id).expect("only waiting jobs have a deadline");
+            actions.push(Action::Refuse { job: id, reason: Reason::Deadline });
+        }
+    }
+
+    /// By induction only what this event touched needs a look.
+    fn assert_invariants(&self, touched: Touched) {
+        if let Some(wakeup) = self.next_wakeup() {
+            assert!(wakeup > self.now, "a wake-up at {wakeup}, not later than {}", self.now);
+        }
+        if self.paused {
+            return;
+        }
+        let idle_beside_work =
+            |queue: &dyn Discipline| !queue.is_empty() && queue.next_wakeup().is_none();
+        let stuck = match (self.queued, touched) {
+            (Queues::Shared, _) => self.available > 0 && idle_beside_work(&*self.queues[0]),
+            (Queues::PerServer, Touched::None) => false,
+            (Queues::PerServer, Touched::One(at)) => {
+                self.servers[at].available() && idle_beside_work(&*self.queues[at])
+            }
+            (Queues::PerServer, Touched::All) => (0..self.servers.len())
+                .any(|at| self.servers[at].available() && idle_beside_work(&*self.queues[at])),
+        };
+        assert!(!stuck, "at {} a job waits beside a free slot and nothing will wake it", self.now);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expire {
+    Before,
+    UpTo,
+}

@@ -1,0 +1,85 @@
+//! The servers behind a gate and their slots: which are free, which are held, which go away when
+//! their job departs.
+
+use std::collections::VecDeque;
+
+use crate::{ServerSpec, Slot};
+
+/// What a server reports of itself to a router.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerView {
+    /// Whether a job may be routed to it now: it is up, and, where jobs wait in one queue for all
+    /// servers, a slot of it is free.
+    pub usable: bool,
+    /// Jobs that wait for this server alone.
+    pub waiting: u64,
+    /// Slots held.
+    pub busy: u32,
+    /// Slots in all.
+    pub slots: u32,
+}
+
+/// One server's slots.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// The slots that exist: indices below this number. A higher one that is still held goes away
+    /// when its job departs.
+    pub(crate) slots: u32,
+    /// The free slots, the one longest free first (as the kernel wakes the worker that has waited
+    /// longest in `accept`).
+    free: VecDeque<u32>,
+    /// Whether each slot is held.
+    held: Vec<bool>,
+    /// How many are held.
+    pub(crate) busy: u32,
+    pub(crate) up: bool,
+}
+
+impl Server {
+    pub(crate) fn new(spec: ServerSpec) -> Server {
+        Server {
+            slots: spec.slots,
+            free: (0..spec.slots).collect(),
+            held: vec![false; spec.slots as usize],
+            busy: 0,
+            up: true,
+        }
+    }
+
+    /// Whether a job could start here now.
+    pub(crate) fn available(&self) -> bool {
+        self.up && !self.free.is_empty()
+    }
+
+    pub(crate) fn take(&mut self) -> u32 {
+        let index = self.free.pop_front().expect("the caller saw that a slot is free");
+        self.held[index as usize] = true;
+        self.busy += 1;
+        index
+    }
+
+    /// # Panics
+    /// If the slot is not held: a driver that frees a slot twice would let too many in.
+    pub(crate) fn give_back(&mut self, slot: Slot) {
+        let held = self.held.get_mut(slot.index as usize);
+        assert!(held.as_deref() == Some(&true), "{slot:?} departs, but nobody holds it");
+        self.held[slot.index as usize] = false;
+        self.busy -= 1;
+        if slot.index < self.slots {
+            self.free.push_back(slot.index);
+        }
+    }
+
+    pub(crate) fn resize(&mut self, slots: u32) {
+        if self.held.len() < slots as usize {
+            self.held.resize(slots as usize, false);
+        }
+        if slots < self.slots {
+            self.free.retain(|&index| index < slots);
+        } else {
+            let held = &self.held;
+            self.free.extend((self.slots..slots).filter(|&index| !held[index as usize]));
+        }
+        self.slots = slots;
+    }
+}

@@ -1,0 +1,1 @@
+//! Presses: clients in real time.

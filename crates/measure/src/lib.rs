@@ -1,0 +1,1 @@
+//! Records: run records, recordings of gates, histograms, intervals.

@@ -1,0 +1,1 @@
+//! Stands in: servers whose work demand is known, to measure against.

@@ -1,0 +1,1 @@
+//! Regulates: gates in real time.

@@ -1,0 +1,1 @@
+//! Virtual time: networks of gates and stations, simulated.

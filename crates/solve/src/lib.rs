@@ -1,0 +1,1 @@
+//! Predicts: what the formulas say.

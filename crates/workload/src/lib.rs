@@ -1,0 +1,1 @@
+//! Asks: who asks, when, and for what.
