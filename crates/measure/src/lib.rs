@@ -1,1 +1,17 @@
-//! Records: run records, recordings of gates, histograms, intervals.
+//! Records: what happened in a run, and what may be concluded from it.
+//!
+//! The one idea: a record holds enough to run the run again and to judge it: what ran, with which
+//! seed, on which host, every interval with its histograms, and how healthy the generator was.
+//! Verdicts (is it stationary, does Little's law close, was the generator the limit) are computed
+//! from the record, so that a stored record can be judged by somebody else, later.
+
+mod histogram;
+mod record;
+mod recording;
+
+pub use histogram::{DecodeError, Histogram};
+pub use record::{
+    ClassCounts, ClassSpec, ErrorKind, GeneratorHealth, Host, Interval, LoadShape, RunHeader,
+    RunRecord, RunSummary, Until,
+};
+pub use recording::{Divergence, Recording, Step};

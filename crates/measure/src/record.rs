@@ -1,0 +1,212 @@
+//! The run record: what ran, where, with which seed, every interval, and what became of it.
+//!
+//! In a file it is JSON lines: one header, one line an interval, one summary. A record without a
+//! summary is one whose run was cut off, and says so by that.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Histogram;
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// What ran, where and how.
+    pub header: RunHeader,
+    /// What was seen, interval by interval, in order, warm-up included.
+    pub intervals: Vec<Interval>,
+    /// What became of it; `None` if the run was cut off.
+    pub summary: Option<RunSummary>,
+}
+
+/// What ran, where and how: enough to run it again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunHeader {
+    /// The run's name, unique in its folder: its start as `20261120T113000Z` and four hex digits.
+    pub id: String,
+    /// When it began, UTC, RFC 3339.
+    pub started: String,
+    /// The program and its version, with the commit where known.
+    pub tool: String,
+    /// The words of the command line, secrets removed.
+    pub command: Vec<String>,
+    /// The seed of all chance in the run.
+    pub seed: u64,
+    /// The machine that the generator ran on.
+    pub host: Host,
+    /// What was measured: a URL without user or password.
+    pub target: String,
+    /// The load that was asked for.
+    pub load: LoadShape,
+    /// When the run was to end.
+    pub until: Until,
+    /// The length at the start of the run that is not to be used [s].
+    pub warmup_s: f64,
+    /// What was asked for: class `i` of every interval is `classes[i]`.
+    pub classes: Vec<ClassSpec>,
+    /// Everything else in force, by name: keep-alive, idle strategy, way of closing, threads, draw.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// The machine that a run's generator ran on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Operating system and kernel release.
+    pub kernel: String,
+    /// The model of its processors.
+    pub cpu_model: String,
+    /// How many processors it has.
+    pub cpus: u32,
+    /// Its memory [bytes].
+    pub memory_bytes: u64,
+}
+
+/// The load that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum LoadShape {
+    /// A fixed population: each client asks again when it has its answer and has thought.
+    Closed {
+        /// How many clients.
+        clients: u32,
+        /// Mean think time [s].
+        think_s: f64,
+    },
+    /// Arrivals that wait for nobody, with exponential gaps.
+    Poisson {
+        /// Arrivals per second [1/s].
+        rate: f64,
+        /// The declared bound on requests in flight; an arrival beyond it counts as failed.
+        in_flight_max: u32,
+    },
+    /// Arrivals that wait for nobody, with equal gaps.
+    Fixed {
+        /// Arrivals per second [1/s].
+        rate: f64,
+        /// The declared bound on requests in flight; an arrival beyond it counts as failed.
+        in_flight_max: u32,
+    },
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Until {
+    /// After this many requests have ended, well or badly.
+    Requests(u64),
+    /// After this long, warm-up not counted [s].
+    Seconds(f64),
+}
+
+/// What a class of a run is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassSpec {
+    /// Its name: the document's.
+    pub name: String,
+    /// The size of the document [bytes], where known beforehand.
+    pub bytes: Option<u64>,
+    /// How often it is asked for, relative to the others'.
+    pub weight: u32,
+}
+
+/// What was seen in one interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// Its start, since the run began [s].
+    pub start_s: f64,
+    /// Its length [s].
+    pub length_s: f64,
+    /// By class: requests that ended in this interval.
+    pub classes: Vec<ClassCounts>,
+    /// Mean number of requests in flight, integrated over the interval by counting starts and
+    /// ends: the L of Little's law, independent of the measured response times.
+    pub in_flight_mean: f64,
+    /// Requests whose intended start fell into this interval.
+    pub started: u64,
+    /// Connections that were opened.
+    pub connects: u64,
+    /// Actual less intended start of each request.
+    pub lag: Histogram,
+    /// The generator's own health.
+    pub generator: GeneratorHealth,
+}
+
+/// Requests of one class that ended in one interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassCounts {
+    /// Answered in full with a 2xx or 3xx status.
+    pub completed: u64,
+    /// Bytes of all responses, heads included.
+    pub bytes: u64,
+    /// Failed, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<ErrorKind, u64>,
+    /// From the intended start to the last byte (or, where the connection is closed, to the close).
+    pub total: Histogram,
+    /// From the intended start to the first byte.
+    pub first_byte: Histogram,
+    /// From the connect call to an open connection (TLS handshake included), where one was opened.
+    pub connect: Histogram,
+}
+
+/// How a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorKind {
+    /// The connection was refused.
+    ConnectRefused,
+    /// The connection was not open in time.
+    ConnectTimeout,
+    /// Connecting failed in another way (no route, no ports left, no descriptors left).
+    ConnectOther,
+    /// The TLS handshake failed, or TLS broke later.
+    Tls,
+    /// The connection was reset.
+    Reset,
+    /// The connection was closed before the response was complete.
+    ClosedEarly,
+    /// The response was not HTTP.
+    Malformed,
+    /// The body was longer or shorter than announced.
+    WrongLength,
+    /// No complete response in time.
+    Timeout,
+    /// Status 4xx.
+    Status4xx,
+    /// Status 503: the server, or a gate before it, turned the request away.
+    Refused,
+    /// Status 5xx other than 503.
+    Status5xx,
+    /// Any other status (1xx as a final one, 6xx and above).
+    StatusOther,
+    /// The generator's declared bound on requests in flight was reached; never skipped silently.
+    InFlightBound,
+}
+
+/// How the generator itself fared in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GeneratorHealth {
+    /// CPU time used by each of its threads [s].
+    pub thread_cpu_s: Vec<f64>,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSummary {
+    /// How long it took in all [s].
+    pub elapsed_s: f64,
+    /// Whether it was interrupted before its end.
+    pub interrupted: bool,
+    /// What the user must know before believing a number, in sentences.
+    pub warnings: Vec<String>,
+}

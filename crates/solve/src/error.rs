@@ -1,0 +1,182 @@
+//! What cannot be asked of a formula, and the checks of parameters that every model shares.
+
+/// The smallest and largest time [s] or rate [1/s] that a formula accepts: far outside of what can
+/// be measured, and narrow enough that no product of three of them leaves the range of a float.
+const MAGNITUDE: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
+
+/// Why a question has no answer: the parameter, its value, the cause, and the way out.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SolveError {
+    /// A parameter that must be positive is zero, negative, not a number, or beyond all measure.
+    #[error(
+        "{name} = {value} {unit} is not a positive number (1e-100 to 1e100); check its sign and \
+         its unit"
+    )]
+    NotPositive {
+        /// The parameter, with its letter.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// The unit of the value.
+        unit: &'static str,
+    },
+    /// A parameter that may be zero is negative, not a number, or beyond all measure.
+    #[error(
+        "{name} = {value} {unit} is neither zero nor a positive number (1e-100 to 1e100); check \
+         its sign and its unit"
+    )]
+    Negative {
+        /// The parameter, with its letter.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// The unit of the value.
+        unit: &'static str,
+    },
+    /// A number of clients, slots, servers or stations is zero.
+    #[error("the number of {name} is 0; give at least 1")]
+    None {
+        /// What there must be one of.
+        name: &'static str,
+    },
+    /// A quantile is not in [0, 1).
+    #[error("quantile {value} is not from 0 up to but without 1; the 99th percentile is 0.99")]
+    Quantile {
+        /// Its value.
+        value: f64,
+    },
+    /// A second moment that no distribution with this mean can have.
+    #[error(
+        "second moment {second} is below the square of the mean {mean}, which no distribution \
+         has; give E[S^2], not the variance, in the square of the unit of the mean"
+    )]
+    SecondMoment {
+        /// The mean, E\[S\].
+        mean: f64,
+        /// The second moment, E\[S^2\].
+        second: f64,
+    },
+    /// An open load reaches or exceeds the capacity.
+    #[error(
+        "{place}: utilisation rho = {} is not below 1: no steady state; lower the arrival rate \
+         below {} /s, cut the demand, add capacity, or ask a closed model",
+        short(*.rho), short(*.rate_max)
+    )]
+    Unstable {
+        /// What is overloaded.
+        place: String,
+        /// Its utilisation, rho.
+        rho: f64,
+        /// The arrival rate at which rho is 1 [1/s].
+        rate_max: f64,
+    },
+    /// A closed network in which a cycle takes no time at all.
+    #[error(
+        "think time and all demands are 0: a cycle takes no time and the throughput has no \
+         limit; give the think time or one station a time"
+    )]
+    NoTime,
+    /// Balanced-job bounds were asked of a network that has a station with several servers.
+    #[error(
+        "station {station} has {servers} servers; balanced-job bounds hold for single servers \
+         and delays: ask for the asymptotic bounds, or for the exact answer"
+    )]
+    NotSingleServer {
+        /// Its index.
+        station: usize,
+        /// How many servers it has.
+        servers: u32,
+    },
+    /// A station is asked for that the network does not have.
+    #[error("there is no station {station}: the network has {stations}, counted from 0")]
+    NoStation {
+        /// The index asked for.
+        station: usize,
+        /// How many stations there are.
+        stations: usize,
+    },
+}
+
+/// Four significant digits.
+fn short(value: f64) -> String {
+    if !value.is_finite() || value == 0.0 {
+        return value.to_string();
+    }
+    let digits_before = value.abs().log10().floor() as i32 + 1;
+    let decimals = (4 - digits_before).clamp(0, 12) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+pub(crate) fn positive(
+    name: &'static str,
+    value: f64,
+    unit: &'static str,
+) -> Result<f64, SolveError> {
+    if MAGNITUDE.contains(&value) {
+        Ok(value)
+    } else {
+        Err(SolveError::NotPositive { name, value, unit })
+    }
+}
+
+pub(crate) fn not_negative(
+    name: &'static str,
+    value: f64,
+    unit: &'static str,
+) -> Result<f64, SolveError> {
+    if value == 0.0 || MAGNITUDE.contains(&value) {
+        // Adding zero turns -0.0 into 0.0, so that no answer is ever printed with a minus sign.
+        Ok(value + 0.0)
+    } else {
+        Err(SolveError::Negative { name, value, unit })
+    }
+}
+
+pub(crate) fn at_least_one(name: &'static str, count: u32) -> Result<u32, SolveError> {
+    if count == 0 { Err(SolveError::None { name }) } else { Ok(count) }
+}
+
+pub(crate) fn quantile(value: f64) -> Result<f64, SolveError> {
+    if (0.0..1.0).contains(&value) { Ok(value) } else { Err(SolveError::Quantile { value }) }
+}
+
+/// Utilisation, rho, of a station of `servers` servers, where it is below 1.
+pub(crate) fn stable(
+    place: impl FnOnce() -> String,
+    lambda: f64,
+    demand: f64,
+    servers: u32,
+) -> Result<f64, SolveError> {
+    let c = f64::from(servers);
+    let rho = lambda * demand / c;
+    if rho < 1.0 {
+        Ok(rho)
+    } else {
+        Err(SolveError::Unstable { place: place(), rho, rate_max: c / demand })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn numbers_in_messages_have_four_significant_digits() {
+        for (value, text) in [
+            (1.07, "1.07"),
+            (12.345, "12.35"),
+            (0.001_234_56, "0.001235"),
+            (1200.0, "1200"),
+            (98_765.4, "98765"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+    }
+}

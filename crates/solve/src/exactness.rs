@@ -1,0 +1,37 @@
+//! How far an answer may be trusted, said by the answer itself.
+
+use std::fmt;
+
+/// Whether an answer is the model's true value or an approximation of it. It says nothing of how
+/// well the model fits a real server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Exactness {
+    /// The true value of the model, up to rounding.
+    Exact,
+    /// Near the true value.
+    Approximate {
+        /// What the approximation rests on.
+        source: &'static str,
+        /// The largest relative error observed against simulation or an exact solution over the
+        /// range named by the model's documentation; no guarantee outside it.
+        error: f64,
+    },
+}
+
+impl Exactness {
+    /// Whether the answer is the model's true value.
+    pub fn is_exact(self) -> bool {
+        self == Exactness::Exact
+    }
+}
+
+impl fmt::Display for Exactness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exactness::Exact => f.write_str("exact"),
+            Exactness::Approximate { source, error } => {
+                write!(f, "approximate (within {:.0} % where tried; {source})", error * 100.0)
+            }
+        }
+    }
+}
