@@ -1,1 +1,108 @@
-fn main() {}
+//! Automates: one entry for everything that a person or CI does to this repository.
+
+// Printing is what this program is for; the library crates keep the lint.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod bench;
+mod exec;
+mod fuzz;
+mod manifest;
+mod needs;
+mod pipeline;
+mod source;
+mod supply;
+mod tidy;
+mod tree;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <verb>
+
+  check                       format, tidy, clippy and tests: before every commit
+  test                        installs what the tests need, then everything that CI runs
+  ci                          the same as test
+  tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
+  supply                      licences, versions and origins of what we depend on (deny.toml)
+  demo [ARGS]                 builds the release binary and runs `sekisho demo ARGS`
+  bench [NAME ...]            runs crates/*/examples/bench_NAME.rs, all without a NAME
+  fuzz [TARGET] [--seconds N] runs the fuzz targets, 60 s each unless told
+
+exit codes: 0 all is well, 1 something failed, 2 usage, or something is missing that you must install";
+
+/// Why a verb did not succeed; decides the exit code.
+enum Stop {
+    /// A check, test or program failed, and has said so (exit 1).
+    Failed,
+    /// The command line is wrong or the machine lacks something (exit 2).
+    Unusable(String),
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::Failed) => ExitCode::from(1),
+        Err(Stop::Unusable(message)) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<(), Stop> {
+    let root = root();
+    let Some((verb, rest)) = args.split_first() else {
+        return Err(Stop::Unusable(USAGE.to_owned()));
+    };
+    let takes_args = matches!(verb.as_str(), "demo" | "bench" | "fuzz");
+    if !takes_args && !rest.is_empty() {
+        return Err(Stop::Unusable(format!(
+            "xtask {verb}: takes no arguments, got `{}`\n\n{USAGE}",
+            rest.join(" ")
+        )));
+    }
+    match verb.as_str() {
+        "check" => pipeline::check(&root),
+        "test" | "ci" => {
+            needs::install().map_err(Stop::Unusable)?;
+            pipeline::test(&root)
+        }
+        "tidy" => own_check(verb, tidy::run(&root)),
+        "supply" => own_check(verb, supply::run(&root)),
+        "demo" => demo(&root, rest),
+        "bench" => bench::run(&root, rest),
+        "fuzz" => fuzz::run(&root, rest),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        unknown => Err(Stop::Unusable(format!("xtask: no verb `{unknown}`\n\n{USAGE}"))),
+    }
+}
+
+fn own_check(verb: &str, result: Result<(), String>) -> Result<(), Stop> {
+    result.map(|()| println!("{verb}: ok")).map_err(|report| {
+        eprintln!("{report}");
+        Stop::Failed
+    })
+}
+
+fn demo(root: &Path, args: &[String]) -> Result<(), Stop> {
+    let mut command = exec::cargo(root, &["run", "--release", "-p", "sekisho", "--", "demo"]);
+    let status = command
+        .args(args)
+        .status()
+        .map_err(|error| Stop::Unusable(format!("cargo does not start: {error}")))?;
+    if status.success() { Ok(()) } else { Err(Stop::Failed) }
+}
+
+/// The repository: the folder above this package. Asked at run time first, because a binary that
+/// was built elsewhere and shares the target folder would name the other clone.
+fn root() -> PathBuf {
+    let package = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().expect("the package is a folder inside the repository").to_path_buf()
+}

@@ -1,26 +1,39 @@
 //! A histogram of durations of constant size, however many it records.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-/// A histogram of durations [ns], three significant digits from 1 us to 1 h (at most 0.1 % off;
-/// below 1 us the resolution is 1 us, above 1 h a duration counts as 1 h). About 190 KiB.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Histogram(hdrhistogram::Histogram<u64>);
+use crate::payload::{self, Bounds};
 
-const LOWEST_NS: u64 = 1_000;
-const HIGHEST_NS: u64 = 3_600_000_000_000;
+/// A histogram of durations [ns], three significant digits from 1 us to 1 h (at most 0.1 % off;
+/// below 1 us the resolution is 1 us, above 1 h a duration counts as 1 h). About 190 KiB from the
+/// first duration on, nothing before; [packed](Histogram::pack), as it is when it was read from a
+/// record, a few kilobytes.
+#[derive(Clone)]
+pub struct Histogram(Form);
+
+#[derive(Clone)]
+enum Form {
+    Empty,
+    Open(Counts),
+    /// The deflated encoding, of our bounds, known to be readable; and how many it holds.
+    Packed(Box<[u8]>, u64),
+}
+
+type Counts = hdrhistogram::Histogram<u64>;
+
+const BOUNDS: Bounds = Bounds { low: 1_000, high: 3_600_000_000_000, digits: 3 };
 
 impl Histogram {
     /// An empty histogram.
     pub fn new() -> Histogram {
-        let histogram = hdrhistogram::Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, 3);
-        Histogram(histogram.expect("the bounds are constants in range"))
+        Histogram(Form::Empty)
     }
 
     /// Records one duration.
@@ -32,17 +45,25 @@ impl Histogram {
     /// Records one duration [ns].
     #[inline]
     pub fn record_nanos(&mut self, nanos: u64) {
-        self.0.saturating_record(nanos);
+        let nanos = nanos.min(BOUNDS.high);
+        match &mut self.0 {
+            Form::Open(counts) => counts.saturating_record(nanos),
+            _ => self.opened().saturating_record(nanos),
+        }
     }
 
     /// How many durations were recorded.
     pub fn len(&self) -> u64 {
-        self.0.len()
+        match &self.0 {
+            Form::Empty => 0,
+            Form::Open(counts) => counts.len(),
+            Form::Packed(_, len) => *len,
+        }
     }
 
     /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     /// The smallest duration that at least a share `q` (0 to 1) of the durations do not exceed;
@@ -51,75 +72,169 @@ impl Histogram {
         if self.is_empty() {
             return Duration::ZERO;
         }
-        Duration::from_nanos(self.0.value_at_quantile(q).min(self.0.max()))
+        let counts = self.open();
+        Duration::from_nanos(counts.value_at_quantile(q).min(counts.max()))
     }
 
     /// The mean [s], within the histogram's resolution; 0 if nothing was recorded.
     pub fn mean_s(&self) -> f64 {
-        self.0.mean() * 1e-9
+        if self.is_empty() { 0.0 } else { self.open().mean() * 1e-9 }
     }
 
     /// The standard deviation [s], within the histogram's resolution; 0 if nothing was recorded.
     pub fn stdev_s(&self) -> f64 {
-        self.0.stdev() * 1e-9
+        if self.is_empty() { 0.0 } else { self.open().stdev() * 1e-9 }
     }
 
-    /// The longest duration recorded, within the resolution.
+    /// The longest duration recorded, within the resolution; zero if nothing was recorded.
     pub fn max(&self) -> Duration {
-        Duration::from_nanos(self.0.max())
+        if self.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.open().max()) }
     }
 
     /// The shortest duration recorded, within the resolution; zero if nothing was recorded.
     pub fn min(&self) -> Duration {
-        if self.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.0.min()) }
+        if self.is_empty() { Duration::ZERO } else { Duration::from_nanos(self.open().min()) }
     }
 
     /// Adds all that `other` recorded; exact, in any order.
     pub fn merge(&mut self, other: &Histogram) {
-        self.0.add(&other.0).expect("all histograms have the same bounds");
+        match &other.0 {
+            Form::Empty => {}
+            Form::Open(counts) => {
+                self.opened().add(counts).expect("all histograms have the same bounds");
+            }
+            Form::Packed(bytes, _) => add_packed(self.opened(), bytes),
+        }
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.0.clear();
+        match &mut self.0 {
+            Form::Open(counts) => counts.clear(),
+            form => *form = Form::Empty,
+        }
+    }
+
+    /// Makes it small, for keeping: some kilobytes instead of 190. Recording opens it again.
+    pub fn pack(&mut self) {
+        if let Form::Open(counts) = &self.0 {
+            self.0 = match counts.len() {
+                0 => Form::Empty,
+                len => Form::Packed(deflate(counts).into(), len),
+            };
+        }
     }
 
     /// The durations that were recorded, shortest first, with their counts [ns].
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter_recorded().map(|bar| (bar.value_iterated_to(), bar.count_at_value()))
+        let counts = self.open();
+        let bars: Vec<_> = counts
+            .iter_recorded()
+            .map(|bar| (bar.value_iterated_to(), bar.count_at_value()))
+            .collect();
+        bars.into_iter()
     }
 
     /// The payload of HdrHistogram's log format: base64 of the compressed V2 encoding.
     pub fn encode(&self) -> String {
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new()
-            .serialize(&self.0, &mut bytes)
-            .expect("writing to memory, counts below 2^63");
-        BASE64.encode(bytes)
+        match &self.0 {
+            Form::Packed(bytes, _) => BASE64.encode(bytes),
+            _ => BASE64.encode(deflate(&self.open())),
+        }
     }
 
     /// Reads a payload of HdrHistogram's log format. Payloads of other bounds are read too: their
-    /// values are recorded anew here.
+    /// values are recorded anew here. What it takes in memory is bounded, whatever the payload
+    /// announces.
     ///
     /// # Errors
-    /// If it is not base64, or not an HdrHistogram V2.
+    /// If it is not base64, not an HdrHistogram V2, or inflates to more than any histogram needs.
     pub fn decode(payload: &str) -> Result<Histogram, DecodeError> {
         let bytes = BASE64.decode(payload).map_err(|_| DecodeError::NotBase64)?;
-        let read: hdrhistogram::Histogram<u64> = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|_| DecodeError::NotHdrHistogram)?;
-        let mut histogram = Histogram::new();
-        for bar in read.iter_recorded() {
-            let value = bar.value_iterated_to().min(HIGHEST_NS);
-            histogram.0.saturating_record_n(value, bar.count_at_value());
+        let (mut bars, mut len) = (Vec::new(), 0);
+        let bounds = payload::read(&bytes, |value, count| {
+            bars.push((value, count));
+            len += count;
+        })?;
+        if len == 0 {
+            return Ok(Histogram::new());
         }
+        if bounds == BOUNDS {
+            return Ok(Histogram(Form::Packed(bytes.into(), len)));
+        }
+        let mut counts = no_counts();
+        for (value, count) in bars {
+            counts.saturating_record_n(value.min(BOUNDS.high), count);
+        }
+        let mut histogram = Histogram(Form::Open(counts));
+        histogram.pack();
         Ok(histogram)
     }
+
+    /// The counts, open for reading.
+    fn open(&self) -> Cow<'_, Counts> {
+        match &self.0 {
+            Form::Empty => Cow::Owned(no_counts()),
+            Form::Open(counts) => Cow::Borrowed(counts),
+            Form::Packed(bytes, _) => {
+                let mut counts = no_counts();
+                add_packed(&mut counts, bytes);
+                Cow::Owned(counts)
+            }
+        }
+    }
+
+    /// The counts, open for recording from now on.
+    #[cold]
+    fn opened(&mut self) -> &mut Counts {
+        if !matches!(self.0, Form::Open(_)) {
+            self.0 = Form::Open(self.open().into_owned());
+        }
+        let Form::Open(counts) = &mut self.0 else { unreachable!("it was just opened") };
+        counts
+    }
+}
+
+fn no_counts() -> Counts {
+    Counts::new_with_bounds(BOUNDS.low, BOUNDS.high, BOUNDS.digits as u8)
+        .expect("the bounds are constants in range")
+}
+
+fn deflate(counts: &Counts) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(counts, &mut bytes)
+        .expect("writing to memory, counts below 2^63");
+    bytes
+}
+
+fn add_packed(counts: &mut Counts, bytes: &[u8]) {
+    payload::read(bytes, |value, count| {
+        counts.saturating_record_n(value.min(BOUNDS.high), count);
+    })
+    .expect("a packed histogram was read before it was kept");
 }
 
 impl Default for Histogram {
     fn default() -> Histogram {
         Histogram::new()
+    }
+}
+
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Histogram) -> bool {
+        self.len() == other.len() && (self.is_empty() || self.open() == other.open())
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("len", &self.len())
+            .field("min", &self.min())
+            .field("median", &self.quantile(0.5))
+            .field("max", &self.max())
+            .finish()
     }
 }
 
@@ -130,6 +245,8 @@ pub enum DecodeError {
     NotBase64,
     /// It is base64, but no HdrHistogram in V2 encoding.
     NotHdrHistogram,
+    /// It inflates to more than any histogram needs.
+    TooLong,
 }
 
 impl fmt::Display for DecodeError {
@@ -137,6 +254,7 @@ impl fmt::Display for DecodeError {
         f.write_str(match self {
             DecodeError::NotBase64 => "the histogram is not base64",
             DecodeError::NotHdrHistogram => "the histogram is no HdrHistogram in V2 encoding",
+            DecodeError::TooLong => "the histogram inflates to more than 1 MiB, which none needs",
         })
     }
 }

@@ -46,7 +46,8 @@ pub struct RunHeader {
     pub warmup_s: f64,
     /// What was asked for: class `i` of every interval is `classes[i]`.
     pub classes: Vec<ClassSpec>,
-    /// Everything else in force, by name: keep-alive, idle strategy, way of closing, threads, draw.
+    /// Everything else in force, by name: keep-alive, idle strategy (`idle`, `sleep` or `spin`; the
+    /// judgement of the generator looks at it), way of closing, threads, draw.
     pub settings: BTreeMap<String, String>,
 }
 

@@ -1,10 +1,17 @@
 //! A recording of a gate: all that it was told and all that it said, so that the same gate, built
 //! anew, can be asked to say it again. It holds no payloads: jobs are numbers.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{self, BufRead, Write};
+use std::time::Duration;
 
-use gate::{Action, Event, Gate, GateSpec, Time};
+use gate::{Action, Event, Gate, GateSpec, Reason, Time};
 use serde::{Deserialize, Serialize};
+
+use crate::Histogram;
+use crate::file::{Lines, ReadError, VERSION};
+use crate::protocol::{BrokenProtocol, Fate, Ledger};
 
 /// What a gate was told and what it said, up to a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,6 +73,149 @@ impl Recording {
             }
         }
         Ok(())
+    }
+
+    /// Writes it as JSON lines: a header with the specification, then a step a line.
+    ///
+    /// # Errors
+    /// If `out` fails.
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let mut out = io::BufWriter::new(out);
+        let Recording { spec, steps, bound, truncated } = self;
+        let (bound, truncated, steps_len) = (*bound as u64, *truncated, steps.len() as u64);
+        let first = First { version: VERSION, spec, bound, truncated, steps: steps_len };
+        serde_json::to_writer(&mut out, &first)?;
+        for step in steps {
+            out.write_all(b"\n")?;
+            serde_json::to_writer(&mut out, step)?;
+        }
+        out.write_all(b"\n")?;
+        out.flush()
+    }
+
+    /// Reads what [`write`](Recording::write) wrote, at most `steps_max` steps of it. One that is
+    /// cut off, or has more steps, is read up to there and says that it is truncated. What is
+    /// returned keeps the gate's protocol, so that it can be replayed.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn read(input: impl BufRead, steps_max: usize) -> Result<Recording, ReadError> {
+        let mut lines = Lines::new(input);
+        let first: First<GateSpec> = lines.first("recording")?;
+        let mut ledger =
+            Ledger::new(&first.spec).map_err(|cause| lines.inconsistent(cause.to_string()))?;
+        let bound = usize::try_from(first.bound).unwrap_or(usize::MAX);
+        let mut recording = Recording::new(first.spec, bound);
+        recording.truncated = first.truncated;
+        while let Some(step) = lines.next::<Step>()? {
+            if recording.steps.len() as u64 == first.steps {
+                let cause = format!("the header announces {} steps, here is another", first.steps);
+                return Err(lines.inconsistent(cause));
+            }
+            if recording.steps.len() == steps_max {
+                break;
+            }
+            ledger.step(&step, |_| {}).map_err(|cause| lines.inconsistent(cause.to_string()))?;
+            recording.steps.push(step);
+        }
+        recording.truncated |= (recording.steps.len() as u64) < first.steps;
+        Ok(recording)
+    }
+
+    /// What a gate did to its jobs, from the first step to the last: for a live recording and for
+    /// a simulation of it alike, so that they can be compared.
+    ///
+    /// # Errors
+    /// The first step that breaks the protocol of gates; no step that a gate took part in does.
+    pub fn measures(&self) -> Result<GateMeasures, (usize, BrokenProtocol)> {
+        let mut ledger = Ledger::new(&self.spec).map_err(|cause| (0, cause))?;
+        let mut measures = GateMeasures::default();
+        let (mut waiting_s, mut busy_s) = (0.0, 0.0);
+        for (index, step) in self.steps.iter().enumerate() {
+            let before = if index == 0 { step.at } else { ledger.now };
+            let gap = step.at.since(before);
+            measures.length += gap;
+            waiting_s += ledger.waiting() as f64 * gap.as_secs_f64();
+            busy_s += ledger.busy() as f64 * gap.as_secs_f64();
+            ledger.step(step, |fate| measures.count(fate)).map_err(|cause| (index, cause))?;
+        }
+        let length_s = measures.length.as_secs_f64();
+        if length_s > 0.0 {
+            measures.waiting_mean = waiting_s / length_s;
+            measures.busy_mean = busy_s / length_s;
+        }
+        measures.unfinished = (ledger.waiting() + ledger.busy()) as u64;
+        Ok(measures)
+    }
+}
+
+/// The first line of a recording.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct First<S> {
+    #[serde(rename = "sekisho-recording")]
+    version: u64,
+    spec: S,
+    bound: u64,
+    truncated: bool,
+    /// How many lines follow; fewer mean that it is cut off.
+    steps: u64,
+}
+
+/// What a gate did to its jobs, from the first recorded step to the last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GateMeasures {
+    /// The jobs that were served to their end, in the order of their departures.
+    pub served: Vec<JobTimes>,
+    /// How many jobs were refused, by reason.
+    pub refused: BTreeMap<Reason, u64>,
+    /// How many jobs gave up while they waited.
+    pub reneged: u64,
+    /// How many jobs waited or held a slot at the end.
+    pub unfinished: u64,
+    /// From the first step to the last.
+    pub length: Duration,
+    /// Mean number of jobs waiting, over time.
+    pub waiting_mean: f64,
+    /// Mean number of slots held, over time.
+    pub busy_mean: f64,
+}
+
+/// What a gate did to one job that it served to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobTimes {
+    /// Its class.
+    pub class: u32,
+    /// From arrival to start.
+    pub wait: Duration,
+    /// From start to departure.
+    pub hold: Duration,
+}
+
+impl GateMeasures {
+    /// The waits of the jobs served, of one class or (`None`) of all.
+    pub fn waits(&self, class: Option<u32>) -> Histogram {
+        self.histogram(class, |job| job.wait)
+    }
+
+    /// The holds of the jobs served, of one class or (`None`) of all.
+    pub fn holds(&self, class: Option<u32>) -> Histogram {
+        self.histogram(class, |job| job.hold)
+    }
+
+    fn histogram(&self, class: Option<u32>, span: impl Fn(&JobTimes) -> Duration) -> Histogram {
+        let mut histogram = Histogram::new();
+        let wanted = |job: &&JobTimes| class.is_none_or(|class| job.class == class);
+        self.served.iter().filter(wanted).for_each(|job| histogram.record(span(job)));
+        histogram
+    }
+
+    fn count(&mut self, fate: Fate) {
+        match fate {
+            Fate::Served { class, wait, hold } => self.served.push(JobTimes { class, wait, hold }),
+            Fate::Refused { reason } => *self.refused.entry(reason).or_default() += 1,
+            Fate::Reneged => self.reneged += 1,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What cannot be asked of a formula, and the checks of parameters that every model shares.
 
-/// The smallest and largest time [s] or rate [1/s] that a formula accepts: far outside of what can
-/// be measured, and narrow enough that no product of three of them leaves the range of a float.
+/// The smallest and largest time \[s\] or rate [1/s] that a formula accepts: far outside of what
+/// can be measured, and narrow enough that no product of three of them leaves the range of a float.
 const MAGNITUDE: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
 /// Why a question has no answer: the parameter, its value, the cause, and the way out.
@@ -36,7 +36,7 @@ pub enum SolveError {
     },
     /// A number of clients, slots, servers or stations is zero.
     #[error("the number of {name} is 0; give at least 1")]
-    None {
+    Zero {
         /// What there must be one of.
         name: &'static str,
     },
@@ -139,7 +139,7 @@ pub(crate) fn not_negative(
 }
 
 pub(crate) fn at_least_one(name: &'static str, count: u32) -> Result<u32, SolveError> {
-    if count == 0 { Err(SolveError::None { name }) } else { Ok(count) }
+    if count == 0 { Err(SolveError::Zero { name }) } else { Ok(count) }
 }
 
 pub(crate) fn quantile(value: f64) -> Result<f64, SolveError> {

@@ -11,7 +11,7 @@ pub struct Mg1Fifo {
 }
 
 impl Mg1Fifo {
-    /// A queue with arrival rate lambda [1/s] and this demand S [s].
+    /// A queue with arrival rate lambda [1/s] and this demand S \[s\].
     ///
     /// # Errors
     /// If lambda is negative, or the utilisation is not below 1.
@@ -24,17 +24,17 @@ impl Mg1Fifo {
         self.open.rho
     }
 
-    /// Mean wait, rho / (1 - rho) E\[S^2\] / (2 E\[S\]) [s].
+    /// Mean wait, rho / (1 - rho) E\[S^2\] / (2 E\[S\]) \[s\].
     pub fn wait(&self) -> f64 {
         self.open.rho / (1.0 - self.open.rho) * self.open.demand.residual()
     }
 
-    /// Mean response time [s].
+    /// Mean response time \[s\].
     pub fn response(&self) -> f64 {
         self.wait() + self.open.demand.mean()
     }
 
-    /// Mean response time of a job with demand x [s]: the wait does not depend on it.
+    /// Mean response time of a job with demand x \[s\]: the wait does not depend on it.
     ///
     /// # Errors
     /// If x is negative.
@@ -61,7 +61,7 @@ pub struct Mg1Ps {
 }
 
 impl Mg1Ps {
-    /// A server with arrival rate lambda [1/s] and this demand S [s].
+    /// A server with arrival rate lambda [1/s] and this demand S \[s\].
     ///
     /// # Errors
     /// If lambda is negative, or the utilisation is not below 1.
@@ -74,12 +74,12 @@ impl Mg1Ps {
         self.open.rho
     }
 
-    /// Mean response time, E\[S\] / (1 - rho) [s].
+    /// Mean response time, E\[S\] / (1 - rho) \[s\].
     pub fn response(&self) -> f64 {
         self.open.demand.mean() / (1.0 - self.open.rho)
     }
 
-    /// Mean response time of a job with demand x [s], x / (1 - rho).
+    /// Mean response time of a job with demand x \[s\], x / (1 - rho).
     ///
     /// # Errors
     /// If x is negative.
@@ -106,16 +106,16 @@ impl Mg1Ps {
 /// ```
 ///
 /// The first term is the wait for a slot, which does not depend on x; the second is the time that
-/// the slot is held. r = 1 is [`Mg1Fifo`] and no limit is [`Mg1Ps`], both exact. The mean, x = E\[S\],
-/// is Avi-Itzhak's and Halfin's (1988) and is exact for exponential demand at every r.
+/// the slot is held. r = 1 is [`Mg1Fifo`] and no limit is [`Mg1Ps`], both exact. The mean, x =
+/// E\[S\], is Avi-Itzhak's and Halfin's (1988) and is exact for exponential demand at every r.
 ///
 /// Errata: the text that we have of the paper has lost the exponent r of rho in both terms of eq. 1
-/// and 2, and prints the limits r = 1 and r = infinity alike as "r = 1". Both were restored from eq. 3
-/// and 4, which the restored formula meets.
+/// and 2, and prints the limits r = 1 and r = infinity alike as "r = 1". Both were restored from
+/// eq. 3 and 4, which the restored formula meets.
 ///
 /// How good it is, against simulation and exact solutions: the mean is within 1.2 % at the paper's
-/// sizes and within 10 % at sizes 10 times as large (rho = 0.8, r = 2 to 16); given x it is 25 % high
-/// for small jobs and 23 % low for the largest in the worst cases tried.
+/// sizes and within 10 % at sizes 10 times as large (rho = 0.8, r = 2 to 16); given x it is 25 %
+/// high for small jobs and 23 % low for the largest in the worst cases tried.
 ///
 /// ```
 /// use solve::{Mg1Lps, Moments};
@@ -135,7 +135,8 @@ pub struct Mg1Lps {
 }
 
 impl Mg1Lps {
-    /// A server with arrival rate lambda [1/s], this demand S [s], and r slots; `None` for no limit.
+    /// A server with arrival rate lambda [1/s], this demand S \[s\], and r slots; `None` for no
+    /// limit.
     ///
     /// # Errors
     /// If lambda is negative, there is no slot, or the utilisation is not below 1.
@@ -151,12 +152,12 @@ impl Mg1Lps {
         self.open.rho
     }
 
-    /// Mean wait for a slot, the first term of eq. 1 [s].
+    /// Mean wait for a slot, the first term of eq. 1 \[s\].
     pub fn wait(&self) -> f64 {
         self.rho_to_the_r() / (1.0 - self.open.rho) * self.open.demand.residual()
     }
 
-    /// Mean time that a job with demand x [s] holds its slot, the second term of eq. 1.
+    /// Mean time that a job with demand x \[s\] holds its slot, the second term of eq. 1.
     ///
     /// # Errors
     /// If x is negative.
@@ -164,12 +165,12 @@ impl Mg1Lps {
         Ok(self.stretch() * not_negative("demand x", x, "s")?)
     }
 
-    /// Mean response time [s] (eq. 2).
+    /// Mean response time \[s\] (eq. 2).
     pub fn response(&self) -> f64 {
         self.wait() + self.stretch() * self.open.demand.mean()
     }
 
-    /// Mean response time of a job with demand x [s] (eq. 1).
+    /// Mean response time of a job with demand x \[s\] (eq. 1).
     ///
     /// # Errors
     /// If x is negative.

@@ -1,1 +1,66 @@
 //! Predicts: what the formulas say.
+//!
+//! The one idea: an *independent witness*. A simulation runs the very policies that the live gate
+//! runs, so it shares their mistakes; a measurement shares the mistakes of its clock and its
+//! clients. A formula shares neither: this crate knows nothing of gates, simulators and sockets,
+//! only letters from the literature. Where formula, simulation and measurement agree, the number
+//! can be trusted; where they differ, the difference has a cause that can be looked for.
+//!
+//! A witness must not lie, so
+//! - every model checks its parameters when it is made, and an error names the parameter, its
+//!   value, the cause and the way out; a model that exists has finite, non-negative answers;
+//! - every model says whether its answers are exact ([`Exactness`]), and how far off the
+//!   approximate ones were where they were tried;
+//! - the solvers of closed systems add only positive terms, so no digits cancel, and hold every
+//!   answer against Little's law and the capacities before they give it away.
+//!
+//! | the load is | the server | model |
+//! | --- | --- | --- |
+//! | open | one or c servers, exponential service | [`Mm1`], [`Mmc`]; no queue: [`erlang_b`] |
+//! | open | any demand, one at a time or all at once | [`Mg1Fifo`], [`Mg1Ps`] |
+//! | open | any demand, at most r at once | [`Mg1Lps`] |
+//! | open | several stations | [`OpenNetwork`] |
+//! | closed, no pause | any demand, at most r at once | [`SaturatedLoop`] |
+//! | closed, with a pause | any demand, at most r at once, one core or more | [`ClosedGate`] |
+//! | closed | several stations | [`ClosedNetwork`] |
+//!
+//! Units are seconds and per second throughout. A station of several servers has a utilisation from
+//! 0 to 1. How long would a page take at 20 and at 60 requests a second, if one takes 13 ms alone?
+//!
+//! ```
+//! use solve::{Mg1Lps, Moments, SolveError};
+//!
+//! let demand = Moments::with_scv(13e-3, 4.0)?;
+//! let response = |lambda| Ok(Mg1Lps::new(lambda, demand, Some(8))?.response());
+//! assert!((17e-3..18e-3).contains(&response(20.0)?));
+//! assert!((60e-3..90e-3).contains(&response(60.0)?));
+//!
+//! let error: SolveError = response(90.0).expect_err("one server cannot");
+//! assert_eq!(
+//!     error.to_string(),
+//!     "M/G/1 LPS: utilisation rho = 1.17 is not below 1: no steady state; lower the arrival rate \
+//!      below 76.92 /s, cut the demand, add capacity, or ask a closed model"
+//! );
+//! # Ok::<(), SolveError>(())
+//! ```
+
+mod bounds;
+mod closed;
+mod error;
+mod exactness;
+mod general;
+mod loops;
+mod markov;
+mod moments;
+mod open;
+mod wide;
+
+pub use bounds::{ClosedBounds, OpenBounds};
+pub use closed::{ClosedAnswer, ClosedNetwork, Station, StationAnswer};
+pub use error::SolveError;
+pub use exactness::Exactness;
+pub use general::{Mg1Fifo, Mg1Lps, Mg1Ps};
+pub use loops::{ClosedGate, ClosedGateAnswer, SaturatedLoop};
+pub use markov::{Mm1, Mmc, erlang_b};
+pub use moments::Moments;
+pub use open::{OpenAnswer, OpenNetwork};

@@ -19,7 +19,7 @@ pub struct Mm1 {
 }
 
 impl Mm1 {
-    /// A queue with arrival rate lambda [1/s] and mean service time 1/mu [s].
+    /// A queue with arrival rate lambda [1/s] and mean service time 1/mu \[s\].
     ///
     /// # Errors
     /// If a parameter is out of range, or the utilisation is not below 1.
@@ -35,12 +35,12 @@ impl Mm1 {
         self.rho
     }
 
-    /// Mean wait, rho / (mu (1 - rho)) [s].
+    /// Mean wait, rho / (mu (1 - rho)) \[s\].
     pub fn wait(&self) -> f64 {
         self.rho * self.response()
     }
 
-    /// Mean response time, 1 / (mu (1 - rho)) [s].
+    /// Mean response time, 1 / (mu (1 - rho)) \[s\].
     pub fn response(&self) -> f64 {
         self.service / (1.0 - self.rho)
     }
@@ -50,7 +50,7 @@ impl Mm1 {
         self.lambda * self.response()
     }
 
-    /// P(R > t) = exp(-t / E\[R\]) for t [s].
+    /// P(R > t) = exp(-t / E\[R\]) for t \[s\].
     ///
     /// # Errors
     /// If t is negative.
@@ -59,7 +59,7 @@ impl Mm1 {
         Ok((-t / self.response()).exp())
     }
 
-    /// The response time [s] that a share q of all jobs does not exceed.
+    /// The response time \[s\] that a share q of all jobs does not exceed.
     ///
     /// # Errors
     /// If q is not in [0, 1).
@@ -91,7 +91,7 @@ pub struct Mmc {
 }
 
 impl Mmc {
-    /// A queue with arrival rate lambda [1/s], mean service time 1/mu [s] and c servers.
+    /// A queue with arrival rate lambda [1/s], mean service time 1/mu \[s\] and c servers.
     ///
     /// # Errors
     /// If a parameter is out of range, or the utilisation is not below 1.
@@ -114,12 +114,12 @@ impl Mmc {
         self.erlang_c
     }
 
-    /// Mean wait, C / (c mu - lambda) [s].
+    /// Mean wait, C / (c mu - lambda) \[s\].
     pub fn wait(&self) -> f64 {
         self.erlang_c / self.spare_rate()
     }
 
-    /// Mean response time [s].
+    /// Mean response time \[s\].
     pub fn response(&self) -> f64 {
         self.wait() + self.service
     }
@@ -134,7 +134,7 @@ impl Mmc {
         self.lambda * self.response()
     }
 
-    /// P(W > t) = C exp(-(c mu - lambda) t) for t [s].
+    /// P(W > t) = C exp(-(c mu - lambda) t) for t \[s\].
     ///
     /// # Errors
     /// If t is negative.
@@ -143,7 +143,7 @@ impl Mmc {
         Ok(self.erlang_c * (-self.spare_rate() * t).exp())
     }
 
-    /// The wait [s] that a share q of all jobs does not exceed; 0 where so many need not wait.
+    /// The wait \[s\] that a share q of all jobs does not exceed; 0 where so many need not wait.
     ///
     /// # Errors
     /// If q is not in [0, 1).
@@ -155,7 +155,7 @@ impl Mmc {
         Ok((self.erlang_c / left).ln() / self.spare_rate())
     }
 
-    /// P(R > t) for t [s]: with eta = c mu - lambda the rate at which a wait ends,
+    /// P(R > t) for t \[s\]: with eta = c mu - lambda the rate at which a wait ends,
     /// exp(-mu t) + C mu (exp(-mu t) - exp(-eta t)) / (eta - mu).
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Mmc {
         Ok(((-mu * t).exp() + self.erlang_c * mu * slow * spread).min(1.0))
     }
 
-    /// The response time [s] that a share q of all jobs does not exceed.
+    /// The response time \[s\] that a share q of all jobs does not exceed.
     ///
     /// # Errors
     /// If q is not in [0, 1).
@@ -204,8 +204,8 @@ impl Mmc {
 }
 
 /// Erlang's B: the probability that all c servers of a system without a queue (M/G/c/c) are busy,
-/// at an offered load of a = lambda E\[S\] erlang. Exact, insensitive to the distribution of service,
-/// and without any limit on the load.
+/// at an offered load of a = lambda E\[S\] erlang. Exact, insensitive to the distribution of
+/// service, and without any limit on the load.
 ///
 /// By the recursion B(0) = 1, B(k) = a B(k-1) / (k + a B(k-1)), whose terms are all positive.
 ///

@@ -1,0 +1,11 @@
+//! The tests of this crate's boundary, in one binary.
+
+// What builds the tests' inputs may fail as loudly as the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod judging;
+mod payloads;
+mod recordings;
+mod records;
+mod statistics;
+mod system;

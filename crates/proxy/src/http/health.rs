@@ -1,0 +1,52 @@
+//! Probes of the servers behind: whether one that is down is up again, and, if a path is named for
+//! it, whether one that is up still answers.
+
+use std::rc::Rc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::config::Probe;
+use super::message::{Asked, HeadScan, Response, room};
+use super::server::Shared;
+use super::stats::UpstreamError;
+
+/// Probes one server at every interval. Never ends.
+pub(crate) async fn watch(shared: Rc<Shared>, server: usize) {
+    let health = &shared.config.health;
+    loop {
+        tokio::time::sleep(health.interval).await;
+        if health.probe == Probe::Connect && shared.driver.is_up(server) {
+            continue;
+        }
+        let probed = tokio::time::timeout(health.timeout, probe(&shared, server)).await;
+        match probed.unwrap_or(Err(UpstreamError::Timeout)) {
+            Ok(()) => shared.tallies[server].probed_well(&shared),
+            Err(error) => shared.tallies[server].failed(error, &shared),
+        }
+    }
+}
+
+/// Asks once.
+async fn probe(shared: &Shared, server: usize) -> Result<(), UpstreamError> {
+    let address = shared.pools[server].address();
+    let mut stream = TcpStream::connect(address).await.map_err(|_| UpstreamError::Connect)?;
+    let Probe::Get(path) = &shared.config.health.probe else { return Ok(()) };
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nVia: 1.1 sekisho\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.map_err(|_| UpstreamError::Closed)?;
+    let most = shared.config.limits.head;
+    let (mut bytes, mut scan) = (Vec::with_capacity(1024), HeadScan::default());
+    loop {
+        let read = stream.read_buf(&mut bytes).await.map_err(|_| UpstreamError::Closed)?;
+        if read == 0 {
+            return Err(UpstreamError::Closed);
+        }
+        let garbage = |_| UpstreamError::Garbage;
+        let Some(span) = scan.scan(&bytes, most).map_err(garbage)? else { continue };
+        let mut fields = room();
+        let head = &bytes[..span.end];
+        let status = Response::parse(head, Asked::Other, &mut fields).map_err(garbage)?.status;
+        return if (200..400).contains(&status) { Ok(()) } else { Err(UpstreamError::Garbage) };
+    }
+}

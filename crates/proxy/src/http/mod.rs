@@ -1,0 +1,52 @@
+//! The HTTP gate: a reverse proxy with a [`gate::Gate`] in front.
+//!
+//! ```text
+//!   clients ──▶ head ──▶ [ gate ] ──▶ slot ──▶ server
+//!                           └──▶ 503 with Retry-After
+//! ```
+//!
+//! A request asks for a slot when its head is complete, and holds it until the server's last byte
+//! is read into a bounded buffer: a client that reads slowly does not hold it, unless the response
+//! is larger than the buffer. A client that leaves while it waits reneges. A client that leaves
+//! while it is served leaves a server at work, so its slot is held on for a while.
+//!
+//! Inside, a core without sockets ([`message`], [`body`]) reads heads and bodies and refuses what
+//! could be read in two ways; one task a connection, all on one thread, moves bytes; one driver
+//! tells the gate what happened and when.
+//!
+//! ```no_run
+//! use proxy::http::{Config, Server};
+//!
+//! let listen = "127.0.0.1:8080".parse().expect("an address");
+//! let server = "127.0.0.1:8081".parse().expect("an address");
+//! let gate = Server::bind(Config::new(listen, vec![server], 8))?;
+//! let handle = gate.handle();
+//! let running = std::thread::spawn(move || gate.run());
+//! handle.resize(0, 16).expect("the gate runs");
+//! handle.drain().expect("the gate runs");
+//! running.join().expect("no panic")?;
+//! # Ok::<(), proxy::http::StartError>(())
+//! ```
+
+mod admin;
+mod answer;
+pub mod body;
+mod buf;
+mod config;
+mod connection;
+mod driver;
+mod exchange;
+mod health;
+mod io;
+pub mod message;
+mod pool;
+mod rewrite;
+mod server;
+mod stats;
+mod watch;
+
+pub use config::{
+    Class, Config, ConfigError, Forwarded, Health, Limits, Probe, ROOM, StartError, Timeouts, Tls,
+};
+pub use server::{ControlError, Finished, Handle, Server};
+pub use stats::{BUCKETS, Stats, Times, UpstreamError, UpstreamStats};

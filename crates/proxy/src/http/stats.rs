@@ -1,0 +1,369 @@
+//! What an HTTP gate counts, as plain values, and how Prometheus reads them.
+//!
+//! The text format is written by hand: it is a page of `write!`, the counters live on one thread
+//! and need neither locks nor label maps, and a client library would bring both.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The upper bounds of the buckets, 100 us to 100 s [us].
+pub const BUCKETS: [u64; 19] = [
+    100,
+    200,
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+];
+
+/// How often a time fell into each bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Not cumulative; the last is for what is longer than all of [`BUCKETS`].
+    counts: [u64; BUCKETS.len() + 1],
+    sum: Duration,
+}
+
+impl Times {
+    pub(crate) fn observe(&mut self, time: Duration) {
+        let micros = u64::try_from(time.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
+        self.counts[BUCKETS.partition_point(|&bound| bound < micros)] += 1;
+        self.sum += time;
+    }
+
+    /// How many times were observed.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> Duration {
+        self.sum
+    }
+
+    /// Their mean; `None` if there is none.
+    pub fn mean(&self) -> Option<Duration> {
+        let count = self.count();
+        (count > 0).then(|| self.sum.div_f64(count as f64))
+    }
+}
+
+/// Where a response came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Upstream,
+    Gate,
+}
+
+/// What went wrong with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamError {
+    /// It could not be connected to.
+    Connect,
+    /// It did not accept the connection in time.
+    ConnectTimeout,
+    /// It closed before it answered.
+    Closed,
+    /// It sent something that is no response.
+    Garbage,
+    /// It did not answer in time, or stalled in its answer.
+    Timeout,
+    /// It closed in the middle of its answer.
+    Truncated,
+}
+
+impl UpstreamError {
+    /// Whether the server never saw the request.
+    pub(crate) fn is_connect(self) -> bool {
+        matches!(self, UpstreamError::Connect | UpstreamError::ConnectTimeout)
+    }
+}
+
+const UPSTREAM_ERRORS: [(UpstreamError, &str); 6] = [
+    (UpstreamError::Connect, "connect"),
+    (UpstreamError::ConnectTimeout, "connect-timeout"),
+    (UpstreamError::Closed, "closed"),
+    (UpstreamError::Garbage, "garbage"),
+    (UpstreamError::Timeout, "timeout"),
+    (UpstreamError::Truncated, "truncated"),
+];
+
+/// What is counted for one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamStats {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Whether it is up.
+    pub up: bool,
+    /// Its slots held.
+    pub busy: u32,
+    /// Its slots in all.
+    pub slots: u32,
+    /// From arrival to start, of the jobs that started.
+    pub wait: Times,
+    /// From start to departure of a slot.
+    pub hold: Times,
+    /// Connections opened to it.
+    pub connections_opened: u64,
+    /// Requests sent on a connection that was kept from an earlier one.
+    pub connections_reused: u64,
+    /// Requests sent a second time because a kept connection was found closed.
+    pub retries: u64,
+    errors: [u64; UPSTREAM_ERRORS.len()],
+}
+
+impl UpstreamStats {
+    /// How often this went wrong.
+    pub fn errors(&self, error: UpstreamError) -> u64 {
+        self.errors[error as usize]
+    }
+
+    pub(crate) fn count_error(&mut self, error: UpstreamError) {
+        self.errors[error as usize] += 1;
+    }
+}
+
+/// What is counted since the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Clients' connections that are open.
+    pub connections: u64,
+    /// Clients' connections accepted.
+    pub connections_accepted: u64,
+    /// Jobs that wait.
+    pub waiting: u64,
+    /// Requests refused because the queue was full.
+    pub refused_queue_full: u64,
+    /// Requests refused because they would have waited, or had waited, too long.
+    pub refused_deadline: u64,
+    /// Requests refused because no server was up.
+    pub refused_no_upstream: u64,
+    /// Clients that left while they waited.
+    pub reneged: u64,
+    /// Clients that left, or stopped reading or sending, while they were served.
+    pub clients_lost: u64,
+    /// Whether the gate is paused.
+    pub paused: bool,
+    /// Whether the gate lets out what is in and lets nothing in.
+    pub draining: bool,
+    /// Each server, in the order of the configuration.
+    pub upstreams: Vec<UpstreamStats>,
+    /// By source and hundreds of the status.
+    responses: [[u64; 5]; 2],
+}
+
+impl Stats {
+    pub(crate) fn new(upstreams: &[SocketAddr]) -> Stats {
+        let upstream = |&address: &SocketAddr| UpstreamStats {
+            address,
+            up: true,
+            busy: 0,
+            slots: 0,
+            wait: Times::default(),
+            hold: Times::default(),
+            connections_opened: 0,
+            connections_reused: 0,
+            retries: 0,
+            errors: [0; UPSTREAM_ERRORS.len()],
+        };
+        Stats {
+            connections: 0,
+            connections_accepted: 0,
+            waiting: 0,
+            refused_queue_full: 0,
+            refused_deadline: 0,
+            refused_no_upstream: 0,
+            reneged: 0,
+            clients_lost: 0,
+            paused: false,
+            draining: false,
+            upstreams: upstreams.iter().map(upstream).collect(),
+            responses: [[0; 5]; 2],
+        }
+    }
+
+    pub(crate) fn count_response(&mut self, source: Source, status: u16) {
+        self.responses[source as usize][usize::from(status / 100 - 1)] += 1;
+    }
+
+    /// Responses begun, of the servers and of the gate itself.
+    pub fn responses(&self) -> u64 {
+        self.responses.iter().flatten().sum()
+    }
+
+    /// The text that Prometheus reads (exposition format 0.0.4).
+    pub fn prometheus(&self) -> String {
+        let mut text = Text(String::with_capacity(16 * 1024));
+        self.write_clients(&mut text);
+        self.write_gate(&mut text);
+        self.write_upstreams(&mut text);
+        text.0
+    }
+
+    fn write_clients(&self, text: &mut Text) {
+        text.family("sekisho_connections", "gauge", "Open connections of clients.");
+        text.sample("sekisho_connections", "", self.connections);
+        text.family("sekisho_connections_total", "counter", "Accepted connections of clients.");
+        text.sample("sekisho_connections_total", "", self.connections_accepted);
+        let name = "sekisho_requests_total";
+        text.family(name, "counter", "Requests by the class of their status and its source.");
+        for (source, classes) in ["upstream", "gate"].iter().zip(&self.responses) {
+            for (class, count) in classes.iter().enumerate().skip(1) {
+                let labels = format!("status=\"{}xx\",source=\"{source}\"", class + 1);
+                text.sample(name, &labels, *count);
+            }
+        }
+        let name = "sekisho_clients_lost_total";
+        text.family(name, "counter", "Clients that left or stalled while they were served.");
+        text.sample(name, "", self.clients_lost);
+    }
+
+    fn write_gate(&self, text: &mut Text) {
+        text.family("sekisho_waiting", "gauge", "Jobs that wait for a slot.");
+        text.sample("sekisho_waiting", "", self.waiting);
+        let name = "sekisho_refused_total";
+        text.family(name, "counter", "Requests that the gate turned away, by reason.");
+        text.sample(name, "reason=\"queue-full\"", self.refused_queue_full);
+        text.sample(name, "reason=\"deadline\"", self.refused_deadline);
+        text.sample(name, "reason=\"no-upstream\"", self.refused_no_upstream);
+        text.family("sekisho_reneged_total", "counter", "Clients that left while they waited.");
+        text.sample("sekisho_reneged_total", "", self.reneged);
+        text.family("sekisho_paused", "gauge", "1 while the gate starts no job.");
+        text.sample("sekisho_paused", "", u64::from(self.paused));
+        text.family("sekisho_draining", "gauge", "1 while the gate drains.");
+        text.sample("sekisho_draining", "", u64::from(self.draining));
+    }
+
+    fn write_upstreams(&self, text: &mut Text) {
+        type Value = fn(&UpstreamStats) -> u64;
+        let plain: [(&str, &str, &str, Value); 6] = [
+            ("sekisho_upstream_up", "gauge", "1 if the server is up.", |u| u64::from(u.up)),
+            ("sekisho_slots_busy", "gauge", "Slots that are held.", |u| u64::from(u.busy)),
+            ("sekisho_slots", "gauge", "Slots that exist.", |u| u64::from(u.slots)),
+            ("sekisho_upstream_connections_total", "counter", "Connections opened.", |u| {
+                u.connections_opened
+            }),
+            ("sekisho_upstream_reused_total", "counter", "Requests on a kept connection.", |u| {
+                u.connections_reused
+            }),
+            ("sekisho_upstream_retries_total", "counter", "Requests sent a second time.", |u| {
+                u.retries
+            }),
+        ];
+        for (name, kind, help, value) in plain {
+            text.family(name, kind, help);
+            for upstream in &self.upstreams {
+                text.sample(name, &label(upstream), value(upstream));
+            }
+        }
+        let name = "sekisho_upstream_errors_total";
+        text.family(name, "counter", "What went wrong with the server, by kind.");
+        for upstream in &self.upstreams {
+            for (error, kind) in UPSTREAM_ERRORS {
+                let labels = format!("{},kind=\"{kind}\"", label(upstream));
+                text.sample(name, &labels, upstream.errors(error));
+            }
+        }
+        text.family("sekisho_wait_seconds", "histogram", "From arrival to start of a job.");
+        for upstream in &self.upstreams {
+            text.times("sekisho_wait_seconds", &label(upstream), &upstream.wait);
+        }
+        text.family("sekisho_hold_seconds", "histogram", "From start to departure of a job.");
+        for upstream in &self.upstreams {
+            text.times("sekisho_hold_seconds", &label(upstream), &upstream.hold);
+        }
+    }
+}
+
+fn label(upstream: &UpstreamStats) -> String {
+    format!("upstream=\"{}\"", upstream.address)
+}
+
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: u64) {
+        let _ = if labels.is_empty() {
+            writeln!(self.0, "{name} {value}")
+        } else {
+            writeln!(self.0, "{name}{{{labels}}} {value}")
+        };
+    }
+
+    fn times(&mut self, name: &str, label: &str, times: &Times) {
+        let mut count = 0;
+        for (bound, here) in BUCKETS.iter().zip(times.counts) {
+            count += here;
+            let seconds = *bound as f64 / 1e6;
+            let _ = writeln!(self.0, "{name}_bucket{{{label},le=\"{seconds}\"}} {count}");
+        }
+        count += times.counts[BUCKETS.len()];
+        let sum = times.sum.as_secs_f64();
+        let _ = writeln!(self.0, "{name}_bucket{{{label},le=\"+Inf\"}} {count}");
+        let _ = writeln!(self.0, "{name}_sum{{{label}}} {sum}");
+        let _ = writeln!(self.0, "{name}_count{{{label}}} {count}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_belongs_to_the_first_bucket_that_is_not_shorter() {
+        let mut times = Times::default();
+        for micros in [0, 100, 101, 100_000_000, 100_000_001] {
+            times.observe(Duration::from_micros(micros));
+        }
+        times.observe(Duration::from_nanos(100_001));
+        assert_eq!((times.counts[0], times.counts[1]), (2, 2));
+        assert_eq!((times.counts[18], times.counts[19], times.count()), (1, 1, 6));
+    }
+
+    #[test]
+    fn every_sample_belongs_to_a_family_and_buckets_are_cumulative() {
+        let mut stats = Stats::new(&["127.0.0.1:80".parse().unwrap()]);
+        stats.upstreams[0].wait.observe(Duration::from_micros(150));
+        stats.upstreams[0].wait.observe(Duration::from_secs(200));
+        stats.upstreams[0].count_error(UpstreamError::Garbage);
+        stats.count_response(Source::Gate, 503);
+        let text = stats.prometheus();
+        let mut family = "";
+        for line in text.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                family = help.split(' ').next().unwrap();
+            } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+                assert!(kind.starts_with(family));
+            } else {
+                assert!(line.starts_with(family), "{line} in {family}");
+                assert!(line.rsplit(' ').next().unwrap().parse::<f64>().is_ok(), "{line}");
+            }
+        }
+        let has = |line: &str| assert!(text.contains(&format!("{line}\n")), "{line} in {text}");
+        has("sekisho_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"0.0001\"} 0");
+        has("sekisho_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"0.0002\"} 1");
+        has("sekisho_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"100\"} 1");
+        has("sekisho_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"+Inf\"} 2");
+        has("sekisho_wait_seconds_sum{upstream=\"127.0.0.1:80\"} 200.00015");
+        has("sekisho_requests_total{status=\"5xx\",source=\"gate\"} 1");
+        has("sekisho_upstream_errors_total{upstream=\"127.0.0.1:80\",kind=\"garbage\"} 1");
+    }
+}

@@ -1,0 +1,70 @@
+//! The calendar: what happens next. Ties fall in the order in which they were entered, so that a
+//! run is a function of its seed alone.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use gate::Time;
+
+/// What a calendar entry is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A job of this open class arrives.
+    Arrival(u32),
+    /// This customer's think time, delay or service in a queue is over.
+    Customer(u32),
+    /// The next thing happens at this station that shares its processor.
+    Station(u32),
+    /// The gate asked to be woken.
+    Gate(u32),
+}
+
+const INDEX_BITS: u32 = 30;
+/// The largest index that an entry can carry.
+pub(crate) const INDEX_MAX: usize = (1 << INDEX_BITS) - 1;
+
+/// A priority queue of entries by (time, order of entry). The key packs into 128 bits: 64 of time,
+/// 32 of order (which may wrap: it only breaks ties), 32 of entry.
+#[derive(Debug, Default)]
+pub(crate) struct Calendar {
+    heap: BinaryHeap<Reverse<u128>>,
+    entered: u32,
+}
+
+impl Calendar {
+    #[inline]
+    pub(crate) fn enter(&mut self, at: Time, entry: Entry) {
+        self.entered = self.entered.wrapping_add(1);
+        let key = (u128::from(at.as_nanos()) << 64)
+            | (u128::from(self.entered) << 32)
+            | u128::from(pack(entry));
+        self.heap.push(Reverse(key));
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<(Time, Entry)> {
+        let Reverse(key) = self.heap.pop()?;
+        Some((Time::from_nanos((key >> 64) as u64), unpack(key as u32)))
+    }
+}
+
+fn pack(entry: Entry) -> u32 {
+    let (kind, index) = match entry {
+        Entry::Arrival(class) => (0, class),
+        Entry::Customer(customer) => (1, customer),
+        Entry::Station(station) => (2, station),
+        Entry::Gate(gate) => (3, gate),
+    };
+    debug_assert!(index as usize <= INDEX_MAX);
+    (kind << INDEX_BITS) | index
+}
+
+fn unpack(packed: u32) -> Entry {
+    let index = packed & INDEX_MAX as u32;
+    match packed >> INDEX_BITS {
+        0 => Entry::Arrival(index),
+        1 => Entry::Customer(index),
+        2 => Entry::Station(index),
+        _ => Entry::Gate(index),
+    }
+}

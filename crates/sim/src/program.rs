@@ -1,0 +1,404 @@
+//! A network compiled for the event loop: routes become flat lists of operations, checked once, so
+//! that the loop has nothing left to doubt.
+
+use workload::{Dist, DocumentSet};
+
+use crate::calendar::INDEX_MAX;
+use crate::network::{
+    Class, Demand, GateNode, Load, Network, NetworkError, Sizes, Station, StationKind, Step,
+};
+
+/// One operation of a compiled route.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Visit {
+        station: u32,
+        demand: Demand,
+    },
+    /// The station of the server held at the innermost gate.
+    VisitServer {
+        gate: u32,
+        demand: Demand,
+    },
+    Acquire {
+        gate: u32,
+    },
+    Release,
+    /// Go on at the first target whose running sum of chances exceeds the draw, else at the next
+    /// operation.
+    Choose(Box<[(f64, u32)]>),
+    Jump(u32),
+    /// Go back with this chance.
+    Again {
+        chance: f64,
+        target: u32,
+    },
+    Done,
+}
+
+/// A network that can be run.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) classes: Vec<Class>,
+    pub(crate) gates: Vec<GateNode>,
+    pub(crate) stations: Vec<Station>,
+    pub(crate) ops: Vec<Op>,
+    /// Where each class's route begins.
+    pub(crate) entries: Vec<u32>,
+}
+
+/// The deepest nesting of gates; more is surely a mistake in the scenario.
+const DEPTH_MAX: usize = 16;
+
+impl Program {
+    /// Compiles and checks.
+    ///
+    /// # Errors
+    /// The first thing that makes the network impossible to run.
+    pub(crate) fn compile(network: &Network) -> Result<Program, NetworkError> {
+        let mut program = Program {
+            classes: network.classes.clone(),
+            gates: network.gates.clone(),
+            stations: network.stations.clone(),
+            ops: Vec::new(),
+            entries: Vec::new(),
+        };
+        if network.classes.is_empty() {
+            return Err(NetworkError::new(
+                "network",
+                "it has no class, so nobody asks for anything",
+            ));
+        }
+        for station in &network.stations {
+            check_station(station)?;
+        }
+        for gate in &network.gates {
+            check_gate(gate, network)?;
+        }
+        let mut flow = Flow::new(network);
+        for class in &network.classes {
+            program.entries.push(program.ops.len() as u32);
+            check_class(class)?;
+            let visits = match &class.load {
+                Load::Open(arrivals) => arrivals.rate(),
+                Load::Closed { .. } => 0.0,
+            };
+            let mut compiler = Compiler {
+                network,
+                class,
+                ops: &mut program.ops,
+                around: Vec::new(),
+                flow: &mut flow,
+            };
+            compiler.steps(&class.route, visits)?;
+            program.ops.push(Op::Done);
+        }
+        flow.check(network)?;
+        Ok(program)
+    }
+}
+
+/// What the open classes bring to each part, to find the impossible before the run does.
+struct Flow {
+    /// Mean work that arrives at each station per second.
+    work: Vec<f64>,
+    station_fed: Vec<bool>,
+    gate_fed: Vec<bool>,
+}
+
+impl Flow {
+    fn new(network: &Network) -> Flow {
+        Flow {
+            work: vec![0.0; network.stations.len()],
+            station_fed: vec![false; network.stations.len()],
+            gate_fed: vec![false; network.gates.len()],
+        }
+    }
+
+    fn check(&self, network: &Network) -> Result<(), NetworkError> {
+        for (at, gate) in network.gates.iter().enumerate() {
+            if !self.gate_fed[at] {
+                let cause = "no class's route passes it: add it to a route or remove it";
+                return Err(NetworkError::new(format!("gate `{}`", gate.name), cause));
+            }
+        }
+        for (at, station) in network.stations.iter().enumerate() {
+            let place = || format!("station `{}`", station.name);
+            if !self.station_fed[at] {
+                let cause = "no class's route visits it: add it to a route or remove it";
+                return Err(NetworkError::new(place(), cause));
+            }
+            let Some(capacity) = station.kind.capacity() else { continue };
+            let rho = self.work[at] / f64::from(capacity);
+            if rho >= 1.0 {
+                let cause = format!(
+                    "open classes bring it {rho:.3} times the work that it can do, so its queue grows \
+                     without end: arrivals must be below {:.3} of the rate given",
+                    1.0 / rho
+                );
+                return Err(NetworkError::new(place(), cause));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Compiler<'a> {
+    network: &'a Network,
+    class: &'a Class,
+    ops: &'a mut Vec<Op>,
+    /// The gates around the present step, innermost last.
+    around: Vec<usize>,
+    flow: &'a mut Flow,
+}
+
+impl Compiler<'_> {
+    fn error(&self, cause: impl Into<String>) -> NetworkError {
+        NetworkError::new(format!("class `{}`", self.class.name), cause)
+    }
+
+    /// Compiles steps that are passed `rate` times a second.
+    fn steps(&mut self, steps: &[Step], rate: f64) -> Result<(), NetworkError> {
+        steps.iter().try_for_each(|step| self.step(step, rate))
+    }
+
+    fn step(&mut self, step: &Step, rate: f64) -> Result<(), NetworkError> {
+        match step {
+            Step::Visit { station, demand } => {
+                if *station >= self.network.stations.len() {
+                    return Err(self.error(format!(
+                        "its route visits station {station}, which does not exist"
+                    )));
+                }
+                self.demand(*station, demand, rate)?;
+                self.ops.push(Op::Visit { station: *station as u32, demand: demand.clone() });
+            }
+            Step::VisitServer { demand } => self.visit_server(demand, rate)?,
+            Step::Hold { gate, inside } => self.hold(*gate, inside, rate)?,
+            Step::Choose(ways) => self.choose(ways, rate)?,
+            Step::Repeat { again, steps } => {
+                if !(0.0..1.0).contains(again) {
+                    return Err(self.error(format!(
+                        "the chance to repeat must be 0 or above and below 1, but it is {again}"
+                    )));
+                }
+                let target = self.ops.len() as u32;
+                self.steps(steps, rate / (1.0 - again))?;
+                self.ops.push(Op::Again { chance: *again, target });
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_server(&mut self, demand: &Demand, rate: f64) -> Result<(), NetworkError> {
+        let Some(&gate) = self.around.last() else {
+            return Err(
+                self.error("it visits the server of a gate, but no gate is around that step")
+            );
+        };
+        let node = &self.network.gates[gate];
+        if node.stations.len() != node.spec.servers.len() {
+            return Err(NetworkError::new(
+                format!("gate `{}`", node.name),
+                format!(
+                    "it has {} servers but {} stations of their own",
+                    node.spec.servers.len(),
+                    node.stations.len()
+                ),
+            ));
+        }
+        // How the router spreads the work is its own affair; only the sum is checked, so each
+        // station is charged an equal share.
+        let share = rate / node.stations.len() as f64;
+        for &station in &node.stations {
+            self.demand(station, demand, share)?;
+        }
+        self.ops.push(Op::VisitServer { gate: gate as u32, demand: demand.clone() });
+        Ok(())
+    }
+
+    fn hold(&mut self, gate: usize, inside: &[Step], rate: f64) -> Result<(), NetworkError> {
+        let Some(node) = self.network.gates.get(gate) else {
+            return Err(self.error(format!("its route passes gate {gate}, which does not exist")));
+        };
+        let place = format!("gate `{}`", node.name);
+        if self.around.contains(&gate) {
+            return Err(NetworkError::new(
+                place,
+                "it is inside itself: a job would wait for a slot that it holds",
+            ));
+        }
+        if self.around.len() >= DEPTH_MAX {
+            return Err(NetworkError::new(place, format!("gates nest deeper than {DEPTH_MAX}")));
+        }
+        if let Load::Closed { population, think } = &self.class.load
+            && think.mean() == 0.0
+            && node.spec.room.is_some_and(|room| room < u64::from(*population))
+        {
+            let cause = format!(
+                "class `{}` has no think time, so a customer that is refused here would come back at \
+                 once, for ever: give it a think time, or the gate more room",
+                self.class.name
+            );
+            return Err(NetworkError::new(place, cause));
+        }
+        self.flow.gate_fed[gate] = true;
+        self.ops.push(Op::Acquire { gate: gate as u32 });
+        self.around.push(gate);
+        self.steps(inside, rate)?;
+        self.around.pop();
+        self.ops.push(Op::Release);
+        Ok(())
+    }
+
+    fn choose(&mut self, ways: &[(f64, Vec<Step>)], rate: f64) -> Result<(), NetworkError> {
+        let sum: f64 = ways.iter().map(|(chance, _)| chance).sum();
+        if ways.iter().any(|(chance, _)| !(0.0..=1.0).contains(chance)) || sum > 1.0 + 1e-9 {
+            return Err(self.error(format!(
+                "chances must be between 0 and 1 and sum to at most 1, but they sum to {sum}"
+            )));
+        }
+        let head = self.ops.len();
+        self.ops.push(Op::Choose(Box::new([])));
+        // The way for the rest of the draw: past all others.
+        let skip = self.ops.len();
+        self.ops.push(Op::Jump(0));
+        let mut targets = Vec::new();
+        let mut ends = vec![skip];
+        let mut running = 0.0;
+        for (chance, steps) in ways {
+            running += chance;
+            targets.push((running, self.ops.len() as u32));
+            self.steps(steps, rate * chance)?;
+            ends.push(self.ops.len());
+            self.ops.push(Op::Jump(0));
+        }
+        if (sum - 1.0).abs() < 1e-9
+            && let Some(last) = targets.last_mut()
+        {
+            last.0 = 1.0;
+        }
+        let end = self.ops.len() as u32;
+        for at in ends {
+            self.ops[at] = Op::Jump(end);
+        }
+        self.ops[head] = Op::Choose(targets.into());
+        Ok(())
+    }
+
+    fn demand(&mut self, station: usize, demand: &Demand, rate: f64) -> Result<(), NetworkError> {
+        let mean = match (demand, &self.class.sizes) {
+            (Demand::Drawn(dist), _) => {
+                dist.check().map_err(|error| self.error(error.to_string()))?;
+                dist.mean()
+            }
+            (Demand::OfSize { .. } | Demand::OfDocument(_), Sizes::None) => {
+                return Err(self
+                    .error("a demand depends on the size of the job, but the class has no sizes"));
+            }
+            (Demand::OfSize { per_byte_s, base_s }, sizes) => {
+                if !(per_byte_s.is_finite()
+                    && *per_byte_s >= 0.0
+                    && base_s.is_finite()
+                    && *base_s >= 0.0)
+                {
+                    return Err(self.error(format!(
+                        "a demand of {per_byte_s} s a byte and {base_s} s is not 0 or above"
+                    )));
+                }
+                per_byte_s * mean_size(sizes) + base_s
+            }
+            (Demand::OfDocument(by_document), Sizes::Documents(set, _)) => {
+                self.by_document(by_document, set)?
+            }
+            (Demand::OfDocument(_), Sizes::Drawn(_)) => {
+                return Err(self.error(
+                    "a demand is given by document, but the class has sizes without documents",
+                ));
+            }
+        };
+        self.flow.station_fed[station] = true;
+        self.flow.work[station] += rate * mean;
+        Ok(())
+    }
+
+    fn by_document(&self, demands: &[f64], set: &DocumentSet) -> Result<f64, NetworkError> {
+        if demands.len() != set.len() {
+            return Err(self.error(format!(
+                "{} demands are given for {} documents",
+                demands.len(),
+                set.len()
+            )));
+        }
+        if let Some(bad) = demands.iter().find(|demand| !(demand.is_finite() && **demand >= 0.0)) {
+            return Err(self.error(format!("a demand must be 0 or above, but one is {bad}")));
+        }
+        Ok(demands.iter().enumerate().map(|(class, demand)| set.share(class) * demand).sum())
+    }
+}
+
+fn mean_size(sizes: &Sizes) -> f64 {
+    match sizes {
+        Sizes::None => 0.0,
+        Sizes::Documents(set, _) => set.mean_of(|document| document.bytes as f64),
+        Sizes::Drawn(dist) => dist.mean(),
+    }
+}
+
+fn check_station(station: &Station) -> Result<(), NetworkError> {
+    let error = |cause: &str| Err(NetworkError::new(format!("station `{}`", station.name), cause));
+    match station.kind {
+        StationKind::Queue { servers: 0 } | StationKind::Sharing { processors: 0 } => {
+            error("it needs at least one server")
+        }
+        StationKind::FairShare { quantum_s } if !(quantum_s.is_finite() && quantum_s > 0.0) => {
+            error("its quantum must be above 0")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_gate(gate: &GateNode, network: &Network) -> Result<(), NetworkError> {
+    let place = || format!("gate `{}`", gate.name);
+    gate::Gate::new(&gate.spec).map_err(|error| NetworkError::new(place(), error.to_string()))?;
+    if gate.spec.servers.iter().all(|server| server.slots == 0) {
+        return Err(NetworkError::new(place(), "it has no slots, so nobody ever gets in"));
+    }
+    match gate.stations.iter().find(|&&station| station >= network.stations.len()) {
+        Some(station) => {
+            Err(NetworkError::new(place(), format!("its station {station} does not exist")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_class(class: &Class) -> Result<(), NetworkError> {
+    let error = |cause: String| Err(NetworkError::new(format!("class `{}`", class.name), cause));
+    let check_dist = |dist: &Dist| {
+        dist.check().map(|_| ()).map_err(|cause| {
+            NetworkError::new(format!("class `{}`", class.name), cause.to_string())
+        })
+    };
+    match &class.load {
+        Load::Closed { population: 0, .. } => {
+            return error("its population is 0: nobody asks for anything".into());
+        }
+        Load::Closed { population, .. } if *population as usize >= INDEX_MAX => {
+            return error(format!("its population of {population} is more than can be simulated"));
+        }
+        Load::Closed { think, .. } => check_dist(think)?,
+        Load::Open(arrivals) => {
+            let rate = arrivals.rate();
+            if !(rate.is_finite() && rate > 0.0) {
+                return error(format!("its arrival rate must be above 0, but it is {rate}/s"));
+            }
+        }
+    }
+    if class.route.is_empty() {
+        return error("its route is empty".into());
+    }
+    match &class.sizes {
+        Sizes::Drawn(dist) => check_dist(dist),
+        Sizes::None | Sizes::Documents(..) => Ok(()),
+    }
+}

@@ -1,0 +1,254 @@
+//! The stations at work: how each kind of hardware shares itself among the jobs at it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use gate::{Slot, Time};
+
+use crate::network::StationKind;
+
+/// A station during a run.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) jobs: u32,
+    pub(crate) served: u64,
+    /// Integrals over time since the last reset [job ns] and [processor ns].
+    pub(crate) jobs_area: f64,
+    pub(crate) busy_area: f64,
+    touched: Time,
+    capacity: u32,
+    pub(crate) service: Service,
+}
+
+#[derive(Debug)]
+pub(crate) enum Service {
+    Queue { servers: u32, line: VecDeque<u32> },
+    Delay,
+    Sharing(Sharing),
+    FairShare(FairShare),
+}
+
+impl Desk {
+    pub(crate) fn new(kind: StationKind) -> Desk {
+        let capacity = kind.capacity().unwrap_or(u32::MAX);
+        let service = match kind {
+            StationKind::Queue { servers } => Service::Queue { servers, line: VecDeque::new() },
+            StationKind::Delay => Service::Delay,
+            StationKind::Sharing { processors } => Service::Sharing(Sharing::new(processors)),
+            StationKind::FairShare { quantum_s } => {
+                Service::FairShare(FairShare::new((quantum_s * 1e9).max(1.0) as u64))
+            }
+        };
+        Desk {
+            jobs: 0,
+            served: 0,
+            jobs_area: 0.0,
+            busy_area: 0.0,
+            touched: Time::ZERO,
+            capacity,
+            service,
+        }
+    }
+
+    /// Brings the integrals up to `now`; before every change of `jobs`.
+    #[inline]
+    pub(crate) fn touch(&mut self, now: Time) {
+        let span = (now.as_nanos() - self.touched.as_nanos()) as f64;
+        self.touched = now;
+        self.jobs_area += f64::from(self.jobs) * span;
+        self.busy_area += f64::from(self.jobs.min(self.capacity)) * span;
+    }
+
+    pub(crate) fn reset(&mut self, now: Time) {
+        self.touch(now);
+        self.jobs_area = 0.0;
+        self.busy_area = 0.0;
+        self.served = 0;
+    }
+}
+
+/// Processor sharing in virtual time: every job at the station is served at the same rate, so
+/// their order of completion never changes, and a change of their number costs O(log n).
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    processors: f64,
+    /// Service that each job at the station has received since the station was last empty [ns].
+    attained: f64,
+    updated: Time,
+    /// By the attained service at which they complete (as bits: it is never negative), then order.
+    jobs: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    entered: u32,
+    /// When the next one completes; entries of the calendar for other moments are stale.
+    due: Option<Time>,
+}
+
+impl Sharing {
+    fn new(processors: u32) -> Sharing {
+        Sharing {
+            processors: f64::from(processors),
+            attained: 0.0,
+            updated: Time::ZERO,
+            jobs: BinaryHeap::new(),
+            entered: 0,
+            due: None,
+        }
+    }
+
+    #[inline]
+    fn rate(&self) -> f64 {
+        (self.processors / self.jobs.len() as f64).min(1.0)
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Time) {
+        if !self.jobs.is_empty() {
+            self.attained += (now.as_nanos() - self.updated.as_nanos()) as f64 * self.rate();
+        }
+        self.updated = now;
+    }
+
+    /// Sets when the next completion is due, and returns it if that is a new moment.
+    #[inline]
+    fn schedule(&mut self, now: Time) -> Option<Time> {
+        let Some(Reverse((finish, ..))) = self.jobs.peek() else {
+            self.due = None;
+            return None;
+        };
+        let left = (f64::from_bits(*finish) - self.attained).max(0.0) / self.rate();
+        let due = Time::from_nanos(now.as_nanos().saturating_add(left.ceil() as u64));
+        (self.due.replace(due) != Some(due)).then_some(due)
+    }
+
+    /// A job enters that needs `need` ns of service; returns when to look again, if that changed.
+    #[inline]
+    pub(crate) fn enter(&mut self, now: Time, customer: u32, need: u64) -> Option<Time> {
+        self.advance(now);
+        if self.jobs.is_empty() {
+            self.attained = 0.0;
+        }
+        self.entered = self.entered.wrapping_add(1);
+        let finish = self.attained + need as f64;
+        self.jobs.push(Reverse((finish.to_bits(), self.entered, customer)));
+        self.schedule(now)
+    }
+
+    /// If a completion is due now, takes that job out.
+    #[inline]
+    pub(crate) fn complete(&mut self, now: Time) -> Option<u32> {
+        if self.due != Some(now) {
+            return None;
+        }
+        self.advance(now);
+        let Reverse((finish, _, customer)) = self.jobs.pop()?;
+        // The moment was rounded up to the nanosecond: never let attained service fall short.
+        self.attained = self.attained.max(f64::from_bits(finish));
+        self.due = None;
+        Some(customer)
+    }
+
+    /// When to look again after a completion.
+    #[inline]
+    pub(crate) fn next(&mut self, now: Time) -> Option<Time> {
+        self.schedule(now)
+    }
+}
+
+/// Who a share of the processor belongs to: the gate and its slot, or, outside all gates, the
+/// customer.
+pub(crate) type Worker = (u32, Slot);
+
+/// One processor, shared fairly between workers by a quantum: the worker with the least processor
+/// time goes next. A worker that comes back from idling gets no credit for it: it starts at the
+/// least processor time among those that want the processor.
+#[derive(Debug)]
+pub(crate) struct FairShare {
+    quantum: u64,
+    /// Processor time of each worker so far [ns].
+    ran: BTreeMap<Worker, u64>,
+    /// The least processor time among those that want the processor; never falls.
+    floor: u64,
+    /// Those that want the processor, the running one not among them.
+    runnable: Vec<Runner>,
+    running: Option<Runner>,
+    since: Time,
+    due: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Runner {
+    worker: Worker,
+    customer: u32,
+    ran: u64,
+    left: u64,
+}
+
+impl FairShare {
+    fn new(quantum: u64) -> FairShare {
+        FairShare {
+            quantum,
+            ran: BTreeMap::new(),
+            floor: 0,
+            runnable: Vec::new(),
+            running: None,
+            since: Time::ZERO,
+            due: None,
+        }
+    }
+
+    /// A job enters on behalf of `worker`; returns when to look again, if that changed.
+    pub(crate) fn enter(
+        &mut self,
+        now: Time,
+        customer: u32,
+        worker: Worker,
+        need: u64,
+    ) -> Option<Time> {
+        let ran = self.ran.get(&worker).copied().unwrap_or(0).max(self.floor);
+        self.runnable.push(Runner { worker, customer, ran, left: need });
+        if self.running.is_none() {
+            return self.run_next(now);
+        }
+        // The running worker may have been alone, with no end to its slice but its job's.
+        let slice_end = Time::from_nanos(self.since.as_nanos() + self.quantum).max(now);
+        let due = self.due.map_or(slice_end, |due| due.min(slice_end));
+        (self.due.replace(due) != Some(due)).then_some(due)
+    }
+
+    /// If a slice ends now: the customer whose job is complete, if one is. Ask
+    /// [`next`](FairShare::next) when to look again.
+    pub(crate) fn complete(&mut self, now: Time) -> Option<u32> {
+        if self.due != Some(now) {
+            return None;
+        }
+        self.due = None;
+        let mut runner = self.running.take()?;
+        let span = now.as_nanos() - self.since.as_nanos();
+        runner.ran += span;
+        runner.left = runner.left.saturating_sub(span);
+        self.ran.insert(runner.worker, runner.ran);
+        if runner.left == 0 {
+            return Some(runner.customer);
+        }
+        self.runnable.push(runner);
+        None
+    }
+
+    /// When to look again after a slice has ended.
+    pub(crate) fn next(&mut self, now: Time) -> Option<Time> {
+        if self.running.is_some() { None } else { self.run_next(now) }
+    }
+
+    fn run_next(&mut self, now: Time) -> Option<Time> {
+        let (at, _) = self.runnable.iter().enumerate().min_by_key(|(_, runner)| runner.ran)?;
+        // `remove`, not `swap_remove`: among equals the one that came first goes first.
+        let runner = self.runnable.remove(at);
+        self.floor = self.floor.max(runner.ran);
+        let slice =
+            if self.runnable.is_empty() { runner.left } else { runner.left.min(self.quantum) };
+        self.running = Some(runner);
+        self.since = now;
+        let due = Time::from_nanos(now.as_nanos() + slice);
+        self.due = Some(due);
+        Some(due)
+    }
+}

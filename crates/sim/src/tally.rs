@@ -1,0 +1,154 @@
+//! What is counted while a replication runs, for each class and each gate.
+
+use gate::Time;
+use measure::Histogram;
+
+use crate::network::{Class, Sizes};
+
+/// What became of the jobs of one class.
+#[derive(Debug)]
+pub(crate) struct ClassTally {
+    pub(crate) completed: u64,
+    pub(crate) refused: u64,
+    /// Sum of the response times [s].
+    pub(crate) response_sum: f64,
+    pub(crate) histogram: Histogram,
+    /// By document, or by power of two of the size.
+    pub(crate) by_size: Vec<SizeTally>,
+}
+
+/// Response times of jobs of like size.
+#[derive(Debug, Default)]
+pub(crate) struct SizeTally {
+    pub(crate) completed: u64,
+    pub(crate) size_sum: f64,
+    pub(crate) response_sum: f64,
+    /// Only for documents: a power of two is no class of its own.
+    pub(crate) histogram: Option<Histogram>,
+}
+
+/// Sizes of 2^63 bytes and above share the last bin.
+pub(crate) const SIZE_BINS: usize = 64;
+
+impl ClassTally {
+    pub(crate) fn new(class: &Class) -> ClassTally {
+        let by_size = match &class.sizes {
+            Sizes::None => Vec::new(),
+            Sizes::Documents(set, _) => (0..set.len())
+                .map(|_| SizeTally { histogram: Some(Histogram::new()), ..SizeTally::default() })
+                .collect(),
+            Sizes::Drawn(_) => (0..SIZE_BINS).map(|_| SizeTally::default()).collect(),
+        };
+        ClassTally {
+            completed: 0,
+            refused: 0,
+            response_sum: 0.0,
+            histogram: Histogram::new(),
+            by_size,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn complete(&mut self, response_ns: u64, group: u32, size: f64) {
+        self.completed += 1;
+        let response_s = response_ns as f64 * 1e-9;
+        self.response_sum += response_s;
+        self.histogram.record_nanos(response_ns);
+        if let Some(like) = self.by_size.get_mut(group as usize) {
+            like.completed += 1;
+            like.size_sum += size;
+            like.response_sum += response_s;
+            if let Some(histogram) = &mut like.histogram {
+                histogram.record_nanos(response_ns);
+            }
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.completed = 0;
+        self.refused = 0;
+        self.response_sum = 0.0;
+        self.histogram.clear();
+        for like in &mut self.by_size {
+            like.completed = 0;
+            like.size_sum = 0.0;
+            like.response_sum = 0.0;
+            if let Some(histogram) = &mut like.histogram {
+                histogram.clear();
+            }
+        }
+    }
+}
+
+/// The bin of a size: the power of two below it.
+pub(crate) fn size_bin(size: f64) -> u32 {
+    (size.max(1.0).log2() as u32).min(SIZE_BINS as u32 - 1)
+}
+
+/// What happened at one gate.
+#[derive(Debug)]
+pub(crate) struct GateTally {
+    pub(crate) waiting: u32,
+    pub(crate) busy: u32,
+    pub(crate) waiting_area: f64,
+    pub(crate) busy_area: f64,
+    touched: Time,
+    pub(crate) started: u64,
+    pub(crate) refused_full: u64,
+    pub(crate) refused_deadline: u64,
+    pub(crate) wait_sum: f64,
+    pub(crate) hold_sum: f64,
+    pub(crate) departed: u64,
+    pub(crate) wait: Histogram,
+    pub(crate) hold: Histogram,
+}
+
+impl GateTally {
+    pub(crate) fn new() -> GateTally {
+        GateTally {
+            waiting: 0,
+            busy: 0,
+            waiting_area: 0.0,
+            busy_area: 0.0,
+            touched: Time::ZERO,
+            started: 0,
+            refused_full: 0,
+            refused_deadline: 0,
+            wait_sum: 0.0,
+            hold_sum: 0.0,
+            departed: 0,
+            wait: Histogram::new(),
+            hold: Histogram::new(),
+        }
+    }
+
+    /// Brings the integrals up to `now`; before every change of `waiting` or `busy`.
+    #[inline]
+    pub(crate) fn touch(&mut self, now: Time) {
+        let span = (now.as_nanos() - self.touched.as_nanos()) as f64;
+        self.touched = now;
+        self.waiting_area += f64::from(self.waiting) * span;
+        self.busy_area += f64::from(self.busy) * span;
+    }
+
+    pub(crate) fn start(&mut self, wait_ns: u64) {
+        self.started += 1;
+        self.wait_sum += wait_ns as f64 * 1e-9;
+        self.wait.record_nanos(wait_ns);
+    }
+
+    pub(crate) fn depart(&mut self, hold_ns: u64) {
+        self.departed += 1;
+        self.hold_sum += hold_ns as f64 * 1e-9;
+        self.hold.record_nanos(hold_ns);
+    }
+
+    pub(crate) fn reset(&mut self, now: Time) {
+        self.touch(now);
+        let (waiting, busy) = (self.waiting, self.busy);
+        let (mut wait, mut hold) = (std::mem::take(&mut self.wait), std::mem::take(&mut self.hold));
+        wait.clear();
+        hold.clear();
+        *self = GateTally { waiting, busy, touched: now, wait, hold, ..GateTally::new() };
+    }
+}

@@ -1,0 +1,182 @@
+//! What no network can exceed, from demands alone: asymptotic and balanced-job bounds
+//! (Lazowska et al. 1984, chapter 5). They are sums and maxima that a reader can do by hand, and so
+//! the first check of every other answer.
+
+use crate::closed::{ClosedNetwork, Kind, Station};
+use crate::open::OpenNetwork;
+use crate::{Exactness, SolveError};
+
+/// An interval that holds the exact throughput and response time of a closed network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClosedBounds {
+    /// The throughput is at least this [1/s].
+    pub throughput_min: f64,
+    /// The throughput is at most this [1/s].
+    pub throughput_max: f64,
+    /// The response time is at least this \[s\].
+    pub response_min: f64,
+    /// The response time is at most this \[s\].
+    pub response_max: f64,
+}
+
+/// An interval that holds the exact response time of an open network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OpenBounds {
+    /// The response time is at least this \[s\].
+    pub response_min: f64,
+    /// The response time is at most this \[s\]; asymptotic bounds know no such limit.
+    pub response_max: Option<f64>,
+}
+
+impl ClosedNetwork {
+    /// Asymptotic bounds: N / (N D + Z) <= X <= min(c_k / D_k, N / (D + Z)), and by Little's law
+    /// max(D, N / min(c_k / D_k) - Z) <= R <= N D. Delays count for Z in X and for D in R.
+    pub fn asymptotic_bounds(&self) -> ClosedBounds {
+        let Sums { n, d, pause, delays, capacity, .. } = self.sums();
+        ClosedBounds {
+            throughput_min: n / (n * d + pause),
+            throughput_max: capacity.min(n / (d + pause)),
+            response_min: (d + delays).max(n / capacity - self.think),
+            response_max: n * d + delays,
+        }
+    }
+
+    /// Balanced-job bounds: the network is no worse than one whose stations are all as slow as its
+    /// slowest, D_max, and no better than one whose stations are all of its mean, D_a. With think
+    /// time:
+    ///
+    /// ```text
+    ///   D + (N-1) D_a / (1 + Z/D)  <=  N/X - Z  <=  D + (N-1) D_max / (1 + Z/(N D))
+    /// ```
+    ///
+    /// # Errors
+    /// If a station has several servers.
+    pub fn balanced_job_bounds(&self) -> Result<ClosedBounds, SolveError> {
+        single_servers_only(&self.stations)?;
+        let Sums { n, d, pause, delays, capacity, queues } = self.sums();
+        let asymptotic = self.asymptotic_bounds();
+        if d == 0.0 {
+            return Ok(asymptotic);
+        }
+        let worst = d + (n - 1.0) / capacity / (1.0 + pause / (n * d));
+        let best = d + (n - 1.0) * (d / queues) / (1.0 + pause / d);
+        Ok(ClosedBounds {
+            throughput_min: n / (worst + pause),
+            throughput_max: capacity.min(n / (best + pause)),
+            response_min: (best + delays).max(asymptotic.response_min),
+            response_max: worst + delays,
+        })
+    }
+
+    /// The number of clients at which the two asymptotes of the throughput meet, N* = (D + Z) times
+    /// the capacity: fewer leave the bottleneck idle, more only queue. None without a queueing
+    /// demand.
+    pub fn knee(&self) -> Option<f64> {
+        let Sums { d, pause, capacity, .. } = self.sums();
+        capacity.is_finite().then_some((d + pause) * capacity)
+    }
+
+    /// The index of the station that limits the throughput, the first of several such; none without
+    /// a queueing demand.
+    pub fn bottleneck(&self) -> Option<usize> {
+        let capacity = capacity(&self.stations);
+        capacity
+            .is_finite()
+            .then(|| self.stations.iter().position(|station| station.capacity() == capacity))
+            .flatten()
+    }
+
+    fn sums(&self) -> Sums {
+        let (d, delays, queues) = split(&self.stations);
+        let n = f64::from(self.clients);
+        Sums {
+            n,
+            d,
+            pause: self.think + delays,
+            delays,
+            capacity: capacity(&self.stations),
+            queues,
+        }
+    }
+}
+
+impl OpenNetwork {
+    /// The arrival rate at which the first station saturates [1/s]; none if all are delays.
+    pub fn saturation_rate(&self) -> Option<f64> {
+        Some(capacity(&self.stations)).filter(|rate| rate.is_finite())
+    }
+
+    /// Asymptotic bounds: a job takes at least its demand, D.
+    pub fn asymptotic_bounds(&self) -> OpenBounds {
+        let (d, delays, _) = split(&self.stations);
+        OpenBounds { response_min: d + delays, response_max: None }
+    }
+
+    /// Balanced-job bounds: D / (1 - lambda D_a) <= R <= D / (1 - lambda D_max), delays added.
+    ///
+    /// # Errors
+    /// If a station has several servers.
+    pub fn balanced_job_bounds(&self) -> Result<OpenBounds, SolveError> {
+        single_servers_only(&self.stations)?;
+        let (d, delays, queues) = split(&self.stations);
+        // Without queues d is zero, and so is the mean that 0 / 1 stands for.
+        let mean = d / queues.max(1.0);
+        Ok(OpenBounds {
+            response_min: d / (1.0 - self.lambda * mean) + delays,
+            response_max: Some(d / (1.0 - self.lambda / capacity(&self.stations)) + delays),
+        })
+    }
+}
+
+impl ClosedBounds {
+    /// That the interval holds the answer is a theorem.
+    pub fn exactness(&self) -> Exactness {
+        Exactness::Exact
+    }
+}
+
+impl OpenBounds {
+    /// That the interval holds the answer is a theorem.
+    pub fn exactness(&self) -> Exactness {
+        Exactness::Exact
+    }
+}
+
+/// What the bounds are made of.
+struct Sums {
+    /// Clients, N.
+    n: f64,
+    /// Demand at queues.
+    d: f64,
+    /// Think time and demand at delays.
+    pause: f64,
+    /// Demand at delays.
+    delays: f64,
+    /// The least c_k / D_k, 1 / D_max for single servers.
+    capacity: f64,
+    /// How many queues there are.
+    queues: f64,
+}
+
+/// Demand at queues, demand at delays, number of queues.
+fn split(stations: &[Station]) -> (f64, f64, f64) {
+    stations.iter().fold((0.0, 0.0, 0.0), |(d, delays, queues), station| match station.kind {
+        Kind::Queue { .. } => (d + station.demand, delays, queues + 1.0),
+        Kind::Delay => (d, delays + station.demand, queues),
+    })
+}
+
+fn capacity(stations: &[Station]) -> f64 {
+    stations.iter().map(Station::capacity).fold(f64::INFINITY, f64::min)
+}
+
+fn single_servers_only(stations: &[Station]) -> Result<(), SolveError> {
+    for (station, of) in stations.iter().enumerate() {
+        if let Kind::Queue { servers } = of.kind
+            && servers > 1
+        {
+            return Err(SolveError::NotSingleServer { station, servers });
+        }
+    }
+    Ok(())
+}

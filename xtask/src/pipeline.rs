@@ -1,0 +1,312 @@
+//! The steps of `check` and `test`: each with a heading, its time, a limit, and the command that
+//! repeats it; at the end one line that CI reads.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::exec;
+use crate::{Stop, supply, tidy};
+
+const WASM: &str = "wasm32-unknown-unknown";
+
+/// A step that is one call of cargo.
+struct Step {
+    name: &'static str,
+    args: &'static [&'static str],
+    /// An environment variable that it needs.
+    env: Option<(&'static str, &'static str)>,
+    /// When it is killed; several times what it takes, so only a hang is cut off.
+    minutes: u64,
+}
+
+const FORMAT: Step =
+    Step { name: "format", args: &["fmt", "--all", "--check"], env: None, minutes: 2 };
+const CLIPPY: Step = Step {
+    name: "clippy",
+    args: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    env: None,
+    minutes: 15,
+};
+const BUILD: Step = Step {
+    name: "build the tests",
+    args: &["test", "--workspace", "--no-run"],
+    env: None,
+    minutes: 20,
+};
+const TESTS: Step = Step {
+    name: "tests",
+    args: &["test", "--workspace", "--no-fail-fast"],
+    env: None,
+    minutes: 20,
+};
+const DOCUMENTS: Step = Step {
+    name: "documentation",
+    args: &["doc", "--workspace", "--no-deps", "--keep-going"],
+    env: Some(("RUSTDOCFLAGS", "-Dwarnings")),
+    minutes: 10,
+};
+/// What asks and answers also runs in a browser, so it must not reach for the machine.
+const BROWSER: Step = Step {
+    name: "builds for the browser",
+    args: &["check", "--target", WASM, "-p", "solve", "-p", "sim", "-p", "advise"],
+    env: None,
+    minutes: 10,
+};
+
+impl Step {
+    fn command(&self, root: &Path) -> Command {
+        let mut command = exec::cargo(root, self.args);
+        command.envs(self.env);
+        command
+    }
+
+    /// What a person types to repeat it.
+    fn line(&self) -> String {
+        let env = self.env.map(|(name, value)| format!("{name}={value} ")).unwrap_or_default();
+        format!("{env}cargo {}", self.args.join(" "))
+    }
+}
+
+/// What to do before every commit: nothing is installed.
+pub(crate) fn check(root: &Path) -> Result<(), Stop> {
+    let mut pipeline = Pipeline::new(root);
+    pipeline.cargo(&FORMAT);
+    pipeline.own("tidy", tidy::run);
+    pipeline.cargo(&CLIPPY);
+    pipeline.tests();
+    pipeline.end()
+}
+
+/// Everything that CI runs.
+pub(crate) fn test(root: &Path) -> Result<(), Stop> {
+    let mut pipeline = Pipeline::new(root);
+    pipeline.cargo(&FORMAT);
+    pipeline.own("tidy", tidy::run);
+    pipeline.own("supply", supply::run);
+    pipeline.cargo(&CLIPPY);
+    pipeline.tests();
+    pipeline.cargo(&DOCUMENTS);
+    pipeline.browser();
+    pipeline.end()
+}
+
+/// Counts of one or more runs of cargo's test harness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Tally {
+    /// Adds the counts of a line `test result: ok. 3 passed; 0 failed; 0 ignored; ...`; other lines
+    /// count nothing.
+    fn read(&mut self, line: &str) {
+        let plain = without_colours(line);
+        let Some((_, counts)) =
+            plain.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
+        else {
+            return;
+        };
+        for part in counts.split(';') {
+            let Some((number, what)) = part.trim().split_once(' ') else { continue };
+            let Ok(number) = number.parse::<u64>() else { continue };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A line as it looks on a terminal without colours.
+fn without_colours(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        rest = rest.get(1..).unwrap_or_default();
+    }
+    plain + rest
+}
+
+/// Steps in a row. A step that fails does not stop the next: one run shows all that is wrong.
+struct Pipeline<'a> {
+    root: &'a Path,
+    tally: Tally,
+    /// The failed steps: name and the command that repeats each.
+    failures: Vec<(String, String)>,
+}
+
+impl<'a> Pipeline<'a> {
+    fn new(root: &'a Path) -> Pipeline<'a> {
+        Pipeline { root, tally: Tally::default(), failures: Vec::new() }
+    }
+
+    /// Runs one step; is it well?
+    fn step(&mut self, name: &str, line: &str, work: impl FnOnce() -> Result<(), String>) -> bool {
+        println!("\n=== {name}: {line}");
+        let begun = Instant::now();
+        let result = work();
+        let seconds = begun.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => {
+                println!("--- {name}: ok, {seconds:.1} s");
+                true
+            }
+            Err(report) => {
+                println!("{report}\n--- {name}: FAILED, {seconds:.1} s; to repeat it: {line}");
+                self.failures.push((name.to_owned(), line.to_owned()));
+                false
+            }
+        }
+    }
+
+    fn own(&mut self, name: &str, check: fn(&Path) -> Result<(), String>) {
+        let root = self.root;
+        self.step(name, &format!("cargo xtask {name}"), || check(root));
+    }
+
+    fn cargo(&mut self, step: &Step) -> bool {
+        let mut command = step.command(self.root);
+        let budget = Duration::from_secs(60 * step.minutes);
+        self.step(step.name, &step.line(), || {
+            exec::listen(&mut command, budget, &mut |line| println!("{line}"))
+        })
+    }
+
+    /// Builds the tests, then runs them; apart, so that the times are told apart, and a test that
+    /// hangs has not used up the compiler's time.
+    fn tests(&mut self) {
+        if !self.cargo(&BUILD) {
+            return;
+        }
+        let mut tally = Tally::default();
+        let mut command = TESTS.command(self.root);
+        let budget = Duration::from_secs(60 * TESTS.minutes);
+        self.step(TESTS.name, &TESTS.line(), || {
+            exec::listen(&mut command, budget, &mut |line| {
+                tally.read(line);
+                println!("{line}");
+            })?;
+            judge(tally)
+        });
+        self.tally = tally;
+    }
+
+    fn browser(&mut self) {
+        let root = self.root;
+        if self.step("browser target", &format!("rustup target add {WASM}"), || add_target(root)) {
+            self.cargo(&BROWSER);
+        }
+    }
+
+    /// Prints what failed, then the line that CI reads, alone and last.
+    fn end(self) -> Result<(), Stop> {
+        println!();
+        for (name, line) in &self.failures {
+            println!("failed: {name}; to repeat it: {line}");
+        }
+        println!("{}", self.verdict());
+        if self.failures.is_empty() { Ok(()) } else { Err(Stop::Failed) }
+    }
+
+    /// The tests that passed and failed. A failed step without a failed test counts as one, so that
+    /// "0 failed" always means that all is well.
+    fn verdict(&self) -> String {
+        let of_tests = usize::from(self.tally.failed > 0);
+        let steps = (self.failures.len().saturating_sub(of_tests)) as u64;
+        format!("{} passed, {} failed", self.tally.passed, self.tally.failed + steps)
+    }
+}
+
+/// Did the tests run, all of them?
+fn judge(tally: Tally) -> Result<(), String> {
+    match tally {
+        Tally { ignored: 1.., .. } => Err(format!(
+            "{} tests were ignored; no test is skipped: mend or remove them",
+            tally.ignored
+        )),
+        Tally { passed: 0, .. } => Err("no test ran".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Makes sure that the compiler can build for the browser.
+fn add_target(root: &Path) -> Result<(), String> {
+    let mut rustc = Command::new("rustc");
+    exec::clean(rustc.args(["--print", "sysroot"]), root);
+    let sysroot = exec::output_of(&mut rustc)?;
+    if Path::new(sysroot.trim()).join("lib/rustlib").join(WASM).is_dir() {
+        return Ok(());
+    }
+    let mut rustup = Command::new("rustup");
+    exec::clean(rustup.args(["target", "add", WASM]), root);
+    exec::listen(&mut rustup, Duration::from_secs(300), &mut |line| println!("{line}")).map_err(
+        |error| {
+            format!(
+                "the standard library for {WASM} is missing and cannot be installed: {error}\n\
+                 way out: with rustup, `rustup target add {WASM}`; else install the package of \
+                 your system that holds it"
+            )
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(lines: &[&str]) -> Tally {
+        let mut tally = Tally::default();
+        lines.iter().for_each(|line| tally.read(line));
+        tally
+    }
+
+    #[test]
+    fn results_are_summed_over_binaries() {
+        let found = tally(&[
+            "running 4 tests",
+            "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.00s",
+            "the test result: ok. 99 passed; 9 failed",
+            "test result: FAILED. 1 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.10s",
+            "test result: \u{1b}[32mok\u{1b}[m. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
+        ]);
+        assert_eq!(found, Tally { passed: 18, failed: 2, ignored: 1 });
+    }
+
+    #[test]
+    fn an_ignored_test_or_none_at_all_is_a_failure() {
+        assert_eq!(judge(Tally { passed: 3, failed: 0, ignored: 0 }), Ok(()));
+        assert!(judge(Tally { passed: 3, failed: 0, ignored: 1 }).is_err());
+        assert!(judge(Tally::default()).is_err());
+    }
+
+    #[test]
+    fn the_verdict_counts_failed_steps_that_are_no_tests() {
+        let root = Path::new(".");
+        let mut pipeline = Pipeline::new(root);
+        pipeline.tally = Tally { passed: 7, failed: 0, ignored: 0 };
+        assert_eq!(pipeline.verdict(), "7 passed, 0 failed");
+        assert!(pipeline.step("good", "true", || Ok(())));
+        assert_eq!(pipeline.verdict(), "7 passed, 0 failed");
+        assert!(!pipeline.step("bad", "false", || Err("cause".to_owned())));
+        assert_eq!(pipeline.verdict(), "7 passed, 1 failed");
+        pipeline.tally.failed = 2;
+        assert_eq!(pipeline.verdict(), "7 passed, 2 failed");
+        assert_eq!(pipeline.failures, [("bad".to_owned(), "false".to_owned())]);
+        assert!(pipeline.end().is_err());
+    }
+
+    #[test]
+    fn a_step_is_printed_as_one_would_type_it() {
+        assert_eq!(
+            DOCUMENTS.line(),
+            "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --keep-going"
+        );
+    }
+}
