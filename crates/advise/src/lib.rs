@@ -1,1 +1,29 @@
-//! Answers: from records to a fitted scenario, questions, scored predictions.
+//! Answers: from run records to a fitted scenario, from a scenario and a question to a prediction,
+//! from a prediction and a measurement to a score.
+//!
+//! ```text
+//!   run records ──fit──▶ scenario ──ask──▶ prediction ──check──▶ score
+//!                           │        formula │ simulation           ▲
+//!                           └─ file format 1 │                measurement
+//! ```
+//!
+//! The one idea: every answer is given by two witnesses that do not know each other, the formulas of
+//! `solve` and the simulation of `sim`, and is stored with the range that it was calibrated on, so
+//! that a measurement can judge it later.
+
+mod fit;
+mod predict;
+mod scenario;
+mod score;
+mod units;
+
+pub use fit::{Fit, FitError, FitOptions, Residual, fit, names};
+pub use predict::{AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at};
+pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
+pub use scenario::{
+    ArrivalsName, ByteDemand, Calibration, ChoiceEntry, ChooseEntry, ClassEntry, DemandEntry,
+    DistEntry, DistName, DocumentEntry, DocumentsEntry, GateEntry, LengthName, LognormalEntry,
+    Parameter, RepeatEntry, RouteEntry, RouterName, Scenario, ScenarioError, ServerEntry,
+    ShapedEntry, SizesEntry, SizesName, StationEntry, StationName, VisitEntry,
+};
+pub use units::{Bytes, PerByte, Rate, Span, UnitError};

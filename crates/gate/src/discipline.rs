@@ -12,7 +12,8 @@ use crate::{Job, JobId, Time};
 pub trait Discipline: Debug + Send {
     /// A job begins to wait.
     fn push(&mut self, now: Time, job: Job);
-    /// A slot is free: takes the next job out, or `None` to leave the slot idle on purpose.
+    /// A slot is free: takes the next job out; `None` if none waits, or to leave the slot idle on
+    /// purpose until [`next_wakeup`](Discipline::next_wakeup).
     fn pop(&mut self, now: Time) -> Option<Job>;
     /// Takes a waiting job out because it gave up or timed out; `None` if it does not wait here.
     fn remove(&mut self, id: JobId) -> Option<Job>;
@@ -28,8 +29,9 @@ pub trait Discipline: Debug + Send {
     }
 }
 
-/// A line of jobs sorted by id, with removal from the middle in O(log n): a removed job leaves a
-/// gap, and the line is closed up when half of it is gaps.
+/// A line of jobs sorted by id. Both ends are O(1), removal from the middle is O(log n): a removed
+/// job leaves a gap, and the line is closed up when more than half of it is gaps. Insertion is O(1)
+/// in the order of ids; else, when a server went down, it moves up to half of the line.
 #[derive(Debug, Default)]
 struct Line {
     places: VecDeque<Place>,

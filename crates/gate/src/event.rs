@@ -62,7 +62,11 @@ fn is_zero_u64(n: &u64) -> bool {
 /// A permission to be served: the slot `index` of a server. A slot is one worker, thread,
 /// connection or task; which one it is stays the same for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Slot {
     /// The server, in the order of the specification.
     pub server: u32,
@@ -76,9 +80,8 @@ pub struct Slot {
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
+    serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
-#[non_exhaustive]
 pub enum Event {
     /// A job asks for service.
     Arrive(Job),
@@ -89,20 +92,23 @@ pub enum Event {
     /// Nothing happened, but the moment named by [`Gate::next_wakeup`](crate::Gate::next_wakeup)
     /// has come. A needless one is harmless.
     Wake,
-    /// The server has this many slots from now on. Jobs in slots that are gone finish in peace.
+    /// The server has this many slots from now on. Jobs in slots that are gone finish in peace;
+    /// nobody is started until fewer jobs than that are being served.
     Resize {
         /// The server.
         server: u32,
-        /// Its slots from now on; 0 lets nobody in.
+        /// Its slots from now on; 0 lets nobody in. Jobs are still routed to its queue: what sends
+        /// them elsewhere is [`Event::Down`].
         slots: u32,
     },
-    /// The server may be used again.
+    /// The server may be used again. Jobs that found no server at all are routed now; those that
+    /// wait for another server stay there.
     Up(
         /// The server.
         u32,
     ),
-    /// The server must not be given jobs. Jobs that wait for it alone are routed anew; jobs that it
-    /// is serving stay until they depart.
+    /// The server must not be given jobs. Jobs that wait for it alone are routed anew, and are not
+    /// held against the room again; jobs that it is serving stay until they depart.
     Down(
         /// The server.
         u32,
@@ -125,9 +131,8 @@ pub enum Event {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
-#[non_exhaustive]
 pub enum Reason {
-    /// The queue had no room.
+    /// Too many jobs waited, over all queues and of whatever priority.
     QueueFull,
     /// It could not be started before its deadline.
     Deadline,
@@ -139,7 +144,7 @@ pub enum Reason {
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
+    serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
 pub enum Action {
     /// Begin serving `job` in `slot`; say [`Event::Depart`] when it is done.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::discipline::Discipline;
+use crate::discipline::{Discipline, Fifo};
 use crate::router::Router;
 use crate::servers::Server;
 use crate::{
@@ -25,8 +25,8 @@ pub struct Gate {
     available: usize,
     /// One queue, or one for each server.
     queues: Vec<Box<dyn Discipline>>,
-    /// Jobs that arrived while no server was up; empty where the queue is shared.
-    unrouted: Vec<Job>,
+    /// Jobs that found no server up, in the order of their arrival; none where the queue is shared.
+    unrouted: Fifo,
     queued: Queues,
     discipline: DisciplineSpec,
     router: Box<dyn Router>,
@@ -52,12 +52,16 @@ impl Gate {
     /// A gate with empty queues and free slots.
     ///
     /// # Errors
-    /// If the specification has no server, or more than an index can name.
+    /// If the specification has no server, or more servers or slots than a gate can have.
     pub fn new(spec: &GateSpec) -> Result<Gate, SpecError> {
         match spec.servers.len() {
             0 => return Err(SpecError::NoServer),
-            n if n > 1 << 16 => return Err(SpecError::TooManyServers),
+            n if n > GateSpec::SERVERS_MAX => return Err(SpecError::TooManyServers),
             _ => {}
+        }
+        let slots: u64 = spec.servers.iter().map(|server| u64::from(server.slots)).sum();
+        if slots > u64::from(GateSpec::SLOTS_MAX) {
+            return Err(SpecError::TooManySlots);
         }
         let queues = match spec.queues {
             Queues::Shared => 1,
@@ -68,7 +72,7 @@ impl Gate {
             views: vec![ServerView::default(); spec.servers.len()],
             available: 0,
             queues: (0..queues).map(|_| spec.discipline.build()).collect(),
-            unrouted: Vec::new(),
+            unrouted: Fifo::default(),
             queued: spec.queues,
             discipline: spec.discipline,
             router: spec.router.build(spec.seed),
@@ -89,10 +93,15 @@ impl Gate {
 
     /// Applies one event and appends what to do, in order.
     ///
+    /// Jobs whose deadline is before `now` are refused first, so that a slot that frees too late
+    /// does not serve them; those whose deadline is `now` last, so that one that frees just in time
+    /// does.
+    ///
     /// # Panics
     /// If the driver breaks the protocol: time runs backwards, ids do not increase, a slot departs
-    /// that nobody holds, a server does not exist. Also if the gate's own invariants fail: a
-    /// wake-up is strictly later than `now`, and no job waits beside a free slot without one.
+    /// that nobody holds, a server does not exist, the slots become more than
+    /// [`GateSpec::SLOTS_MAX`]. Also if the gate's own invariants fail: a wake-up is strictly later
+    /// than `now`, and no job waits beside a free slot without one.
     pub fn handle(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
         assert!(now >= self.now, "time runs backwards: {} after {}", now, self.now);
         self.now = now;
@@ -101,10 +110,63 @@ impl Gate {
         }
         let touched = match event {
             Event::Arrive(job) => self.arrive(now, job, actions),
-            Event::Depart(slot) => self.depart(slot),
+            other => {
+                let touched = self.apply(now, other);
+                self.dispatch(now, touched, actions);
+                touched
+            }
+        };
+        if !self.deadlines.is_empty() {
+            self.expire(now, Expire::UpTo, actions);
+        }
+        self.assert_invariants(touched);
+    }
+
+    /// When to send [`Event::Wake`] at the latest; `None` if only other events can change anything.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let deadline = self.deadlines.first().map(|&(time, _)| time);
+        if self.paused || self.available == 0 {
+            return deadline;
+        }
+        let ready = self.queues.iter().enumerate().filter_map(|(at, queue)| {
+            // A job that is held back for a server without a free slot needs a departure first.
+            if self.serves(at) { queue.next_wakeup() } else { None }
+        });
+        ready.chain(deadline).min()
+    }
+
+    /// Jobs that wait, over all queues.
+    pub fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Slots held, over all servers; more than [`slots`](Gate::slots) for a while after a
+    /// [resize](Event::Resize) to fewer.
+    pub fn busy(&self) -> u32 {
+        self.servers.iter().map(|server| server.busy).sum()
+    }
+
+    /// Slots that exist, over all servers.
+    pub fn slots(&self) -> u32 {
+        self.servers.iter().map(|server| server.slots).sum()
+    }
+
+    /// What each server reports of itself, in the order of the specification.
+    pub fn servers(&self) -> &[ServerView] {
+        &self.views
+    }
+
+    /// Applies any event but an arrival; nothing is started yet.
+    fn apply(&mut self, now: Time, event: Event) -> Touched {
+        match event {
+            Event::Arrive(_) => unreachable!("an arrival is answered on the spot"),
+            Event::Depart(slot) => self.change(slot.server, |server| server.give_back(slot)),
             Event::Renege(id) => self.renege(id),
             Event::Wake => Touched::All,
-            Event::Resize { server, slots } => self.change(server, |s| s.resize(slots)),
+            Event::Resize { server, slots } => self.resize(server, slots),
             Event::Up(server) => self.up(now, server),
             Event::Down(server) => self.down(now, server),
             Event::Pause => {
@@ -119,41 +181,7 @@ impl Gate {
                 self.wait_max = span;
                 Touched::None
             }
-        };
-        self.dispatch(now, touched, actions);
-        if !self.deadlines.is_empty() {
-            self.expire(now, Expire::UpTo, actions);
         }
-        self.assert_invariants(touched);
-    }
-
-    /// When to send [`Event::Wake`] at the latest; `None` if only other events can change anything.
-    pub fn next_wakeup(&self) -> Option<Time> {
-        let deadline = self.deadlines.first().map(|&(time, _)| time);
-        if self.paused || self.available == 0 {
-            return deadline;
-        }
-        self.queues.iter().filter_map(|queue| queue.next_wakeup()).chain(deadline).min()
-    }
-
-    /// Jobs that wait, over all queues.
-    pub fn waiting(&self) -> u64 {
-        self.waiting
-    }
-
-    /// Slots held, over all servers.
-    pub fn busy(&self) -> u32 {
-        self.servers.iter().map(|server| server.busy).sum()
-    }
-
-    /// Slots that exist, over all servers.
-    pub fn slots(&self) -> u32 {
-        self.servers.iter().map(|server| server.slots).sum()
-    }
-
-    /// What each server reports of itself, in the order of the specification.
-    pub fn servers(&self) -> &[ServerView] {
-        &self.views
     }
 
     fn arrive(&mut self, now: Time, mut job: Job, actions: &mut Vec<Action>) -> Touched {
@@ -198,16 +226,13 @@ impl Gate {
             return Touched::All;
         }
         let Some(server) = self.router.route(now, &job, &self.views) else {
-            self.unrouted.push(job);
+            self.unrouted.push(now, job);
             return Touched::None;
         };
+        assert!(self.views[server].usable, "a router chose server {server}, which is down");
         self.queues[server].push(now, job);
         self.views[server].waiting += 1;
         Touched::One(server)
-    }
-
-    fn depart(&mut self, slot: Slot) -> Touched {
-        self.change(slot.server, |server| server.give_back(slot))
     }
 
     fn renege(&mut self, id: JobId) -> Touched {
@@ -219,9 +244,17 @@ impl Gate {
         Touched::None
     }
 
+    fn resize(&mut self, server: u32, slots: u32) -> Touched {
+        let touched = self.change(server, |s| s.resize(slots));
+        let total: u64 = self.servers.iter().map(|s| u64::from(s.slots)).sum();
+        assert!(total <= u64::from(GateSpec::SLOTS_MAX), "a resize to {total} slots in all");
+        touched
+    }
+
     fn up(&mut self, now: Time, server: u32) -> Touched {
         self.change(server, |s| s.up = true);
-        for job in std::mem::take(&mut self.unrouted) {
+        let mut unrouted = std::mem::take(&mut self.unrouted);
+        while let Some(job) = unrouted.pop(now) {
             self.enqueue(now, job);
         }
         Touched::All
@@ -233,13 +266,13 @@ impl Gate {
             return Touched::None;
         }
         let server = server as usize;
-        // A discipline may hold jobs back, so the queue is rebuilt rather than popped empty.
+        // The router must not see the jobs that it is asked to send elsewhere.
         let mut left = std::mem::replace(&mut self.queues[server], self.discipline.build());
         self.views[server].waiting = 0;
         while let Some(job) = left.pop(now) {
             self.enqueue(now, job);
         }
-        debug_assert!(left.is_empty(), "a discipline that holds jobs back needs a drain");
+        assert!(left.is_empty(), "a discipline that holds jobs back needs a drain");
         Touched::All
     }
 
@@ -269,28 +302,31 @@ impl Gate {
         };
     }
 
+    /// Whether a slot is free for the jobs of this queue.
+    fn serves(&self, queue: usize) -> bool {
+        match self.queued {
+            Queues::Shared => self.available > 0,
+            Queues::PerServer => self.servers[queue].available(),
+        }
+    }
+
     /// Takes a waiting job out of wherever it waits.
     fn take_out(&mut self, id: JobId) -> Option<Job> {
-        let job = if let Some(at) = self.unrouted.iter().position(|job| job.id == id) {
-            self.unrouted.remove(at)
-        } else {
-            let (at, job) = self
-                .queues
-                .iter_mut()
-                .enumerate()
-                .find_map(|(at, queue)| queue.remove(id).map(|job| (at, job)))?;
+        let job = self.unrouted.remove(id).or_else(|| {
+            let mut queues = self.queues.iter_mut().enumerate();
+            let (at, job) = queues.find_map(|(at, queue)| Some((at, queue.remove(id)?)))?;
             if self.queued == Queues::PerServer {
                 self.views[at].waiting -= 1;
             }
-            job
-        };
+            Some(job)
+        })?;
         self.waiting -= 1;
         Some(job)
     }
 
     /// Starts every job that may start now.
     fn dispatch(&mut self, now: Time, touched: Touched, actions: &mut Vec<Action>) {
-        if self.paused {
+        if self.paused || self.waiting == 0 || self.available == 0 {
             return;
         }
         match (touched, self.queued) {
@@ -351,22 +387,24 @@ impl Gate {
 
     /// By induction only what this event touched needs a look.
     fn assert_invariants(&self, touched: Touched) {
+        if self.waiting == 0 {
+            return;
+        }
         if let Some(wakeup) = self.next_wakeup() {
             assert!(wakeup > self.now, "a wake-up at {wakeup}, not later than {}", self.now);
         }
-        if self.paused {
+        if self.paused || self.available == 0 {
             return;
         }
-        let idle_beside_work =
-            |queue: &dyn Discipline| !queue.is_empty() && queue.next_wakeup().is_none();
+        let is_stuck = |at: usize| {
+            let queue = &self.queues[at];
+            self.serves(at) && !queue.is_empty() && queue.next_wakeup().is_none()
+        };
         let stuck = match (self.queued, touched) {
-            (Queues::Shared, _) => self.available > 0 && idle_beside_work(&*self.queues[0]),
+            (Queues::Shared, _) => is_stuck(0),
             (Queues::PerServer, Touched::None) => false,
-            (Queues::PerServer, Touched::One(at)) => {
-                self.servers[at].available() && idle_beside_work(&*self.queues[at])
-            }
-            (Queues::PerServer, Touched::All) => (0..self.servers.len())
-                .any(|at| self.servers[at].available() && idle_beside_work(&*self.queues[at])),
+            (Queues::PerServer, Touched::One(at)) => is_stuck(at),
+            (Queues::PerServer, Touched::All) => (0..self.servers.len()).any(is_stuck),
         };
         assert!(!stuck, "at {} a job waits beside a free slot and nothing will wake it", self.now);
     }

@@ -13,7 +13,7 @@ pub struct ServerView {
     pub usable: bool,
     /// Jobs that wait for this server alone.
     pub waiting: u64,
-    /// Slots held.
+    /// Slots held; for a while more than there are, after a resize to fewer.
     pub busy: u32,
     /// Slots in all.
     pub slots: u32,
@@ -22,8 +22,8 @@ pub struct ServerView {
 /// One server's slots.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// The slots that exist: indices below this number. A higher one that is still held goes away
-    /// when its job departs.
+    /// The slots that exist: indices below this number, and the most jobs that may be started here.
+    /// A higher one that is still held goes away when its job departs.
     pub(crate) slots: u32,
     /// The free slots, the one longest free first (as the kernel wakes the worker that has waited
     /// longest in `accept`).
@@ -46,13 +46,14 @@ impl Server {
         }
     }
 
-    /// Whether a job could start here now.
+    /// Whether a job could start here now. Held slots that are gone count: until they depart, the
+    /// jobs being served are as many as the new number allows or more.
     pub(crate) fn available(&self) -> bool {
-        self.up && !self.free.is_empty()
+        self.up && self.busy < self.slots
     }
 
     pub(crate) fn take(&mut self) -> u32 {
-        let index = self.free.pop_front().expect("the caller saw that a slot is free");
+        let index = self.free.pop_front().expect("fewer slots are held than exist");
         self.held[index as usize] = true;
         self.busy += 1;
         index

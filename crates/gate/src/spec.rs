@@ -15,7 +15,8 @@ use crate::router::{Random, RoundRobin, Router, ShortestQueue};
     serde(deny_unknown_fields)
 )]
 pub struct GateSpec {
-    /// The servers, at least one. Their order is their index.
+    /// The servers, at least one and at most [`SERVERS_MAX`](GateSpec::SERVERS_MAX), together with
+    /// at most [`SLOTS_MAX`](GateSpec::SLOTS_MAX) slots. Their order is their index.
     pub servers: Vec<ServerSpec>,
     /// One queue for all servers, or one for each.
     pub queues: Queues,
@@ -24,7 +25,8 @@ pub struct GateSpec {
     pub router: RouterSpec,
     /// Who is next.
     pub discipline: DisciplineSpec,
-    /// How many jobs may wait, over all queues; `None` for no bound (live gates must have one).
+    /// How many jobs may wait, over all queues; a job that can be started on arrival needs none.
+    /// `None` for no bound (live gates must have one).
     pub room: Option<u64>,
     /// The longest wait, counted from arrival; a job's own deadline may be earlier.
     pub wait_max: Option<Duration>,
@@ -33,6 +35,11 @@ pub struct GateSpec {
 }
 
 impl GateSpec {
+    /// The most servers that a gate may have.
+    pub const SERVERS_MAX: usize = 1 << 16;
+    /// The most slots that a gate may have, over all servers. Memory is set aside for each.
+    pub const SLOTS_MAX: u32 = 1 << 24;
+
     /// One server with `slots` slots, first in first out, without bounds.
     pub fn fifo(slots: u32) -> GateSpec {
         GateSpec {
@@ -105,7 +112,7 @@ impl DisciplineSpec {
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
+    serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
 #[non_exhaustive]
 pub enum RouterSpec {
@@ -143,7 +150,8 @@ impl RouterSpec {
     serde(rename_all = "kebab-case")
 )]
 pub enum Length {
-    /// Jobs that wait.
+    /// Jobs that wait for this server alone; with one queue for all servers that is none, and every
+    /// choice is a tie.
     Waiting,
     /// Jobs that wait or are being served.
     InSystem,
@@ -170,8 +178,10 @@ pub enum Ties {
 pub enum SpecError {
     /// There is no server.
     NoServer,
-    /// There are more servers than an index can name.
+    /// There are more than [`GateSpec::SERVERS_MAX`].
     TooManyServers,
+    /// There are more slots than [`GateSpec::SLOTS_MAX`], over all servers.
+    TooManySlots,
 }
 
 impl fmt::Display for SpecError {
@@ -179,6 +189,7 @@ impl fmt::Display for SpecError {
         f.write_str(match self {
             SpecError::NoServer => "a gate needs at least one server",
             SpecError::TooManyServers => "a gate has at most 65536 servers",
+            SpecError::TooManySlots => "a gate has at most 16777216 slots, over all servers",
         })
     }
 }

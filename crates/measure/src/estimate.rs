@@ -172,7 +172,9 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
 /// the residuals of neighbouring groups are not correlated significantly (lag 1, one-sided, 5 %), at
 /// most until 10 groups are left; then groups are merged until at most 40 are left, which removes
 /// most of what correlation the test could not see (Law, *Simulation Modeling and Analysis*, ch. 9:
-/// 20 to 40 batches).
+/// 20 to 40 batches). Where the series is too short for that, the variance is enlarged by
+/// (1 + r) / (1 - r) for the lag-1 correlation r that is left, as it is for a first-order
+/// autoregressive series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batches {
     /// The result; its `n` is the number of groups.
@@ -206,10 +208,11 @@ impl Batches {
         while groups / 2 >= GROUPS_MIN && series::is_correlated(&residuals(groups)) {
             groups /= 2;
         }
+        let left = if groups > GROUPS_MAX { Left::Merged } else { Left::Inflates };
         while groups > GROUPS_MAX {
             groups /= 2;
         }
-        Batches::with_groups(numerators, denominators, groups, confidence)
+        Batches::with_groups(numerators, denominators, groups, left, confidence)
     }
 
     /// The mean of a series in exactly this many groups.
@@ -217,13 +220,14 @@ impl Batches {
     /// # Panics
     /// If there are fewer values than groups, no group, or the confidence is not between 0 and 1.
     pub fn of_mean_in(values: &[f64], groups: usize, confidence: f64) -> Batches {
-        Batches::with_groups(values, &vec![1.0; values.len()], groups, confidence)
+        Batches::with_groups(values, &vec![1.0; values.len()], groups, Left::Merged, confidence)
     }
 
     fn with_groups(
         numerators: &[f64],
         denominators: &[f64],
         groups: usize,
+        left: Left,
         confidence: f64,
     ) -> Batches {
         let ratio = Groups::ratio(numerators, denominators);
@@ -232,13 +236,27 @@ impl Batches {
         let b = groups as f64;
         let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
         let total: f64 = denominators.iter().sum();
-        let error = (squares * b / (b - 1.0)).sqrt() / total;
+        let lag1 = series::lag1(&residuals);
+        let inflation = match left {
+            Left::Merged => 1.0,
+            Left::Inflates => series::inflation(lag1, groups),
+        };
+        let error = (squares * b / (b - 1.0) * inflation).sqrt() / total;
         Batches {
             estimate: Estimate::new(ratio, error, groups as u64, confidence),
-            lag1: series::lag1(&residuals),
+            lag1,
             correlated: series::is_correlated(&residuals),
         }
     }
+}
+
+/// What becomes of the correlation of neighbouring groups that is left.
+#[derive(Clone, Copy)]
+enum Left {
+    /// Nothing: the groups were merged beyond where it was last seen, or the caller chose them.
+    Merged,
+    /// It enlarges the variance.
+    Inflates,
 }
 
 /// Fewer groups make the interval itself too uncertain.

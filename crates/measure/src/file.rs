@@ -14,7 +14,7 @@ use crate::{Interval, RunHeader, RunRecord, RunSummary};
 /// The version of the format of run records and recordings that is written, and the only one read.
 pub(crate) const VERSION: u64 = 1;
 
-/// How long a line may be [bytes].
+/// How long a line may be \[bytes\].
 const LINE_MAX: u64 = 64 << 20;
 
 /// Why a file is no run record or no recording.
@@ -329,7 +329,7 @@ impl<R: BufRead> Lines<R> {
             Some((name, known)) => ReadError::UnknownName {
                 line,
                 column,
-                nearest: nearest(&name, &known),
+                nearest: nearest(&name, known.iter().map(String::as_str)).map(str::to_owned),
                 name,
                 known,
             },
@@ -369,15 +369,34 @@ fn shortened(text: &str, chars: usize) -> String {
     }
 }
 
-/// The known name that is spelt most like `name`, if one is near enough to be meant.
-fn nearest(name: &str, known: &[String]) -> Option<String> {
-    known
-        .iter()
-        .map(|candidate| (edits(name, candidate), candidate))
-        .filter(|&(edits, candidate)| edits <= (candidate.chars().count() / 3).max(1))
+/// The candidate that is spelt most like `word`, if one is near enough to be meant: at most a third
+/// of its letters differ, or one. What an error about an unknown name suggests.
+///
+/// ```
+/// assert_eq!(measure::nearest("sltos", ["slots", "servers"]), Some("slots"));
+/// assert_eq!(measure::nearest("colour", ["slots", "servers"]), None);
+/// ```
+pub fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let letters = word.chars().count();
+    let edits_max = |candidate: &str| (candidate.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        // Whatever is so long is no name; and edits are at least the difference in length.
+        .filter(|candidate| candidate.len() <= WORD_MAX)
+        .filter(|candidate| {
+            letters.abs_diff(candidate.chars().count()) <= edits_max(candidate)
+        })
+        .map(|candidate| (edits(word, candidate), candidate))
+        .filter(|&(edits, candidate)| edits <= edits_max(candidate))
         .min_by_key(|&(edits, _)| edits)
-        .map(|(_, candidate)| candidate.clone())
+        .map(|(_, candidate)| candidate)
 }
+
+/// No name that is longer is suggested \[bytes\].
+const WORD_MAX: usize = 200;
 
 /// How many letters must be put in, taken out, changed or exchanged with a neighbour to make one
 /// word of the other (optimal string alignment).

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::payload::{self, Bounds};
 
-/// A histogram of durations [ns], three significant digits from 1 us to 1 h (at most 0.1 % off;
+/// A histogram of durations \[ns\], three significant digits from 1 us to 1 h (at most 0.1 % off;
 /// below 1 us the resolution is 1 us, above 1 h a duration counts as 1 h). About 190 KiB from the
 /// first duration on, nothing before; [packed](Histogram::pack), as it is when it was read from a
 /// record, a few kilobytes.
@@ -42,7 +42,7 @@ impl Histogram {
         self.record_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Records one duration [ns].
+    /// Records one duration \[ns\].
     #[inline]
     pub fn record_nanos(&mut self, nanos: u64) {
         let nanos = nanos.min(BOUNDS.high);
@@ -76,12 +76,12 @@ impl Histogram {
         Duration::from_nanos(counts.value_at_quantile(q).min(counts.max()))
     }
 
-    /// The mean [s], within the histogram's resolution; 0 if nothing was recorded.
+    /// The mean \[s\], within the histogram's resolution; 0 if nothing was recorded.
     pub fn mean_s(&self) -> f64 {
         if self.is_empty() { 0.0 } else { self.open().mean() * 1e-9 }
     }
 
-    /// The standard deviation [s], within the histogram's resolution; 0 if nothing was recorded.
+    /// The standard deviation \[s\], within the histogram's resolution; 0 if nothing was recorded.
     pub fn stdev_s(&self) -> f64 {
         if self.is_empty() { 0.0 } else { self.open().stdev() * 1e-9 }
     }
@@ -125,7 +125,7 @@ impl Histogram {
         }
     }
 
-    /// The durations that were recorded, shortest first, with their counts [ns].
+    /// The durations that were recorded, shortest first, with their counts \[ns\].
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let counts = self.open();
         let bars: Vec<_> = counts

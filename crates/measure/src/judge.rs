@@ -14,7 +14,7 @@ use crate::{
 /// What a run says, and whether it may be believed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// The length that was judged: the intervals after the warm-up [s].
+    /// The length that was judged: the intervals after the warm-up \[s\].
     pub length_s: f64,
     /// Over all classes.
     pub all: Measures,
@@ -43,17 +43,17 @@ pub struct Measures {
     pub completed: u64,
     /// Requests that failed, by kind.
     pub errors: BTreeMap<ErrorKind, u64>,
-    /// Completions per second [1/s].
+    /// Completions per second \[1/s\].
     pub throughput: Estimate,
-    /// Mean response time [s]; `None` if nothing completed.
+    /// Mean response time \[s\]; `None` if nothing completed.
     pub response: Option<Estimate>,
     /// Quantiles of the response time, 0.5, 0.9, 0.99 and 0.999.
     pub quantiles: Vec<Quantile>,
-    /// Mean time to the first byte [s]; `None` if nothing completed.
+    /// Mean time to the first byte \[s\]; `None` if nothing completed.
     pub first_byte_mean_s: Option<f64>,
-    /// Mean time to open a connection [s]; `None` if none was opened.
+    /// Mean time to open a connection \[s\]; `None` if none was opened.
     pub connect_mean_s: Option<f64>,
-    /// Bytes of all responses as a rate [Mbit/s].
+    /// Bytes of all responses as a rate \[Mbit/s\].
     pub mbit_per_s: f64,
     /// Response times in all, over the length: the mean number of requests in flight, if the books
     /// balance.
@@ -65,7 +65,7 @@ pub struct Measures {
 pub struct Quantile {
     /// Which one, 0 to 1.
     pub q: f64,
-    /// Its value [s]; `None` where fewer than ten responses are beyond it, which is too few. The
+    /// Its value \[s\]; `None` where fewer than ten responses are beyond it, which is too few. The
     /// interval is Student's over the quantiles of blocks of neighbouring intervals (a merged
     /// histogram has forgotten the correlation of neighbours); infinite if there are fewer than
     /// five blocks with ten responses beyond the quantile each.
@@ -133,16 +133,16 @@ pub enum GeneratorLimit {
     Lag {
         /// 0.99 quantile of the lag.
         p99: Duration,
-        /// Mean lag [s].
+        /// Mean lag \[s\].
         mean_s: f64,
-        /// Mean response time [s].
+        /// Mean response time \[s\].
         response_mean_s: f64,
     },
     /// Fewer requests were begun than asked for.
     Starts {
-        /// Requests begun per second [1/s].
+        /// Requests begun per second \[1/s\].
         made: f64,
-        /// Requests asked for per second [1/s].
+        /// Requests asked for per second \[1/s\].
         asked: f64,
     },
     /// Connections could not even be tried: no ports, no descriptors, no route.
@@ -162,7 +162,7 @@ const CPU_SHARE_MAX: f64 = 0.8;
 const CPU_INTERVALS_MAX: f64 = 0.25;
 /// Lag as a share of the response time (p99 of the median, mean of the mean).
 const LAG_SHARE_MAX: f64 = 0.1;
-/// A p99 of the lag below this is the machine's scheduler, whatever the response time [s].
+/// A p99 of the lag below this is the machine's scheduler, whatever the response time \[s\].
 const LAG_FLOOR_S: f64 = 1e-3;
 /// How surely (chance of a false alarm, each series) and how far a run must drift to be invalid.
 const DRIFT_ALPHA: f64 = 0.01;

@@ -4,6 +4,19 @@
 //! seed, on which host, every interval with its histograms, and how healthy the generator was.
 //! Verdicts (is it stationary, does Little's law close, was the generator the limit) are computed
 //! from the record, so that a stored record can be judged by somebody else, later.
+//!
+//! No number stands without its interval:
+//!
+//! ```
+//! use measure::{Estimate, Ratio};
+//!
+//! // Requests per second of five runs before and five after a change, interleaved.
+//! let (before, after) = ([498.0, 510.0, 447.0, 505.0, 492.0], [561.0, 573.0, 508.0, 569.0, 550.0]);
+//! let mean = Estimate::from_independent(&before, 0.95);
+//! assert!(mean.holds(500.0) && mean.relative() < 0.07);
+//! let ratio = Ratio::paired(&before, &after, 0.95);
+//! assert!(1.11 < ratio.low && ratio.high < 1.14, "pairs slow down together: {ratio:?}");
+//! ```
 
 mod compare;
 mod estimate;
@@ -18,7 +31,7 @@ mod series;
 
 pub use compare::{Change, ChangeVerdict, Comparison, compare};
 pub use estimate::{Batches, Estimate, Ratio, quantile_interval, t_quantile};
-pub use file::{ReadError, RunWriter, read_run};
+pub use file::{ReadError, RunWriter, nearest, read_run};
 pub use histogram::{DecodeError, Histogram};
 pub use judge::{Fault, GeneratorLimit, Judgement, LittleCheck, LittleVerdict, Measures, Quantile};
 pub use protocol::BrokenProtocol;

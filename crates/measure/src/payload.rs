@@ -11,7 +11,7 @@ use crate::DecodeError;
 const COOKIE: u32 = 0x1c84_9313;
 const COOKIE_DEFLATED: u32 = 0x1c84_9314;
 
-/// How long an encoding may be when inflated [bytes]. Ours is at most 221 KiB.
+/// How long an encoding may be when inflated \[bytes\]. Ours is at most 221 KiB.
 const INFLATED_MAX: u64 = 1 << 20;
 
 /// How many durations a payload may hold: sums of counts below this are exact in floating point.

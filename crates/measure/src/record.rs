@@ -42,7 +42,7 @@ pub struct RunHeader {
     pub load: LoadShape,
     /// When the run was to end.
     pub until: Until,
-    /// The length at the start of the run that is not to be used [s].
+    /// The length at the start of the run that is not to be used \[s\].
     pub warmup_s: f64,
     /// What was asked for: class `i` of every interval is `classes[i]`.
     pub classes: Vec<ClassSpec>,
@@ -63,7 +63,7 @@ pub struct Host {
     pub cpu_model: String,
     /// How many processors it has.
     pub cpus: u32,
-    /// Its memory [bytes].
+    /// Its memory \[bytes\].
     pub memory_bytes: u64,
 }
 
@@ -75,19 +75,19 @@ pub enum LoadShape {
     Closed {
         /// How many clients.
         clients: u32,
-        /// Mean think time [s].
+        /// Mean think time \[s\].
         think_s: f64,
     },
     /// Arrivals that wait for nobody, with exponential gaps.
     Poisson {
-        /// Arrivals per second [1/s].
+        /// Arrivals per second \[1/s\].
         rate: f64,
         /// The declared bound on requests in flight; an arrival beyond it counts as failed.
         in_flight_max: u32,
     },
     /// Arrivals that wait for nobody, with equal gaps.
     Fixed {
-        /// Arrivals per second [1/s].
+        /// Arrivals per second \[1/s\].
         rate: f64,
         /// The declared bound on requests in flight; an arrival beyond it counts as failed.
         in_flight_max: u32,
@@ -100,7 +100,7 @@ pub enum LoadShape {
 pub enum Until {
     /// After this many requests have ended, well or badly.
     Requests(u64),
-    /// After this long, warm-up not counted [s].
+    /// After this long, warm-up not counted \[s\].
     Seconds(f64),
 }
 
@@ -110,7 +110,7 @@ pub enum Until {
 pub struct ClassSpec {
     /// Its name: the document's.
     pub name: String,
-    /// The size of the document [bytes], where known beforehand.
+    /// The size of the document \[bytes\], where known beforehand.
     pub bytes: Option<u64>,
     /// How often it is asked for, relative to the others'.
     pub weight: u32,
@@ -120,9 +120,9 @@ pub struct ClassSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
-    /// Its start, since the run began [s].
+    /// Its start, since the run began \[s\].
     pub start_s: f64,
-    /// Its length [s].
+    /// Its length \[s\].
     pub length_s: f64,
     /// By class: requests that ended in this interval.
     pub classes: Vec<ClassCounts>,
@@ -196,7 +196,7 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorHealth {
-    /// CPU time used by each of its threads [s].
+    /// CPU time used by each of its threads \[s\].
     pub thread_cpu_s: Vec<f64>,
 }
 
@@ -204,7 +204,7 @@ pub struct GeneratorHealth {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSummary {
-    /// How long it took in all [s].
+    /// How long it took in all \[s\].
     pub elapsed_s: f64,
     /// Whether it was interrupted before its end.
     pub interrupted: bool,

@@ -56,6 +56,13 @@ pub(crate) fn is_correlated(values: &[f64]) -> bool {
     lag1(values) + 1.0 / n > 1.645 / n.sqrt()
 }
 
+/// By how much a lag-1 correlation `r`, found in `n` values, enlarges the variance of their mean: (1 +
+/// r) / (1 - r), r corrected for its bias (Kendall 1954) and taken as 0 at least and 0.8 at most.
+pub(crate) fn inflation(r: f64, n: usize) -> f64 {
+    let unbiased = (r + (1.0 + 4.0 * r) / n as f64).clamp(0.0, 0.8);
+    (1.0 + unbiased) / (1.0 - unbiased)
+}
+
 /// Where the initial transient of a series ends, by the marginal standard error rule: the number of
 /// values to leave out, a multiple of `batch`; `None` if the series is too short to tell.
 ///
@@ -134,9 +141,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     let slope = *slopes.select_nth_unstable_by(middle, f64::total_cmp).1;
     let left: Vec<f64> =
         means.iter().enumerate().map(|(i, mean)| mean - slope * i as f64).collect();
-    let r = lag1(&left);
-    let unbiased = (r + (1.0 + 4.0 * r) / n).clamp(0.0, 0.8);
-    let inflation = (1.0 + unbiased) / (1.0 - unbiased);
+    let inflation = inflation(lag1(&left), groups);
     let deviation = ((n * (n - 1.0) * (2.0 * n + 5.0) - ties(&means)) / 18.0 * inflation).sqrt();
     // Continuity: the score moves in steps of 2.
     let z = if score == 0.0 { 0.0 } else { (score.abs() - 1.0) / deviation };

@@ -13,7 +13,6 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -355,12 +354,18 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Folder> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("sekisho-apache-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // Fails where anything of that name exists, so nobody can put a trap there.
-        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        let mut tries = 0_u32..1_000;
+        let path = loop {
+            let number = tries.next().ok_or(io::ErrorKind::AlreadyExists)?;
+            let name = format!("sekisho-apache-{}-{number}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            // Fails where anything of that name exists, so nobody can put a trap there.
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => break path,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        };
         let folder = Folder(path);
         fs::create_dir(folder.0.join("documents"))?;
         // Helpers run as somebody else and must find the documents, whatever the umask.

@@ -32,6 +32,12 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
+    /// Enters what happens `span` ns after `now`; past the end of the clock counts as at its end.
+    #[inline]
+    pub(crate) fn enter_after(&mut self, now: Time, span: u64, entry: Entry) {
+        self.enter(Time::from_nanos(now.as_nanos().saturating_add(span)), entry);
+    }
+
     #[inline]
     pub(crate) fn enter(&mut self, at: Time, entry: Entry) {
         self.entered = self.entered.wrapping_add(1);

@@ -7,19 +7,19 @@ use measure::Recording;
 use rand::RngExt;
 use workload::{Chance, Drawing, stream};
 
-use crate::calendar::{Calendar, Entry, INDEX_MAX};
+use crate::calendar::{Calendar, Entry};
 use crate::network::{Demand, Load, Sizes};
 use crate::program::{Op, Program};
-use crate::run::SimError;
+use crate::run::{Options, SimError};
 use crate::station::{Desk, Service};
 use crate::tally::{ClassTally, GateTally, size_bin};
 
 /// The low bits of a job's id at a gate are the customer, the high bits count its visits.
 const CUSTOMER_BITS: u32 = 24;
-/// More jobs than this at once in a network is a queue that grows without end.
-const CUSTOMERS_MAX: usize = 1 << CUSTOMER_BITS;
-/// More events than this without time going on is a loop that never ends.
-const STANDSTILL_MAX: u64 = 50_000_000;
+/// More customers than this at once have no id at a gate.
+pub(crate) const CUSTOMERS_MAX: usize = 1 << CUSTOMER_BITS;
+/// More steps than this for each customer without time going on are a loop that never ends.
+const STANDSTILL_MAX: usize = 1_000;
 
 /// A running network.
 #[derive(Debug)]
@@ -28,10 +28,14 @@ pub(crate) struct Replication<'a> {
     now: Time,
     /// When the counting began.
     since: Time,
+    /// Steps since time last went on.
+    standing: usize,
     /// Arrivals and completions of service so far.
     pub(crate) events: u64,
     calendar: Calendar,
     customers: Vec<Customer>,
+    /// More customers than this are a queue that grows without end.
+    customers_max: usize,
     free: Vec<u32>,
     desks: Vec<Desk>,
     gates: Vec<Guard>,
@@ -91,14 +95,10 @@ struct Source {
 }
 
 impl<'a> Replication<'a> {
-    /// Replication `index` of a run with this seed, at time zero: nobody has arrived, closed
-    /// populations are thinking. Of one gate, `record` may keep so many steps.
-    pub(crate) fn new(
-        program: &'a Program,
-        seed: u64,
-        index: u64,
-        record: Option<(usize, usize)>,
-    ) -> Replication<'a> {
+    /// Replication `index` of a run, at time zero: nobody has arrived, closed populations are
+    /// thinking. The first one makes the recording, if one is asked for.
+    pub(crate) fn new(program: &'a Program, options: &Options, index: u64) -> Replication<'a> {
+        let seed = options.seed;
         // Streams: a block of 2^32 for each replication, so that no two draw the same numbers.
         let chance = |block: u64, n: usize| stream(seed, (index << 32) + (block << 28) + n as u64);
         let sources = program.classes.iter().enumerate().map(|(at, class)| Source {
@@ -120,9 +120,11 @@ impl<'a> Replication<'a> {
             program,
             now: Time::ZERO,
             since: Time::ZERO,
+            standing: 0,
             events: 0,
             calendar: Calendar::default(),
             customers: Vec::new(),
+            customers_max: (program.population + options.jobs_max as usize).min(CUSTOMERS_MAX),
             free: Vec::new(),
             desks: program.stations.iter().map(|station| Desk::new(station.kind)).collect(),
             gates: specs.iter().map(Guard::new).collect(),
@@ -133,7 +135,8 @@ impl<'a> Replication<'a> {
             classes: program.classes.iter().map(ClassTally::new).collect(),
             completed: 0,
             responses: None,
-            recording: record.map(|(at, bound)| (at, Recording::new(specs[at].clone(), bound))),
+            recording: (options.record.filter(|_| index == 0))
+                .map(|(at, bound)| (at, Recording::new(specs[at].clone(), bound))),
         };
         replication.open();
         replication
@@ -143,8 +146,8 @@ impl<'a> Replication<'a> {
         for class in 0..self.program.classes.len() {
             match &self.program.classes[class].load {
                 Load::Open(arrivals) => {
-                    let first = Time::ZERO + arrivals.gap(&mut self.sources[class].when);
-                    self.calendar.enter(first, Entry::Arrival(class as u32));
+                    let gap = nanos(arrivals.gap_s(&mut self.sources[class].when));
+                    self.calendar.enter_after(self.now, gap, Entry::Arrival(class as u32));
                 }
                 Load::Closed { population, .. } => {
                     for _ in 0..*population {
@@ -156,33 +159,38 @@ impl<'a> Replication<'a> {
         }
     }
 
-    /// Runs until `completed` more jobs have left the network, well or refused.
+    /// Runs until `completed` more jobs have left the network, well or refused, and until time has
+    /// gone on since the last reset: what was counted over no time has no rate.
     ///
     /// # Errors
-    /// If the jobs in the network grow without end, time stands still, or nothing can happen.
+    /// If the jobs in the network grow without end, time stands still or reaches the end of the
+    /// clock, or nothing can happen.
     pub(crate) fn run(&mut self, completed: u64) -> Result<(), SimError> {
         let target = self.completed + completed;
-        let mut standstill = 0;
-        while self.completed < target {
-            while let Some(customer) = self.ready.pop_front() {
+        while self.completed < target || self.now == self.since {
+            self.standing += 1;
+            if self.standing > STANDSTILL_MAX * (STANDSTILL_MAX + self.customers.len()) {
+                return Err(SimError::Standstill { at: self.now });
+            }
+            if let Some(customer) = self.ready.pop_front() {
                 self.advance(customer);
+                continue;
             }
             let Some((at, entry)) = self.calendar.next() else {
                 return Err(SimError::Deadlock { at: self.now, place: self.fullest() });
             };
-            standstill = if at > self.now { 0 } else { standstill + 1 };
-            if standstill > STANDSTILL_MAX {
-                return Err(SimError::Standstill { at });
+            if at == Time::MAX {
+                return Err(SimError::ClockEnds);
             }
-            self.now = at;
+            if at > self.now {
+                self.standing = 0;
+                self.now = at;
+            }
             match entry {
                 Entry::Customer(customer) => self.customer_due(customer),
                 Entry::Arrival(class) => self.arrival(class)?,
                 Entry::Station(station) => self.station_due(station),
-                Entry::Gate(gate) => {
-                    self.gates[gate as usize].armed = None;
-                    self.tell(gate, Event::Wake);
-                }
+                Entry::Gate(gate) => self.gate_due(gate),
             }
         }
         Ok(())
@@ -252,12 +260,12 @@ impl<'a> Replication<'a> {
 
     fn arrival(&mut self, class: u32) -> Result<(), SimError> {
         self.events += 1;
-        if self.free.is_empty() && self.customers.len() >= CUSTOMERS_MAX.min(INDEX_MAX) {
+        if self.free.is_empty() && self.customers.len() >= self.customers_max {
             return Err(SimError::Unbounded { at: self.now, place: self.fullest() });
         }
         if let Load::Open(arrivals) = &self.program.classes[class as usize].load {
-            let next = self.now + arrivals.gap(&mut self.sources[class as usize].when);
-            self.calendar.enter(next, Entry::Arrival(class));
+            let gap = nanos(arrivals.gap_s(&mut self.sources[class as usize].when));
+            self.calendar.enter_after(self.now, gap, Entry::Arrival(class));
         }
         let customer = self.admit(class);
         self.ask(customer);
@@ -272,8 +280,7 @@ impl<'a> Replication<'a> {
             if span == 0 {
                 self.ask(customer);
             } else {
-                let until = Time::from_nanos(self.now.as_nanos() + span);
-                self.calendar.enter(until, Entry::Customer(customer));
+                self.calendar.enter_after(self.now, span, Entry::Customer(customer));
             }
         }
     }
@@ -316,8 +323,8 @@ impl<'a> Replication<'a> {
         if let Service::Queue { line, .. } = &mut desk.service
             && let Some(next) = line.pop_front()
         {
-            let until = Time::from_nanos(now.as_nanos() + self.customers[next as usize].need);
-            self.calendar.enter(until, Entry::Customer(next));
+            let need = self.customers[next as usize].need;
+            self.calendar.enter_after(now, need, Entry::Customer(next));
         }
         self.customers[customer as usize].station = None;
         self.advance(customer);
@@ -395,28 +402,49 @@ impl<'a> Replication<'a> {
         let desk = &mut self.desks[station as usize];
         desk.touch(now);
         desk.jobs += 1;
-        let wake = match &mut desk.service {
-            Service::Queue { servers, line } => {
-                if desk.jobs > *servers {
-                    line.push_back(customer);
-                    return;
-                }
-                Some((need, Entry::Customer(customer)))
+        let look_again = match &mut desk.service {
+            Service::Queue { servers, line } if desk.jobs > *servers => {
+                return line.push_back(customer);
             }
-            Service::Delay => Some((need, Entry::Customer(customer))),
-            Service::Sharing(sharing) => sharing
-                .enter(now, customer, need)
-                .map(|at| (at.as_nanos() - now.as_nanos(), Entry::Station(station))),
+            Service::Queue { .. } | Service::Delay => {
+                return self.calendar.enter_after(now, need, Entry::Customer(customer));
+            }
+            Service::Sharing(sharing) => sharing.enter(now, customer, need),
             Service::FairShare(share) => {
-                let outside = (u32::MAX, Slot { server: 0, index: customer });
-                let worker = going.held.last().map_or(outside, |held| (held.gate, held.slot));
-                share
-                    .enter(now, customer, worker, need)
-                    .map(|at| (at.as_nanos() - now.as_nanos(), Entry::Station(station)))
+                let worker = going.held.last().map(|held| (held.gate, held.slot));
+                share.enter(now, customer, worker, need)
             }
         };
-        if let Some((span, entry)) = wake {
-            self.calendar.enter(Time::from_nanos(now.as_nanos() + span), entry);
+        if let Some(at) = look_again {
+            self.calendar.enter(at, Entry::Station(station));
+        }
+    }
+
+    /// The gate asked to be woken now, or had asked before something else changed that.
+    fn gate_due(&mut self, gate: u32) {
+        let guard = &mut self.gates[gate as usize];
+        if guard.armed != Some(self.now) {
+            return;
+        }
+        guard.armed = None;
+        match guard.gate.next_wakeup() {
+            Some(wakeup) if wakeup <= self.now => {
+                guard.tally.touch(self.now);
+                self.tell(gate, Event::Wake);
+            }
+            wakeup => self.arm(gate, wakeup),
+        }
+    }
+
+    /// Sees to it that the gate is woken then, at the latest.
+    #[inline]
+    fn arm(&mut self, gate: u32, wakeup: Option<Time>) {
+        let guard = &mut self.gates[gate as usize];
+        if let Some(wakeup) = wakeup
+            && guard.armed.is_none_or(|armed| wakeup < armed)
+        {
+            guard.armed = Some(wakeup);
+            self.calendar.enter(wakeup, Entry::Gate(gate));
         }
     }
 
@@ -452,7 +480,7 @@ impl<'a> Replication<'a> {
         self.tell(held.gate, Event::Depart(held.slot));
     }
 
-    /// Tells a gate what happened and does what it says.
+    /// Tells a gate what happened and does what it says. Its tally is up to now.
     fn tell(&mut self, gate: u32, event: Event) {
         let now = self.now;
         let mut actions = std::mem::take(&mut self.actions);
@@ -463,16 +491,8 @@ impl<'a> Replication<'a> {
         {
             recording.push(now, event, &actions);
         }
-        if let Some(wakeup) = guard.gate.next_wakeup()
-            && guard.armed.is_none_or(|armed| wakeup < armed)
-        {
-            guard.armed = Some(wakeup);
-            self.calendar.enter(wakeup, Entry::Gate(gate));
-        }
+        let wakeup = guard.gate.next_wakeup();
         let mut refused = Vec::new();
-        if !actions.is_empty() {
-            guard.tally.touch(now);
-        }
         for action in actions.drain(..) {
             match action {
                 Action::Start { job, slot } => {
@@ -495,6 +515,7 @@ impl<'a> Replication<'a> {
             }
         }
         self.actions = actions;
+        self.arm(gate, wakeup);
         for customer in refused {
             self.refuse(customer);
         }
@@ -537,7 +558,8 @@ impl Guard {
     }
 }
 
+/// To the nearest nanosecond; beyond the end of the clock is its end.
 #[inline]
 fn nanos(seconds: f64) -> u64 {
-    (seconds * 1e9).round() as u64
+    (seconds * 1e9 + 0.5) as u64
 }

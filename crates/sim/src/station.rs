@@ -12,7 +12,7 @@ use crate::network::StationKind;
 pub(crate) struct Desk {
     pub(crate) jobs: u32,
     pub(crate) served: u64,
-    /// Integrals over time since the last reset [job ns] and [processor ns].
+    /// Integrals over time since the last reset \[job ns\] and \[processor ns\].
     pub(crate) jobs_area: f64,
     pub(crate) busy_area: f64,
     touched: Time,
@@ -153,32 +153,38 @@ impl Sharing {
     }
 }
 
-/// Who a share of the processor belongs to: the gate and its slot, or, outside all gates, the
-/// customer.
+/// Who a share of the processor belongs to: a gate and its slot.
 pub(crate) type Worker = (u32, Slot);
 
 /// One processor, shared fairly between workers by a quantum: the worker with the least processor
 /// time goes next. A worker that comes back from idling gets no credit for it: it starts at the
-/// least processor time among those that want the processor.
+/// least processor time among those that want the processor, or wanted it last. Outside all gates
+/// every visit is a worker of its own, and starts there too.
 #[derive(Debug)]
 pub(crate) struct FairShare {
     quantum: u64,
-    /// Processor time of each worker so far [ns].
+    /// Processor time of each worker when its last job was complete [ns].
     ran: BTreeMap<Worker, u64>,
     /// The least processor time among those that want the processor; never falls.
     floor: u64,
     /// Those that want the processor, the running one not among them.
-    runnable: Vec<Runner>,
+    runnable: BinaryHeap<Reverse<Runner>>,
+    entered: u64,
     running: Option<Runner>,
+    /// When the present slice began.
     since: Time,
+    /// When it ends; entries of the calendar for other moments are stale.
     due: Option<Time>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// A job at a processor that is shared fairly. Its order is who goes next: the least processor time,
+/// and among equals the one that has waited longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Runner {
-    worker: Worker,
-    customer: u32,
     ran: u64,
+    entered: u64,
+    worker: Option<Worker>,
+    customer: u32,
     left: u64,
 }
 
@@ -188,7 +194,8 @@ impl FairShare {
             quantum,
             ran: BTreeMap::new(),
             floor: 0,
-            runnable: Vec::new(),
+            runnable: BinaryHeap::new(),
+            entered: 0,
             running: None,
             since: Time::ZERO,
             due: None,
@@ -200,16 +207,18 @@ impl FairShare {
         &mut self,
         now: Time,
         customer: u32,
-        worker: Worker,
+        worker: Option<Worker>,
         need: u64,
     ) -> Option<Time> {
-        let ran = self.ran.get(&worker).copied().unwrap_or(0).max(self.floor);
-        self.runnable.push(Runner { worker, customer, ran, left: need });
+        self.raise_floor(now);
+        let known = worker.and_then(|worker| self.ran.get(&worker).copied());
+        let ran = known.map_or(self.floor, |ran| ran.max(self.floor));
+        self.wait(Runner { ran, entered: 0, worker, customer, left: need });
         if self.running.is_none() {
             return self.run_next(now);
         }
         // The running worker may have been alone, with no end to its slice but its job's.
-        let slice_end = Time::from_nanos(self.since.as_nanos() + self.quantum).max(now);
+        let slice_end = after(self.since, self.quantum).max(now);
         let due = self.due.map_or(slice_end, |due| due.min(slice_end));
         (self.due.replace(due) != Some(due)).then_some(due)
     }
@@ -221,16 +230,19 @@ impl FairShare {
             return None;
         }
         self.due = None;
+        self.raise_floor(now);
         let mut runner = self.running.take()?;
         let span = now.as_nanos() - self.since.as_nanos();
         runner.ran += span;
-        runner.left = runner.left.saturating_sub(span);
-        self.ran.insert(runner.worker, runner.ran);
-        if runner.left == 0 {
-            return Some(runner.customer);
+        runner.left -= span;
+        if runner.left > 0 {
+            self.wait(runner);
+            return None;
         }
-        self.runnable.push(runner);
-        None
+        if let Some(worker) = runner.worker {
+            self.ran.insert(worker, runner.ran);
+        }
+        Some(runner.customer)
     }
 
     /// When to look again after a slice has ended.
@@ -238,17 +250,32 @@ impl FairShare {
         if self.running.is_some() { None } else { self.run_next(now) }
     }
 
+    fn wait(&mut self, runner: Runner) {
+        self.entered += 1;
+        self.runnable.push(Reverse(Runner { entered: self.entered, ..runner }));
+    }
+
+    /// Before somebody comes or goes. If the last one goes, the floor stays at what it has reached:
+    /// else those that come after it would have credit against it.
+    fn raise_floor(&mut self, now: Time) {
+        let running = self.running.map(|r| r.ran + (now.as_nanos() - self.since.as_nanos()));
+        let waiting = self.runnable.peek().map(|Reverse(runner)| runner.ran);
+        let least = running.into_iter().chain(waiting).min();
+        self.floor = self.floor.max(least.unwrap_or(0));
+    }
+
     fn run_next(&mut self, now: Time) -> Option<Time> {
-        let (at, _) = self.runnable.iter().enumerate().min_by_key(|(_, runner)| runner.ran)?;
-        // `remove`, not `swap_remove`: among equals the one that came first goes first.
-        let runner = self.runnable.remove(at);
-        self.floor = self.floor.max(runner.ran);
+        let Reverse(runner) = self.runnable.pop()?;
         let slice =
             if self.runnable.is_empty() { runner.left } else { runner.left.min(self.quantum) };
         self.running = Some(runner);
         self.since = now;
-        let due = Time::from_nanos(now.as_nanos() + slice);
+        let due = after(now, slice);
         self.due = Some(due);
         Some(due)
     }
+}
+
+fn after(now: Time, span: u64) -> Time {
+    Time::from_nanos(now.as_nanos().saturating_add(span))
 }

@@ -46,21 +46,21 @@ fn a_healthy_run_is_valid_and_its_intervals_hold_the_truth() {
     // rho / (1 - rho) = 1.5 in flight.
     assert!((judged.all.load_factor - 1.5).abs() < 0.15, "{}", judged.all.load_factor);
     assert_eq!(judged.little.verdict, LittleVerdict::Closes);
-    assert!(judged.little.tolerance < 0.03 * judged.little.counted, "{:?}", judged.little);
+    // Lag 0.4 %, resolution 0.1 %, edges under 0.1 %.
+    assert!(judged.little.tolerance < 0.007 * judged.little.counted, "{:?}", judged.little);
 }
 
 #[test]
 fn mean_response_intervals_cover() {
-    let runs = 60;
+    let runs = 40;
     let covered = (0..runs)
         .filter(|&seed| {
             let system = System { seed, seconds: 40, ..SYSTEM };
             system.record().judge(0.95).all.response.unwrap().holds(system.response_s())
         })
         .count();
-    // 95 % of 60 is 57; 50 is four standard deviations below, 7 of them for the correlation that
-    // 40 intervals cannot show.
-    assert!(covered >= 50, "{covered} of {runs}");
+    // 95 % of 40 is 38; four standard deviations below are 5.5.
+    assert!(covered >= 33, "{covered} of {runs}");
 }
 
 #[test]
@@ -147,15 +147,15 @@ fn an_overloaded_server_is_not_stationary() {
 
 #[test]
 fn stationary_runs_are_seldom_called_drifting() {
-    let runs = 100;
+    let runs = 50;
     let alarms = (0..runs)
         .filter(|&seed| {
             let judged = System { seed, seconds: 30, ..SYSTEM }.record().judge(0.95);
             judged.faults.iter().any(|fault| matches!(fault, Fault::Drifts { .. }))
         })
         .count();
-    // Three series at 1 %, two of them nearly the same: 2 expected, 8 is four deviations more.
-    assert!(alarms <= 8, "{alarms} of {runs}");
+    // Three series at 1 %, two of them nearly the same: 1 expected, 5 is four deviations more.
+    assert!(alarms <= 5, "{alarms} of {runs}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn changed_payloads_never_panic() {
     (1..200u64).for_each(|i| counts.record_n(i * i * 10_000, i).unwrap());
     V2Serializer::new().serialize(&counts, &mut whole).unwrap();
     let mut read = 0;
-    for round in 0..8_000 {
+    for round in 0..5_000 {
         let mut bytes = whole.clone();
         for _ in 0..rng.random_range(1..4) {
             let at = rng.random_range(0..bytes.len());
@@ -168,5 +168,5 @@ fn changed_payloads_never_panic() {
             assert!(histogram.quantile(0.5) <= histogram.max());
         }
     }
-    assert!(read > 400, "only {read} were read at all");
+    assert!(read > 200, "only {read} were read at all");
 }

@@ -80,6 +80,10 @@ fn batch_means_cover_where_naive_intervals_do_not() {
         });
         assert!((cover - 0.95).abs() < tolerance(0.95, runs), "phi {phi}: covers {cover}");
     }
+    // Too short to merge the correlation away: what is left of it is estimated, at a cost.
+    let short =
+        share(runs, |rng| Estimate::from_series(&ar1(rng, 60, 0.5, truth), 0.95).holds(truth));
+    assert!(short > 0.93 - tolerance(0.93, runs), "a short series: covers {short}");
     let naive = share(runs, |rng| {
         Estimate::from_independent(&ar1(rng, 2000, 0.8, truth), 0.95).holds(truth)
     });

@@ -145,11 +145,14 @@ impl ChunkedDecoder {
                 _ => self.trailer_name(byte)?,
             },
             State::TrailerName => match byte {
-                b':' => State::TrailerValue,
+                b':' => self.extra_byte(byte).map(|()| State::TrailerValue)?,
                 _ => self.trailer_name(byte)?,
             },
             State::TrailerValue => match byte {
-                b'\r' => State::TrailerLf,
+                b'\r' => {
+                    self.extra += 2;
+                    State::TrailerLf
+                }
                 _ => self.extra_byte(byte).map(|()| State::TrailerValue)?,
             },
             State::TrailerLf => expect(byte, b'\n').map(|()| State::TrailerStart)?,
@@ -354,7 +357,8 @@ mod tests {
         for (input, error) in table {
             for step in (1..=input.len()).take(40).chain([input.len()]) {
                 let found = decode(input, step);
-                assert_eq!(found, Err(*error), "{:?}", String::from_utf8_lossy(input));
+                let shown = String::from_utf8_lossy(&input[..input.len().min(80)]);
+                assert_eq!(found, Err(*error), "{shown:?}");
             }
         }
     }

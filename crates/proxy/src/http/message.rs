@@ -140,7 +140,7 @@ impl HeadScan {
                 0 => return Err(HeadError::Nul),
                 _ => {}
             }
-            if at >= most {
+            if at + 1 >= most {
                 let one_line = !bytes[..at].contains(&b'\n');
                 return Err(if one_line { HeadError::TargetTooLong } else { HeadError::TooLong });
             }
@@ -200,6 +200,7 @@ impl<'b, 'h> Request<'b, 'h> {
     /// If it is not a request that can be understood in exactly one way, or not one that this gate
     /// serves.
     pub fn parse(bytes: &'b [u8], room: &'h mut Room<'b>) -> Result<Request<'b, 'h>, HeadError> {
+        no_empty_line_first(bytes)?;
         let mut head = httparse::Request::new(&mut []);
         let read = head.parse_with_uninit_headers(bytes, room).map_err(syntax)?;
         if read != httparse::Status::Complete(bytes.len()) {
@@ -286,6 +287,7 @@ impl<'b, 'h> Response<'b, 'h> {
         asked: Asked,
         room: &'h mut Room<'b>,
     ) -> Result<Response<'b, 'h>, HeadError> {
+        no_empty_line_first(bytes)?;
         let mut head = httparse::Response::new(&mut []);
         let read = httparse::ParserConfig::default()
             .parse_response_with_uninit_headers(&mut head, bytes, room)
@@ -473,6 +475,11 @@ impl<'b> Facts<'b> {
 /// The members of a comma-separated list.
 pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+/// The parser below would pass over any number of empty lines.
+fn no_empty_line_first(bytes: &[u8]) -> Result<(), HeadError> {
+    if matches!(bytes.first(), Some(b'\r' | b'\n')) { Err(HeadError::Syntax) } else { Ok(()) }
 }
 
 fn version(minor: u8) -> Version {
@@ -671,7 +678,7 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", E::Host),
             ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", E::Syntax),
             ("GET /\tHTTP/1.1\r\nHost: a\r\n\r\n", E::Syntax),
-            ("GET / x HTTP/1.1\r\nHost: a\r\n\r\n", E::Syntax),
+            ("GET / x HTTP/1.1\r\nHost: a\r\n\r\n", E::Version),
             ("GET /#f HTTP/1.1\r\nHost: a\r\n\r\n", E::Target),
             ("GET x HTTP/1.1\r\nHost: a\r\n\r\n", E::Target),
             ("GET * HTTP/1.1\r\nHost: a\r\n\r\n", E::Target),

@@ -35,7 +35,7 @@ pub(super) fn notes(figure: &Figure) -> Vec<String> {
         Plot::Curves(curves) => {
             let (x, y) = (&curves.x.unit, &curves.y.unit);
             let mut notes: Vec<String> =
-                curves.references.iter().map(|line| note(line, |x| significant(x), x, y)).collect();
+                curves.references.iter().map(|line| note(line, significant, x, y)).collect();
             if let Some(to) = curves.calibrated_to {
                 notes.push(format!("The model is calibrated up to {}.", with_unit(to, x)));
             }
@@ -96,7 +96,7 @@ pub(super) fn sentence(figure: &Figure) -> String {
 
 /// "p99.9" for 0.999.
 fn percentile(quantile: f64) -> String {
-    let text = format!("{:.6}", quantile * 100.0);
+    let text = format!("{:.12}", quantile * 100.0);
     format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 

@@ -292,8 +292,8 @@ pub struct StripRow {
     pub name: String,
     /// Soft or hard.
     pub kind: Kind,
-    /// Its utilisation, from 0 to 1. A measured share that exceeds 1 by the noise of a clock must be
-    /// cut by the caller, who can tell noise from an error.
+    /// Its utilisation, from 0 to 1. A measured share that exceeds 1 by the noise of a clock must
+    /// be cut by the caller, who can tell noise from an error.
     pub utilisation: f64,
     /// What else is known: queue length, wait.
     pub note: String,

@@ -233,7 +233,8 @@ impl Page {
 
     fn foot(&mut self) {
         self.html.push_str(
-            "<footer>\n<p>This file is complete in itself: it loads nothing and sends nothing.</p>\n\
+            "<footer>\n\
+             <p>This file is complete in itself: it loads nothing and sends nothing.</p>\n\
              <details>\n<summary>Licences of the drawing library inside this file</summary>\n",
         );
         for library in &LIBRARIES {

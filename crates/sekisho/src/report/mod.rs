@@ -3,8 +3,8 @@
 //! A [`Report`] is a typed document that knows nothing of queues: a verdict, facts, sections of
 //! text, figures, tables and commands. What exists can be drawn: a [`Figure`] or a [`Table`] with a
 //! number that is not finite, with an interval upside down, or with a zero on a logarithmic axis is
-//! refused when it is built, with an error that names the figure and the series. [`render`] therefore
-//! cannot fail.
+//! refused when it is built, with an error that names the figure and the series. Therefore
+//! [`render`] cannot fail.
 //!
 //! The file holds its charting library, its style and its data, and asks the network for nothing.
 //! Every figure also carries its numbers as a table: without JavaScript the tables stand
@@ -155,7 +155,7 @@ impl Section {
 ///
 /// let throughput = Curves::new(Axis::linear("Load", "clients"), Axis::linear("Throughput", "1/s"))
 ///     .series(Series::line("formula", [(1.0, 95.0), (2.0, 180.0), (4.0, 310.0)]))
-///     .series(Series::measured("measured", [(1.0, 96.0, 94.0, 98.0), (4.0, 305.0, 300.0, 310.0)]));
+///     .series(Series::measured("seen", [(1.0, 96.0, 94.0, 98.0), (4.0, 305.0, 300.0, 310.0)]));
 /// let figure = Figure::new("Throughput", "Formula and measurement agree.", throughput)?;
 /// let report = Report::new("Capacity of the demo server")
 ///     .verdict(Outcome::Holds, "It holds 300/s.")

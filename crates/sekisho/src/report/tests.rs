@@ -251,10 +251,13 @@ fn a_figures_table_holds_every_number() {
 #[test]
 fn percentiles_keep_all_their_nines() {
     let quantiles = Quantiles::new(Axis::linear("Response", "ms"))
-        .series(Series::line("run", [(0.0, 1.0), (0.5, 2.0), (0.999, 3.0), (0.99999, 4.0)]));
+        .series(Series::line("run", [(0.0, 1.0), (0.5, 2.0), (0.999, 3.0), (0.999_999_999, 4.0)]));
     let table = alternative::table(&Figure::new("Quantiles", "", quantiles).unwrap());
     let names: Vec<&Cell> = table.lines().iter().map(|line| &line[0]).collect();
-    assert_eq!(names, ["p0", "p50", "p99.9", "p99.999"].map(Cell::from).iter().collect::<Vec<_>>());
+    assert_eq!(
+        names,
+        ["p0", "p50", "p99.9", "p99.9999999"].map(Cell::from).iter().collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -265,7 +268,8 @@ fn a_verdict_has_a_word_and_a_sign() {
             &Report::new("t").verdict(outcome, "so").section(Section::new("s").table(table)),
         );
         let shown = format!(
-            "<span class=\"outcome {word}\"><span class=\"sign\" aria-hidden=\"true\">{}</span> {word}</span>",
+            "<span class=\"outcome {word}\"><span class=\"sign\" aria-hidden=\"true\">{}</span> \
+             {word}</span>",
             outcome.sign(),
             word = outcome.word()
         );

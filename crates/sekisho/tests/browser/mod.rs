@@ -112,7 +112,8 @@ pub(crate) fn print(file: &Path) -> Vec<u8> {
 pub(crate) fn framed(html: &str, width: u32, height: u32) -> String {
     let source = html.replace('&', "&amp;").replace('"', "&quot;");
     format!(
-        "<!DOCTYPE html><html><meta charset=\"utf-8\"><style>body{{margin:0}}iframe{{border:0}}</style>\
+        "<!DOCTYPE html><html><meta charset=\"utf-8\">\
+         <style>body{{margin:0}}iframe{{border:0}}</style>\
          <iframe width=\"{width}\" height=\"{height}\" srcdoc=\"{source}\" onload=\"\
          Object.assign(document.documentElement.dataset,\
          this.contentDocument.documentElement.dataset)\"></iframe></html>"

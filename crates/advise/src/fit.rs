@@ -1,0 +1,683 @@
+//! From run records to a scenario: what a request costs the server, what it costs on the way, and how
+//! many slots there are.
+//!
+//! The server is taken to be fujita's: a queue, r slots, and processors that the holders of slots
+//! share, with a work demand g(x) = a x + b of the document's size x. Two closed runs identify it:
+//!
+//! - **one client**: nobody waits, R(x) = Z + g(x), where Z is spent on the way; the slope is a;
+//! - **saturated**: m busy processors complete X = m / E\[g\] requests a second, which gives b and so
+//!   Z; and R(x) = W + (r / m) g(x), whose slope gives r (http_load section 6, exact for any demand).
+//!
+//! Intervals are by parametric bootstrap: every measured mean is drawn anew within its own interval,
+//! and the fit repeated. What the runs cannot identify is named, not guessed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use measure::{Estimate, LoadShape, Measures, RunRecord};
+use rand_distr::{Distribution, StandardNormal};
+use sim::Options;
+use workload::stream;
+
+use crate::units::{Bytes, PerByte, Rate, Span};
+use crate::{
+    ByteDemand, Calibration, ClassEntry, DemandEntry, DistEntry, DocumentEntry, DocumentsEntry,
+    GateEntry, Parameter, RouteEntry, Scenario, SizesEntry, StationEntry, StationName,
+};
+
+/// The names of the parts of a fitted scenario.
+pub mod names {
+    /// The class of all requests.
+    pub const CLASS: &str = "http";
+    /// The delay outside the server: network, client, proxy.
+    pub const PATH: &str = "path";
+    /// The gate whose slots requests hold while they are served.
+    pub const GATE: &str = "slots";
+    /// What the holders of the slots share.
+    pub const CPU: &str = "cpu";
+}
+
+/// What is known beforehand, and how the fit is made.
+#[derive(Clone, Debug)]
+pub struct FitOptions {
+    /// The server's slots (workers, helpers), if known.
+    pub slots: Option<u32>,
+    /// The processors that it may use, if known.
+    pub cores: Option<u32>,
+    /// The seed of the bootstrap and of the simulations.
+    pub seed: u64,
+    /// The confidence of the intervals.
+    pub confidence: f64,
+    /// When the fit is made, UTC, RFC 3339.
+    pub date: String,
+    /// The name of the scenario.
+    pub name: String,
+}
+
+/// A fitted scenario and what it rests on.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// The scenario, with the load of the saturated run.
+    pub scenario: Scenario,
+    /// Every measured mean beside what the fitted scenario gives for it, by simulation.
+    pub residuals: Vec<Residual>,
+    /// What the user should know, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// A measured mean response beside the fitted one.
+#[derive(Clone, Debug)]
+pub struct Residual {
+    /// The run.
+    pub run: String,
+    /// Its clients.
+    pub clients: u32,
+    /// The document.
+    pub document: String,
+    /// Its size \[bytes\].
+    pub bytes: u64,
+    /// How many were measured.
+    pub completed: u64,
+    /// The measured mean response \[s\].
+    pub measured: Estimate,
+    /// What the fitted scenario gives \[s\].
+    pub fitted: f64,
+}
+
+impl Residual {
+    /// Fitted less measured, as a share of measured.
+    pub fn relative(&self) -> f64 {
+        self.fitted / self.measured.mean - 1.0
+    }
+}
+
+/// Why no scenario could be fitted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FitError {
+    /// A run is of no use for a fit: its name and why.
+    Run(String, String),
+    /// The runs ask for different documents.
+    Documents,
+    /// No run has a single client.
+    NoLowLoad,
+    /// No run is saturated: the most clients, and the utilisation reached with them.
+    NotSaturated(u32, f64),
+    /// The processors cannot be told from the runs: the most that is possible.
+    CoresUnknown(u32),
+    /// The slots cannot be told from the runs: why.
+    SlotsUnknown(String),
+    /// The numbers contradict the model: how.
+    DoesNotFit(String),
+}
+
+impl fmt::Display for FitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FitError::Run(run, why) => write!(f, "run {run}: {why}"),
+            FitError::Documents => {
+                write!(f, "the runs ask for different documents: fit those of one document set together")
+            }
+            FitError::NoLowLoad => write!(
+                f,
+                "no run has a single client, so service cannot be told from waiting: measure one with \
+                 `--clients 1`"
+            ),
+            FitError::NotSaturated(clients, busy) => write!(
+                f,
+                "no run is saturated: with {clients} clients the server is {:.0} % busy; measure one \
+                 with about {} clients",
+                busy * 100.0,
+                clients.saturating_mul(4)
+            ),
+            FitError::CoresUnknown(most) => write!(
+                f,
+                "the runs do not tell how many processors the server uses (1 to {most} are possible): \
+                 say it with `--cores`"
+            ),
+            FitError::SlotsUnknown(why) => {
+                write!(f, "the runs do not tell how many slots the server has ({why}): say it with `--slots`")
+            }
+            FitError::DoesNotFit(how) => write!(f, "the model does not fit: {how}"),
+        }
+    }
+}
+
+impl std::error::Error for FitError {}
+
+/// Fits a scenario to closed runs of one document set.
+///
+/// # Errors
+/// If the runs do not identify the model, or contradict it.
+pub fn fit(runs: &[RunRecord], options: &FitOptions) -> Result<Fit, FitError> {
+    let runs = runs.iter().map(|run| Observed::new(run, options.confidence)).collect::<Result<Vec<_>, _>>()?;
+    let low = runs.iter().find(|run| run.clients == 1).ok_or(FitError::NoLowLoad)?;
+    let high = runs.iter().max_by_key(|run| run.clients).ok_or(FitError::NoLowLoad)?;
+    if runs.iter().any(|run| run.documents() != low.documents()) {
+        return Err(FitError::Documents);
+    }
+    if high.clients == 1 {
+        return Err(FitError::NotSaturated(1, high.throughput.mean * low.response_mean()));
+    }
+    let cores = identify_cores(low, high, options.cores)?;
+    let seen = Seen { low: low.means(), high: high.means(), throughput: high.throughput.mean };
+    let point = solve_for(&seen, low, high, cores);
+    let draws = bootstrap(low, high, cores, options);
+    let mut notes = Vec::new();
+    let mut unidentified = Vec::new();
+    let slots = identify_slots(&point, &draws, high, cores, options, &mut notes)?;
+    point.check(high, slots, cores)?;
+    if low.classes.len() == 1 {
+        unidentified.push(
+            "how the demand grows with the size (only one size was asked for): all of it is taken as \
+             fixed"
+                .into(),
+        );
+    }
+    unidentified.push(
+        "how much of the time on the way is spent while a slot is held: all of it is taken as spent \
+         outside"
+            .into(),
+    );
+    let mut scenario = build(low, high, &point, &draws, slots, cores, options);
+    if let Some(calibration) = &mut scenario.calibration {
+        calibration.runs = runs.iter().map(|run| run.id.clone()).collect();
+        calibration.unidentified = unidentified;
+    }
+    choose_quantum(&mut scenario, high, cores, options, &mut notes)?;
+    let residuals = residuals(&scenario, &runs, options)?;
+    notes.extend(misfits(&residuals)?);
+    Ok(Fit { scenario, residuals, notes })
+}
+
+/// A closed run as far as a fit looks at it.
+struct Observed {
+    id: String,
+    clients: u32,
+    throughput: Estimate,
+    /// Of the classes that were completed.
+    classes: Vec<DocumentSeen>,
+    response: Estimate,
+}
+
+/// The documents of one class, as measured.
+struct DocumentSeen {
+    name: String,
+    bytes: u64,
+    weight: u32,
+    share: f64,
+    completed: u64,
+    response: Estimate,
+}
+
+impl Observed {
+    fn new(run: &RunRecord, confidence: f64) -> Result<Observed, FitError> {
+        let id = run.header.id.clone();
+        let error = |why: &str| FitError::Run(id.clone(), why.into());
+        let LoadShape::Closed { clients, think_s } = run.header.load else {
+            return Err(error("it has an open load; a fit needs closed runs (`--clients N`)"));
+        };
+        if think_s > 0.0 {
+            return Err(error("its clients think, so it tells little; measure without `--think`"));
+        }
+        let judgement = run.judge(confidence);
+        if judgement.all.completed == 0 {
+            return Err(error("nothing was completed in it"));
+        }
+        let failed: u64 = judgement.all.errors.values().sum();
+        if failed * 100 > judgement.all.completed {
+            return Err(error("more than 1 % of its requests failed"));
+        }
+        let total = judgement.all.completed as f64;
+        let class = |(spec, measures): (&measure::ClassSpec, &Measures)| {
+            Some(DocumentSeen {
+                name: spec.name.clone(),
+                bytes: spec.bytes?,
+                weight: spec.weight,
+                share: measures.completed as f64 / total,
+                completed: measures.completed,
+                response: measures.response?,
+            })
+        };
+        let classes: Vec<_> =
+            run.header.classes.iter().zip(&judgement.classes).filter_map(class).collect();
+        if classes.is_empty() {
+            return Err(error("the sizes of its documents are not known"));
+        }
+        let response = judgement.all.response.ok_or_else(|| error("nothing was completed in it"))?;
+        Ok(Observed { id, clients, throughput: judgement.all.throughput, classes, response })
+    }
+
+    fn documents(&self) -> Vec<(&str, u64)> {
+        self.classes.iter().map(|class| (class.name.as_str(), class.bytes)).collect()
+    }
+
+    fn means(&self) -> Vec<f64> {
+        self.classes.iter().map(|class| class.response.mean).collect()
+    }
+
+    fn response_mean(&self) -> f64 {
+        self.response.mean
+    }
+
+    fn bytes_mean(&self) -> f64 {
+        self.classes.iter().map(|class| class.share * class.bytes as f64).sum()
+    }
+}
+
+/// Two standard errors fill a 95 % interval, near enough for weights and draws.
+fn standard_error(estimate: &Estimate) -> f64 {
+    if estimate.half_width.is_finite() { estimate.half_width / 2.0 } else { estimate.mean * 0.2 }
+}
+
+/// The measured means that a fit starts from; the bootstrap draws them anew.
+struct Seen {
+    low: Vec<f64>,
+    high: Vec<f64>,
+    throughput: f64,
+}
+
+/// The model's numbers, before rounding r.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    /// a \[s/byte\].
+    per_byte: f64,
+    /// b \[s\].
+    base: f64,
+    /// Z \[s\].
+    path: f64,
+    /// r; none where all documents have one size.
+    slots: Option<f64>,
+}
+
+/// How far a straight line is trusted beyond the noise: weights never make a class more certain
+/// than this share of its mean.
+const LINE_ERROR: f64 = 0.02;
+
+/// The weighted least-squares line through (bytes, mean response): slope and intercept. Documents of
+/// one size have a slope of 0.
+fn line(classes: &[DocumentSeen], means: &[f64]) -> (f64, f64) {
+    let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for (class, &y) in classes.iter().zip(means) {
+        let weight = 1.0 / (standard_error(&class.response).powi(2) + (LINE_ERROR * y).powi(2));
+        let x = class.bytes as f64;
+        w += weight;
+        wx += weight * x;
+        wy += weight * y;
+        wxx += weight * x * x;
+        wxy += weight * x * y;
+    }
+    let spread = w * wxx - wx * wx;
+    if spread <= 1e-9 * w * wxx {
+        return (0.0, wy / w);
+    }
+    let slope = (w * wxy - wx * wy) / spread;
+    (slope, (wy - slope * wx) / w)
+}
+
+fn solve_for(seen: &Seen, low: &Observed, high: &Observed, cores: u32) -> Point {
+    let (per_byte, intercept) = line(&low.classes, &seen.low);
+    let demand = f64::from(cores) / seen.throughput;
+    let base = demand - per_byte * high.bytes_mean();
+    let (stretched, _) = line(&high.classes, &seen.high);
+    let slots = (low.classes.len() > 1 && per_byte > 0.0)
+        .then(|| f64::from(cores) * stretched / per_byte);
+    Point { per_byte, base, path: intercept - base, slots }
+}
+
+impl Point {
+    /// # Errors
+    /// If the numbers contradict the model or the run was not saturated.
+    fn check(&self, high: &Observed, slots: u32, cores: u32) -> Result<(), FitError> {
+        if self.per_byte < 0.0 || self.base <= 0.0 {
+            return Err(FitError::DoesNotFit(format!(
+                "with {cores} processor(s), demand comes out as {:.3} us/kB times the size plus {:.3} ms, \
+                 and neither may be negative; is `--cores` right, is the response cached?",
+                self.per_byte * 1e9,
+                self.base * 1e3
+            )));
+        }
+        let demand = self.per_byte * high.bytes_mean() + self.base;
+        if self.path < -0.1 * demand {
+            return Err(FitError::DoesNotFit(format!(
+                "a single client is answered in less time than a request costs in the saturated run \
+                 ({:.3} ms less): is `--cores` right, did the server slow down?",
+                -self.path * 1e3
+            )));
+        }
+        // Full means more than clients enough to cover the time on the way.
+        let enough = f64::from(cores.min(slots)) * (1.0 + self.path.max(0.0) / demand);
+        if f64::from(high.clients) < 1.5 * enough {
+            return Err(FitError::NotSaturated(high.clients, (f64::from(high.clients) / enough).min(0.99)));
+        }
+        Ok(())
+    }
+}
+
+/// # Errors
+/// If more than one number of processors is possible and none is given.
+fn identify_cores(low: &Observed, high: &Observed, given: Option<u32>) -> Result<u32, FitError> {
+    if let Some(cores) = given {
+        return if cores == 0 {
+            Err(FitError::DoesNotFit("`--cores` must be at least 1".into()))
+        } else {
+            Ok(cores)
+        };
+    }
+    // X = m / E[g] and E[g] <= R(one client), so m <= X R: the rest is noise.
+    let most = high.throughput.mean * low.response_mean();
+    let noise = 2.0 * (high.throughput.relative() + low.response.relative()).min(0.5);
+    let most = (most * (1.0 + noise)).floor().max(1.0) as u32;
+    if most == 1 { Ok(1) } else { Err(FitError::CoresUnknown(most)) }
+}
+
+const DRAWS: usize = 400;
+
+fn bootstrap(low: &Observed, high: &Observed, cores: u32, options: &FitOptions) -> Vec<Point> {
+    let mut chance = stream(options.seed, 0xb007);
+    let mut draw = |estimate: &Estimate| {
+        let normal: f64 = StandardNormal.sample(&mut chance);
+        (estimate.mean + standard_error(estimate) * normal).max(estimate.mean * 0.01)
+    };
+    (0..DRAWS)
+        .map(|_| {
+            let seen = Seen {
+                low: low.classes.iter().map(|class| draw(&class.response)).collect(),
+                high: high.classes.iter().map(|class| draw(&class.response)).collect(),
+                throughput: draw(&high.throughput),
+            };
+            solve_for(&seen, low, high, cores)
+        })
+        .collect()
+}
+
+/// The interval that holds a share `confidence` of the draws, widened to hold the point.
+fn interval(point: f64, draws: impl Iterator<Item = f64>, confidence: f64) -> [f64; 2] {
+    let mut values: Vec<f64> = draws.collect();
+    values.sort_by(f64::total_cmp);
+    let at = |q: f64| values[((values.len() - 1) as f64 * q).round() as usize];
+    let tail = (1.0 - confidence) / 2.0;
+    [at(tail).min(point), at(1.0 - tail).max(point)]
+}
+
+/// # Errors
+/// If they are neither given nor told by the runs.
+fn identify_slots(
+    point: &Point,
+    draws: &[Point],
+    high: &Observed,
+    cores: u32,
+    options: &FitOptions,
+    notes: &mut Vec<String>,
+) -> Result<u32, FitError> {
+    let seen = point.slots.map(|slots| {
+        (slots, interval(slots, draws.iter().filter_map(|draw| draw.slots), options.confidence))
+    });
+    if let Some(slots) = options.slots {
+        if slots == 0 {
+            return Err(FitError::DoesNotFit("`--slots` must be at least 1".into()));
+        }
+        // Above the clients of the run, slots leave no trace in it.
+        let shown = f64::from(slots.min(high.clients));
+        if let Some((mean, [lower, upper])) = seen
+            && (shown < 0.7 * lower || shown > 1.4 * upper)
+        {
+            notes.push(format!(
+                "the runs look like {mean:.1} slots ({lower:.1} to {upper:.1}), not {slots}: is \
+                 something else in the way?"
+            ));
+        }
+        return Ok(slots);
+    }
+    let Some((mean, [lower, upper])) = seen else {
+        return Err(FitError::SlotsUnknown("all documents have one size".into()));
+    };
+    if upper >= 0.9 * f64::from(high.clients) {
+        return Err(FitError::SlotsUnknown(format!(
+            "at least {:.0}; no run has clearly more clients than that",
+            lower.floor().max(1.0)
+        )));
+    }
+    if mean < 0.8 * f64::from(cores) {
+        return Err(FitError::DoesNotFit(format!(
+            "{mean:.1} slots come out for {cores} processors, which could not all be busy"
+        )));
+    }
+    if upper - lower > 1.0 {
+        notes.push(format!(
+            "the runs tell the slots only roughly: {mean:.1} ({lower:.1} to {upper:.1}); if you know \
+             them, say it with `--slots`"
+        ));
+    }
+    Ok(mean.round().max(1.0) as u32)
+}
+
+fn build(
+    low: &Observed,
+    high: &Observed,
+    point: &Point,
+    draws: &[Point],
+    slots: u32,
+    cores: u32,
+    options: &FitOptions,
+) -> Scenario {
+    let parameter = |of: fn(&Point) -> f64, unit: &str| Parameter {
+        value: of(point),
+        interval: interval(of(point), draws.iter().map(of), options.confidence),
+        confidence: options.confidence,
+        unit: unit.into(),
+    };
+    let mut parameters = BTreeMap::from([
+        ("per-byte".to_owned(), parameter(|point| point.per_byte, "s/byte")),
+        ("base".to_owned(), parameter(|point| point.base, "s")),
+        ("path".to_owned(), parameter(|point| point.path, "s")),
+    ]);
+    if point.slots.is_some() {
+        parameters.insert(
+            "slots-seen".into(),
+            parameter(|point| point.slots.unwrap_or(f64::NAN), "slots"),
+        );
+    }
+    let documents = low.classes.iter().map(|class| DocumentEntry {
+        name: class.name.clone(),
+        size: Bytes(class.bytes),
+        weight: class.weight,
+    });
+    let demand = ByteDemand { per_byte: PerByte(point.per_byte), base: Span(point.base) };
+    let path = DemandEntry::Time(DistEntry::Constant(Span(point.path.max(0.0))));
+    let station = |name: &str, kind, demand| StationEntry {
+        name: name.into(),
+        kind,
+        servers: None,
+        quantum: None,
+        demand: Some(demand),
+        demands: BTreeMap::new(),
+    };
+    Scenario {
+        sekisho: 1,
+        name: options.name.clone(),
+        seed: Some(options.seed),
+        classes: vec![ClassEntry {
+            name: names::CLASS.into(),
+            population: Some(high.clients),
+            think: None,
+            rate: None,
+            arrivals: None,
+            sizes: Some(SizesEntry::Documents(DocumentsEntry {
+                documents: documents.collect(),
+                draw: None,
+            })),
+            priority: 0,
+            route: vec![RouteEntry::Name(names::PATH.into()), RouteEntry::Name(names::GATE.into())],
+        }],
+        gates: vec![GateEntry {
+            name: names::GATE.into(),
+            slots: Some(slots),
+            servers: Vec::new(),
+            discipline: None,
+            router: None,
+            length: None,
+            ties: None,
+            queues: None,
+            room: None,
+            wait_max: None,
+            inside: vec![RouteEntry::Name(names::CPU.into())],
+        }],
+        stations: vec![
+            station(names::PATH, StationName::Delay, path),
+            StationEntry {
+                servers: (cores > 1).then_some(cores),
+                ..station(names::CPU, StationName::Sharing, DemandEntry::BySize(demand))
+            },
+        ],
+        calibration: Some(Calibration {
+            date: options.date.clone(),
+            runs: Vec::new(),
+            clients: [low.clients, high.clients],
+            throughput_max: Rate(high.throughput.mean),
+            parameters,
+            unidentified: Vec::new(),
+        }),
+    }
+}
+
+/// The quanta that are tried \[s\]; the kernel's slice is between 0.7 and 4 ms on most machines.
+const QUANTA_S: [f64; 6] = [0.75e-3, 1.5e-3, 2e-3, 2.8e-3, 4e-3, 6e-3];
+/// A quantum is taken only if it explains the saturated run clearly better than ideal sharing.
+const QUANTUM_GAIN: f64 = 0.8;
+
+/// An operating system shares a processor in slices, which short requests never feel: the quantum
+/// that explains the saturated run best, if one does clearly better than ideal sharing.
+///
+/// # Errors
+/// If the scenario cannot be simulated.
+fn choose_quantum(
+    scenario: &mut Scenario,
+    high: &Observed,
+    cores: u32,
+    options: &FitOptions,
+    notes: &mut Vec<String>,
+) -> Result<(), FitError> {
+    if cores > 1 {
+        notes.push("several processors are taken as ideal sharing, without a quantum".into());
+        return Ok(());
+    }
+    let ideal = misfit(scenario, high, options)?;
+    let mut best = (ideal, None);
+    for quantum in QUANTA_S {
+        let sliced = with_quantum(scenario, Some(quantum));
+        let error = misfit(&sliced, high, options)?;
+        if error < best.0 {
+            best = (error, Some(quantum));
+        }
+    }
+    if let (error, Some(quantum)) = best
+        && error < QUANTUM_GAIN * ideal
+    {
+        *scenario = with_quantum(scenario, Some(quantum));
+        notes.push(format!(
+            "a quantum of {} explains the saturated run better than ideal sharing (mean error over \
+             documents {:.1} % against {:.1} %)",
+            Span(quantum),
+            error * 100.0,
+            ideal * 100.0
+        ));
+    }
+    Ok(())
+}
+
+/// The scenario with its processor shared by a quantum, or ideally.
+pub(crate) fn with_quantum(scenario: &Scenario, quantum_s: Option<f64>) -> Scenario {
+    let mut changed = scenario.clone();
+    for station in changed.stations.iter_mut().filter(|station| station.name == names::CPU) {
+        station.kind = if quantum_s.is_some() { StationName::FairShare } else { StationName::Sharing };
+        station.quantum = quantum_s.map(Span);
+    }
+    changed
+}
+
+/// The mean relative error over the documents of a run, each counted as far as its own noise lets it.
+fn misfit(scenario: &Scenario, run: &Observed, options: &FitOptions) -> Result<f64, FitError> {
+    let fitted = simulate(scenario, run.clients, options)?;
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for class in &run.classes {
+        let Some(fitted) = fitted.get(&class.name) else { continue };
+        let noise = standard_error(&class.response) / class.response.mean;
+        let weight = 1.0 / (noise * noise + LINE_ERROR * LINE_ERROR);
+        sum += weight * (fitted / class.response.mean - 1.0).abs();
+        weights += weight;
+    }
+    Ok(if weights > 0.0 { sum / weights } else { f64::INFINITY })
+}
+
+/// Mean response by document \[s\] with so many clients.
+fn simulate(
+    scenario: &Scenario,
+    clients: u32,
+    options: &FitOptions,
+) -> Result<BTreeMap<String, f64>, FitError> {
+    let broken = |cause: String| FitError::DoesNotFit(cause);
+    let network = scenario
+        .with_population(names::CLASS, clients)
+        .and_then(|scenario| scenario.network())
+        .map_err(|error| broken(error.to_string()))?;
+    let sim_options = Options {
+        seed: options.seed,
+        precision: 0.02,
+        completions_max: 100_000,
+        ..Options::default()
+    };
+    let outcome = sim::run(&network, &sim_options).map_err(|error| broken(error.to_string()))?;
+    let by_document = outcome.classes[0].sizes.iter().filter_map(|size| {
+        let sim::SizeRange::Document { name, .. } = &size.range else { return None };
+        Some((name.clone(), size.response.as_ref()?.mean))
+    });
+    Ok(by_document.collect())
+}
+
+fn residuals(
+    scenario: &Scenario,
+    runs: &[Observed],
+    options: &FitOptions,
+) -> Result<Vec<Residual>, FitError> {
+    let mut all = Vec::new();
+    for run in runs {
+        let fitted = simulate(scenario, run.clients, options)?;
+        all.extend(run.classes.iter().filter_map(|class| {
+            Some(Residual {
+                run: run.id.clone(),
+                clients: run.clients,
+                document: class.name.clone(),
+                bytes: class.bytes,
+                completed: class.completed,
+                measured: class.response,
+                fitted: *fitted.get(&class.name)?,
+            })
+        }));
+    }
+    Ok(all)
+}
+
+/// Residuals beyond this are worth a word, beyond the second the model is refused.
+const RESIDUAL_MAX: (f64, f64) = (0.15, 0.60);
+/// Fewer measurements of a document than this prove nothing.
+const COMPLETED_MIN: u64 = 30;
+
+/// # Errors
+/// If the fitted scenario is far from the very runs that it was fitted to.
+fn misfits(residuals: &[Residual]) -> Result<Vec<String>, FitError> {
+    let judged = residuals.iter().filter(|residual| residual.completed >= COMPLETED_MIN);
+    let Some(worst) = judged.max_by(|a, b| a.relative().abs().total_cmp(&b.relative().abs())) else {
+        return Ok(vec!["too few requests for a judgement of the residuals".into()]);
+    };
+    let text = format!(
+        "the fitted scenario is {:+.0} % off for `{}` with {} clients",
+        worst.relative() * 100.0,
+        worst.document,
+        worst.clients
+    );
+    match worst.relative().abs() {
+        off if off > RESIDUAL_MAX.1 => Err(FitError::DoesNotFit(text)),
+        off if off > RESIDUAL_MAX.0 => Ok(vec![text]),
+        _ => Ok(Vec::new()),
+    }
+}

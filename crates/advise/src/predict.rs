@@ -1,0 +1,347 @@
+//! Questions put to formula and simulation together, and their answers as a prediction that can be
+//! stored and scored later.
+
+use std::fmt;
+
+use measure::Estimate;
+use serde::{Deserialize, Serialize};
+use sim::{Options, Outcome, SimError, SizeRange};
+
+use crate::formula::{FormulaAnswer, formula};
+use crate::{Scenario, ScenarioError};
+
+/// At which loads and slots a scenario is to be predicted: every load with every number of slots.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Closed loads: numbers of clients.
+    pub clients: Vec<u32>,
+    /// Open loads: arrivals per second [1/s].
+    pub rates: Vec<f64>,
+    /// Slots of the scenario's one gate; empty for what the scenario says.
+    pub slots: Vec<u32>,
+}
+
+/// A stored answer: what was predicted of which scenario, when, and how far it may be trusted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Prediction {
+    /// The format version of stored predictions: 1.
+    pub sekisho_prediction: u32,
+    /// Its name.
+    pub id: String,
+    /// When it was made, UTC, RFC 3339.
+    pub date: String,
+    /// The seed of the simulations.
+    pub seed: u64,
+    /// The scenario that it speaks of.
+    pub scenario: Scenario,
+    /// The answers.
+    pub points: Vec<Point>,
+}
+
+/// What is predicted at one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Point {
+    /// The load.
+    pub load: Load,
+    /// The gate's slots, where there is one gate.
+    pub slots: Option<u32>,
+    /// The formula's witness, if there is a formula.
+    pub formula: Option<Numbers>,
+    /// Which formula, how exact it is, or why there is none.
+    pub formula_note: String,
+    /// The simulation's witness.
+    pub simulation: Numbers,
+    /// In which ways this lies beyond what the scenario was calibrated on.
+    pub beyond: Vec<String>,
+}
+
+/// A load: closed or open, never mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// So many clients, each with one request under way.
+    Clients(u32),
+    /// So many arrivals per second [1/s].
+    Rate(f64),
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Load::Clients(1) => write!(f, "1 client"),
+            Load::Clients(clients) => write!(f, "{clients} clients"),
+            Load::Rate(rate) => write!(f, "{rate} requests/s"),
+        }
+    }
+}
+
+/// What one witness says of one load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Numbers {
+    /// Completions per second [1/s].
+    pub throughput: Value,
+    /// Mean response time \[s\].
+    pub response: Value,
+    /// Response-time quantiles \[s\] with their q; simulation only.
+    #[serde(default)]
+    pub quantiles: Vec<(f64, Value)>,
+    /// Mean wait for a slot \[s\], where there is one gate.
+    pub wait: Option<Value>,
+    /// Mean response by document \[s\].
+    #[serde(default)]
+    pub documents: Vec<DocumentNumbers>,
+    /// Utilisation by gate and station, 0 to 1.
+    #[serde(default)]
+    pub utilisation: Vec<(String, f64)>,
+}
+
+/// Mean response of one document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct DocumentNumbers {
+    /// Its name.
+    pub name: String,
+    /// Its size \[bytes\].
+    pub bytes: u64,
+    /// Mean response \[s\].
+    pub response: Value,
+}
+
+/// A number, with the half-width of its interval where it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Value {
+    /// The number, in SI units.
+    pub mean: f64,
+    /// Half the width of its 95 % interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<f64>,
+}
+
+impl Value {
+    /// A number without chance.
+    pub fn exact(mean: f64) -> Value {
+        Value { mean, half_width: None }
+    }
+}
+
+impl From<&Estimate> for Value {
+    fn from(estimate: &Estimate) -> Value {
+        let half_width = estimate.half_width.is_finite().then_some(estimate.half_width);
+        Value { mean: estimate.mean, half_width }
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AskError {
+    /// The question names no load.
+    NoLoad,
+    /// The question names slots, but the scenario has no gate, or several.
+    NotOneGate(usize),
+    /// The scenario has several classes, so that a load must say which.
+    NotOneClass(usize),
+    /// The changed scenario cannot be.
+    Scenario(ScenarioError),
+    /// At this load and with these slots it cannot be simulated.
+    Sim(String, SimError),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::NoLoad => {
+                write!(f, "the question names no load: say `--clients 8,32` or `--rate 200/s`")
+            }
+            AskError::NotOneGate(gates) => write!(
+                f,
+                "`--slots` needs a scenario with exactly one gate, and this one has {gates}: change \
+                 the slots in the file"
+            ),
+            AskError::NotOneClass(classes) => write!(
+                f,
+                "a load needs a scenario with exactly one class, and this one has {classes}: change \
+                 the loads in the file and use `sekisho sim`"
+            ),
+            AskError::Scenario(error) => error.fmt(f),
+            AskError::Sim(place, error) => write!(f, "{place}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+impl From<ScenarioError> for AskError {
+    fn from(error: ScenarioError) -> AskError {
+        AskError::Scenario(error)
+    }
+}
+
+impl Question {
+    /// Every load with every number of slots, in order.
+    fn points(&self, scenario: &Scenario) -> Result<Vec<(Load, Option<u32>)>, AskError> {
+        let clients = self.clients.iter().map(|&clients| Load::Clients(clients));
+        let rates = self.rates.iter().map(|&rate| Load::Rate(rate));
+        let loads: Vec<Load> = clients.chain(rates).collect();
+        if loads.is_empty() {
+            return Err(AskError::NoLoad);
+        }
+        if scenario.classes.len() != 1 {
+            return Err(AskError::NotOneClass(scenario.classes.len()));
+        }
+        let slots: Vec<Option<u32>> = if self.slots.is_empty() {
+            vec![None]
+        } else if scenario.gates.len() == 1 {
+            self.slots.iter().map(|&slots| Some(slots)).collect()
+        } else {
+            return Err(AskError::NotOneGate(scenario.gates.len()));
+        };
+        Ok(slots.iter().flat_map(|&slots| loads.iter().map(move |&load| (load, slots))).collect())
+    }
+}
+
+/// The scenario at another load and with other slots.
+pub fn at(scenario: &Scenario, load: Load, slots: Option<u32>) -> Result<Scenario, AskError> {
+    let class = scenario.classes.first().map_or("", |class| class.name.as_str()).to_owned();
+    let changed = match load {
+        Load::Clients(clients) => scenario.with_population(&class, clients)?,
+        Load::Rate(rate) => scenario.with_rate(&class, rate)?,
+    };
+    Ok(match (slots, scenario.gates.first()) {
+        (Some(slots), Some(gate)) => changed.with_slots(&gate.name, slots)?,
+        _ => changed,
+    })
+}
+
+/// Answers a question by formula, where there is one, and by simulation. `each` is told after every
+/// point how many are done.
+///
+/// # Errors
+/// If the question does not fit the scenario, or a point cannot be simulated.
+pub fn ask(
+    scenario: &Scenario,
+    question: &Question,
+    options: &Options,
+    mut each: impl FnMut(usize, usize),
+) -> Result<Vec<Point>, AskError> {
+    let asked = question.points(scenario)?;
+    let mut points = Vec::with_capacity(asked.len());
+    for &(load, slots) in &asked {
+        points.push(predict(scenario, load, slots, options)?);
+        each(points.len(), asked.len());
+    }
+    Ok(points)
+}
+
+fn predict(
+    scenario: &Scenario,
+    load: Load,
+    slots: Option<u32>,
+    options: &Options,
+) -> Result<Point, AskError> {
+    let changed = at(scenario, load, slots)?;
+    let (by_formula, formula_note) = match formula(&changed) {
+        Ok(answer) => (Some(Numbers::from_formula(&answer)), answer.note()),
+        Err(none) => (None, none.to_string()),
+    };
+    Ok(Point {
+        load,
+        slots: slots.or_else(|| only_slots(&changed)),
+        formula: by_formula,
+        formula_note,
+        simulation: simulate(&changed, load, options)?,
+        beyond: beyond(scenario, load),
+    })
+}
+
+/// The witness of the simulation.
+pub(crate) fn simulate(
+    scenario: &Scenario,
+    load: Load,
+    options: &Options,
+) -> Result<Numbers, AskError> {
+    let network = scenario.network()?;
+    let outcome =
+        sim::run(&network, options).map_err(|error| AskError::Sim(format!("at {load}"), error))?;
+    Ok(Numbers::from_outcome(&outcome))
+}
+
+fn only_slots(scenario: &Scenario) -> Option<u32> {
+    match scenario.gates.as_slice() {
+        [gate] => gate.slots,
+        _ => None,
+    }
+}
+
+/// In which ways a load lies beyond the calibration: more is a warning, not a refusal.
+fn beyond(scenario: &Scenario, load: Load) -> Vec<String> {
+    let Some(calibration) = &scenario.calibration else {
+        return vec!["the scenario was not fitted to a measurement".into()];
+    };
+    match load {
+        Load::Clients(clients) if clients > calibration.clients[1] => {
+            vec![format!("calibrated to {} clients at the most", calibration.clients[1])]
+        }
+        Load::Rate(rate) if rate > calibration.throughput_max.0 => {
+            vec![format!("calibrated to {} at the most", calibration.throughput_max)]
+        }
+        Load::Clients(_) | Load::Rate(_) => Vec::new(),
+    }
+}
+
+impl Numbers {
+    fn from_outcome(outcome: &Outcome) -> Numbers {
+        let class = &outcome.classes[0];
+        let document = |size: &sim::SizeOutcome| {
+            let SizeRange::Document { name, bytes, .. } = &size.range else { return None };
+            let response = Value::from(size.response.as_ref()?);
+            Some(DocumentNumbers { name: name.clone(), bytes: *bytes, response })
+        };
+        let gates = outcome.gates.iter().map(|gate| {
+            (gate.name.clone(), gate.busy.mean / f64::from(gate.slots.max(1)))
+        });
+        let stations = outcome.stations.iter().filter_map(|station| {
+            Some((station.name.clone(), station.utilisation.as_ref()?.mean))
+        });
+        Numbers {
+            throughput: Value::from(&class.throughput),
+            response: class.response.as_ref().map_or(Value::exact(0.0), Value::from),
+            quantiles: class.quantiles.iter().map(|(q, value)| (*q, value.into())).collect(),
+            wait: match outcome.gates.as_slice() {
+                [gate] => gate.wait.as_ref().map(Value::from),
+                _ => None,
+            },
+            documents: class.sizes.iter().filter_map(document).collect(),
+            utilisation: gates.chain(stations).collect(),
+        }
+    }
+
+    fn from_formula(answer: &FormulaAnswer) -> Numbers {
+        let document = |document: &crate::formula::DocumentAnswer| DocumentNumbers {
+            name: document.name.clone(),
+            bytes: document.bytes,
+            response: Value::exact(document.response),
+        };
+        Numbers {
+            throughput: Value::exact(answer.throughput),
+            response: Value::exact(answer.response),
+            quantiles: Vec::new(),
+            wait: answer.wait.map(Value::exact),
+            documents: answer.documents.iter().map(document).collect(),
+            utilisation: answer.utilisation.clone(),
+        }
+    }
+
+    /// The mean response of a document \[s\].
+    pub fn document(&self, name: &str) -> Option<Value> {
+        self.documents.iter().find(|document| document.name == name).map(|d| d.response)
+    }
+
+    /// The response-time quantile q \[s\].
+    pub fn quantile(&self, q: f64) -> Option<Value> {
+        self.quantiles.iter().find(|(at, _)| (at - q).abs() < 1e-9).map(|(_, value)| *value)
+    }
+}

@@ -1,0 +1,765 @@
+//! From a scenario to what `sim` runs: names become indices, gates are spelled out where a route
+//! passes them, and whatever is impossible or surely a mistake is refused with its place.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gate::{GateSpec, Length, Queues, RouterSpec, ServerSpec, Ties};
+use sim::{Class, Demand, GateNode, Load, Network, Sizes, Station, StationKind, Step};
+use workload::{Arrivals, Dist, Document, DocumentSet, Draw};
+
+use super::{
+    ArrivalsName, ClassEntry, DemandEntry, DistEntry, DistName, DocumentsEntry, GateEntry,
+    RouteEntry, RouterName, Scenario, ScenarioError, ShapedEntry, SizesEntry, SizesName,
+    StationEntry, StationName,
+};
+use crate::units::Span;
+
+/// The step that visits the station of the server whose slot is held.
+const SERVER: &str = "server";
+
+/// The shortest time that is not 0 \[s\]: virtual time counts nanoseconds.
+const TIME_MIN: f64 = 1e-9;
+/// The longest mean time \[s\], 11 days: far beyond what a job takes, and short enough that virtual
+/// time does not run out.
+const TIME_MAX: f64 = 1e6;
+/// The highest rate [1/s].
+const RATE_MAX: f64 = 1e9;
+/// The largest squared coefficient of variation; what varies more has no mean in any finite run.
+const SCV_MAX: f64 = 1e4;
+/// The largest mean size \[bytes\].
+const SIZE_MAX: f64 = 1e15;
+/// The largest population: each customer takes memory in each replication.
+const POPULATION_MAX: u32 = 1_000_000;
+/// The most slots of a gate, over all its servers.
+const SLOTS_MAX: u64 = 1_000_000;
+/// The largest deck of documents.
+const DECK_MAX: u64 = 10_000_000;
+/// The most steps of all routes together, with every gate spelled out.
+const STEPS_MAX: usize = 100_000;
+/// How often a job may pass a step, on average.
+const PASSES_MAX: f64 = 1e6;
+
+impl Scenario {
+    /// The network that this scenario describes: classes, gates and stations in its order.
+    ///
+    /// # Errors
+    /// The first thing that makes it impossible to run, or that is surely a mistake: its place, what
+    /// is wrong and the way out. Whether open classes bring a station more work than it can do is
+    /// found by `sim` and by the formulas.
+    pub fn network(&self) -> Result<Network, ScenarioError> {
+        if self.sekisho != 1 {
+            let cause = format!(
+                "the format has version {}, this program reads version 1; use the program that the \
+                 file was written for",
+                self.sekisho
+            );
+            return Err(error("sekisho", cause));
+        }
+        let mut compiler = Compiler {
+            scenario: self,
+            parts: parts(self)?,
+            gates_passed: vec![false; self.gates.len()],
+            stations_visited: vec![false; self.stations.len()],
+            steps: 0,
+        };
+        let gates = self.gates.iter().map(|entry| compiler.gate(entry));
+        let gates = gates.collect::<Result<_, _>>()?;
+        let stations = self.stations.iter().map(|entry| compiler.station(entry));
+        let stations = stations.collect::<Result<_, _>>()?;
+        let mut network = Network { classes: Vec::new(), gates, stations };
+        for entry in &self.classes {
+            network.classes.push(compiler.class(entry)?);
+        }
+        compiler.check_all_fed()?;
+        Ok(network)
+    }
+}
+
+/// What the name of a step means.
+#[derive(Clone, Copy)]
+enum Part {
+    Gate(usize),
+    Station(usize),
+}
+
+fn error(place: impl Into<String>, cause: impl Into<String>) -> ScenarioError {
+    ScenarioError { place: place.into(), cause: cause.into() }
+}
+
+/// All gates and stations by name; also the check that every name, classes' too, is given once.
+fn parts(scenario: &Scenario) -> Result<BTreeMap<&str, Part>, ScenarioError> {
+    let mut classes = BTreeMap::new();
+    for (at, class) in scenario.classes.iter().enumerate() {
+        check_name("class", at, &class.name)?;
+        if classes.insert(&*class.name, ()).is_some() {
+            let place = format!("class `{}`", class.name);
+            return Err(error(place, "two classes have this name; rename one"));
+        }
+    }
+    if scenario.classes.is_empty() {
+        return Err(error("class", "there is none, so nobody asks for anything; add a [[class]]"));
+    }
+    let gates = scenario.gates.iter().enumerate();
+    let gates = gates.map(|(at, gate)| ("gate", at, &*gate.name, Part::Gate(at)));
+    let stations = scenario.stations.iter().enumerate();
+    let stations = stations.map(|(at, entry)| ("station", at, &*entry.name, Part::Station(at)));
+    let mut parts = BTreeMap::new();
+    for (kind, at, name, part) in gates.chain(stations) {
+        check_name(kind, at, name)?;
+        let place = || format!("{kind} `{name}`");
+        if name == SERVER {
+            let cause = "as a step, `server` means the station of the server that is held; choose \
+                         another name";
+            return Err(error(place(), cause));
+        }
+        let cause = match (parts.insert(name, part), part) {
+            (None, _) => continue,
+            (Some(Part::Gate(_)), Part::Gate(_)) => "two gates have this name; rename one",
+            (Some(Part::Station(_)), Part::Station(_)) => {
+                "two stations have this name; rename one"
+            }
+            (Some(_), _) => {
+                "a gate has the same name, so that a route could mean either; rename one"
+            }
+        };
+        return Err(error(place(), cause));
+    }
+    Ok(parts)
+}
+
+fn check_name(kind: &str, at: usize, name: &str) -> Result<(), ScenarioError> {
+    if name.trim().is_empty() {
+        return Err(error(format!("{kind} {}", at + 1), "its name is empty; give it one"));
+    }
+    Ok(())
+}
+
+/// The way out for a name that is unknown.
+pub(super) fn suggest<'n>(
+    kind: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'n str> + Clone,
+) -> String {
+    if let Some(nearest) = measure::nearest(name, known.clone()) {
+        return format!("did you mean `{nearest}`?");
+    }
+    let mut listed: Vec<String> = known.into_iter().map(|name| format!("`{name}`")).collect();
+    match listed.len() {
+        0 => format!("there is no {kind}"),
+        all => {
+            listed.truncate(8);
+            let more = if all > listed.len() { ", ..." } else { "" };
+            format!("there is {}{more}", listed.join(", "))
+        }
+    }
+}
+
+struct Compiler<'a> {
+    scenario: &'a Scenario,
+    parts: BTreeMap<&'a str, Part>,
+    gates_passed: Vec<bool>,
+    stations_visited: Vec<bool>,
+    /// How many steps were compiled so far.
+    steps: usize,
+}
+
+impl Compiler<'_> {
+    fn check_all_fed(&self) -> Result<(), ScenarioError> {
+        let gates = self.scenario.gates.iter().zip(&self.gates_passed);
+        if let Some((gate, _)) = gates.into_iter().find(|(_, passed)| !**passed) {
+            let cause = "no class's route passes it; add it to a route or remove it";
+            return Err(error(format!("gate `{}`", gate.name), cause));
+        }
+        let stations = self.scenario.stations.iter().zip(&self.stations_visited);
+        if let Some((station, _)) = stations.into_iter().find(|(_, visited)| !**visited) {
+            let cause = "no class's route visits it; add it to a route or remove it";
+            return Err(error(format!("station `{}`", station.name), cause));
+        }
+        Ok(())
+    }
+
+    fn gate(&self, entry: &GateEntry) -> Result<GateNode, ScenarioError> {
+        let place = format!("gate `{}`", entry.name);
+        let (servers, stations) = self.servers(entry, &place)?;
+        if entry.router != Some(RouterName::ShortestQueue) {
+            let given = [("length", entry.length.is_some()), ("ties", entry.ties.is_some())];
+            if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
+                let cause = format!(
+                    "`{key}` is of the shortest queue only; add `router = \"shortest-queue\"` or \
+                     remove it"
+                );
+                return Err(error(place, cause));
+            }
+        }
+        let router = match entry.router {
+            None | Some(RouterName::RoundRobin) => RouterSpec::RoundRobin,
+            Some(RouterName::Random) => RouterSpec::Random,
+            Some(RouterName::ShortestQueue) => RouterSpec::ShortestQueue {
+                length: entry.length.unwrap_or(Length::InSystem),
+                ties: entry.ties.unwrap_or(Ties::Rotate),
+            },
+        };
+        let wait_max = match entry.wait_max {
+            Some(Span(seconds)) => {
+                above_zero("wait-max", seconds).map_err(|cause| error(&*place, cause))?;
+                Some(Duration::from_secs_f64(seconds))
+            }
+            None => None,
+        };
+        if entry.inside.is_empty() {
+            let cause = "`inside` is empty: nothing is done while the slot is held; name a station";
+            return Err(error(place, cause));
+        }
+        let spec = GateSpec {
+            servers,
+            queues: entry.queues.unwrap_or(Queues::Shared),
+            router,
+            discipline: entry.discipline.unwrap_or(gate::DisciplineSpec::Fifo),
+            room: entry.room,
+            wait_max,
+            seed: 0,
+        };
+        Ok(GateNode { name: entry.name.clone(), spec, stations })
+    }
+
+    /// A gate's servers, and the stations that belong to them: of all servers or of none.
+    fn servers(
+        &self,
+        entry: &GateEntry,
+        place: &str,
+    ) -> Result<(Vec<ServerSpec>, Vec<usize>), ScenarioError> {
+        let servers = match (entry.slots, &*entry.servers) {
+            (Some(_), [_, ..]) => {
+                let cause = "`slots` and `servers` are both given; `slots` is for a gate of one \
+                             server: keep one of them";
+                return Err(error(place, cause));
+            }
+            (None, []) => {
+                return Err(error(place, "it has no slots; give `slots` (or `servers`)"));
+            }
+            (Some(slots), []) => vec![ServerSpec { slots }],
+            (None, servers) => {
+                servers.iter().map(|server| ServerSpec { slots: server.slots }).collect()
+            }
+        };
+        if servers.iter().any(|server| server.slots == 0) {
+            return Err(error(place, "0 slots let nobody in; give at least 1"));
+        }
+        let slots: u64 = servers.iter().map(|server| u64::from(server.slots)).sum();
+        if slots > SLOTS_MAX {
+            return Err(error(place, format!("it has {slots} slots, more than a million")));
+        }
+        let mut stations = Vec::new();
+        for (at, server) in entry.servers.iter().enumerate() {
+            let Some(name) = &server.station else { continue };
+            let Some(Part::Station(station)) = self.parts.get(&**name) else {
+                let names = self.scenario.stations.iter().map(|station| &*station.name);
+                let cause =
+                    format!("no station is called `{name}`; {}", suggest("station", name, names));
+                return Err(error(format!("{place}, server {}", at + 1), cause));
+            };
+            stations.push(*station);
+        }
+        if !stations.is_empty() && stations.len() != servers.len() {
+            let cause = format!(
+                "{} of its {} servers have a station; give each of them one, or none",
+                stations.len(),
+                servers.len()
+            );
+            return Err(error(place, cause));
+        }
+        Ok((servers, stations))
+    }
+
+    fn station(&self, entry: &StationEntry) -> Result<Station, ScenarioError> {
+        let wrong = |cause: String| Err(error(format!("station `{}`", entry.name), cause));
+        let servers = entry.servers.unwrap_or(1);
+        if servers == 0 {
+            return wrong("0 servers serve nobody; give at least 1".into());
+        }
+        let kind = match entry.kind {
+            StationName::Queue => StationKind::Queue { servers },
+            StationName::Sharing => StationKind::Sharing { processors: servers },
+            StationName::Delay if entry.servers.is_some() => {
+                return wrong("a delay serves everybody at once; remove `servers`".into());
+            }
+            StationName::Delay => StationKind::Delay,
+            StationName::FairShare if servers > 1 => {
+                return wrong(format!(
+                    "a fair share has one processor, not {servers}; remove `servers`, or use kind \
+                     `sharing`"
+                ));
+            }
+            StationName::FairShare => {
+                let Some(Span(quantum_s)) = entry.quantum else {
+                    return wrong("a fair share needs a `quantum`, such as \"4ms\"".into());
+                };
+                if let Err(cause) = above_zero("quantum", quantum_s) {
+                    return wrong(cause);
+                }
+                StationKind::FairShare { quantum_s }
+            }
+        };
+        if entry.quantum.is_some() && entry.kind != StationName::FairShare {
+            return wrong(
+                "`quantum` is of a fair share only; use kind `fair-share` or remove it".into(),
+            );
+        }
+        let classes = || self.scenario.classes.iter().map(|class| &*class.name);
+        if let Some(name) = entry.demands.keys().find(|name| !classes().any(|class| class == *name))
+        {
+            let way_out = suggest("class", name, classes());
+            return wrong(format!("it has a demand for class `{name}`, which is unknown; {way_out}"));
+        }
+        Ok(Station { name: entry.name.clone(), kind })
+    }
+
+    fn class(&mut self, entry: &ClassEntry) -> Result<Class, ScenarioError> {
+        let place = format!("class `{}`", entry.name);
+        let load = load(entry).map_err(|cause| error(&*place, cause))?;
+        let sizes = sizes(entry.sizes.as_ref()).map_err(|cause| error(&*place, cause))?;
+        let mut way = Way { class: entry, sizes: &sizes, around: Vec::new(), work: 0.0 };
+        let route = self.route(&mut way, &entry.route, &format!("{place}, route"), 1.0)?;
+        if let Load::Closed { think, .. } = &load
+            && think.mean() + way.work < TIME_MIN
+        {
+            let cause = "neither thinking nor any demand takes time, so that its customers would go \
+                         round for ever; give it a think time or a demand";
+            return Err(error(place, cause));
+        }
+        Ok(Class { name: entry.name.clone(), load, sizes, priority: entry.priority, route })
+    }
+
+    /// The steps of a route that a job passes so many times on average.
+    fn route(
+        &mut self,
+        way: &mut Way<'_>,
+        entries: &[RouteEntry],
+        place: &str,
+        passes: f64,
+    ) -> Result<Vec<Step>, ScenarioError> {
+        if entries.is_empty() {
+            return Err(error(place, "it is empty; name a gate or a station"));
+        }
+        if passes > PASSES_MAX {
+            let cause =
+                format!("a job would pass it {passes:.0} times on average; lower the `repeat`");
+            return Err(error(place, cause));
+        }
+        let mut steps = Vec::with_capacity(entries.len());
+        for (at, entry) in entries.iter().enumerate() {
+            self.steps += 1;
+            if self.steps > STEPS_MAX {
+                let cause = format!(
+                    "with every gate spelled out, the routes have more than {STEPS_MAX} steps"
+                );
+                return Err(error(place, cause));
+            }
+            steps.push(self.step(way, entry, &format!("{place} step {}", at + 1), passes)?);
+        }
+        Ok(steps)
+    }
+
+    fn step(
+        &mut self,
+        way: &mut Way<'_>,
+        entry: &RouteEntry,
+        place: &str,
+        passes: f64,
+    ) -> Result<Step, ScenarioError> {
+        match entry {
+            RouteEntry::Name(name) if name == SERVER => self.server(way, None, place, passes),
+            RouteEntry::Name(name) => match self.part(name, place)? {
+                Part::Gate(gate) => self.hold(way, gate, place, passes),
+                Part::Station(station) => self.visit(way, station, None, place, passes),
+            },
+            RouteEntry::Visit(visit) if visit.visit == SERVER => {
+                self.server(way, Some(&visit.demand), place, passes)
+            }
+            RouteEntry::Visit(visit) => match self.part(&visit.visit, place)? {
+                Part::Station(station) => {
+                    self.visit(way, station, Some(&visit.demand), place, passes)
+                }
+                Part::Gate(_) => {
+                    let cause = format!(
+                        "`{}` is a gate; a demand belongs to a station inside of it",
+                        visit.visit
+                    );
+                    Err(error(place, cause))
+                }
+            },
+            RouteEntry::Choose(choose) => self.choose(way, choose, place, passes),
+            RouteEntry::Repeat(repeat) => {
+                let again = repeat.repeat;
+                if !(0.0..1.0).contains(&again) {
+                    let cause = format!(
+                        "`repeat` is the chance of going again, from 0 up to but without 1; it is \
+                         {again}"
+                    );
+                    return Err(error(place, cause));
+                }
+                let place = format!("{place}, repeat");
+                let steps = self.route(way, &repeat.route, &place, passes / (1.0 - again))?;
+                Ok(Step::Repeat { again, steps })
+            }
+        }
+    }
+
+    fn part(&self, name: &str, place: &str) -> Result<Part, ScenarioError> {
+        self.parts.get(name).copied().ok_or_else(|| {
+            let names = self.parts.keys().copied();
+            let way_out = suggest("gate or station", name, names);
+            error(place, format!("no gate or station is called `{name}`; {way_out}"))
+        })
+    }
+
+    fn choose(
+        &mut self,
+        way: &mut Way<'_>,
+        choose: &super::ChooseEntry,
+        place: &str,
+        passes: f64,
+    ) -> Result<Step, ScenarioError> {
+        let chances = choose.choose.iter().map(|choice| choice.chance);
+        if let Some(chance) = chances.clone().find(|chance| !(0.0..=1.0).contains(chance)) {
+            return Err(error(place, format!("a chance is from 0 to 1; one is {chance}")));
+        }
+        let sum: f64 = chances.sum();
+        if sum > 1.0 + 1e-9 {
+            let cause = format!("the chances sum to {sum}; they may sum to at most 1");
+            return Err(error(place, cause));
+        }
+        if choose.choose.is_empty() {
+            return Err(error(place, "it offers no way to choose; add one or remove the step"));
+        }
+        let mut ways = Vec::with_capacity(choose.choose.len());
+        for (at, choice) in choose.choose.iter().enumerate() {
+            let place = format!("{place}, way {}", at + 1);
+            let steps = self.route(way, &choice.route, &place, passes * choice.chance)?;
+            ways.push((choice.chance, steps));
+        }
+        Ok(Step::Choose(ways))
+    }
+
+    fn hold(
+        &mut self,
+        way: &mut Way<'_>,
+        gate: usize,
+        place: &str,
+        passes: f64,
+    ) -> Result<Step, ScenarioError> {
+        let entry = &self.scenario.gates[gate];
+        if way.around.contains(&gate) {
+            let cause = format!(
+                "gate `{}` is inside itself: a job would wait for a slot that it holds; enter it \
+                 once",
+                entry.name
+            );
+            return Err(error(place, cause));
+        }
+        self.gates_passed[gate] = true;
+        way.around.push(gate);
+        let inside =
+            self.route(way, &entry.inside, &format!("gate `{}`, inside", entry.name), passes)?;
+        way.around.pop();
+        Ok(Step::Hold { gate, inside })
+    }
+
+    fn visit(
+        &mut self,
+        way: &mut Way<'_>,
+        station: usize,
+        own: Option<&DemandEntry>,
+        place: &str,
+        passes: f64,
+    ) -> Result<Step, ScenarioError> {
+        let demand = self.demand(way, station, own, place)?;
+        way.work += passes * mean_demand(&demand, way.sizes);
+        self.stations_visited[station] = true;
+        Ok(Step::Visit { station, demand })
+    }
+
+    /// A visit to the station of the server that is held, one demand wherever that is.
+    fn server(
+        &mut self,
+        way: &mut Way<'_>,
+        own: Option<&DemandEntry>,
+        place: &str,
+        passes: f64,
+    ) -> Result<Step, ScenarioError> {
+        let Some(&gate) = way.around.last() else {
+            let cause = "`server` is the station of the server whose slot is held, but here no slot \
+                         is held; use it inside a gate";
+            return Err(error(place, cause));
+        };
+        let entry = &self.scenario.gates[gate];
+        let names = entry.servers.iter().filter_map(|server| server.station.as_deref());
+        let mut found: Option<Demand> = None;
+        for name in names {
+            let Some(&Part::Station(station)) = self.parts.get(name) else { continue };
+            let demand = self.demand(way, station, own, place)?;
+            self.stations_visited[station] = true;
+            if found.as_ref().is_some_and(|other| *other != demand) {
+                let cause = format!(
+                    "the stations of gate `{}`'s servers have different demands for class `{}`; give \
+                     the step one: {{ visit = \"server\", demand = ... }}",
+                    entry.name, way.class.name
+                );
+                return Err(error(place, cause));
+            }
+            found = Some(demand);
+        }
+        let Some(demand) = found else {
+            let cause = format!(
+                "the servers of gate `{}` have no stations; give each `station`",
+                entry.name
+            );
+            return Err(error(place, cause));
+        };
+        way.work += passes * mean_demand(&demand, way.sizes);
+        Ok(Step::VisitServer { demand })
+    }
+
+    /// The demand of a class at a station: the step's own, else the class's there, else the
+    /// station's.
+    fn demand(
+        &self,
+        way: &Way<'_>,
+        station: usize,
+        own: Option<&DemandEntry>,
+        place: &str,
+    ) -> Result<Demand, ScenarioError> {
+        let station = &self.scenario.stations[station];
+        let class = &way.class.name;
+        let of_station = || station.demands.get(class).or(station.demand.as_ref());
+        let Some(entry) = own.or_else(of_station) else {
+            let cause = format!(
+                "station `{}` has no demand for class `{class}`; give it `demand`, or an entry in \
+                 `demands`",
+                station.name
+            );
+            return Err(error(place, cause));
+        };
+        let wrong = |cause: String| {
+            error(place, format!("demand at station `{}`: {cause}", station.name))
+        };
+        match entry {
+            DemandEntry::Time(entry) => dist(entry).map(Demand::Drawn).map_err(wrong),
+            DemandEntry::BySize(_) if matches!(way.sizes, Sizes::None) => {
+                Err(wrong(format!("it depends on the size of the job; give class `{class}` `sizes`")))
+            }
+            DemandEntry::BySize(entry) => {
+                let demand =
+                    Demand::OfSize { per_byte_s: entry.per_byte.0, base_s: entry.base.0 };
+                check_time("its mean", mean_demand(&demand, way.sizes)).map_err(wrong)?;
+                Ok(demand)
+            }
+        }
+    }
+}
+
+/// A class's way through the network, while it is compiled.
+struct Way<'a> {
+    class: &'a ClassEntry,
+    sizes: &'a Sizes,
+    /// The gates around the present step, innermost last.
+    around: Vec<usize>,
+    /// Mean work of a job so far \[s\].
+    work: f64,
+}
+
+fn mean_demand(demand: &Demand, sizes: &Sizes) -> f64 {
+    match demand {
+        Demand::Drawn(dist) => dist.mean(),
+        Demand::OfSize { per_byte_s, base_s } => per_byte_s * mean_size(sizes) + base_s,
+        Demand::OfDocument(_) => unreachable!("a scenario has no demands by document"),
+    }
+}
+
+/// The mean size \[bytes\]; 0 where there is none.
+pub(crate) fn mean_size(sizes: &Sizes) -> f64 {
+    match sizes {
+        Sizes::None => 0.0,
+        Sizes::Documents(set, _) => set.mean_of(|document| document.bytes as f64),
+        Sizes::Drawn(dist) => dist.mean(),
+    }
+}
+
+/// When the jobs of a class come.
+fn load(entry: &ClassEntry) -> Result<Load, String> {
+    match (entry.population, entry.rate) {
+        (Some(_), Some(_)) => {
+            Err("it has both a population (closed load) and a rate (open load); keep one".into())
+        }
+        (None, None) => {
+            Err("it has neither a population (closed load) nor a rate (open load); give one".into())
+        }
+        (Some(population), None) => {
+            if entry.arrivals.is_some() {
+                return Err("`arrivals` is of an open load, but it has a population; remove it".into());
+            }
+            if population == 0 {
+                return Err("its population is 0: nobody asks for anything; give at least 1".into());
+            }
+            if population > POPULATION_MAX {
+                return Err(format!("its population is {population}, more than a million"));
+            }
+            let think = match &entry.think {
+                Some(entry) => dist(entry).map_err(|cause| format!("think: {cause}"))?,
+                None => Dist::Constant(0.0),
+            };
+            Ok(Load::Closed { population, think })
+        }
+        (None, Some(rate)) => {
+            if entry.think.is_some() {
+                return Err("`think` is of a closed load, but it has a rate; remove it".into());
+            }
+            let rate = rate.0;
+            if !(1.0 / TIME_MAX..=RATE_MAX).contains(&rate) {
+                return Err(format!("a rate is from 1e-6/s to 1e9/s; it is {rate}/s"));
+            }
+            Ok(Load::Open(match entry.arrivals {
+                None | Some(ArrivalsName::Poisson) => Arrivals::Poisson { rate },
+                Some(ArrivalsName::Fixed) => Arrivals::Fixed { rate },
+            }))
+        }
+    }
+}
+
+fn sizes(entry: Option<&SizesEntry>) -> Result<Sizes, String> {
+    match entry {
+        None => Ok(Sizes::None),
+        Some(SizesEntry::Named(SizesName::Webstone)) => {
+            Ok(Sizes::Documents(DocumentSet::webstone(), Draw::Deck))
+        }
+        Some(SizesEntry::Documents(entry)) => documents(entry),
+        Some(SizesEntry::Lognormal(entry)) => {
+            let dist = Dist::Lognormal { mu: entry.lognormal_mu, sigma: entry.lognormal_sigma };
+            let dist = dist.check().map_err(|cause| format!("sizes: {cause}"))?;
+            if !(1e-3..=SIZE_MAX).contains(&dist.mean()) || dist.scv() > SCV_MAX {
+                return Err(format!(
+                    "sizes: a lognormal of mu {} and sigma {} has mean {:e} B and squared cv {:e}; mu \
+                     and sigma are of the natural logarithm of the bytes",
+                    entry.lognormal_mu,
+                    entry.lognormal_sigma,
+                    dist.mean(),
+                    dist.scv()
+                ));
+            }
+            Ok(Sizes::Drawn(dist))
+        }
+    }
+}
+
+fn documents(entry: &DocumentsEntry) -> Result<Sizes, String> {
+    let documents = entry.documents.iter().map(|document| Document {
+        name: document.name.clone(),
+        bytes: document.size.0,
+        weight: document.weight,
+    });
+    let set = DocumentSet::new(documents.collect()).map_err(|cause| format!("sizes: {cause}"))?;
+    if set.mean_of(|document| document.bytes as f64) > SIZE_MAX {
+        return Err("sizes: the documents are larger than 1e15 bytes on average".into());
+    }
+    let draw = entry.draw.unwrap_or(Draw::Deck);
+    if draw == Draw::Deck && set.total_weight() > DECK_MAX {
+        return Err(format!(
+            "sizes: a deck has a card for each unit of weight, {} in all; use smaller weights, or \
+             draw = \"random\"",
+            set.total_weight()
+        ));
+    }
+    Ok(Sizes::Documents(set, draw))
+}
+
+fn dist(entry: &DistEntry) -> Result<Dist, String> {
+    match entry {
+        DistEntry::Constant(Span(value)) => {
+            check_time("it", *value)?;
+            Ok(Dist::Constant(*value))
+        }
+        DistEntry::Shaped(shaped) => {
+            check_time("its mean", shaped.mean.0)?;
+            shape(shaped)
+        }
+    }
+}
+
+/// A distribution by name and squared cv, as far as these agree.
+fn shape(entry: &ShapedEntry) -> Result<Dist, String> {
+    let mean = entry.mean.0;
+    let scv = match entry.scv {
+        Some(scv) if !(0.0..=SCV_MAX).contains(&scv) => {
+            return Err(format!("a squared cv is from 0 to {SCV_MAX}; it is {scv}"));
+        }
+        scv => scv,
+    };
+    let only = |name: &str, wanted: f64| match scv {
+        Some(scv) if scv != wanted => {
+            Err(format!("{name} has the squared cv {wanted}, not {scv}; remove `scv` or the name"))
+        }
+        _ => Ok(()),
+    };
+    let needed =
+        |name: &str| scv.ok_or_else(|| format!("{name} needs `scv`, its squared cv"));
+    match entry.dist {
+        Some(DistName::Constant) => {
+            only("a constant", 0.0)?;
+            Ok(Dist::Constant(mean))
+        }
+        Some(DistName::Exponential) => {
+            only("an exponential distribution", 1.0)?;
+            Ok(Dist::Exponential { mean })
+        }
+        Some(DistName::Erlang) => erlang(mean, needed("an erlang distribution")?),
+        Some(DistName::Hyperexponential) => {
+            let scv = needed("a hyperexponential distribution")?;
+            if scv <= 1.0 {
+                return Err(format!(
+                    "a hyperexponential distribution has a squared cv above 1, not {scv}; remove \
+                     the name, and the squared cv chooses one"
+                ));
+            }
+            Ok(Dist::Hyperexponential { mean, scv })
+        }
+        Some(DistName::Lognormal) => {
+            let scv = needed("a lognormal distribution")?;
+            Dist::lognormal_from_mean_scv(mean, scv).map_err(|cause| cause.to_string())
+        }
+        None => match scv {
+            None => Err("a mean alone is no distribution; give `dist` or `scv`".into()),
+            Some(scv) if scv > 0.0 && scv < 1.0 => erlang(mean, scv),
+            Some(scv) => Dist::from_mean_scv(mean, scv).map_err(|cause| cause.to_string()),
+        },
+    }
+}
+
+/// The Erlang distribution with this squared cv. Only 1, 1/2, 1/3, ... exist: a neighbour would
+/// silently be another model.
+fn erlang(mean: f64, scv: f64) -> Result<Dist, String> {
+    let stages = (1.0 / scv).round();
+    if !(1.0..=1e6).contains(&stages) || (stages * scv - 1.0).abs() > 0.01 {
+        let below = (1.0 / scv).ceil().max(1.0);
+        let way_out = match below {
+            1.0 => "a squared cv above 1 is a `hyperexponential` or `lognormal`".to_owned(),
+            n => format!("use {:.4} or {:.4}, or dist = \"lognormal\"", 1.0 / n, 1.0 / (n - 1.0)),
+        };
+        return Err(format!("no erlang distribution has the squared cv {scv}; {way_out}"));
+    }
+    Ok(Dist::Erlang { mean, stages: stages as u32 })
+}
+
+/// A mean time \[s\] of a thing that may take no time.
+fn check_time(what: &str, seconds: f64) -> Result<(), String> {
+    if seconds == 0.0 || (TIME_MIN..=TIME_MAX).contains(&seconds) {
+        return Ok(());
+    }
+    Err(format!("{what} is {seconds} s; a time is 0, or from 1 ns to 1e6 s (11 days)"))
+}
+
+/// A time \[s\] that has no meaning at 0.
+fn above_zero(key: &str, seconds: f64) -> Result<(), String> {
+    check_time(&format!("`{key}`"), seconds)?;
+    if seconds == 0.0 { Err(format!("`{key}` must be above 0")) } else { Ok(()) }
+}

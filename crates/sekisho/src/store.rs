@@ -1,0 +1,81 @@
+//! Where records and predictions live: `./.sekisho/` unless they are named.
+
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use measure::{RunRecord, RunWriter};
+
+use crate::verdict::Failure;
+
+/// The moment, UTC, as RFC 3339 to the second.
+pub(crate) fn now_rfc3339() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// A name that no other run of this folder has: the moment to the millisecond, and the process.
+pub(crate) fn new_id() -> String {
+    let now = SystemTime::now();
+    let text = humantime::format_rfc3339_seconds(now).to_string().replace(['-', ':'], "");
+    let millis = now.duration_since(UNIX_EPOCH).map_or(0, |span: Duration| span.subsec_millis());
+    format!("{}-{millis:03}{:x}", text.trim_end_matches('Z'), std::process::id() & 0xffff)
+}
+
+/// A file under `./.sekisho/`, its folder made.
+pub(crate) fn path(kind: &str, name: &str) -> Result<PathBuf, Failure> {
+    let folder = Path::new(".sekisho").join(kind);
+    make_folder(&folder)?;
+    Ok(folder.join(name))
+}
+
+fn make_folder(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder)
+        .map_err(|error| Failure::Machine(format!("cannot make the folder {}: {error}", folder.display())))
+}
+
+/// Writes a file whole or not at all: first beside it, then in its place.
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::Machine(format!("cannot write {}: {error}", path.display()));
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        make_folder(folder)?;
+    }
+    let beside = path.with_extension(format!("part-{}", std::process::id()));
+    let written = File::create(&beside)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        // What could not be finished is of no use; that it cannot be removed either changes nothing.
+        fs::remove_file(&beside).ok();
+        failed(error)
+    })
+}
+
+/// Reads a text file; `what` says what it should have been.
+pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
+    fs::read_to_string(path)
+        .map_err(|error| Failure::Usage(format!("cannot read the {what} {}: {error}", path.display())))
+}
+
+/// Reads a run record.
+pub(crate) fn read_run(path: &Path) -> Result<RunRecord, Failure> {
+    let file = File::open(path)
+        .map_err(|error| Failure::Usage(format!("cannot read the run {}: {error}", path.display())))?;
+    measure::read_run(BufReader::new(file))
+        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+}
+
+/// Writes a run record, finished or not.
+pub(crate) fn write_run(path: &Path, record: &RunRecord) -> Result<(), Failure> {
+    let failed = |error| Failure::Machine(format!("cannot write the run {}: {error}", path.display()));
+    let file = File::create(path).map_err(failed)?;
+    let mut writer = RunWriter::new(BufWriter::new(file), &record.header).map_err(failed)?;
+    for interval in &record.intervals {
+        writer.interval(interval).map_err(failed)?;
+    }
+    if let Some(summary) = &record.summary {
+        let mut out = writer.finish(summary).map_err(failed)?;
+        out.flush().map_err(failed)?;
+    }
+    Ok(())
+}
