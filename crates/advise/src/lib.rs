@@ -12,11 +12,15 @@
 //! that a measurement can judge it later.
 
 mod fit;
+mod formula;
 mod predict;
 mod scenario;
 mod score;
 mod units;
 
+pub use formula::{
+    Bounds, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, Trust, formula,
+};
 pub use fit::{Fit, FitError, FitOptions, Residual, fit, names};
 pub use predict::{AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at};
 pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};

@@ -14,6 +14,9 @@ use crate::units::{Bytes, PerByte, Rate, Span};
 
 mod change;
 mod compile;
+mod entries;
+
+pub(crate) use compile::mean_demand;
 
 /// A model of a service and the load on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,7 +86,7 @@ pub enum ArrivalsName {
 }
 
 /// A step of a route.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RouteEntry {
     /// The name of a gate or a station.
@@ -135,7 +138,7 @@ pub struct RepeatEntry {
 }
 
 /// A distribution of a time: a plain time is a constant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum DistEntry {
     /// Always the same.
@@ -175,7 +178,7 @@ pub enum DistName {
 }
 
 /// How large the jobs of a class are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum SizesEntry {
     /// A built-in document set.
@@ -327,7 +330,7 @@ pub enum StationName {
 }
 
 /// How much service a visit needs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum DemandEntry {
     /// A time, constant or with a distribution.

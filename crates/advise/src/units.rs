@@ -43,6 +43,11 @@ fn scale(unit: &str, units: &[(&str, f64)]) -> Option<f64> {
     units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }
 
+/// A product of a number and a unit may be beyond every float.
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
 const TIMES: [(&str, f64); 8] = [
     ("ns", 1e-9),
     ("us", 1e-6),
@@ -118,7 +123,7 @@ quantity!(
     /// A span of time \[s\], written `"250ms"`.
     Span(f64),
     "a time such as \"250ms\" (ns, us, ms, s, min, h, d)",
-    |number, unit| Some(number * scale(unit, &TIMES)?),
+    |number, unit| finite(number * scale(unit, &TIMES)?),
     |seconds| {
         let (factor, unit) = match seconds {
             s if s == 0.0 || s >= 1.0 => (1.0, "s"),
@@ -136,7 +141,7 @@ quantity!(
     "a rate such as \"200/s\" (/s, /min, /h)",
     |number, unit| {
         let per = unit.strip_prefix('/')?;
-        Some(number / scale(per, &TIMES)?)
+        finite(number / scale(per, &TIMES)?)
     },
     |rate| format!("{}/s", significant(rate))
 );
@@ -150,7 +155,9 @@ quantity!(
         (bytes < 9e18).then_some(bytes as u64)
     },
     |bytes| {
+        // Only so far as a float holds every digit.
         let (factor, unit) = match bytes {
+            b if b >= 1 << 53 => return format!("{b}B"),
             b if b >= 1_000_000 && b % 1_000 == 0 => (1e6, "MB"),
             b if b >= 1_000 && b % 10 == 0 => (1e3, "kB"),
             _ => (1.0, "B"),
@@ -165,7 +172,7 @@ quantity!(
     "a time per size such as \"0.485us/kB\"",
     |number, unit| {
         let (time, size) = unit.split_once('/')?;
-        Some(number * scale(time, &TIMES)? / scale(size, &SIZES)?)
+        finite(number * scale(time, &TIMES)? / scale(size, &SIZES)?)
     },
     |per_byte| format!("{}us/kB", significant(per_byte * 1e9))
 );
@@ -178,4 +185,88 @@ fn significant(value: f64) -> String {
     let digits = (5 - value.abs().log10().floor() as i32).clamp(0, 15) as usize;
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_with_their_units() {
+        let times = [
+            ("250ms", 0.25),
+            ("1.5s", 1.5),
+            ("2 min", 120.0),
+            ("1h", 3600.0),
+            ("1d", 86_400.0),
+            ("12us", 12e-6),
+            ("12µs", 12e-6),
+            ("7ns", 7e-9),
+            ("1e-3s", 1e-3),
+            ("2.5e+1ms", 25e-3),
+            ("1_000ms", 1.0),
+            (" 0s ", 0.0),
+        ];
+        for (text, seconds) in times {
+            let span: Span = text.parse().unwrap();
+            assert!((span.0 - seconds).abs() <= 1e-15 * seconds, "{text}: {}", span.0);
+        }
+        assert_eq!("200/s".parse(), Ok(Rate(200.0)));
+        assert_eq!("30/min".parse(), Ok(Rate(0.5)));
+        assert_eq!("50kB".parse(), Ok(Bytes(50_000)));
+        assert_eq!("1.5MiB".parse(), Ok(Bytes(1_572_864)));
+        assert_eq!("500 B".parse(), Ok(Bytes(500)));
+        let per_byte: PerByte = "0.485us/kB".parse().unwrap();
+        assert!((per_byte.0 - 0.485e-9).abs() < 1e-24);
+    }
+
+    #[test]
+    fn what_is_no_quantity_says_what_was_wanted() {
+        let wrong = ["", "250", "ms", "-1s", "1ss", "1 S", "nan s", "inf s", "1e999s", "1e308d", "1e"];
+        for text in wrong {
+            let error = text.parse::<Span>().expect_err(text).to_string();
+            let wanted = "a time such as \"250ms\" (ns, us, ms, s, min, h, d)";
+            assert_eq!(error, format!("`{text}` is not {wanted}"));
+        }
+        for text in ["200", "200/", "200 per s", "-3/s", "5/month", "5s"] {
+            let error = text.parse::<Rate>().expect_err(text).to_string();
+            assert_eq!(error, format!("`{text}` is not a rate such as \"200/s\" (/s, /min, /h)"));
+        }
+        for text in ["50", "50K", "50kb", "1e20GB", "-1B"] {
+            let error = text.parse::<Bytes>().expect_err(text).to_string();
+            let wanted = "a size such as \"50kB\" (B, kB, MB, GB, KiB, MiB, GiB)";
+            assert_eq!(error, format!("`{text}` is not {wanted}"));
+        }
+        for text in ["0.485us", "1kB/us", "us/kB", "1e308d/B"] {
+            let error = text.parse::<PerByte>().expect_err(text).to_string();
+            assert_eq!(error, format!("`{text}` is not a time per size such as \"0.485us/kB\""));
+        }
+    }
+
+    #[test]
+    fn quantities_are_written_so_that_they_read_back() {
+        let times = [(0.0, "0s"), (0.25, "250ms"), (1.5, "1.5s"), (90.0, "90s"), (12e-6, "12us")];
+        for (seconds, text) in times {
+            assert_eq!(Span(seconds).to_string(), text);
+        }
+        assert_eq!(Rate(31.16).to_string(), "31.16/s");
+        assert_eq!(Rate(1e-4).to_string(), "0.0001/s");
+        assert_eq!(Bytes(50_000).to_string(), "50kB");
+        assert_eq!(Bytes(1_234_567).to_string(), "1234567B");
+        assert_eq!(PerByte(0.4851e-6).to_string(), "485.1us/kB");
+        // Six digits are kept: over 18 orders of magnitude nothing moves further than half a digit.
+        for exponent in -9..9 {
+            for digits in [1.0, 1.234_567_89, 9.999_994, 9.999_996] {
+                let value = digits * 10f64.powi(exponent);
+                let near = |read: f64| (read / value - 1.0).abs() < 5.1e-6;
+                let span: Span = Span(value).to_string().parse().unwrap();
+                let rate: Rate = Rate(value).to_string().parse().unwrap();
+                let per_byte: PerByte = PerByte(value * 1e-9).to_string().parse().unwrap();
+                assert!(near(span.0) && near(rate.0) && near(per_byte.0 * 1e9), "{value}");
+            }
+        }
+        for bytes in [0, 1, 999, 1_000, 1_010, 123_450, 1_000_001, 7_777_000, (1 << 53) - 1, 1 << 53] {
+            assert_eq!(Bytes(bytes).to_string().parse(), Ok(Bytes(bytes)));
+        }
+    }
 }

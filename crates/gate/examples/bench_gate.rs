@@ -144,7 +144,7 @@ fn run_bare(walk: &[bool]) -> u64 {
     started
 }
 
-/// The CPU time of an event [ns].
+/// The CPU time of an event \[ns\].
 fn timed(run: impl FnOnce() -> u64) -> f64 {
     let start = cpu_s();
     black_box(run());
@@ -156,7 +156,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// CPU time of this process [s].
+/// CPU time of this process \[s\].
 #[allow(unsafe_code)]
 fn cpu_s() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -11,7 +11,7 @@ use crate::{Job, JobId, Time};
 /// down: then they come with the ids that they have.
 pub trait Discipline: Debug + Send {
     /// A job begins to wait.
-    fn push(&mut self, now: Time, job: Job);
+    fn push(&mut self, now: Time, job: &Job);
     /// A slot is free: takes the next job out; `None` if none waits, or to leave the slot idle on
     /// purpose until [`next_wakeup`](Discipline::next_wakeup).
     fn pop(&mut self, now: Time) -> Option<Job>;
@@ -45,9 +45,9 @@ struct Place {
 }
 
 impl Line {
-    fn insert(&mut self, job: Job) {
+    fn insert(&mut self, job: &Job) {
         self.live += 1;
-        let place = Place { job, live: true };
+        let place = Place { job: *job, live: true };
         if self.places.back().is_none_or(|last| last.job.id < job.id) {
             self.places.push_back(place);
         } else {
@@ -97,7 +97,7 @@ impl Line {
 pub struct Fifo(Line);
 
 impl Discipline for Fifo {
-    fn push(&mut self, _now: Time, job: Job) {
+    fn push(&mut self, _now: Time, job: &Job) {
         self.0.insert(job);
     }
     fn pop(&mut self, _now: Time) -> Option<Job> {
@@ -116,7 +116,7 @@ impl Discipline for Fifo {
 pub struct Lifo(Line);
 
 impl Discipline for Lifo {
-    fn push(&mut self, _now: Time, job: Job) {
+    fn push(&mut self, _now: Time, job: &Job) {
         self.0.insert(job);
     }
     fn pop(&mut self, _now: Time) -> Option<Job> {
@@ -141,7 +141,7 @@ pub struct Priority {
 }
 
 impl Discipline for Priority {
-    fn push(&mut self, _now: Time, job: Job) {
+    fn push(&mut self, _now: Time, job: &Job) {
         let at = self.levels.partition_point(|(priority, _)| *priority > job.priority);
         if self.levels.get(at).is_none_or(|(priority, _)| *priority != job.priority) {
             self.levels.insert(at, (job.priority, Line::default()));

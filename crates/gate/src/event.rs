@@ -107,8 +107,9 @@ pub enum Event {
         /// The server.
         u32,
     ),
-    /// The server must not be given jobs. Jobs that wait for it alone are routed anew, and are not
-    /// held against the room again; jobs that it is serving stay until they depart.
+    /// The server must not be given jobs. Jobs that wait for it alone are routed anew, in the order
+    /// in which it would have served them, and are not held against the room again; jobs that it
+    /// is serving stay until they depart.
     Down(
         /// The server.
         u32,

@@ -102,40 +102,32 @@ impl Gate {
     /// that nobody holds, a server does not exist, the slots become more than
     /// [`GateSpec::SLOTS_MAX`]. Also if the gate's own invariants fail: a wake-up is strictly later
     /// than `now`, and no job waits beside a free slot without one.
-    pub fn handle(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
+    pub fn handle(&mut self, now: Time, mut event: Event, actions: &mut Vec<Action>) {
         assert!(now >= self.now, "time runs backwards: {} after {}", now, self.now);
         self.now = now;
         if !self.deadlines.is_empty() {
             self.expire(now, Expire::Before, actions);
         }
         let touched = match event {
-            Event::Arrive(job) => self.arrive(now, job, actions),
+            Event::Arrive(ref mut job) => self.arrive(now, job, actions),
             other => {
                 let touched = self.apply(now, other);
                 self.dispatch(now, touched, actions);
                 touched
             }
         };
-        if !self.deadlines.is_empty() {
-            self.expire(now, Expire::UpTo, actions);
+        if self.waiting > 0 {
+            self.settle(now, touched, actions);
         }
-        self.assert_invariants(touched);
     }
 
     /// When to send [`Event::Wake`] at the latest; `None` if only other events can change anything.
     pub fn next_wakeup(&self) -> Option<Time> {
-        if self.waiting == 0 {
-            return None;
-        }
         let deadline = self.deadlines.first().map(|&(time, _)| time);
-        if self.paused || self.available == 0 {
-            return deadline;
+        match (self.next_ready(), deadline) {
+            (Some(ready), Some(deadline)) => Some(ready.min(deadline)),
+            (ready, deadline) => ready.or(deadline),
         }
-        let ready = self.queues.iter().enumerate().filter_map(|(at, queue)| {
-            // A job that is held back for a server without a free slot needs a departure first.
-            if self.serves(at) { queue.next_wakeup() } else { None }
-        });
-        ready.chain(deadline).min()
     }
 
     /// Jobs that wait, over all queues.
@@ -157,6 +149,15 @@ impl Gate {
     /// What each server reports of itself, in the order of the specification.
     pub fn servers(&self) -> &[ServerView] {
         &self.views
+    }
+
+    /// When a job that a discipline holds back becomes ready, beside a free slot.
+    fn next_ready(&self) -> Option<Time> {
+        if self.paused || self.waiting == 0 || self.available == 0 {
+            return None;
+        }
+        let queues = self.queues.iter().enumerate().filter(|(at, _)| self.serves(*at));
+        queues.filter_map(|(_, queue)| queue.next_wakeup()).min()
     }
 
     /// Applies any event but an arrival; nothing is started yet.
@@ -184,7 +185,7 @@ impl Gate {
         }
     }
 
-    fn arrive(&mut self, now: Time, mut job: Job, actions: &mut Vec<Action>) -> Touched {
+    fn arrive(&mut self, now: Time, job: &mut Job, actions: &mut Vec<Action>) -> Touched {
         assert!(
             self.last_id < Some(job.id),
             "{:?} after {:?}: ids must increase",
@@ -220,12 +221,12 @@ impl Gate {
     }
 
     /// Puts a job that is counted as waiting into its queue.
-    fn enqueue(&mut self, now: Time, job: Job) -> Touched {
+    fn enqueue(&mut self, now: Time, job: &Job) -> Touched {
         if self.queued == Queues::Shared {
             self.queues[0].push(now, job);
             return Touched::All;
         }
-        let Some(server) = self.router.route(now, &job, &self.views) else {
+        let Some(server) = self.router.route(now, job, &self.views) else {
             self.unrouted.push(now, job);
             return Touched::None;
         };
@@ -245,17 +246,17 @@ impl Gate {
     }
 
     fn resize(&mut self, server: u32, slots: u32) -> Touched {
-        let touched = self.change(server, |s| s.resize(slots));
-        let total: u64 = self.servers.iter().map(|s| u64::from(s.slots)).sum();
+        let others = self.servers.iter().enumerate().filter(|(at, _)| *at != server as usize);
+        let total = others.map(|(_, s)| u64::from(s.slots)).sum::<u64>() + u64::from(slots);
         assert!(total <= u64::from(GateSpec::SLOTS_MAX), "a resize to {total} slots in all");
-        touched
+        self.change(server, |s| s.resize(slots))
     }
 
     fn up(&mut self, now: Time, server: u32) -> Touched {
         self.change(server, |s| s.up = true);
         let mut unrouted = std::mem::take(&mut self.unrouted);
         while let Some(job) = unrouted.pop(now) {
-            self.enqueue(now, job);
+            self.enqueue(now, &job);
         }
         Touched::All
     }
@@ -270,7 +271,7 @@ impl Gate {
         let mut left = std::mem::replace(&mut self.queues[server], self.discipline.build());
         self.views[server].waiting = 0;
         while let Some(job) = left.pop(now) {
-            self.enqueue(now, job);
+            self.enqueue(now, &job);
         }
         assert!(left.is_empty(), "a discipline that holds jobs back needs a drain");
         Touched::All
@@ -300,6 +301,18 @@ impl Gate {
             Queues::Shared => server.available(),
             Queues::PerServer => server.up,
         };
+    }
+
+    /// Sees to those who still wait after an event.
+    fn settle(&mut self, now: Time, touched: Touched, actions: &mut Vec<Action>) {
+        // The event may have come before the overdue wake-up of a queue that it does not touch.
+        if self.next_ready().is_some_and(|ready| ready <= now) {
+            self.dispatch(now, Touched::All, actions);
+        }
+        if !self.deadlines.is_empty() {
+            self.expire(now, Expire::UpTo, actions);
+        }
+        self.assert_invariants(touched);
     }
 
     /// Whether a slot is free for the jobs of this queue.
@@ -387,9 +400,6 @@ impl Gate {
 
     /// By induction only what this event touched needs a look.
     fn assert_invariants(&self, touched: Touched) {
-        if self.waiting == 0 {
-            return;
-        }
         if let Some(wakeup) = self.next_wakeup() {
             assert!(wakeup > self.now, "a wake-up at {wakeup}, not later than {}", self.now);
         }
@@ -414,4 +424,140 @@ impl Gate {
 enum Expire {
     Before,
     UpTo,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RouterSpec, ServerSpec};
+
+    /// No discipline that can be named holds jobs back yet, but the gate must stand one: first in
+    /// first out, each not before ten nanoseconds after it began to wait.
+    #[derive(Debug, Default)]
+    struct HoldsBack {
+        line: std::collections::VecDeque<(Time, Job)>,
+        wakeups: Wakeups,
+    }
+
+    #[derive(Debug, Default, Clone, Copy, PartialEq)]
+    enum Wakeups {
+        #[default]
+        Told,
+        Forgotten,
+    }
+
+    impl Discipline for HoldsBack {
+        fn push(&mut self, now: Time, job: &Job) {
+            self.line.push_back((now + Duration::from_nanos(10), *job));
+        }
+        fn pop(&mut self, now: Time) -> Option<Job> {
+            let ready = self.line.front().is_some_and(|(ready, _)| *ready <= now);
+            if ready { self.line.pop_front().map(|(_, job)| job) } else { None }
+        }
+        fn remove(&mut self, id: JobId) -> Option<Job> {
+            let at = self.line.iter().position(|(_, job)| job.id == id)?;
+            self.line.remove(at).map(|(_, job)| job)
+        }
+        fn len(&self) -> usize {
+            self.line.len()
+        }
+        fn next_wakeup(&self) -> Option<Time> {
+            let first = self.line.front().map(|(ready, _)| *ready);
+            first.filter(|_| self.wakeups == Wakeups::Told)
+        }
+    }
+
+    fn gate(queues: Queues, slots: &[u32], wakeups: Wakeups) -> Gate {
+        let servers = slots.iter().map(|&slots| ServerSpec { slots }).collect();
+        let router = RouterSpec::RoundRobin;
+        let spec = GateSpec { servers, queues, router, ..GateSpec::fifo(1) };
+        let mut gate = Gate::new(&spec).unwrap();
+        for queue in &mut gate.queues {
+            *queue = Box::new(HoldsBack { wakeups, ..HoldsBack::default() });
+        }
+        gate
+    }
+
+    fn tell(gate: &mut Gate, nanos: u64, event: Event) -> Vec<u64> {
+        let mut actions = Vec::new();
+        gate.handle(Time::from_nanos(nanos), event, &mut actions);
+        let job = |action: &Action| match action {
+            Action::Start { job, .. } | Action::Refuse { job, .. } => job.0,
+        };
+        actions.iter().map(job).collect()
+    }
+
+    fn arrive(id: u64) -> Event {
+        Event::Arrive(Job::new(JobId(id)))
+    }
+
+    fn wakeup(gate: &Gate) -> Option<u64> {
+        gate.next_wakeup().map(Time::as_nanos)
+    }
+
+    #[test]
+    fn a_job_that_is_held_back_starts_when_it_is_ready() {
+        for queues in [Queues::Shared, Queues::PerServer] {
+            let mut gate = gate(queues, &[1], Wakeups::Told);
+            assert_eq!(tell(&mut gate, 0, arrive(1)), []);
+            assert_eq!(wakeup(&gate), Some(10));
+            assert_eq!(tell(&mut gate, 9, Event::Wake), []);
+            assert_eq!(tell(&mut gate, 10, Event::Wake), [1]);
+            assert_eq!(tell(&mut gate, 10, arrive(2)), []);
+            assert_eq!(wakeup(&gate), None, "no slot is free: a departure comes first");
+            assert_eq!(tell(&mut gate, 15, Event::Depart(Slot { server: 0, index: 0 })), []);
+            assert_eq!(wakeup(&gate), Some(20));
+        }
+    }
+
+    /// Found by review: while server 0 was busy, the ready time of a job in its queue passed; as
+    /// server 1 was free, the gate took that moment for a wake-up in the past and stopped.
+    #[test]
+    fn a_free_server_does_not_ask_for_wakeups_of_a_busy_one() {
+        let mut gate = gate(Queues::PerServer, &[1, 1], Wakeups::Told);
+        tell(&mut gate, 0, arrive(1)); // To server 0.
+        tell(&mut gate, 0, arrive(2)); // To server 1.
+        assert_eq!(tell(&mut gate, 10, Event::Wake), [1, 2]);
+        tell(&mut gate, 11, arrive(3)); // To server 0, which is busy.
+        assert_eq!(tell(&mut gate, 30, Event::Depart(Slot { server: 1, index: 0 })), []);
+        assert_eq!(wakeup(&gate), None);
+        tell(&mut gate, 30, arrive(4)); // To server 1, which is free.
+        assert_eq!(wakeup(&gate), Some(40));
+        assert_eq!(tell(&mut gate, 40, Event::Wake), [4]);
+        assert_eq!(tell(&mut gate, 41, Event::Depart(Slot { server: 0, index: 0 })), [3]);
+    }
+
+    /// Found by the test above: a driver may be late, and then another event comes before the
+    /// wake-up that is due. It did not touch the queue, and the gate stopped.
+    #[test]
+    fn an_event_that_comes_before_an_overdue_wakeup_does_its_work() {
+        let elsewhere = Event::Depart(Slot { server: 0, index: 0 });
+        for (queues, late) in [
+            (Queues::PerServer, elsewhere),
+            (Queues::PerServer, Event::Renege(JobId(1))),
+            (Queues::Shared, Event::Renege(JobId(1))),
+            (Queues::Shared, Event::WaitMax(None)),
+        ] {
+            let mut gate = gate(queues, &[1, 1], Wakeups::Told);
+            tell(&mut gate, 0, arrive(1));
+            assert_eq!(tell(&mut gate, 10, Event::Wake), [1]);
+            assert_eq!(tell(&mut gate, 20, arrive(2)), []);
+            assert_eq!(wakeup(&gate), Some(30));
+            assert_eq!(tell(&mut gate, 31, late), [2], "{queues:?} {late:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a job waits beside a free slot and nothing will wake it")]
+    fn a_discipline_that_forgets_its_jobs_is_stopped() {
+        tell(&mut gate(Queues::Shared, &[1], Wakeups::Forgotten), 0, arrive(1));
+    }
+
+    #[test]
+    #[should_panic(expected = "a discipline that holds jobs back needs a drain")]
+    fn no_job_is_lost_when_a_server_goes_down() {
+        let mut gate = gate(Queues::PerServer, &[1, 1], Wakeups::Told);
+        tell(&mut gate, 0, arrive(1));
+        tell(&mut gate, 1, Event::Down(0));
+    }
 }

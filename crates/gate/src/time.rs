@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A moment on the driver's clock [ns since the run began], virtual or real.
+/// A moment on the driver's clock \[ns since the run began\], virtual or real.
 ///
 /// Range: 0 to about 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,7 +37,7 @@ impl Time {
         self.0
     }
 
-    /// Seconds since the start of the run [s].
+    /// Seconds since the start of the run \[s\].
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }

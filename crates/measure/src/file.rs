@@ -347,8 +347,9 @@ struct Formats {
     recording: Option<u64>,
 }
 
-/// Takes the name that is not known, and those that are, out of a message of the parser's.
-fn unknown_name(cause: &str) -> Option<(String, Vec<String>)> {
+/// Takes the name that is not known, and those that are, out of the message of a parser that was
+/// given a key or a name by serde's rules; none if the message is about something else.
+pub fn unknown_name(cause: &str) -> Option<(String, Vec<String>)> {
     let rest = ["unknown field `", "unknown variant `"]
         .iter()
         .find_map(|start| cause.strip_prefix(start))?;

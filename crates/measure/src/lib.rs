@@ -31,7 +31,7 @@ mod series;
 
 pub use compare::{Change, ChangeVerdict, Comparison, compare};
 pub use estimate::{Batches, Estimate, Ratio, quantile_interval, t_quantile};
-pub use file::{ReadError, RunWriter, nearest, read_run};
+pub use file::{ReadError, RunWriter, nearest, read_run, unknown_name};
 pub use histogram::{DecodeError, Histogram};
 pub use judge::{Fault, GeneratorLimit, Judgement, LittleCheck, LittleVerdict, Measures, Quantile};
 pub use protocol::BrokenProtocol;

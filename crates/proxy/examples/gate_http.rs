@@ -1,6 +1,8 @@
 //! A gate on the command line, for measuring: `gate_http LISTEN SLOTS UPSTREAM...`, for instance
 //! `gate_http 127.0.0.1:8080 64 127.0.0.1:8081`. SIGTERM drains it.
 
+#![allow(clippy::print_stdout, reason = "it is a command")]
+
 use std::net::SocketAddr;
 
 use proxy::http::{Config, Server};

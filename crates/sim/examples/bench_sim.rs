@@ -45,6 +45,7 @@ fn main() {
 }
 
 /// Replications on one and on two threads: wall time, which is what the user waits for.
+#[allow(clippy::disallowed_methods, reason = "it measures how long a run takes")]
 fn replications() {
     let network = ring();
     let mut ratios = Vec::new();

@@ -21,7 +21,7 @@ pub(crate) enum Entry {
 
 const INDEX_BITS: u32 = 30;
 /// The largest index that an entry can carry.
-pub(crate) const INDEX_MAX: usize = (1 << INDEX_BITS) - 1;
+const INDEX_MAX: usize = (1 << INDEX_BITS) - 1;
 
 /// A priority queue of entries by (time, order of entry). The key packs into 128 bits: 64 of time,
 /// 32 of order (which may wrap: it only breaks ties), 32 of entry.

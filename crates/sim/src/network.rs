@@ -65,14 +65,14 @@ pub enum Load {
     Closed {
         /// How many customers.
         population: u32,
-        /// Time between an answer and the next request [s].
+        /// Time between an answer and the next request \[s\].
         think: Dist,
     },
     /// Arrivals that wait for nobody.
     Open(Arrivals),
 }
 
-/// How large the jobs of a class are [bytes].
+/// How large the jobs of a class are \[bytes\].
 #[derive(Clone, Debug)]
 pub enum Sizes {
     /// They have no size.
@@ -123,16 +123,16 @@ pub enum Step {
 /// How much service a visit needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Demand {
-    /// Drawn anew at each visit [s].
+    /// Drawn anew at each visit \[s\].
     Drawn(Dist),
-    /// `g(x) = a x + b` of the job's size x [bytes].
+    /// `g(x) = a x + b` of the job's size x \[bytes\].
     OfSize {
-        /// a [s/byte].
+        /// a \[s/byte\].
         per_byte_s: f64,
-        /// b [s].
+        /// b \[s\].
         base_s: f64,
     },
-    /// By the document that the job asks for [s].
+    /// By the document that the job asks for \[s\].
     OfDocument(Vec<f64>),
 }
 
@@ -188,9 +188,10 @@ pub enum StationKind {
     /// One processor, one job at a time for a quantum, the worker with the least processor time so
     /// far first. The share belongs to the worker, which is the slot held at the innermost gate, and
     /// survives from job to job: what an operating system does with processes that serve requests.
-    /// For a quantum towards 0 it becomes sharing.
+    /// Outside all gates each visit is a worker of its own. For a quantum towards 0 it becomes
+    /// sharing.
     FairShare {
-        /// The longest time a worker keeps the processor while others want it [s], above 0.
+        /// The longest time a worker keeps the processor while others want it \[s\], above 0.
         quantum_s: f64,
     },
 }

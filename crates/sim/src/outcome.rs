@@ -23,7 +23,7 @@ pub struct Outcome {
     /// Whether the end of the warm-up was found (MSER-5); if not, the load is probably too high for
     /// a steady state.
     pub warmup_found: bool,
-    /// Virtual time counted, over all replications [s].
+    /// Virtual time counted, over all replications \[s\].
     pub counted_s: f64,
     /// Why it stopped.
     pub stop: Stop,
@@ -55,9 +55,9 @@ pub struct ClassOutcome {
     pub throughput: Estimate,
     /// Requests turned away [1/s].
     pub refused: Estimate,
-    /// Mean response time [s].
+    /// Mean response time \[s\].
     pub response: Option<Estimate>,
-    /// Response-time quantiles [s], each with its q.
+    /// Response-time quantiles \[s\], each with its q.
     pub quantiles: Vec<(f64, Estimate)>,
     /// By document, or by power of two of the size.
     pub sizes: Vec<SizeOutcome>,
@@ -72,11 +72,11 @@ pub struct SizeOutcome {
     pub range: SizeRange,
     /// How many were completed.
     pub completed: u64,
-    /// Mean size of the completed jobs [bytes].
+    /// Mean size of the completed jobs \[bytes\].
     pub size_mean: f64,
-    /// Mean response time [s].
+    /// Mean response time \[s\].
     pub response: Option<Estimate>,
-    /// Response-time quantiles [s], each with its q; only for documents.
+    /// Response-time quantiles \[s\], each with its q; only for documents.
     pub quantiles: Vec<(f64, Estimate)>,
 }
 
@@ -89,10 +89,10 @@ pub enum SizeRange {
         index: usize,
         /// Its name.
         name: String,
-        /// Its size [bytes].
+        /// Its size \[bytes\].
         bytes: u64,
     },
-    /// From this size [bytes] to below twice it (from 0, where it is 1).
+    /// From this size \[bytes\] to below twice it (from 0, where it is 1).
     PowerOfTwo(f64),
 }
 
@@ -105,11 +105,11 @@ pub struct GateOutcome {
     pub slots: u32,
     /// Jobs that got a slot [1/s].
     pub started: Estimate,
-    /// Mean wait of those [s].
+    /// Mean wait of those \[s\].
     pub wait: Option<Estimate>,
-    /// Mean hold [s].
+    /// Mean hold \[s\].
     pub hold: Option<Estimate>,
-    /// Wait quantiles [s], each with its q.
+    /// Wait quantiles \[s\], each with its q.
     pub wait_quantiles: Vec<(f64, Estimate)>,
     /// Mean number of jobs that wait.
     pub waiting: Estimate,
@@ -132,7 +132,7 @@ pub struct StationOutcome {
     pub utilisation: Option<Estimate>,
     /// Mean number of jobs there.
     pub jobs: Estimate,
-    /// Mean time that a visit takes, wait included [s].
+    /// Mean time that a visit takes, wait included \[s\].
     pub sojourn: Option<Estimate>,
     /// Visits completed [1/s].
     pub throughput: Estimate,

@@ -1,12 +1,13 @@
 //! A network compiled for the event loop: routes become flat lists of operations, checked once, so
 //! that the loop has nothing left to doubt.
 
+use gate::{GateSpec, Queues, RouterSpec};
 use workload::{Dist, DocumentSet};
 
-use crate::calendar::INDEX_MAX;
 use crate::network::{
     Class, Demand, GateNode, Load, Network, NetworkError, Sizes, Station, StationKind, Step,
 };
+use crate::replication::CUSTOMERS_MAX;
 
 /// One operation of a compiled route.
 #[derive(Clone, Debug)]
@@ -45,10 +46,14 @@ pub(crate) struct Program {
     pub(crate) ops: Vec<Op>,
     /// Where each class's route begins.
     pub(crate) entries: Vec<u32>,
+    /// The customers of all closed classes.
+    pub(crate) population: usize,
 }
 
 /// The deepest nesting of gates; more is surely a mistake in the scenario.
 const DEPTH_MAX: usize = 16;
+/// More arrivals a second would come closer to each other than the clock can tell [1/s].
+const RATE_MAX: f64 = 1e8;
 
 impl Program {
     /// Compiles and checks.
@@ -62,6 +67,7 @@ impl Program {
             stations: network.stations.clone(),
             ops: Vec::new(),
             entries: Vec::new(),
+            population: population(network)?,
         };
         if network.classes.is_empty() {
             return Err(NetworkError::new(
@@ -88,6 +94,7 @@ impl Program {
                 class,
                 ops: &mut program.ops,
                 around: Vec::new(),
+                thinned: false,
                 flow: &mut flow,
             };
             compiler.steps(&class.route, visits)?;
@@ -100,7 +107,7 @@ impl Program {
 
 /// What the open classes bring to each part, to find the impossible before the run does.
 struct Flow {
-    /// Mean work that arrives at each station per second.
+    /// Mean work that is sure to arrive at each station per second.
     work: Vec<f64>,
     station_fed: Vec<bool>,
     gate_fed: Vec<bool>,
@@ -149,6 +156,8 @@ struct Compiler<'a> {
     ops: &'a mut Vec<Op>,
     /// The gates around the present step, innermost last.
     around: Vec<usize>,
+    /// Whether a gate was passed that may refuse jobs: how many come past it is not known here.
+    thinned: bool,
     flow: &'a mut Flow,
 }
 
@@ -157,7 +166,7 @@ impl Compiler<'_> {
         NetworkError::new(format!("class `{}`", self.class.name), cause)
     }
 
-    /// Compiles steps that are passed `rate` times a second.
+    /// Compiles steps that are passed `rate` times a second, unless gates refuse jobs before.
     fn steps(&mut self, steps: &[Step], rate: f64) -> Result<(), NetworkError> {
         steps.iter().try_for_each(|step| self.step(step, rate))
     }
@@ -182,8 +191,14 @@ impl Compiler<'_> {
                         "the chance to repeat must be 0 or above and below 1, but it is {again}"
                     )));
                 }
+                if steps.is_empty() {
+                    return Err(self.error("it repeats a way without steps"));
+                }
                 let target = self.ops.len() as u32;
-                self.steps(steps, rate / (1.0 - again))?;
+                // Who is refused on the way does not go again: only the first time is sure.
+                let rate =
+                    if may_refuse(self.network, steps) { rate } else { rate / (1.0 - again) };
+                self.steps(steps, rate)?;
                 self.ops.push(Op::Again { chance: *again, target });
             }
         }
@@ -207,11 +222,21 @@ impl Compiler<'_> {
                 ),
             ));
         }
-        // How the router spreads the work is its own affair; only the sum is checked, so each
-        // station is charged an equal share.
-        let share = rate / node.stations.len() as f64;
+        // A router that looks at nothing gives each server its share; any other could at best find
+        // the shares that keep all stations equally busy.
+        let capacity = |station: usize| {
+            self.network.stations[station].kind.capacity().map_or(f64::INFINITY, f64::from)
+        };
+        let blind = node.spec.queues == Queues::PerServer
+            && matches!(node.spec.router, RouterSpec::Random | RouterSpec::RoundRobin);
+        let total: f64 = node.stations.iter().map(|&station| capacity(station)).sum();
         for &station in &node.stations {
-            self.demand(station, demand, share)?;
+            let share = match capacity(station) {
+                _ if blind => 1.0 / node.stations.len() as f64,
+                own if total.is_finite() => own / total,
+                _ => 0.0,
+            };
+            self.demand(station, demand, rate * share)?;
         }
         self.ops.push(Op::VisitServer { gate: gate as u32, demand: demand.clone() });
         Ok(())
@@ -231,10 +256,7 @@ impl Compiler<'_> {
         if self.around.len() >= DEPTH_MAX {
             return Err(NetworkError::new(place, format!("gates nest deeper than {DEPTH_MAX}")));
         }
-        if let Load::Closed { population, think } = &self.class.load
-            && think.mean() == 0.0
-            && node.spec.room.is_some_and(|room| room < u64::from(*population))
-        {
+        if self.comes_back_at_once(&node.spec) {
             let cause = format!(
                 "class `{}` has no think time, so a customer that is refused here would come back at \
                  once, for ever: give it a think time, or the gate more room",
@@ -243,12 +265,24 @@ impl Compiler<'_> {
             return Err(NetworkError::new(place, cause));
         }
         self.flow.gate_fed[gate] = true;
+        self.thinned |= refuses(&node.spec);
         self.ops.push(Op::Acquire { gate: gate as u32 });
         self.around.push(gate);
         self.steps(inside, rate)?;
         self.around.pop();
         self.ops.push(Op::Release);
         Ok(())
+    }
+
+    /// Whether customers of this class are sure to be refused at a gate and to be there again at the
+    /// same moment. (Where that depends on other classes or on chance, the run will tell.)
+    fn comes_back_at_once(&self, spec: &GateSpec) -> bool {
+        let Load::Closed { population, think } = &self.class.load else { return false };
+        let first = self.ops.last().is_none_or(|op| matches!(op, Op::Done));
+        let slots: u64 = spec.servers.iter().map(|server| u64::from(server.slots)).sum();
+        think.mean() == 0.0
+            && spec.room.is_some_and(|room| room.saturating_add(slots) < u64::from(*population))
+            && first
     }
 
     fn choose(&mut self, ways: &[(f64, Vec<Step>)], rate: f64) -> Result<(), NetworkError> {
@@ -318,7 +352,9 @@ impl Compiler<'_> {
             }
         };
         self.flow.station_fed[station] = true;
-        self.flow.work[station] += rate * mean;
+        if !self.thinned {
+            self.flow.work[station] += rate * mean;
+        }
         Ok(())
     }
 
@@ -335,6 +371,40 @@ impl Compiler<'_> {
         }
         Ok(demands.iter().enumerate().map(|(class, demand)| set.share(class) * demand).sum())
     }
+}
+
+/// Whether a gate may turn jobs away.
+fn refuses(spec: &GateSpec) -> bool {
+    spec.room.is_some() || spec.wait_max.is_some()
+}
+
+/// Whether some gate on this way may turn jobs away.
+fn may_refuse(network: &Network, steps: &[Step]) -> bool {
+    steps.iter().any(|step| match step {
+        Step::Visit { .. } | Step::VisitServer { .. } => false,
+        Step::Hold { gate, inside } => {
+            network.gates.get(*gate).is_some_and(|node| refuses(&node.spec))
+                || may_refuse(network, inside)
+        }
+        Step::Choose(ways) => ways.iter().any(|(_, steps)| may_refuse(network, steps)),
+        Step::Repeat { steps, .. } => may_refuse(network, steps),
+    })
+}
+
+/// The customers of all closed classes.
+fn population(network: &Network) -> Result<usize, NetworkError> {
+    let closed = network.classes.iter().map(|class| match class.load {
+        Load::Closed { population, .. } => population as usize,
+        Load::Open(_) => 0,
+    });
+    let sum: usize = closed.fold(0, usize::saturating_add);
+    if sum >= CUSTOMERS_MAX {
+        let cause = format!(
+            "its closed classes have {sum} customers, but fewer than {CUSTOMERS_MAX} can be simulated"
+        );
+        return Err(NetworkError::new("network", cause));
+    }
+    Ok(sum)
 }
 
 fn mean_size(sizes: &Sizes) -> f64 {
@@ -383,14 +453,17 @@ fn check_class(class: &Class) -> Result<(), NetworkError> {
         Load::Closed { population: 0, .. } => {
             return error("its population is 0: nobody asks for anything".into());
         }
-        Load::Closed { population, .. } if *population as usize >= INDEX_MAX => {
-            return error(format!("its population of {population} is more than can be simulated"));
-        }
         Load::Closed { think, .. } => check_dist(think)?,
         Load::Open(arrivals) => {
             let rate = arrivals.rate();
             if !(rate.is_finite() && rate > 0.0) {
                 return error(format!("its arrival rate must be above 0, but it is {rate}/s"));
+            }
+            if rate > RATE_MAX {
+                return error(format!(
+                    "{rate}/s arrivals would come too close to each other for a clock of nanoseconds: at \
+                     most {RATE_MAX}/s, so give times in a larger unit"
+                ));
             }
         }
     }

@@ -47,7 +47,7 @@ pub(crate) struct Replication<'a> {
     actions: Vec<Action>,
     pub(crate) classes: Vec<ClassTally>,
     completed: u64,
-    /// While the warm-up is looked for: every response time, in order of completion [s].
+    /// While the warm-up is looked for: every response time, in order of completion \[s\].
     pub(crate) responses: Option<Vec<f64>>,
     pub(crate) recording: Option<(usize, Recording)>,
 }
@@ -205,7 +205,7 @@ impl<'a> Replication<'a> {
         self.classes.iter_mut().for_each(ClassTally::reset);
     }
 
-    /// The time counted [s], with all integrals brought up to now.
+    /// The time counted \[s\], with all integrals brought up to now.
     pub(crate) fn settle(&mut self) -> f64 {
         let now = self.now;
         self.desks.iter_mut().for_each(|desk| desk.touch(now));
@@ -481,41 +481,50 @@ impl<'a> Replication<'a> {
     }
 
     /// Tells a gate what happened and does what it says. Its tally is up to now.
+    #[inline(always)]
     fn tell(&mut self, gate: u32, event: Event) {
-        let now = self.now;
         let mut actions = std::mem::take(&mut self.actions);
         let guard = &mut self.gates[gate as usize];
-        guard.gate.handle(now, event, &mut actions);
+        guard.gate.handle(self.now, event, &mut actions);
+        let wakeup = guard.gate.next_wakeup();
         if let Some((recorded, recording)) = &mut self.recording
             && *recorded == gate as usize
         {
-            recording.push(now, event, &actions);
+            recording.push(self.now, event, &actions);
         }
-        let wakeup = guard.gate.next_wakeup();
+        if wakeup.is_some() {
+            self.arm(gate, wakeup);
+        }
+        self.carry_out(gate, actions);
+    }
+
+    /// Does what a gate said.
+    fn carry_out(&mut self, gate: u32, mut actions: Vec<Action>) {
+        let now = self.now;
+        let tally = &mut self.gates[gate as usize].tally;
         let mut refused = Vec::new();
         for action in actions.drain(..) {
+            tally.waiting -= 1;
             match action {
                 Action::Start { job, slot } => {
-                    let customer = (job.0 & (CUSTOMERS_MAX as u64 - 1)) as u32;
+                    let customer = customer_of(job);
                     let going = &mut self.customers[customer as usize];
-                    guard.tally.waiting -= 1;
-                    guard.tally.busy += 1;
-                    guard.tally.start(now.as_nanos() - going.knocked.as_nanos());
+                    tally.busy += 1;
+                    tally.start(now.as_nanos() - going.knocked.as_nanos());
                     going.held.push(Held { gate, slot, since: now });
                     self.ready.push_back(customer);
                 }
                 Action::Refuse { job, reason } => {
-                    guard.tally.waiting -= 1;
                     match reason {
-                        Reason::QueueFull => guard.tally.refused_full += 1,
-                        _ => guard.tally.refused_deadline += 1,
+                        Reason::QueueFull => tally.refused_full += 1,
+                        _ => tally.refused_deadline += 1,
                     }
-                    refused.push((job.0 & (CUSTOMERS_MAX as u64 - 1)) as u32);
+                    refused.push(customer_of(job));
                 }
             }
         }
+        // Who is refused gives other gates something to say, so the list is put back first.
         self.actions = actions;
-        self.arm(gate, wakeup);
         for customer in refused {
             self.refuse(customer);
         }
@@ -556,6 +565,12 @@ impl Guard {
         let gate = Gate::new(spec).expect("the program was checked");
         Guard { gate, visits: 0, armed: None, tally: GateTally::new() }
     }
+}
+
+/// The customer whose job this is at a gate.
+#[inline]
+fn customer_of(job: JobId) -> u32 {
+    (job.0 & (CUSTOMERS_MAX as u64 - 1)) as u32
 }
 
 /// To the nearest nanosecond; beyond the end of the clock is its end.

@@ -8,7 +8,7 @@ use measure::Estimate;
 use crate::network::{Network, NetworkError};
 use crate::outcome::{Found, Outcome, Stop, gather};
 use crate::program::Program;
-use crate::replication::Replication;
+use crate::replication::{CUSTOMERS_MAX, Replication};
 
 /// How a simulation is run.
 #[derive(Clone, Debug)]
@@ -21,8 +21,11 @@ pub struct Options {
     pub precision: f64,
     /// The confidence of all intervals, between 0 and 1.
     pub confidence: f64,
-    /// Stop at the latest after about so many completed requests, over all replications.
+    /// Stop at the latest after about so many requests, completed or refused, over all replications.
     pub completions_max: u64,
+    /// More jobs of open classes than this at once in the network count as a queue that grows
+    /// without end; at most 2^24.
+    pub jobs_max: u32,
     /// How many threads may run replications; `None` for one a processor.
     pub threads: Option<usize>,
     /// Keep so many steps of this gate in the first replication: (gate, steps).
@@ -30,7 +33,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Seed 1, 10 replications, 2 % at 95 % confidence, at most 20 million requests.
+    /// Seed 1, 10 replications, 2 % at 95 % confidence, at most 20 million requests, 100 000 jobs at
+    /// once.
     fn default() -> Options {
         Options {
             seed: 1,
@@ -38,6 +42,7 @@ impl Default for Options {
             precision: 0.02,
             confidence: 0.95,
             completions_max: 20_000_000,
+            jobs_max: 100_000,
             threads: None,
             record: None,
         }
@@ -63,6 +68,8 @@ pub enum SimError {
         /// When, in virtual time.
         at: Time,
     },
+    /// The run reached the end of the clock, 584 years of virtual time.
+    ClockEnds,
     /// Jobs are in the network, but nothing will ever happen.
     Deadlock {
         /// When, in virtual time.
@@ -80,12 +87,16 @@ impl fmt::Display for SimError {
             SimError::Unbounded { at, place } => write!(
                 f,
                 "{place}: its queue grows without end (noticed at {at}): lower the arrival rate, add \
-                 capacity, or bound the queue"
+                 capacity, or bound the queue; if so many jobs at once are right, raise `jobs_max`"
             ),
             SimError::Standstill { at } => write!(
                 f,
-                "time stands still at {at}: some jobs go round without ever being served; give them a \
-                 think time or a demand above 0"
+                "time stands still at {at}: some jobs go round without ever being served, or are refused \
+                 and come back at once; give them a think time or a demand above 0"
+            ),
+            SimError::ClockEnds => f.write_str(
+                "the clock ends after 584 years of virtual time: give times in a larger unit (1 s for an \
+                 hour, say), or ask for fewer completions",
             ),
             SimError::Deadlock { at, place } => write!(
                 f,
@@ -124,10 +135,7 @@ pub fn run(network: &Network, options: &Options) -> Result<Outcome, SimError> {
     check(network, options)?;
     let program = Program::compile(network)?;
     let mut replications: Vec<Replication<'_>> = (0..u64::from(options.replications))
-        .map(|index| {
-            let record = options.record.filter(|_| index == 0);
-            Replication::new(&program, options.seed, index, record)
-        })
+        .map(|index| Replication::new(&program, options, index))
         .collect();
     let (warmup, warmup_found) = warm_up(&mut replications, options)?;
     let each_max = (options.completions_max / u64::from(options.replications)).max(FIRST_ROUND);
@@ -166,9 +174,12 @@ fn check(network: &Network, options: &Options) -> Result<(), SimError> {
         |holds: bool, name, must| if holds { Ok(()) } else { Err(SimError::Option(name, must)) };
     must(options.replications >= 2, "replications", "at least 2 are needed for an interval")?;
     must(options.replications <= 10_000, "replications", "at most 10000")?;
-    must(options.precision > 0.0, "precision", "it must be above 0")?;
+    let precision = options.precision > 0.0 && options.precision.is_finite();
+    must(precision, "precision", "it must be a number above 0")?;
     let confidence = options.confidence > 0.0 && options.confidence < 1.0;
     must(confidence, "confidence", "it must be between 0 and 1")?;
+    let jobs = options.jobs_max > 0 && options.jobs_max as usize <= CUSTOMERS_MAX;
+    must(jobs, "jobs_max", "at least 1, at most 2^24")?;
     must(options.threads != Some(0), "threads", "at least 1")?;
     let gate = options.record.is_none_or(|(gate, _)| gate < network.gates.len());
     must(gate, "record", "the gate to be recorded does not exist")
@@ -242,6 +253,10 @@ fn each<'p>(
                 loop {
                     let next = left.lock().expect("no thread panics with it").next();
                     let Some((at, replication)) = next else { return };
+                    // They are handed out in order: all before the one that failed are on their way.
+                    if failed.lock().expect("no thread panics with it").is_some() {
+                        return;
+                    }
                     if let Err(error) = what(replication) {
                         let mut failed = failed.lock().expect("no thread panics with it");
                         // The error of the first replication, whichever thread was faster.

@@ -72,7 +72,7 @@ impl Desk {
 #[derive(Debug)]
 pub(crate) struct Sharing {
     processors: f64,
-    /// Service that each job at the station has received since the station was last empty [ns].
+    /// Service that each job at the station has received since the station was last empty \[ns\].
     attained: f64,
     updated: Time,
     /// By the attained service at which they complete (as bits: it is never negative), then order.
@@ -163,7 +163,7 @@ pub(crate) type Worker = (u32, Slot);
 #[derive(Debug)]
 pub(crate) struct FairShare {
     quantum: u64,
-    /// Processor time of each worker when its last job was complete [ns].
+    /// Processor time of each worker when its last job was complete \[ns\].
     ran: BTreeMap<Worker, u64>,
     /// The least processor time among those that want the processor; never falls.
     floor: u64,

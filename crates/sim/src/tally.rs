@@ -10,7 +10,7 @@ use crate::network::{Class, Sizes};
 pub(crate) struct ClassTally {
     pub(crate) completed: u64,
     pub(crate) refused: u64,
-    /// Sum of the response times [s].
+    /// Sum of the response times \[s\].
     pub(crate) response_sum: f64,
     pub(crate) histogram: Histogram,
     /// By document, or by power of two of the size.

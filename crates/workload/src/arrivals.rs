@@ -12,7 +12,7 @@ use crate::Chance;
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
+    serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
 pub enum Arrivals {
     /// Exponential gaps, mean `1 / rate`.
@@ -43,7 +43,7 @@ impl Arrivals {
         }
     }
 
-    /// The span from one arrival to the next [s].
+    /// The span from one arrival to the next \[s\].
     #[inline]
     pub fn gap_s(&self, chance: &mut Chance) -> f64 {
         match *self {

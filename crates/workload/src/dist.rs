@@ -7,7 +7,7 @@ use rand_distr::{Distribution, Exp1, Gamma, StandardNormal};
 
 use crate::Chance;
 
-/// A distribution of a time [s] or a size, never negative.
+/// A distribution of a time \[s\] or a size, never negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Dist {
     /// Always the same value.
@@ -24,7 +24,15 @@ pub enum Dist {
         /// How many exponentials are summed, at least 1.
         stages: u32,
     },
-    /// Two exponentials, one of them taken by chance, with balanced means (`p / mu1 = (1 - p) / mu2`).
+    /// Gamma: any squared coefficient of variation above 0. Erlang where that is `1 / stages`.
+    Gamma {
+        /// The mean.
+        mean: f64,
+        /// The squared coefficient of variation, above 0; the shape is its inverse.
+        scv: f64,
+    },
+    /// Two exponentials, one of them taken by chance, with balanced means
+    /// (`p / mu1 = (1 - p) / mu2`).
     Hyperexponential {
         /// The mean.
         mean: f64,
@@ -74,18 +82,25 @@ impl fmt::Display for DistError {
 impl std::error::Error for DistError {}
 
 impl Dist {
-    /// Two moments as a distribution: constant at squared coefficient of variation 0, gamma-like
-    /// (Erlang with the nearest number of stages) below 1, exponential at 1, hyperexponential
-    /// above.
+    /// Two moments as a distribution that has exactly these: constant at squared coefficient of
+    /// variation 0, gamma below 1 (named Erlang where that is 1/2, 1/3, ...), exponential at 1,
+    /// hyperexponential above.
     ///
     /// # Errors
     /// If the mean is negative or the squared coefficient of variation is negative, or either is
-    /// not a number.
+    /// not a finite number.
     pub fn from_mean_scv(mean: f64, scv: f64) -> Result<Dist, DistError> {
         let dist = if scv == 0.0 {
             Dist::Constant(mean)
         } else if scv < 1.0 {
-            Dist::Erlang { mean, stages: (1.0 / scv).round().max(1.0) as u32 }
+            let stages = (1.0 / scv).round();
+            // 1/3 and its like are no binary fractions: allow what rounding does to them.
+            let is_erlang = (stages * scv - 1.0).abs() < 1e-14 && stages <= f64::from(u32::MAX);
+            if is_erlang {
+                Dist::Erlang { mean, stages: stages as u32 }
+            } else {
+                Dist::Gamma { mean, scv }
+            }
         } else if scv == 1.0 {
             Dist::Exponential { mean }
         } else {
@@ -122,6 +137,10 @@ impl Dist {
                 must("erlang", "its mean must be 0 or above", mean, finite(mean))?;
                 must("erlang", "it must have at least 1 stage", f64::from(stages), stages > 0)?;
             }
+            Dist::Gamma { mean, scv } => {
+                must("gamma", "its mean must be 0 or above", mean, finite(mean))?;
+                must("gamma", "its squared cv must be above 0", scv, finite(scv) && scv > 0.0)?;
+            }
             Dist::Hyperexponential { mean, scv } => {
                 must("hyperexponential", "its mean must be 0 or above", mean, finite(mean))?;
                 let fits = scv.is_finite() && scv > 1.0;
@@ -155,6 +174,7 @@ impl Dist {
             Dist::Constant(value) => value,
             Dist::Exponential { mean }
             | Dist::Erlang { mean, .. }
+            | Dist::Gamma { mean, .. }
             | Dist::Hyperexponential { mean, .. } => mean,
             Dist::Lognormal { mu, sigma } => (mu + sigma * sigma / 2.0).exp(),
             Dist::Uniform { low, high } => (low + high) / 2.0,
@@ -163,13 +183,15 @@ impl Dist {
         }
     }
 
-    /// The second moment, E[X^2]; infinite where it does not exist.
+    /// The second moment, E(X^2); infinite where it does not exist.
     pub fn second_moment(&self) -> f64 {
         match *self {
             Dist::Constant(value) => value * value,
             Dist::Exponential { mean } => 2.0 * mean * mean,
             Dist::Erlang { mean, stages } => mean * mean * (1.0 + 1.0 / f64::from(stages)),
-            Dist::Hyperexponential { mean, scv } => mean * mean * (1.0 + scv),
+            Dist::Gamma { mean, scv } | Dist::Hyperexponential { mean, scv } => {
+                mean * mean * (1.0 + scv)
+            }
             Dist::Lognormal { mu, sigma } => (2.0 * mu + 2.0 * sigma * sigma).exp(),
             Dist::Uniform { low, high } => (low * low + low * high + high * high) / 3.0,
             Dist::Pareto { low, shape } if shape > 2.0 => shape * low * low / (shape - 2.0),
@@ -177,10 +199,16 @@ impl Dist {
         }
     }
 
-    /// The squared coefficient of variation, Var[X] / E[X]^2; 0 where the mean is 0.
+    /// The squared coefficient of variation, Var(X) / E(X)^2; 0 where the mean is 0, infinite where
+    /// the variance is.
     pub fn scv(&self) -> f64 {
-        let mean = self.mean();
-        if mean == 0.0 { 0.0 } else { self.second_moment() / (mean * mean) - 1.0 }
+        let (mean, second) = (self.mean(), self.second_moment());
+        match *self {
+            _ if mean == 0.0 => 0.0,
+            Dist::Pareto { .. } if second.is_infinite() => f64::INFINITY,
+            // Rounding must not make a constant vary less than not at all.
+            _ => (second / (mean * mean) - 1.0).max(0.0),
+        }
     }
 
     /// A value drawn by chance.
@@ -189,7 +217,8 @@ impl Dist {
         match *self {
             Dist::Constant(value) => value,
             Dist::Exponential { mean } => mean * sample_exp1(chance),
-            Dist::Erlang { mean, stages } => sample_erlang(mean, stages, chance),
+            Dist::Erlang { mean, stages } => sample_gamma(mean, f64::from(stages), chance),
+            Dist::Gamma { mean, scv } => sample_gamma(mean, 1.0 / scv, chance),
             Dist::Hyperexponential { mean, scv } => {
                 let p = (1.0 + ((scv - 1.0) / (scv + 1.0)).sqrt()) / 2.0;
                 let taken = if chance.random::<f64>() < p { p } else { 1.0 - p };
@@ -210,9 +239,9 @@ fn sample_exp1(chance: &mut Chance) -> f64 {
     Exp1.sample(chance)
 }
 
-fn sample_erlang(mean: f64, stages: u32, chance: &mut Chance) -> f64 {
-    let stages = f64::from(stages);
-    Gamma::new(stages, mean / stages).map_or(0.0, |gamma| gamma.sample(chance))
+fn sample_gamma(mean: f64, shape: f64, chance: &mut Chance) -> f64 {
+    // No gamma distribution has the mean 0; its limit is the constant 0.
+    Gamma::new(shape, mean / shape).map_or(0.0, |gamma| gamma.sample(chance))
 }
 
 fn must(dist: &'static str, must: &'static str, value: f64, holds: bool) -> Result<(), DistError> {

@@ -1,5 +1,6 @@
 //! What is asked for: documents with sizes and weights, drawn at random or from a shuffled deck.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use rand::RngExt;
@@ -17,7 +18,7 @@ use crate::Chance;
 pub struct Document {
     /// Its name, also the last part of its path.
     pub name: String,
-    /// Its size [bytes].
+    /// Its size \[bytes\].
     pub bytes: u64,
     /// How often it is asked for, relative to the others' weights; at least 1.
     pub weight: u32,
@@ -71,11 +72,12 @@ impl DocumentSet {
         if documents.is_empty() {
             return Err(DocumentError::Empty);
         }
-        for (at, document) in documents.iter().enumerate() {
+        let mut names = BTreeSet::new();
+        for document in &documents {
             if document.weight == 0 {
                 return Err(DocumentError::NoWeight(document.name.clone()));
             }
-            if documents[..at].iter().any(|other| other.name == document.name) {
+            if !names.insert(&document.name) {
                 return Err(DocumentError::SameName(document.name.clone()));
             }
         }

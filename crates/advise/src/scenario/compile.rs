@@ -116,9 +116,7 @@ fn parts(scenario: &Scenario) -> Result<BTreeMap<&str, Part>, ScenarioError> {
         let cause = match (parts.insert(name, part), part) {
             (None, _) => continue,
             (Some(Part::Gate(_)), Part::Gate(_)) => "two gates have this name; rename one",
-            (Some(Part::Station(_)), Part::Station(_)) => {
-                "two stations have this name; rename one"
-            }
+            (Some(Part::Station(_)), Part::Station(_)) => "two stations have this name; rename one",
             (Some(_), _) => {
                 "a gate has the same name, so that a route could mean either; rename one"
             }
@@ -310,7 +308,9 @@ impl Compiler<'_> {
         if let Some(name) = entry.demands.keys().find(|name| !classes().any(|class| class == *name))
         {
             let way_out = suggest("class", name, classes());
-            return wrong(format!("it has a demand for class `{name}`, which is unknown; {way_out}"));
+            return wrong(format!(
+                "it has a demand for class `{name}`, which is unknown; {way_out}"
+            ));
         }
         Ok(Station { name: entry.name.clone(), kind })
     }
@@ -541,17 +541,15 @@ impl Compiler<'_> {
             );
             return Err(error(place, cause));
         };
-        let wrong = |cause: String| {
-            error(place, format!("demand at station `{}`: {cause}", station.name))
-        };
+        let wrong =
+            |cause: String| error(place, format!("demand at station `{}`: {cause}", station.name));
         match entry {
             DemandEntry::Time(entry) => dist(entry).map(Demand::Drawn).map_err(wrong),
-            DemandEntry::BySize(_) if matches!(way.sizes, Sizes::None) => {
-                Err(wrong(format!("it depends on the size of the job; give class `{class}` `sizes`")))
-            }
+            DemandEntry::BySize(_) if matches!(way.sizes, Sizes::None) => Err(wrong(format!(
+                "it depends on the size of the job; give class `{class}` `sizes`"
+            ))),
             DemandEntry::BySize(entry) => {
-                let demand =
-                    Demand::OfSize { per_byte_s: entry.per_byte.0, base_s: entry.base.0 };
+                let demand = Demand::OfSize { per_byte_s: entry.per_byte.0, base_s: entry.base.0 };
                 check_time("its mean", mean_demand(&demand, way.sizes)).map_err(wrong)?;
                 Ok(demand)
             }
@@ -569,20 +567,18 @@ struct Way<'a> {
     work: f64,
 }
 
-fn mean_demand(demand: &Demand, sizes: &Sizes) -> f64 {
-    match demand {
-        Demand::Drawn(dist) => dist.mean(),
-        Demand::OfSize { per_byte_s, base_s } => per_byte_s * mean_size(sizes) + base_s,
-        Demand::OfDocument(_) => unreachable!("a scenario has no demands by document"),
-    }
-}
-
-/// The mean size \[bytes\]; 0 where there is none.
-pub(crate) fn mean_size(sizes: &Sizes) -> f64 {
-    match sizes {
-        Sizes::None => 0.0,
-        Sizes::Documents(set, _) => set.mean_of(|document| document.bytes as f64),
-        Sizes::Drawn(dist) => dist.mean(),
+/// The mean of a demand \[s\] of jobs of these sizes.
+pub(crate) fn mean_demand(demand: &Demand, sizes: &Sizes) -> f64 {
+    match (demand, sizes) {
+        (Demand::Drawn(dist), _) => dist.mean(),
+        (Demand::OfSize { base_s, .. }, Sizes::None) => *base_s,
+        (Demand::OfSize { per_byte_s, base_s }, Sizes::Documents(set, _)) => {
+            per_byte_s * set.mean_of(|document| document.bytes as f64) + base_s
+        }
+        (Demand::OfSize { per_byte_s, base_s }, Sizes::Drawn(dist)) => {
+            per_byte_s * dist.mean() + base_s
+        }
+        (Demand::OfDocument(_), _) => unreachable!("a scenario has no demands by document"),
     }
 }
 
@@ -597,7 +593,9 @@ fn load(entry: &ClassEntry) -> Result<Load, String> {
         }
         (Some(population), None) => {
             if entry.arrivals.is_some() {
-                return Err("`arrivals` is of an open load, but it has a population; remove it".into());
+                return Err(
+                    "`arrivals` is of an open load, but it has a population; remove it".into()
+                );
             }
             if population == 0 {
                 return Err("its population is 0: nobody asks for anything; give at least 1".into());
@@ -701,8 +699,7 @@ fn shape(entry: &ShapedEntry) -> Result<Dist, String> {
         }
         _ => Ok(()),
     };
-    let needed =
-        |name: &str| scv.ok_or_else(|| format!("{name} needs `scv`, its squared cv"));
+    let needed = |name: &str| scv.ok_or_else(|| format!("{name} needs `scv`, its squared cv"));
     match entry.dist {
         Some(DistName::Constant) => {
             only("a constant", 0.0)?;
@@ -746,6 +743,9 @@ fn erlang(mean: f64, scv: f64) -> Result<Dist, String> {
             n => format!("use {:.4} or {:.4}, or dist = \"lognormal\"", 1.0 / n, 1.0 / (n - 1.0)),
         };
         return Err(format!("no erlang distribution has the squared cv {scv}; {way_out}"));
+    }
+    if stages == 1.0 {
+        return Ok(Dist::Exponential { mean });
     }
     Ok(Dist::Erlang { mean, stages: stages as u32 })
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub enum Framing {
     /// There is no body.
     None,
-    /// So many bytes [B].
+    /// So many bytes \[B\].
     Length(u64),
     /// In chunks that end themselves.
     Chunked,
@@ -43,9 +43,9 @@ pub enum BodyError {
 pub enum Piece {
     /// After `skip` bytes of framing come `len` bytes of content. Both are consumed.
     Content {
-        /// Framing before the content [B].
+        /// Framing before the content \[B\].
         skip: usize,
-        /// Content [B].
+        /// Content \[B\].
         len: usize,
     },
     /// So many bytes of framing are consumed, and what follows is not here yet.
@@ -54,7 +54,7 @@ pub enum Piece {
     End(usize),
 }
 
-/// Bytes of chunk extensions and trailer fields that one body may have in all [B]. They mean
+/// Bytes of chunk extensions and trailer fields that one body may have in all \[B\]. They mean
 /// nothing to a gate; without a bound they would be work that nobody asked for.
 pub const EXTRA_MAX: usize = 8 * 1024;
 
@@ -67,9 +67,9 @@ const SIZE_DIGITS_MAX: u8 = 15;
 #[derive(Clone, Debug)]
 pub struct ChunkedDecoder {
     state: State,
-    /// Content of this chunk that has not come yet [B]; while the size is read, the size so far.
+    /// Content of this chunk that has not come yet \[B\]; while the size is read, the size so far.
     left: u64,
-    /// Extension and trailer bytes seen [B].
+    /// Extension and trailer bytes seen \[B\].
     extra: usize,
 }
 
@@ -247,7 +247,7 @@ impl Body {
         }
     }
 
-    /// How many bytes may be taken as content without looking at them [B].
+    /// How many bytes may be taken as content without looking at them \[B\].
     pub(crate) fn plain(&self) -> Option<u64> {
         match self {
             Body::Left(left) => Some(*left),

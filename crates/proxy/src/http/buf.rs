@@ -13,7 +13,7 @@ pub(crate) struct Buf {
 }
 
 /// What an idle connection may keep [B].
-const KEPT_MAX: usize = 64 * 1024;
+const KEPT_MAX: usize = 16 * 1024;
 
 impl Buf {
     /// An empty buffer that begins with `first` bytes of memory and grows up to `bound`.

@@ -126,8 +126,9 @@ pub struct Class {
     pub priority: u8,
 }
 
-/// How long things may take. Except in `connect`, the clock that watches them ticks every
-/// quarter of the shortest of them, 10 ms to 100 ms: they end late by up to a tick.
+/// How long things may take. The clock that watches them ticks every quarter of the shortest of
+/// them, 10 ms to 100 ms: they end late by up to a tick. The wait at the gate has a timer of its
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the first byte of a request, or the connection, to the end of its head; the TLS
@@ -171,8 +172,10 @@ impl Default for Timeouts {
 impl Timeouts {
     /// How often the clock that watches them ticks.
     pub(crate) fn tick(&self) -> Duration {
-        let all = [self.head, self.idle, self.response, self.stall, self.hold, self.pool_idle];
-        let shortest = all.into_iter().min().unwrap_or(self.head);
+        let Timeouts { head, idle, connect, response, stall, .. } = *self;
+        let Timeouts { hold, abandoned, pool_idle, .. } = *self;
+        let others = [idle, connect, response, stall, hold, abandoned, pool_idle];
+        let shortest = others.into_iter().fold(head, Duration::min);
         (shortest / 4).clamp(Duration::from_millis(10), Duration::from_millis(100))
     }
 }
@@ -182,9 +185,9 @@ impl Timeouts {
 pub struct Limits {
     /// Clients' connections; at the limit, none is accepted until one ends.
     pub connections: usize,
-    /// A head [B].
+    /// A head \[B\].
     pub head: usize,
-    /// What is kept of a response for a client that is slower than the server [B]. A server whose
+    /// What is kept of a response for a client that is slower than the server \[B\]. A server whose
     /// response fits gets its slot back at once; a larger one holds it until all but this much has
     /// gone to the client.
     pub buffer: usize,

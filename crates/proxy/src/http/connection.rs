@@ -28,7 +28,7 @@ pub(crate) struct Connection {
     client: ClientIo,
     origin: Origin,
     wires: Wires,
-    /// Whether the client may still be sending something that nobody will read.
+    /// Whether the client may still be sending a body that nobody will read.
     unread: bool,
 }
 
@@ -129,34 +129,36 @@ impl Connection {
         let mut armed = false;
         let Connection { shared, watch, client, wires, .. } = self;
         let timeouts = &shared.config.timeouts;
-        let found = std::future::poll_fn(|cx| loop {
-            match scan.scan(wires.client_in.filled(), shared.config.limits.head) {
-                Ok(Some(span)) => return Poll::Ready(Ok(span)),
-                Ok(None) => {}
-                Err(error) => return Poll::Ready(Err(Some(error))),
-            }
-            if armed && watch.expired() {
-                return Poll::Ready(Err(None));
-            }
-            match client.poll_fill(cx, &mut wires.client_in) {
-                Poll::Ready(Ok(n)) if n > 0 => {
-                    if !begun {
-                        begun = true;
-                        armed = false;
-                    }
+        let found = std::future::poll_fn(|cx| {
+            loop {
+                match scan.scan(wires.client_in.filled(), shared.config.limits.head) {
+                    Ok(Some(span)) => return Poll::Ready(Ok(span)),
+                    Ok(None) => {}
+                    Err(error) => return Poll::Ready(Err(Some(error))),
                 }
-                Poll::Ready(_) => return Poll::Ready(Err(None)),
-                Poll::Pending => {
-                    let idle = !begun && patience == Patience::Idle;
-                    if idle && shared.draining.get() {
-                        return Poll::Ready(Err(None));
+                if armed && watch.expired() {
+                    return Poll::Ready(Err(None));
+                }
+                match client.poll_fill(cx, &mut wires.client_in) {
+                    Poll::Ready(Ok(n)) if n > 0 => {
+                        if !begun {
+                            begun = true;
+                            armed = false;
+                        }
                     }
-                    if !armed {
-                        armed = true;
-                        let span = if idle { timeouts.idle } else { timeouts.head };
-                        watch.arm(shared.driver.now() + span, cx);
+                    Poll::Ready(_) => return Poll::Ready(Err(None)),
+                    Poll::Pending => {
+                        let idle = !begun && patience == Patience::Idle;
+                        if idle && shared.draining.get() {
+                            return Poll::Ready(Err(None));
+                        }
+                        if !armed {
+                            armed = true;
+                            let span = if idle { timeouts.idle } else { timeouts.head };
+                            watch.arm(shared.driver.now() + span, cx);
+                        }
+                        return Poll::Pending;
                     }
-                    return Poll::Pending;
                 }
             }
         })
@@ -168,7 +170,6 @@ impl Connection {
             Err(Some(error)) => self.refuse_head(error),
             Err(None) if late && begun => {
                 let text = "the head of the request did not arrive in time\n";
-                self.unread = true;
                 self.answer(&Answer::plain(408, text), None, After::Close);
                 Head::Answered(After::Close)
             }
@@ -205,7 +206,6 @@ impl Connection {
     }
 
     fn refuse_head(&mut self, error: HeadError) -> Head {
-        self.unread = true;
         let text = format!("{error}\n");
         let fields: &[(&str, &str)] =
             if error == HeadError::Method { &[("Allow", ALLOW)] } else { &[] };
@@ -254,6 +254,8 @@ impl Connection {
     /// closes, it reneges.
     async fn admit(&mut self, plan: &Plan, since: Time) -> Result<Held, Refusal> {
         let Connection { shared, client, wires, .. } = self;
+        // Who waits already waits on, for a server may come back before the deadline; but nobody
+        // joins a line that does not move.
         if !shared.driver.any_up() {
             return Err(Refusal::NoUpstream);
         }
@@ -400,20 +402,22 @@ impl Connection {
         let mut shut = false;
         let mut dropped = 0;
         wires.client_in.clear();
-        let closed = std::future::poll_fn(|cx| loop {
-            if !shut {
-                match client.poll_shutdown(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Err(_)) => return Poll::Ready(()),
-                    Poll::Ready(Ok(())) => shut = true,
+        let closed = std::future::poll_fn(|cx| {
+            loop {
+                if !shut {
+                    match client.poll_shutdown(cx) {
+                        Poll::Pending => return Poll::Pending,
+                        Poll::Ready(Err(_)) => return Poll::Ready(()),
+                        Poll::Ready(Ok(())) => shut = true,
+                    }
                 }
+                match client.poll_fill(cx, &mut wires.client_in) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(n)) if n > 0 && dropped < LINGER_MAX => dropped += n,
+                    Poll::Ready(_) => return Poll::Ready(()),
+                }
+                wires.client_in.clear();
             }
-            match client.poll_fill(cx, &mut wires.client_in) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(n)) if n > 0 && dropped < LINGER_MAX => dropped += n,
-                Poll::Ready(_) => return Poll::Ready(()),
-            }
-            wires.client_in.clear();
         });
         watch.until(deadline, closed).await;
     }

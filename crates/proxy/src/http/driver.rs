@@ -23,6 +23,19 @@ pub(crate) struct Driver {
     armed: Cell<Time>,
     rearmed: Notify,
     wait_max: Cell<Duration>,
+    /// Whether the gate has panicked: what it would say now cannot be trusted.
+    dead: Cell<bool>,
+    died: Notify,
+}
+
+/// Declares the gate dead unless it is disarmed.
+struct Alarm<'d>(&'d Driver);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        self.0.dead.set(true);
+        self.0.died.notify_one();
+    }
 }
 
 #[derive(Debug)]
@@ -82,6 +95,8 @@ impl Driver {
             armed: Cell::new(Time::MAX),
             rearmed: Notify::new(),
             wait_max: Cell::new(spec.wait_max.unwrap_or(Duration::MAX)),
+            dead: Cell::new(false),
+            died: Notify::new(),
         })
     }
 
@@ -97,6 +112,12 @@ impl Driver {
     }
 
     fn tell(&self, inner: &mut Inner, now: Time, event: Event) {
+        if self.dead.get() {
+            return;
+        }
+        // The task that asked would take the panic with it, and the others would go on with a gate
+        // that lies about its slots.
+        let alarm = Alarm(self);
         inner.actions.clear();
         inner.gate.handle(now, event, &mut inner.actions);
         if let Some(recording) = &mut inner.recording {
@@ -122,6 +143,12 @@ impl Driver {
             self.armed.set(wakeup);
             self.rearmed.notify_one();
         }
+        std::mem::forget(alarm);
+    }
+
+    /// Ends when the gate has panicked.
+    pub(crate) async fn death(&self) {
+        self.died.notified().await;
     }
 
     /// A job arrives. Its deadline is the gate's longest wait, counted from `since`.
@@ -382,6 +409,19 @@ mod tests {
         let second = driver.arrive(0, 0, driver.now());
         assert!(second.id > id);
         assert_eq!(place_of(second.id), place);
+    }
+
+    #[test]
+    fn a_gate_that_panicked_is_not_asked_again() {
+        let driver = driver(1);
+        let bogus = Event::Depart(Slot { server: 0, index: 0 });
+        let asked = || driver.event(bogus);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(asked)).is_err());
+        driver.event(bogus);
+        let mut death = std::pin::pin!(driver.death());
+        assert!(death.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        let ticket = driver.arrive(0, 0, driver.now());
+        assert!(poll(&ticket).is_pending(), "a dead gate starts nobody");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One request and its response, passed on in both directions at once, while a slot is held.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -111,6 +112,8 @@ pub(crate) struct Exchange<'c> {
     unflushed: bool,
     /// When the slot must be given back.
     limit: Time,
+    /// Whether the deadline that is set is one of this exchange.
+    started: bool,
     moved: bool,
 }
 
@@ -150,6 +153,7 @@ impl<'c> Exchange<'c> {
             client_lost: false,
             unflushed: false,
             limit: since + shared.config.timeouts.hold,
+            started: false,
             moved: false,
         }
     }
@@ -159,12 +163,8 @@ impl<'c> Exchange<'c> {
         if let Err(error) = self.begin() {
             return Outcome::Failed(Failure::RequestBody(error));
         }
-        let mut started = false;
-        std::future::poll_fn(|cx| {
-            let first = !std::mem::replace(&mut started, true);
-            self.poll(cx, first)
-        })
-        .await
+        self.started = false;
+        std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
     /// Begins anew over another connection, after [`Outcome::Stale`].
@@ -193,11 +193,11 @@ impl<'c> Exchange<'c> {
         Ok(())
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, first: bool) -> Poll<Outcome> {
-        if !first && self.watch.expired() {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let mut progress = !std::mem::replace(&mut self.started, true);
+        if !progress && self.watch.expired() {
             return Poll::Ready(self.expired());
         }
-        let mut progress = first;
         loop {
             self.moved = false;
             let step = self
@@ -264,9 +264,8 @@ impl<'c> Exchange<'c> {
     }
 
     fn refill(&mut self) -> Result<(), BodyError> {
-        let chunked = self.plan.framing == Framing::Chunked;
         let Wires { client_in, server_out, .. } = &mut *self.wires;
-        shovel(&mut self.request_body, client_in, server_out, chunked).map(|_| ())
+        shovel(&mut self.request_body, client_in, server_out, self.plan.framing).map(|_| ())
     }
 
     /// Client to server.
@@ -359,9 +358,8 @@ impl<'c> Exchange<'c> {
                 rewrite::informational(&response, client_out);
             }
         } else {
-            let keep = self.plan.persistent
-                && self.upload == Upload::Done
-                && !self.shared.draining.get();
+            let keep =
+                self.plan.persistent && self.upload == Upload::Done && !self.shared.draining.get();
             let after = if keep { After::Keep } else { After::Close };
             self.delivery = Delivery::of(&response, self.plan.version, after);
             self.server_persistent = response.persistent;
@@ -377,16 +375,16 @@ impl<'c> Exchange<'c> {
     }
 
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<bool, Outcome> {
-        let chunked = self.delivery.framing == Framing::Chunked;
+        let framing = self.delivery.framing;
         let Wires { server_in, client_out, .. } = &mut *self.wires;
         if client_out.room() < SLACK {
             return Ok(false);
         }
         if !server_in.is_empty() {
-            return shovel(&mut self.response_body, server_in, client_out, chunked)
+            return shovel(&mut self.response_body, server_in, client_out, framing)
                 .map_err(|_| self.broken(UpstreamError::Garbage));
         }
-        let Some(left) = self.response_body.plain().filter(|_| !chunked) else {
+        let Some(left) = self.response_body.plain().filter(|_| framing != Framing::Chunked) else {
             return self.poll_server(cx);
         };
         // Content that goes on as it is, is read where it is sent from. One byte more than is due
@@ -405,7 +403,7 @@ impl<'c> Exchange<'c> {
                 self.response_body.took(due);
                 Ok(true)
             }
-            Poll::Ready(end) => self.server_closed(end.is_ok()),
+            Poll::Ready(end) => self.server_closed(&end),
         }
     }
 
@@ -415,19 +413,18 @@ impl<'c> Exchange<'c> {
         match poll_fill(server, cx, &mut self.wires.server_in, usize::MAX) {
             Poll::Pending => Ok(false),
             Poll::Ready(Ok(n)) if n > 0 => Ok(true),
-            Poll::Ready(end) => self.server_closed(end.is_ok()),
+            Poll::Ready(end) => self.server_closed(&end),
         }
     }
 
-    fn server_closed(&mut self, cleanly: bool) -> Result<bool, Outcome> {
+    fn server_closed(&mut self, end: &io::Result<usize>) -> Result<bool, Outcome> {
         if self.phase == Phase::Head {
             let silent = self.wires.server_in.is_empty() && self.informational == 0;
             let again = self.reused && self.plan.idempotent && self.whole && silent;
-            let outcome =
-                if again { Outcome::Stale } else { self.failed(UpstreamError::Closed) };
+            let outcome = if again { Outcome::Stale } else { self.failed(UpstreamError::Closed) };
             return Err(outcome);
         }
-        if !cleanly || self.response_body.close().is_err() {
+        if end.is_err() || self.response_body.close().is_err() {
             return Err(self.broken(UpstreamError::Truncated));
         }
         if self.delivery.framing == Framing::Chunked {
@@ -512,17 +509,19 @@ impl<'c> Exchange<'c> {
     }
 }
 
-/// Moves what has come of a body into the buffer that it leaves from, as far as there is room.
+/// Moves what has come of a body into the buffer that it leaves from in `framing`, as far as there
+/// is room.
 /// Whether anything moved.
 fn shovel(
     body: &mut Body,
     from: &mut Buf,
     to: &mut Buf,
-    chunked: bool,
+    framing: Framing,
 ) -> Result<bool, BodyError> {
     if body.is_done() {
         return Ok(false);
     }
+    let chunked = framing == Framing::Chunked;
     let mut moved = false;
     while !body.is_done() && !from.is_empty() && to.room() >= SLACK {
         let consumed = match body.next(from.filled(), to.room() - CHUNK_EXTRA)? {

@@ -20,10 +20,8 @@ pub(crate) async fn watch(shared: Rc<Shared>, server: usize) {
             continue;
         }
         let probed = tokio::time::timeout(health.timeout, probe(&shared, server)).await;
-        match probed.unwrap_or(Err(UpstreamError::Timeout)) {
-            Ok(()) => shared.tallies[server].probed_well(&shared),
-            Err(error) => shared.tallies[server].failed(error, &shared),
-        }
+        let result = probed.unwrap_or(Err(UpstreamError::Timeout));
+        shared.tallies[server].probe(result, &shared);
     }
 }
 
@@ -32,8 +30,9 @@ async fn probe(shared: &Shared, server: usize) -> Result<(), UpstreamError> {
     let address = shared.pools[server].address();
     let mut stream = TcpStream::connect(address).await.map_err(|_| UpstreamError::Connect)?;
     let Probe::Get(path) = &shared.config.health.probe else { return Ok(()) };
-    let request =
-        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nVia: 1.1 sekisho\r\nConnection: close\r\n\r\n");
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nVia: 1.1 sekisho\r\nConnection: close\r\n\r\n"
+    );
     stream.write_all(request.as_bytes()).await.map_err(|_| UpstreamError::Closed)?;
     let most = shared.config.limits.head;
     let (mut bytes, mut scan) = (Vec::with_capacity(1024), HeadScan::default());

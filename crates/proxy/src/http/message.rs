@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use thiserror::Error;
 
 use super::body::{Framing, is_token};
+use super::fields::{Field, field, list};
 
 /// The most fields that a head may have.
 pub const FIELDS_MAX: usize = 100;
@@ -326,63 +327,6 @@ impl<'b, 'h> Response<'b, 'h> {
     }
 }
 
-/// The fields that a proxy must know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
-    Connection,
-    ContentLength,
-    TransferEncoding,
-    Host,
-    Expect,
-    Upgrade,
-    MaxForwards,
-    Forwarded,
-    XForwardedFor,
-    XForwardedHost,
-    XForwardedProto,
-    /// Means something to the next hop only.
-    HopByHop,
-    /// Looks to a CGI-like server as a field that this gate sets or judges.
-    Disguised,
-    Other,
-}
-
-/// Which field a name is.
-pub(crate) fn field(name: &str) -> Field {
-    let is = |known: &str| name.eq_ignore_ascii_case(known);
-    match name.len() {
-        2 if is("te") => Field::HopByHop,
-        4 if is("host") => Field::Host,
-        6 if is("expect") => Field::Expect,
-        7 if is("upgrade") => Field::Upgrade,
-        7 if is("trailer") => Field::HopByHop,
-        9 if is("forwarded") => Field::Forwarded,
-        10 if is("connection") => Field::Connection,
-        10 if is("keep-alive") => Field::HopByHop,
-        12 if is("max-forwards") => Field::MaxForwards,
-        14 if is("content-length") => Field::ContentLength,
-        14 if is("http2-settings") => Field::HopByHop,
-        15 if is("x-forwarded-for") => Field::XForwardedFor,
-        16 if is("x-forwarded-host") => Field::XForwardedHost,
-        16 if is("proxy-connection") => Field::HopByHop,
-        17 if is("transfer-encoding") => Field::TransferEncoding,
-        17 if is("x-forwarded-proto") => Field::XForwardedProto,
-        18 if is("proxy-authenticate") => Field::HopByHop,
-        19 if is("proxy-authorization") => Field::HopByHop,
-        14..=17 if name.contains('_') => disguised(name),
-        _ => Field::Other,
-    }
-}
-
-/// CGI, WSGI and their like turn `-` and `_` into the same letter, so `Content_Length` would reach
-/// the application as a second Content-Length.
-fn disguised(name: &str) -> Field {
-    match field(&name.replace('_', "-")) {
-        Field::Other => Field::Other,
-        _ => Field::Disguised,
-    }
-}
-
 /// Who sent a head: some fields mean something only in a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -433,7 +377,8 @@ impl<'b> Facts<'b> {
                 }
                 _ if side == Side::Response => {}
                 Field::Host => {
-                    if facts.host.replace(host(value)?).is_some() {
+                    let before = facts.host.replace(host(value)?);
+                    if before.is_some() {
                         return Err(HeadError::Hosts);
                     }
                 }
@@ -470,11 +415,6 @@ impl<'b> Facts<'b> {
     fn persistent(&self, version: Version) -> bool {
         !self.close && (version == Version::Http11 || self.keep_alive)
     }
-}
-
-/// The members of a comma-separated list.
-pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 /// The parser below would pass over any number of empty lines.
@@ -747,12 +687,18 @@ mod tests {
             (status(204), Asked::Other, Framing::None, true),
             (status(304), Asked::Other, Framing::None, true),
             (status(100), Asked::Other, Framing::None, true),
-            ("HTTP/1.1 200\r\nContent-Length: 1\r\n\r\n".into(), Asked::Other, {
-                Framing::Length(1)
-            }, true),
-            ("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n".into(), Asked::Other, {
-                Framing::Length(1)
-            }, false),
+            (
+                "HTTP/1.1 200\r\nContent-Length: 1\r\n\r\n".into(),
+                Asked::Other,
+                { Framing::Length(1) },
+                true,
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n".into(),
+                Asked::Other,
+                { Framing::Length(1) },
+                false,
+            ),
         ];
         for (head, asked, framing, persistent) in table {
             assert_eq!(answer(&head, asked), Ok((framing, persistent)), "{head:?}");

@@ -10,6 +10,13 @@
 //! is larger than the buffer. A client that leaves while it waits reneges. A client that leaves
 //! while it is served leaves a server at work, so its slot is held on for a while.
 //!
+//! A request that could not be connected to its server gives its slot back and arrives anew, with
+//! the deadline that it had, so that another server may take it. While no server is up, requests
+//! are refused at once.
+//!
+//! A connection that a client half-closes counts as closed while its request waits. Trailer fields
+//! are dropped in both directions. `Upgrade`, CONNECT and TRACE are refused.
+//!
 //! Inside, a core without sockets ([`message`], [`body`]) reads heads and bodies and refuses what
 //! could be read in two ways; one task a connection, all on one thread, moves bytes; one driver
 //! tells the gate what happened and when.
@@ -36,6 +43,7 @@ mod config;
 mod connection;
 mod driver;
 mod exchange;
+mod fields;
 mod health;
 mod io;
 pub mod message;

@@ -1,7 +1,7 @@
 //! Connections to a server: opened, kept for the next request, and checked before they are used
 //! again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 
@@ -68,16 +68,14 @@ impl Pool {
                 UpstreamError::Connect
             }),
         };
-        match &result {
-            Ok(_) => {
-                shared.tallies[self.index].passed();
-                shared.stats.borrow_mut().upstreams[self.index].connections_opened += 1;
-            }
-            Err(error) => {
-                shared.stats.borrow_mut().upstreams[self.index].count_error(*error);
-                shared.tallies[self.index].failed(*error, shared);
+        {
+            let stats = &mut shared.stats.borrow_mut().upstreams[self.index];
+            match &result {
+                Ok(_) => stats.connections_opened += 1,
+                Err(error) => stats.count_error(*error),
             }
         }
+        shared.tallies[self.index].request(result.as_ref().map(drop).map_err(|e| *e), shared);
         result
     }
 
@@ -97,35 +95,49 @@ impl Pool {
 #[derive(Debug)]
 pub(crate) struct Tally {
     index: usize,
-    failures: std::cell::Cell<u32>,
-    successes: std::cell::Cell<u32>,
+    /// Requests in a row that could not connect.
+    requests_failed: Cell<u32>,
+    /// Probes in a row that went wrong. Apart from the requests: a sick server that can still be
+    /// connected to must not be kept up by those who do.
+    probes_failed: Cell<u32>,
+    probes_passed: Cell<u32>,
 }
 
 impl Tally {
     pub(crate) fn new(index: usize) -> Tally {
-        Tally { index, failures: Default::default(), successes: Default::default() }
+        let zero = || Cell::new(0);
+        Tally { index, requests_failed: zero(), probes_failed: zero(), probes_passed: zero() }
     }
 
-    /// It was connected to, or a probe went well.
-    pub(crate) fn passed(&self) {
-        self.failures.set(0);
+    /// A request connected to it, or could not.
+    fn request(&self, result: Result<(), UpstreamError>, shared: &Shared) {
+        match result {
+            Ok(()) => self.requests_failed.set(0),
+            Err(error) => self.failed(&self.requests_failed, error, shared),
+        }
     }
 
-    /// A probe went well: enough of them in a row and it is up.
-    pub(crate) fn probed_well(&self, shared: &Shared) {
-        self.passed();
-        self.successes.set(self.successes.get().saturating_add(1));
-        if self.successes.get() >= shared.config.health.rise {
-            shared.driver.set_up(self.index, Up::Yes);
+    /// A probe went well: enough of them in a row and it is up; or it did not.
+    pub(crate) fn probe(&self, result: Result<(), UpstreamError>, shared: &Shared) {
+        match result {
+            Ok(()) => {
+                self.requests_failed.set(0);
+                self.probes_failed.set(0);
+                self.probes_passed.set(self.probes_passed.get().saturating_add(1));
+                if self.probes_passed.get() >= shared.config.health.rise {
+                    shared.driver.set_up(self.index, Up::Yes);
+                }
+            }
+            Err(error) => self.failed(&self.probes_failed, error, shared),
         }
     }
 
     /// It could not be used. A refused connection is proof; anything else is a sign.
-    pub(crate) fn failed(&self, error: UpstreamError, shared: &Shared) {
-        self.successes.set(0);
-        self.failures.set(self.failures.get().saturating_add(1));
+    fn failed(&self, count: &Cell<u32>, error: UpstreamError, shared: &Shared) {
+        self.probes_passed.set(0);
+        count.set(count.get().saturating_add(1));
         let proof = error == UpstreamError::Connect;
-        if proof || self.failures.get() >= shared.config.health.fall {
+        if proof || count.get() >= shared.config.health.fall {
             shared.driver.set_up(self.index, Up::No);
         }
     }

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use super::body::Framing;
 use super::buf::Buf;
-use super::message::{Field, Request, Response, Version, field, list};
+use super::fields::{Field, field, list};
+use super::message::{Request, Response, Version};
 
 /// What becomes of a client's own X-Forwarded-* and Forwarded fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub(crate) fn request(
     out.extend(request.host.as_bytes());
     for header in request.fields {
         match field(header.name) {
-            Field::Other if !is_dropped(request.fields, request.drops_more, header.name) => {
+            Field::Other if !(request.drops_more && is_named(request.fields, header.name)) => {
                 copy(header, out);
             }
             _ => {}
@@ -147,17 +148,7 @@ pub(crate) fn response(
     out: &mut Buf,
 ) {
     status_line(response, out);
-    for header in response.fields {
-        match field(header.name) {
-            Field::Connection
-            | Field::ContentLength
-            | Field::TransferEncoding
-            | Field::Upgrade
-            | Field::HopByHop => {}
-            _ if is_dropped(response.fields, response.drops_more, header.name) => {}
-            _ => copy(header, out),
-        }
-    }
+    copy_passing(response, out);
     out.extend(b"\r\nVia: 1.1 sekisho");
     match (delivery.framing, response.length) {
         // Without a body it says how long one would have been, except where it may not.
@@ -177,20 +168,23 @@ pub(crate) fn response(
 /// Writes the head of an informational response, which has neither framing nor connection.
 pub(crate) fn informational(response: &Response<'_, '_>, out: &mut Buf) {
     status_line(response, out);
+    copy_passing(response, out);
+    out.extend(b"\r\n\r\n");
+}
+
+/// Writes the fields of a response that are for more than this hop.
+fn copy_passing(response: &Response<'_, '_>, out: &mut Buf) {
     for header in response.fields {
-        if !matches!(
-            field(header.name),
+        match field(header.name) {
             Field::Connection
-                | Field::ContentLength
-                | Field::TransferEncoding
-                | Field::Upgrade
-                | Field::HopByHop
-        ) && !is_dropped(response.fields, response.drops_more, header.name)
-        {
-            copy(header, out);
+            | Field::ContentLength
+            | Field::TransferEncoding
+            | Field::Upgrade
+            | Field::HopByHop => {}
+            _ if response.drops_more && is_named(response.fields, header.name) => {}
+            _ => copy(header, out),
         }
     }
-    out.extend(b"\r\n\r\n");
 }
 
 fn status_line(response: &Response<'_, '_>, out: &mut Buf) {
@@ -218,14 +212,13 @@ fn framing(framing: Framing, out: &mut Buf) {
     }
 }
 
-/// Whether Connection names this field. Looked up only if it names anything unusual at all.
-fn is_dropped(fields: &[httparse::Header<'_>], drops_more: bool, name: &str) -> bool {
-    drops_more
-        && fields
-            .iter()
-            .filter(|header| field(header.name) == Field::Connection)
-            .flat_map(|header| list(header.value))
-            .any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
+/// Whether Connection names this field. To be looked up only if it names anything unusual at all.
+fn is_named(fields: &[httparse::Header<'_>], name: &str) -> bool {
+    fields
+        .iter()
+        .filter(|header| field(header.name) == Field::Connection)
+        .flat_map(|header| list(header.value))
+        .any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// Writes the size of a chunk.

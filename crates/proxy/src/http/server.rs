@@ -1,6 +1,7 @@
 //! The server as a whole: sockets, the one thread, and its controls.
 
 use std::cell::{Cell, RefCell};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc as reply};
@@ -27,7 +28,7 @@ use super::driver::Driver;
 use super::health;
 use super::pool::{Pool, Tally};
 use super::stats::Stats;
-use super::watch::{Watches, first};
+use super::watch::{First, Watches, first};
 
 /// Connections that the system keeps until they are accepted; it may lower this.
 const BACKLOG: u32 = 4096;
@@ -136,7 +137,15 @@ pub struct Server {
     tls: Option<Arc<ServerConfig>>,
     commands: mpsc::UnboundedReceiver<Command>,
     handle: Handle,
-    signals: bool,
+    signals: Signals,
+}
+
+/// What SIGTERM and SIGINT do.
+#[derive(Clone, Copy, Debug)]
+enum Signals {
+    /// What they do to the process anyway.
+    Left,
+    Drain,
 }
 
 /// What is left when a gate has ended.
@@ -174,7 +183,16 @@ impl Server {
             _ => None,
         };
         let handle = Handle { commands: sender, address, admin_address };
-        Ok(Server { config, runtime, listener, admin, tls, commands, handle, signals: false })
+        Ok(Server {
+            config,
+            runtime,
+            listener,
+            admin,
+            tls,
+            commands,
+            handle,
+            signals: Signals::Left,
+        })
     }
 
     /// The controls of this gate.
@@ -185,7 +203,7 @@ impl Server {
     /// Lets SIGTERM and SIGINT begin a drain. A second one cuts it short.
     #[must_use]
     pub fn drain_on_signals(mut self) -> Server {
-        self.signals = true;
+        self.signals = Signals::Drain;
         self
     }
 
@@ -193,6 +211,9 @@ impl Server {
     ///
     /// # Errors
     /// If the system's signals cannot be listened to.
+    ///
+    /// # Panics
+    /// If the gate breaks one of its invariants: it stops rather than lie about its slots.
     pub fn run(self) -> Result<Finished, StartError> {
         let Server { config, runtime, listener, admin, tls, commands, handle, signals } = self;
         drop(handle);
@@ -216,8 +237,13 @@ impl Server {
         let cut = tasks.block_on(&runtime, async {
             let mut asked = Asked::new(signals).map_err(StartError::Runtime)?;
             spawn_keepers(&shared, commands, admin);
-            accept_until_drain(&shared, listener, &mut asked).await;
-            Ok::<usize, StartError>(drain(&shared, &mut asked).await)
+            let served = async {
+                accept_until_drain(&shared, listener, &mut asked).await;
+                drain(&shared, &mut asked).await;
+            };
+            let ended = first(served, shared.driver.death()).await;
+            assert!(ended == First::One, "the gate broke one of its invariants; see above");
+            Ok::<usize, StartError>(shared.open.get())
         })?;
         // Tasks that were cut give back their slots here, so the recording ends complete.
         drop(tasks);
@@ -235,16 +261,18 @@ fn spawn_keepers(
     let clock = Rc::clone(shared);
     spawn_local(async move {
         let tick = clock.config.timeouts.tick();
-        clock.watches.keep_time(tick, || {
-            let now = clock.driver.now();
-            let age = clock.config.timeouts.pool_idle;
-            let since = Duration::from_nanos(now.as_nanos()).saturating_sub(age);
-            for pool in &clock.pools {
-                pool.expire(gate::Time::ZERO + since);
-            }
-            now
-        })
-        .await;
+        clock
+            .watches
+            .keep_time(tick, || {
+                let now = clock.driver.now();
+                let age = clock.config.timeouts.pool_idle;
+                let since = Duration::from_nanos(now.as_nanos()).saturating_sub(age);
+                for pool in &clock.pools {
+                    pool.expire(gate::Time::ZERO + since);
+                }
+                now
+            })
+            .await;
     });
     for server in 0..shared.pools.len() {
         spawn_local(health::watch(Rc::clone(shared), server));
@@ -263,6 +291,7 @@ async fn accept_until_drain(shared: &Rc<Shared>, listener: TcpListener, asked: &
             }
             match listener.accept().await {
                 Ok((socket, peer)) => shared.serve(socket, peer),
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 // Out of descriptors or memory, most likely: there will be some again.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
@@ -282,8 +311,8 @@ async fn accept_until_drain(shared: &Rc<Shared>, listener: TcpListener, asked: &
     }
 }
 
-/// Waits until all connections are gone; how many had to be cut.
-async fn drain(shared: &Rc<Shared>, asked: &mut Asked) -> usize {
+/// Waits until all connections are gone, or for as long as a drain may take.
+async fn drain(shared: &Rc<Shared>, asked: &mut Asked) {
     shared.watches.wake_all();
     let gone = async {
         while shared.open.get() > 0 {
@@ -295,7 +324,6 @@ async fn drain(shared: &Rc<Shared>, asked: &mut Asked) -> usize {
         first(patience, asked.signal()).await;
     };
     first(gone, enough).await;
-    shared.open.get()
 }
 
 /// Who may ask for a drain.
@@ -304,11 +332,12 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(signals: bool) -> std::io::Result<Asked> {
-        let signals = if signals {
-            Some([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?])
-        } else {
-            None
+    fn new(signals: Signals) -> std::io::Result<Asked> {
+        let signals = match signals {
+            Signals::Left => None,
+            Signals::Drain => {
+                Some([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?])
+            }
         };
         Ok(Asked { signals })
     }
@@ -335,8 +364,7 @@ impl Asked {
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
     let open = || {
-        let socket =
-            if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
@@ -349,10 +377,8 @@ fn local_address(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr
 }
 
 fn load_tls(tls: &Tls) -> Result<Arc<ServerConfig>, StartError> {
-    let unusable = |path: &std::path::Path, cause: String| StartError::Tls {
-        path: path.to_owned(),
-        cause,
-    };
+    let unusable =
+        |path: &std::path::Path, cause: String| StartError::Tls { path: path.to_owned(), cause };
     let certs = CertificateDer::pem_file_iter(&tls.cert)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| unusable(&tls.cert, error.to_string()))?;
@@ -487,17 +513,31 @@ impl Handle {
 /// Carries out commands. Ends when nobody is left to give any.
 async fn obey(shared: Rc<Shared>, mut commands: mpsc::UnboundedReceiver<Command>) {
     while let Some(command) = commands.recv().await {
-        // Who asked may have stopped waiting; the command is carried out all the same.
-        let _ = match command {
-            Command::Resize { server, slots, reply } => {
-                reply.send(shared.resize(server, slots)).is_ok()
+        match command {
+            Command::Resize { server, slots, reply } => tell(reply, shared.resize(server, slots)),
+            Command::Pause(reply) => {
+                shared.pause();
+                tell(reply, ());
             }
-            Command::Pause(reply) => reply.send(shared.pause()).is_ok(),
-            Command::Resume(reply) => reply.send(shared.resume()).is_ok(),
-            Command::WaitMax(span, reply) => reply.send(shared.driver.set_wait_max(span)).is_ok(),
-            Command::Stats(reply) => reply.send(shared.snapshot()).is_ok(),
-            Command::Recording(reply) => reply.send(shared.driver.recording()).is_ok(),
-            Command::Drain(reply) => reply.send(shared.drain.notify_one()).is_ok(),
-        };
+            Command::Resume(reply) => {
+                shared.resume();
+                tell(reply, ());
+            }
+            Command::WaitMax(span, reply) => {
+                shared.driver.set_wait_max(span);
+                tell(reply, ());
+            }
+            Command::Stats(reply) => tell(reply, shared.snapshot()),
+            Command::Recording(reply) => tell(reply, shared.driver.recording()),
+            Command::Drain(reply) => {
+                shared.drain.notify_one();
+                tell(reply, ());
+            }
+        }
     }
+}
+
+/// Who asked may have stopped waiting; the command is carried out all the same.
+fn tell<T>(reply: reply::Sender<T>, answer: T) {
+    let _ = reply.send(answer);
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The upper bounds of the buckets, 100 us to 100 s [us].
+/// The upper bounds of the buckets, 100 us to 100 s \[us\].
 pub const BUCKETS: [u64; 19] = [
     100,
     200,

@@ -78,10 +78,7 @@ pub(crate) enum First {
 }
 
 /// Waits for whichever of two ends first; if both have, it is `one`.
-pub(crate) async fn first(
-    one: impl Future<Output = ()>,
-    other: impl Future<Output = ()>,
-) -> First {
+pub(crate) async fn first(one: impl Future<Output = ()>, other: impl Future<Output = ()>) -> First {
     let (mut one, mut other) = (pin!(one), pin!(other));
     std::future::poll_fn(|cx| {
         if one.as_mut().poll(cx).is_ready() {

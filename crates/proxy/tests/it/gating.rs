@@ -138,8 +138,7 @@ fn priorities_and_queues_for_each_server_replay_too() {
     let mut config = config(&[one.address, two.address], 2);
     config.gate.discipline = DisciplineSpec::Priority;
     config.gate.queues = Queues::PerServer;
-    config.gate.router =
-        RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Random };
+    config.gate.router = RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Random };
     config.gate.seed = 7;
     config.gate.wait_max = Some(ms(40));
     config.classes = vec![Class { prefix: "/vip".to_owned(), class: 1, priority: 9 }];

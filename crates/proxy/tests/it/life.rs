@@ -82,6 +82,26 @@ fn sigterm_drains() {
 }
 
 #[test]
+fn a_recording_stops_at_its_bound_and_says_so() {
+    let upstream = Upstream::echo();
+    let mut config = config(&[upstream.address], 1);
+    config.record_max = 5;
+    let server = Server::bind(config).unwrap();
+    let handle = server.handle();
+    let thread = std::thread::spawn(move || server.run().unwrap());
+    let mut client = Client::connect(handle.address());
+    client.get("/1");
+    assert_eq!(handle.recording().unwrap().unwrap().steps.len(), 2);
+    for _ in 0..4 {
+        client.get("/more");
+    }
+    handle.drain().unwrap();
+    let recording = thread.join().unwrap().recording.unwrap();
+    assert_eq!((recording.steps.len(), recording.truncated), (5, true));
+    assert_eq!(recording.replay(), Ok(()));
+}
+
+#[test]
 fn connections_beyond_the_limit_wait_to_be_accepted() {
     let upstream = Upstream::echo();
     let mut config = config(&[upstream.address], 4);

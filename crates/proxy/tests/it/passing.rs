@@ -147,9 +147,7 @@ fn a_hundred_continue_comes_with_the_slot_and_not_before() {
     first.send("GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
     upstream.wait_for(1);
     let mut client = gate.client();
-    client.send(
-        "POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
-    );
+    client.send("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
     assert!(client.is_silent(ms(60)), "it was told to send before it had a slot");
     assert_eq!(first.response().text(), "/first");
     assert_eq!(client.response().status(), 100);
@@ -171,7 +169,8 @@ fn pipelined_requests_are_answered_in_order() {
     }
     // A body stands between two requests.
     client.send(
-        "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET /q HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\
+         GET /q HTTP/1.1\r\nHost: a\r\n\r\n",
     );
     assert_eq!((client.response().text(), client.response().text()), ("/p", "/q"));
 }

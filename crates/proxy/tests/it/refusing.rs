@@ -56,7 +56,8 @@ fn what_could_smuggle_a_request_is_refused_and_the_connection_closed() {
 fn a_chunked_body_that_is_none_ends_the_exchange() {
     let upstream = Upstream::echo();
     let gate = Gate::start(config(&[upstream.address], 1));
-    for body in ["5\nhello", "ffffffffffffffffff\r\n", "5;\0", "5\r\nhelloX", "0\r\nBad name: x\r\n\r\n"]
+    for body in
+        ["5\nhello", "ffffffffffffffffff\r\n", "5;\0", "5\r\nhelloX", "0\r\nBad name: x\r\n\r\n"]
     {
         let mut client = gate.client();
         client.send(format!(

@@ -246,7 +246,11 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if reader.read_line(&mut head)? == 0 {
-            return if head.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+            return if head.is_empty() {
+                Ok(None)
+            } else {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            };
         }
     }
     Ok(Some(head))
@@ -374,17 +378,17 @@ impl Client {
         if method == "HEAD" || status < 200 || matches!(status, 204 | 304) {
             return Ok(response);
         }
-        response.body = match (response.field("content-length"), response.field("transfer-encoding"))
-        {
-            (Some(length), None) => read_length(&mut self.reader, &length)?,
-            (None, Some(_)) => read_chunks(&mut self.reader)?,
-            (None, None) => {
-                let mut body = Vec::new();
-                self.reader.read_to_end(&mut body)?;
-                body
-            }
-            (Some(_), Some(_)) => panic!("two framings: {response:?}"),
-        };
+        response.body =
+            match (response.field("content-length"), response.field("transfer-encoding")) {
+                (Some(length), None) => read_length(&mut self.reader, &length)?,
+                (None, Some(_)) => read_chunks(&mut self.reader)?,
+                (None, None) => {
+                    let mut body = Vec::new();
+                    self.reader.read_to_end(&mut body)?;
+                    body
+                }
+                (Some(_), Some(_)) => panic!("two framings: {response:?}"),
+            };
         Ok(response)
     }
 

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use proxy::http::{Probe, UpstreamError};
 
@@ -108,9 +109,24 @@ fn more_than_was_announced_is_not_taken_for_the_next_response() {
 }
 
 #[test]
+fn one_byte_too_many_after_a_body_that_streams_ends_the_connection() {
+    let upstream = Upstream::start(|stream, seen| {
+        say(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n00")?;
+        std::thread::sleep(ms(30));
+        say(stream, &format!("00{}!", seen.nth))
+    });
+    let gate = Gate::start(config(&[upstream.address], 1));
+    let mut client = gate.client();
+    for _ in 0..2 {
+        assert_eq!(client.get("/").text(), "00000", "each comes over a connection of its own");
+    }
+}
+
+#[test]
 fn a_response_in_crumbs_arrives_whole() {
     let upstream = Upstream::start(|stream, _| {
-        let text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+        let text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+            3;x\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         for byte in text.as_bytes() {
             stream.write_all(&[*byte])?;
             std::thread::sleep(std::time::Duration::from_micros(200));
@@ -127,9 +143,12 @@ fn a_response_in_crumbs_arrives_whole() {
 #[test]
 fn a_kept_connection_that_dies_costs_a_retry_where_that_is_safe() {
     // Each connection takes one request, and dies when it gets a second one.
-    let upstream = Upstream::start(|stream, seen| {
-        if seen.nth == 1 { Ok(Then::Close) } else { ok(stream, seen.target()) }
-    });
+    let upstream =
+        Upstream::start(
+            |stream, seen| {
+                if seen.nth == 1 { Ok(Then::Close) } else { ok(stream, seen.target()) }
+            },
+        );
     let gate = Gate::start(config(&[upstream.address], 1));
     let mut client = gate.client();
     assert_eq!(client.get("/a").text(), "/a");
@@ -181,7 +200,9 @@ fn a_health_check_takes_a_sick_server_out_and_back_in() {
     let checks = well.clone();
     let sick = Upstream::start(move |stream, seen| {
         if seen.target() != "/ready" {
-            return ok(stream, "sick");
+            // Every request connects, which must not count for health.
+            say(stream, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsick")?;
+            return Ok(Then::Close);
         }
         let status = if checks.load(Ordering::SeqCst) { "200 OK" } else { "500 No" };
         say(stream, &format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"))?;
@@ -195,12 +216,15 @@ fn a_health_check_takes_a_sick_server_out_and_back_in() {
     config.health.rise = 2;
     let gate = Gate::start(config);
     let mut client = gate.client();
-    let mut bodies = |n: usize| -> Vec<String> {
-        (0..n).map(|_| client.get("/").text().to_owned()).collect()
-    };
+    let mut bodies =
+        |n: usize| -> Vec<String> { (0..n).map(|_| client.get("/").text().to_owned()).collect() };
     assert!(bodies(4).contains(&"sick".to_owned()));
     well.store(false, Ordering::SeqCst);
-    gate.wait_for("down", |stats| !stats.upstreams[0].up);
+    let until = Instant::now() + PATIENCE;
+    while gate.stats().upstreams[0].up {
+        bodies(2);
+        assert!(Instant::now() < until, "it never went down under load");
+    }
     assert_eq!(bodies(4), ["other"; 4]);
     well.store(true, Ordering::SeqCst);
     gate.wait_for("up", |stats| stats.upstreams[0].up);

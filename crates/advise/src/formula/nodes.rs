@@ -1,0 +1,350 @@
+//! A route boiled down: every station that a job passes, with the gate right in front of it, and
+//! what is asked of it in all.
+
+use gate::{DisciplineSpec, GateSpec, Queues};
+use sim::{Class, Demand, Load, Network, Sizes, StationKind, Step};
+use solve::{Moments, Station};
+use workload::Dist;
+
+use super::Served;
+use crate::scenario::mean_demand;
+
+/// What a job meets on its way.
+pub(super) struct Nodes {
+    pub(super) list: Vec<Node>,
+    /// What was left aside, in sentences.
+    pub(super) remarks: Vec<String>,
+    /// Whether there are gates, but nobody ever waits at any of them.
+    pub(super) gates_ignored: bool,
+    /// Whether a fair share by quantum is treated as ideal sharing.
+    pub(super) fair_share: bool,
+}
+
+/// A station, and the gate in front of it if it makes anybody wait.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) station: usize,
+    pub(super) gate: Option<Front>,
+    pub(super) kind: Kind,
+    /// Mean number of visits of a job.
+    pub(super) visits: f64,
+    /// Mean demand of a job, over all its visits \[s\].
+    pub(super) demand: f64,
+    /// The part of that which does not depend on the job's size \[s\].
+    pub(super) base: f64,
+    /// The part that does \[s/byte\].
+    pub(super) per_byte: f64,
+    /// Whether every visit has the same exponential demand.
+    pub(super) is_exponential: bool,
+    /// Of the demand of the one visit; none where there are several.
+    pub(super) moments: Option<Moments>,
+}
+
+/// A gate right in front of a station.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Front {
+    pub(super) index: usize,
+    pub(super) slots: u32,
+    /// Whether all waiting is at the gate, and none at the station behind it.
+    pub(super) has_wait: bool,
+}
+
+/// How a node serves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    Fifo {
+        servers: u32,
+    },
+    Sharing {
+        processors: u32,
+    },
+    Delay,
+    /// First in first out for a slot, fewer processors than slots, shared.
+    Limited {
+        slots: u32,
+        processors: u32,
+    },
+}
+
+impl Nodes {
+    /// The nodes of a class's route; else the reason why it has none.
+    pub(super) fn of(network: &Network, class: &Class) -> Result<Nodes, String> {
+        let population = match class.load {
+            Load::Closed { population, .. } => Some(population),
+            Load::Open(_) => None,
+        };
+        let nodes = Nodes {
+            list: Vec::new(),
+            remarks: Vec::new(),
+            gates_ignored: false,
+            fair_share: false,
+        };
+        let mut walk = Walk { network, class, population, nodes, gates_met: 0 };
+        walk.steps(&class.route, 1.0, None)?;
+        let mut nodes = walk.nodes;
+        nodes.gates_ignored = walk.gates_met == 0;
+        nodes.list.retain(|node| node.demand > 0.0);
+        Ok(nodes)
+    }
+
+    /// How many nodes have queues or sharing.
+    pub(super) fn busy(&self) -> usize {
+        self.list.iter().filter(|node| node.kind != Kind::Delay).count()
+    }
+
+    /// The stations as `solve` knows them, if their network has product form.
+    pub(super) fn product_form(&self) -> Result<Vec<Station>, super::NoFormula> {
+        let station = |node: &Node| {
+            let station = match node.kind {
+                Kind::Delay => Station::delay(node.demand)?,
+                Kind::Sharing { processors } => Station::multi(node.demand, processors)?,
+                Kind::Fifo { servers } if node.is_exponential => {
+                    Station::multi(node.demand, servers)?
+                }
+                Kind::Fifo { .. } => return Err(node.not_exponential().into()),
+                Kind::Limited { .. } => return Err(node.not_limited_alone().into()),
+            };
+            Ok(station)
+        };
+        self.list.iter().map(station).collect()
+    }
+
+    /// Jobs' times at nodes of product form, from the residence at each.
+    pub(super) fn served(&self, residences: impl Iterator<Item = f64>) -> Vec<Served> {
+        let served = |(node, residence): (&Node, f64)| match node.kind {
+            Kind::Fifo { .. } => Served::queued(residence, node.demand),
+            Kind::Sharing { .. } | Kind::Limited { .. } => Served::shared(residence, node.demand),
+            Kind::Delay => Served::alone(),
+        };
+        self.list.iter().zip(residences).map(served).collect()
+    }
+
+    /// The first node that this rate overloads.
+    pub(super) fn overloaded(&self, lambda: f64) -> Option<&Node> {
+        self.list.iter().find(|node| match node.kind {
+            Kind::Fifo { servers: n } | Kind::Sharing { processors: n } => {
+                lambda * node.demand >= f64::from(n)
+            }
+            Kind::Limited { processors, .. } => lambda * node.demand >= f64::from(processors),
+            Kind::Delay => false,
+        })
+    }
+}
+
+impl Node {
+    fn not_exponential(&self) -> String {
+        format!(
+            "`{}` serves first in first out and its demand is not one exponential distribution, \
+             which has a formula only for one server, visited once, with Poisson arrivals and \
+             nothing but delays beside it",
+            self.name
+        )
+    }
+
+    fn not_limited_alone(&self) -> String {
+        format!(
+            "`{}` is shared behind a gate of fewer slots than jobs, which has a formula only for one \
+             visit to one processor, with nothing but delays beside it",
+            self.name
+        )
+    }
+
+    pub(super) fn visited_often(&self) -> String {
+        format!("the gate before `{}` is passed other than once by each job", self.name)
+    }
+}
+
+struct Walk<'a> {
+    network: &'a Network,
+    class: &'a Class,
+    population: Option<u32>,
+    nodes: Nodes,
+    /// Gates that may make somebody wait.
+    gates_met: usize,
+}
+
+impl Walk<'_> {
+    /// Steps that a job passes so many times on average, right behind a gate or not.
+    fn steps(&mut self, steps: &[Step], passes: f64, front: Option<Front>) -> Result<(), String> {
+        for step in steps {
+            match step {
+                Step::Visit { station, demand } => self.visit(*station, demand, passes, front)?,
+                Step::VisitServer { .. } => {
+                    return Err("a router chooses the station, and no formula knows routers".into());
+                }
+                Step::Hold { gate, inside } => self.hold(*gate, inside, passes)?,
+                Step::Choose(ways) => {
+                    for (chance, steps) in ways {
+                        self.steps(steps, passes * chance, front)?;
+                    }
+                }
+                Step::Repeat { again, steps } => {
+                    self.steps(steps, passes / (1.0 - again), front)?
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, index: usize, inside: &[Step], passes: f64) -> Result<(), String> {
+        let node = &self.network.gates[index];
+        let spec = &node.spec;
+        // At most as many jobs as the server with the fewest slots has: whatever the router does,
+        // nobody waits. A sum is enough where all servers have one queue.
+        let slots: u32 = spec.servers.iter().map(|server| server.slots).sum();
+        let enough = match spec.queues {
+            Queues::Shared => slots,
+            Queues::PerServer => spec.servers.iter().map(|s| s.slots).min().unwrap_or(0),
+        };
+        if let Some(population) = self.population
+            && population <= enough
+        {
+            let remark = format!(
+                "gate `{}` is left aside: {population} clients never wait for {enough} slots",
+                node.name
+            );
+            if !self.nodes.remarks.contains(&remark) {
+                self.nodes.remarks.push(remark);
+            }
+            return self.steps(inside, passes, None);
+        }
+        self.gates_met += 1;
+        self.check_plain(&node.name, spec, slots)?;
+        match inside {
+            [Step::Visit { station, demand }] => {
+                let front = Front { index, slots, has_wait: true };
+                self.visit(*station, demand, passes, Some(front))
+            }
+            [Step::VisitServer { .. }] => {
+                Err("a router chooses the station, and no formula knows routers".into())
+            }
+            steps if steps.iter().any(|step| matches!(step, Step::Hold { .. })) => {
+                Err(format!("a slot of gate `{}` is held while another gate is passed", node.name))
+            }
+            _ => Err(format!("a slot of gate `{}` is held through several steps", node.name)),
+        }
+    }
+
+    /// A gate that only makes jobs wait, in an order that does not look at them.
+    fn check_plain(&self, name: &str, spec: &GateSpec, slots: u32) -> Result<(), String> {
+        if spec.servers.len() > 1 && spec.queues == Queues::PerServer {
+            return Err(format!("gate `{name}` has a router, and no formula knows routers"));
+        }
+        let refuses = match (spec.room, self.population) {
+            (Some(room), Some(population)) => room < u64::from(population.saturating_sub(slots)),
+            (room, _) => room.is_some(),
+        };
+        if refuses || spec.wait_max.is_some() {
+            return Err(format!("gate `{name}` turns jobs away, and the formulas let all in"));
+        }
+        match spec.discipline {
+            // With one class and one priority, the order of those who wait changes no mean.
+            DisciplineSpec::Fifo | DisciplineSpec::Lifo | DisciplineSpec::Priority => Ok(()),
+            _ => Err(format!("no formula knows the discipline of gate `{name}`")),
+        }
+    }
+
+    fn visit(
+        &mut self,
+        station: usize,
+        demand: &Demand,
+        passes: f64,
+        front: Option<Front>,
+    ) -> Result<(), String> {
+        let of = &self.network.stations[station];
+        if matches!(of.kind, StationKind::FairShare { .. }) && !self.nodes.fair_share {
+            self.nodes.fair_share = true;
+            self.nodes.remarks.push(format!(
+                "the fair share of `{}` is treated as ideal sharing, its limit for small quanta",
+                of.name
+            ));
+        }
+        let (kind, front) = behind(front, of.kind);
+        let (base, per_byte) = match *demand {
+            Demand::Drawn(dist) => (dist.mean(), 0.0),
+            Demand::OfSize { per_byte_s, base_s } => (base_s, per_byte_s),
+            Demand::OfDocument(_) => return Err("a demand is given by document".into()),
+        };
+        let mean = mean_demand(demand, &self.class.sizes);
+        let is_exponential = matches!(demand, Demand::Drawn(Dist::Exponential { .. }));
+        let Some(node) = self.nodes.list.iter_mut().find(|node| node.station == station) else {
+            let moments = if passes == 1.0 { moments(demand, &self.class.sizes) } else { None };
+            self.nodes.list.push(Node {
+                name: of.name.clone(),
+                station,
+                gate: front,
+                kind,
+                visits: passes,
+                demand: passes * mean,
+                base: passes * base,
+                per_byte: passes * per_byte,
+                is_exponential,
+                moments,
+            });
+            return Ok(());
+        };
+        if node.gate.map(|front| front.index) != front.map(|front| front.index) {
+            return Err(format!(
+                "station `{}` is visited behind a gate and elsewhere too",
+                of.name
+            ));
+        }
+        let same = (node.demand / node.visits - mean).abs() <= 1e-12 * mean;
+        node.is_exponential &= is_exponential && same;
+        node.moments = None;
+        node.visits += passes;
+        node.demand += passes * mean;
+        node.base += passes * base;
+        node.per_byte += passes * per_byte;
+        Ok(())
+    }
+}
+
+/// What a station is behind a gate: its slots are servers where each has a processor of its own.
+fn behind(front: Option<Front>, kind: StationKind) -> (Kind, Option<Front>) {
+    let shared = |front: Option<Front>, processors: u32| match front {
+        None => Kind::Sharing { processors },
+        Some(Front { slots, .. }) if slots <= processors => Kind::Fifo { servers: slots },
+        Some(Front { slots, .. }) => Kind::Limited { slots, processors },
+    };
+    match kind {
+        StationKind::Sharing { processors } => (shared(front, processors), front),
+        StationKind::FairShare { .. } => (shared(front, 1), front),
+        StationKind::Delay => {
+            (front.map_or(Kind::Delay, |front| Kind::Fifo { servers: front.slots }), front)
+        }
+        StationKind::Queue { servers } => match front {
+            None => (Kind::Fifo { servers }, None),
+            Some(front) => {
+                // With more slots than servers, some of those who wait do so at the station.
+                let front = Front { has_wait: front.slots <= servers, ..front };
+                (Kind::Fifo { servers: front.slots.min(servers) }, Some(front))
+            }
+        },
+    }
+}
+
+/// Moments of a demand, where they can be had.
+fn moments(demand: &Demand, sizes: &Sizes) -> Option<Moments> {
+    let of_dist = |dist: &Dist| match *dist {
+        Dist::Exponential { mean } => Moments::exponential(mean),
+        Dist::Constant(value) => Moments::constant(value),
+        Dist::Lognormal { mu, sigma } => Moments::lognormal(mu, sigma),
+        dist => Moments::new(dist.mean(), dist.second_moment()),
+    };
+    match (demand, sizes) {
+        (Demand::Drawn(dist), _) => of_dist(dist).ok(),
+        (Demand::OfSize { per_byte_s: 0.0, base_s }, _) => Moments::constant(*base_s).ok(),
+        (Demand::OfSize { per_byte_s, base_s }, Sizes::Drawn(dist)) => {
+            of_dist(dist).ok()?.affine(*per_byte_s, *base_s).ok()
+        }
+        (Demand::OfSize { per_byte_s, base_s }, Sizes::Documents(set, _)) => {
+            let demand = |document: &workload::Document| {
+                (per_byte_s * document.bytes as f64 + base_s, f64::from(document.weight))
+            };
+            Moments::weighted(&set.documents().iter().map(demand).collect::<Vec<_>>()).ok()
+        }
+        (Demand::OfSize { .. }, Sizes::None) | (Demand::OfDocument(_), _) => None,
+    }
+}

@@ -1,0 +1,193 @@
+//! Reading the entries that have several forms. A derived reader would try one form after the other
+//! and then say only that none fits; these look at which keys are there, so that an error names the
+//! key, and the parser the place.
+
+use std::fmt;
+
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use workload::Draw;
+
+use super::{
+    ByteDemand, ChoiceEntry, ChooseEntry, DemandEntry, DistEntry, DistName, DocumentEntry,
+    DocumentsEntry, LognormalEntry, RepeatEntry, RouteEntry, ShapedEntry, SizesEntry, VisitEntry,
+};
+use crate::units::{PerByte, Span};
+
+/// An entry that is a text or a table: `TEXT` and `TABLE` make it.
+struct TextOrTable<T, M> {
+    expected: &'static str,
+    text: fn(&str) -> Result<T, String>,
+    table: fn(M) -> Result<T, String>,
+}
+
+impl<'de, T, M: Deserialize<'de>> Visitor<'de> for TextOrTable<T, M> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        (self.text)(text).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        let table = M::deserialize(MapAccessDeserializer::new(map))?;
+        (self.table)(table).map_err(A::Error::custom)
+    }
+}
+
+/// All the keys that a step of a route may have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct StepTable {
+    visit: Option<String>,
+    demand: Option<DemandEntry>,
+    choose: Option<Vec<ChoiceEntry>>,
+    repeat: Option<f64>,
+    route: Option<Vec<RouteEntry>>,
+}
+
+impl<'de> Deserialize<'de> for RouteEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RouteEntry, D::Error> {
+        deserializer.deserialize_any(TextOrTable {
+            expected: "a step: the name of a gate or a station, or a table with `visit`, `choose` or \
+                       `repeat`",
+            text: |name| Ok(RouteEntry::Name(name.to_owned())),
+            table: step,
+        })
+    }
+}
+
+fn step(table: StepTable) -> Result<RouteEntry, String> {
+    let error = |text: &str| Err(text.to_owned());
+    match table {
+        StepTable { visit: Some(visit), demand, choose: None, repeat: None, route: None } => {
+            match demand {
+                Some(demand) => Ok(RouteEntry::Visit(VisitEntry { visit, demand })),
+                None => Err(format!(
+                    "a step with `visit` needs its own `demand`; without one, write \"{visit}\""
+                )),
+            }
+        }
+        StepTable { choose: Some(choose), visit: None, demand: None, repeat: None, route: None } => {
+            Ok(RouteEntry::Choose(ChooseEntry { choose }))
+        }
+        StepTable { repeat: Some(repeat), route, visit: None, demand: None, choose: None } => {
+            match route {
+                Some(route) => Ok(RouteEntry::Repeat(RepeatEntry { repeat, route })),
+                None => error("a step with `repeat` needs the `route` to go again"),
+            }
+        }
+        StepTable { visit: None, choose: None, repeat: None, .. } => {
+            error("a step is a name, or has `visit`, `choose` or `repeat`; this has none of them")
+        }
+        _ => error(
+            "a step has `visit` and `demand`, or `choose`, or `repeat` and `route`; these keys belong \
+             to different kinds",
+        ),
+    }
+}
+
+impl<'de> Deserialize<'de> for DistEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DistEntry, D::Error> {
+        deserializer.deserialize_any(TextOrTable {
+            expected: "a time such as \"250ms\", or a table with `mean` and `dist` or `scv`",
+            text: constant,
+            table: |shaped: ShapedEntry| Ok(DistEntry::Shaped(shaped)),
+        })
+    }
+}
+
+fn constant(text: &str) -> Result<DistEntry, String> {
+    text.parse::<Span>().map(DistEntry::Constant).map_err(|error| error.to_string())
+}
+
+/// All the keys that a demand may have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct DemandTable {
+    mean: Option<Span>,
+    dist: Option<DistName>,
+    scv: Option<f64>,
+    per_byte: Option<PerByte>,
+    base: Option<Span>,
+}
+
+impl<'de> Deserialize<'de> for DemandEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DemandEntry, D::Error> {
+        deserializer.deserialize_any(TextOrTable {
+            expected: "a time such as \"5ms\", a table with `mean` and `dist` or `scv`, or a table \
+                       with `per-byte` and `base`",
+            text: |text| constant(text).map(DemandEntry::Time),
+            table: demand,
+        })
+    }
+}
+
+fn demand(table: DemandTable) -> Result<DemandEntry, String> {
+    let DemandTable { mean, dist, scv, per_byte, base } = table;
+    let timed = mean.is_some() || dist.is_some() || scv.is_some();
+    match (mean, per_byte, base) {
+        (Some(mean), None, None) => {
+            Ok(DemandEntry::Time(DistEntry::Shaped(ShapedEntry { mean, dist, scv })))
+        }
+        (None, Some(per_byte), Some(base)) if !timed => {
+            Ok(DemandEntry::BySize(ByteDemand { per_byte, base }))
+        }
+        (_, None, None) => Err("a demand by time needs `mean`".into()),
+        (None, Some(_), None) if !timed => {
+            Err("a demand by size needs `base`, the time at size 0".into())
+        }
+        (None, None, Some(_)) if !timed => {
+            Err("a demand by size needs `per-byte`, such as \"0.485us/kB\"".into())
+        }
+        _ => Err("a demand has `mean` with `dist` or `scv`, or `per-byte` with `base`; these keys \
+                  belong to both"
+            .into()),
+    }
+}
+
+/// All the keys that sizes may have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct SizesTable {
+    documents: Option<Vec<DocumentEntry>>,
+    draw: Option<Draw>,
+    lognormal_mu: Option<f64>,
+    lognormal_sigma: Option<f64>,
+}
+
+impl<'de> Deserialize<'de> for SizesEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SizesEntry, D::Error> {
+        deserializer.deserialize_any(TextOrTable {
+            expected: "sizes: \"webstone\", or a table with `documents`, or with `lognormal-mu` and \
+                       `lognormal-sigma`",
+            text: |name| {
+                let name: StrDeserializer<'_, serde::de::value::Error> = name.into_deserializer();
+                Deserialize::deserialize(name).map(SizesEntry::Named).map_err(|e| e.to_string())
+            },
+            table: sizes,
+        })
+    }
+}
+
+fn sizes(table: SizesTable) -> Result<SizesEntry, String> {
+    match table {
+        SizesTable {
+            documents: Some(documents),
+            draw,
+            lognormal_mu: None,
+            lognormal_sigma: None,
+        } => Ok(SizesEntry::Documents(DocumentsEntry { documents, draw })),
+        SizesTable {
+            documents: None,
+            draw: None,
+            lognormal_mu: Some(lognormal_mu),
+            lognormal_sigma: Some(lognormal_sigma),
+        } => Ok(SizesEntry::Lognormal(LognormalEntry { lognormal_mu, lognormal_sigma })),
+        _ => Err("sizes have `documents` (and `draw`), or `lognormal-mu` and `lognormal-sigma`".into()),
+    }
+}

@@ -1,0 +1,299 @@
+//! Which formula answers which scenario, against values from the literature and from `solve`.
+
+use advise::{FormulaAnswer, NoFormula, Scenario, formula};
+use solve::{ClosedGate, Mg1Fifo, Mg1Lps, Moments};
+
+use crate::scenario::{read, study};
+
+fn scenario(rest: &str) -> Scenario {
+    read(&format!("sekisho = 1\nname = \"t\"\n{rest}"))
+}
+
+/// One class with this load and route, these gates and stations as TOML arrays of tables.
+fn one(load: &str, route: &str, rest: &str) -> Scenario {
+    scenario(&format!("class = [{{ name = \"c\", {load}, route = {route} }}]\n{rest}"))
+}
+
+fn solved(scenario: &Scenario) -> FormulaAnswer {
+    formula(scenario).unwrap_or_else(|none| panic!("{none}"))
+}
+
+fn near(a: f64, b: f64, tolerance: f64) {
+    assert!((a - b).abs() <= tolerance * b.abs(), "{a} is not {b} within {tolerance}");
+}
+
+const EXPONENTIAL: &str = "demand = { mean = \"10ms\", dist = \"exponential\" }";
+
+#[test]
+fn open_queues() {
+    let answer = solved(&study("ohmae/scan-stations.toml"));
+    near(answer.response, 7.5472, 1e-5);
+    assert_eq!(answer.note(), "M/M/4 (Erlang's C): exact");
+    assert_eq!(answer.utilisation.len(), 1);
+    near(answer.utilisation[0].1, 0.75, 1e-12);
+
+    let queue = |demand: &str| {
+        let station = format!("station = [{{ name = \"s\", kind = \"queue\", {demand} }}]");
+        one("rate = \"80/s\"", "[\"s\"]", &station)
+    };
+    let mm1 = solved(&queue(EXPONENTIAL));
+    assert_eq!(mm1.name, "M/M/1");
+    near(mm1.response, 50e-3, 1e-12);
+    let mg1 = solved(&queue("demand = { mean = \"10ms\", scv = 4 }"));
+    assert_eq!(mg1.name, "M/G/1");
+    let by_hand = Mg1Fifo::new(80.0, Moments::with_scv(10e-3, 4.0).unwrap()).unwrap();
+    near(mg1.response, by_hand.response(), 1e-12);
+    assert!(mg1.trust.exact && mg1.given_size.is_none() && mg1.wait.is_none());
+}
+
+#[test]
+fn delays_before_and_after_are_added() {
+    let stations = format!(
+        "station = [{{ name = \"a\", kind = \"delay\", demand = \"7ms\" }}, \
+         {{ name = \"s\", kind = \"queue\", {EXPONENTIAL} }}]"
+    );
+    let answer = solved(&one("rate = \"80/s\"", "[\"a\", \"s\", \"a\"]", &stations));
+    assert_eq!(answer.name, "M/M/1");
+    near(answer.response, 64e-3, 1e-12);
+    near(answer.bounds.unwrap().response_min, 24e-3, 1e-12);
+}
+
+#[test]
+fn sharing_and_its_limit() {
+    let sizes = "rate = \"31.16/s\", sizes = { lognormal-mu = 7.811, lognormal-sigma = 1.573 }";
+    let station = "station = [{ name = \"cpu\", kind = \"sharing\", demand = { per-byte = \
+                   \"485.1us/kB\", base = \"21.55ms\" } }]";
+    let free = solved(&one(sizes, "[\"cpu\"]", station));
+    assert_eq!(free.name, "M/G/1 processor sharing");
+    near(free.response, 128.4e-3, 5e-3);
+    assert!(free.trust.exact);
+
+    let limited = solved(&study("fujita/lps-r4.toml"));
+    let demand = Moments::lognormal(7.811, 1.573).unwrap().affine(485.1e-9, 21.55e-3).unwrap();
+    let by_hand = Mg1Lps::new(31.16, demand, Some(4)).unwrap();
+    near(limited.response, by_hand.response(), 1e-12);
+    near(limited.response, 109.5e-3, 2e-3);
+    near(limited.wait.unwrap(), by_hand.wait(), 1e-12);
+    let given = limited.given_size.as_ref().unwrap();
+    let million = by_hand.response_given(485.1e-9 * 1e6 + 21.55e-3).unwrap();
+    near(given.response(1e6), million, 1e-12);
+    assert!(!limited.trust.exact && limited.trust.error == Some(0.10));
+    assert_eq!(given.trust.error, Some(0.25));
+    assert!(limited.documents.is_empty(), "a lognormal size has no documents");
+    let hold = by_hand.hold_given(demand.mean()).unwrap();
+    assert_eq!(limited.utilisation[0].0, "helpers");
+    near(limited.utilisation[0].1, 31.16 * hold / 4.0, 1e-12);
+    near(limited.utilisation[1].1, 0.8, 1e-3);
+}
+
+#[test]
+fn a_closed_ring_of_queues_is_exact() {
+    let mut stations = String::new();
+    for (name, mean) in [("a", "1s"), ("b", "800ms"), ("c", "600ms"), ("d", "400ms")] {
+        stations += &format!(
+            "[[station]]\nname = \"{name}\"\nkind = \"queue\"\ndemand = {{ mean = \"{mean}\", dist = \
+             \"exponential\" }}\n"
+        );
+    }
+    let ring = one("population = 10", "[\"a\", \"b\", \"c\", \"d\"]", &stations);
+    let answer = solved(&ring);
+    near(answer.throughput, 0.953_956_715_634_138, 1e-14);
+    near(answer.response, 10.0 / answer.throughput, 1e-12);
+    let bounds = answer.bounds.unwrap();
+    assert!(bounds.throughput_min < answer.throughput && answer.throughput < bounds.throughput_max);
+    near(bounds.throughput_max, 1.0, 1e-12);
+    near(bounds.throughput_min, 10.0 / 28.0, 1e-12);
+}
+
+#[test]
+fn ohmaes_scanning_lan_is_a_closed_network() {
+    let stations = "[[station]]\nname = \"lan\"\nkind = \"sharing\"\ndemand = \"303.030303ms\"\n\
+                    [[station]]\nname = \"server-1\"\nkind = \"sharing\"\ndemand = \"400ms\"\n";
+    for (population, response) in [(1, 0.70303), (4, 0.85098), (10, 1.35205)] {
+        let load = format!("population = {population}, think = \"5s\"");
+        let answer = solved(&one(&load, "[\"lan\", \"server-1\"]", stations));
+        near(answer.response, response, 1e-5);
+        assert!(answer.note().starts_with("closed network of product form"));
+    }
+}
+
+/// Clients, gate and sharing server, with documents.
+fn gated(population: u32, slots: u32, kind: &str) -> Scenario {
+    one(
+        &format!("population = {population}, think = \"300ms\", sizes = \"webstone\""),
+        "[\"wire\", \"pool\"]",
+        &format!(
+            "gate = [{{ name = \"pool\", slots = {slots}, inside = [\"cpu\"] }}]\n\
+             station = [{{ name = \"wire\", kind = \"delay\", demand = {{ per-byte = \"100ns/B\", base = \
+             \"0s\" }} }}, {{ name = \"cpu\", {kind}, demand = {{ per-byte = \"485.1us/kB\", base = \
+             \"21.55ms\" }} }}]"
+        ),
+    )
+}
+
+#[test]
+fn a_closed_gate_is_the_solvers_own_answer() {
+    let answer = solved(&gated(32, 8, "kind = \"sharing\""));
+    let g = |bytes: f64| 485.1e-9 * bytes + 21.55e-3;
+    let mix = [(500.0, 350.0), (5e3, 500.0), (50e3, 140.0), (500e3, 9.0), (5e6, 1.0)];
+    let demand = Moments::weighted(&mix.map(|(bytes, weight)| (g(bytes), weight))).unwrap();
+    let wire = mix.iter().map(|(bytes, weight)| bytes * weight).sum::<f64>() / 1000.0 * 100e-9;
+    let by_hand = ClosedGate::new(32, 0.3 + wire, demand, 8).unwrap().solve();
+    near(answer.throughput, by_hand.throughput, 1e-12);
+    near(answer.response, by_hand.response + wire, 1e-12);
+    near(answer.wait.unwrap(), by_hand.wait, 1e-12);
+    for (document, (bytes, _)) in answer.documents.iter().zip(mix) {
+        let response = by_hand.response_given(g(bytes)).unwrap() + bytes * 100e-9;
+        near(document.response, response, 1e-12);
+    }
+    assert_eq!(answer.documents[3].name, "500k");
+    assert_eq!(answer.trust.text, by_hand.exactness().to_string());
+    near(answer.utilisation[0].1, by_hand.holding / 8.0, 1e-12);
+    near(answer.utilisation[1].1, by_hand.utilisation, 1e-12);
+}
+
+#[test]
+fn a_fair_share_is_treated_as_ideal_and_says_so() {
+    let ideal = solved(&gated(32, 8, "kind = \"sharing\""));
+    let fair = solved(&gated(32, 8, "kind = \"fair-share\", quantum = \"4ms\""));
+    near(fair.response, ideal.response, 1e-15);
+    assert!(!fair.trust.exact);
+    assert_eq!(
+        fair.remarks,
+        ["the fair share of `cpu` is treated as ideal sharing, its limit for small quanta"]
+    );
+    let alone = solved(&gated(4, 8, "kind = \"fair-share\", quantum = \"4ms\""));
+    assert_eq!(
+        alone.trust.text,
+        "exact for ideal sharing, for a fair share by quantum not tried"
+    );
+}
+
+#[test]
+fn a_gate_with_enough_slots_is_left_aside_and_says_so() {
+    let answer = solved(&gated(8, 8, "kind = \"sharing\""));
+    assert_eq!(answer.wait, Some(0.0));
+    assert_eq!(answer.remarks, ["gate `pool` is left aside: 8 clients never wait for 8 slots"]);
+    assert!(answer.trust.exact);
+    let by_hand = {
+        let demand = Moments::constant(answer.utilisation[0].1 / answer.throughput).unwrap();
+        let wire = 100e-9 * (0.35 * 500.0 + 0.5 * 5e3 + 0.14 * 50e3 + 0.009 * 5e5 + 0.001 * 5e6);
+        ClosedGate::new(8, 0.3 + wire, demand, 8).unwrap().solve()
+    };
+    near(answer.throughput, by_hand.throughput, 1e-12);
+}
+
+#[test]
+fn a_pool_before_a_delay_is_a_queue_of_as_many_servers() {
+    let pool = one(
+        "rate = \"0.6/s\"",
+        "[\"pool\"]",
+        "gate = [{ name = \"pool\", slots = 4, inside = [\"work\"] }]\n\
+         station = [{ name = \"work\", kind = \"delay\", demand = { mean = \"5s\", dist = \
+         \"exponential\" } }]",
+    );
+    let answer = solved(&pool);
+    near(answer.response, 7.5472, 1e-5);
+    near(answer.wait.unwrap(), 2.5472, 1e-4);
+    assert_eq!(answer.utilisation, [("pool".to_owned(), 0.75)]);
+}
+
+#[test]
+fn too_much_load_is_told_with_the_station_and_the_limit() {
+    for route in ["[\"s\"]", "[\"s\", \"t\"]"] {
+        let stations = format!(
+            "station = [{{ name = \"s\", kind = \"queue\", {EXPONENTIAL} }}{}]",
+            if route.contains('t') {
+                ", { name = \"t\", kind = \"sharing\", demand = \"1ms\" }"
+            } else {
+                ""
+            }
+        );
+        let none = formula(&one("rate = \"120/s\"", route, &stations)).expect_err("rho is 1.2");
+        assert!(matches!(none, NoFormula::Solve(_)));
+        assert_eq!(
+            none.to_string(),
+            "station `s`: utilisation rho = 1.2 is not below 1: no steady state; lower the arrival rate \
+             below 100 /s, cut the demand, add capacity, or ask a closed model"
+        );
+    }
+}
+
+#[test]
+fn what_no_formula_knows_is_told_with_the_reason() {
+    let queue = format!("{{ name = \"s\", kind = \"queue\", {EXPONENTIAL} }}");
+    let stations = format!("station = [{queue}]");
+    let gate = |rest: &str, inside: &str| {
+        format!(
+            "gate = [{{ name = \"g\", {rest}, inside = {inside} }}]\nstation = [{queue}, {{ name = \"d\", \
+             kind = \"sharing\", demand = \"3ms\" }}]"
+        )
+    };
+    let open = "rate = \"20/s\"";
+    let cases = [
+        (
+            one("rate = \"20/s\", arrivals = \"fixed\"", "[\"s\"]", &stations),
+            "its arrivals have equal gaps, and the formulas need Poisson arrivals",
+        ),
+        (
+            one(open, "[\"g\"]", &gate("slots = 2", "[\"s\", \"d\"]")),
+            "a slot of gate `g` is held through several steps",
+        ),
+        (
+            one(open, "[\"g\", \"s\"]", &gate("slots = 2", "[\"d\"]")),
+            "`d` is shared behind a gate of fewer slots than jobs, which has a formula only for one \
+             visit to one processor, with nothing but delays beside it",
+        ),
+        (
+            one("population = 9", "[\"g\", \"s\"]", &gate("slots = 2", "[\"d\"]")),
+            "beside the gate before `d`, jobs queue at `s` too, and a closed gate allows delays only",
+        ),
+        (
+            one(open, "[\"g\", \"s\"]", &gate("slots = 2, room = 5", "[\"d\"]")),
+            "gate `g` turns jobs away, and the formulas let all in",
+        ),
+        (
+            one(open, "[\"g\", \"d\"]", &gate("slots = 2", "[\"s\", \"d\"]")),
+            "a slot of gate `g` is held through several steps",
+        ),
+        (
+            one(open, "[\"g\", \"d\", \"s\"]", &gate("slots = 2", "[\"d\"]")),
+            "station `d` is visited behind a gate and elsewhere too",
+        ),
+        (
+            study("ohmae/software-bottleneck.toml"),
+            "a slot of gate `tasks` is held while another gate is passed",
+        ),
+    ];
+    for (scenario, wanted) in cases {
+        match formula(&scenario) {
+            Err(NoFormula::Shape { reason, .. }) => assert_eq!(reason, wanted),
+            other => panic!("{wanted}: {other:?}"),
+        }
+    }
+    let two = scenario(&format!(
+        "class = [{{ name = \"a\", rate = \"1/s\", route = [\"s\"] }}, {{ name = \"b\", rate = \"1/s\", \
+         route = [\"s\"] }}]\n{stations}"
+    ));
+    assert_eq!(
+        formula(&two).expect_err("two classes").to_string(),
+        "no formula: it has 2 classes, and the formulas know one; use `sekisho sim`"
+    );
+}
+
+#[test]
+fn closed_networks_have_bounds_even_without_a_formula() {
+    let Err(NoFormula::Shape { bounds: Some(bounds), .. }) =
+        formula(&study("ohmae/software-bottleneck.toml"))
+    else {
+        panic!("a router has no formula")
+    };
+    // 6 tasks, each held 5.5 s at least; the four servers alone allow 0.8 /s, thinking 0.645 /s.
+    near(bounds.throughput_max, 10.0 / 15.5, 1e-12);
+    near(bounds.throughput_min, 10.0 / (10.0 * 5.5 + 10.0), 1e-12);
+    near(bounds.response_min, 5.5, 1e-12);
+    let one = study("ohmae/software-bottleneck.toml").with_slots("tasks", 1).unwrap();
+    let Err(NoFormula::Shape { bounds: Some(bounds), .. }) = formula(&one) else { panic!() };
+    near(bounds.throughput_max, 1.0 / 5.5, 1e-12);
+    near(bounds.response_min, 55.0 - 10.0, 1e-12);
+}

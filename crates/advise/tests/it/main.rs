@@ -1,0 +1,6 @@
+//! What `advise` promises, seen from outside.
+
+mod agree;
+mod formula;
+mod fuzz;
+mod scenario;

@@ -1,0 +1,128 @@
+//! Specifications, events and actions as files hold them.
+
+use std::fmt::Debug;
+
+use gate::{
+    Action, DisciplineSpec, Event, GateSpec, Job, JobId, Length, Queues, Reason, RouterSpec,
+    ServerSpec, Slot, Ties,
+};
+use serde_json::{Value, from_value, json, to_value};
+
+use crate::play::{at, ms};
+
+/// It is written like this, and read back as it was.
+fn holds<T>(value: &T, expected: Value)
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + Debug,
+{
+    let written = to_value(value).expect("it can be written");
+    assert_eq!(written, expected);
+    assert_eq!(from_value::<T>(written).expect("it can be read"), *value);
+}
+
+fn spec() -> GateSpec {
+    GateSpec {
+        servers: vec![ServerSpec { slots: 2 }, ServerSpec { slots: 0 }],
+        queues: Queues::PerServer,
+        router: RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Rotate },
+        discipline: DisciplineSpec::Priority,
+        room: Some(7),
+        wait_max: Some(ms(1500)),
+        seed: u64::MAX,
+    }
+}
+
+#[test]
+fn specifications_go_round() {
+    let expected = json!({
+        "servers": [{"slots": 2}, {"slots": 0}],
+        "queues": "per-server",
+        "router": {"shortest-queue": {"length": "in-system", "ties": "rotate"}},
+        "discipline": "priority",
+        "room": 7,
+        "wait_max": {"secs": 1, "nanos": 500_000_000},
+        "seed": u64::MAX,
+    });
+    holds(&spec(), expected);
+    for discipline in [DisciplineSpec::Fifo, DisciplineSpec::Lifo] {
+        for router in [RouterSpec::Random, RouterSpec::RoundRobin] {
+            let spec = GateSpec { discipline, router, ..GateSpec::fifo(3) };
+            let written = to_value(&spec).expect("it can be written");
+            assert_eq!(from_value::<GateSpec>(written).expect("it can be read"), spec);
+        }
+    }
+}
+
+#[test]
+fn events_go_round() {
+    let job = Job {
+        class: 3,
+        priority: 200,
+        key: u64::MAX,
+        size: 5,
+        deadline: Some(at(2)),
+        ..Job::new(JobId(9))
+    };
+    let slot = Slot { server: 1, index: 2 };
+    let all = json!({
+        "id": 9, "class": 3, "priority": 200, "key": u64::MAX, "size": 5, "deadline": 2_000_000
+    });
+    holds(&Event::Arrive(job), json!({ "arrive": all }));
+    holds(&Event::Arrive(Job::new(JobId(1))), json!({"arrive": {"id": 1}}));
+    holds(&Event::Depart(slot), json!({"depart": {"server": 1, "index": 2}}));
+    holds(&Event::Renege(JobId(4)), json!({"renege": 4}));
+    holds(&Event::Wake, json!("wake"));
+    holds(&Event::Resize { server: 1, slots: 0 }, json!({"resize": {"server": 1, "slots": 0}}));
+    holds(&Event::Up(3), json!({"up": 3}));
+    holds(&Event::Down(3), json!({"down": 3}));
+    holds(&Event::Pause, json!("pause"));
+    holds(&Event::Resume, json!("resume"));
+    holds(&Event::WaitMax(Some(ms(3))), json!({"wait-max": {"secs": 0, "nanos": 3_000_000}}));
+    holds(&Event::WaitMax(None), json!({"wait-max": null}));
+}
+
+#[test]
+fn actions_go_round() {
+    let slot = Slot { server: 0, index: 1 };
+    let slot_json = json!({"server": 0, "index": 1});
+    let job = JobId(5);
+    holds(&Action::Start { job, slot }, json!({"start": {"job": 5, "slot": slot_json}}));
+    for (reason, name) in [(Reason::QueueFull, "queue-full"), (Reason::Deadline, "deadline")] {
+        holds(&Action::Refuse { job, reason }, json!({"refuse": {"job": 5, "reason": name}}));
+    }
+}
+
+/// Puts an unknown key at a place of a good file.
+fn spoilt<T>(value: &T, place: &str) -> Value
+where
+    T: serde::Serialize,
+{
+    let mut written = to_value(value).expect("it can be written");
+    let table = written.pointer_mut(place).and_then(Value::as_object_mut).expect("a table");
+    table.insert("slot_count".into(), json!(1));
+    written
+}
+
+#[test]
+fn unknown_keys_are_errors() {
+    for place in ["", "/servers/0", "/router/shortest-queue"] {
+        let error = from_value::<GateSpec>(spoilt(&spec(), place)).expect_err(place).to_string();
+        assert!(error.contains("unknown field `slot_count`"), "{place}: {error}");
+    }
+    let slot = Slot { server: 0, index: 1 };
+    for (event, place) in [
+        (Event::Arrive(Job::new(JobId(1))), "/arrive"),
+        (Event::Depart(slot), "/depart"),
+        (Event::Resize { server: 0, slots: 1 }, "/resize"),
+    ] {
+        let error = from_value::<Event>(spoilt(&event, place)).expect_err(place).to_string();
+        assert!(error.contains("unknown field `slot_count`"), "{place}: {error}");
+    }
+    let action = Action::Start { job: JobId(1), slot };
+    for place in ["/start", "/start/slot"] {
+        let error = from_value::<Action>(spoilt(&action, place)).expect_err(place).to_string();
+        assert!(error.contains("unknown field `slot_count`"), "{place}: {error}");
+    }
+    assert!(from_value::<GateSpec>(json!({"servers": []})).is_err(), "keys are missing");
+    assert!(from_value::<RouterSpec>(json!("shortest-queue")).is_err(), "its lengths are missing");
+}

@@ -1,0 +1,419 @@
+//! Random sequences of events: the gate says what the model says, and keeps what it promises. A
+//! failure names the seed and the shortest sequence found that still fails.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use gate::{
+    Action, DisciplineSpec, Event, Gate, GateSpec, Job, JobId, Length, Queues, RouterSpec,
+    ServerSpec, Slot, Ties, Time,
+};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::model::Model;
+
+/// What a driver does, so that any part of a sequence is a sequence: it names nothing that an
+/// earlier step made.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Arrive {
+        priority: u8,
+        patience: Option<u64>,
+    },
+    /// The n-th of the slots that are held, if any is.
+    Depart(usize),
+    /// The job that arrived so many jobs ago.
+    Renege(u64),
+    Resize {
+        server: u32,
+        slots: u32,
+    },
+    Tell(Event),
+}
+
+/// Steps, each so many nanoseconds after the one before.
+type Steps = Vec<(u64, Step)>;
+
+#[test]
+fn the_gate_says_what_the_model_says() {
+    let mut seed = 0;
+    for_each_policy(|policy| {
+        for _ in 0..40 {
+            seed += 1;
+            let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let spec = draw_spec(&mut chance, policy);
+            let steps = draw_steps(&mut chance, &spec, 250);
+            check_or_shrink(seed, &spec, steps, compare);
+        }
+    });
+    assert_eq!(seed, 2 * 3 * 5 * 40);
+}
+
+#[test]
+fn chance_keeps_the_promises_too() {
+    for seed in 0..200 {
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let length = pick(&mut chance, &[Length::Waiting, Length::InSystem]);
+        let shortest = RouterSpec::ShortestQueue { length, ties: Ties::Random };
+        let policy = Policy {
+            queues: pick(&mut chance, &[Queues::Shared, Queues::PerServer]),
+            discipline: pick(&mut chance, &DISCIPLINES),
+            router: pick(&mut chance, &[RouterSpec::Random, shortest]),
+        };
+        let spec = draw_spec(&mut chance, policy);
+        let steps = draw_steps(&mut chance, &spec, 250);
+        check_or_shrink(seed, &spec, steps, |spec, steps| {
+            drive(spec, steps, Wakes::None).map(|_| ())
+        });
+    }
+}
+
+#[test]
+fn needless_wakes_change_nothing_and_the_same_events_have_the_same_answers() {
+    for seed in 0..200 {
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let routers = [RouterSpec::Random, RouterSpec::RoundRobin];
+        let policy = Policy {
+            queues: pick(&mut chance, &[Queues::Shared, Queues::PerServer]),
+            discipline: pick(&mut chance, &DISCIPLINES),
+            router: pick(&mut chance, &routers),
+        };
+        let spec = draw_spec(&mut chance, policy);
+        let steps = draw_steps(&mut chance, &spec, 250);
+        check_or_shrink(seed, &spec, steps, |spec, steps| {
+            let once = drive(spec, steps, Wakes::None)?;
+            must(once == drive(spec, steps, Wakes::None)?, || "a replay differs".into())?;
+            must(once == drive(spec, steps, Wakes::Needless)?, || "a wake changed it".into())
+        });
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Policy {
+    queues: Queues,
+    discipline: DisciplineSpec,
+    router: RouterSpec,
+}
+
+const DISCIPLINES: [DisciplineSpec; 3] =
+    [DisciplineSpec::Fifo, DisciplineSpec::Lifo, DisciplineSpec::Priority];
+
+/// Every combination that draws no chance.
+fn for_each_policy(mut what: impl FnMut(Policy)) {
+    let mut routers = vec![RouterSpec::RoundRobin];
+    for length in [Length::Waiting, Length::InSystem] {
+        for ties in [Ties::Lowest, Ties::Rotate] {
+            routers.push(RouterSpec::ShortestQueue { length, ties });
+        }
+    }
+    for queues in [Queues::Shared, Queues::PerServer] {
+        for discipline in DISCIPLINES {
+            for &router in &routers {
+                what(Policy { queues, discipline, router });
+            }
+        }
+    }
+}
+
+fn below(chance: &mut Xoshiro256PlusPlus, n: u64) -> u64 {
+    chance.next_u64() % n
+}
+
+fn pick<T: Copy>(chance: &mut Xoshiro256PlusPlus, among: &[T]) -> T {
+    among[below(chance, among.len() as u64) as usize]
+}
+
+fn draw_spec(chance: &mut Xoshiro256PlusPlus, policy: Policy) -> GateSpec {
+    let servers = 1 + below(chance, 4);
+    let servers = (0..servers).map(|_| ServerSpec { slots: pick(chance, &[0, 1, 1, 2, 3]) });
+    GateSpec {
+        servers: servers.collect(),
+        queues: policy.queues,
+        router: policy.router,
+        discipline: policy.discipline,
+        room: pick(chance, &[None, None, Some(0), Some(1), Some(4), Some(40)]),
+        wait_max: pick(chance, &[None, None, Some(Duration::from_nanos(12))]),
+        seed: chance.next_u64(),
+    }
+}
+
+fn draw_steps(chance: &mut Xoshiro256PlusPlus, spec: &GateSpec, len: usize) -> Steps {
+    let servers = spec.servers.len() as u64;
+    // Some sequences are crowded, so that queues grow long; in some nothing comes from outside.
+    let arrivals = pick(chance, &[25, 40, 55]);
+    let outside = pick(chance, &[0, 6, 20]);
+    let spans = pick(chance, &[1, 3, 8]);
+    let step = |_| {
+        let server = below(chance, servers) as u32;
+        let draw = below(chance, 100);
+        let step = if draw < outside {
+            match below(chance, 6) {
+                0 => Step::Resize { server, slots: pick(chance, &[0, 1, 2, 3, 5]) },
+                1 => Step::Tell(Event::Down(server)),
+                2 => Step::Tell(Event::Up(server)),
+                3 => Step::Tell(pick(chance, &[Event::Pause, Event::Resume, Event::Resume])),
+                4 => {
+                    let spans = [None, Some(0), Some(2), Some(20)];
+                    Step::Tell(Event::WaitMax(pick(chance, &spans).map(Duration::from_nanos)))
+                }
+                _ => Step::Tell(Event::Wake),
+            }
+        } else if draw < outside + arrivals {
+            let patience = pick(chance, &[None, None, Some(0), Some(3), Some(9), Some(30)]);
+            Step::Arrive { priority: pick(chance, &[0, 0, 1, 9]), patience }
+        } else if draw < 90 {
+            Step::Depart(below(chance, 64) as usize)
+        } else {
+            Step::Renege(below(chance, 12))
+        };
+        (below(chance, spans), step)
+    };
+    (0..len).map(step).collect()
+}
+
+/// Told by the driver besides the steps.
+#[derive(Clone, Copy, PartialEq)]
+enum Wakes {
+    None,
+    /// After every event.
+    Needless,
+}
+
+/// Drives a gate and keeps the books beside it; returns all that it said.
+fn drive(spec: &GateSpec, steps: &[(u64, Step)], wakes: Wakes) -> Result<Vec<Action>, String> {
+    let mut gate = Gate::new(spec).map_err(|error| error.to_string())?;
+    let mut books = Books::new(spec);
+    let mut said = Vec::new();
+    for (at, event) in books.unfold(steps) {
+        let event = match books.resolve(at, event) {
+            Some(event) => event,
+            None => continue,
+        };
+        let mut actions = Vec::new();
+        gate.handle(at, event, &mut actions);
+        books.enter(at, event, &actions)?;
+        books.compare(&gate, at).map_err(|cause| format!("after {event:?} at {at}: {cause}"))?;
+        if wakes == Wakes::Needless {
+            let before = actions.len();
+            gate.handle(at, Event::Wake, &mut actions);
+            must(actions.len() == before, || format!("a wake after {event:?} says {actions:?}"))?;
+        }
+        said.extend(actions);
+    }
+    Ok(said)
+}
+
+/// Tells the gate and the model the same, and keeps the books of the gate.
+fn compare(spec: &GateSpec, steps: &[(u64, Step)]) -> Result<(), String> {
+    let mut gate = Gate::new(spec).map_err(|error| error.to_string())?;
+    let mut model = Model::new(spec);
+    let mut books = Books::new(spec);
+    for (at, event) in books.unfold(steps) {
+        let Some(event) = books.resolve(at, event) else { continue };
+        let mut actions = Vec::new();
+        gate.handle(at, event, &mut actions);
+        let expected = model.handle(at, event);
+        must(actions == expected, || {
+            format!("at {at} {event:?}: the gate says {actions:?}, the model {expected:?}")
+        })?;
+        books.enter(at, event, &actions)?;
+        books.compare(&gate, at).map_err(|cause| format!("after {event:?} at {at}: {cause}"))?;
+    }
+    Ok(())
+}
+
+/// What is known of a gate from its events and answers alone.
+struct Books {
+    servers: Vec<(u32, bool)>,
+    shared: bool,
+    paused: bool,
+    room: u64,
+    wait_max: Option<Duration>,
+    last: u64,
+    waiting: BTreeMap<JobId, Option<Time>>,
+    held: BTreeMap<Slot, JobId>,
+    arrived: u64,
+    /// Started, refused or reneged.
+    settled: u64,
+}
+
+impl Books {
+    fn new(spec: &GateSpec) -> Books {
+        Books {
+            servers: spec.servers.iter().map(|server| (server.slots, true)).collect(),
+            shared: spec.queues == Queues::Shared,
+            paused: false,
+            room: spec.room.unwrap_or(u64::MAX),
+            wait_max: spec.wait_max,
+            last: 0,
+            waiting: BTreeMap::new(),
+            held: BTreeMap::new(),
+            arrived: 0,
+            settled: 0,
+        }
+    }
+
+    /// The moments of the steps.
+    fn unfold(&self, steps: &[(u64, Step)]) -> Vec<(Time, Step)> {
+        let mut now = 0;
+        let moment = |&(span, step): &(u64, Step)| {
+            now += span;
+            (Time::from_nanos(now), step)
+        };
+        steps.iter().map(moment).collect()
+    }
+
+    /// The event of a step; `None` if there is nothing to depart.
+    fn resolve(&mut self, now: Time, step: Step) -> Option<Event> {
+        Some(match step {
+            Step::Arrive { priority, patience } => {
+                self.last += 2;
+                let deadline = patience.map(|nanos| now + Duration::from_nanos(nanos));
+                Event::Arrive(Job { priority, deadline, ..Job::new(JobId(self.last)) })
+            }
+            Step::Depart(nth) => {
+                let nth = nth % self.held.len().max(1);
+                Event::Depart(*self.held.keys().nth(nth)?)
+            }
+            Step::Renege(ago) => Event::Renege(JobId(self.last.saturating_sub(ago))),
+            Step::Resize { server, slots } => Event::Resize { server, slots },
+            Step::Tell(event) => event,
+        })
+    }
+
+    fn enter(&mut self, now: Time, event: Event, actions: &[Action]) -> Result<(), String> {
+        let mut arrived = None;
+        match event {
+            Event::Arrive(job) => {
+                let latest = self.wait_max.map(|span| now + span);
+                let deadline = [job.deadline, latest].into_iter().flatten().min();
+                self.waiting.insert(job.id, deadline);
+                self.arrived += 1;
+                arrived = Some(job.id);
+            }
+            Event::Depart(slot) => {
+                self.held.remove(&slot);
+            }
+            Event::Resize { server, slots } => self.servers[server as usize].0 = slots,
+            Event::Up(server) => self.servers[server as usize].1 = true,
+            Event::Down(server) => self.servers[server as usize].1 = false,
+            Event::Pause => self.paused = true,
+            Event::Resume => self.paused = false,
+            Event::WaitMax(span) => self.wait_max = span,
+            Event::Renege(_) | Event::Wake => {}
+        }
+        for action in actions {
+            self.act(now, action)?;
+        }
+        if let Event::Renege(id) = event
+            && self.waiting.remove(&id).is_some()
+        {
+            self.settled += 1;
+        }
+        let is_new = arrived.is_some_and(|id| self.waiting.contains_key(&id));
+        must(!is_new || self.waiting.len() as u64 <= self.room, || "no room".into())
+    }
+
+    fn act(&mut self, now: Time, action: &Action) -> Result<(), String> {
+        self.settled += 1;
+        let (Action::Start { job, .. } | Action::Refuse { job, .. }) = action;
+        let deadline = self.waiting.remove(job).ok_or(format!("{action:?}: it does not wait"))?;
+        let Action::Start { slot, .. } = *action else { return Ok(()) };
+        must(!self.paused, || format!("{action:?} while paused"))?;
+        must(deadline.is_none_or(|deadline| deadline >= now), || format!("{action:?} too late"))?;
+        let (slots, up) = self.servers[slot.server as usize];
+        must(up, || format!("{action:?} at a server that is down"))?;
+        must(slot.index < slots, || format!("{action:?}: there is no such slot"))?;
+        must(self.held.insert(slot, *job).is_none(), || format!("{action:?}: it is held"))?;
+        must(self.busy(slot.server) <= slots as usize, || format!("{action:?} above {slots} slots"))
+    }
+
+    fn busy(&self, server: u32) -> usize {
+        self.held.keys().filter(|slot| slot.server == server).count()
+    }
+
+    /// Whether the gate's own account is that of the books, and nobody waits beside a free slot.
+    fn compare(&self, gate: &Gate, now: Time) -> Result<(), String> {
+        let waiting = self.waiting.len() as u64;
+        must(self.arrived == self.settled + waiting, || "a job is lost or counted twice".into())?;
+        must(gate.waiting() == waiting, || format!("waiting: {} for {waiting}", gate.waiting()))?;
+        must(gate.busy() as usize == self.held.len(), || format!("busy: {}", gate.busy()))?;
+        let slots: u32 = self.servers.iter().map(|(slots, _)| slots).sum();
+        must(gate.slots() == slots, || format!("slots: {} for {slots}", gate.slots()))?;
+        let wakeup = self.waiting.values().flatten().min().copied();
+        must(gate.next_wakeup() == wakeup, || format!("wake-up: {:?}", gate.next_wakeup()))?;
+        must(wakeup.is_none_or(|wakeup| wakeup > now), || format!("a wake-up at {wakeup:?}"))?;
+        for (at, (view, &(slots, up))) in gate.servers().iter().zip(&self.servers).enumerate() {
+            let busy = self.busy(at as u32) as u32;
+            let free = up && busy < slots;
+            let usable = if self.shared { free } else { up };
+            let is_true = (view.busy, view.slots, view.usable) == (busy, slots, usable);
+            must(is_true, || format!("server {at} says {view:?}"))?;
+            let work = if self.shared { waiting } else { view.waiting };
+            must(self.paused || !free || work == 0, || format!("work beside free server {at}"))?;
+            must(up || view.waiting == 0, || format!("jobs wait for server {at}, which is down"))?;
+        }
+        let routed: u64 = gate.servers().iter().map(|view| view.waiting).sum();
+        let any_up = self.servers.iter().any(|&(_, up)| up);
+        let expected = if self.shared || !any_up { 0 } else { waiting };
+        must(routed == expected, || format!("{routed} of {expected} wait for a server"))
+    }
+}
+
+fn must(holds: bool, cause: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(cause()) }
+}
+
+/// Runs a check; when it fails, leaves out steps as long as it still fails, and tells.
+fn check_or_shrink(
+    seed: u64,
+    spec: &GateSpec,
+    mut steps: Steps,
+    check: impl Fn(&GateSpec, &[(u64, Step)]) -> Result<(), String>,
+) {
+    let fails = |steps: &[(u64, Step)]| {
+        let run = catch_unwind(AssertUnwindSafe(|| check(spec, steps)));
+        run.unwrap_or_else(|_| Err("the gate stopped, see above".into())).err()
+    };
+    let Some(mut cause) = fails(&steps) else { return };
+    let mut chunk = steps.len().div_ceil(2);
+    loop {
+        let mut at = 0;
+        while at < steps.len() {
+            let mut fewer = steps.clone();
+            let gone = fewer.drain(at..(at + chunk).min(steps.len()));
+            // Those who stay, stay at their moments.
+            let span: u64 = gone.map(|(span, _)| span).sum();
+            if let Some(next) = fewer.get_mut(at) {
+                next.0 += span;
+            }
+            match fails(&fewer) {
+                Some(other) => (steps, cause) = (fewer, other),
+                None => at += chunk,
+            }
+        }
+        if chunk == 1 {
+            break;
+        }
+        chunk = chunk.div_ceil(2);
+    }
+    panic!("seed {seed}: {cause}\n{spec:?}\n{} steps: {steps:#?}", steps.len());
+}
+
+/// The minimiser itself: a check that only two of the steps can fail must be left with those two.
+#[test]
+fn failures_are_shrunk() {
+    let spec = GateSpec::fifo(1);
+    let mut chance = Xoshiro256PlusPlus::seed_from_u64(3);
+    let steps = draw_steps(&mut chance, &spec, 250);
+    let shrunk = catch_unwind(AssertUnwindSafe(|| {
+        check_or_shrink(3, &spec, steps, |_, steps| {
+            let arrivals = steps.iter().filter(|(_, s)| matches!(s, Step::Arrive { .. })).count();
+            must(arrivals < 2, || "two arrivals".into())
+        });
+    }));
+    let text = shrunk.expect_err("it fails").downcast::<String>().expect("panics carry text");
+    assert!(text.contains("seed 3: two arrivals") && text.contains("2 steps"), "{text}");
+}

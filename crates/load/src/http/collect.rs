@@ -1,0 +1,243 @@
+//! The collecting side: puts the threads' parts together, interval by interval, and notes what the
+//! user must know. Its memory does not grow with the run.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use gate::Time;
+use measure::{Histogram, Interval};
+
+use super::plan::{Idle, Load, Plan, Trust};
+use super::tally::{Merged, Odd, Tally};
+use super::target::Scheme;
+
+/// A thread that sleeps when it can and yet uses more of a processor than this is a bottleneck.
+const CPU_SHARE_MAX: f64 = 0.8;
+/// A lag beyond this is worth a warning, whatever the response times.
+const LAG_MAX: Duration = Duration::from_millis(1);
+
+/// What the threads have told so far.
+pub(crate) struct Collector<'a> {
+    plan: &'a Plan,
+    /// Parts that each thread has handed over, and whether it is done.
+    threads: Vec<(usize, Stage)>,
+    /// Intervals that are not complete yet; the first one is number `emitted`.
+    pending: VecDeque<Merged>,
+    emitted: usize,
+    sums: Sums,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Running,
+    Done,
+}
+
+/// Over the run, its warm-up left out where that matters.
+#[derive(Default)]
+struct Sums {
+    end: Time,
+    odd: Odd,
+    lag: Histogram,
+    total: Histogram,
+    connect: Histogram,
+    steady: u64,
+    /// By thread: in how many steady intervals it was busy nearly all the time.
+    busy: Vec<u64>,
+    started: u64,
+    left_in_flight: u64,
+    /// For how long nothing but failed connections has come [s].
+    lost_s: f64,
+    warnings: Vec<String>,
+}
+
+impl<'a> Collector<'a> {
+    pub(crate) fn new(plan: &'a Plan) -> Collector<'a> {
+        let threads = plan.spec.threads as usize;
+        Collector {
+            plan,
+            threads: vec![(0, Stage::Running); threads],
+            pending: VecDeque::new(),
+            emitted: 0,
+            sums: Sums { busy: vec![0; threads], ..Sums::default() },
+        }
+    }
+
+    /// Whether a thread has more to tell.
+    pub(crate) fn is_open(&self) -> bool {
+        self.threads.iter().any(|&(_, stage)| stage == Stage::Running)
+    }
+
+    pub(crate) fn part(&mut self, thread: usize, part: Tally) {
+        let at = self.threads[thread].0 - self.emitted;
+        self.threads[thread].0 += 1;
+        self.sums.end = self.sums.end.max(part.end);
+        self.sums.odd.add(part.odd);
+        if self.pending.len() == at {
+            let (classes, threads) = (self.plan.requests.len(), self.threads.len());
+            self.pending.push_back(Merged::new(classes, threads, part.start));
+        }
+        self.pending[at].add(thread, part);
+    }
+
+    pub(crate) fn done(&mut self, thread: usize, last: Option<Tally>, left_in_flight: u64) {
+        if let Some(part) = last {
+            // A thread that ends on a boundary has nothing more to tell.
+            if part.end > part.start {
+                self.part(thread, part);
+            }
+        }
+        self.sums.left_in_flight += left_in_flight;
+        self.threads[thread].1 = Stage::Done;
+    }
+
+    pub(crate) fn warn(&mut self, warning: String) {
+        if !self.sums.warnings.contains(&warning) {
+            self.sums.warnings.push(warning);
+        }
+    }
+
+    /// The next interval that every thread has told of.
+    pub(crate) fn next_complete(&mut self) -> Option<Interval> {
+        let told = |&(parts, stage): &(usize, Stage)| parts > self.emitted || stage == Stage::Done;
+        if !self.threads.iter().all(told) {
+            return None;
+        }
+        let interval = self.pending.pop_front()?.into_interval();
+        self.emitted += 1;
+        self.sums.add(&interval, self.plan);
+        Some(interval)
+    }
+
+    /// Whether only connections have failed, and nothing else has come, for as long as the plan
+    /// says.
+    pub(crate) fn has_lost_server(&self) -> bool {
+        self.sums.lost_s >= self.plan.spec.lost_after.as_secs_f64() - 1e-9
+    }
+
+    /// How long the run took, and all warnings.
+    pub(crate) fn finish(mut self) -> (f64, Vec<String>) {
+        self.sums.conclude(self.plan);
+        (self.sums.end.as_secs_f64(), self.sums.warnings)
+    }
+}
+
+impl Sums {
+    fn add(&mut self, interval: &Interval, plan: &Plan) {
+        self.started += interval.started;
+        let counts = &interval.classes;
+        let answered = counts.iter().any(|class| {
+            class.completed > 0 || class.errors.keys().any(|kind| is_answer(*kind))
+        });
+        let failed = counts.iter().any(|class| !class.errors.is_empty());
+        match (answered, failed) {
+            (true, _) => self.lost_s = 0.0,
+            (false, true) => self.lost_s += interval.length_s,
+            (false, false) => {}
+        }
+        if interval.start_s < plan.spec.warmup.as_secs_f64() - 1e-9 {
+            return;
+        }
+        self.steady += 1;
+        for (busy, &cpu_s) in self.busy.iter_mut().zip(&interval.generator.thread_cpu_s) {
+            *busy += u64::from(cpu_s > CPU_SHARE_MAX * interval.length_s);
+        }
+        self.lag.merge(&interval.lag);
+        for class in counts {
+            self.total.merge(&class.total);
+            self.connect.merge(&class.connect);
+        }
+    }
+
+    fn conclude(&mut self, plan: &Plan) {
+        let mut warnings = std::mem::take(&mut self.warnings);
+        let mut warn = |text: String| warnings.push(text);
+        let spec = &plan.spec;
+        for (thread, &busy) in self.busy.iter().enumerate() {
+            if spec.idle == Idle::Sleep && busy > 0 {
+                warn(format!(
+                    "thread {thread} used more than 80 % of a processor in {busy} of {} intervals: \
+                     the generator may be the limit; give it more threads or processors",
+                    self.steady
+                ));
+            }
+        }
+        let (lag, median) = (self.lag.quantile(0.99), self.total.quantile(0.5));
+        if lag > LAG_MAX || (!self.total.is_empty() && lag > median / 10) {
+            warn(format!(
+                "p99 of the generator's lag is {lag:.1?} (median response {median:.1?}): requests \
+                 left late, and response times count that; give it processors of its own"
+            ));
+        }
+        self.conclude_connections(&mut warn);
+        if let Load::Open { .. } = spec.load
+            && self.left_in_flight * 100 > self.started
+        {
+            warn(format!(
+                "{} of {} requests were still in flight at the end and are in no histogram: the \
+                 server did not keep up",
+                self.left_in_flight, self.started
+            ));
+        }
+        if spec.target.scheme == Scheme::Https && spec.trust == Trust::Insecure {
+            warn("no certificate was checked: anybody could have answered".into());
+        }
+        self.warnings = warnings;
+    }
+
+    fn conclude_connections(&self, warn: &mut impl FnMut(String)) {
+        let odd = self.odd;
+        if odd.retried > 0 {
+            warn(format!(
+                "{} requests were sent again because the server closed a kept connection before it \
+                 answered; their time ran on",
+                odd.retried
+            ));
+        }
+        if odd.unasked > 0 {
+            warn(format!("{} idle connections brought bytes nobody had asked for", odd.unasked));
+        }
+        if odd.no_ports > 0 {
+            warn(format!(
+                "no port was left for {} connections: keep connections alive, close them with RST, \
+                 or widen net.ipv4.ip_local_port_range",
+                odd.no_ports
+            ));
+        }
+        if odd.no_descriptors > 0 {
+            warn(format!(
+                "no descriptor was left for {} connections: raise the limit (ulimit -n)",
+                odd.no_descriptors
+            ));
+        }
+        // A SYN that was dropped is sent again after 1 s, then after 2 s more, and 4 s.
+        for (mode, low_ms, high_ms) in [("1 s", 1000, 1200), ("3 s", 3000, 3300), ("7 s", 7000, 7500)]
+        {
+            let range = low_ms * 1_000_000..high_ms * 1_000_000;
+            let in_mode = |&(value, _): &(u64, u64)| range.contains(&value);
+            let count: u64 =
+                self.connect.counts().filter(in_mode).map(|(_, count)| count).sum();
+            if count > 0 {
+                warn(format!(
+                    "{count} connections took about {mode} to open: the server's accept queue was \
+                     full and dropped them first"
+                ));
+            }
+        }
+    }
+}
+
+/// Whether a failed request shows that somebody is there.
+fn is_answer(kind: measure::ErrorKind) -> bool {
+    use measure::ErrorKind::{Refused, Status4xx, Status5xx, StatusOther};
+    matches!(kind, Status4xx | Refused | Status5xx | StatusOther)
+}
+
+impl Odd {
+    fn add(&mut self, other: Odd) {
+        self.retried += other.retried;
+        self.unasked += other.unasked;
+        self.no_ports += other.no_ports;
+        self.no_descriptors += other.no_descriptors;
+    }
+}

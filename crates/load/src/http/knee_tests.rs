@@ -1,0 +1,127 @@
+//! Tests of the search on systems that exist only here, with noise.
+
+use rand::RngExt;
+use workload::{Chance, stream};
+
+use super::*;
+
+const SPEC: KneeSpec =
+    KneeSpec { rate_first: 10.0, rate_min: 0.1, rate_max: 1e6, width: 0.05, probes_max: 60 };
+
+/// The share of late ones at a rate, for an M/M/1 queue with this service rate and a limit of 1 s:
+/// exp(-(mu - lambda)).
+fn late_share(rate: f64, service_rate: f64) -> f64 {
+    (-(service_rate - rate)).exp().min(1.0)
+}
+
+/// A probe that sees each of `n` times effort requests late by chance, and judges as a real one.
+fn noisy(probe: Probe, service_rate: f64, n: f64, chance: &mut Chance) -> Outcome {
+    let n = (n * f64::from(probe.effort)) as u32;
+    let share = late_share(probe.rate, service_rate);
+    let late = (0..n).filter(|_| chance.random::<f64>() < share).count() as f64 / f64::from(n);
+    let half_width = 1.96 * (late * (1.0 - late) / f64::from(n)).sqrt();
+    if late + half_width <= 0.01 {
+        Outcome::Holds
+    } else if late - half_width > 0.01 {
+        Outcome::Fails
+    } else {
+        Outcome::Straddles
+    }
+}
+
+fn search(spec: KneeSpec, probe: impl Fn(Probe) -> Outcome) -> Found {
+    find(&spec, |at| Ok::<_, ()>(probe(at))).unwrap()
+}
+
+#[test]
+fn without_noise_the_knee_is_enclosed_from_any_start() {
+    for rate_first in [0.2, 10.0, 95.0, 5e5] {
+        let found = search(KneeSpec { rate_first, ..SPEC }, |at| {
+            if at.rate <= 95.4 { Outcome::Holds } else { Outcome::Fails }
+        });
+        let Knee::Between { low, high } = found.knee else { panic!("{found:?}") };
+        assert!(low <= 95.4 && 95.4 < high && high <= low * 1.05 + 1e-9, "{found:?}");
+        assert!(found.probes.len() < 30, "{found:?}");
+    }
+}
+
+/// 200 searches with noise: each ends within its probes, nearly all enclose the true knee
+/// (mu - ln 100), though each of a dozen probes may err at 2.5 %; since both ends are seen twice, an
+/// error must happen twice to matter.
+#[test]
+fn with_noise_the_interval_nearly_always_holds_the_knee() {
+    let (service_rate, truth) = (100.0, 100.0 - 100.0_f64.ln());
+    let mut missed = 0;
+    let mut inconclusive = 0;
+    for seed in 0..200 {
+        let mut chance = stream(seed, 0);
+        let found = find(&SPEC, |at| Ok::<_, ()>(noisy(at, service_rate, 3_000.0, &mut chance)));
+        let found = found.unwrap();
+        assert!(found.probes.len() <= SPEC.probes_max as usize);
+        match found.knee {
+            Knee::Between { low, high } => {
+                missed += u32::from(truth < low || truth > high);
+                assert!(high <= low * (1.0 + GREY_WIDTHS * SPEC.width) + 1e-9, "{found:?}");
+            }
+            Knee::Inconclusive { .. } => inconclusive += 1,
+            _ => panic!("seed {seed}: {found:?}"),
+        }
+    }
+    assert!(missed <= 4, "{missed} of 200 missed the knee");
+    assert!(inconclusive <= 20, "{inconclusive} of 200 were inconclusive");
+}
+
+#[test]
+fn a_knee_out_of_reach_is_said_to_be() {
+    let above = search(SPEC, |_| Outcome::Holds);
+    assert_eq!(above.knee, Knee::Above { low: 1e6 });
+    let below = search(SPEC, |_| Outcome::Fails);
+    assert_eq!(below.knee, Knee::Below { high: 0.1 });
+}
+
+#[test]
+fn what_cannot_be_decided_is_inconclusive_with_what_is_known() {
+    let found = search(SPEC, |at| match at.rate {
+        rate if rate < 50.0 => Outcome::Holds,
+        rate if rate < 200.0 => Outcome::Straddles,
+        _ => Outcome::Fails,
+    });
+    let Knee::Inconclusive { low: Some(low), high: Some(high), why: Why::Noise } = found.knee else {
+        panic!("{found:?}")
+    };
+    assert!(low < 50.0 && low > 45.0 && (200.0..215.0).contains(&high), "{found:?}");
+    let nothing = search(SPEC, |_| Outcome::Straddles);
+    assert!(matches!(nothing.knee, Knee::Inconclusive { low: None, high: None, .. }));
+    let few = search(KneeSpec { probes_max: 5, ..SPEC }, |at| {
+        if at.rate < 1000.0 { Outcome::Holds } else { Outcome::Fails }
+    });
+    assert!(matches!(few.knee, Knee::Inconclusive { why: Why::Probes, .. }), "{few:?}");
+    assert_eq!(few.probes.len(), 5);
+}
+
+#[test]
+fn a_generator_that_cannot_make_the_load_ends_the_search() {
+    let found = search(SPEC, |at| if at.rate < 300.0 { Outcome::Holds } else { Outcome::Invalid });
+    let Knee::Inconclusive { low: Some(low), high: None, why: Why::Generator } = found.knee else {
+        panic!("{found:?}")
+    };
+    assert!(low < 300.0);
+}
+
+#[test]
+fn one_bad_moment_does_not_make_a_knee() {
+    // At the first try of 40/s the machine was busy: it fails where it would have held.
+    let mut calls = 0;
+    let found = find(&SPEC, |at| {
+        calls += 1;
+        let busy = calls == 3;
+        Ok::<_, ()>(if at.rate <= 95.4 && !busy { Outcome::Holds } else { Outcome::Fails })
+    })
+    .unwrap();
+    match found.knee {
+        Knee::Between { low, high } => assert!(low <= 95.4 && 95.4 < high, "{found:?}"),
+        Knee::Inconclusive { why: Why::Noise, .. } => {}
+        _ => panic!("{found:?}"),
+    }
+    assert_eq!(found.probes[2].1, Outcome::Fails, "the bad moment came");
+}

@@ -1,0 +1,215 @@
+//! Runs a plan: starts the threads, collects what they saw, stops them.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::panic;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use measure::{Interval, RunRecord, RunSummary, Until};
+use thiserror::Error;
+
+use super::asks::{Asks, Tickets};
+use super::collect::Collector;
+use super::plan::{Naming, Plan};
+use super::preflight::preflight;
+use super::target::{Scheme, Target};
+use super::tls::{Tls, TlsError};
+use super::worker::{Message, Post, Shared, Worker};
+
+/// Why a run could not begin. What happens later is in its record.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// A thread or what it needs could not be made.
+    #[error("the engine cannot start: {0}")]
+    Start(
+        /// Why.
+        #[from]
+        io::Error,
+    ),
+    /// TLS could not be set up.
+    #[error(transparent)]
+    Tls(
+        /// Why.
+        #[from]
+        TlsError,
+    ),
+}
+
+/// Runs a plan to its end, and hands over each interval when it is over.
+///
+/// `interrupt` ends the run within a fraction of a second when it becomes true; the summary is then
+/// complete all the same, and says so. A run that has lost its server ends early, with a warning.
+/// `sink` runs on the calling thread while the load goes on: what it takes long for is late, but
+/// not lost. Memory does not grow with the number of requests nor with the length of the run.
+///
+/// # Errors
+/// If threads, descriptors or TLS cannot be set up. A server that does not answer is no error here:
+/// its requests fail, and the record counts them.
+pub fn run(
+    plan: &Plan,
+    interrupt: &AtomicBool,
+    sink: &mut dyn FnMut(&Interval),
+) -> Result<RunSummary, RunError> {
+    drive(plan, interrupt, &mut |interval| sink(&interval))
+}
+
+/// Runs a plan as [`run`] does, and keeps the whole record. Kept intervals are packed, some kilobytes
+/// a class each: for runs of days write them out in the sink of [`run`] instead.
+///
+/// # Errors
+/// As [`run`].
+pub fn record(
+    plan: &Plan,
+    naming: Naming,
+    interrupt: &AtomicBool,
+    sink: &mut dyn FnMut(&Interval),
+) -> Result<RunRecord, RunError> {
+    let header = plan.header(naming);
+    let mut intervals = Vec::new();
+    let summary = drive(plan, interrupt, &mut |mut interval| {
+        sink(&interval);
+        for class in &mut interval.classes {
+            class.total.pack();
+            class.first_byte.pack();
+            class.connect.pack();
+        }
+        interval.lag.pack();
+        intervals.push(interval);
+    })?;
+    Ok(RunRecord { header, intervals, summary: Some(summary) })
+}
+
+fn drive(
+    plan: &Plan,
+    interrupt: &AtomicBool,
+    sink: &mut dyn FnMut(Interval),
+) -> Result<RunSummary, RunError> {
+    let spec = &plan.spec;
+    let mut collector = Collector::new(plan);
+    preflight(plan).into_iter().for_each(|warning| collector.warn(warning));
+    let address = reachable(&spec.target);
+    let limit = match spec.until {
+        Until::Requests(requests) => Some(requests),
+        Until::Seconds(_) => None,
+    };
+    let tickets = Tickets::new(limit, spec.threads);
+    let shared = Shared { stop: AtomicBool::new(false), in_flight: AtomicU32::new(0) };
+    let (out, inbox) = mpsc::channel();
+    let mut workers = Vec::new();
+    for number in 0..spec.threads {
+        let tls = match spec.target.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(Tls::new(&spec.target.host, &spec.trust, spec.resumption)?),
+        };
+        let seed = spec.seed;
+        let asks = Asks::new(&tickets, &plan.documents, spec.draw, seed, u64::from(number));
+        let (out, shared) = (out.clone(), &shared);
+        workers.push(Worker::new(Post {
+            plan,
+            shared,
+            interrupt,
+            asks,
+            number,
+            address,
+            tls,
+            out,
+        })?);
+    }
+    drop(out);
+    in_threads(workers, &shared, || collect(&mut collector, &inbox, &shared, sink))?;
+    let interrupted = interrupt.load(Ordering::Relaxed);
+    let (elapsed_s, warnings) = collector.finish();
+    Ok(RunSummary { elapsed_s, interrupted, warnings })
+}
+
+/// Runs each worker on a thread of its own, all from one moment on, and `meanwhile` on this one.
+fn in_threads(
+    workers: Vec<Worker<'_>>,
+    shared: &Shared,
+    meanwhile: impl FnOnce(),
+) -> io::Result<()> {
+    thread::scope(|scope| {
+        // Whatever ends this scope, a panic in the sink included, ends the threads.
+        let _stop = StopOnDrop(&shared.stop);
+        let mut threads = Vec::new();
+        for (number, worker) in workers.into_iter().enumerate() {
+            // A thread begins when it is told the moment, or ends when nobody is left to tell it.
+            let (tell, told) = mpsc::channel();
+            let thread = thread::Builder::new().name(format!("load-{number}")).spawn_scoped(
+                scope,
+                move || {
+                    if let Ok(begun) = told.recv() {
+                        worker.run(begun);
+                    }
+                },
+            )?;
+            threads.push((thread, tell));
+        }
+        let begun = Instant::now();
+        for (_, tell) in &threads {
+            // It only fails if the thread has panicked, which joining it shows.
+            let _ = tell.send(begun);
+        }
+        meanwhile();
+        for (thread, _) in threads {
+            if let Err(payload) = thread.join() {
+                panic::resume_unwind(payload);
+            }
+        }
+        Ok(())
+    })
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Takes in what the threads tell until all are done.
+fn collect(
+    collector: &mut Collector<'_>,
+    inbox: &Receiver<Message>,
+    shared: &Shared,
+    sink: &mut dyn FnMut(Interval),
+) {
+    while collector.is_open() {
+        match inbox.recv() {
+            Ok(Message::Part(thread, part)) => collector.part(thread, *part),
+            Ok(Message::Done(thread, last, left)) => {
+                collector.done(thread, last.map(|part| *part), left);
+            }
+            Ok(Message::Warning(warning)) => collector.warn(warning),
+            // A thread has panicked; joining it says so.
+            Err(_) => return,
+        }
+        while let Some(interval) = collector.next_complete() {
+            sink(interval);
+            if collector.has_lost_server() && !shared.stop.swap(true, Ordering::Relaxed) {
+                collector.warn(
+                    "the run ended early: nothing but failed connections came for so long that \
+                     the server is lost"
+                        .into(),
+                );
+            }
+        }
+    }
+}
+
+/// The first address that answers, where a name leads to several (`localhost` is often two, of
+/// which a server uses one); the first one if none does.
+fn reachable(target: &Target) -> SocketAddr {
+    let first = target.addresses[0];
+    if target.addresses.len() == 1 {
+        return first;
+    }
+    let answers = |address: &&SocketAddr| {
+        TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok()
+    };
+    *target.addresses.iter().find(answers).unwrap_or(&first)
+}

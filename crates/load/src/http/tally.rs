@@ -1,0 +1,188 @@
+//! What a thread saw in an interval, and the threads' parts put together.
+
+use std::time::Duration;
+
+use gate::Time;
+use measure::{ClassCounts, ErrorKind, GeneratorHealth, Histogram, Interval};
+
+/// What one thread saw in one interval.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) start: Time,
+    pub(crate) end: Time,
+    pub(crate) classes: Vec<ClassCounts>,
+    pub(crate) started: u64,
+    pub(crate) connects: u64,
+    pub(crate) lag: Histogram,
+    pub(crate) cpu: Duration,
+    pub(crate) odd: Odd,
+    /// Time in flight, summed over requests, since `start` [ns]. Each start subtracts its moment and
+    /// each end adds its own, modulo 2^64: only the sum must fit.
+    area: u64,
+}
+
+/// What the user should know, and no field of the record tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Odd {
+    /// Requests sent again because a reused connection was closed before their response began.
+    pub(crate) retried: u64,
+    /// Bytes came that nobody had asked for, on an idle connection.
+    pub(crate) unasked: u64,
+    /// No port was left to connect from.
+    pub(crate) no_ports: u64,
+    /// No descriptor was left.
+    pub(crate) no_descriptors: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(classes: usize, start: Time, in_flight: u64) -> Tally {
+        Tally {
+            start,
+            end: start,
+            classes: vec![ClassCounts::default(); classes],
+            started: 0,
+            connects: 0,
+            lag: Histogram::new(),
+            cpu: Duration::ZERO,
+            odd: Odd::default(),
+            area: 0_u64.wrapping_sub(in_flight.wrapping_mul(start.as_nanos())),
+        }
+    }
+
+    /// A request came into flight.
+    #[inline]
+    pub(crate) fn begin(&mut self, intended: Time) {
+        self.area = self.area.wrapping_sub(intended.as_nanos());
+    }
+
+    /// A request left flight.
+    #[inline]
+    pub(crate) fn end(&mut self, at: Time) {
+        self.area = self.area.wrapping_add(at.as_nanos());
+    }
+
+    /// The interval is over, with so many requests still in flight.
+    pub(crate) fn close(&mut self, at: Time, in_flight: u64) {
+        self.end = at;
+        self.area = self.area.wrapping_add(in_flight.wrapping_mul(at.as_nanos()));
+    }
+
+    pub(crate) fn fail(&mut self, class: u32, kind: ErrorKind) {
+        *self.classes[class as usize].errors.entry(kind).or_default() += 1;
+    }
+}
+
+/// The parts of one interval, merged as they come.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    start: Time,
+    end: Time,
+    classes: Vec<ClassCounts>,
+    started: u64,
+    connects: u64,
+    lag: Histogram,
+    cpu: Vec<Duration>,
+    /// [request ns]; a part may be a little negative, where a request counts from an intended start
+    /// that lies before the interval's. The sum over intervals is exact.
+    area: i64,
+}
+
+impl Merged {
+    pub(crate) fn new(classes: usize, threads: usize, start: Time) -> Merged {
+        Merged {
+            start,
+            end: start,
+            classes: vec![ClassCounts::default(); classes],
+            started: 0,
+            connects: 0,
+            lag: Histogram::new(),
+            cpu: vec![Duration::ZERO; threads],
+            area: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, thread: usize, part: Tally) {
+        self.end = self.end.max(part.end);
+        for (sum, of_part) in self.classes.iter_mut().zip(part.classes) {
+            sum.completed += of_part.completed;
+            sum.bytes += of_part.bytes;
+            for (kind, count) in of_part.errors {
+                *sum.errors.entry(kind).or_default() += count;
+            }
+            merge(&mut sum.total, of_part.total);
+            merge(&mut sum.first_byte, of_part.first_byte);
+            merge(&mut sum.connect, of_part.connect);
+        }
+        self.started += part.started;
+        self.connects += part.connects;
+        merge(&mut self.lag, part.lag);
+        self.cpu[thread] = part.cpu;
+        self.area = self.area.wrapping_add(part.area as i64);
+    }
+
+    pub(crate) fn into_interval(self) -> Interval {
+        let length = self.end.since(self.start);
+        let nanos = length.as_nanos().max(1) as f64;
+        Interval {
+            start_s: self.start.as_secs_f64(),
+            length_s: length.as_secs_f64(),
+            classes: self.classes,
+            in_flight_mean: (self.area as f64 / nanos).max(0.0),
+            started: self.started,
+            connects: self.connects,
+            lag: self.lag,
+            generator: GeneratorHealth {
+                thread_cpu_s: self.cpu.iter().map(Duration::as_secs_f64).collect(),
+            },
+        }
+    }
+}
+
+/// The first part is taken as it is: with one thread nothing is copied.
+fn merge(sum: &mut Histogram, part: Histogram) {
+    if sum.is_empty() {
+        *sum = part;
+    } else {
+        sum.merge(&part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn requests_in_flight_are_integrated_over_interval_bounds() {
+        // One request from 2 to 14 ms, one from 4 to 8 ms; intervals of 10 ms.
+        let mut first = Tally::new(1, ms(0), 0);
+        first.begin(ms(2));
+        first.begin(ms(4));
+        first.end(ms(8));
+        first.close(ms(10), 1);
+        let mut second = Tally::new(1, ms(10), 1);
+        second.end(ms(14));
+        second.close(ms(20), 0);
+        let mean = |part| {
+            let mut merged = Merged::new(1, 1, ms(0));
+            merged.start = ms(0).max(Time::ZERO);
+            merged.add(0, part);
+            merged.area as f64 / 10e6
+        };
+        assert_eq!(mean(first), 1.2);
+        assert_eq!(mean(second), 0.4);
+    }
+
+    #[test]
+    fn the_area_wraps_without_harm() {
+        let day = Time::from_secs_f64(86_400.0 * 30.0);
+        let mut tally = Tally::new(1, day, 3_000_000);
+        tally.close(day + Duration::from_secs(1), 3_000_000);
+        let mut merged = Merged::new(1, 1, day);
+        merged.add(0, tally);
+        assert_eq!(merged.into_interval().in_flight_mean, 3_000_000.0);
+    }
+}

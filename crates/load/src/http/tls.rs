@@ -1,0 +1,134 @@
+//! TLS for the client side: whom to trust, made once a run.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use thiserror::Error;
+
+use super::plan::{Resumption, Trust};
+
+/// Where the system keeps the certificates that it trusts.
+const SYSTEM: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// Why TLS cannot be set up.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// The file of trusted certificates cannot be read.
+    #[error("{path}: {error}; name a PEM file of trusted certificates, or trust everybody")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file of trusted certificates holds none.
+    #[error("{path}: there is no usable certificate in it, only PEM is read")]
+    NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The host cannot be the name of a certificate.
+    #[error("`{0}` cannot stand in a certificate: it is neither a name nor an address")]
+    Name(
+        /// The host.
+        String,
+    ),
+    /// The TLS library refuses.
+    #[error("TLS: {0}")]
+    Library(
+        /// Why.
+        #[from]
+        rustls::Error,
+    ),
+}
+
+/// What every connection of a thread is made from. Threads share no session store, so that no lock
+/// is between them.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) name: ServerName<'static>,
+}
+
+impl Tls {
+    pub(crate) fn new(host: &str, trust: &Trust, resumption: Resumption) -> Result<Tls, TlsError> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| TlsError::Name(host.to_owned()))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?;
+        let mut config = match trust {
+            Trust::System => builder.with_root_certificates(roots(Path::new(SYSTEM))?),
+            Trust::File(path) => builder.with_root_certificates(roots(path)?),
+            Trust::Insecure => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(TrustsAll(provider))),
+        }
+        .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.resumption = match resumption {
+            Resumption::Off => rustls::client::Resumption::disabled(),
+            Resumption::On => rustls::client::Resumption::in_memory_sessions(256),
+        };
+        Ok(Tls { config: Arc::new(config), name })
+    }
+}
+
+/// The certificates of a file. Single odd ones are left out, as every client does with a system's.
+fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+    let no_certificate = || TlsError::NoCertificate { path: path.to_owned() };
+    let pem = std::fs::read(path)
+        .map_err(|error| TlsError::File { path: path.to_owned(), error })?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        roots.add_parsable_certificates([certificate.map_err(|_| no_certificate())?]);
+    }
+    if roots.is_empty() { Err(no_certificate()) } else { Ok(roots) }
+}
+
+/// Accepts every certificate; signatures are still checked, so that the work is the same.
+#[derive(Debug)]
+struct TrustsAll(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustsAll {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

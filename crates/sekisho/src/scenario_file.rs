@@ -1,0 +1,254 @@
+//! Reading a scenario file: whatever is wrong is told with its place, its cause and the nearest right
+//! spelling, before anything else is done.
+
+use std::fmt::Write;
+use std::ops::Range;
+use std::path::Path;
+
+use advise::Scenario;
+
+use crate::store;
+use crate::verdict::Failure;
+
+/// Reads a scenario that can be run.
+pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, Failure> {
+    let text = store::read_text(path, "scenario")?;
+    parse(&path.display().to_string(), &text).map_err(Failure::Usage)
+}
+
+/// A scenario that can be run from the text of the file of this name; else what is wrong.
+fn parse(name: &str, text: &str) -> Result<Scenario, String> {
+    let scenario: Scenario = toml::from_str(text).map_err(|error| explain(name, text, &error))?;
+    scenario.network().map_err(|error| format!("{name}: {error}"))?;
+    Ok(scenario)
+}
+
+/// `file:line:column: cause`, and the line with a mark under what is meant.
+fn explain(name: &str, text: &str, error: &toml::de::Error) -> String {
+    let cause = cause(error.message());
+    match error.span() {
+        Some(span) => {
+            let place = Place::of(text, span);
+            format!("{name}:{}:{}: {cause}\n{}", place.line, place.column, place.snippet())
+        }
+        None => format!("{name}: {cause}"),
+    }
+}
+
+/// The parser's message in the words of a scenario file.
+fn cause(message: &str) -> String {
+    if let Some((unknown, known)) = measure::unknown_name(message) {
+        let kind = if message.starts_with("unknown field") { "key" } else { "name" };
+        let way_out = match measure::nearest(&unknown, known.iter().map(String::as_str)) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None if known.is_empty() => "nothing may stand there".into(),
+            None => format!("known here: {}", known.join(", ")),
+        };
+        return format!("unknown {kind} `{unknown}`; {way_out}");
+    }
+    if let Some(key) = message.strip_prefix("missing field `").and_then(|m| m.strip_suffix('`')) {
+        return match key {
+            "sekisho" => {
+                "the key `sekisho` is missing; a scenario begins with `sekisho = 1`".into()
+            }
+            key => format!("the key `{key}` is missing"),
+        };
+    }
+    message.trim_end().replace('\n', "; ")
+}
+
+/// A piece of a text, where a person would look for it.
+struct Place<'a> {
+    /// From 1.
+    line: usize,
+    /// From 1, in characters.
+    column: usize,
+    content: &'a str,
+    /// How many characters of the line are meant, at least 1.
+    length: usize,
+}
+
+/// No more than this many characters of a line are shown.
+const SHOWN: usize = 66;
+
+impl<'a> Place<'a> {
+    fn of(text: &'a str, span: Range<usize>) -> Place<'a> {
+        let start = floor(text, span.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let content = text[line_start..].lines().next().unwrap_or("");
+        let column = text[line_start..start].chars().count();
+        let meant = text[start..floor(text, span.end).max(start)].lines().next().unwrap_or("");
+        let left = content.chars().count().saturating_sub(column);
+        Place {
+            line: text[..line_start].matches('\n').count() + 1,
+            column: column + 1,
+            content,
+            length: meant.chars().count().min(left).max(1),
+        }
+    }
+
+    fn snippet(&self) -> String {
+        // Of a long line, the part that is meant, with a little before it.
+        let from = if self.column <= SHOWN { 0 } else { self.column - SHOWN / 2 };
+        let shown = self.content.chars().skip(from).take(SHOWN);
+        // A tab would move the line away from the mark.
+        let shown: String = shown.map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let before = self.column - 1 - from;
+        let mark = "^".repeat(self.length.min(SHOWN.saturating_sub(before)).max(1));
+        let number = self.line.to_string();
+        let gutter = " ".repeat(number.len());
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        write!(
+            text,
+            "{gutter} |\n{number} | {}\n{gutter} | {}{mark}",
+            shown.trim_end(),
+            " ".repeat(before)
+        )
+        .ok();
+        text
+    }
+}
+
+/// The nearest boundary of a character at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    const GOOD: &str = r#"sekisho = 1
+name = "one queue"
+
+[[class]]
+name = "web"
+rate = "20/s"
+route = ["pool"]
+
+[[gate]]
+name = "pool"
+slots = 4
+inside = ["cpu"]
+
+[[station]]
+name = "cpu"
+kind = "sharing"
+demand = { mean = "25ms", dist = "exponential" }
+"#;
+
+    /// The message for the good scenario with `from` replaced by `to`.
+    fn error(from: &str, to: &str) -> String {
+        assert!(GOOD.contains(from), "`{from}` stands in the scenario");
+        parse("s.toml", &GOOD.replacen(from, to, 1)).expect_err("it is wrong now")
+    }
+
+    #[test]
+    fn a_good_file_is_read() {
+        let scenario = parse("s.toml", GOOD).expect("nothing is wrong");
+        assert_eq!(scenario.gates[0].slots, Some(4));
+    }
+
+    #[test]
+    fn an_unknown_key_names_its_place_and_the_nearest_known_one() {
+        assert_eq!(
+            error("slots = 4", "slotz = 4"),
+            "s.toml:11:1: unknown key `slotz`; did you mean `slots`?\n   \
+             |\n11 | slotz = 4\n   | ^^^^^"
+        );
+        assert_eq!(
+            error("[[gate]]", "[[gates]]"),
+            "s.toml:9:3: unknown key `gates`; did you mean `gate`?\n  |\n9 | [[gates]]\n  |   ^^^^^"
+        );
+        assert_eq!(
+            error("{ mean = \"25ms\"", "{ maen = \"25ms\""),
+            "s.toml:17:12: unknown key `maen`; did you mean `mean`?\n   \
+             |\n17 | demand = { maen = \"25ms\", dist = \"exponential\" }\n   |            ^^^^"
+        );
+    }
+
+    #[test]
+    fn an_unknown_name_names_the_nearest_known_one() {
+        assert_eq!(
+            error("\"sharing\"", "\"shareing\""),
+            "s.toml:16:8: unknown name `shareing`; did you mean `sharing`?\n   \
+             |\n16 | kind = \"shareing\"\n   |        ^^^^^^^^^^"
+        );
+        assert_eq!(
+            error("slots = 4", "slots = 4\ndiscipline = \"round-robin\""),
+            "s.toml:12:14: unknown name `round-robin`; known here: fifo, lifo, priority\n   \
+             |\n12 | discipline = \"round-robin\"\n   |              ^^^^^^^^^^^^^"
+        );
+    }
+
+    #[test]
+    fn a_wrong_unit_says_what_was_wanted() {
+        assert_eq!(
+            error("\"20/s\"", "\"20\""),
+            "s.toml:6:8: `20` is not a rate such as \"200/s\" (/s, /min, /h)\n  \
+             |\n6 | rate = \"20\"\n  |        ^^^^"
+        );
+        assert_eq!(
+            error("\"20/s\"", "20"),
+            "s.toml:6:8: invalid type: integer `20`, expected a rate such as \"200/s\" (/s, /min, /h)\n  \
+             |\n6 | rate = 20\n  |        ^^"
+        );
+        assert_eq!(
+            error("{ mean = \"25ms\", dist = \"exponential\" }", "\"25kB\""),
+            "s.toml:17:10: `25kB` is not a time such as \"250ms\" (ns, us, ms, s, min, h, d)\n   \
+             |\n17 | demand = \"25kB\"\n   |          ^^^^^^"
+        );
+    }
+
+    #[test]
+    fn a_missing_key_is_named() {
+        assert_eq!(
+            error("sekisho = 1", ""),
+            "s.toml:1:1: the key `sekisho` is missing; a scenario begins with `sekisho = 1`\n  \
+             |\n1 | \n  | ^"
+        );
+        assert_eq!(
+            error("kind = \"sharing\"\n", ""),
+            "s.toml:14:1: the key `kind` is missing\n   |\n14 | [[station]]\n   | ^^^^^^^^^^^"
+        );
+    }
+
+    #[test]
+    fn what_is_no_toml_is_shown_where_it_ends_to_be() {
+        assert_eq!(
+            error("slots = 4", "slots = "),
+            "s.toml:11:8: string values must be quoted, expected literal string\n   \
+             |\n11 | slots =\n   |        ^"
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_names_the_part() {
+        assert_eq!(
+            error("route = [\"pool\"]", "route = [\"pol\"]"),
+            "s.toml: class `web`, route step 1: no gate or station is called `pol`; did you mean \
+             `pool`?"
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_shown_in_part() {
+        let long = format!("name = \"{}\", slotz = 4", "x".repeat(300));
+        let text = error("slots = 4\ninside = [\"cpu\"]", &format!("inside = [{{ {long} }}]"));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(text.contains("unknown key `name`"), "{text}");
+        assert!(lines[1..].iter().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn every_prefix_of_a_file_is_an_error_or_a_scenario_but_never_a_panic() {
+        let text = GOOD.replace("one queue", "eine Schlange für ñ µ 関所");
+        for (end, _) in text.char_indices() {
+            if let Err(message) = parse("s.toml", &text[..end]) {
+                assert!(message.starts_with("s.toml:"), "{message}");
+            }
+        }
+    }
+}

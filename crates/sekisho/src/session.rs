@@ -1,0 +1,91 @@
+//! What every command of one call has in common: where it writes, how it was called, and whether the
+//! user has interrupted it.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::verdict::Failure;
+
+/// One call of the program.
+pub(crate) struct Session {
+    /// The permission to start worker processes.
+    pub(crate) supervised: origin::Supervised,
+    /// Set when the user asks to stop.
+    pub(crate) interrupt: Arc<AtomicBool>,
+    /// The words of the command line; no secret is ever an argument, but a URL may hold one.
+    pub(crate) command: Vec<String>,
+}
+
+impl Session {
+    pub(crate) fn new(supervised: origin::Supervised) -> Session {
+        let command = std::env::args().map(|word| without_secret(&word)).collect();
+        Session { supervised, interrupt: Arc::new(AtomicBool::new(false)), command }
+    }
+
+    /// From now on an interrupt sets a flag that long work looks at; a second one ends the program.
+    pub(crate) fn catch_interrupts(&self) -> Result<(), Failure> {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&self.interrupt))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&self.interrupt)))
+                .map_err(Failure::machine)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+}
+
+/// The program and its version, for records.
+pub(crate) fn tool() -> String {
+    format!("sekisho {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// A bar for long work, on the terminal only: a pipe or `--json` sees nothing of it.
+pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
+    let target = if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr_with_hz(5)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some(steps), target);
+    let style = ProgressStyle::with_template("  {msg:32} {bar:30} {elapsed} of about {eta}")
+        .expect("the template is a constant");
+    bar.set_style(style);
+    bar.set_message(what.to_owned());
+    bar
+}
+
+/// Writes what a person asked for; a closed pipe (`| head`) is no failure.
+pub(crate) fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    match out.write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// A word of the command line without user and password of a URL.
+fn without_secret(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    let end = rest.find('/').unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        None => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secret;
+
+    #[test]
+    fn a_record_keeps_no_password() {
+        assert_eq!(without_secret("http://me:secret@host:1/a@b"), "http://host:1/a@b");
+        assert_eq!(without_secret("http://host/me@home"), "http://host/me@home");
+        assert_eq!(without_secret("--clients"), "--clients");
+    }
+}

@@ -1,0 +1,192 @@
+//! `sekisho ask`: what would happen at other loads, or with other slots.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use advise::{Point, Prediction, Question, Rate, Value};
+use clap::Args as ClapArgs;
+use sim::Options;
+
+use super::check::point_text;
+use crate::scenario_file::read_scenario;
+use crate::session::{progress, say};
+use crate::store;
+use crate::text::{Table, paragraph, percent, rate, time};
+use crate::verdict::{Failure, Verdict};
+
+/// Ask a scenario what would happen at other loads or with other slots
+///
+/// Every load is combined with every number of slots, by formula and by simulation. The answer is
+/// stored under .sekisho/predictions/, so that `check` can score it later.
+#[derive(ClapArgs)]
+#[command(after_help = "\
+Example:
+  sekisho ask scenario.toml --clients 8,64 --slots 2,8")]
+pub(crate) struct Args {
+    /// The scenario
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// Closed loads: numbers of clients
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    clients: Vec<u32>,
+    /// Open loads: arrivals per second
+    #[arg(long, value_delimiter = ',', value_name = "RATE,...")]
+    rate: Vec<Rate>,
+    /// Slots of the scenario's gate
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    slots: Vec<u32>,
+    /// The seed of the simulations; left out, the scenario's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Where the prediction is stored
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print the prediction as JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let scenario = read_scenario(&args.scenario)?;
+    let question = Question {
+        clients: args.clients.clone(),
+        rates: args.rate.iter().map(|rate| rate.0).collect(),
+        slots: args.slots.clone(),
+    };
+    let seed = args.seed.or(scenario.seed).unwrap_or(1);
+    let prediction = predict(scenario, &question, seed)?;
+    let path = match &args.out {
+        Some(path) => path.clone(),
+        None => store::path("predictions", &format!("{}.json", prediction.id))?,
+    };
+    store_prediction(&path, &prediction)?;
+    if args.json {
+        say(out, &format!("{}\n", serde_json::to_string(&prediction).map_err(Failure::machine)?))?;
+        return Ok(Verdict::Holds);
+    }
+    say(out, &prediction_text(&prediction))?;
+    let path = path.display();
+    say(
+        out,
+        &format!("\n  stored: {path}\n  next: sekisho check RUN.jsonl --prediction {path}\n"),
+    )?;
+    Ok(Verdict::Holds)
+}
+
+/// Puts a question to a scenario.
+pub(crate) fn predict(
+    scenario: advise::Scenario,
+    question: &Question,
+    seed: u64,
+) -> Result<Prediction, Failure> {
+    let options = Options { seed, precision: 0.01, completions_max: 1_000_000, ..Options::default() };
+    let bar = progress(0, "simulating");
+    let points = advise::ask(&scenario, question, &options, |done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    })
+    .map_err(Failure::usage)?;
+    bar.finish_and_clear();
+    Ok(Prediction {
+        sekisho_prediction: 1,
+        id: store::new_id(),
+        date: store::now_rfc3339(),
+        seed,
+        scenario,
+        points,
+    })
+}
+
+pub(crate) fn store_prediction(path: &std::path::Path, prediction: &Prediction) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(prediction).map_err(Failure::machine)?;
+    store::write_whole(path, &text)
+}
+
+/// Every point: throughput, mean and quantiles, the two witnesses side by side.
+pub(crate) fn prediction_text(prediction: &Prediction) -> String {
+    let mut text = format!("{}\n\n", headline(prediction));
+    let mut table =
+        Table::new(&["at", "rate", "formula R", "sim R", "apart", "p50", "p90", "p99", "wait"]);
+    for point in &prediction.points {
+        let numbers = &point.simulation;
+        let quantile = |q| numbers.quantile(q).map_or("-".into(), |value: Value| time(value.mean));
+        table.row(vec![
+            short_point(point),
+            rate(numbers.throughput.mean),
+            point.formula.as_ref().map_or("-".into(), |formula| time(formula.response.mean)),
+            time(numbers.response.mean),
+            apart(point).map_or("-".into(), percent),
+            quantile(0.5),
+            quantile(0.9),
+            quantile(0.99),
+            numbers.wait.map_or("-".into(), |wait| time(wait.mean)),
+        ]);
+    }
+    text += &table.to_string();
+    if prediction.points.iter().any(|point| !point.simulation.documents.is_empty()) {
+        text += &format!("\n  mean response by document, formula / simulation:\n{}", by_document(prediction));
+    }
+    let mut notes: Vec<&String> = prediction.points.iter().map(|point| &point.formula_note).collect();
+    notes.dedup();
+    for note in notes {
+        text += &paragraph(&format!("formula: {note}"));
+    }
+    for point in &prediction.points {
+        for beyond in &point.beyond {
+            let place = point_text(point.load, point.slots);
+            text += &paragraph(&format!("beyond the calibration: {place}: {beyond}"));
+        }
+    }
+    text + &paragraph(&format!("R is the mean response; intervals are in the stored prediction. Seed {}.", prediction.seed))
+}
+
+fn headline(prediction: &Prediction) -> String {
+    let fastest = prediction
+        .points
+        .iter()
+        .max_by(|a, b| a.simulation.throughput.mean.total_cmp(&b.simulation.throughput.mean));
+    match fastest {
+        Some(point) => format!(
+            "answered: most throughput at {}: {} at a mean response of {}",
+            point_text(point.load, point.slots),
+            rate(point.simulation.throughput.mean),
+            time(point.simulation.response.mean)
+        ),
+        None => "answered".into(),
+    }
+}
+
+/// `64c 8r`: a load and its slots in few letters.
+fn short_point(point: &Point) -> String {
+    let load = match point.load {
+        advise::Load::Clients(clients) => format!("{clients}c"),
+        advise::Load::Rate(rate) => format!("{rate}/s"),
+    };
+    point.slots.map_or(load.clone(), |slots| format!("{load} {slots}r"))
+}
+
+/// Formula less simulation in mean response, as a share of the simulation's.
+fn apart(point: &Point) -> Option<f64> {
+    Some(point.formula.as_ref()?.response.mean / point.simulation.response.mean - 1.0)
+}
+
+fn by_document(prediction: &Prediction) -> Table {
+    let documents: Vec<&str> = prediction
+        .points
+        .first()
+        .map(|point| point.simulation.documents.iter().map(|d| d.name.as_str()).collect())
+        .unwrap_or_default();
+    let mut head = vec!["at"];
+    head.extend(&documents);
+    let mut table = Table::new(&head);
+    for point in &prediction.points {
+        let mut row = vec![short_point(point)];
+        for name in &documents {
+            let of = |numbers: &advise::Numbers| numbers.document(name).map(|value| time(value.mean));
+            let formula = point.formula.as_ref().and_then(of).unwrap_or("-".into());
+            row.push(format!("{formula} / {}", of(&point.simulation).unwrap_or("-".into())));
+        }
+        table.row(row);
+    }
+    table
+}

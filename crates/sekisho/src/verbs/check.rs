@@ -1,0 +1,409 @@
+//! `sekisho check`: runs against expectations, or against a stored prediction.
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use advise::{Prediction, Quantity, Rate, Right, Score, Span, Tolerance, Value};
+use clap::Args as ClapArgs;
+use measure::{Estimate, Judgement, LoadShape, Measures, RunRecord};
+use sim::Options;
+
+use crate::session::say;
+use crate::store;
+use crate::text::{Table, paragraph, percent, rate, rate_estimate, time, time_estimate};
+use crate::verdict::{Failure, Verdict};
+
+/// Hold runs against expectations, or against a stored prediction
+#[derive(ClapArgs)]
+#[command(after_help = "\
+Limits: pQQ, mean, rate or errors, for all documents or for one: 'p99<50ms',
+'p99(5k)<20ms', 'mean<10ms', 'rate>=900/s', 'errors<0.1%'.
+
+Examples:
+  sekisho check .sekisho/runs/RUN.jsonl --expect 'p99<50ms'
+  sekisho check .sekisho/runs/RUN.jsonl --prediction .sekisho/predictions/P.json")]
+pub(crate) struct Args {
+    /// Run records
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// A limit that every run must hold
+    #[arg(long, value_name = "LIMIT")]
+    expect: Vec<Expectation>,
+    /// A stored prediction to be scored by the runs
+    #[arg(long, value_name = "FILE")]
+    prediction: Option<PathBuf>,
+    /// The slots that the server had, where the prediction speaks of several numbers
+    #[arg(long, value_name = "N")]
+    slots: Option<u32>,
+    /// Print one JSON object a run instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if args.expect.is_empty() && args.prediction.is_none() {
+        return Err(Failure::Usage(
+            "nothing to check against: say `--expect 'p99<50ms'` or `--prediction FILE`".into(),
+        ));
+    }
+    let prediction = args.prediction.as_deref().map(read_prediction).transpose()?;
+    let mut verdict = Verdict::Holds;
+    for path in &args.runs {
+        let record = store::read_run(path)?;
+        let judgement = record.judge(0.95);
+        let mut outcomes: Vec<Outcome> =
+            args.expect.iter().map(|expectation| expect(expectation, &record, &judgement)).collect();
+        if !judgement.is_valid() {
+            outcomes.extend(judgement.faults.iter().map(|fault| Outcome {
+                verdict: Verdict::Invalid,
+                line: fault.to_string(),
+            }));
+        }
+        let score = prediction.as_ref().map(|p| score_of(p, &record, args.slots)).transpose()?;
+        let scored = score.as_ref().map_or(Verdict::Holds, |score| verdict_of(score.right()));
+        let one = outcomes.iter().fold(scored, |all, outcome| all.and(outcome.verdict));
+        if args.json {
+            say(out, &format!("{}\n", super::json::run(&record, &judgement, &outcomes, one)))?;
+        } else {
+            say(out, &format!("{}: {}: {}\n", one.word(), record.header.id, load_text(&record)))?;
+            for outcome in &outcomes {
+                say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
+            }
+            if let Some(score) = &score {
+                say(out, &score_text(score))?;
+            }
+        }
+        verdict = verdict.and(one);
+    }
+    if !args.json {
+        let names: Vec<String> = args.runs.iter().map(|path| path.display().to_string()).collect();
+        let prediction = args.prediction.as_ref().map(|path| format!(" {}", path.display()));
+        let files = format!("{}{}", names.join(" "), prediction.unwrap_or_default());
+        say(out, &format!("\n  next: sekisho report {files}\n"))?;
+    }
+    Ok(verdict)
+}
+
+/// Reads a stored prediction.
+pub(crate) fn read_prediction(path: &Path) -> Result<Prediction, Failure> {
+    let text = store::read_text(path, "prediction")?;
+    let broken = |error: &dyn fmt::Display| {
+        Failure::Usage(format!("{}: it is no stored prediction: {error}", path.display()))
+    };
+    let prediction: Prediction = serde_json::from_str(&text).map_err(|error| broken(&error))?;
+    if prediction.sekisho_prediction != 1 {
+        return Err(broken(&format!(
+            "its format version is {}, this program reads version 1",
+            prediction.sekisho_prediction
+        )));
+    }
+    Ok(prediction)
+}
+
+/// Scores the part of a prediction that speaks of a run's load.
+fn score_of(
+    prediction: &Prediction,
+    record: &RunRecord,
+    slots: Option<u32>,
+) -> Result<Score, Failure> {
+    let Some(point) = advise::point_for(prediction, record, slots) else {
+        let known: Vec<String> =
+            prediction.points.iter().map(|point| point_text(point.load, point.slots)).collect();
+        return Err(Failure::Usage(format!(
+            "the prediction {} says nothing of {}; it speaks of {}",
+            prediction.id,
+            point_text(advise::load_of(record), slots),
+            known.join(", ")
+        )));
+    };
+    let options = Options { seed: prediction.seed, ..quick() };
+    advise::score(&prediction.scenario, point, record, Tolerance::default(), &options)
+        .map_err(Failure::usage)
+}
+
+/// Simulations that only explain need not be precise.
+pub(crate) fn quick() -> Options {
+    Options { precision: 0.02, completions_max: 200_000, ..Options::default() }
+}
+
+/// A load and its slots in words: `32 clients, 4 slots`.
+pub(crate) fn point_text(load: advise::Load, slots: Option<u32>) -> String {
+    match slots {
+        Some(1) => format!("{load}, 1 slot"),
+        Some(slots) => format!("{load}, {slots} slots"),
+        None => load.to_string(),
+    }
+}
+
+pub(crate) fn verdict_of(right: Right) -> Verdict {
+    match right {
+        Right::Yes => Verdict::Holds,
+        Right::CannotTell => Verdict::Inconclusive,
+        Right::No => Verdict::Fails,
+    }
+}
+
+/// Predicted, simulated and measured side by side, and what accounts for the rest.
+pub(crate) fn score_text(score: &Score) -> String {
+    let mut table =
+        Table::new(&["", "requests", "formula", "simulated", "measured", "error", "verdict"]);
+    for row in &score.rows {
+        let value = |value: Value| match row.quantity {
+            Quantity::Throughput => rate(value.mean),
+            Quantity::Response | Quantity::Document { .. } => time(value.mean),
+        };
+        let measured = match row.quantity {
+            Quantity::Throughput => rate_estimate(&row.measured),
+            Quantity::Response | Quantity::Document { .. } => time_estimate(&row.measured),
+        };
+        table.row(vec![
+            quantity_text(&row.quantity),
+            row.completed.to_string(),
+            row.formula.map_or("-".into(), value),
+            value(row.simulated),
+            measured,
+            percent(row.error()),
+            verdict_of(row.right).word().into(),
+        ]);
+    }
+    let mut text = format!("\n{table}");
+    if !score.accounts.is_empty() {
+        text += "\n  mean response, from the formula to the measurement:\n";
+        let mut before: Option<f64> = None;
+        for account in &score.accounts {
+            let step = before.map_or(String::new(), |before| percent(account.response / before - 1.0));
+            text += &format!("    {:>9} {step:>8}  {}\n", time(account.response), account.what);
+            before = Some(account.response);
+        }
+    }
+    for beyond in &score.beyond {
+        text += &paragraph(&format!("beyond the calibration: {beyond}"));
+    }
+    text
+}
+
+pub(crate) fn quantity_text(quantity: &Quantity) -> String {
+    match quantity {
+        Quantity::Throughput => "throughput".into(),
+        Quantity::Response => "mean response".into(),
+        Quantity::Document { name, .. } => name.clone(),
+    }
+}
+
+/// A run's load in words.
+pub(crate) fn load_text(record: &RunRecord) -> String {
+    match record.header.load {
+        LoadShape::Closed { clients, think_s } if think_s > 0.0 => {
+            format!("closed load, {clients} clients that think {}", time(think_s))
+        }
+        LoadShape::Closed { clients: 1, .. } => "closed load, 1 client".into(),
+        LoadShape::Closed { clients, .. } => format!("closed load, {clients} clients"),
+        LoadShape::Poisson { rate: asked, .. } => format!("open load, Poisson, {}", rate(asked)),
+        LoadShape::Fixed { rate: asked, .. } => format!("open load, fixed rate, {}", rate(asked)),
+    }
+}
+
+/// A limit on what a run measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expectation {
+    /// As it was written.
+    text: String,
+    /// What is limited.
+    pub(crate) metric: Metric,
+    /// The document, if only one is meant.
+    document: Option<String>,
+    side: Side,
+    /// The limit: seconds, per second, or a share.
+    pub(crate) limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Metric {
+    Quantile(f64),
+    Mean,
+    Rate,
+    Errors,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Below,
+    Above,
+}
+
+impl FromStr for Expectation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Expectation, String> {
+        let wanted = "a limit such as 'p99<50ms', 'p99(5k)<20ms', 'mean<10ms', 'rate>=900/s' or 'errors<0.1%'";
+        let wrong = |why: String| format!("{why}; wanted is {wanted}");
+        let at = text.find(['<', '>']).ok_or_else(|| wrong("it has no < or >".into()))?;
+        let side = if text[at..].starts_with('<') { Side::Below } else { Side::Above };
+        let limit = text[at + 1..].trim_start_matches('=').trim();
+        let what = text[..at].trim();
+        let (name, document) = match what.split_once('(') {
+            None => (what, None),
+            Some((name, rest)) => {
+                let document = rest.strip_suffix(')').ok_or_else(|| wrong("a ) is missing".into()))?;
+                (name, Some(document.to_owned()))
+            }
+        };
+        let metric = metric(name).ok_or_else(|| {
+            let known = ["mean", "rate", "errors", "p50", "p90", "p99", "p99.9"];
+            match measure::nearest(name, known) {
+                Some(near) => wrong(format!("`{name}` is no metric, did you mean `{near}`?")),
+                None => wrong(format!("`{name}` is no metric")),
+            }
+        })?;
+        let limit = match metric {
+            Metric::Quantile(_) | Metric::Mean => {
+                limit.parse::<Span>().map(|span| span.0).map_err(|error| wrong(error.to_string()))?
+            }
+            Metric::Rate => {
+                limit.parse::<Rate>().map(|rate| rate.0).map_err(|error| wrong(error.to_string()))?
+            }
+            Metric::Errors => share(limit).ok_or_else(|| wrong(format!("`{limit}` is no share such as 0.1%")))?,
+        };
+        Ok(Expectation { text: text.to_owned(), metric, document, side, limit })
+    }
+}
+
+/// The quantiles that a judged run has.
+const JUDGED: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
+fn metric(name: &str) -> Option<Metric> {
+    match name {
+        "mean" => Some(Metric::Mean),
+        "rate" => Some(Metric::Rate),
+        "errors" => Some(Metric::Errors),
+        _ => {
+            let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+            JUDGED.into_iter().find(|q| (q * 100.0 - percent).abs() < 1e-9).map(Metric::Quantile)
+        }
+    }
+}
+
+fn share(text: &str) -> Option<f64> {
+    let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// What became of an expectation.
+pub(crate) struct Outcome {
+    pub(crate) verdict: Verdict,
+    pub(crate) line: String,
+}
+
+/// Holds a judged run against an expectation; the interval decides whether that is possible.
+pub(crate) fn expect(
+    expectation: &Expectation,
+    record: &RunRecord,
+    judgement: &Judgement,
+) -> Outcome {
+    let outcome = |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
+    let measures = match &expectation.document {
+        None => &judgement.all,
+        Some(name) => {
+            let class = record.header.classes.iter().position(|class| class.name == *name);
+            match class.and_then(|class| judgement.classes.get(class)) {
+                Some(measures) => measures,
+                None => {
+                    return outcome(Verdict::Inconclusive, format!("the run has no document `{name}`"));
+                }
+            }
+        }
+    };
+    match value_of(expectation.metric, measures, judgement) {
+        None => outcome(
+            Verdict::Inconclusive,
+            format!("{} requests are too few to tell", measures.completed),
+        ),
+        Some(estimate) => {
+            let shown = match expectation.metric {
+                Metric::Rate => rate_estimate(&estimate),
+                Metric::Errors => format!("{:.3} %", estimate.mean * 100.0),
+                Metric::Mean | Metric::Quantile(_) => time_estimate(&estimate),
+            };
+            outcome(compare(&estimate, expectation.side, expectation.limit), format!("it is {shown}"))
+        }
+    }
+}
+
+fn value_of(metric: Metric, measures: &Measures, judgement: &Judgement) -> Option<Estimate> {
+    match metric {
+        Metric::Mean => measures.response,
+        Metric::Rate => Some(measures.throughput),
+        Metric::Quantile(q) => {
+            measures.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9)?.response
+        }
+        Metric::Errors => errors(measures, judgement),
+    }
+}
+
+/// The share of requests that failed, with the interval of Wilson's score: it is right near 0 too.
+fn errors(measures: &Measures, judgement: &Judgement) -> Option<Estimate> {
+    let failed: u64 = measures.errors.values().sum();
+    let n = failed + measures.completed;
+    if n == 0 {
+        return None;
+    }
+    let confidence = judgement.all.throughput.confidence;
+    let z = measure::t_quantile(0.5 + confidence / 2.0, 1e9);
+    let (n_f, p) = (n as f64, failed as f64 / n as f64);
+    let centre = (p + z * z / (2.0 * n_f)) / (1.0 + z * z / n_f);
+    let half = z / (1.0 + z * z / n_f) * (p * (1.0 - p) / n_f + z * z / (4.0 * n_f * n_f)).sqrt();
+    Some(Estimate { mean: centre, half_width: half, confidence, n })
+}
+
+fn compare(estimate: &Estimate, side: Side, limit: f64) -> Verdict {
+    let (sure, out_of_question) = match side {
+        Side::Below => (estimate.high() <= limit, estimate.low() > limit),
+        Side::Above => (estimate.low() >= limit, estimate.high() < limit),
+    };
+    match (sure, out_of_question) {
+        (true, _) => Verdict::Holds,
+        (_, true) => Verdict::Fails,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_with_their_units() {
+        let read = |text: &str| text.parse::<Expectation>();
+        let limit = read("p99(5k)<=20ms").unwrap();
+        assert_eq!(limit.metric, Metric::Quantile(0.99));
+        assert_eq!(limit.document.as_deref(), Some("5k"));
+        assert!((limit.limit - 0.02).abs() < 1e-12);
+        assert_eq!(read("rate >= 900/s").unwrap().side, Side::Above);
+        assert!((read("errors<0.1%").unwrap().limit - 0.001).abs() < 1e-12);
+        assert!(read("p99.9<1s").is_ok());
+        assert!(read("maen<1s").unwrap_err().contains("did you mean `mean`"));
+        assert!(read("p99<50").unwrap_err().contains("a time such as"));
+        assert!(read("p95<50ms").unwrap_err().contains("is no metric"));
+        assert!(read("p99=50ms").unwrap_err().contains("no < or >"));
+    }
+
+    #[test]
+    fn an_interval_across_the_limit_is_inconclusive() {
+        let estimate = Estimate { mean: 10.0, half_width: 1.0, confidence: 0.95, n: 9 };
+        assert_eq!(compare(&estimate, Side::Below, 11.5), Verdict::Holds);
+        assert_eq!(compare(&estimate, Side::Below, 10.5), Verdict::Inconclusive);
+        assert_eq!(compare(&estimate, Side::Below, 8.5), Verdict::Fails);
+        assert_eq!(compare(&estimate, Side::Above, 8.5), Verdict::Holds);
+        assert_eq!(compare(&estimate, Side::Above, 12.0), Verdict::Fails);
+        let unsure = Estimate { half_width: f64::INFINITY, ..estimate };
+        assert_eq!(compare(&unsure, Side::Below, 1e9), Verdict::Inconclusive);
+    }
+}

@@ -1,0 +1,355 @@
+//! `sekisho demo`: the whole loop on a real HTTP server, on this machine.
+//!
+//! ```text
+//!   processor A: generator ──▶ gate (r slots) ──▶ processor B: origin, more workers than slots
+//! ```
+//!
+//! It measures closed loads behind one number of slots, fits, asks about loads and a number of slots
+//! that the fit never saw, measures those too, and scores what was predicted.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use advise::{Fit, FitOptions, Prediction, Question, Right, Score, Tolerance};
+use clap::Args as ClapArgs;
+use indicatif::ProgressBar;
+use load::http::{Load, PlanSpec, Reach, Target};
+use measure::{RunRecord, Until};
+use origin::{Demand, Document, Origin, OriginConfig, Serving};
+use proxy::http::{Config, Finished, Handle, Server, StartError};
+use sim::Options;
+use workload::{Dist, DocumentSet};
+
+use super::check::{point_text, quick, score_text, verdict_of};
+use super::http_target::press;
+use super::{ask, fit, loop_report};
+use crate::session::{Session, progress, say};
+use crate::store;
+use crate::text::{paragraph, percent};
+use crate::verdict::{Failure, Verdict};
+
+/// The whole loop on a real HTTP server on this machine: measure, fit, ask, gate, check
+#[derive(ClapArgs)]
+#[command(after_help = "\
+Example:
+  sekisho demo")]
+pub(crate) struct Args {
+    /// How long each of the seven runs is measured
+    #[arg(long, value_name = "TIME", default_value = "6s")]
+    run: advise::Span,
+    /// The seed of all chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where the report is written
+    #[arg(long, value_name = "FILE", default_value = "sekisho-demo.html")]
+    report: PathBuf,
+    /// Print the scores as JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a request costs the origin: 0.05 us for each byte and 1 ms. With WebStone's documents that
+/// is 1.96 ms in the mean with a squared coefficient of variation of about 17: fujita's regime, in
+/// which the number of slots matters, scaled down so that a demo takes a minute.
+const DEMAND: Demand = Demand { per_byte_s: 50e-9, base_s: 1e-3 };
+/// The slots that the fit sees, and the loads.
+const FITTED: (u32, [u32; 4]) = (4, [1, 4, 12, 32]);
+/// What it never sees: other loads with those slots, and another number of slots.
+const CHECKED: [(u32, u32); 3] = [(8, 4), (24, 4), (24, 12)];
+/// More workers than there are ever slots, so that the gate is the only queue.
+const WORKERS: u32 = 32;
+/// Length at the start of a run that is not used.
+const WARMUP: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    session.catch_interrupts()?;
+    let site = Site::start()?;
+    if !args.json {
+        say(out, &site.introduction())?;
+    }
+    let runs = FITTED.1.len() + CHECKED.len();
+    let bar = progress((runs as f64 * (args.run.0 + WARMUP.as_secs_f64()) * 10.0) as u64, "measuring");
+    let fitted_runs = FITTED
+        .1
+        .iter()
+        .map(|&clients| site.measure(clients, FITTED.0, args, session, &bar))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut demo = Demo::new(fitted_runs, args)?;
+    if session.interrupted() {
+        bar.finish_and_clear();
+        return Ok(Verdict::Interrupted);
+    }
+    for (clients, slots) in CHECKED {
+        let record = site.measure(clients, slots, args, session, &bar)?;
+        if session.interrupted() {
+            bar.finish_and_clear();
+            return Ok(Verdict::Interrupted);
+        }
+        demo.check(record, slots)?;
+    }
+    bar.finish_and_clear();
+    let replayed = site.stop()?;
+    demo.finish(args, replayed, out)
+}
+
+/// The server and the gate in front of it.
+struct Site {
+    origin: Origin,
+    gate: Handle,
+    running: JoinHandle<Result<Finished, StartError>>,
+    generator_cpu: usize,
+    origin_cpu: usize,
+}
+
+impl Site {
+    fn start() -> Result<Site, Failure> {
+        let cpus = origin::allowed_cpus().map_err(Failure::machine)?;
+        let (Some(&generator_cpu), Some(&origin_cpu)) = (cpus.first(), cpus.last()) else {
+            return Err(Failure::Machine("this process may use no processor".into()));
+        };
+        let documents = DocumentSet::webstone();
+        let documents = documents.documents().iter();
+        let origin = Origin::start(&OriginConfig {
+            documents: documents.map(|d| Document { name: d.name.clone(), bytes: d.bytes }).collect(),
+            demand: DEMAND,
+            workers: WORKERS,
+            serving: Serving::Threads,
+            cpu: Some(origin_cpu),
+            keep_alive: true,
+            bytes_max: 5_000_000,
+            backlog: 1024,
+        })
+        .map_err(Failure::machine)?;
+        let listen = "127.0.0.1:0".parse().map_err(Failure::machine)?;
+        let mut config = Config::new(listen, vec![origin.address()], FITTED.0);
+        config.record_max = 200_000;
+        // The largest document fits, so that a slot is held for the server and never for a client.
+        config.limits.buffer = 8 << 20;
+        let server = Server::bind(config).map_err(Failure::machine)?;
+        let gate = server.handle();
+        let running = std::thread::Builder::new()
+            .name("gate".into())
+            .spawn(move || {
+                // A machine that does not allow it only makes the demo noisier.
+                origin::pin_current_thread(generator_cpu).ok();
+                server.run()
+            })
+            .map_err(Failure::machine)?;
+        Ok(Site { origin, gate, running, generator_cpu, origin_cpu })
+    }
+
+    fn introduction(&self) -> String {
+        let mut text = paragraph(&format!(
+            "A real HTTP server runs on processor {}: {WORKERS} workers, WebStone's documents, each \
+             request burning 0.05 us of processor time a byte and 1 ms. In front of it stands a gate \
+             with {} slots; gate and load generator run on processor {}. All on loopback.",
+            self.origin_cpu, FITTED.0, self.generator_cpu
+        ));
+        if self.origin_cpu == self.generator_cpu {
+            text += &paragraph(
+                "note: there is only one processor, so generator and server disturb each other, and \
+                 the predictions will be worse than they should be",
+            );
+        }
+        text + "\n"
+    }
+
+    fn measure(
+        &self,
+        clients: u32,
+        slots: u32,
+        args: &Args,
+        session: &Session,
+        bar: &ProgressBar,
+    ) -> Result<RunRecord, Failure> {
+        self.gate.resize(0, slots).map_err(Failure::machine)?;
+        bar.set_message(format!("measuring {}", point_text(advise::Load::Clients(clients), Some(slots))));
+        let url = format!("http://{}/", self.gate.address());
+        let target = Target::parse(&url, Reach::Private).map_err(Failure::machine)?;
+        let load = Load::Closed { clients, think: Dist::Constant(0.0) };
+        let mut spec = PlanSpec::new(target, load, Until::Seconds(args.run.0));
+        spec.documents = Some(DocumentSet::webstone());
+        spec.warmup = WARMUP;
+        spec.interval = WARMUP;
+        spec.cpus = vec![self.generator_cpu];
+        spec.seed = args.seed + u64::from(clients);
+        let record = press(spec, session, bar)?;
+        let path = store::path("runs", &format!("{}.jsonl", record.header.id))?;
+        store::write_run(&path, &record)?;
+        Ok(record)
+    }
+
+    /// Stops all; says whether the recording of the live gate replays to the same actions.
+    fn stop(self) -> Result<String, Failure> {
+        let recording = self.gate.recording().map_err(Failure::machine)?;
+        self.gate.drain().map_err(Failure::machine)?;
+        let finished = self.running.join();
+        self.origin.stop();
+        match finished {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(Failure::machine(error)),
+            Err(_) => return Err(Failure::Machine("the gate panicked".into())),
+        }
+        Ok(match recording {
+            None => "the gate was not recorded".into(),
+            Some(recording) => match recording.replay() {
+                Ok(()) => format!(
+                    "the live gate's recording ({} steps) replays in the same gate to identical actions",
+                    recording.steps.len()
+                ),
+                Err(divergence) => format!("the recording does NOT replay: {divergence}"),
+            },
+        })
+    }
+}
+
+/// What the loop has found so far.
+struct Demo {
+    runs: Vec<RunRecord>,
+    fit: Fit,
+    prediction: Prediction,
+    prediction_path: PathBuf,
+    checked: Vec<RunRecord>,
+    scores: Vec<Score>,
+}
+
+impl Demo {
+    /// Fits the runs and asks about what they never saw, before it is measured.
+    fn new(runs: Vec<RunRecord>, args: &Args) -> Result<Demo, Failure> {
+        let options = FitOptions {
+            slots: Some(FITTED.0),
+            cores: Some(1),
+            seed: args.seed,
+            confidence: 0.95,
+            date: store::now_rfc3339(),
+            name: "demo: webstone documents behind a gate".into(),
+        };
+        let fit = advise::fit(&runs, &options).map_err(Failure::usage)?;
+        let mut slots: Vec<u32> = CHECKED.iter().map(|(_, slots)| *slots).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let mut clients: Vec<u32> = CHECKED.iter().map(|(clients, _)| *clients).collect();
+        clients.extend(FITTED.1);
+        clients.sort_unstable();
+        clients.dedup();
+        let question = Question { clients, rates: Vec::new(), slots };
+        let prediction = ask::predict(fit.scenario.clone(), &question, args.seed)?;
+        let path = store::path("predictions", &format!("{}.json", prediction.id))?;
+        ask::store_prediction(&path, &prediction)?;
+        Ok(Demo {
+            runs,
+            fit,
+            prediction,
+            prediction_path: path,
+            checked: Vec::new(),
+            scores: Vec::new(),
+        })
+    }
+
+    fn check(&mut self, record: RunRecord, slots: u32) -> Result<(), Failure> {
+        let point = advise::point_for(&self.prediction, &record, Some(slots))
+            .ok_or_else(|| Failure::Machine("the demo did not ask about its own check".into()))?;
+        let options = Options { seed: self.prediction.seed, ..quick() };
+        let scenario = &self.prediction.scenario;
+        let score = advise::score(scenario, point, &record, Tolerance::default(), &options)
+            .map_err(Failure::machine)?;
+        self.scores.push(score);
+        self.checked.push(record);
+        Ok(())
+    }
+
+    fn verdict(&self) -> Verdict {
+        let right = self.scores.iter().map(Score::right).max().unwrap_or(Right::CannotTell);
+        let invalid = self
+            .runs
+            .iter()
+            .chain(&self.checked)
+            .any(|record| !record.judge(0.95).is_valid());
+        if invalid { Verdict::Invalid } else { verdict_of(right) }
+    }
+
+    fn headline(&self) -> String {
+        let worst = self
+            .scores
+            .iter()
+            .filter_map(|score| score.rows.iter().find(|row| row.quantity == advise::Quantity::Response))
+            .map(advise::Row::error)
+            .max_by(|a, b| a.abs().total_cmp(&b.abs()))
+            .unwrap_or(0.0);
+        format!(
+            "{} loads and slots that the fit never saw were predicted; the mean response was at worst {} off",
+            self.scores.len(),
+            percent(worst)
+        )
+    }
+
+    fn finish(&self, args: &Args, replayed: String, out: &mut dyn Write) -> Result<Verdict, Failure> {
+        let verdict = self.verdict();
+        let mut runs = self.runs.clone();
+        runs.extend(self.checked.iter().cloned());
+        let page = loop_report::page(&loop_report::Story {
+            title: "Sekisho demo: measured, fitted, predicted, checked",
+            verdict,
+            line: self.headline(),
+            runs: &runs,
+            fit: Some(&self.fit),
+            prediction: Some(&self.prediction),
+            scores: &self.scores,
+            notes: std::slice::from_ref(&replayed),
+        })?;
+        page.write(&args.report).map_err(Failure::machine)?;
+        if args.json {
+            let scores: Vec<_> = self.scores.iter().map(super::json::score).collect();
+            let object = serde_json::json!({
+                "verdict": verdict.word(), "exit_code": verdict.code(),
+                "scores": scores, "report": args.report,
+            });
+            say(out, &format!("{object}\n"))?;
+            return Ok(verdict);
+        }
+        say(out, &format!("{}: {}\n\n", verdict.word(), self.headline()))?;
+        say(out, &format!("1. measured and fitted\n\n{}\n", fit::fit_text(&self.fit)))?;
+        say(out, &format!("2. asked, before it was measured\n\n{}\n", ask::prediction_text(&self.prediction)))?;
+        say(out, "3. checked\n")?;
+        for score in &self.scores {
+            let right = verdict_of(score.right());
+            say(out, &format!("\n  {}: {}\n", right.word(), point_text(score.load, score.slots)))?;
+            say(out, &score_text(score))?;
+        }
+        for record in self.runs.iter().chain(&self.checked) {
+            for fault in record.judge(0.95).faults {
+                say(out, &paragraph(&format!("INVALID: run {}: {fault}", record.header.id)))?;
+            }
+        }
+        say(out, &format!("\n{}", paragraph(&replayed)))?;
+        say(
+            out,
+            &format!(
+                "\n  prediction: {}\n  report: {}\n  next: open the report; then \
+                 sekisho measure http URL --clients 1,32\n",
+                self.prediction_path.display(),
+                std::path::absolute(&args.report)?.display()
+            ),
+        )?;
+        Ok(verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::time;
+
+    #[test]
+    fn the_demo_is_in_the_regime_where_slots_matter() {
+        let set = DocumentSet::webstone();
+        let cost = |bytes: u64| DEMAND.per_byte_s * bytes as f64 + DEMAND.base_s;
+        let mean = set.mean_of(|document| cost(document.bytes));
+        let second = set.mean_of(|document| cost(document.bytes).powi(2));
+        let scv = second / (mean * mean) - 1.0;
+        assert_eq!(time(mean), "1.96 ms");
+        assert!((15.0..20.0).contains(&scv), "{scv}");
+    }
+}

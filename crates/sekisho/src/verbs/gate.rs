@@ -1,0 +1,248 @@
+//! `sekisho gate http`: a reverse proxy with the gate in front.
+
+use std::io::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use advise::Span;
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use gate::{DisciplineSpec, GateSpec, Length, Queues, RouterSpec, ServerSpec, Ties};
+use proxy::http::{Class, Config, Finished, Probe, Server, Tls};
+
+use crate::session::say;
+use crate::text::{paragraph, time};
+use crate::verdict::{Failure, Verdict};
+
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// A reverse proxy for HTTP/1.1 with the gate in front
+    ///
+    /// A request asks for a slot when its head is complete and holds it until the upstream's last
+    /// byte is read; what cannot be let in waits in a bounded queue, up to its deadline, and is then
+    /// refused with 503 and Retry-After. SIGTERM drains.
+    #[command(after_help = "\
+While it runs, on the admin address (loopback only):
+  curl ADMIN/metrics                       Prometheus
+  curl -X POST 'ADMIN/slots?server=0&slots=16'
+
+Example:
+  sekisho gate http --listen 127.0.0.1:8080 --upstream 127.0.0.1:9000 --slots 8")]
+    Http(Box<HttpArgs>),
+}
+
+#[derive(ClapArgs)]
+struct HttpArgs {
+    /// Where clients connect to
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: String,
+    /// A server behind the gate; say it once for each
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    upstream: Vec<String>,
+    /// Slots of each server: one number for all, or one for each
+    #[arg(long, value_delimiter = ',', value_name = "N,...", required = true)]
+    slots: Vec<u32>,
+    /// Who is next
+    #[arg(long, value_enum, default_value = "fifo")]
+    discipline: DisciplineName,
+    /// Requests whose path begins so have this priority; larger goes first (`/pay/=9`)
+    #[arg(long, value_name = "PREFIX=N")]
+    priority: Vec<String>,
+    /// Where to, with several servers
+    #[arg(long, value_enum, default_value = "round-robin")]
+    router: RouterName,
+    /// One queue for all servers, or one for each, chosen at arrival
+    #[arg(long, value_enum, default_value = "shared")]
+    queues: QueuesName,
+    /// How many requests may wait
+    #[arg(long, value_name = "N", default_value_t = proxy::http::ROOM)]
+    room: u64,
+    /// How long a request may wait
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    wait_max: Span,
+    /// How long a server may take to begin its response
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    timeout: Span,
+    /// Ask every server for this path; 200 to 399 is healthy
+    #[arg(long, value_name = "PATH")]
+    health: Option<String>,
+    /// Certificate (PEM), for TLS towards clients
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Private key (PEM) of the certificate
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Where metrics and controls are served
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+    /// Record the gate here, to be replayed and simulated
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Most steps that are recorded
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    record_max: usize,
+    /// The seed of random routing
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DisciplineName {
+    /// First in, first out
+    Fifo,
+    /// Last in, first out
+    Lifo,
+    /// Highest priority first
+    Priority,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RouterName {
+    /// One after the other
+    RoundRobin,
+    /// Any, with equal chance
+    Random,
+    /// The one with the fewest requests
+    ShortestQueue,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum QueuesName {
+    /// One queue for all servers
+    Shared,
+    /// A queue for each server
+    PerServer,
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let What::Http(args) = &args.what;
+    let config = args.config()?;
+    let server = Server::bind(config).map_err(Failure::usage)?.drain_on_signals();
+    let handle = server.handle();
+    let admin = handle.admin_address().map(|at| format!("; metrics and controls on http://{at}"));
+    say(
+        out,
+        &paragraph(&format!(
+            "gate: listening on {} for {} server(s), slots {}, {} may wait {} at most{}",
+            handle.address(),
+            args.upstream.len(),
+            args.slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+            args.room,
+            args.wait_max,
+            admin.unwrap_or_default(),
+        )),
+    )?;
+    out.flush()?;
+    let finished = server.run().map_err(Failure::machine)?;
+    if let (Some(path), Some(recording)) = (&args.record, &finished.recording) {
+        let file = std::fs::File::create(path)
+            .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
+        recording.write(std::io::BufWriter::new(file))?;
+    }
+    say(out, &ending(&finished))?;
+    Ok(Verdict::Holds)
+}
+
+fn ending(finished: &Finished) -> String {
+    let stats = &finished.stats;
+    let mean = |of: Option<Duration>| of.map_or("-".into(), |span| time(span.as_secs_f64()));
+    let mut text = String::new();
+    for (at, upstream) in stats.upstreams.iter().enumerate() {
+        text += &paragraph(&format!(
+            "server {at}: {} served, mean wait {}, mean hold {}",
+            upstream.hold.count(),
+            mean(upstream.wait.mean()),
+            mean(upstream.hold.mean())
+        ));
+    }
+    paragraph(&format!("drained: {} responses", stats.responses())) + &text
+}
+
+impl HttpArgs {
+    fn config(&self) -> Result<Config, Failure> {
+        let upstreams =
+            self.upstream.iter().map(|name| address("--upstream", name)).collect::<Result<Vec<_>, _>>()?;
+        let servers = self.servers(upstreams.len())?;
+        let mut config = Config::new(address("--listen", &self.listen)?, upstreams, 1);
+        config.gate = GateSpec {
+            servers,
+            queues: match self.queues {
+                QueuesName::Shared => Queues::Shared,
+                QueuesName::PerServer => Queues::PerServer,
+            },
+            router: match self.router {
+                RouterName::RoundRobin => RouterSpec::RoundRobin,
+                RouterName::Random => RouterSpec::Random,
+                RouterName::ShortestQueue => {
+                    RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Rotate }
+                }
+            },
+            discipline: match self.discipline {
+                DisciplineName::Fifo => DisciplineSpec::Fifo,
+                DisciplineName::Lifo => DisciplineSpec::Lifo,
+                DisciplineName::Priority => DisciplineSpec::Priority,
+            },
+            room: Some(self.room),
+            wait_max: Some(Duration::from_secs_f64(self.wait_max.0)),
+            seed: self.seed,
+        };
+        config.classes = self.classes()?;
+        config.timeouts.response = Duration::from_secs_f64(self.timeout.0);
+        if let Some(path) = &self.health {
+            config.health.probe = Probe::Get(path.clone());
+        }
+        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+            config.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
+        }
+        config.admin = self.admin.as_ref().map(|name| address("--admin", name)).transpose()?;
+        config.record_max = if self.record.is_some() { self.record_max } else { 0 };
+        Ok(config)
+    }
+
+    fn servers(&self, upstreams: usize) -> Result<Vec<ServerSpec>, Failure> {
+        match self.slots.as_slice() {
+            [slots] => Ok(vec![ServerSpec { slots: *slots }; upstreams]),
+            each if each.len() == upstreams => {
+                Ok(each.iter().map(|&slots| ServerSpec { slots }).collect())
+            }
+            each => Err(Failure::Usage(format!(
+                "`--slots` has {} numbers for {upstreams} servers: give one, or one for each",
+                each.len()
+            ))),
+        }
+    }
+
+    fn classes(&self) -> Result<Vec<Class>, Failure> {
+        let class = |(at, text): (usize, &String)| {
+            let wrong = || Failure::Usage(format!("`--priority {text}` is not PREFIX=N such as `/pay/=9`"));
+            let (prefix, priority) = text.rsplit_once('=').ok_or_else(wrong)?;
+            let priority = priority.parse().map_err(|_| wrong())?;
+            if !prefix.starts_with('/') {
+                return Err(wrong());
+            }
+            Ok(Class { prefix: prefix.to_owned(), class: at as u32 + 1, priority })
+        };
+        if !self.priority.is_empty() && !matches!(self.discipline, DisciplineName::Priority) {
+            return Err(Failure::Usage(
+                "`--priority` has no effect without `--discipline priority`".into(),
+            ));
+        }
+        self.priority.iter().enumerate().map(class).collect()
+    }
+}
+
+/// The address of a name: `127.0.0.1:80`, `localhost:80`, `:80` on all addresses.
+fn address(flag: &str, name: &str) -> Result<SocketAddr, Failure> {
+    let full = if name.starts_with(':') { format!("0.0.0.0{name}") } else { name.to_owned() };
+    let wrong = |why: &dyn std::fmt::Display| {
+        Failure::Usage(format!("`{flag} {name}` is no address such as 127.0.0.1:8080: {why}"))
+    };
+    let mut found = full.to_socket_addrs().map_err(|error| wrong(&error))?;
+    found.next().ok_or_else(|| wrong(&"no address belongs to that name"))
+}

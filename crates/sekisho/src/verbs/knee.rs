@@ -1,0 +1,1 @@
+//! `sekisho measure http --knee`: the highest open load that holds a limit.

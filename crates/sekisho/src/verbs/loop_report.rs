@@ -1,0 +1,593 @@
+//! The page of the loop: what was measured, fitted, predicted and checked, as one report. Everything
+//! is optional but the runs or the prediction, so that the same page serves `demo` and `report`.
+
+use advise::{Calibration, Fit, Load, Point, Prediction, Quantity, Right, Score};
+use measure::{Histogram, Judgement, LittleVerdict, LoadShape, RunRecord};
+
+use super::check::{load_text, point_text, quantity_text};
+use crate::report::{
+    Axis, Cell, Column, Curves, Figure, FigureError, Kind, Outcome, Plot, Quantiles, Report,
+    Residuals, Role, Section, Series, Stack, Strip, Table, TableError,
+};
+use crate::text;
+use crate::verdict::{Failure, Verdict};
+
+/// What the page tells.
+pub(crate) struct Story<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) verdict: Verdict,
+    pub(crate) line: String,
+    pub(crate) runs: &'a [RunRecord],
+    pub(crate) fit: Option<&'a Fit>,
+    pub(crate) prediction: Option<&'a Prediction>,
+    pub(crate) scores: &'a [Score],
+    pub(crate) notes: &'a [String],
+}
+
+/// The page.
+pub(crate) fn page(story: &Story<'_>) -> Result<Report, Failure> {
+    let judged: Vec<(&RunRecord, Judgement)> =
+        story.runs.iter().map(|run| (run, run.judge(0.95))).collect();
+    build(story, &judged).map_err(|error| Failure::Machine(format!("the report: {error}")))
+}
+
+/// A figure or a table with a number that cannot be drawn.
+enum Broken {
+    Figure(FigureError),
+    Table(TableError),
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Broken::Figure(error) => error.fmt(f),
+            Broken::Table(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<FigureError> for Broken {
+    fn from(error: FigureError) -> Broken {
+        Broken::Figure(error)
+    }
+}
+
+impl From<TableError> for Broken {
+    fn from(error: TableError) -> Broken {
+        Broken::Table(error)
+    }
+}
+
+type Judged<'a> = [(&'a RunRecord, Judgement)];
+
+fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
+    let mut report = Report::new(story.title).verdict(outcome(story.verdict), story.line.clone());
+    for note in story.notes {
+        report = report.lead(note.clone());
+    }
+    report = facts(report, story);
+    if let Some(section) = against_load(story, judged)? {
+        report = report.section(section);
+    }
+    if let Some(section) = by_size(story, judged)? {
+        report = report.section(section);
+    }
+    if let Some(section) = quantiles(judged)? {
+        report = report.section(section);
+    }
+    if let Some(prediction) = story.prediction
+        && let Some(section) = queues(prediction)?
+    {
+        report = report.section(section);
+    }
+    if let Some(fit) = story.fit {
+        report = report.section(fitted(fit)?);
+    }
+    for score in story.scores {
+        report = report.section(scored(score)?);
+    }
+    if !judged.is_empty() {
+        report = report.section(honesty(judged)?);
+    }
+    Ok(report.section(next(story)))
+}
+
+pub(crate) fn outcome(verdict: Verdict) -> Outcome {
+    match verdict {
+        Verdict::Holds => Outcome::Holds,
+        Verdict::Fails | Verdict::DoesNotFit => Outcome::Fails,
+        Verdict::Inconclusive | Verdict::Interrupted => Outcome::Inconclusive,
+        Verdict::Invalid => Outcome::Invalid,
+    }
+}
+
+fn facts(mut report: Report, story: &Story<'_>) -> Report {
+    if let Some(run) = story.runs.first() {
+        let header = &run.header;
+        let host = &header.host;
+        report = report
+            .fact("target", header.target.clone(), "")
+            .fact("measured", header.started.clone(), "")
+            .fact("host", format!("{}, {} x {}", host.kernel, host.cpus, host.cpu_model), "")
+            .fact("tool", header.tool.clone(), "")
+            .fact("command", header.command.join(" "), "");
+        let seeds: Vec<String> = story.runs.iter().map(|run| run.header.seed.to_string()).collect();
+        report = report.fact("seeds of the runs", seeds.join(", "), "");
+    }
+    if let Some(prediction) = story.prediction {
+        report = report
+            .fact("predicted", prediction.date.clone(), "")
+            .fact("seed of the simulations", prediction.seed.to_string(), "");
+    }
+    report
+}
+
+/// The slots behind which a run was made, where a score tells.
+fn slots_of(story: &Story<'_>, run: &RunRecord) -> Option<u32> {
+    let scored = story.scores.iter().find(|score| score.run == run.header.id);
+    scored.and_then(|score| score.slots).or_else(|| {
+        let scenario = story.fit.map(|fit| &fit.scenario);
+        scenario?.gates.first()?.slots
+    })
+}
+
+/// x of a load, if it is of the kind that this page is about.
+fn x_of(load: Load) -> f64 {
+    match load {
+        Load::Clients(clients) => f64::from(clients),
+        Load::Rate(rate) => rate,
+    }
+}
+
+/// The different numbers of slots among points and runs, smallest first.
+fn all_slots(story: &Story<'_>) -> Vec<Option<u32>> {
+    let points = story.prediction.iter().flat_map(|prediction| &prediction.points);
+    let mut slots: Vec<Option<u32>> = points.map(|point| point.slots).collect();
+    slots.extend(story.runs.iter().map(|run| slots_of(story, run)));
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
+
+fn slots_name(slots: Option<u32>) -> String {
+    slots.map_or("as configured".into(), |slots| format!("{slots} slots"))
+}
+
+/// Throughput and response against load: what was measured, what was predicted.
+fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
+    let open = judged.iter().all(|(run, _)| !matches!(run.header.load, LoadShape::Closed { .. }))
+        && story.prediction.is_none_or(|p| p.points.iter().all(|q| matches!(q.load, Load::Rate(_))));
+    let closed = judged.iter().all(|(run, _)| matches!(run.header.load, LoadShape::Closed { .. }))
+        && story.prediction.is_none_or(|p| p.points.iter().all(|q| matches!(q.load, Load::Clients(_))));
+    if !open && !closed {
+        // An open and a closed load have no axis in common.
+        return Ok(None);
+    }
+    let x = if closed { Axis::linear("Load", "clients") } else { Axis::linear("Load", "1/s") };
+    let mut throughput = Curves::new(x.clone(), Axis::linear("Throughput", "1/s"));
+    let mut response = Curves::new(x, Axis::linear("Mean response", "ms"));
+    for (hue, slots) in all_slots(story).into_iter().enumerate() {
+        let hue = hue as u8;
+        let name = slots_name(slots);
+        let mut points: Vec<&Point> = story
+            .prediction
+            .iter()
+            .flat_map(|prediction| &prediction.points)
+            .filter(|point| point.slots == slots)
+            .collect();
+        points.sort_by(|a, b| x_of(a.load).total_cmp(&x_of(b.load)));
+        if !points.is_empty() {
+            let sim = |of: fn(&Point) -> f64| points.iter().map(move |p| (x_of(p.load), of(p)));
+            throughput = throughput.series(
+                Series::dashed(format!("{name}, simulated"), sim(|p| p.simulation.throughput.mean))
+                    .hue(hue),
+            );
+            response = response.series(
+                Series::dashed(
+                    format!("{name}, simulated"),
+                    sim(|p| p.simulation.response.mean * 1e3),
+                )
+                .hue(hue),
+            );
+            let by_formula = points.iter().filter_map(|p| Some((x_of(p.load), p.formula.as_ref()?)));
+            let by_formula: Vec<_> = by_formula.collect();
+            if by_formula.len() > 1 {
+                throughput = throughput.series(
+                    Series::line(
+                        format!("{name}, formula"),
+                        by_formula.iter().map(|(x, numbers)| (*x, numbers.throughput.mean)),
+                    )
+                    .hue(hue),
+                );
+                response = response.series(
+                    Series::line(
+                        format!("{name}, formula"),
+                        by_formula.iter().map(|(x, numbers)| (*x, numbers.response.mean * 1e3)),
+                    )
+                    .hue(hue),
+                );
+            }
+        }
+        let mine: Vec<_> =
+            judged.iter().filter(|(run, _)| slots_of(story, run) == slots).collect();
+        if !mine.is_empty() {
+            let dot = |run: &RunRecord, estimate: &measure::Estimate, factor: f64| {
+                let half = if estimate.half_width.is_finite() { estimate.half_width } else { 0.0 };
+                let (low, high) = (estimate.mean - half, estimate.mean + half);
+                (x_of(advise::load_of(run)), estimate.mean * factor, low * factor, high * factor)
+            };
+            throughput = throughput.series(
+                Series::measured(
+                    format!("{name}, measured"),
+                    mine.iter().map(|(run, j)| dot(run, &j.all.throughput, 1.0)),
+                )
+                .hue(hue),
+            );
+            let responses =
+                mine.iter().filter_map(|(run, j)| Some(dot(run, j.all.response.as_ref()?, 1e3)));
+            response =
+                response.series(Series::measured(format!("{name}, measured"), responses).hue(hue));
+        }
+    }
+    if let Some(calibration) = calibration(story) {
+        let edge = if closed { f64::from(calibration.clients[1]) } else { calibration.throughput_max.0 };
+        throughput = throughput.calibrated_to(edge);
+        response = response.calibrated_to(edge);
+    }
+    let section = Section::new("Throughput and response against load")
+        .figure(Figure::new(
+            "Throughput against load",
+            "Dots are measured, with 95 % intervals; lines were predicted.",
+            Plot::Curves(throughput),
+        )?)
+        .figure(Figure::new(
+            "Mean response against load",
+            "Dots are measured, with 95 % intervals; lines were predicted. A closed load slows down with \
+             its server.",
+            Plot::Curves(response),
+        )?);
+    Ok(Some(section))
+}
+
+fn calibration<'a>(story: &Story<'a>) -> Option<&'a Calibration> {
+    story.prediction?.scenario.calibration.as_ref()
+}
+
+/// Response against document size, for every scored run.
+fn by_size(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
+    let mut section = Section::new("Response against document size");
+    let mut drawn = false;
+    for score in story.scores {
+        let rows: Vec<_> = score
+            .rows
+            .iter()
+            .filter_map(|row| match &row.quantity {
+                Quantity::Document { bytes, .. } if *bytes > 0 => Some((*bytes as f64, row)),
+                _ => None,
+            })
+            .collect();
+        if rows.len() < 2 || !judged.iter().any(|(run, _)| run.header.id == score.run) {
+            continue;
+        }
+        let mut curves = Curves::new(Axis::log("Document size", "bytes"), Axis::log("Mean response", "ms"));
+        let formula: Vec<_> =
+            rows.iter().filter_map(|(x, row)| Some((*x, row.formula?.mean * 1e3))).collect();
+        if formula.len() > 1 {
+            curves = curves.series(Series::line("formula", formula));
+        }
+        curves = curves
+            .series(Series::dashed("simulated", rows.iter().map(|(x, r)| (*x, r.simulated.mean * 1e3))))
+            .series(Series::measured(
+                "measured",
+                rows.iter().map(|(x, row)| {
+                    let (low, high) = drawable(&row.measured);
+                    (*x, row.measured.mean * 1e3, low * 1e3, high * 1e3)
+                }),
+            ));
+        drawn = true;
+        section = section.figure(Figure::new(
+            format!("Response against size at {}", point_text(score.load, score.slots)),
+            "A straight formula on logarithmic axes bends where the work of the bytes outweighs the wait.",
+            Plot::Curves(curves),
+        )?);
+    }
+    Ok(drawn.then_some(section))
+}
+
+/// An interval that a logarithmic axis can show.
+fn drawable(estimate: &measure::Estimate) -> (f64, f64) {
+    if !estimate.half_width.is_finite() {
+        return (estimate.mean, estimate.mean);
+    }
+    (estimate.low().max(estimate.mean * 0.05), estimate.high())
+}
+
+/// The quantiles that a curve is drawn through.
+const CURVE: [f64; 12] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999];
+
+fn quantiles(judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
+    let mut figure = Quantiles::new(Axis::log("Response", "ms"));
+    let mut drawn = 0;
+    let mut seen: Vec<String> = Vec::new();
+    for (run, _) in judged {
+        let mut all = Histogram::new();
+        for class in run.steady().iter().flat_map(|interval| &interval.classes) {
+            all.merge(&class.total);
+        }
+        // Ten responses beyond a quantile are the least that it may be read from.
+        let points: Vec<_> = CURVE
+            .iter()
+            .filter(|q| (1.0 - **q) * all.len() as f64 >= 10.0)
+            .map(|&q| (q, all.quantile(q).as_secs_f64() * 1e3))
+            .filter(|(_, response)| *response > 0.0)
+            .collect();
+        if points.len() < 2 {
+            continue;
+        }
+        let name = load_text(run);
+        let nth = seen.iter().filter(|other| **other == name).count();
+        let label = if nth == 0 { name.clone() } else { format!("{name} (run {})", nth + 1) };
+        seen.push(name);
+        figure = figure.series(Series::line(label, points));
+        drawn += 1;
+    }
+    if drawn == 0 {
+        return Ok(None);
+    }
+    let caption = "Measured, from the intended start. A curve ends where fewer than ten responses are \
+                   beyond it.";
+    Ok(Some(Section::new("Response by quantile").figure(Figure::new(
+        "Response by quantile",
+        caption,
+        Plot::Quantiles(figure),
+    )?)))
+}
+
+/// Who saturates first, and where the time goes, at the highest load that was predicted.
+fn queues(prediction: &Prediction) -> Result<Option<Section>, Broken> {
+    let Some(point) =
+        prediction.points.iter().max_by(|a, b| x_of(a.load).total_cmp(&x_of(b.load)))
+    else {
+        return Ok(None);
+    };
+    let place = point_text(point.load, point.slots);
+    let mut rows: Vec<_> = point.simulation.utilisation.iter().collect();
+    rows.sort_by(|a, b| b.1.total_cmp(&a.1));
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let gates: Vec<&str> = prediction.scenario.gates.iter().map(|gate| gate.name.as_str()).collect();
+    let mut strip = Strip::new();
+    for (name, utilisation) in rows {
+        let soft = gates.contains(&name.as_str());
+        let note = match (soft, point.simulation.wait) {
+            (true, Some(wait)) => format!("mean wait {}", text::time(wait.mean)),
+            _ => String::new(),
+        };
+        let kind = if soft { Kind::Soft } else { Kind::Hard };
+        // The busy time of a window may exceed it by the rounding of its sums.
+        strip = strip.row(name.clone(), kind, utilisation.clamp(0.0, 1.0), note);
+    }
+    let mut section = Section::new("Who saturates first, and where the time goes").figure(Figure::new(
+        format!("Utilisation at {place}"),
+        "Simulated. Soft is what somebody configured, hard is what the machine is.",
+        Plot::Strip(strip),
+    )?);
+    if let Some(stack) = time_spent(prediction, point) {
+        section = section.figure(Figure::new(
+            format!("Where the time goes at {place}"),
+            "Simulated means. The wait for a slot is the same for all documents: what the large ones need, \
+             the small ones wait for.",
+            Plot::Stack(stack),
+        )?);
+    }
+    Ok(Some(section))
+}
+
+/// Mean response split into the way, the wait for a slot and the hold of it.
+fn time_spent(prediction: &Prediction, point: &Point) -> Option<Stack> {
+    let wait = point.simulation.wait?.mean;
+    let path = prediction.scenario.calibration.as_ref()?.parameters.get("path")?.value.max(0.0);
+    let mut stack = Stack::new("ms")
+        .part("on the way", Role::Service)
+        .part("wait for a slot", Role::Wait)
+        .part("slot held", Role::Service);
+    let split = |response: f64| {
+        [path * 1e3, wait * 1e3, ((response - wait - path) * 1e3).max(0.0)]
+    };
+    stack = stack.row("mean request", split(point.simulation.response.mean));
+    for document in &point.simulation.documents {
+        stack = stack.row(document.name.clone(), split(document.response.mean));
+    }
+    Some(stack)
+}
+
+fn fitted(fit: &Fit) -> Result<Section, Broken> {
+    let mut section = Section::new("The fit").paragraph(format!("{}.", super::fit::headline(fit)));
+    if let Some(calibration) = &fit.scenario.calibration {
+        let columns =
+            [Column::plain("parameter"), Column::plain("unit"), Column::plain("value with 95 % interval")];
+        let rows = calibration.parameters.iter().map(|(name, parameter)| {
+            let (factor, unit) = match parameter.unit.as_str() {
+                "s" => (1e3, "ms"),
+                "s/byte" => (1e9, "us/kB"),
+                unit => (1.0, unit),
+            };
+            let [low, high] = parameter.interval;
+            vec![
+                Cell::Text(name.clone()),
+                Cell::Text(unit.into()),
+                Cell::interval(parameter.value * factor, low * factor, high * factor),
+            ]
+        });
+        section = section.table(Table::new("Fitted parameters", columns).rows(rows)?);
+        for sentence in &calibration.unidentified {
+            section = section.paragraph(format!("Not identified: {sentence}."));
+        }
+    }
+    for note in &fit.notes {
+        section = section.paragraph(format!("Note: {note}."));
+    }
+    let mut residuals = Residuals::new(Axis::log("Document size", "bytes")).tolerance(15.0);
+    let mut clients: Vec<u32> = fit.residuals.iter().map(|residual| residual.clients).collect();
+    clients.sort_unstable();
+    clients.dedup();
+    for n in clients {
+        let of_run = fit.residuals.iter().filter(|residual| residual.clients == n && residual.bytes > 0);
+        let dots = of_run.map(|residual| {
+            let noise = residual.measured.half_width / residual.measured.mean;
+            let noise = if noise.is_finite() { noise.min(1.0) } else { 0.0 };
+            let at = residual.relative();
+            (residual.bytes as f64, at * 100.0, (at - noise) * 100.0, (at + noise) * 100.0)
+        });
+        let dots: Vec<_> = dots.collect();
+        if !dots.is_empty() {
+            residuals = residuals.series(Series::measured(Load::Clients(n).to_string(), dots));
+        }
+    }
+    Ok(section.figure(Figure::new(
+        "Residuals of the fit",
+        "Fitted less measured mean response, of measured; the bars are the measurement's own 95 % \
+         interval.",
+        Plot::Residuals(residuals),
+    )?))
+}
+
+fn right(right: Right) -> Outcome {
+    match right {
+        Right::Yes => Outcome::Holds,
+        Right::CannotTell => Outcome::Inconclusive,
+        Right::No => Outcome::Fails,
+    }
+}
+
+fn scored(score: &Score) -> Result<Section, Broken> {
+    let place = point_text(score.load, score.slots);
+    let columns = [
+        Column::plain("quantity"),
+        Column::plain("unit"),
+        Column::plain("requests"),
+        Column::plain("formula"),
+        Column::plain("simulated"),
+        Column::plain("measured"),
+        Column::new("error", "%"),
+        Column::plain("verdict"),
+    ];
+    let rows = score.rows.iter().map(|row| {
+        let (factor, unit) = match row.quantity {
+            Quantity::Throughput => (1.0, "1/s"),
+            Quantity::Response | Quantity::Document { .. } => (1e3, "ms"),
+        };
+        let measured = if row.measured.half_width.is_finite() {
+            let (low, high) = (row.measured.low(), row.measured.high());
+            Cell::interval(row.measured.mean * factor, low * factor, high * factor)
+        } else {
+            Cell::Number(row.measured.mean * factor)
+        };
+        vec![
+            Cell::Text(quantity_text(&row.quantity)),
+            Cell::Text(unit.into()),
+            Cell::Number(row.completed as f64),
+            row.formula.map_or(Cell::Empty, |value| Cell::Number(value.mean * factor)),
+            Cell::Number(row.simulated.mean * factor),
+            measured,
+            Cell::Number(row.error() * 100.0),
+            Cell::Outcome(right(row.right)),
+        ]
+    });
+    let mut section = Section::new(format!("Checked: {place}")).table(
+        Table::new(format!("Predicted, simulated and measured at {place}"), columns).rows(rows)?,
+    );
+    if !score.accounts.is_empty() {
+        let columns = [Column::plain("taking into account"), Column::new("mean response", "ms"), Column::new("step", "%")];
+        let mut before: Option<f64> = None;
+        let rows: Vec<_> = score
+            .accounts
+            .iter()
+            .map(|account| {
+                let step = before.map_or(Cell::Empty, |b| Cell::Number((account.response / b - 1.0) * 100.0));
+                before = Some(account.response);
+                vec![Cell::Text(account.what.clone()), Cell::Number(account.response * 1e3), step]
+            })
+            .collect();
+        section = section.table(Table::new("What accounts for the difference", columns).rows(rows)?);
+    }
+    for beyond in &score.beyond {
+        section = section.paragraph(format!("Beyond the calibration: {beyond}."));
+    }
+    Ok(section)
+}
+
+/// How far each run may be believed.
+fn honesty(judged: &Judged<'_>) -> Result<Section, Broken> {
+    let columns = [
+        Column::plain("run"),
+        Column::plain("load"),
+        Column::new("throughput", "1/s"),
+        Column::new("variation between intervals", "%"),
+        Column::plain("Little's law"),
+        Column::plain("valid"),
+    ];
+    let rows = judged.iter().map(|(run, judgement)| {
+        let little = match judgement.little.verdict {
+            LittleVerdict::Closes => "closes",
+            LittleVerdict::CannotTell => "cannot tell",
+            LittleVerdict::DoesNot => "does not close",
+        };
+        vec![
+            Cell::Text(run.header.id.clone()),
+            Cell::Text(load_text(run)),
+            Cell::Number(judgement.all.throughput.mean),
+            variation(run).map_or(Cell::Empty, |cv| Cell::Number(cv * 100.0)),
+            Cell::Text(little.into()),
+            Cell::Outcome(if judgement.is_valid() { Outcome::Holds } else { Outcome::Invalid }),
+        ]
+    });
+    let mut section = Section::new("How far the runs may be believed")
+        .table(Table::new("Every run, warm-up left out", columns).rows(rows)?);
+    for (run, judgement) in judged {
+        for fault in &judgement.faults {
+            section = section.paragraph(format!("Invalid: run {}: {fault}.", run.header.id));
+        }
+        let warnings = run.summary.iter().flat_map(|summary| &summary.warnings);
+        for warning in warnings {
+            section = section.paragraph(format!("Run {}: {warning}", run.header.id));
+        }
+    }
+    Ok(section)
+}
+
+/// The coefficient of variation of completions per second between intervals.
+fn variation(run: &RunRecord) -> Option<f64> {
+    let rates: Vec<f64> = run
+        .steady()
+        .iter()
+        .filter(|interval| interval.length_s > 0.0)
+        .map(|interval| {
+            let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
+            completed as f64 / interval.length_s
+        })
+        .collect();
+    let n = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / n;
+    if rates.len() < 2 || mean <= 0.0 {
+        return None;
+    }
+    let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+    Some((squares / (n - 1.0)).sqrt() / mean)
+}
+
+fn next(story: &Story<'_>) -> Section {
+    let section = Section::new("Next");
+    if story.prediction.is_some() {
+        section.command(
+            "Ask the fitted scenario about other loads and slots:",
+            "sekisho ask scenario.toml --clients 8,64 --slots 2,8",
+        )
+    } else {
+        section.command(
+            "Fit a scenario to runs with one client and with many:",
+            "sekisho fit .sekisho/runs/*.jsonl --out scenario.toml",
+        )
+    }
+}

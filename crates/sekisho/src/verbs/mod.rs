@@ -1,0 +1,84 @@
+//! The verbs: what a user can ask for. One module each; arguments are parsed here and nowhere else.
+
+mod ask;
+mod check;
+mod demo;
+mod fit;
+mod gate;
+mod http_target;
+mod json;
+mod knee;
+mod loop_report;
+mod measure;
+mod report;
+//mod reproduce;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::session::Session;
+use crate::verdict::{Failure, Verdict};
+
+/// Measure a service, find the load at which it breaks and the queue that breaks it, put a gate
+/// there that holds, and check whether that was right.
+#[derive(Parser)]
+#[command(name = "sekisho", version, max_term_width = 80, after_help = AFTER)]
+struct Call {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const AFTER: &str = "\
+Exit codes: 0 holds; 1 internal error; 2 usage or configuration; 3 an expectation
+fails; 4 inconclusive; 5 the measurement is invalid; 6 the model does not fit;
+130 interrupted.
+
+Example:
+  sekisho demo";
+
+#[derive(Subcommand)]
+enum Verb {
+    /// The whole loop on a real HTTP server, on this machine, in under 90 seconds
+    Demo(demo::Args),
+    /// Put load on a service and record what happens
+    Measure(measure::Args),
+    /// Fit a scenario to run records
+    Fit(fit::Args),
+    /// Ask a scenario what would happen at other loads or with other slots
+    Ask(ask::Args),
+    /// Put a gate in front of a service
+    Gate(gate::Args),
+    /// Hold a run against expectations, or against a stored prediction
+    Check(check::Args),
+    /// Turn records and predictions into one HTML file
+    Report(report::Args),
+}
+
+/// Does what the command line asks for.
+pub fn main(supervised: origin::Supervised) -> ExitCode {
+    let call = Call::parse();
+    let session = Session::new(supervised);
+    let mut out = std::io::stdout().lock();
+    match run(&call.verb, &session, &mut out) {
+        Ok(verdict) => verdict.into(),
+        Err(failure) => {
+            // Where even that cannot be written, the exit code still tells.
+            writeln!(std::io::stderr(), "error: {failure}").ok();
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(verb: &Verb, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    match verb {
+        Verb::Demo(args) => demo::run(args, session, out),
+        Verb::Measure(args) => measure::run(args, session, out),
+        Verb::Fit(args) => fit::run(args, out),
+        Verb::Ask(args) => ask::run(args, out),
+        Verb::Gate(args) => gate::run(args, out),
+        Verb::Check(args) => check::run(args, out),
+        Verb::Report(args) => report::run(args, out),
+    }
+}

@@ -1,0 +1,327 @@
+//! A paper's claims, as `studies/` lists them, and what became of each.
+//!
+//! The list says how each claim is expected to be judged, known deviations with their reasons. A
+//! finding that differs from it, to the good or to the bad, is news, and the verdict fails.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::Verdict;
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Finding {
+    /// It holds, and the text prints a number for it.
+    Reproduces,
+    /// It holds, but the text prints no number: an order, a shape.
+    ShapeOnly,
+    /// It does not hold.
+    DoesNotReproduce,
+    /// The text says nothing to compare with; what was found agrees with what was found before.
+    NotStated,
+    /// The intervals are too wide to say.
+    Undecided,
+    /// This machine cannot do what it takes.
+    NotRun,
+}
+
+impl Finding {
+    /// As a table has it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Finding::Reproduces => "reproduces",
+            Finding::ShapeOnly => "shape only",
+            Finding::DoesNotReproduce => "does not",
+            Finding::NotStated => "not stated",
+            Finding::Undecided => "undecided",
+            Finding::NotRun => "not run",
+        }
+    }
+}
+
+/// A claim of a paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Claim {
+    pub(super) id: String,
+    /// Short, for a terminal.
+    pub(super) title: String,
+    /// Section, figure, equation.
+    pub(super) place: String,
+    /// The claim in our words.
+    pub(super) says: String,
+    /// The paper's value, short.
+    pub(super) paper: String,
+    /// The number that the text prints, in the unit of `paper`.
+    value: Option<f64>,
+    /// The largest share by which a number may differ and still count as the same.
+    within: Option<f64>,
+    pub(super) expect: Finding,
+    /// Where it does not reproduce, or more must be known: the reason.
+    #[serde(default)]
+    pub(super) why: String,
+    /// Whether only a measurement can judge it.
+    #[serde(default)]
+    pub(super) live: bool,
+}
+
+/// All claims of a paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Registry {
+    format: u32,
+    pub(super) study: String,
+    pub(super) title: String,
+    #[serde(rename = "claim")]
+    pub(super) claims: Vec<Claim>,
+}
+
+impl Registry {
+    /// The claims that `studies/` lists in this text.
+    ///
+    /// # Panics
+    /// If the text is no list of claims: it is part of the program.
+    pub(super) fn parse(text: &str) -> Registry {
+        let registry: Registry = toml::from_str(text).expect("the list of claims is well formed");
+        assert_eq!(registry.format, 1, "the format of the list of claims");
+        let ids: BTreeSet<&str> = registry.claims.iter().map(|claim| claim.id.as_str()).collect();
+        assert_eq!(ids.len(), registry.claims.len(), "two claims have one id");
+        registry
+    }
+
+    /// The claim of this name.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(super) fn claim(&self, id: &str) -> &Claim {
+        let found = self.claims.iter().find(|claim| claim.id == id);
+        found.unwrap_or_else(|| panic!("the list of claims has no `{id}`"))
+    }
+}
+
+impl Claim {
+    /// The number that the text prints.
+    ///
+    /// # Panics
+    /// If the list has none for it.
+    pub(super) fn value(&self) -> f64 {
+        self.value.unwrap_or_else(|| panic!("claim `{}` has no `value`", self.id))
+    }
+
+    /// The tolerance.
+    ///
+    /// # Panics
+    /// If the list has none for it.
+    pub(super) fn within(&self) -> f64 {
+        self.within.unwrap_or_else(|| panic!("claim `{}` has no `within`", self.id))
+    }
+
+    /// Whether two numbers are the same, within the claim's tolerance of the second.
+    pub(super) fn same(&self, one: f64, other: f64) -> bool {
+        (one - other).abs() <= self.within() * other.abs()
+    }
+
+    /// A judgement that still lacks its values and its finding.
+    pub(super) fn judge(&self) -> Judged {
+        Judged {
+            id: self.id.clone(),
+            formula: "-".into(),
+            simulation: "-".into(),
+            measured: "-".into(),
+            found: String::new(),
+            finding: Finding::Undecided,
+            expect: self.expect,
+        }
+    }
+}
+
+/// A claim that was judged.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Judged {
+    pub(super) id: String,
+    /// Values, short.
+    pub(super) formula: String,
+    pub(super) simulation: String,
+    pub(super) measured: String,
+    /// What was looked at and found, in a sentence or two.
+    pub(super) found: String,
+    pub(super) finding: Finding,
+    expect: Finding,
+}
+
+impl Judged {
+    pub(super) fn formula(self, formula: impl Into<String>) -> Judged {
+        Judged { formula: formula.into(), ..self }
+    }
+
+    pub(super) fn simulation(self, simulation: impl Into<String>) -> Judged {
+        Judged { simulation: simulation.into(), ..self }
+    }
+
+    pub(super) fn measured(self, measured: impl Into<String>) -> Judged {
+        Judged { measured: measured.into(), ..self }
+    }
+
+    pub(super) fn found(self, found: impl Into<String>) -> Judged {
+        Judged { found: found.into(), ..self }
+    }
+
+    /// A claim with a printed number.
+    pub(super) fn number(self, answer: Answer) -> Judged {
+        self.finding(answer, Finding::Reproduces)
+    }
+
+    /// A claim without a printed number.
+    pub(super) fn shape(self, answer: Answer) -> Judged {
+        self.finding(answer, Finding::ShapeOnly)
+    }
+
+    /// Something that the text does not state, held against what was found before.
+    pub(super) fn unstated(self, answer: Answer) -> Judged {
+        self.finding(answer, Finding::NotStated)
+    }
+
+    /// A claim that this machine cannot judge.
+    pub(super) fn not_run(self, why: impl Into<String>) -> Judged {
+        Judged { found: why.into(), finding: Finding::NotRun, ..self }
+    }
+
+    fn finding(self, answer: Answer, if_it_holds: Finding) -> Judged {
+        let finding = match answer {
+            Answer::Yes => if_it_holds,
+            Answer::No => Finding::DoesNotReproduce,
+            Answer::CannotTell => Finding::Undecided,
+        };
+        Judged { finding, ..self }
+    }
+
+    /// Whether it was found as `studies/` expects.
+    pub(super) fn is_expected(&self) -> bool {
+        self.finding == self.expect
+    }
+
+    /// How it counts towards the verdict.
+    pub(super) fn verdict(&self) -> Verdict {
+        match self.finding {
+            Finding::Undecided | Finding::NotRun => Verdict::Inconclusive,
+            _ if self.is_expected() => Verdict::Holds,
+            _ => Verdict::Fails,
+        }
+    }
+}
+
+/// Whether something is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Yes,
+    No,
+    /// The interval straddles the limit.
+    CannotTell,
+}
+
+impl From<bool> for Answer {
+    fn from(yes: bool) -> Answer {
+        if yes { Answer::Yes } else { Answer::No }
+    }
+}
+
+impl Answer {
+    /// Whether the whole interval lies at or below the limit.
+    pub(super) fn below(limit: f64, low: f64, high: f64) -> Answer {
+        match () {
+            () if high <= limit => Answer::Yes,
+            () if low > limit => Answer::No,
+            () => Answer::CannotTell,
+        }
+    }
+
+    /// Whether the whole interval lies above the limit.
+    pub(super) fn above(limit: f64, low: f64, high: f64) -> Answer {
+        match () {
+            () if low > limit => Answer::Yes,
+            () if high <= limit => Answer::No,
+            () => Answer::CannotTell,
+        }
+    }
+
+    /// Whether both are so: a no decides.
+    pub(super) fn and(self, other: Answer) -> Answer {
+        match (self, other) {
+            (Answer::No, _) | (_, Answer::No) => Answer::No,
+            (Answer::Yes, Answer::Yes) => Answer::Yes,
+            _ => Answer::CannotTell,
+        }
+    }
+}
+
+/// The verdict over all claims.
+pub(super) fn verdict(judged: &[Judged]) -> Verdict {
+    judged.iter().fold(Verdict::Holds, |all, one| all.and(one.verdict()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(finding: Finding, expect: Finding) -> Judged {
+        let claim = Claim {
+            id: "x".into(),
+            title: "x".into(),
+            place: String::new(),
+            says: String::new(),
+            paper: String::new(),
+            value: Some(2.0),
+            within: Some(0.1),
+            expect,
+            why: String::new(),
+            live: false,
+        };
+        Judged { finding, ..claim.judge() }
+    }
+
+    #[test]
+    fn a_known_deviation_holds_and_an_unknown_agreement_fails() {
+        let no = Finding::DoesNotReproduce;
+        assert_eq!(judged(no, no).verdict(), Verdict::Holds);
+        assert_eq!(judged(Finding::Reproduces, no).verdict(), Verdict::Fails);
+        assert_eq!(judged(no, Finding::Reproduces).verdict(), Verdict::Fails);
+        assert_eq!(judged(Finding::NotRun, Finding::ShapeOnly).verdict(), Verdict::Inconclusive);
+        assert_eq!(judged(Finding::Undecided, no).verdict(), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn one_failure_outweighs_what_could_not_be_decided() {
+        let (yes, no) = (Finding::Reproduces, Finding::DoesNotReproduce);
+        let list = [judged(yes, yes), judged(Finding::NotRun, yes), judged(no, yes)];
+        assert_eq!(verdict(&list[..1]), Verdict::Holds);
+        assert_eq!(verdict(&list[..2]), Verdict::Inconclusive);
+        // `Verdict` orders by how bad it is for the caller: what is not decided hides no failure.
+        assert_eq!(verdict(&list), Verdict::Fails);
+    }
+
+    #[test]
+    fn an_interval_decides_only_beyond_the_limit() {
+        assert_eq!(Answer::below(1.0, 0.5, 1.0), Answer::Yes);
+        assert_eq!(Answer::below(1.0, 1.1, 1.2), Answer::No);
+        assert_eq!(Answer::below(1.0, 0.9, 1.1), Answer::CannotTell);
+        assert_eq!(Answer::above(1.0, 1.1, 1.2), Answer::Yes);
+        assert_eq!(Answer::above(1.0, 0.9, 1.0), Answer::No);
+        assert_eq!(Answer::above(1.0, 0.9, 1.1), Answer::CannotTell);
+        assert_eq!(Answer::Yes.and(Answer::CannotTell), Answer::CannotTell);
+        assert_eq!(Answer::CannotTell.and(Answer::No), Answer::No);
+        assert_eq!(Answer::Yes.and(Answer::Yes), Answer::Yes);
+    }
+
+    #[test]
+    fn a_list_with_an_unknown_key_is_refused() {
+        let good = "format = 1\nstudy = \"s\"\ntitle = \"t\"\n[[claim]]\nid = \"a\"\ntitle = \"a\"\n\
+                    place = \"1\"\nsays = \"x\"\npaper = \"-\"\nexpect = \"not-stated\"\n";
+        assert_eq!(Registry::parse(good).claim("a").expect, Finding::NotStated);
+        let bad = format!("{good}expects = \"reproduces\"\n");
+        assert!(toml::from_str::<Registry>(&bad).is_err());
+        let twice = format!("{good}{}", good.split_once("[[").map(|(_, c)| format!("[[{c}")).unwrap());
+        assert!(std::panic::catch_unwind(|| Registry::parse(&twice)).is_err());
+    }
+}

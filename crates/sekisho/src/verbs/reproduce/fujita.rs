@@ -1,0 +1,100 @@
+//! fujita: a benchmark of a web server (section 3 of the paper), and its model, limited processor
+//! sharing, with an approximate solution (section 4).
+
+mod benchmark;
+mod closed;
+mod figures;
+#[cfg(target_os = "linux")]
+mod live;
+mod model;
+mod open;
+
+use crate::verdict::Failure;
+
+use super::Reproduced;
+use super::claim::Registry;
+
+/// The paper's claims, and how each is expected to be judged.
+const EXPECTED: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/fujita/expected.toml"));
+
+/// The list of claims.
+pub(super) fn registry() -> Registry {
+    Registry::parse(EXPECTED)
+}
+
+/// Judges every claim; those that only a measurement can judge if `live` says how long each run is
+/// to be \[s\].
+pub(super) fn reproduce(
+    registry: &Registry,
+    seed: u64,
+    live: Option<f64>,
+    supervised: origin::Supervised,
+) -> Result<Reproduced, Failure> {
+    let mut judged = benchmark::judge(registry, seed)?;
+    let runs = open::Runs::simulate(&open::Effort::FULL, seed)?;
+    judged.extend(model::judge(registry, &runs)?);
+    let sections = figures::sections(&runs)?;
+    let facts = vec![("simulated requests".into(), runs.completed().to_string(), String::new())];
+    let mut all = Reproduced { judged, sections, facts };
+    if let Some(seconds) = live {
+        let measured = measure(registry, seed, seconds, supervised)?;
+        all.judged.extend(measured.judged);
+        all.sections.extend(measured.sections);
+        all.facts.extend(measured.facts);
+    }
+    assert_complete(registry, &all, live.is_some());
+    Ok(all)
+}
+
+/// Every claim is judged exactly once, in the order of the list: what is listed is never skipped.
+fn assert_complete(registry: &Registry, reproduced: &Reproduced, live: bool) {
+    let due = registry.claims.iter().filter(|claim| live || !claim.live).map(|claim| &claim.id);
+    let judged = reproduced.judged.iter().map(|one| &one.id);
+    assert!(due.eq(judged), "the claims of the list and those judged differ");
+}
+
+#[cfg(target_os = "linux")]
+use live::measure;
+
+#[cfg(not(target_os = "linux"))]
+fn measure(_: &Registry, _: u64, _: f64, _: origin::Supervised) -> Result<Reproduced, Failure> {
+    Err(Failure::Usage("`--live` starts Apache on one processor, which needs Linux".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::reproduce::claim::{Finding, verdict};
+    use crate::verbs::reproduce::present;
+    use crate::verdict::Verdict;
+
+    #[test]
+    fn titles_and_values_of_the_list_fit_the_table() {
+        for claim in registry().claims {
+            let (title, value) = if claim.live { (20, 8) } else { (26, 9) };
+            assert!(claim.title.chars().count() <= title, "{}", claim.title);
+            assert!(claim.paper.chars().count() <= value, "{}: {}", claim.id, claim.paper);
+            let known = claim.expect != Finding::DoesNotReproduce || !claim.why.is_empty();
+            assert!(known, "`{}` is expected not to reproduce, without a reason", claim.id);
+        }
+    }
+
+    /// Everything offline, at a tenth of the length. The seed is fixed, so this cannot fail by
+    /// chance; the claims and tolerances are those of the full length.
+    #[test]
+    fn every_claim_that_needs_no_measurement_is_judged_as_expected() {
+        let registry = registry();
+        let mut judged = benchmark::judge(&registry, 1).unwrap();
+        let runs = open::Runs::simulate(&open::Effort::TEST, 1).unwrap();
+        judged.extend(model::judge(&registry, &runs).unwrap());
+        let text = present::text(&registry, &judged, verdict(&judged), 1);
+        assert_eq!(verdict(&judged), Verdict::Holds, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let sections = figures::sections(&runs).unwrap();
+        let all = Reproduced { judged, sections, facts: Vec::new() };
+        assert_complete(&registry, &all, false);
+        let page = present::page(&registry, &all, Verdict::Holds, 1).unwrap();
+        assert_eq!(page.figures().count(), 6);
+    }
+}

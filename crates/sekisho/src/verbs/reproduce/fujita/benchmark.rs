@@ -1,0 +1,304 @@
+//! The claims of the paper's section 3, the benchmark, with the demand that its section 4 fits to
+//! it: the saturated closed loop by formula, and the same simulated. What the authors measured on
+//! their machines nobody can measure again; `--live` measures on this one.
+
+use solve::SaturatedLoop;
+use workload::{Document, DocumentSet};
+
+use crate::text::percent;
+use crate::verdict::Failure;
+
+use super::super::claim::{Judged, Registry};
+use super::closed::{Loop, Simulated};
+use super::open::{BASE_S, PER_BYTE_S};
+
+/// Simulated requests a run: in a saturated loop hardly anything is left to chance.
+const COMPLETIONS: u64 = 60_000;
+/// The helpers of experiments 3 to 5.
+const HELPERS: u32 = 16;
+/// The share of requests for 500 KB in the mixes of experiment 4, in per mille.
+pub(super) const MIXES: [u32; 5] = [0, 250, 500, 750, 1000];
+/// What 10 Mbit/s carry \[byte/s\].
+const ETHERNET: f64 = 10e6 / 8.0;
+
+/// g(x), eq. 5 \[s\].
+fn demand_of(bytes: f64) -> f64 {
+    PER_BYTE_S * bytes + BASE_S
+}
+
+/// Judges all claims of section 3 that need no measurement, in the order of the list.
+pub(super) fn judge(registry: &Registry, seed: u64) -> Result<Vec<Judged>, Failure> {
+    let judge = Judge { registry, seed };
+    let mut judged = judge.clients()?;
+    judged.push(judge.helpers()?);
+    judged.extend(judge.sizes()?);
+    judged.extend(judge.network()?);
+    judged.extend(judge.mixes()?);
+    judged.push(judge.by_document()?);
+    Ok(judged)
+}
+
+/// Documents of 50 KB and 500 KB in these shares per mille of the second.
+pub(super) fn mix(of_500: u32) -> DocumentSet {
+    let document = |name: &str, bytes, weight| Document { name: name.into(), bytes, weight };
+    let both = [document("50k", 50_000, 1000 - of_500), document("500k", 500_000, of_500)];
+    let asked = both.into_iter().filter(|one| one.weight > 0).collect();
+    DocumentSet::new(asked).expect("one of the two has a weight")
+}
+
+/// The largest share by which values differ from the first.
+fn spread(values: &[f64]) -> f64 {
+    values.iter().map(|value| (value / values[0] - 1.0).abs()).fold(0.0, f64::max)
+}
+
+fn formula(run: &Loop) -> Result<SaturatedLoop, Failure> {
+    SaturatedLoop::new(run.clients, run.slots, run.demand()).map_err(Failure::machine)
+}
+
+struct Judge<'a> {
+    registry: &'a Registry,
+    seed: u64,
+}
+
+impl Judge<'_> {
+    fn simulate(&self, run: &Loop) -> Result<Simulated, Failure> {
+        run.simulate(COMPLETIONS, self.seed)
+    }
+
+    fn webstone(&self, clients: u32, slots: u32) -> Loop {
+        Loop::new(clients, slots, DocumentSet::webstone(), demand_of)
+    }
+
+    fn one_size(&self, clients: u32, bytes: u64) -> Loop {
+        Loop::new(clients, HELPERS, DocumentSet::single("one", bytes), demand_of)
+    }
+
+    /// Experiment 2: the file list, 10 to 110 clients.
+    fn clients(&self) -> Result<Vec<Judged>, Failure> {
+        let (mut by_formula, mut by_simulation) = (Vec::new(), Vec::new());
+        let clients = [10, 30, 50, 70, 90, 110];
+        for c in clients {
+            let run = self.webstone(c, HELPERS);
+            by_formula.push(formula(&run)?.response() / f64::from(c));
+            by_simulation.push(self.simulate(&run)?.response().mean / f64::from(c));
+        }
+        let claim = self.registry.claim("clients-linear");
+        let both = [spread(&by_formula), spread(&by_simulation)];
+        let linear = claim
+            .judge()
+            .formula(format!("{:.1} ms*c", by_formula[0] * 1e3))
+            .simulation(format!("{:.1} ms*c", by_simulation[0] * 1e3))
+            .found(format!(
+                "R / c over {clients:?} clients: constant by formula, within {:.1} % simulated.",
+                both[1] * 100.0
+            ))
+            .shape(both.iter().all(|spread| *spread <= claim.within()).into());
+
+        let hundred = self.webstone(100, HELPERS);
+        let (r_formula, simulated) = (formula(&hundred)?.response(), self.simulate(&hundred)?);
+        let claim = self.registry.claim("hundred-clients");
+        let r = simulated.response().mean;
+        let three_s = claim
+            .judge()
+            .formula(format!("{r_formula:.2} s"))
+            .simulation(format!("{r:.2} s"))
+            .found("100 E[g] for the file list.")
+            .number((claim.same(r_formula, claim.value()) && claim.same(r, claim.value())).into());
+
+        let claim = self.registry.claim("accesses-a-day");
+        let a_day = |throughput: f64| throughput * 86_400.0 / 1e6;
+        let (by_formula, simulated) =
+            (a_day(formula(&hundred)?.throughput()), a_day(simulated.throughput().mean));
+        let both = claim.same(by_formula, claim.value()) && claim.same(simulated, claim.value());
+        let accesses = claim
+            .judge()
+            .formula(format!("{by_formula:.2} M"))
+            .simulation(format!("{simulated:.2} M"))
+            .found("1 / E[g] for the file list, over a day.")
+            .number(both.into());
+        Ok(vec![linear, three_s, accesses])
+    }
+
+    /// Experiment 2: 8 to 48 helpers.
+    fn helpers(&self) -> Result<Judged, Failure> {
+        let (mut by_formula, mut by_simulation) = (Vec::new(), Vec::new());
+        for slots in [8, 16, 32, 48] {
+            let run = self.webstone(100, slots);
+            by_formula.push(formula(&run)?.response());
+            by_simulation.push(self.simulate(&run)?.response().mean);
+        }
+        let claim = self.registry.claim("helpers-hardly-matter");
+        let both = [spread(&by_formula), spread(&by_simulation)];
+        Ok(claim
+            .judge()
+            .formula(format!("{:.1} % diff", both[0] * 100.0))
+            .simulation(format!("{:.1} % diff", both[1] * 100.0))
+            .found("Mean response time of the file list at 100 clients, r = 8, 16, 32, 48.")
+            .shape(both.iter().all(|spread| *spread <= claim.within()).into()))
+    }
+
+    /// Experiment 3: one size at a time, 4 to 64 clients.
+    fn sizes(&self) -> Result<Vec<Judged>, Failure> {
+        const SIZES: [u64; 6] = [100, 1_000, 10_000, 100_000, 1_000_000, 5_000_000];
+        let clients = [4, 8, 16, 32, 64];
+        let mut grows: Vec<(f64, f64)> = Vec::new();
+        let (mut off_demand, mut off_rate) = (0.0_f64, 0.0_f64);
+        for bytes in SIZES {
+            let mut rates = Vec::new();
+            for c in clients {
+                let run = self.one_size(c, bytes);
+                let simulated = self.simulate(&run)?;
+                let demand = simulated.response().mean / f64::from(c);
+                off_demand = off_demand.max((demand / demand_of(bytes as f64) - 1.0).abs());
+                rates.push(simulated.throughput().mean);
+                if c == HELPERS {
+                    grows.push((formula(&run)?.response(), simulated.response().mean));
+                }
+            }
+            off_rate = off_rate.max(spread(&rates));
+        }
+        let ratio = |of: fn(&(f64, f64)) -> f64, from: usize, to: usize| of(&grows[to]) / of(&grows[from]);
+        let text = |of| format!("x{:.2}, x{:.1}", ratio(of, 0, 1), ratio(of, 4, 5));
+        let flat = |of| ratio(of, 0, 1) < 1.1 && ratio(of, 4, 5) > 4.5;
+        let (first, second): (fn(&(f64, f64)) -> f64, fn(&(f64, f64)) -> f64) = (|p| p.0, |p| p.1);
+        let shape = self.registry.claim("flat-then-proportional").judge();
+        let shape = shape
+            .formula(text(first))
+            .simulation(text(second))
+            .found("Growth of R from 100 B to 1 KB (10 times the size), and from 1 MB to 5 MB (5 times).")
+            .shape((flat(first) && flat(second)).into());
+        let claim = self.registry.claim("demand-from-response");
+        let demand = claim
+            .judge()
+            .formula("g(x)")
+            .simulation(format!("g(x) ± {:.1} %", off_demand * 100.0))
+            .found(format!("R / c over {clients:?} clients and six sizes, against g(x)."))
+            .shape((off_demand <= claim.within()).into());
+        let claim = self.registry.claim("rate-without-clients");
+        let rate = claim
+            .judge()
+            .formula("1 / g(x)")
+            .simulation(format!("{:.1} % diff", off_rate * 100.0))
+            .found(format!("Connection rate over {clients:?} clients, at each of six sizes."))
+            .shape((off_rate <= claim.within()).into());
+        Ok(vec![shape, demand, rate])
+    }
+
+    /// Experiment 5: 24 clients, documents of 5 MB, over ATM and over Ethernet.
+    fn network(&self) -> Result<Vec<Judged>, Failure> {
+        let mbit = |run: &Loop, rate: f64| rate * run.bytes() * 8.0 / 1e6;
+        let atm = self.one_size(24, 5_000_000);
+        let ethernet = Loop { line: Some(ETHERNET), ..atm.clone() };
+        let server_limit = formula(&atm)?.throughput();
+        let line_limit = ETHERNET / ethernet.bytes();
+        let (over_atm, over_ethernet) = (self.simulate(&atm)?, self.simulate(&ethernet)?);
+        let by_formula = [mbit(&atm, server_limit), mbit(&atm, server_limit.min(line_limit))];
+        let simulated =
+            [&over_atm, &over_ethernet].map(|run| mbit(&atm, run.throughput().mean));
+
+        let number = |id: &str, at: usize| {
+            let claim = self.registry.claim(id);
+            let both = [by_formula[at], simulated[at]];
+            claim
+                .judge()
+                .formula(format!("{:.1} Mbit/s", both[0]))
+                .simulation(format!("{:.1} Mbit/s", both[1]))
+                .found(format!("{} off the printed number.", percent(both[0] / claim.value() - 1.0)))
+                .number(both.iter().all(|one| claim.same(*one, claim.value())).into())
+        };
+        let is_limit = line_limit < server_limit && over_ethernet.server < 0.99 * over_atm.server;
+        let limit = self
+            .registry
+            .claim("ethernet-is-the-limit")
+            .judge()
+            .formula("line")
+            .simulation("line")
+            .found(format!(
+                "5 MB, 24 clients: the server can send {:.1} Mbit/s, the line carries 10; the \
+                 simulated server is busy {:.0} % over ATM, {:.0} % over Ethernet.",
+                by_formula[0],
+                over_atm.server * 100.0,
+                over_ethernet.server * 100.0
+            ))
+            .shape(is_limit.into());
+        Ok(vec![number("throughput-limit", 0), limit, number("ethernet-throughput", 1)])
+    }
+
+    /// Experiment 4: 50 KB and 500 KB mixed.
+    fn mixes(&self) -> Result<Vec<Judged>, Failure> {
+        let mut off_line = [0.0_f64; 2];
+        let mut slowed = Vec::new();
+        for clients in [4, 16, 32] {
+            let mut means = Vec::new();
+            let mut of_50 = Vec::new();
+            for of_500 in MIXES {
+                let run = Loop::new(clients, HELPERS, mix(of_500), demand_of);
+                let (by_formula, simulated) = (formula(&run)?, self.simulate(&run)?);
+                means.push([by_formula.response(), simulated.response().mean]);
+                if of_500 < 1000 {
+                    let given = by_formula.response_given(run.demands[0]);
+                    let seen = simulated.of(0).expect("250 of 1000 ask for it").mean;
+                    of_50.push([given.map_err(Failure::machine)?, seen]);
+                }
+            }
+            for witness in 0..2 {
+                let (first, last) = (means[0][witness], means[MIXES.len() - 1][witness]);
+                for (of_500, mean) in MIXES.iter().zip(&means) {
+                    let line = first + (last - first) * f64::from(*of_500) / 1000.0;
+                    off_line[witness] = off_line[witness].max((mean[witness] / line - 1.0).abs());
+                }
+            }
+            let ratio = |witness: usize| of_50[of_50.len() - 1][witness] / of_50[0][witness];
+            slowed.push([ratio(0), ratio(1)]);
+        }
+        let (few, many) = (slowed[0], slowed[2]);
+        let text = |ratio: f64| format!("x{ratio:.2}");
+        let claim = self.registry.claim("mixed-mean");
+        let mean = claim
+            .judge()
+            .formula(format!("{:.1} % off", off_line[0] * 100.0))
+            .simulation(format!("{:.1} % off", off_line[1] * 100.0))
+            .found("Largest distance of the mean response time from the line between the pure loads.")
+            .shape(off_line.iter().all(|off| *off <= claim.within()).into());
+        let found = "Response time of 50 KB documents where three quarters ask for 500 KB, over that \
+                     where nobody does.";
+        let claim = self.registry.claim("mixed-many-clients").judge();
+        let slow = claim.formula(text(many[0])).simulation(text(many[1])).found(found);
+        let slow = slow.shape(many.iter().all(|ratio| *ratio > 1.5).into());
+        let claim = self.registry.claim("mixed-few-clients");
+        let fast = claim.judge().formula(text(few[0])).simulation(text(few[1])).found(found);
+        let fast = fast.shape(few.iter().all(|ratio| claim.same(*ratio, 1.0)).into());
+        Ok(vec![mean, slow, fast])
+    }
+
+    /// The closed form by document, for the file list at 32 clients.
+    fn by_document(&self) -> Result<Judged, Failure> {
+        let run = self.webstone(32, HELPERS);
+        let (by_formula, simulated) = (formula(&run)?, self.simulate(&run)?);
+        let mut worst = 0.0_f64;
+        for (at, demand) in run.demands.iter().enumerate() {
+            let given = by_formula.response_given(*demand).map_err(Failure::machine)?;
+            let seen = simulated.of(at).expect("a deck holds every document").mean;
+            worst = worst.max((given / seen - 1.0).abs());
+        }
+        let claim = self.registry.claim("closed-form");
+        Ok(claim
+            .judge()
+            .formula("exact")
+            .simulation(format!("{:.1} % off", worst * 100.0))
+            .unstated((worst <= claim.within()).into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pure_mixes_have_one_document_and_spread_is_against_the_first() {
+        assert_eq!(mix(0).len(), 1);
+        assert_eq!(mix(250).share(1), 0.25);
+        assert_eq!(mix(1000).documents()[0].name, "500k");
+        assert!((spread(&[2.0, 1.0, 3.0]) - 0.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,111 @@
+//! `sekisho reproduce`: a paper's values beside formula, simulation and measurement, and a verdict
+//! for each of its claims.
+
+mod claim;
+mod fujita;
+mod present;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+use crate::report;
+use crate::session::say;
+use crate::store;
+use crate::verdict::{Failure, Verdict};
+
+use claim::Judged;
+
+#[derive(ClapArgs)]
+#[command(after_help = "\
+Each claim gets a finding: reproduces; shape only (it holds, but the text prints no
+number); does not (with the reason); not stated; undecided; not run. The verdict holds
+if every finding is the one that studies/ expects; a claim that could not be run or
+decided makes it inconclusive.
+
+Examples:
+  sekisho reproduce fujita --report fujita.html
+  sekisho reproduce fujita --live --seconds 3 --report fujita.html")]
+pub(crate) struct Args {
+    /// The paper
+    #[arg(value_enum)]
+    study: Study,
+    /// Also measure: a real Apache on loopback, under 6 minutes
+    #[arg(long)]
+    live: bool,
+    /// Write a report with all figures
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// The seed of all chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Length of each measured run, in seconds
+    #[arg(
+        long, value_name = "S", default_value_t = 2.0, requires = "live",
+        value_parser = seconds
+    )]
+    seconds: f64,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Study {
+    /// A web server: benchmark, limited processor sharing, its approximate solution
+    Fujita,
+}
+
+/// Shorter runs see too few of the rare documents, longer ones are no short runs any more.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
+    if (0.5..=600.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("it must be from 0.5 to 600".into())
+    }
+}
+
+/// What the judging of a paper gave.
+struct Reproduced {
+    /// All claims that were to be judged, in the order of the paper.
+    judged: Vec<Judged>,
+    /// Figures and tables for the report.
+    sections: Vec<report::Section>,
+    /// What is needed to judge or to repeat it: key, value, unit.
+    facts: Vec<(String, String, String)>,
+}
+
+pub(crate) fn run(
+    args: &Args,
+    supervised: origin::Supervised,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let (registry, reproduced) = match args.study {
+        Study::Fujita => {
+            let registry = fujita::registry();
+            let length = args.live.then_some(args.seconds);
+            let reproduced = fujita::reproduce(&registry, args.seed, length, supervised)?;
+            (registry, reproduced)
+        }
+    };
+    let verdict = claim::verdict(&reproduced.judged);
+    if let Some(path) = &args.report {
+        let page = present::page(&registry, &reproduced, verdict, args.seed);
+        store::write_whole(path, &report::render(&page?))?;
+    }
+    if args.json {
+        let json = present::json(&registry, &reproduced.judged, verdict, args.seed);
+        say(out, &format!("{json}\n"))?;
+        return Ok(verdict);
+    }
+    say(out, &present::text(&registry, &reproduced.judged, verdict, args.seed))?;
+    let next = match (&args.report, args.live) {
+        (Some(path), _) => format!("\n  report: {}\n", path.display()),
+        (None, true) => "\n  next: sekisho reproduce fujita --live --report fujita.html\n".into(),
+        (None, false) => "\n  next: sekisho reproduce fujita --report fujita.html\n".into(),
+    };
+    say(out, &next)?;
+    Ok(verdict)
+}

@@ -1,0 +1,270 @@
+//! What became of a paper's claims, as text for a terminal, as a page and as JSON.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::report::{Cell, Column, Outcome, Report, Section, Table as PageTable};
+use crate::text::{Table, paragraph};
+use crate::verdict::{Failure, Verdict};
+
+use super::Reproduced;
+use super::claim::{Claim, Finding, Judged, Registry};
+
+/// The finding in one line: what reproduces, what does not, and whether that was known.
+fn line(judged: &[Judged]) -> String {
+    let count = |finding: Finding| judged.iter().filter(|one| one.finding == finding).count();
+    let (numbers, shapes) = (count(Finding::Reproduces), count(Finding::ShapeOnly));
+    let fails = count(Finding::DoesNotReproduce);
+    let stated = judged.len() - count(Finding::NotStated);
+    let mut line = format!(
+        "reproduces {} of {stated} stated claims ({numbers} numbers, {shapes} shapes); {fails} do not",
+        numbers + shapes
+    );
+    for (n, word) in
+        [(count(Finding::Undecided), "undecided"), (count(Finding::NotRun), "not run")]
+    {
+        if n > 0 {
+            let _ = write!(line, ", {n} {word}");
+        }
+    }
+    let news = judged.iter().filter(|one| one.verdict() == Verdict::Fails).count();
+    line += match news {
+        0 if fails > 0 => ", for known reasons",
+        0 => "",
+        1 => "; 1 finding is NOT as expected",
+        _ => return format!("{line}; {news} findings are NOT as expected"),
+    };
+    line
+}
+
+/// The whole text: verdict, a line a claim, and why.
+pub(super) fn text(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64) -> String {
+    let mut text = wrapped(&format!("{}: {}.", verdict.word(), line(judged)));
+    let _ = writeln!(text, "\n{}", paragraph(&format!("{}. Seed {seed}.", registry.title)));
+    let (live, model): (Vec<&Judged>, Vec<&Judged>) =
+        judged.iter().partition(|one| registry.claim(&one.id).live);
+    let mut table = Table::new(&["claim", "paper", "formula", "simulated", "finding"]);
+    for one in model {
+        let claim = registry.claim(&one.id);
+        let values = [&claim.title, &claim.paper, &one.formula, &one.simulation].map(Clone::clone);
+        table.row(values.into_iter().chain([word(one)]).collect());
+    }
+    text += &table.to_string();
+    if !live.is_empty() {
+        let head = ["claim, measured", "paper", "formula", "simul.", "measured", "finding"];
+        let mut table = Table::new(&head);
+        for one in live {
+            let claim = registry.claim(&one.id);
+            let values = [&claim.title, &claim.paper, &one.formula, &one.simulation, &one.measured];
+            table.row(values.map(Clone::clone).into_iter().chain([word(one)]).collect());
+        }
+        let _ = write!(text, "\n{table}");
+    }
+    let news = |one: &&Judged| one.verdict() == Verdict::Fails;
+    text += &reasons(registry, "not as expected", judged.iter().filter(news));
+    for finding in [
+        Finding::DoesNotReproduce,
+        Finding::NotStated,
+        Finding::Undecided,
+        Finding::NotRun,
+    ] {
+        let of_it = judged.iter().filter(|one| one.finding == finding && !news(one));
+        text += &reasons(registry, finding.word(), of_it);
+    }
+    text
+}
+
+/// The verdict line stands at the margin; what does not fit goes on below it.
+fn wrapped(text: &str) -> String {
+    paragraph(text).replacen("  ", "", 1)
+}
+
+/// The finding; with a mark where it is not the expected one.
+fn word(one: &Judged) -> String {
+    let mark = if one.verdict() == Verdict::Fails { "!" } else { "" };
+    format!("{}{mark}", one.finding.word())
+}
+
+fn reasons<'a>(
+    registry: &Registry,
+    heading: &str,
+    judged: impl Iterator<Item = &'a Judged>,
+) -> String {
+    let mut text = String::new();
+    for one in judged {
+        if text.is_empty() {
+            let _ = writeln!(text, "\n{heading}:");
+        }
+        let claim = registry.claim(&one.id);
+        text += &paragraph(&format!("- {} ({}): {}", claim.title, claim.place, why(claim, one)));
+    }
+    text
+}
+
+/// What was found, then the reason that `studies/` gives for what was expected.
+fn why(claim: &Claim, one: &Judged) -> String {
+    let known = if one.is_expected() { claim.why.as_str() } else { "" };
+    let expected = match one.verdict() {
+        Verdict::Fails => format!("Expected: {}.", claim.expect.word()),
+        _ => String::new(),
+    };
+    let parts = [one.found.as_str(), known, expected.as_str()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// One object with everything that the text says.
+pub(super) fn json(
+    registry: &Registry,
+    judged: &[Judged],
+    verdict: Verdict,
+    seed: u64,
+) -> Value {
+    let claims = judged.iter().map(|one| {
+        let claim = registry.claim(&one.id);
+        json!({
+            "id": one.id,
+            "place": claim.place,
+            "says": claim.says,
+            "paper": claim.paper,
+            "formula": one.formula,
+            "simulation": one.simulation,
+            "measured": one.measured,
+            "finding": one.finding,
+            "expected": claim.expect,
+            "as_expected": one.is_expected(),
+            "found": one.found,
+            "why": claim.why,
+        })
+    });
+    json!({
+        "study": registry.study,
+        "verdict": verdict.word(),
+        "exit_code": verdict.code(),
+        "line": line(judged),
+        "seed": seed,
+        "claims": claims.collect::<Vec<_>>(),
+    })
+}
+
+/// The report: the verdict, all claims in a table, then the figures.
+pub(super) fn page(
+    registry: &Registry,
+    reproduced: &Reproduced,
+    verdict: Verdict,
+    seed: u64,
+) -> Result<Report, Failure> {
+    let outcome = match verdict {
+        Verdict::Holds => Outcome::Holds,
+        Verdict::Inconclusive => Outcome::Inconclusive,
+        Verdict::Fails | Verdict::DoesNotFit => Outcome::Fails,
+        Verdict::Invalid | Verdict::Interrupted => Outcome::Invalid,
+    };
+    let judged = &reproduced.judged;
+    let mut page = Report::new(format!("Reproduced: {}", registry.study))
+        .verdict(outcome, line(judged))
+        .lead(registry.title.as_str())
+        .fact("seed", seed.to_string(), "");
+    for (key, value, unit) in &reproduced.facts {
+        page = page.fact(key.as_str(), value.as_str(), unit.as_str());
+    }
+    let mut claims = Section::new("Claims");
+    for (live, caption) in [
+        (false, "The paper's value beside formula and simulation"),
+        (true, "The paper's value beside formula, simulation and measurement"),
+    ] {
+        let rows: Vec<&Judged> =
+            judged.iter().filter(|one| registry.claim(&one.id).live == live).collect();
+        if !rows.is_empty() {
+            claims = claims.table(table(registry, caption, &rows)?);
+        }
+    }
+    page = page.section(claims.paragraph(
+        "\"shape only\": it holds, but the text prints no number. \"not stated\": the text says \
+         nothing to compare with, and what was found agrees with what was found before.",
+    ));
+    for section in &reproduced.sections {
+        page = page.section(section.clone());
+    }
+    Ok(page)
+}
+
+fn table(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<PageTable, Failure> {
+    let heads = [
+        "claim", "where", "paper", "formula", "simulated", "measured", "finding", "as expected", "found",
+    ];
+    let mut table = PageTable::new(caption, heads.map(Column::plain));
+    for one in judged {
+        let claim = registry.claim(&one.id);
+        let as_expected = match one.verdict() {
+            Verdict::Holds => Outcome::Holds,
+            Verdict::Inconclusive => Outcome::Inconclusive,
+            _ => Outcome::Fails,
+        };
+        let words = [
+            claim.says.as_str(),
+            &claim.place,
+            &claim.paper,
+            &one.formula,
+            &one.simulation,
+            &one.measured,
+            one.finding.word(),
+        ];
+        let cells = words.into_iter().map(Cell::from).chain([
+            Cell::from(as_expected),
+            Cell::from(why(claim, one)),
+        ]);
+        table = table.row(cells).map_err(Failure::machine)?;
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "format = 1\nstudy = \"s\"\ntitle = \"A paper\"\n\
+        [[claim]]\nid = \"a\"\ntitle = \"first\"\nplace = \"1\"\nsays = \"one is one\"\npaper = \"1\"\n\
+        expect = \"reproduces\"\n\
+        [[claim]]\nid = \"b\"\ntitle = \"second\"\nplace = \"2\"\nsays = \"two is one\"\npaper = \"1\"\n\
+        expect = \"does-not-reproduce\"\nwhy = \"Two is two.\"\nlive = true\n";
+
+    fn judged(second: bool) -> (Registry, Vec<Judged>) {
+        let registry = Registry::parse(LIST);
+        let a = registry.claim("a").judge().formula("1").number(true.into());
+        let b = registry.claim("b").judge().found("It is 2.").shape(second.into());
+        (registry, vec![a, b])
+    }
+
+    #[test]
+    fn the_verdict_stands_first_and_a_known_deviation_has_its_reason() {
+        let (registry, judged) = judged(false);
+        let text = text(&registry, &judged, super::super::claim::verdict(&judged), 7);
+        let first = "holds: reproduces 1 of 2 stated claims (1 numbers, 0 shapes); 1 do not, for known";
+        assert_eq!(text.lines().next(), Some(first));
+        assert!(text.contains("Seed 7.") && text.contains("- second (2): It is 2. Two is two."));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(!text.contains('!'));
+    }
+
+    #[test]
+    fn news_is_marked_and_said_in_the_verdict_line() {
+        let (registry, judged) = judged(true);
+        let text = text(&registry, &judged, super::super::claim::verdict(&judged), 7);
+        assert!(text.starts_with("FAILS: "), "{text}");
+        assert!(text.contains("shape only!") && text.contains("Expected: does not."), "{text}");
+        assert!(!text.contains("Two is two"), "the reason for a deviation that is not there: {text}");
+    }
+
+    #[test]
+    fn page_and_json_hold_every_claim() {
+        let (registry, judged) = judged(false);
+        let object = json(&registry, &judged, Verdict::Holds, 7);
+        assert_eq!(object["claims"][1]["finding"], "does-not-reproduce");
+        assert_eq!(object["exit_code"], 0);
+        let reproduced = Reproduced { judged, sections: Vec::new(), facts: Vec::new() };
+        let page = page(&registry, &reproduced, Verdict::Holds, 7).unwrap();
+        let html = crate::report::render(&page);
+        assert!(html.contains("two is one") && html.contains("Two is two."));
+    }
+}

@@ -1,0 +1,442 @@
+//! `sekisho sim`: a scenario simulated until its answers are precise.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::PathBuf;
+
+use advise::Scenario;
+use clap::Args as ClapArgs;
+use measure::Estimate;
+use serde_json::{Value, json};
+use sim::{ClassOutcome, GateOutcome, Options, Outcome, SizeRange, StationOutcome, Stop};
+
+use crate::scenario_file::read_scenario;
+use crate::session::{progress, say};
+use crate::store;
+use crate::text::{Table, bytes, paragraph, rate, rate_estimate, time, time_estimate};
+use crate::verdict::{Failure, Verdict};
+
+/// Simulate a scenario
+///
+/// Independent replications run until the mean response of every class is precise, or the budget of
+/// requests is used up. The same seed gives the same numbers on any number of threads.
+#[derive(ClapArgs)]
+#[command(after_help = "\
+Example:
+  sekisho sim studies/ohmae/software-bottleneck.toml --precision 5%")]
+pub(crate) struct Args {
+    /// The scenario
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// The seed of all chance; left out, the scenario's, or 1
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Independent replications, whose means make the intervals
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    replications: u32,
+    /// Stop when the 95 % intervals of the mean responses are within this share of them
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    precision: f64,
+    /// How many threads may run replications; left out, one a processor
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Stop at the latest after about so many requests
+    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    max_requests: u64,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// Write every number with its interval to this file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+/// A share written in percent.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match number.filter(|percent| *percent > 0.0 && *percent <= 100.0) {
+        Some(percent) => Ok(percent / 100.0),
+        None => Err("it must be a share above 0 % such as 2%".into()),
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let scenario = read_scenario(&args.scenario)?;
+    let failed = |error: String| Failure::Usage(format!("{}: {error}", args.scenario.display()));
+    let network = scenario.network().map_err(|error| failed(error.to_string()))?;
+    let options = Options {
+        seed: args.seed.or(scenario.seed).unwrap_or(1),
+        replications: args.replications,
+        precision: args.precision,
+        threads: args.threads,
+        completions_max: args.max_requests,
+        ..Options::default()
+    };
+    let bar = progress(0, "simulating");
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let outcome = sim::run(&network, &options);
+    bar.finish_and_clear();
+    let outcome = outcome.map_err(|error| failed(error.to_string()))?;
+    let verdict = match outcome.stop {
+        Stop::Precise => Verdict::Holds,
+        Stop::Budget => Verdict::Inconclusive,
+    };
+    if let Some(path) = &args.csv {
+        store::write_whole(path, &csv(&outcome))?;
+    }
+    if args.json {
+        say(out, &format!("{}\n", json_of(&scenario, &outcome, args, verdict)))?;
+    } else {
+        say(out, &text(&scenario, &outcome, args))?;
+    }
+    Ok(verdict)
+}
+
+fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
+    let mut text = format!("{}\n\n", headline(outcome));
+    text += &classes(outcome);
+    for class in outcome.classes.iter().filter(|class| !class.sizes.is_empty()) {
+        // Writing to a string does not fail.
+        write!(text, "\n{}", sizes(class)).ok();
+    }
+    if !outcome.gates.is_empty() {
+        write!(text, "\n{}", gates(&outcome.gates)).ok();
+    }
+    write!(text, "\n{}\n", stations(&outcome.stations)).ok();
+    text += &paragraph(&why(outcome, args));
+    for gate in &outcome.gates {
+        text += &refusals(gate);
+    }
+    let path = args.scenario.display();
+    match advise::formula(scenario) {
+        Ok(_) => write!(text, "\n  next: sekisho solve {path}\n").ok(),
+        Err(_) => write!(text, "\n  next: sekisho sim {path} --seed {}\n", outcome.seed + 1).ok(),
+    };
+    text
+}
+
+fn headline(outcome: &Outcome) -> String {
+    let done = match outcome.stop {
+        Stop::Precise => "simulated",
+        Stop::Budget => "NOT PRECISE",
+    };
+    match &*outcome.classes {
+        [class] => match &class.response {
+            Some(response) => format!(
+                "{done}: {} at a mean response of {}",
+                rate(class.throughput.mean),
+                time(response.mean)
+            ),
+            None => format!("{done}: nothing was completed"),
+        },
+        classes => {
+            let throughput: f64 = classes.iter().map(|class| class.throughput.mean).sum();
+            format!("{done}: {} in {} classes", rate(throughput), classes.len())
+        }
+    }
+}
+
+fn classes(outcome: &Outcome) -> String {
+    let mut table = Table::new(&["class", "throughput", "mean response", "refused"]);
+    for class in &outcome.classes {
+        let refused =
+            if class.refused.mean > 0.0 { rate_estimate(&class.refused) } else { "-".into() };
+        let response = time_or_dash(class.response.as_ref());
+        table.row(vec![name(&class.name), rate_estimate(&class.throughput), response, refused]);
+    }
+    let mut quantiles = Table::new(&["response of", "p50", "p90", "p99"]);
+    for class in &outcome.classes {
+        let mut row = vec![name(&class.name)];
+        row.extend([0.5, 0.9, 0.99].map(|q| time_or_dash(quantile(&class.quantiles, q))));
+        quantiles.row(row);
+    }
+    format!("{table}\n{quantiles}")
+}
+
+fn quantile(quantiles: &[(f64, Estimate)], q: f64) -> Option<&Estimate> {
+    quantiles.iter().find(|(at, _)| *at == q).map(|(_, value)| value)
+}
+
+fn sizes(class: &ClassOutcome) -> Table {
+    let mut table = Table::new(&["size", "completed", "mean response", "p99"]);
+    // Of a size that came in one replication only there is no interval, and so no number.
+    for size in class.sizes.iter().filter(|size| size.response.is_some()) {
+        table.row(vec![
+            range(&size.range),
+            size.completed.to_string(),
+            time_or_dash(size.response.as_ref()),
+            time_or_dash(quantile(&size.quantiles, 0.99)),
+        ]);
+    }
+    table
+}
+
+fn range(range: &SizeRange) -> String {
+    match range {
+        SizeRange::Document { name: document, .. } => name(document),
+        SizeRange::PowerOfTwo(low) => format!("from {}", bytes(*low as u64)),
+    }
+}
+
+fn gates(gates: &[GateOutcome]) -> Table {
+    let mut table = Table::new(&["gate", "wait", "hold", "slots held", "waiting"]);
+    for gate in gates {
+        table.row(vec![
+            name(&gate.name),
+            time_or_dash(gate.wait.as_ref()),
+            time_or_dash(gate.hold.as_ref()),
+            percent(&gate.busy, f64::from(gate.slots)),
+            count(&gate.waiting),
+        ]);
+    }
+    table
+}
+
+fn stations(stations: &[StationOutcome]) -> Table {
+    let mut table = Table::new(&["station", "busy", "jobs", "a visit takes"]);
+    for station in stations {
+        let busy = station.utilisation.as_ref().map_or("-".into(), |busy| percent(busy, 1.0));
+        let sojourn = time_or_dash(station.sojourn.as_ref());
+        table.row(vec![name(&station.name), busy, count(&station.jobs), sojourn]);
+    }
+    table
+}
+
+fn why(outcome: &Outcome, args: &Args) -> String {
+    let stop = match outcome.stop {
+        Stop::Precise => format!(
+            "every mean response is precise within {} %",
+            significant(args.precision * 100.0)
+        ),
+        Stop::Budget => format!(
+            "the budget of {} requests was used up before every mean response was precise within \
+             {} %; raise --max-requests",
+            args.max_requests,
+            significant(args.precision * 100.0)
+        ),
+    };
+    let warmup = if outcome.warmup_found {
+        format!("{} requests of each replication left out as warm-up", outcome.warmup_completions)
+    } else {
+        format!(
+            "the end of the warm-up was not found within {} requests: the load may be too high for a \
+             steady state",
+            outcome.warmup_completions
+        )
+    };
+    format!(
+        "Intervals are of {} % confidence over {} replications, seed {}; {stop}; {warmup}.",
+        significant(outcome.classes[0].throughput.confidence * 100.0),
+        outcome.replications,
+        outcome.seed
+    )
+}
+
+fn refusals(gate: &GateOutcome) -> String {
+    let mut text = String::new();
+    for (share, why) in [
+        (&gate.refused_full, "its queue was full"),
+        (&gate.refused_deadline, "they waited too long"),
+    ] {
+        if share.mean > 0.0 {
+            let share = percent(share, 1.0);
+            text += &paragraph(&format!(
+                "Gate `{}` refused {share} of its jobs because {why}.",
+                gate.name
+            ));
+        }
+    }
+    text
+}
+
+/// A name of which no more is shown than the table has room for.
+fn name(name: &str) -> String {
+    const SHOWN: usize = 14;
+    if name.chars().count() <= SHOWN {
+        return name.to_owned();
+    }
+    name.chars().take(SHOWN - 1).chain(['…']).collect()
+}
+
+fn time_or_dash(estimate: Option<&Estimate>) -> String {
+    estimate.map_or("-".into(), time_estimate)
+}
+
+/// A part of a whole with its interval: `80.1 % ± 0.3`.
+fn percent(part: &Estimate, whole: f64) -> String {
+    let (mean, half) = (part.mean / whole * 100.0, part.half_width / whole * 100.0);
+    if half.is_finite() { format!("{mean:.1} % ± {half:.1}") } else { format!("{mean:.1} % ± ?") }
+}
+
+/// A number of jobs with its interval: `3.2 ± 0.1`.
+fn count(estimate: &Estimate) -> String {
+    let places = if estimate.mean.abs() >= 100.0 { 0 } else { 2 };
+    let (mean, half) = (estimate.mean, estimate.half_width);
+    if half.is_finite() {
+        format!("{mean:.places$} ± {half:.places$}")
+    } else {
+        format!("{mean:.places$} ± ?")
+    }
+}
+
+/// Without zeros at the end.
+fn significant(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn json_of(scenario: &Scenario, outcome: &Outcome, args: &Args, verdict: Verdict) -> Value {
+    json!({
+        "verdict": verdict.word(),
+        "exit_code": verdict.code(),
+        "scenario": scenario,
+        "seed": outcome.seed,
+        "replications": outcome.replications,
+        "precision": args.precision,
+        "stop": match outcome.stop { Stop::Precise => "precise", Stop::Budget => "budget" },
+        "warmup_requests": outcome.warmup_completions,
+        "warmup_found": outcome.warmup_found,
+        "counted_s": outcome.counted_s,
+        "events": outcome.events,
+        "classes": outcome.classes.iter().map(class_json).collect::<Vec<_>>(),
+        "gates": outcome.gates.iter().map(gate_json).collect::<Vec<_>>(),
+        "stations": outcome.stations.iter().map(station_json).collect::<Vec<_>>(),
+    })
+}
+
+fn class_json(class: &ClassOutcome) -> Value {
+    let size = |size: &sim::SizeOutcome| {
+        let (document, from) = match &size.range {
+            SizeRange::Document { name, bytes, .. } => (Some(name), *bytes as f64),
+            SizeRange::PowerOfTwo(low) => (None, *low),
+        };
+        json!({
+            "document": document,
+            "from_bytes": from,
+            "completed": size.completed,
+            "size_mean_bytes": size.size_mean,
+            "response_s": size.response,
+            "response_quantiles_s": quantiles_json(&size.quantiles),
+        })
+    };
+    json!({
+        "name": class.name,
+        "throughput_per_s": class.throughput,
+        "refused_per_s": class.refused,
+        "response_s": class.response,
+        "response_quantiles_s": quantiles_json(&class.quantiles),
+        "sizes": class.sizes.iter().map(size).collect::<Vec<_>>(),
+    })
+}
+
+fn gate_json(gate: &GateOutcome) -> Value {
+    json!({
+        "name": gate.name,
+        "slots": gate.slots,
+        "started_per_s": gate.started,
+        "wait_s": gate.wait,
+        "wait_quantiles_s": quantiles_json(&gate.wait_quantiles),
+        "hold_s": gate.hold,
+        "waiting": gate.waiting,
+        "slots_held": gate.busy,
+        "refused_full_share": gate.refused_full,
+        "refused_deadline_share": gate.refused_deadline,
+    })
+}
+
+fn station_json(station: &StationOutcome) -> Value {
+    json!({
+        "name": station.name,
+        "utilisation": station.utilisation,
+        "jobs": station.jobs,
+        "sojourn_s": station.sojourn,
+        "throughput_per_s": station.throughput,
+    })
+}
+
+fn quantiles_json(quantiles: &[(f64, Estimate)]) -> Value {
+    let pairs = quantiles.iter().map(|(q, value)| (q.to_string(), json!(value)));
+    Value::Object(pairs.collect())
+}
+
+/// Every number in a line of its own: what of, which, unit, mean, half of the interval.
+fn csv(outcome: &Outcome) -> String {
+    let mut lines = Lines {
+        text: String::from("kind,name,number,unit,mean,half_width,confidence\n"),
+        kind: "class",
+        name: "",
+    };
+    for class in &outcome.classes {
+        lines.name = &class.name;
+        lines.line("throughput", "1/s", &class.throughput);
+        lines.line("refused", "1/s", &class.refused);
+        lines.maybe("response", "s", class.response.as_ref());
+        lines.quantiles("response", &class.quantiles);
+        for size in &class.sizes {
+            let of = match &size.range {
+                SizeRange::Document { name, .. } => format!("response of {name}"),
+                SizeRange::PowerOfTwo(low) => format!("response from {low} B"),
+            };
+            lines.maybe(&of, "s", size.response.as_ref());
+            lines.quantiles(&of, &size.quantiles);
+        }
+    }
+    lines.kind = "gate";
+    for gate in &outcome.gates {
+        lines.name = &gate.name;
+        lines.line("started", "1/s", &gate.started);
+        lines.maybe("wait", "s", gate.wait.as_ref());
+        lines.quantiles("wait", &gate.wait_quantiles);
+        lines.maybe("hold", "s", gate.hold.as_ref());
+        lines.line("waiting", "jobs", &gate.waiting);
+        lines.line("slots held", "slots", &gate.busy);
+        lines.line("refused full", "share", &gate.refused_full);
+        lines.line("refused deadline", "share", &gate.refused_deadline);
+    }
+    lines.kind = "station";
+    for station in &outcome.stations {
+        lines.name = &station.name;
+        lines.maybe("utilisation", "share", station.utilisation.as_ref());
+        lines.line("jobs", "jobs", &station.jobs);
+        lines.maybe("sojourn", "s", station.sojourn.as_ref());
+        lines.line("throughput", "1/s", &station.throughput);
+    }
+    lines.text
+}
+
+/// Lines of CSV about one thing after the other.
+struct Lines<'a> {
+    text: String,
+    kind: &'static str,
+    name: &'a str,
+}
+
+impl Lines<'_> {
+    fn line(&mut self, number: &str, unit: &str, estimate: &Estimate) {
+        let Estimate { mean, half_width, confidence, .. } = estimate;
+        let (kind, name, number) = (self.kind, quoted(self.name), quoted(number));
+        let half = if half_width.is_finite() { half_width.to_string() } else { String::new() };
+        // Writing to a string does not fail.
+        writeln!(self.text, "{kind},{name},{number},{unit},{mean},{half},{confidence}").ok();
+    }
+
+    fn maybe(&mut self, number: &str, unit: &str, estimate: Option<&Estimate>) {
+        if let Some(estimate) = estimate {
+            self.line(number, unit, estimate);
+        }
+    }
+
+    fn quantiles(&mut self, of: &str, quantiles: &[(f64, Estimate)]) {
+        for (q, estimate) in quantiles {
+            self.line(&format!("{of} p{}", significant(q * 100.0)), "s", estimate);
+        }
+    }
+}
+
+/// A field of CSV (RFC 4180).
+fn quoted(field: &str) -> String {
+    if field.contains(['"', ',', '\n', '\r']) {
+        return format!("\"{}\"", field.replace('"', "\"\""));
+    }
+    field.to_owned()
+}

@@ -1,0 +1,104 @@
+//! Routes: choices, repetitions, servers by router.
+
+use gate::{GateSpec, Length, Queues, RouterSpec, ServerSpec, Ties};
+use sim::{Class, GateNode, Network, Step};
+
+use crate::support::*;
+
+#[test]
+fn choices_and_repetitions_have_their_visit_ratios() {
+    let mut network = Network::default();
+    let [a, b, c] = ["a", "b", "c"].map(|name| add_delay(&mut network, name));
+    let visit = |station| Step::Visit { station, demand: exponential(1.0) };
+    let route = vec![
+        // 0.2 goes on at once.
+        Step::Choose(vec![(0.3, vec![visit(a)]), (0.5, vec![visit(b), visit(b)])]),
+        Step::Repeat { again: 0.6, steps: vec![visit(c)] },
+    ];
+    network.add_class(Class::new("jobs", poisson(10.0), route));
+    let outcome = run(&network, 51, 300_000);
+    for (station, visits) in [(a, 0.3), (b, 1.0), (c, 2.5)] {
+        let throughput = outcome.stations[station].throughput;
+        assert_near(&outcome.stations[station].name, throughput, 10.0 * visits, 0.02);
+    }
+    assert_near("R", response(&outcome, 0), 3.8, 0.01);
+}
+
+#[test]
+fn choices_nest_and_a_sure_way_is_always_gone() {
+    let mut network = Network::default();
+    let [a, b] = ["a", "b"].map(|name| add_delay(&mut network, name));
+    let visit = |station| Step::Visit { station, demand: constant(1.0) };
+    // Tenths do not sum to 1 in binary; the last way must not leak into "goes on".
+    let inner = Step::Choose((0..10).map(|_| (0.1, vec![visit(a)])).collect());
+    let route = vec![Step::Choose(vec![(1.0, vec![inner]), (0.0, vec![visit(b)])]), visit(b)];
+    network.add_class(Class::new("jobs", poisson(1.0), route));
+    let outcome = run(&network, 52, 50_000);
+    assert_near("R", response(&outcome, 0), 2.0, 1e-6);
+    let (a, b) = (outcome.stations[a].throughput.mean, outcome.stations[b].throughput.mean);
+    assert!((a / b - 1.0).abs() < 1e-3, "as often, but for those between: {a} and {b}");
+}
+
+/// Four stations of one server each behind a gate that routes.
+fn balanced(router: RouterSpec, queues: Queues) -> Network {
+    let mut network = Network::default();
+    let stations = (0..4).map(|n| add_queue(&mut network, &format!("server {n}"), 1)).collect();
+    let slots = if queues == Queues::PerServer { 1_000 } else { 1 };
+    let spec =
+        GateSpec { servers: vec![ServerSpec { slots }; 4], queues, router, ..GateSpec::fifo(1) };
+    let gate = network.add_gate(GateNode { stations, ..GateNode::new("balancer", spec) });
+    let inside = vec![Step::VisitServer { demand: exponential(1.0) }];
+    network.add_class(Class::new("jobs", poisson(3.2), vec![Step::Hold { gate, inside }]));
+    network
+}
+
+#[test]
+fn routers_send_jobs_where_they_say() {
+    // lambda = 3.2, four servers of 1/s. Random: four M/M/1, R = 5. Round robin: E4/M/1 each, whose
+    // sigma solves sigma = (3.2 / (4.2 - sigma))^4: 0.693945, so R = 3.26738. One queue: M/M/4, R =
+    // 1.745528. The shortest queue lies between that and round robin.
+    let per_server = |router| run(&balanced(router, Queues::PerServer), 53, 500_000);
+    let random = per_server(RouterSpec::Random);
+    assert_near("random", response(&random, 0), 5.0, 0.04);
+    let round_robin = per_server(RouterSpec::RoundRobin);
+    assert_near("round robin", response(&round_robin, 0), ROUND_ROBIN, 0.04);
+    let shortest = RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Random };
+    let shared = run(&balanced(RouterSpec::Random, Queues::Shared), 53, 500_000);
+    assert_near("shared", response(&shared, 0), SHARED, 0.03);
+    let shortest = per_server(shortest);
+    let r = response(&shortest, 0).mean;
+    assert!(SHARED * 1.1 < r && r < ROUND_ROBIN * 0.8, "shortest queue: {r}");
+    for outcome in [random, round_robin, shortest, shared] {
+        for station in &outcome.stations {
+            assert_near(&station.name, station.utilisation.unwrap(), 0.8, 0.02);
+        }
+    }
+}
+
+const ROUND_ROBIN: f64 = 3.2673836103193548;
+const SHARED: f64 = 1.7455405897342557;
+
+/// A router that looks may load unequal servers unequally; the check for too much work once charged
+/// each an equal share and called the small one overloaded.
+#[test]
+fn unequal_servers_behind_a_router_that_looks_are_not_charged_equally() {
+    let mut network = Network::default();
+    let large = add_queue(&mut network, "large", 4);
+    let small = add_queue(&mut network, "small", 1);
+    let spec = GateSpec {
+        servers: vec![ServerSpec { slots: 4 }, ServerSpec { slots: 1 }],
+        router: RouterSpec::Random,
+        ..GateSpec::fifo(1)
+    };
+    let stations = vec![large, small];
+    let gate = network.add_gate(GateNode { stations, ..GateNode::new("balancer", spec) });
+    let inside = vec![Step::VisitServer { demand: exponential(1.0) }];
+    network.add_class(Class::new("jobs", poisson(4.0), vec![Step::Hold { gate, inside }]));
+    let outcome = run(&network, 54, 100_000);
+    // M/M/5 at 4 Erlang: each slot is busy 0.8 of the time in the mean.
+    assert_near("busy", outcome.gates[0].busy, 4.0, 0.02);
+    // Behind a router that does not look the small one gets half: twice what it can do.
+    network.gates[0].spec.queues = Queues::PerServer;
+    let error = sim::run(&network, &options(54, 1_000)).unwrap_err().to_string();
+    assert!(error.contains("station `small`") && error.contains("2.000 times"), "{error}");
+}
