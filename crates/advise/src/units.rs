@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_says_what_was_wanted() {
-        let wrong = ["", "250", "ms", "-1s", "1ss", "1 S", "nan s", "inf s", "1e999s", "1e308d", "1e"];
+        let wrong =
+            ["", "250", "ms", "-1s", "1ss", "1 S", "nan s", "inf s", "1e999s", "1e308d", "1e"];
         for text in wrong {
             let error = text.parse::<Span>().expect_err(text).to_string();
             let wanted = "a time such as \"250ms\" (ns, us, ms, s, min, h, d)";
@@ -265,7 +266,9 @@ mod tests {
                 assert!(near(span.0) && near(rate.0) && near(per_byte.0 * 1e9), "{value}");
             }
         }
-        for bytes in [0, 1, 999, 1_000, 1_010, 123_450, 1_000_001, 7_777_000, (1 << 53) - 1, 1 << 53] {
+        for bytes in
+            [0, 1, 999, 1_000, 1_010, 123_450, 1_000_001, 7_777_000, (1 << 53) - 1, 1 << 53]
+        {
             assert_eq!(Bytes(bytes).to_string().parse(), Ok(Bytes(bytes)));
         }
     }

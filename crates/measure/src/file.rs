@@ -377,19 +377,14 @@ fn shortened(text: &str, chars: usize) -> String {
 /// assert_eq!(measure::nearest("sltos", ["slots", "servers"]), Some("slots"));
 /// assert_eq!(measure::nearest("colour", ["slots", "servers"]), None);
 /// ```
-pub fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = word.chars().count();
     let edits_max = |candidate: &str| (candidate.chars().count() / 3).max(1);
     candidates
         .into_iter()
         // Whatever is so long is no name; and edits are at least the difference in length.
         .filter(|candidate| candidate.len() <= WORD_MAX)
-        .filter(|candidate| {
-            letters.abs_diff(candidate.chars().count()) <= edits_max(candidate)
-        })
+        .filter(|candidate| letters.abs_diff(candidate.chars().count()) <= edits_max(candidate))
         .map(|candidate| (edits(word, candidate), candidate))
         .filter(|&(edits, candidate)| edits <= edits_max(candidate))
         .min_by_key(|&(edits, _)| edits)

@@ -164,6 +164,8 @@ const CPU_INTERVALS_MAX: f64 = 0.25;
 const LAG_SHARE_MAX: f64 = 0.1;
 /// A p99 of the lag below this is the machine's scheduler, whatever the response time \[s\].
 const LAG_FLOOR_S: f64 = 1e-3;
+/// Fewer completions than this do not tell how long a class is in flight.
+const RARE: u64 = 5;
 /// How surely (chance of a false alarm, each series) and how far a run must drift to be invalid.
 const DRIFT_ALPHA: f64 = 0.01;
 const DRIFT_MIN: f64 = 0.1;
@@ -175,6 +177,16 @@ impl RunRecord {
         &self.intervals[self.intervals.iter().take_while(|interval| warm(interval)).count()..]
     }
 
+    /// How many classes of a mix were completed too seldom to tell how long they are in flight: a
+    /// large document that is asked for once may be in flight from one edge to the other.
+    fn rare(&self, steady: &[Interval]) -> usize {
+        let classes = self.header.classes.len();
+        let completed = |class: usize| -> u64 {
+            steady.iter().filter_map(|i| i.classes.get(class)).map(|counts| counts.completed).sum()
+        };
+        if classes < 2 { 0 } else { (0..classes).filter(|&class| completed(class) < RARE).count() }
+    }
+
     /// Judges the run, all intervals at the given confidence (0.95 is usual).
     ///
     /// # Panics
@@ -183,7 +195,7 @@ impl RunRecord {
         let steady = self.steady();
         let sheet = Sheet::of_all(steady);
         let all = sheet.measures(confidence);
-        let mut little = sheet.little(steady);
+        let mut little = sheet.little(steady, self.rare(steady));
         let classes = (0..self.header.classes.len())
             .map(|class| Sheet::of_class(steady, class).measures(confidence))
             .collect();
@@ -365,7 +377,10 @@ impl<'a> Sheet<'a> {
             } else {
                 Estimate::new(0.0, f64::INFINITY, 0, confidence)
             },
-            response: (completed > 0.0).then(|| ratio(&self.response_s, &self.completed)),
+            response: (completed > 0.0).then(|| {
+                let batched = ratio(&self.response_s, &self.completed);
+                self.at_least_as_wide_as_independent(batched)
+            }),
             quantiles: [0.5, 0.9, 0.99, 0.999]
                 .map(|q| Quantile { q, response: self.quantile(q, confidence) })
                 .into(),
@@ -374,6 +389,20 @@ impl<'a> Sheet<'a> {
             mbit_per_s: over_length(self.bytes as f64 * 8e-6),
             load_factor: over_length(self.response_s.iter().sum()),
         }
+    }
+
+    /// A rare class is completed in few of the intervals, and batches of nothing say nothing of its
+    /// noise: an interval of batch means is never narrower than if all responses were independent,
+    /// and infinite for a single response.
+    fn at_least_as_wide_as_independent(&self, batched: Estimate) -> Estimate {
+        let n = self.total.len();
+        let variance = self.total.stdev_s().powi(2) * n as f64 / n.saturating_sub(1).max(1) as f64;
+        let error = if n < 2 { f64::INFINITY } else { (variance / n as f64).sqrt() };
+        let independent = Estimate::new(batched.mean, error, n, batched.confidence);
+        if batched.half_width >= independent.half_width {
+            return batched;
+        }
+        Estimate { half_width: independent.half_width, ..batched }
     }
 
     fn quantile(&self, q: f64, confidence: f64) -> Option<Estimate> {
@@ -430,7 +459,8 @@ impl<'a> Sheet<'a> {
     /// stationary; one is empty if it began with the run. So allowed is the mean of one edge and
     /// three standard deviations of both, and what a histogram and the lag (which counting may or
     /// may not include) can add.
-    fn little(&self, steady: &[Interval]) -> LittleCheck {
+    /// `rare` requests may have been in flight all the time without being seen to end.
+    fn little(&self, steady: &[Interval], rare: usize) -> LittleCheck {
         let length_s = self.length_s();
         if length_s <= 0.0 {
             let verdict = LittleVerdict::CannotTell;
@@ -455,7 +485,7 @@ impl<'a> Sheet<'a> {
         let edges_s = in_flight * age + 3.0 * (2.0 * in_flight * age_squared).sqrt();
         let lag_s: f64 = steady.iter().map(|i| i.lag.mean_s() * i.lag.len() as f64).sum();
         let resolution_s = 1e-3 * time_in_flight + 1e-6 * n;
-        let tolerance = (edges_s + lag_s + resolution_s) / length_s;
+        let tolerance = (edges_s + lag_s + resolution_s) / length_s + rare as f64;
         let verdict = if (counted - computed).abs() <= tolerance {
             LittleVerdict::Closes
         } else if counted > computed && self.failed() > 0 {

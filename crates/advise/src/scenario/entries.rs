@@ -72,9 +72,13 @@ fn step(table: StepTable) -> Result<RouteEntry, String> {
                 )),
             }
         }
-        StepTable { choose: Some(choose), visit: None, demand: None, repeat: None, route: None } => {
-            Ok(RouteEntry::Choose(ChooseEntry { choose }))
-        }
+        StepTable {
+            choose: Some(choose),
+            visit: None,
+            demand: None,
+            repeat: None,
+            route: None,
+        } => Ok(RouteEntry::Choose(ChooseEntry { choose })),
         StepTable { repeat: Some(repeat), route, visit: None, demand: None, choose: None } => {
             match route {
                 Some(route) => Ok(RouteEntry::Repeat(RepeatEntry { repeat, route })),
@@ -144,9 +148,11 @@ fn demand(table: DemandTable) -> Result<DemandEntry, String> {
         (None, None, Some(_)) if !timed => {
             Err("a demand by size needs `per-byte`, such as \"0.485us/kB\"".into())
         }
-        _ => Err("a demand has `mean` with `dist` or `scv`, or `per-byte` with `base`; these keys \
+        _ => {
+            Err("a demand has `mean` with `dist` or `scv`, or `per-byte` with `base`; these keys \
                   belong to both"
-            .into()),
+                .into())
+        }
     }
 }
 
@@ -188,6 +194,9 @@ fn sizes(table: SizesTable) -> Result<SizesEntry, String> {
             lognormal_mu: Some(lognormal_mu),
             lognormal_sigma: Some(lognormal_sigma),
         } => Ok(SizesEntry::Lognormal(LognormalEntry { lognormal_mu, lognormal_sigma })),
-        _ => Err("sizes have `documents` (and `draw`), or `lognormal-mu` and `lognormal-sigma`".into()),
+        _ => {
+            Err("sizes have `documents` (and `draw`), or `lognormal-mu` and `lognormal-sigma`"
+                .into())
+        }
     }
 }

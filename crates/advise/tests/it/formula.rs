@@ -163,10 +163,7 @@ fn a_fair_share_is_treated_as_ideal_and_says_so() {
         ["the fair share of `cpu` is treated as ideal sharing, its limit for small quanta"]
     );
     let alone = solved(&gated(4, 8, "kind = \"fair-share\", quantum = \"4ms\""));
-    assert_eq!(
-        alone.trust.text,
-        "exact for ideal sharing, for a fair share by quantum not tried"
-    );
+    assert_eq!(alone.trust.text, "exact for ideal sharing, for a fair share by quantum not tried");
 }
 
 #[test]

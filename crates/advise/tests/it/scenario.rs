@@ -311,9 +311,17 @@ fn names_that_lead_nowhere_are_refused() {
 #[test]
 fn names_must_be_unmistakable() {
     for (from, to, message) in [
-        ("name = \"batch\"", "name = \"web\"", "class `web`: two classes have this name; rename one"),
+        (
+            "name = \"batch\"",
+            "name = \"web\"",
+            "class `web`: two classes have this name; rename one",
+        ),
         ("name = \"farm\"", "name = \"pool\"", "gate `pool`: two gates have this name; rename one"),
-        ("name = \"net\"", "name = \"cpu\"", "station `cpu`: two stations have this name; rename one"),
+        (
+            "name = \"net\"",
+            "name = \"cpu\"",
+            "station `cpu`: two stations have this name; rename one",
+        ),
         (
             "name = \"net\"",
             "name = \"farm\"",
@@ -400,7 +408,10 @@ fn distributions_that_cannot_be_are_refused() {
             "a constant has the squared cv 0, not 0.5; remove `scv` or the name",
         ),
         ("{ mean = \"20ms\" }", "a mean alone is no distribution; give `dist` or `scv`"),
-        ("{ mean = \"20ms\", dist = \"erlang\" }", "an erlang distribution needs `scv`, its squared cv"),
+        (
+            "{ mean = \"20ms\", dist = \"erlang\" }",
+            "an erlang distribution needs `scv`, its squared cv",
+        ),
         (
             "{ mean = \"20ms\", dist = \"erlang\", scv = 0.4 }",
             "no erlang distribution has the squared cv 0.4; use 0.3333 or 0.5000, or dist = \
@@ -649,7 +660,10 @@ fn entries_of_several_forms_say_what_is_wrong_in_them() {
     let message = |from: &str, to: &str| {
         assert_eq!(ALL.matches(from).count(), 1, "`{from}` stands once in the scenario");
         let error = toml::from_str::<Scenario>(&ALL.replace(from, to)).expect_err(to);
-        (error.message().to_owned(), error.span().map(|span| ALL.replace(from, to)[span].to_owned()))
+        (
+            error.message().to_owned(),
+            error.span().map(|span| ALL.replace(from, to)[span].to_owned()),
+        )
     };
     let route = "route = [\"farm\"]";
     for (from, to, wanted, place) in [
@@ -710,7 +724,12 @@ fn entries_of_several_forms_say_what_is_wrong_in_them() {
             "a demand by size needs `per-byte`, such as \"0.485us/kB\"",
             "{ base = \"1ms\" }",
         ),
-        ("demand = \"3ms\"", "demand = { scv = 1 }", "a demand by time needs `mean`", "{ scv = 1 }"),
+        (
+            "demand = \"3ms\"",
+            "demand = { scv = 1 }",
+            "a demand by time needs `mean`",
+            "{ scv = 1 }",
+        ),
         (
             "demand = \"3ms\"",
             "demand = 3",
@@ -763,7 +782,10 @@ fn one_thing_can_be_changed() {
     ));
     assert_eq!(one.with_slots("farm", 5).unwrap().gates[1].servers[0].slots, 5);
     for (changed, message) in [
-        (scenario.with_population("wbe", 9), "class: no class is called `wbe`; did you mean `web`?"),
+        (
+            scenario.with_population("wbe", 9),
+            "class: no class is called `wbe`; did you mean `web`?",
+        ),
         (
             scenario.with_population("batch", 9),
             "class `batch`: it is an open class: it has a rate, no population; ask for another rate",

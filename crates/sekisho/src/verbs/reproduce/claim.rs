@@ -321,7 +321,8 @@ mod tests {
         assert_eq!(Registry::parse(good).claim("a").expect, Finding::NotStated);
         let bad = format!("{good}expects = \"reproduces\"\n");
         assert!(toml::from_str::<Registry>(&bad).is_err());
-        let twice = format!("{good}{}", good.split_once("[[").map(|(_, c)| format!("[[{c}")).unwrap());
+        let twice =
+            format!("{good}{}", good.split_once("[[").map(|(_, c)| format!("[[{c}")).unwrap());
         assert!(std::panic::catch_unwind(|| Registry::parse(&twice)).is_err());
     }
 }

@@ -21,8 +21,7 @@ fn line(judged: &[Judged]) -> String {
         "reproduces {} of {stated} stated claims ({numbers} numbers, {shapes} shapes); {fails} do not",
         numbers + shapes
     );
-    for (n, word) in
-        [(count(Finding::Undecided), "undecided"), (count(Finding::NotRun), "not run")]
+    for (n, word) in [(count(Finding::Undecided), "undecided"), (count(Finding::NotRun), "not run")]
     {
         if n > 0 {
             let _ = write!(line, ", {n} {word}");
@@ -63,12 +62,9 @@ pub(super) fn text(registry: &Registry, judged: &[Judged], verdict: Verdict, see
     }
     let news = |one: &&Judged| one.verdict() == Verdict::Fails;
     text += &reasons(registry, "not as expected", judged.iter().filter(news));
-    for finding in [
-        Finding::DoesNotReproduce,
-        Finding::NotStated,
-        Finding::Undecided,
-        Finding::NotRun,
-    ] {
+    for finding in
+        [Finding::DoesNotReproduce, Finding::NotStated, Finding::Undecided, Finding::NotRun]
+    {
         let of_it = judged.iter().filter(|one| one.finding == finding && !news(one));
         text += &reasons(registry, finding.word(), of_it);
     }
@@ -114,12 +110,7 @@ fn why(claim: &Claim, one: &Judged) -> String {
 }
 
 /// One object with everything that the text says.
-pub(super) fn json(
-    registry: &Registry,
-    judged: &[Judged],
-    verdict: Verdict,
-    seed: u64,
-) -> Value {
+pub(super) fn json(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64) -> Value {
     let claims = judged.iter().map(|one| {
         let claim = registry.claim(&one.id);
         json!({
@@ -191,7 +182,15 @@ pub(super) fn page(
 
 fn table(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<PageTable, Failure> {
     let heads = [
-        "claim", "where", "paper", "formula", "simulated", "measured", "finding", "as expected", "found",
+        "claim",
+        "where",
+        "paper",
+        "formula",
+        "simulated",
+        "measured",
+        "finding",
+        "as expected",
+        "found",
     ];
     let mut table = PageTable::new(caption, heads.map(Column::plain));
     for one in judged {
@@ -210,10 +209,10 @@ fn table(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<PageT
             &one.measured,
             one.finding.word(),
         ];
-        let cells = words.into_iter().map(Cell::from).chain([
-            Cell::from(as_expected),
-            Cell::from(why(claim, one)),
-        ]);
+        let cells = words
+            .into_iter()
+            .map(Cell::from)
+            .chain([Cell::from(as_expected), Cell::from(why(claim, one))]);
         table = table.row(cells).map_err(Failure::machine)?;
     }
     Ok(table)
@@ -240,7 +239,8 @@ mod tests {
     fn the_verdict_stands_first_and_a_known_deviation_has_its_reason() {
         let (registry, judged) = judged(false);
         let text = text(&registry, &judged, super::super::claim::verdict(&judged), 7);
-        let first = "holds: reproduces 1 of 2 stated claims (1 numbers, 0 shapes); 1 do not, for known";
+        let first =
+            "holds: reproduces 1 of 2 stated claims (1 numbers, 0 shapes); 1 do not, for known";
         assert_eq!(text.lines().next(), Some(first));
         assert!(text.contains("Seed 7.") && text.contains("- second (2): It is 2. Two is two."));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -253,7 +253,10 @@ mod tests {
         let text = text(&registry, &judged, super::super::claim::verdict(&judged), 7);
         assert!(text.starts_with("FAILS: "), "{text}");
         assert!(text.contains("shape only!") && text.contains("Expected: does not."), "{text}");
-        assert!(!text.contains("Two is two"), "the reason for a deviation that is not there: {text}");
+        assert!(
+            !text.contains("Two is two"),
+            "the reason for a deviation that is not there: {text}"
+        );
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use gate::GateSpec;
 use measure::Estimate;
 use sim::{
-    Class, ClassOutcome, Demand, GateNode, Load, Network, Options, Sizes, Station, StationKind, Step,
+    Class, ClassOutcome, Demand, GateNode, Load, Network, Options, Sizes, Station, StationKind,
+    Step,
 };
 use workload::{Dist, DocumentSet, Draw};
 
@@ -20,7 +21,7 @@ pub(super) struct Loop {
     pub(super) demands: Vec<f64>,
     /// How the server is shared.
     pub(super) server: StationKind,
-    /// A line behind the server that carries so many bytes a second, shared by who uses it.
+    /// A line behind the server that carries so many bytes a second.
     pub(super) line: Option<f64>,
 }
 
@@ -55,8 +56,10 @@ impl Loop {
         let demand = Demand::OfDocument(self.demands.clone());
         let mut inside = vec![Step::Visit { station: server, demand }];
         if let Some(bytes_per_s) = self.line {
-            // Frames of all documents under way take turns, which is sharing at this scale.
-            let line = network.add_station(Station::new("line", SHARED));
+            // One document after the other: like documents that shared both server and line would go
+            // through them in step, and leave one of the two idle, as no real ones do.
+            let kind = StationKind::Queue { servers: 1 };
+            let line = network.add_station(Station::new("line", kind));
             let demand = Demand::OfSize { per_byte_s: bytes_per_s.recip(), base_s: 0.0 };
             inside.push(Step::Visit { station: line, demand });
         }
@@ -100,9 +103,7 @@ impl Simulated {
 
     /// Mean response time of one document \[s\]; none if it was asked for too rarely.
     pub(super) fn of(&self, document: usize) -> Option<Estimate> {
-        let is_it = |range: &sim::SizeRange| {
-            matches!(range, sim::SizeRange::Document { index, .. } if *index == document)
-        };
+        let is_it = |range: &sim::SizeRange| matches!(range, sim::SizeRange::Document { index, .. } if *index == document);
         self.class.sizes.iter().find(|size| is_it(&size.range))?.response
     }
 }

@@ -1,9 +1,7 @@
 //! The paper's figures 14 to 17, drawn again: the formula's lines with the simulated dots and their
 //! intervals; and what the paper does not draw, the formula's error.
 
-use crate::report::{
-    Axis, Cell, Column, Curves, Figure, Residuals, Section, Series, Table,
-};
+use crate::report::{Axis, Cell, Column, Curves, Figure, Residuals, Section, Series, Table};
 use crate::verdict::Failure;
 
 use super::model::means;
@@ -23,8 +21,11 @@ type Curve = (String, Case);
 /// The section of the report that shows them.
 pub(super) fn sections(runs: &Runs) -> Result<Vec<Section>, Failure> {
     let r = |slots: Option<u32>| slots.map_or("r = inf".into(), |r| format!("r = {r}"));
-    let loads: Vec<Curve> =
-        LOADS.iter().rev().map(|&rho| (format!("rho = {rho}"), Case::paper(Some(4), rho))).collect();
+    let loads: Vec<Curve> = LOADS
+        .iter()
+        .rev()
+        .map(|&rho| (format!("rho = {rho}"), Case::paper(Some(4), rho)))
+        .collect();
     let slots: Vec<Curve> = SLOTS.map(|slots| (r(slots), Case::paper(slots, 0.8))).into();
     let tenfold = |base| SLOTS.map(|slots| (r(slots), Case::tenfold(base, slots)));
     let mut laws: Vec<Curve> = Vec::new();
@@ -95,7 +96,8 @@ fn curves(
         let mut line = Vec::new();
         for at in 0..=POINTS {
             let bytes = sizes.0 * (sizes.1 / sizes.0).powf(f64::from(at) / f64::from(POINTS));
-            let response = formula.response_given(case.demand_of(bytes)).map_err(Failure::machine)?;
+            let response =
+                formula.response_given(case.demand_of(bytes)).map_err(Failure::machine)?;
             line.push((bytes, response * 1e3));
         }
         curves = curves.series(Series::line(format!("{name}, formula"), line).hue(hue));
@@ -131,8 +133,12 @@ fn errors(runs: &Runs) -> Result<Figure, Failure> {
     }
     let caption = "Above zero: the formula is too slow. The paper simulates to within 5 % (shaded) and \
                    calls the approximation valid; it is, for the mean and for the sizes that are common.";
-    Figure::new("What the paper does not draw: the error of equation 1 by size (rho = 0.8)", caption, residuals)
-        .map_err(Failure::machine)
+    Figure::new(
+        "What the paper does not draw: the error of equation 1 by size (rho = 0.8)",
+        caption,
+        residuals,
+    )
+    .map_err(Failure::machine)
 }
 
 fn means_table(runs: &Runs) -> Result<Table, Failure> {

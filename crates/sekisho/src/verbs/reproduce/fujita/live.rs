@@ -1,4 +1,11 @@
 //! placeholder while the offline part is tried
-use crate::verdict::Failure;
 use super::super::{Reproduced, claim::Registry};
-pub(super) fn measure(_: &Registry, _: u64, _: f64, _: origin::Supervised) -> Result<Reproduced, Failure> { Err(Failure::Usage("not yet".into())) }
+use crate::verdict::Failure;
+pub(super) fn measure(
+    _: &Registry,
+    _: u64,
+    _: f64,
+    _: origin::Supervised,
+) -> Result<Reproduced, Failure> {
+    Err(Failure::Usage("not yet".into()))
+}

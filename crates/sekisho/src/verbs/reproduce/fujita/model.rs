@@ -56,7 +56,9 @@ impl Judge<'_> {
     /// Documents of these sizes at a point of the model.
     fn bin(&self, case: Case, low: f64, high: f64) -> Result<Bin, Failure> {
         let bin = self.runs.of(case).between(low, high)?;
-        bin.ok_or_else(|| Failure::Machine(format!("{case:?}: too few documents from {low} to {high} B")))
+        bin.ok_or_else(|| {
+            Failure::Machine(format!("{case:?}: too few documents from {low} to {high} B"))
+        })
     }
 
     fn response(&self, case: Case) -> Estimate {
@@ -107,7 +109,11 @@ impl Judge<'_> {
             let mut off = 0.0_f64;
             for bytes in [0.0, 1e3, 1e6] {
                 let x = case.demand_of(bytes);
-                let known = if case.slots.is_some() { fifo.response_given(x) } else { ps.response_given(x) };
+                let known = if case.slots.is_some() {
+                    fifo.response_given(x)
+                } else {
+                    ps.response_given(x)
+                };
                 let (ours, known) = (lps.response_given(x), known.map_err(Failure::machine)?);
                 off = off.max((ours.map_err(Failure::machine)? / known - 1.0).abs());
             }
@@ -130,15 +136,17 @@ impl Judge<'_> {
             .judge()
             .formula(format!("{} ms", ms(by_formula)))
             .simulation(interval(&simulated))
-            .found(format!("Mean response time at rho = 0.8; simulated over formula {}.", percent(simulated.mean / by_formula - 1.0)))
+            .found(format!(
+                "Mean response time at rho = 0.8; simulated over formula {}.",
+                percent(simulated.mean / by_formula - 1.0)
+            ))
             .shape(holds.into()))
     }
 
     /// Figure 14: r = 4, load varied.
     fn loads(&self) -> Result<Vec<Judged>, Failure> {
         let (light, heavy) = (Case::paper(Some(4), LOADS[0]), Case::paper(Some(4), LOADS[4]));
-        let (small, large) =
-            (self.bin(light, 1.0, SMALL)?, self.bin(light, LARGE, NO_LIMIT)?);
+        let (small, large) = (self.bin(light, 1.0, SMALL)?, self.bin(light, LARGE, NO_LIMIT)?);
         let share = light.formula()?.wait() / small.formula;
         let stretch = |bin: &Bin| bin.response.mean / light.demand_of(bin.bytes);
         let claim = self.claim("light-load");
@@ -181,7 +189,8 @@ impl Judge<'_> {
             means.push(self.response(case));
             smalls.push(small.response);
         }
-        let rises = by_formula.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] < pair[1][1]);
+        let rises =
+            by_formula.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] < pair[1][1]);
         let answer = Answer::from(rises).and(grows(&means)).and(grows(&smalls));
         let slower = self
             .claim("helpers-slow")
@@ -222,32 +231,35 @@ impl Judge<'_> {
             let many = self.bin(Case::tenfold(base, None), low, high)?;
             Ok((many.formula / few.formula, Ratio::of(few.response, many.response)))
         };
-        let judged = |id: &str, what: &str, low: f64, high: f64, lower: bool| -> Result<Judged, Failure> {
-            let (kept, dropped) = (change(low, high, Base::Kept)?, change(low, high, Base::Dropped)?);
-            let side = |(by_formula, seen): &(f64, Ratio)| match lower {
-                true => Answer::from(*by_formula < 1.0).and(Answer::below(1.0, seen.low, seen.high)),
-                false => Answer::from(*by_formula > 1.0).and(Answer::above(1.0, seen.low, seen.high)),
-            };
-            Ok(self
-                .claim(id)
-                .judge()
-                .formula(format!("x{:.2}", kept.0))
-                .simulation(format!("x{:.2}", kept.1.ratio))
-                .found(format!(
-                    "Response time of documents {what}, no limit over r = 2, with b; without b \
+        let judged =
+            |id: &str, what: &str, low: f64, high: f64, lower: bool| -> Result<Judged, Failure> {
+                let (kept, dropped) =
+                    (change(low, high, Base::Kept)?, change(low, high, Base::Dropped)?);
+                let side =
+                    |(by_formula, seen): &(f64, Ratio)| match lower {
+                        true => Answer::from(*by_formula < 1.0)
+                            .and(Answer::below(1.0, seen.low, seen.high)),
+                        false => Answer::from(*by_formula > 1.0)
+                            .and(Answer::above(1.0, seen.low, seen.high)),
+                    };
+                Ok(self
+                    .claim(id)
+                    .judge()
+                    .formula(format!("x{:.2}", kept.0))
+                    .simulation(format!("x{:.2}", kept.1.ratio))
+                    .found(format!(
+                        "Response time of documents {what}, no limit over r = 2, with b; without b \
                      x{:.2} by formula, x{:.2} simulated.",
-                    dropped.0, dropped.1.ratio
-                ))
-                .shape(side(&kept).and(side(&dropped))))
-        };
+                        dropped.0, dropped.1.ratio
+                    ))
+                    .shape(side(&kept).and(side(&dropped))))
+            };
         let small = judged("tenfold-small-gain", "below 64 KB", 1.0, SMALL_TENFOLD, true)?;
         let large = judged("tenfold-large-lose", "from 4 MB on", LARGE_TENFOLD, NO_LIMIT, false)?;
         let kept = Case::tenfold(Base::Kept, None);
         let share = BASE_S / kept.demand()?.mean();
-        let ratio = Ratio::of(
-            self.response(Case::tenfold(Base::Dropped, None)),
-            self.response(kept),
-        );
+        let ratio =
+            Ratio::of(self.response(Case::tenfold(Base::Dropped, None)), self.response(kept));
         let claim = self.claim("tenfold-base");
         let base = claim
             .judge()
@@ -265,7 +277,8 @@ impl Judge<'_> {
         for slots in [Some(2), Some(8), None] {
             let (lognormal, exponential) =
                 (Case::paper(slots, 0.8), Case::exponential(Base::Kept, slots));
-            by_formula.push(lognormal.formula()?.response() / exponential.formula()?.response() - 1.0);
+            by_formula
+                .push(lognormal.formula()?.response() / exponential.formula()?.response() - 1.0);
             simulated.push(Ratio::of(self.response(exponential), self.response(lognormal)));
         }
         let first = &simulated[0];
@@ -275,8 +288,11 @@ impl Judge<'_> {
             .formula(percent(by_formula[0]))
             .simulation(percent(first.ratio - 1.0))
             .found("Mean response time, lognormal over exponential, r = 2.")
-            .shape(Answer::from(by_formula[0] > 0.0).and(Answer::above(1.0, first.low, first.high)));
-        let fades = by_formula.windows(2).all(|pair| pair[1] < pair[0]) && by_formula[2].abs() < 1e-9;
+            .shape(
+                Answer::from(by_formula[0] > 0.0).and(Answer::above(1.0, first.low, first.high)),
+            );
+        let fades =
+            by_formula.windows(2).all(|pair| pair[1] < pair[0]) && by_formula[2].abs() < 1e-9;
         let last = &simulated[2];
         let seen_to_fade = simulated[1].ratio < first.low && last.low <= 1.0 && 1.0 <= last.high;
         let insensitive = self
@@ -295,30 +311,30 @@ impl Judge<'_> {
 
     /// How good the approximation is.
     fn validity(&self) -> Result<Vec<Judged>, Failure> {
-        let mut worst = 0.0_f64;
+        let (mut worst, mut its_width) = (0.0_f64, 0.0);
         for case in points_of_the_paper() {
-            let error = case.formula()?.response() / self.response(case).mean - 1.0;
-            worst = if error.abs() > worst.abs() { error } else { worst };
+            let simulated = self.response(case);
+            let error = case.formula()?.response() / simulated.mean - 1.0;
+            if error.abs() > worst.abs() {
+                (worst, its_width) = (error, simulated.relative());
+            }
         }
         let claim = self.claim("formula-mean");
         let mean = claim
             .judge()
             .formula(percent(worst))
-            .simulation("0 %")
+            .simulation(width(its_width))
             .found("The largest error of the mean over the nine points of figures 14 and 15.")
             .shape((worst.abs() <= claim.within()).into());
 
         let case = Case::paper(Some(4), 0.8);
-        let bins = [
-            self.bin(case, LARGE, 2.0 * LARGE)?,
-            self.bin(case, 2.0 * LARGE, NO_LIMIT)?,
-        ];
+        let bins = [self.bin(case, LARGE, 2.0 * LARGE)?, self.bin(case, 2.0 * LARGE, NO_LIMIT)?];
         let errors = bins.map(|bin| bin.error());
         let claim = self.claim("formula-large");
         let large = claim
             .judge()
             .formula(percent(errors[0].1))
-            .simulation("0 %")
+            .simulation(width(bins[0].response.relative()))
             .found(format!(
                 "From 0.5 to 1 MB; {} from 1 MB on. Simulated: {} and {} ms.",
                 percent(errors[1].1),
@@ -332,7 +348,7 @@ impl Judge<'_> {
         let tenfold = claim
             .judge()
             .formula(percent(bin.error().1))
-            .simulation("0 %")
+            .simulation(width(bin.response.relative()))
             .found(format!("Simulated: {} ms.", interval(&bin.response)))
             .shape(within(claim, bin.error()));
         Ok(vec![mean, large, tenfold, self.table()?])
@@ -356,7 +372,11 @@ impl Judge<'_> {
         let simulated = rows.iter().filter(|row| row.simulated_ms.is_some()).count();
         // Printed to three digits.
         let agree = off_formula < 0.005 && differing.is_empty();
-        let found = if differing.is_empty() { String::new() } else { format!("Differ: {}.", differing.join("; ")) };
+        let found = if differing.is_empty() {
+            String::new()
+        } else {
+            format!("Differ: {}.", differing.join("; "))
+        };
         Ok(claim
             .judge()
             .formula(format!("{} rows", rows.len()))
@@ -392,6 +412,11 @@ fn within(claim: &Claim, (low, _, high): (f64, f64, f64)) -> Answer {
     }
 }
 
+/// `± 2.1 %`: how well the simulation knows what the formula is held against.
+fn width(relative: f64) -> String {
+    format!("± {:.1} %", relative * 100.0)
+}
+
 /// `98.2 ± 0.4`, in milliseconds.
 fn interval(estimate: &Estimate) -> String {
     format!("{} ± {}", ms(estimate.mean), ms(estimate.half_width))
@@ -420,8 +445,7 @@ pub(super) fn means() -> Vec<Row> {
             _ => return None,
         };
         let slots = if slots == "inf" { None } else { Some(slots.parse().ok()?) };
-        let simulated_ms =
-            if simulated.is_empty() { None } else { Some(simulated.parse().ok()?) };
+        let simulated_ms = if simulated.is_empty() { None } else { Some(simulated.parse().ok()?) };
         let case = Case { documents, base, slots, rho: 0.8 };
         Some(Row { case, simulated_ms, formula_ms: formula.parse().ok()? })
     };
@@ -442,7 +466,10 @@ mod tests {
         let rising = [estimate(1.0, 0.1), estimate(2.0, 0.1), estimate(1.9, 0.1)];
         assert_eq!(grows(&rising), Answer::Yes);
         assert_eq!(grows(&[estimate(1.0, 0.1), estimate(1.1, 0.1)]), Answer::CannotTell);
-        assert_eq!(grows(&[estimate(1.0, 0.1), estimate(2.0, 0.1), estimate(1.5, 0.1)]), Answer::No);
+        assert_eq!(
+            grows(&[estimate(1.0, 0.1), estimate(2.0, 0.1), estimate(1.5, 0.1)]),
+            Answer::No
+        );
     }
 
     #[test]

@@ -151,9 +151,10 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    pub(super) const FULL: Effort = Effort { paper: (0.004, 4_000_000), tenfold: (0.03, 16_000_000) };
+    pub(super) const FULL: Effort =
+        Effort { paper: (0.004, 4_000_000), tenfold: (0.03, 16_000_000) };
     #[cfg(test)]
-    pub(super) const TEST: Effort = Effort { paper: (0.02, 600_000), tenfold: (0.045, 2_000_000) };
+    pub(super) const TEST: Effort = Effort { paper: (0.02, 400_000), tenfold: (0.045, 1_000_000) };
 }
 
 /// A simulated point of the model.
@@ -182,8 +183,7 @@ impl Bin {
         let off = |simulated: f64| self.formula / simulated - 1.0;
         let low = off(self.response.high());
         // An interval that reaches zero leaves the error without an upper end.
-        let high =
-            if self.response.low() > 0.0 { off(self.response.low()) } else { f64::INFINITY };
+        let high = if self.response.low() > 0.0 { off(self.response.low()) } else { f64::INFINITY };
         (low, off(self.response.mean), high)
     }
 }
@@ -209,7 +209,8 @@ impl Simulated {
         let sizes: Vec<&SizeOutcome> = self.sizes.iter().filter(inside).collect();
         // A bin that only some replications saw has no honest interval; the few requests in it are
         // left out.
-        let seen = |size: &&SizeOutcome| size.response.filter(|r| r.n >= REPLICATIONS_MIN).is_some();
+        let seen =
+            |size: &&SizeOutcome| size.response.filter(|r| r.n >= REPLICATIONS_MIN).is_some();
         let sizes: Vec<&SizeOutcome> = sizes.into_iter().filter(|size| seen(size)).collect();
         let total: u64 = sizes.iter().map(|size| size.completed).sum();
         if total == 0 {

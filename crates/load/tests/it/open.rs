@@ -1,0 +1,131 @@
+//! Open load: arrivals wait for nobody, and latency counts from when they should have begun.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use load::http::knee::{Limit, Outcome, Probe, ProbeError, probe, verdict};
+use load::http::{Load, PlanSpec};
+use measure::{LittleVerdict, Until};
+use workload::{Arrivals, Dist};
+
+use crate::server::{Server, ok};
+use crate::{closed, completed, failed_in_all, responses, run, spec};
+
+fn open(url: &str, arrivals: Arrivals, until: Until) -> PlanSpec {
+    spec(url, Load::Open { arrivals, in_flight_max: 500 }, until)
+}
+
+/// As the server sees them. For 1000 exponential gaps the standard error of the mean is 3.2 %, of
+/// the squared coefficient of variation about sqrt(8 / 1000) = 9 %; four of each are allowed.
+#[test]
+fn poisson_arrivals_have_exponential_gaps() {
+    let arrived = Arc::new(Mutex::new(Vec::new()));
+    let book = Arc::clone(&arrived);
+    let server = Server::answering(move |_| {
+        book.lock().unwrap().push(Instant::now());
+        ok(10)
+    });
+    let arrivals = Arrivals::Poisson { rate: 500.0 };
+    let mut plan = open(&server.url(), arrivals, Until::Requests(1001));
+    plan.threads = 2;
+    plan.seed = 11;
+    let record = run(plan);
+    assert_eq!((completed(&record), failed_in_all(&record)), (1001, 0));
+    let mut at = arrived.lock().unwrap().clone();
+    at.sort();
+    let gaps: Vec<f64> = at.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+    let scv = variance / (mean * mean);
+    assert!((mean * 500.0 - 1.0).abs() < 4.0 * 0.032, "mean gap {mean}");
+    assert!((scv - 1.0).abs() < 4.0 * 0.09, "squared cv {scv}");
+}
+
+#[test]
+fn fixed_arrivals_come_at_their_rate_over_all_threads() {
+    let server = Server::answering(|_| ok(10));
+    for threads in [1, 3] {
+        let arrivals = Arrivals::Fixed { rate: 300.0 };
+        let mut plan = open(&server.url(), arrivals, Until::Seconds(0.9));
+        plan.threads = threads;
+        let record = run(plan);
+        let started: u64 = record.intervals.iter().map(|interval| interval.started).sum();
+        // The last ones may be late, and so after the end.
+        assert!((260..=270).contains(&started), "{started} of 270");
+        let ended = completed(&record) + failed_in_all(&record);
+        assert!(started - ended <= 10, "{started} started, {ended} ended");
+    }
+}
+
+/// The test of coordinated omission: for 200 ms the server answers nobody. An open load goes on
+/// arriving, and a tenth of all requests feels the stall; a closed client feels it once.
+#[test]
+fn a_stall_shows_in_the_quantiles_of_an_open_load() {
+    let stalling = || {
+        let begun = Instant::now();
+        Server::answering(move |_| {
+            let (from, to) = (Duration::from_millis(500), Duration::from_millis(700));
+            let at = begun.elapsed();
+            if at >= from && at < to {
+                thread::sleep(to - at);
+            }
+            ok(10)
+        })
+    };
+    let server = stalling();
+    let arrivals = Arrivals::Poisson { rate: 200.0 };
+    let record = run(open(&server.url(), arrivals, Until::Seconds(2.0)));
+    assert_eq!(failed_in_all(&record), 0);
+    let open = responses(&record);
+    assert!(open.quantile(0.99) > Duration::from_millis(150), "{open:?}");
+    assert!(open.quantile(0.95) > Duration::from_millis(60), "{open:?}");
+    assert!(open.quantile(0.5) < Duration::from_millis(50), "{open:?}");
+    let judged = record.judge(0.95);
+    assert_eq!(judged.little.verdict, LittleVerdict::Closes, "{:?}", judged.little);
+
+    let server = stalling();
+    let record = run(closed(&server.url(), 1, Until::Seconds(1.5)));
+    let closed = responses(&record);
+    assert!(closed.max() > Duration::from_millis(150), "{closed:?}");
+    assert!(closed.quantile(0.99) < Duration::from_millis(100), "{closed:?}");
+}
+
+/// One server at a time, 10 ms each: 100/s at most. At 20/s nearly all are done in 150 ms; at 300/s
+/// the queue grows without end.
+#[test]
+fn a_probe_for_the_knee_tells_a_load_that_holds_from_one_that_does_not() {
+    let one_at_a_time = Arc::new(Mutex::new(()));
+    let server = Server::answering(move |_| {
+        let _turn = one_at_a_time.lock().unwrap();
+        thread::sleep(Duration::from_millis(10));
+        ok(10)
+    });
+    let base = open(&server.url(), Arrivals::Fixed { rate: 1.0 }, Until::Seconds(1.0));
+    let limit = Limit {
+        quantile: 0.5,
+        response: Duration::from_millis(150),
+        errors_max: Some(0.1),
+    };
+    let try_at = |rate, number| {
+        let at = Probe { rate, effort: 1 };
+        let interrupt = AtomicBool::new(false);
+        let length = Duration::from_millis(1600);
+        probe(&base, at, number, length, &interrupt, &mut |_| {}).unwrap()
+    };
+    let low = try_at(20.0, 0);
+    assert_eq!(verdict(&low, &limit), Outcome::Holds, "{:?}", responses(&low));
+    let high = try_at(300.0, 1);
+    assert_eq!(verdict(&high, &limit), Outcome::Fails, "{:?}", responses(&high));
+    let mut strict = limit;
+    strict.quantile = 0.999;
+    assert_eq!(verdict(&low, &strict), Outcome::Straddles, "32 requests say nothing about 0.999");
+
+    let mut wrong = base.clone();
+    wrong.load = Load::Closed { clients: 3, think: Dist::Constant(0.0) };
+    let interrupt = AtomicBool::new(false);
+    let at = Probe { rate: 1.0, effort: 1 };
+    let refused = probe(&wrong, at, 0, Duration::from_secs(1), &interrupt, &mut |_| {});
+    assert!(matches!(refused, Err(ProbeError::Closed(3))));
+}
