@@ -39,8 +39,10 @@ fn split(text: &str) -> Option<(f64, &str)> {
     (number.is_finite() && number >= 0.0).then(|| (number, text[end..].trim()))
 }
 
-fn scale(unit: &str, units: &[(&str, f64)]) -> Option<f64> {
-    units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+/// What one unit is, as a numerator and a denominator: 1/1000 is no float, but 250/1000 is the float
+/// nearest to 0.25.
+fn scale(unit: &str, units: &[(&str, f64, f64)]) -> Option<(f64, f64)> {
+    units.iter().find(|(name, ..)| *name == unit).map(|&(_, over, under)| (over, under))
 }
 
 /// A product of a number and a unit may be beyond every float.
@@ -48,27 +50,27 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-const TIMES: [(&str, f64); 8] = [
-    ("ns", 1e-9),
-    ("us", 1e-6),
-    ("µs", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("min", 60.0),
-    ("h", 3600.0),
-    ("d", 86_400.0),
+const TIMES: [(&str, f64, f64); 8] = [
+    ("ns", 1.0, 1e9),
+    ("us", 1.0, 1e6),
+    ("µs", 1.0, 1e6),
+    ("ms", 1.0, 1e3),
+    ("s", 1.0, 1.0),
+    ("min", 60.0, 1.0),
+    ("h", 3600.0, 1.0),
+    ("d", 86_400.0, 1.0),
 ];
 
-const SIZES: [(&str, f64); 9] = [
-    ("B", 1.0),
-    ("kB", 1e3),
-    ("KB", 1e3),
-    ("MB", 1e6),
-    ("GB", 1e9),
-    ("TB", 1e12),
-    ("KiB", 1024.0),
-    ("MiB", 1_048_576.0),
-    ("GiB", 1_073_741_824.0),
+const SIZES: [(&str, f64, f64); 9] = [
+    ("B", 1.0, 1.0),
+    ("kB", 1e3, 1.0),
+    ("KB", 1e3, 1.0),
+    ("MB", 1e6, 1.0),
+    ("GB", 1e9, 1.0),
+    ("TB", 1e12, 1.0),
+    ("KiB", 1024.0, 1.0),
+    ("MiB", 1_048_576.0, 1.0),
+    ("GiB", 1_073_741_824.0, 1.0),
 ];
 
 macro_rules! quantity {
@@ -123,7 +125,10 @@ quantity!(
     /// A span of time \[s\], written `"250ms"`.
     Span(f64),
     "a time such as \"250ms\" (ns, us, ms, s, min, h, d)",
-    |number, unit| finite(number * scale(unit, &TIMES)?),
+    |number, unit| {
+        let (over, under) = scale(unit, &TIMES)?;
+        finite(number * over / under)
+    },
     |seconds| {
         let (factor, unit) = match seconds {
             s if s == 0.0 || s >= 1.0 => (1.0, "s"),
@@ -141,7 +146,8 @@ quantity!(
     "a rate such as \"200/s\" (/s, /min, /h)",
     |number, unit| {
         let per = unit.strip_prefix('/')?;
-        finite(number / scale(per, &TIMES)?)
+        let (over, under) = scale(per, &TIMES)?;
+        finite(number * under / over)
     },
     |rate| format!("{}/s", significant(rate))
 );
@@ -151,7 +157,7 @@ quantity!(
     Bytes(u64),
     "a size such as \"50kB\" (B, kB, MB, GB, KiB, MiB, GiB)",
     |number, unit| {
-        let bytes = (number * scale(unit, &SIZES)?).round();
+        let bytes = (number * scale(unit, &SIZES)?.0).round();
         (bytes < 9e18).then_some(bytes as u64)
     },
     |bytes| {
@@ -172,7 +178,8 @@ quantity!(
     "a time per size such as \"0.485us/kB\"",
     |number, unit| {
         let (time, size) = unit.split_once('/')?;
-        finite(number * scale(time, &TIMES)? / scale(size, &SIZES)?)
+        let (over, under) = scale(time, &TIMES)?;
+        finite(number * over / (under * scale(size, &SIZES)?.0))
     },
     |per_byte| format!("{}us/kB", significant(per_byte * 1e9))
 );

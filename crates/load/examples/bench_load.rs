@@ -71,7 +71,9 @@ fn wrk(url: &str, close: bool) -> Vec<String> {
 fn compare() -> ExitCode {
     for (peer, arg) in [("wrk", "--version"), ("taskset", "--version")] {
         if Command::new(peer).arg(arg).output().is_err() {
-            eprintln!("{peer} is missing, so there is nothing to compare with: apt-get install {peer}");
+            eprintln!(
+                "{peer} is missing, so there is nothing to compare with: apt-get install {peer}"
+            );
             return ExitCode::from(2);
         }
     }

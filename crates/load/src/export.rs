@@ -98,7 +98,7 @@ fn class_name(record: &RunRecord, class: usize) -> &str {
     record.header.classes.get(class).map_or("", |spec| &spec.name)
 }
 
-/// An interval log of HdrHistogram, version 1.3: the response times [ns] of each interval, tagged by
+/// An interval log of HdrHistogram, version 1.3: the response times \[ns\] of each interval, tagged by
 /// class. Logs of several machines can be merged without loss.
 pub fn interval_log(record: &RunRecord) -> String {
     let mut out = String::from("#[Histogram log format version 1.3]\n");
@@ -133,7 +133,7 @@ pub fn interval_log(record: &RunRecord) -> String {
     out
 }
 
-/// A percentile distribution of the response times after the warm-up [ms], in the text format that
+/// A percentile distribution of the response times after the warm-up \[ms\], in the text format that
 /// HdrHistogram's plotters read (`.hgrm`): of one class, or of all.
 pub fn percentiles(record: &RunRecord, class: Option<usize>) -> String {
     let mut all = Histogram::new();
@@ -177,7 +177,7 @@ fn percentile_text(histogram: &Histogram) -> String {
     out
 }
 
-/// A moment of RFC 3339 in UTC (`2026-11-20T11:30:00Z`, a fraction allowed) [s since 1970].
+/// A moment of RFC 3339 in UTC (`2026-11-20T11:30:00Z`, a fraction allowed) \[s since 1970\].
 fn epoch_s(moment: &str) -> Option<f64> {
     let (date, time) = moment.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(str::parse::<i64>);
@@ -187,7 +187,8 @@ fn epoch_s(moment: &str) -> Option<f64> {
     // Days since 1970 in the proleptic Gregorian calendar; years begin in March, so that the leap
     // day is the last one.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400)
+    let days = 365 * year + year.div_euclid(4) - year.div_euclid(100)
+        + year.div_euclid(400)
         + (153 * month + 2) / 5
         + day
         - 719_469;

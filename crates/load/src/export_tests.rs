@@ -97,8 +97,8 @@ fn the_interval_log_is_read_back_by_its_own_library() {
             LogEntry::BaseTime(_) => {}
         }
     }
-    let expected =
-        [("500b", 0, 4), ("500b", 1, 1), ("a_\"big\"__one", 1, 1)].map(|(t, s, n)| (t.into(), s, n));
+    let expected = [("500b", 0, 4), ("500b", 1, 1), ("a_\"big\"__one", 1, 1)]
+        .map(|(t, s, n)| (t.into(), s, n));
     assert_eq!(seen, expected);
 }
 

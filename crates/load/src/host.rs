@@ -53,7 +53,10 @@ mod tests {
 
     #[test]
     fn processors_are_named_on_both_architectures() {
-        assert_eq!(cpu_model("processor : 0\nmodel name\t: Some CPU @ 2 GHz\n"), "Some CPU @ 2 GHz");
+        assert_eq!(
+            cpu_model("processor : 0\nmodel name\t: Some CPU @ 2 GHz\n"),
+            "Some CPU @ 2 GHz"
+        );
         let arm = "processor : 0\nCPU implementer : 0x41\nCPU part : 0xd0c\n";
         assert_eq!(cpu_model(arm), "implementer 0x41 part 0xd0c");
         assert_eq!(memory_bytes("MemTotal:       2048 kB\nMemFree: 1 kB"), 2 << 20);

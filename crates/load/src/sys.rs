@@ -79,9 +79,8 @@ impl Epoll {
         }
         let millis = i32::try_from(span.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: `events` lives through the call.
-        let count = unsafe {
-            libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), capacity, millis)
-        };
+        let count =
+            unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), capacity, millis) };
         match check(count) {
             Ok(count) => Ok(count as usize),
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => Ok(0),
@@ -151,7 +150,7 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)
     }
 
-    /// Asks for a receive buffer of this size [bytes].
+    /// Asks for a receive buffer of this size \[bytes\].
     pub(crate) fn set_receive_buffer(&self, bytes: u32) -> io::Result<()> {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes)

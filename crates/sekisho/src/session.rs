@@ -28,9 +28,13 @@ impl Session {
     /// From now on an interrupt sets a flag that long work looks at; a second one ends the program.
     pub(crate) fn catch_interrupts(&self) -> Result<(), Failure> {
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&self.interrupt))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&self.interrupt)))
-                .map_err(Failure::machine)?;
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                130,
+                Arc::clone(&self.interrupt),
+            )
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&self.interrupt)))
+            .map_err(Failure::machine)?;
         }
         Ok(())
     }

@@ -30,8 +30,9 @@ pub(crate) fn path(kind: &str, name: &str) -> Result<PathBuf, Failure> {
 }
 
 fn make_folder(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder)
-        .map_err(|error| Failure::Machine(format!("cannot make the folder {}: {error}", folder.display())))
+    fs::create_dir_all(folder).map_err(|error| {
+        Failure::Machine(format!("cannot make the folder {}: {error}", folder.display()))
+    })
 }
 
 /// Writes a file whole or not at all: first beside it, then in its place.
@@ -53,21 +54,24 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Reads a text file; `what` says what it should have been.
 pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
-    fs::read_to_string(path)
-        .map_err(|error| Failure::Usage(format!("cannot read the {what} {}: {error}", path.display())))
+    fs::read_to_string(path).map_err(|error| {
+        Failure::Usage(format!("cannot read the {what} {}: {error}", path.display()))
+    })
 }
 
 /// Reads a run record.
 pub(crate) fn read_run(path: &Path) -> Result<RunRecord, Failure> {
-    let file = File::open(path)
-        .map_err(|error| Failure::Usage(format!("cannot read the run {}: {error}", path.display())))?;
+    let file = File::open(path).map_err(|error| {
+        Failure::Usage(format!("cannot read the run {}: {error}", path.display()))
+    })?;
     measure::read_run(BufReader::new(file))
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
 
 /// Writes a run record, finished or not.
 pub(crate) fn write_run(path: &Path, record: &RunRecord) -> Result<(), Failure> {
-    let failed = |error| Failure::Machine(format!("cannot write the run {}: {error}", path.display()));
+    let failed =
+        |error| Failure::Machine(format!("cannot write the run {}: {error}", path.display()));
     let file = File::create(path).map_err(failed)?;
     let mut writer = RunWriter::new(BufWriter::new(file), &record.header).map_err(failed)?;
     for interval in &record.intervals {

@@ -16,6 +16,13 @@ pub(crate) fn time_estimate(estimate: &Estimate) -> String {
     with_interval(estimate, factor, unit)
 }
 
+/// Two times in the unit of the second: `12.1/12.3 ms`; a missing one is a dash.
+pub(crate) fn times(first: Option<f64>, second: Option<f64>) -> String {
+    let (factor, unit) = time_unit(second.or(first).unwrap_or(0.0));
+    let one = |value: Option<f64>| value.map_or("-".into(), |value| digits(value * factor));
+    format!("{}/{} {unit}", one(first), one(second))
+}
+
 /// A rate with its interval: `512 /s ± 3`.
 pub(crate) fn rate_estimate(estimate: &Estimate) -> String {
     with_interval(estimate, 1.0, "/s")

@@ -4,7 +4,7 @@
 use gate::{DisciplineSpec, GateSpec, Queues};
 use sim::{Class, Demand, Load, Network, Sizes, StationKind, Step};
 use solve::{Moments, Station};
-use workload::Dist;
+use workload::{Dist, Draw};
 
 use super::Served;
 use crate::scenario::mean_demand;
@@ -18,6 +18,9 @@ pub(super) struct Nodes {
     pub(super) gates_ignored: bool,
     /// Whether a fair share by quantum is treated as ideal sharing.
     pub(super) fair_share: bool,
+    /// Whether the work that jobs bring depends on documents that are dealt from a deck: then it is
+    /// spread more evenly over time than the formulas, which draw each job anew, know.
+    pub(super) dealt: bool,
 }
 
 /// A station, and the gate in front of it if it makes anybody wait.
@@ -79,12 +82,15 @@ impl Nodes {
             remarks: Vec::new(),
             gates_ignored: false,
             fair_share: false,
+            dealt: false,
         };
         let mut walk = Walk { network, class, population, nodes, gates_met: 0 };
         walk.steps(&class.route, 1.0, None)?;
         let mut nodes = walk.nodes;
         nodes.gates_ignored = walk.gates_met == 0;
         nodes.list.retain(|node| node.demand > 0.0);
+        let by_size = |node: &Node| node.kind != Kind::Delay && node.per_byte > 0.0;
+        nodes.dealt = is_dealt(&class.sizes) && nodes.list.iter().any(by_size);
         Ok(nodes)
     }
 
@@ -299,6 +305,12 @@ impl Walk<'_> {
         node.per_byte += passes * per_byte;
         Ok(())
     }
+}
+
+/// Whether sizes come from a deck that has different ones.
+fn is_dealt(sizes: &Sizes) -> bool {
+    let Sizes::Documents(set, Draw::Deck) = sizes else { return false };
+    set.documents().windows(2).any(|pair| pair[0].bytes != pair[1].bytes)
 }
 
 /// What a station is behind a gate: its slots are servers where each has a processor of its own.

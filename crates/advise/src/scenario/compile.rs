@@ -637,7 +637,7 @@ fn sizes(entry: Option<&SizesEntry>) -> Result<Sizes, String> {
             let dist = dist.check().map_err(|cause| format!("sizes: {cause}"))?;
             if !(1e-3..=SIZE_MAX).contains(&dist.mean()) || dist.scv() > SCV_MAX {
                 return Err(format!(
-                    "sizes: a lognormal of mu {} and sigma {} has mean {:e} B and squared cv {:e}; mu \
+                    "sizes: a lognormal of mu {} and sigma {} has mean {:.2e} B and squared cv {:.2e}; mu \
                      and sigma are of the natural logarithm of the bytes",
                     entry.lognormal_mu,
                     entry.lognormal_sigma,

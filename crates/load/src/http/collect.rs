@@ -46,7 +46,7 @@ struct Sums {
     busy: Vec<u64>,
     started: u64,
     left_in_flight: u64,
-    /// For how long nothing but failed connections has come [s].
+    /// For how long nothing but failed connections has come \[s\].
     lost_s: f64,
     warnings: Vec<String>,
 }
@@ -126,9 +126,9 @@ impl Sums {
     fn add(&mut self, interval: &Interval, plan: &Plan) {
         self.started += interval.started;
         let counts = &interval.classes;
-        let answered = counts.iter().any(|class| {
-            class.completed > 0 || class.errors.keys().any(|kind| is_answer(*kind))
-        });
+        let answered = counts
+            .iter()
+            .any(|class| class.completed > 0 || class.errors.keys().any(|kind| is_answer(*kind)));
         let failed = counts.iter().any(|class| !class.errors.is_empty());
         match (answered, failed) {
             (true, _) => self.lost_s = 0.0,
@@ -211,12 +211,12 @@ impl Sums {
             ));
         }
         // A SYN that was dropped is sent again after 1 s, then after 2 s more, and 4 s.
-        for (mode, low_ms, high_ms) in [("1 s", 1000, 1200), ("3 s", 3000, 3300), ("7 s", 7000, 7500)]
+        for (mode, low_ms, high_ms) in
+            [("1 s", 1000, 1200), ("3 s", 3000, 3300), ("7 s", 7000, 7500)]
         {
             let range = low_ms * 1_000_000..high_ms * 1_000_000;
             let in_mode = |&(value, _): &(u64, u64)| range.contains(&value);
-            let count: u64 =
-                self.connect.counts().filter(in_mode).map(|(_, count)| count).sum();
+            let count: u64 = self.connect.counts().filter(in_mode).map(|(_, count)| count).sum();
             if count > 0 {
                 warn(format!(
                     "{count} connections took about {mode} to open: the server's accept queue was \

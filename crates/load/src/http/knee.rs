@@ -8,7 +8,7 @@
 //! use load::http::knee::{Knee, KneeSpec, Outcome, find};
 //!
 //! // An M/M/1 queue with mu = 100/s: p99 of the sojourn is ln(100) / (mu - lambda).
-//! let holds = |rate: f64| 100.0_f64.ln() / (100.0 - rate) < 0.5;
+//! let holds = |rate: f64| rate < 100.0 && 100.0_f64.ln() / (100.0 - rate) < 0.5;
 //! let spec = KneeSpec { rate_first: 5.0, rate_min: 1.0, rate_max: 1e4, width: 0.05, probes_max: 40 };
 //! let found = find(&spec, |probe| {
 //!     Ok::<_, ()>(if holds(probe.rate) { Outcome::Holds } else { Outcome::Fails })
@@ -152,10 +152,16 @@ pub struct Search {
 /// What all probes at one rate come to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Colour {
-    Holds { seen: u32 },
-    Fails { seen: u32 },
+    Holds {
+        seen: u32,
+    },
+    Fails {
+        seen: u32,
+    },
     /// Told to straddle once: worth another try.
-    Open { seen: u32 },
+    Open {
+        seen: u32,
+    },
     Grey,
     Invalid,
 }
@@ -248,10 +254,12 @@ impl Search {
             (seen < SEEN).then_some(Step::Try(Probe { rate, effort: seen }))
         };
         match (ends.low, ends.grey, ends.high) {
-            (Some(low), None, None) => confirm(low)
-                .unwrap_or(Step::Finished(Knee::Above { low: low.0 })),
-            (None, None, Some(high)) => confirm(high)
-                .unwrap_or(Step::Finished(Knee::Below { high: high.0 })),
+            (Some(low), None, None) => {
+                confirm(low).unwrap_or(Step::Finished(Knee::Above { low: low.0 }))
+            }
+            (None, None, Some(high)) => {
+                confirm(high).unwrap_or(Step::Finished(Knee::Below { high: high.0 }))
+            }
             _ => self.give_up(ends, Why::Noise),
         }
     }
@@ -511,11 +519,14 @@ fn share_verdict(hits: &[f64], all: &[f64], allowed: f64) -> Outcome {
 fn generator_failed(record: &RunRecord, limit: &Limit) -> bool {
     record.judge(CONFIDENCE).faults.iter().any(|fault| match fault {
         Fault::Generator(GeneratorLimit::Lag { p99, .. }) => *p99 > limit.response / 10,
-        Fault::Generator(GeneratorLimit::Connect { .. }) => record.steady().iter().any(|interval| {
-            interval.classes.iter().any(|class| {
-                class.errors.contains_key(&ErrorKind::ConnectOther)
+        Fault::Generator(GeneratorLimit::Connect { .. }) => {
+            record.steady().iter().any(|interval| {
+                interval
+                    .classes
+                    .iter()
+                    .any(|class| class.errors.contains_key(&ErrorKind::ConnectOther))
             })
-        }),
+        }
         Fault::Generator(_) => true,
         _ => false,
     })

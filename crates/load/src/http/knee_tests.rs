@@ -86,7 +86,8 @@ fn what_cannot_be_decided_is_inconclusive_with_what_is_known() {
         rate if rate < 200.0 => Outcome::Straddles,
         _ => Outcome::Fails,
     });
-    let Knee::Inconclusive { low: Some(low), high: Some(high), why: Why::Noise } = found.knee else {
+    let Knee::Inconclusive { low: Some(low), high: Some(high), why: Why::Noise } = found.knee
+    else {
         panic!("{found:?}")
     };
     assert!(low < 50.0 && low > 45.0 && (200.0..215.0).contains(&high), "{found:?}");

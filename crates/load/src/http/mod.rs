@@ -2,15 +2,55 @@
 //!
 //! One OS thread a core, each with its own epoll, connections, chance and histograms; two system
 //! calls a request. A [`Plan`] says what is to be done, [`run`] does it and hands over the
-//! [intervals](measure::Interval) of a run record as they end.
+//! [intervals](measure::Interval) of a run record as they end; [`record`] keeps them.
+//!
+//! The rules, where a choice was possible:
+//!
+//! - **From when a latency counts.** In an open load from the arrival that chance or the clock had
+//!   laid down, however late the generator was (the lag is recorded beside it). In a closed load from
+//!   when the client was ready: its think time over, or its last answer read. With one connection a
+//!   request until after the close.
+//! - **What fails.** A body that ends before its announced length, or brings more, has the wrong
+//!   length; one that ends anywhere else before its time was closed early. A redirection is an
+//!   answer. Requests in flight at the end of the run are neither completed nor failed.
+//! - **Stale connections.** If a reused connection is closed or reset before the first byte of the
+//!   response, the request is sent once more on a new one, its time running on; the summary says how
+//!   often.
+//! - **The deck.** Request `n` of a run draws card `n` of an endless row of shuffled decks, and the
+//!   threads take the numbers in blocks of at most 16. So a run of full decks asks for the exact mix
+//!   on any number of threads; at any moment it is off by the blocks that are being worked on.
+//! - **The bound on requests in flight** of an open load is one for all threads.
+//! - **CPU time** of a sleeping thread is without the microseconds that it spins before an arrival.
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//! use load::http::{Load, Plan, PlanSpec, Reach, Target, run};
+//! use measure::Until;
+//! use workload::Dist;
+//!
+//! let target = Target::parse("http://127.0.0.1:8080/", Reach::Private)?;
+//! let load = Load::Closed { clients: 16, think: Dist::Constant(0.0) };
+//! let plan = Plan::new(PlanSpec::new(target, load, Until::Seconds(10.0)))?;
+//! let summary = run(&plan, &AtomicBool::new(false), &mut |interval| {
+//!     let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
+//!     println!("{:.0} s: {completed} requests", interval.start_s);
+//! })?;
+//! for warning in &summary.warnings {
+//!     println!("{warning}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod asks;
 mod collect;
+mod conn;
+mod exchange;
 pub mod knee;
 mod plan;
 mod preflight;
 mod response;
 mod run;
+mod source;
 mod stream;
 mod tally;
 mod target;
@@ -24,3 +64,47 @@ pub use preflight::preflight;
 pub use run::{RunError, record, run};
 pub use target::{Reach, Scheme, Target, TargetError};
 pub use tls::TlsError;
+
+/// What was read of a complete response, as far as [`read_response`] tells.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseRead {
+    /// Its status.
+    pub status: u16,
+    /// All its bytes, head and interim responses included.
+    pub bytes: u64,
+    /// Whether the connection may be used again.
+    pub keeps_open: bool,
+}
+
+/// Reads the response to one request from bytes that come in `portions`, after which the peer
+/// closes: the engine's own reader without its sockets, for the fuzzer. No part of the API.
+///
+/// # Errors
+/// As the engine counts what is no complete response.
+#[doc(hidden)]
+pub fn read_response<'a>(
+    method: Method,
+    portions: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<ResponseRead, measure::ErrorKind> {
+    let mut response = response::Response::new();
+    response.restart(match method {
+        Method::Get => response::Body::Expected,
+        Method::Head => response::Body::Never,
+    });
+    let mut complete = false;
+    for portion in portions {
+        if matches!(response.feed(portion)?, response::Progress::Complete(_)) {
+            complete = true;
+            break;
+        }
+    }
+    if !complete {
+        response.end()?;
+    }
+    Ok(ResponseRead {
+        status: response.status(),
+        bytes: response.bytes(),
+        keeps_open: response.keeps_open(),
+    })
+}

@@ -18,7 +18,7 @@ pub enum Load {
     Closed {
         /// How many clients, at least 1.
         clients: u32,
-        /// Think time [s]; a constant 0 is none.
+        /// Think time \[s\]; a constant 0 is none.
         think: Dist,
     },
     /// Arrivals that wait for nobody.
@@ -119,11 +119,12 @@ pub struct PlanSpec {
     pub method: Method,
     /// Header fields beyond `Host`, names and values.
     pub headers: Vec<(String, String)>,
-    /// How long opening a connection may take, TLS included.
+    /// How long opening a connection may take, TLS included. Whether time is up is looked at twenty
+    /// times within it, at least every 250 ms.
     pub connect_max: Duration,
-    /// How long a request may take, from its actual start.
+    /// How long a request may take, from its actual start; looked at as often.
     pub response_max: Duration,
-    /// The size asked for receive buffers [bytes]; `None`: the system's.
+    /// The size asked for receive buffers \[bytes\]; `None`: the system's.
     pub receive_buffer: Option<u32>,
     /// Whom TLS trusts.
     pub trust: Trust,
@@ -329,7 +330,12 @@ fn check_numbers(spec: &PlanSpec) -> Result<(), PlanError> {
         }
     }
     let threads = spec.threads;
-    range("the number of threads", "1 to 1024", threads.to_string(), (1..=1024).contains(&threads))?;
+    range(
+        "the number of threads",
+        "1 to 1024",
+        threads.to_string(),
+        (1..=1024).contains(&threads),
+    )?;
     for (what, span) in [
         ("the interval", spec.interval),
         ("the time for a connection", spec.connect_max),
@@ -344,8 +350,7 @@ fn check_numbers(spec: &PlanSpec) -> Result<(), PlanError> {
 
 /// Header names are tokens, values are visible characters and spaces (RFC 9110, section 5).
 fn check_headers(headers: &[(String, String)]) -> Result<(), PlanError> {
-    const OWN: [&str; 5] =
-        ["host", "connection", "content-length", "transfer-encoding", "expect"];
+    const OWN: [&str; 5] = ["host", "connection", "content-length", "transfer-encoding", "expect"];
     for (name, value) in headers {
         let token = |c: &char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(*c);
         check_text("the header name", name, token)?;
@@ -380,9 +385,8 @@ fn render(spec: &PlanSpec, path: &str) -> Box<[u8]> {
         Method::Head => "HEAD",
     };
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", spec.target.authority());
-    let given = |wanted: &str| {
-        spec.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
-    };
+    let given =
+        |wanted: &str| spec.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
     if let Some(authorization) = &spec.target.authorization
         && !given("authorization")
     {
@@ -432,11 +436,14 @@ fn settings(spec: &PlanSpec) -> BTreeMap<String, String> {
         set("headers", names.join(","));
     }
     if spec.target.scheme == Scheme::Https {
-        set("tls-trust", match &spec.trust {
-            Trust::System => "system".into(),
-            Trust::File(path) => format!("file {}", path.display()),
-            Trust::Insecure => "insecure: no certificate was checked".into(),
-        });
+        set(
+            "tls-trust",
+            match &spec.trust {
+                Trust::System => "system".into(),
+                Trust::File(path) => format!("file {}", path.display()),
+                Trust::Insecure => "insecure: no certificate was checked".into(),
+            },
+        );
         let resumes = spec.resumption == Resumption::On;
         set("tls-resumption", if resumes { "on" } else { "off" }.into());
     }

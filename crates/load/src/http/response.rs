@@ -7,11 +7,11 @@ use std::mem::MaybeUninit;
 
 use measure::ErrorKind;
 
-/// The longest head, and the longest trailers [bytes].
+/// The longest head, and the longest trailers \[bytes\].
 const HEAD_MAX: usize = 32 << 10;
 /// The most header fields of a response.
 const HEADERS_MAX: usize = 128;
-/// The longest line that announces a chunk, its extensions included [bytes].
+/// The longest line that announces a chunk, its extensions included \[bytes\].
 const CHUNK_LINE_MAX: usize = 4 << 10;
 
 /// One response, being read.
@@ -303,19 +303,12 @@ impl Chunk {
         }
     }
 
-    fn step_line(
-        size: u64,
-        digits: u32,
-        place: Place,
-        length: usize,
-        byte: u8,
-    ) -> Option<Chunk> {
+    fn step_line(size: u64, digits: u32, place: Place, length: usize, byte: u8) -> Option<Chunk> {
         if length >= CHUNK_LINE_MAX {
             return None;
         }
-        let on = |size, digits, place| {
-            Some(Chunk::Line { size, digits, place, length: length + 1 })
-        };
+        let on =
+            |size, digits, place| Some(Chunk::Line { size, digits, place, length: length + 1 });
         match (place, byte) {
             (Place::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if digits < 16 => {
                 let digit = (byte as char).to_digit(16).expect("the pattern holds hex digits");

@@ -47,7 +47,10 @@ const MESSAGES: &[(&str, Came)] = &[
     ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", Came::Whole(200, true, 0)),
     ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Came::Whole(200, true, 0)),
     ("HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhello", Came::Whole(200, true, 3)),
-    ("HTTP/1.1 503 Busy\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", Came::Whole(503, false, 0)),
+    (
+        "HTTP/1.1 503 Busy\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx",
+        Came::Whole(503, false, 0),
+    ),
     ("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", Came::Whole(200, false, 0)),
     (
         "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 1\r\n\r\nx",

@@ -208,8 +208,7 @@ fn reachable(target: &Target) -> SocketAddr {
     if target.addresses.len() == 1 {
         return first;
     }
-    let answers = |address: &&SocketAddr| {
-        TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok()
-    };
+    let answers =
+        |address: &&SocketAddr| TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok();
     *target.addresses.iter().find(answers).unwrap_or(&first)
 }

@@ -16,7 +16,7 @@ pub(crate) struct Tally {
     pub(crate) lag: Histogram,
     pub(crate) cpu: Duration,
     pub(crate) odd: Odd,
-    /// Time in flight, summed over requests, since `start` [ns]. Each start subtracts its moment and
+    /// Time in flight, summed over requests, since `start` \[ns\]. Each start subtracts its moment and
     /// each end adds its own, modulo 2^64: only the sum must fit.
     area: u64,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Merged {
     connects: u64,
     lag: Histogram,
     cpu: Vec<Duration>,
-    /// [request ns]; a part may be a little negative, where a request counts from an intended start
+    /// \[request ns\]; a part may be a little negative, where a request counts from an intended start
     /// that lies before the interval's. The sum over intervals is exact.
     area: i64,
 }

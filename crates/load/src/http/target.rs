@@ -132,9 +132,8 @@ impl Target {
             port,
             path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
             addresses,
-            authorization: user.map(|user| {
-                format!("Basic {}", BASE64.encode(percent_decoded(user)))
-            }),
+            authorization: user
+                .map(|user| format!("Basic {}", BASE64.encode(percent_decoded(user)))),
         })
     }
 
@@ -156,11 +155,8 @@ impl Target {
 
     /// The value of the Host header: the port only where it is not the scheme's own.
     pub(crate) fn authority(&self) -> String {
-        let host = if self.host.contains(':') {
-            format!("[{}]", self.host)
-        } else {
-            self.host.clone()
-        };
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let default = if self.scheme == Scheme::Http { 80 } else { 443 };
         if self.port == default { host } else { format!("{host}:{}", self.port) }
     }
@@ -303,10 +299,14 @@ mod tests {
             let url = format!("http://{public}:8080/");
             let error = parse(&url).unwrap_err().to_string();
             assert!(error.contains("neither loopback nor private"), "{error}");
-            assert!(error.contains(public.trim_matches(['[', ']'])), "it names the address: {error}");
+            assert!(
+                error.contains(public.trim_matches(['[', ']'])),
+                "it names the address: {error}"
+            );
             assert!(Target::parse(&url, Reach::Anywhere).is_ok());
         }
-        for private in ["192.168.1.1", "172.16.0.1", "[fd00::1]", "[fe80::1]", "[::ffff:10.0.0.1]"] {
+        for private in ["192.168.1.1", "172.16.0.1", "[fd00::1]", "[fe80::1]", "[::ffff:10.0.0.1]"]
+        {
             assert!(parse(&format!("http://{private}/")).is_ok(), "{private}");
         }
     }

@@ -58,17 +58,17 @@ pub(crate) struct Tls {
 
 impl Tls {
     pub(crate) fn new(host: &str, trust: &Trust, resumption: Resumption) -> Result<Tls, TlsError> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| TlsError::Name(host.to_owned()))?;
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name(host.to_owned()))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
         let mut config = match trust {
             Trust::System => builder.with_root_certificates(roots(Path::new(SYSTEM))?),
             Trust::File(path) => builder.with_root_certificates(roots(path)?),
-            Trust::Insecure => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(TrustsAll(provider))),
+            Trust::Insecure => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustsAll(provider)))
+            }
         }
         .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -83,8 +83,8 @@ impl Tls {
 /// The certificates of a file. Single odd ones are left out, as every client does with a system's.
 fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     let no_certificate = || TlsError::NoCertificate { path: path.to_owned() };
-    let pem = std::fs::read(path)
-        .map_err(|error| TlsError::File { path: path.to_owned(), error })?;
+    let pem =
+        std::fs::read(path).map_err(|error| TlsError::File { path: path.to_owned(), error })?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         roots.add_parsable_certificates([certificate.map_err(|_| no_certificate())?]);

@@ -25,7 +25,10 @@ fn all_fail(server: &Server, kind: ErrorKind) {
 
 #[test]
 fn a_server_that_sends_garbage() {
-    all_fail(&Server::answering(|_| b"220 mail.example ESMTP\r\n\r\n".to_vec()), ErrorKind::Malformed);
+    all_fail(
+        &Server::answering(|_| b"220 mail.example ESMTP\r\n\r\n".to_vec()),
+        ErrorKind::Malformed,
+    );
     all_fail(&Server::once(|_| b"no line ever ends".to_vec()), ErrorKind::Malformed);
     all_fail(&Server::once(|_| vec![0xff; 100_000]), ErrorKind::Malformed);
 }
@@ -167,7 +170,9 @@ fn an_idle_connection_that_closes_or_speaks_is_dropped() {
 fn a_slow_trickle_is_read_to_its_end() {
     let trickles = Server::new(|mut stream: TcpStream| {
         while read_head(&mut stream).is_some() {
-            for byte in b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" {
+            for byte in
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+            {
                 if stream.write_all(&[*byte]).is_err() {
                     return;
                 }

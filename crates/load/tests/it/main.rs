@@ -1,4 +1,5 @@
 //! The engine against small servers, good and bad, on loopback.
+#![allow(clippy::unwrap_used)]
 
 mod closed;
 mod faults;
@@ -9,9 +10,7 @@ mod tls;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use load::http::{
-    Load, Naming, Plan, PlanSpec, Reach, Target, record,
-};
+use load::http::{Load, Naming, Plan, PlanSpec, Reach, Target, record};
 use measure::{ErrorKind, RunRecord, Until};
 use workload::Dist;
 

@@ -18,7 +18,9 @@ fn open(url: &str, arrivals: Arrivals, until: Until) -> PlanSpec {
 }
 
 /// As the server sees them. For 1000 exponential gaps the standard error of the mean is 3.2 %, of
-/// the squared coefficient of variation about sqrt(8 / 1000) = 9 %; four of each are allowed.
+/// the squared coefficient of variation about sqrt(8 / 1000) = 9 %; four of each are allowed. The
+/// latter has no upper bound here: where the machine stops for 50 ms, all that were to arrive come
+/// at once. (The intended starts themselves are tested where they are made.)
 #[test]
 fn poisson_arrivals_have_exponential_gaps() {
     let arrived = Arc::new(Mutex::new(Vec::new()));
@@ -40,7 +42,7 @@ fn poisson_arrivals_have_exponential_gaps() {
     let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
     let scv = variance / (mean * mean);
     assert!((mean * 500.0 - 1.0).abs() < 4.0 * 0.032, "mean gap {mean}");
-    assert!((scv - 1.0).abs() < 4.0 * 0.09, "squared cv {scv}");
+    assert!(scv > 1.0 - 4.0 * 0.09, "squared cv {scv}");
 }
 
 #[test]
@@ -103,11 +105,8 @@ fn a_probe_for_the_knee_tells_a_load_that_holds_from_one_that_does_not() {
         ok(10)
     });
     let base = open(&server.url(), Arrivals::Fixed { rate: 1.0 }, Until::Seconds(1.0));
-    let limit = Limit {
-        quantile: 0.5,
-        response: Duration::from_millis(150),
-        errors_max: Some(0.1),
-    };
+    let limit =
+        Limit { quantile: 0.5, response: Duration::from_millis(150), errors_max: Some(0.1) };
     let try_at = |rate, number| {
         let at = Probe { rate, effort: 1 };
         let interrupt = AtomicBool::new(false);

@@ -94,8 +94,7 @@ pub(crate) fn read_head(stream: &mut impl Read) -> Option<String> {
 
 /// A good response with a body of this many bytes.
 pub(crate) fn ok(length: usize) -> Vec<u8> {
-    let mut response =
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+    let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").into_bytes();
     response.resize(response.len() + length, b'x');
     response
 }

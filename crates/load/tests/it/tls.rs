@@ -22,7 +22,9 @@ fn ca() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/certs/ca.pem")
 }
 
-fn server(serve: impl Fn(StreamOwned<ServerConnection, TcpStream>) + Send + Sync + 'static) -> Server {
+fn server(
+    serve: impl Fn(StreamOwned<ServerConnection, TcpStream>) + Send + Sync + 'static,
+) -> Server {
     let chain = vec![CertificateDer::from_pem_slice(include_bytes!("certs/server.pem")).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(include_bytes!("certs/server.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -91,9 +93,8 @@ fn names_are_checked_as_well_as_addresses() {
 fn who_is_not_trusted_gets_no_request() {
     let server = answering(10);
     let mut strict = plan(&server, 1, 4);
-    strict.trust = Trust::File(
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/certs/server.pem"),
-    );
+    strict.trust =
+        Trust::File(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/certs/server.pem"));
     let record = run(strict);
     assert_eq!((failed(&record, ErrorKind::Tls), completed(&record)), (4, 0));
 

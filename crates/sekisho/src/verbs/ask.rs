@@ -11,7 +11,7 @@ use super::check::point_text;
 use crate::scenario_file::read_scenario;
 use crate::session::{progress, say};
 use crate::store;
-use crate::text::{Table, paragraph, percent, rate, time};
+use crate::text::{Table, paragraph, percent, rate, time, times};
 use crate::verdict::{Failure, Verdict};
 
 /// Ask a scenario what would happen at other loads or with other slots
@@ -79,7 +79,8 @@ pub(crate) fn predict(
     question: &Question,
     seed: u64,
 ) -> Result<Prediction, Failure> {
-    let options = Options { seed, precision: 0.01, completions_max: 1_000_000, ..Options::default() };
+    let options =
+        Options { seed, precision: 0.01, completions_max: 1_000_000, ..Options::default() };
     let bar = progress(0, "simulating");
     let points = advise::ask(&scenario, question, &options, |done, all| {
         bar.set_length(all as u64);
@@ -97,7 +98,10 @@ pub(crate) fn predict(
     })
 }
 
-pub(crate) fn store_prediction(path: &std::path::Path, prediction: &Prediction) -> Result<(), Failure> {
+pub(crate) fn store_prediction(
+    path: &std::path::Path,
+    prediction: &Prediction,
+) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(prediction).map_err(Failure::machine)?;
     store::write_whole(path, &text)
 }
@@ -124,11 +128,12 @@ pub(crate) fn prediction_text(prediction: &Prediction) -> String {
     }
     text += &table.to_string();
     if prediction.points.iter().any(|point| !point.simulation.documents.is_empty()) {
-        text += &format!("\n  mean response by document, formula / simulation:\n{}", by_document(prediction));
+        text += &format!(
+            "\n  mean response by document, formula / simulation:\n{}",
+            by_document(prediction)
+        );
     }
-    let mut notes: Vec<&String> = prediction.points.iter().map(|point| &point.formula_note).collect();
-    notes.dedup();
-    for note in notes {
+    for note in distinct_notes(prediction) {
         text += &paragraph(&format!("formula: {note}"));
     }
     for point in &prediction.points {
@@ -137,7 +142,10 @@ pub(crate) fn prediction_text(prediction: &Prediction) -> String {
             text += &paragraph(&format!("beyond the calibration: {place}: {beyond}"));
         }
     }
-    text + &paragraph(&format!("R is the mean response; intervals are in the stored prediction. Seed {}.", prediction.seed))
+    text + &paragraph(&format!(
+        "R is the mean response; intervals are in the stored prediction. Seed {}.",
+        prediction.seed
+    ))
 }
 
 fn headline(prediction: &Prediction) -> String {
@@ -154,6 +162,18 @@ fn headline(prediction: &Prediction) -> String {
         ),
         None => "answered".into(),
     }
+}
+
+/// The notes on the formulas, each kind once: those that differ in their numbers alone are one kind.
+fn distinct_notes(prediction: &Prediction) -> Vec<&str> {
+    let kind = |note: &str| note.replace(|c: char| c.is_ascii_digit(), "");
+    let mut notes: Vec<&str> = Vec::new();
+    for point in &prediction.points {
+        if !notes.iter().any(|known| kind(known) == kind(&point.formula_note)) {
+            notes.push(&point.formula_note);
+        }
+    }
+    notes
 }
 
 /// `64c 8r`: a load and its slots in few letters.
@@ -182,9 +202,9 @@ fn by_document(prediction: &Prediction) -> Table {
     for point in &prediction.points {
         let mut row = vec![short_point(point)];
         for name in &documents {
-            let of = |numbers: &advise::Numbers| numbers.document(name).map(|value| time(value.mean));
-            let formula = point.formula.as_ref().and_then(of).unwrap_or("-".into());
-            row.push(format!("{formula} / {}", of(&point.simulation).unwrap_or("-".into())));
+            let of = |numbers: &advise::Numbers| numbers.document(name).map(|value| value.mean);
+            let formula = point.formula.as_ref().and_then(of);
+            row.push(times(formula, of(&point.simulation)));
         }
         table.row(row);
     }

@@ -53,13 +53,18 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     for path in &args.runs {
         let record = store::read_run(path)?;
         let judgement = record.judge(0.95);
-        let mut outcomes: Vec<Outcome> =
-            args.expect.iter().map(|expectation| expect(expectation, &record, &judgement)).collect();
+        let mut outcomes: Vec<Outcome> = args
+            .expect
+            .iter()
+            .map(|expectation| expect(expectation, &record, &judgement))
+            .collect();
         if !judgement.is_valid() {
-            outcomes.extend(judgement.faults.iter().map(|fault| Outcome {
-                verdict: Verdict::Invalid,
-                line: fault.to_string(),
-            }));
+            outcomes.extend(
+                judgement
+                    .faults
+                    .iter()
+                    .map(|fault| Outcome { verdict: Verdict::Invalid, line: fault.to_string() }),
+            );
         }
         let score = prediction.as_ref().map(|p| score_of(p, &record, args.slots)).transpose()?;
         let scored = score.as_ref().map_or(Verdict::Holds, |score| verdict_of(score.right()));
@@ -173,7 +178,8 @@ pub(crate) fn score_text(score: &Score) -> String {
         text += "\n  mean response, from the formula to the measurement:\n";
         let mut before: Option<f64> = None;
         for account in &score.accounts {
-            let step = before.map_or(String::new(), |before| percent(account.response / before - 1.0));
+            let step =
+                before.map_or(String::new(), |before| percent(account.response / before - 1.0));
             text += &format!("    {:>9} {step:>8}  {}\n", time(account.response), account.what);
             before = Some(account.response);
         }
@@ -213,8 +219,8 @@ pub(crate) struct Expectation {
     /// What is limited.
     pub(crate) metric: Metric,
     /// The document, if only one is meant.
-    document: Option<String>,
-    side: Side,
+    pub(crate) document: Option<String>,
+    pub(crate) side: Side,
     /// The limit: seconds, per second, or a share.
     pub(crate) limit: f64,
 }
@@ -228,7 +234,7 @@ pub(crate) enum Metric {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+pub(crate) enum Side {
     Below,
     Above,
 }
@@ -246,7 +252,8 @@ impl FromStr for Expectation {
         let (name, document) = match what.split_once('(') {
             None => (what, None),
             Some((name, rest)) => {
-                let document = rest.strip_suffix(')').ok_or_else(|| wrong("a ) is missing".into()))?;
+                let document =
+                    rest.strip_suffix(')').ok_or_else(|| wrong("a ) is missing".into()))?;
                 (name, Some(document.to_owned()))
             }
         };
@@ -258,13 +265,17 @@ impl FromStr for Expectation {
             }
         })?;
         let limit = match metric {
-            Metric::Quantile(_) | Metric::Mean => {
-                limit.parse::<Span>().map(|span| span.0).map_err(|error| wrong(error.to_string()))?
+            Metric::Quantile(_) | Metric::Mean => limit
+                .parse::<Span>()
+                .map(|span| span.0)
+                .map_err(|error| wrong(error.to_string()))?,
+            Metric::Rate => limit
+                .parse::<Rate>()
+                .map(|rate| rate.0)
+                .map_err(|error| wrong(error.to_string()))?,
+            Metric::Errors => {
+                share(limit).ok_or_else(|| wrong(format!("`{limit}` is no share such as 0.1%")))?
             }
-            Metric::Rate => {
-                limit.parse::<Rate>().map(|rate| rate.0).map_err(|error| wrong(error.to_string()))?
-            }
-            Metric::Errors => share(limit).ok_or_else(|| wrong(format!("`{limit}` is no share such as 0.1%")))?,
         };
         Ok(Expectation { text: text.to_owned(), metric, document, side, limit })
     }
@@ -308,7 +319,8 @@ pub(crate) fn expect(
     record: &RunRecord,
     judgement: &Judgement,
 ) -> Outcome {
-    let outcome = |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
+    let outcome =
+        |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
     let measures = match &expectation.document {
         None => &judgement.all,
         Some(name) => {
@@ -316,7 +328,10 @@ pub(crate) fn expect(
             match class.and_then(|class| judgement.classes.get(class)) {
                 Some(measures) => measures,
                 None => {
-                    return outcome(Verdict::Inconclusive, format!("the run has no document `{name}`"));
+                    return outcome(
+                        Verdict::Inconclusive,
+                        format!("the run has no document `{name}`"),
+                    );
                 }
             }
         }
@@ -332,7 +347,10 @@ pub(crate) fn expect(
                 Metric::Errors => format!("{:.3} %", estimate.mean * 100.0),
                 Metric::Mean | Metric::Quantile(_) => time_estimate(&estimate),
             };
-            outcome(compare(&estimate, expectation.side, expectation.limit), format!("it is {shown}"))
+            outcome(
+                compare(&estimate, expectation.side, expectation.limit),
+                format!("it is {shown}"),
+            )
         }
     }
 }

@@ -70,7 +70,8 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         say(out, &site.introduction())?;
     }
     let runs = FITTED.1.len() + CHECKED.len();
-    let bar = progress((runs as f64 * (args.run.0 + WARMUP.as_secs_f64()) * 10.0) as u64, "measuring");
+    let bar =
+        progress((runs as f64 * (args.run.0 + WARMUP.as_secs_f64()) * 10.0) as u64, "measuring");
     let fitted_runs = FITTED
         .1
         .iter()
@@ -112,7 +113,9 @@ impl Site {
         let documents = DocumentSet::webstone();
         let documents = documents.documents().iter();
         let origin = Origin::start(&OriginConfig {
-            documents: documents.map(|d| Document { name: d.name.clone(), bytes: d.bytes }).collect(),
+            documents: documents
+                .map(|d| Document { name: d.name.clone(), bytes: d.bytes })
+                .collect(),
             demand: DEMAND,
             workers: WORKERS,
             serving: Serving::Threads,
@@ -165,7 +168,10 @@ impl Site {
         bar: &ProgressBar,
     ) -> Result<RunRecord, Failure> {
         self.gate.resize(0, slots).map_err(Failure::machine)?;
-        bar.set_message(format!("measuring {}", point_text(advise::Load::Clients(clients), Some(slots))));
+        bar.set_message(format!(
+            "measuring {}",
+            point_text(advise::Load::Clients(clients), Some(slots))
+        ));
         let url = format!("http://{}/", self.gate.address());
         let target = Target::parse(&url, Reach::Private).map_err(Failure::machine)?;
         let load = Load::Closed { clients, think: Dist::Constant(0.0) };
@@ -262,11 +268,8 @@ impl Demo {
 
     fn verdict(&self) -> Verdict {
         let right = self.scores.iter().map(Score::right).max().unwrap_or(Right::CannotTell);
-        let invalid = self
-            .runs
-            .iter()
-            .chain(&self.checked)
-            .any(|record| !record.judge(0.95).is_valid());
+        let invalid =
+            self.runs.iter().chain(&self.checked).any(|record| !record.judge(0.95).is_valid());
         if invalid { Verdict::Invalid } else { verdict_of(right) }
     }
 
@@ -274,7 +277,9 @@ impl Demo {
         let worst = self
             .scores
             .iter()
-            .filter_map(|score| score.rows.iter().find(|row| row.quantity == advise::Quantity::Response))
+            .filter_map(|score| {
+                score.rows.iter().find(|row| row.quantity == advise::Quantity::Response)
+            })
             .map(advise::Row::error)
             .max_by(|a, b| a.abs().total_cmp(&b.abs()))
             .unwrap_or(0.0);
@@ -285,7 +290,12 @@ impl Demo {
         )
     }
 
-    fn finish(&self, args: &Args, replayed: String, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    fn finish(
+        &self,
+        args: &Args,
+        replayed: String,
+        out: &mut dyn Write,
+    ) -> Result<Verdict, Failure> {
         let verdict = self.verdict();
         let mut runs = self.runs.clone();
         runs.extend(self.checked.iter().cloned());
@@ -311,7 +321,13 @@ impl Demo {
         }
         say(out, &format!("{}: {}\n\n", verdict.word(), self.headline()))?;
         say(out, &format!("1. measured and fitted\n\n{}\n", fit::fit_text(&self.fit)))?;
-        say(out, &format!("2. asked, before it was measured\n\n{}\n", ask::prediction_text(&self.prediction)))?;
+        say(
+            out,
+            &format!(
+                "2. asked, before it was measured\n\n{}\n",
+                ask::prediction_text(&self.prediction)
+            ),
+        )?;
         say(out, "3. checked\n")?;
         for score in &self.scores {
             let right = verdict_of(score.right());

@@ -62,7 +62,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     } else {
         say(out, &fit_text(&fit))?;
         let path = args.out.display();
-        say(out, &format!("\n  scenario: {path}\n  next: sekisho ask {path} --clients 8,64 --slots 2,8\n"))?;
+        say(
+            out,
+            &format!(
+                "\n  scenario: {path}\n  next: sekisho ask {path} --clients 8,64 --slots 2,8\n"
+            ),
+        )?;
     }
     Ok(Verdict::Holds)
 }
@@ -108,7 +113,11 @@ pub(crate) fn fit_text(fit: &Fit) -> String {
             table.row(vec![
                 parameter_name(name).into(),
                 parameter_text(parameter, parameter.value),
-                format!("{} to {}", parameter_text(parameter, low), parameter_text(parameter, high)),
+                format!(
+                    "{} to {}",
+                    parameter_text(parameter, low),
+                    parameter_text(parameter, high)
+                ),
             ]);
         }
         text += &format!("{table}\n");

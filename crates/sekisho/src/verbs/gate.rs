@@ -141,8 +141,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     out.flush()?;
     let finished = server.run().map_err(Failure::machine)?;
     if let (Some(path), Some(recording)) = (&args.record, &finished.recording) {
-        let file = std::fs::File::create(path)
-            .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
+        let file = std::fs::File::create(path).map_err(|error| {
+            Failure::Machine(format!("cannot write {}: {error}", path.display()))
+        })?;
         recording.write(std::io::BufWriter::new(file))?;
     }
     say(out, &ending(&finished))?;
@@ -166,8 +167,11 @@ fn ending(finished: &Finished) -> String {
 
 impl HttpArgs {
     fn config(&self) -> Result<Config, Failure> {
-        let upstreams =
-            self.upstream.iter().map(|name| address("--upstream", name)).collect::<Result<Vec<_>, _>>()?;
+        let upstreams = self
+            .upstream
+            .iter()
+            .map(|name| address("--upstream", name))
+            .collect::<Result<Vec<_>, _>>()?;
         let servers = self.servers(upstreams.len())?;
         let mut config = Config::new(address("--listen", &self.listen)?, upstreams, 1);
         config.gate = GateSpec {
@@ -220,7 +224,8 @@ impl HttpArgs {
 
     fn classes(&self) -> Result<Vec<Class>, Failure> {
         let class = |(at, text): (usize, &String)| {
-            let wrong = || Failure::Usage(format!("`--priority {text}` is not PREFIX=N such as `/pay/=9`"));
+            let wrong =
+                || Failure::Usage(format!("`--priority {text}` is not PREFIX=N such as `/pay/=9`"));
             let (prefix, priority) = text.rsplit_once('=').ok_or_else(wrong)?;
             let priority = priority.parse().map_err(|_| wrong())?;
             if !prefix.starts_with('/') {

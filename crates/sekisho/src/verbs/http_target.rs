@@ -129,9 +129,9 @@ impl TargetArgs {
 }
 
 fn header(line: &str) -> Result<(String, String), Failure> {
-    let (name, value) = line
-        .split_once(':')
-        .ok_or_else(|| Failure::Usage(format!("`--header {line}` has no colon: write `Name: value`")))?;
+    let (name, value) = line.split_once(':').ok_or_else(|| {
+        Failure::Usage(format!("`--header {line}` has no colon: write `Name: value`"))
+    })?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -143,7 +143,8 @@ fn documents(set: &str) -> Result<DocumentSet, Failure> {
         return Ok(DocumentSet::webstone());
     }
     if let Some(parameters) = set.strip_prefix("lognormal:") {
-        let numbers: Option<Vec<f64>> = parameters.split(',').map(|text| text.parse().ok()).collect();
+        let numbers: Option<Vec<f64>> =
+            parameters.split(',').map(|text| text.parse().ok()).collect();
         let Some([mu, sigma]) = numbers.as_deref() else {
             return Err(Failure::Usage(format!(
                 "`{set}` is not a set: write `lognormal:7.811,1.573` (mean and standard deviation of \
@@ -186,11 +187,8 @@ fn document_file(path: &Path) -> Result<DocumentSet, Failure> {
     let text = store::read_text(path, "document set (or say `webstone`)")?;
     let file: DocumentFile = toml::from_str(&text)
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-    let document = |line: DocumentLine| Document {
-        name: line.name,
-        bytes: line.size.0,
-        weight: line.weight,
-    };
+    let document =
+        |line: DocumentLine| Document { name: line.name, bytes: line.size.0, weight: line.weight };
     DocumentSet::new(file.document.into_iter().map(document).collect())
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }

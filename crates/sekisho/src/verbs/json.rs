@@ -30,7 +30,9 @@ fn measures(measures: &Measures) -> Value {
     let quantiles: serde_json::Map<String, Value> = measures
         .quantiles
         .iter()
-        .filter_map(|quantile| Some((quantile.q.to_string(), estimate(quantile.response.as_ref()?))))
+        .filter_map(|quantile| {
+            Some((quantile.q.to_string(), estimate(quantile.response.as_ref()?)))
+        })
         .collect();
     json!({
         "completed": measures.completed,

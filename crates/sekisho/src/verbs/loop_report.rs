@@ -115,9 +115,11 @@ fn facts(mut report: Report, story: &Story<'_>) -> Report {
         report = report.fact("seeds of the runs", seeds.join(", "), "");
     }
     if let Some(prediction) = story.prediction {
-        report = report
-            .fact("predicted", prediction.date.clone(), "")
-            .fact("seed of the simulations", prediction.seed.to_string(), "");
+        report = report.fact("predicted", prediction.date.clone(), "").fact(
+            "seed of the simulations",
+            prediction.seed.to_string(),
+            "",
+        );
     }
     report
 }
@@ -156,9 +158,13 @@ fn slots_name(slots: Option<u32>) -> String {
 /// Throughput and response against load: what was measured, what was predicted.
 fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
     let open = judged.iter().all(|(run, _)| !matches!(run.header.load, LoadShape::Closed { .. }))
-        && story.prediction.is_none_or(|p| p.points.iter().all(|q| matches!(q.load, Load::Rate(_))));
+        && story
+            .prediction
+            .is_none_or(|p| p.points.iter().all(|q| matches!(q.load, Load::Rate(_))));
     let closed = judged.iter().all(|(run, _)| matches!(run.header.load, LoadShape::Closed { .. }))
-        && story.prediction.is_none_or(|p| p.points.iter().all(|q| matches!(q.load, Load::Clients(_))));
+        && story
+            .prediction
+            .is_none_or(|p| p.points.iter().all(|q| matches!(q.load, Load::Clients(_))));
     if !open && !closed {
         // An open and a closed load have no axis in common.
         return Ok(None);
@@ -189,7 +195,8 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
                 )
                 .hue(hue),
             );
-            let by_formula = points.iter().filter_map(|p| Some((x_of(p.load), p.formula.as_ref()?)));
+            let by_formula =
+                points.iter().filter_map(|p| Some((x_of(p.load), p.formula.as_ref()?)));
             let by_formula: Vec<_> = by_formula.collect();
             if by_formula.len() > 1 {
                 throughput = throughput.series(
@@ -208,8 +215,7 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
                 );
             }
         }
-        let mine: Vec<_> =
-            judged.iter().filter(|(run, _)| slots_of(story, run) == slots).collect();
+        let mine: Vec<_> = judged.iter().filter(|(run, _)| slots_of(story, run) == slots).collect();
         if !mine.is_empty() {
             let dot = |run: &RunRecord, estimate: &measure::Estimate, factor: f64| {
                 let half = if estimate.half_width.is_finite() { estimate.half_width } else { 0.0 };
@@ -230,7 +236,8 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
         }
     }
     if let Some(calibration) = calibration(story) {
-        let edge = if closed { f64::from(calibration.clients[1]) } else { calibration.throughput_max.0 };
+        let edge =
+            if closed { f64::from(calibration.clients[1]) } else { calibration.throughput_max.0 };
         throughput = throughput.calibrated_to(edge);
         response = response.calibrated_to(edge);
     }
@@ -269,14 +276,18 @@ fn by_size(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section>, Br
         if rows.len() < 2 || !judged.iter().any(|(run, _)| run.header.id == score.run) {
             continue;
         }
-        let mut curves = Curves::new(Axis::log("Document size", "bytes"), Axis::log("Mean response", "ms"));
+        let mut curves =
+            Curves::new(Axis::log("Document size", "bytes"), Axis::log("Mean response", "ms"));
         let formula: Vec<_> =
             rows.iter().filter_map(|(x, row)| Some((*x, row.formula?.mean * 1e3))).collect();
         if formula.len() > 1 {
             curves = curves.series(Series::line("formula", formula));
         }
         curves = curves
-            .series(Series::dashed("simulated", rows.iter().map(|(x, r)| (*x, r.simulated.mean * 1e3))))
+            .series(Series::dashed(
+                "simulated",
+                rows.iter().map(|(x, r)| (*x, r.simulated.mean * 1e3)),
+            ))
             .series(Series::measured(
                 "measured",
                 rows.iter().map(|(x, row)| {
@@ -303,7 +314,8 @@ fn drawable(estimate: &measure::Estimate) -> (f64, f64) {
 }
 
 /// The quantiles that a curve is drawn through.
-const CURVE: [f64; 12] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999];
+const CURVE: [f64; 12] =
+    [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999];
 
 fn quantiles(judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
     let mut figure = Quantiles::new(Axis::log("Response", "ms"));
@@ -345,8 +357,7 @@ fn quantiles(judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
 
 /// Who saturates first, and where the time goes, at the highest load that was predicted.
 fn queues(prediction: &Prediction) -> Result<Option<Section>, Broken> {
-    let Some(point) =
-        prediction.points.iter().max_by(|a, b| x_of(a.load).total_cmp(&x_of(b.load)))
+    let Some(point) = prediction.points.iter().max_by(|a, b| x_of(a.load).total_cmp(&x_of(b.load)))
     else {
         return Ok(None);
     };
@@ -356,7 +367,8 @@ fn queues(prediction: &Prediction) -> Result<Option<Section>, Broken> {
     if rows.is_empty() {
         return Ok(None);
     }
-    let gates: Vec<&str> = prediction.scenario.gates.iter().map(|gate| gate.name.as_str()).collect();
+    let gates: Vec<&str> =
+        prediction.scenario.gates.iter().map(|gate| gate.name.as_str()).collect();
     let mut strip = Strip::new();
     for (name, utilisation) in rows {
         let soft = gates.contains(&name.as_str());
@@ -368,11 +380,12 @@ fn queues(prediction: &Prediction) -> Result<Option<Section>, Broken> {
         // The busy time of a window may exceed it by the rounding of its sums.
         strip = strip.row(name.clone(), kind, utilisation.clamp(0.0, 1.0), note);
     }
-    let mut section = Section::new("Who saturates first, and where the time goes").figure(Figure::new(
-        format!("Utilisation at {place}"),
-        "Simulated. Soft is what somebody configured, hard is what the machine is.",
-        Plot::Strip(strip),
-    )?);
+    let mut section =
+        Section::new("Who saturates first, and where the time goes").figure(Figure::new(
+            format!("Utilisation at {place}"),
+            "Simulated. Soft is what somebody configured, hard is what the machine is.",
+            Plot::Strip(strip),
+        )?);
     if let Some(stack) = time_spent(prediction, point) {
         section = section.figure(Figure::new(
             format!("Where the time goes at {place}"),
@@ -392,9 +405,7 @@ fn time_spent(prediction: &Prediction, point: &Point) -> Option<Stack> {
         .part("on the way", Role::Service)
         .part("wait for a slot", Role::Wait)
         .part("slot held", Role::Service);
-    let split = |response: f64| {
-        [path * 1e3, wait * 1e3, ((response - wait - path) * 1e3).max(0.0)]
-    };
+    let split = |response: f64| [path * 1e3, wait * 1e3, ((response - wait - path) * 1e3).max(0.0)];
     stack = stack.row("mean request", split(point.simulation.response.mean));
     for document in &point.simulation.documents {
         stack = stack.row(document.name.clone(), split(document.response.mean));
@@ -405,8 +416,11 @@ fn time_spent(prediction: &Prediction, point: &Point) -> Option<Stack> {
 fn fitted(fit: &Fit) -> Result<Section, Broken> {
     let mut section = Section::new("The fit").paragraph(format!("{}.", super::fit::headline(fit)));
     if let Some(calibration) = &fit.scenario.calibration {
-        let columns =
-            [Column::plain("parameter"), Column::plain("unit"), Column::plain("value with 95 % interval")];
+        let columns = [
+            Column::plain("parameter"),
+            Column::plain("unit"),
+            Column::plain("value with 95 % interval"),
+        ];
         let rows = calibration.parameters.iter().map(|(name, parameter)| {
             let (factor, unit) = match parameter.unit.as_str() {
                 "s" => (1e3, "ms"),
@@ -433,7 +447,8 @@ fn fitted(fit: &Fit) -> Result<Section, Broken> {
     clients.sort_unstable();
     clients.dedup();
     for n in clients {
-        let of_run = fit.residuals.iter().filter(|residual| residual.clients == n && residual.bytes > 0);
+        let of_run =
+            fit.residuals.iter().filter(|residual| residual.clients == n && residual.bytes > 0);
         let dots = of_run.map(|residual| {
             let noise = residual.measured.half_width / residual.measured.mean;
             let noise = if noise.is_finite() { noise.min(1.0) } else { 0.0 };
@@ -499,18 +514,24 @@ fn scored(score: &Score) -> Result<Section, Broken> {
         Table::new(format!("Predicted, simulated and measured at {place}"), columns).rows(rows)?,
     );
     if !score.accounts.is_empty() {
-        let columns = [Column::plain("taking into account"), Column::new("mean response", "ms"), Column::new("step", "%")];
+        let columns = [
+            Column::plain("taking into account"),
+            Column::new("mean response", "ms"),
+            Column::new("step", "%"),
+        ];
         let mut before: Option<f64> = None;
         let rows: Vec<_> = score
             .accounts
             .iter()
             .map(|account| {
-                let step = before.map_or(Cell::Empty, |b| Cell::Number((account.response / b - 1.0) * 100.0));
+                let step = before
+                    .map_or(Cell::Empty, |b| Cell::Number((account.response / b - 1.0) * 100.0));
                 before = Some(account.response);
                 vec![Cell::Text(account.what.clone()), Cell::Number(account.response * 1e3), step]
             })
             .collect();
-        section = section.table(Table::new("What accounts for the difference", columns).rows(rows)?);
+        section =
+            section.table(Table::new("What accounts for the difference", columns).rows(rows)?);
     }
     for beyond in &score.beyond {
         section = section.paragraph(format!("Beyond the calibration: {beyond}."));

@@ -13,9 +13,9 @@ use workload::{Arrivals, Dist};
 use super::check::{Expectation, expect};
 use super::http_target::{TargetArgs, press};
 use crate::session::{Session, progress, say};
+use crate::store;
 use crate::text::{Table, bytes, paragraph, rate_estimate, time, time_estimate};
 use crate::verdict::{Failure, Verdict};
-use crate::store;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
@@ -96,12 +96,14 @@ enum Spacing {
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let What::Http(args) = &args.what;
     session.catch_interrupts()?;
-    let loads = args.loads()?;
     if args.knee.is_some() {
-        return Err(Failure::Usage("knee".into()));
+        return super::knee::run(args, session, out);
     }
+    let loads = args.loads()?;
     if args.out.is_some() && loads.len() > 1 {
-        return Err(Failure::Usage("`--out` names one file, but several runs are asked for".into()));
+        return Err(Failure::Usage(
+            "`--out` names one file, but several runs are asked for".into(),
+        ));
     }
     let seconds = match args.requests {
         Some(_) => 0.0,
@@ -149,7 +151,7 @@ impl HttpArgs {
         if let Some(rate) = self.rate {
             return Ok(vec![self.open(rate.0)]);
         }
-        if self.clients.is_empty() && self.knee.is_none() {
+        if self.clients.is_empty() {
             return Err(Failure::Usage(
                 "say what load: `--clients 1,8,32` (closed), `--rate 200/s` (open) or `--knee 'p99<50ms'`"
                     .into(),
@@ -181,20 +183,25 @@ impl HttpArgs {
         Ok(spec)
     }
 
-    pub(super) fn limit(&self) -> Option<&Expectation> {
+    pub(super) fn knee_limit(&self) -> Option<&Expectation> {
         self.knee.as_ref()
+    }
+
+    /// How long a run is measured [s].
+    pub(super) fn length_s(&self) -> f64 {
+        self.duration.0
     }
 
     pub(super) fn json(&self) -> bool {
         self.json
     }
 
-    fn export(&self, _record: &RunRecord) -> Result<(), Failure> {
+    fn export(&self, record: &RunRecord) -> Result<(), Failure> {
         if let Some(path) = &self.csv {
-            store::write_whole(path, &String::new())?;
+            store::write_whole(path, &load::export::csv(record))?;
         }
         if let Some(path) = &self.hlog {
-            store::write_whole(path, &String::new())?;
+            store::write_whole(path, &load::export::interval_log(record))?;
         }
         Ok(())
     }
@@ -277,7 +284,8 @@ fn why(record: &RunRecord, judgement: &Judgement) -> String {
         little.counted, little.computed, judgement.all.mbit_per_s, record.header.seed
     ));
     if !judgement.all.errors.is_empty() {
-        let kinds = judgement.all.errors.iter().map(|(kind, n)| format!("{n} {}", super::json::name(kind)));
+        let kinds =
+            judgement.all.errors.iter().map(|(kind, n)| format!("{n} {}", super::json::name(kind)));
         text += &paragraph(&format!("failed: {}", kinds.collect::<Vec<_>>().join(", ")));
     }
     for fault in &judgement.faults {

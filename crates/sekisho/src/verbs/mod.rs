@@ -11,7 +11,9 @@ mod knee;
 mod loop_report;
 mod measure;
 mod report;
-//mod reproduce;
+mod reproduce;
+mod sim;
+mod solve;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -48,12 +50,18 @@ enum Verb {
     Fit(fit::Args),
     /// Ask a scenario what would happen at other loads or with other slots
     Ask(ask::Args),
+    /// Solve a scenario by formula
+    Solve(solve::Args),
+    /// Simulate a scenario
+    Sim(sim::Args),
     /// Put a gate in front of a service
     Gate(gate::Args),
     /// Hold a run against expectations, or against a stored prediction
     Check(check::Args),
     /// Turn records and predictions into one HTML file
     Report(report::Args),
+    /// Reproduce a paper: its values beside formula, simulation and measurement
+    Reproduce(reproduce::Args),
 }
 
 /// Does what the command line asks for.
@@ -77,8 +85,11 @@ fn run(verb: &Verb, session: &Session, out: &mut dyn Write) -> Result<Verdict, F
         Verb::Measure(args) => measure::run(args, session, out),
         Verb::Fit(args) => fit::run(args, out),
         Verb::Ask(args) => ask::run(args, out),
+        Verb::Solve(args) => solve::run(args, out),
+        Verb::Sim(args) => sim::run(args, out),
         Verb::Gate(args) => gate::run(args, out),
         Verb::Check(args) => check::run(args, out),
         Verb::Report(args) => report::run(args, out),
+        Verb::Reproduce(args) => reproduce::run(args, session.supervised, out),
     }
 }

@@ -1,9 +1,10 @@
 //! Gates that turn jobs away: for lack of room, or because a deadline has passed.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gate::GateSpec;
-use sim::{Class, Demand, GateNode, Network, StationKind, Step};
+use gate::{Action, Event, GateSpec, Reason};
+use sim::{Class, Demand, GateNode, Network, Options, StationKind, Step};
 use workload::Dist;
 
 use crate::support::*;
@@ -60,6 +61,31 @@ fn deadlines_lose_what_barrer_says() {
         assert!(longest <= wait_s * 1.001, "a wait of {longest} s");
         assert_near("busy", gate.busy, rate * (1.0 - exact), 0.02);
     }
+}
+
+#[test]
+fn who_waits_in_vain_leaves_at_the_deadline() {
+    let wait_max = Duration::from_millis(700);
+    let spec = GateSpec { wait_max: Some(wait_max), ..GateSpec::fifo(1) };
+    // Rare and long jobs, so that hardly any other event could remind the gate.
+    let network = gated(poisson(0.3), spec, DELAY, exponential(10.0));
+    let options = Options { record: Some((0, 2_000)), ..options(47, 10_000) };
+    let steps = sim::run(&network, &options).unwrap().recording.unwrap().steps;
+    let mut arrived = BTreeMap::new();
+    let mut refused = 0;
+    for step in &steps {
+        if let Event::Arrive(job) = step.event {
+            arrived.insert(job.id, step.at);
+        }
+        for action in &step.actions {
+            if let Action::Refuse { job, reason } = action {
+                assert_eq!(*reason, Reason::Deadline);
+                assert_eq!(step.at, arrived[job] + wait_max, "to the nanosecond");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 100, "{refused}");
 }
 
 #[test]

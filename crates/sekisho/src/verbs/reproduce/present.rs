@@ -159,7 +159,7 @@ pub(super) fn page(
     for (key, value, unit) in &reproduced.facts {
         page = page.fact(key.as_str(), value.as_str(), unit.as_str());
     }
-    let mut claims = Section::new("Claims");
+    let (mut claims, mut in_full) = (Section::new("Claims"), Section::new("Claims in full"));
     for (live, caption) in [
         (false, "The paper's value beside formula and simulation"),
         (true, "The paper's value beside formula, simulation and measurement"),
@@ -167,7 +167,8 @@ pub(super) fn page(
         let rows: Vec<&Judged> =
             judged.iter().filter(|one| registry.claim(&one.id).live == live).collect();
         if !rows.is_empty() {
-            claims = claims.table(table(registry, caption, &rows)?);
+            claims = claims.table(values(registry, caption, &rows)?);
+            in_full = in_full.table(words(registry, &rows)?);
         }
     }
     page = page.section(claims.paragraph(
@@ -177,21 +178,13 @@ pub(super) fn page(
     for section in &reproduced.sections {
         page = page.section(section.clone());
     }
-    Ok(page)
+    Ok(page.section(in_full))
 }
 
-fn table(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<PageTable, Failure> {
-    let heads = [
-        "claim",
-        "where",
-        "paper",
-        "formula",
-        "simulated",
-        "measured",
-        "finding",
-        "as expected",
-        "found",
-    ];
+/// A row a claim, numbers only.
+fn values(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<PageTable, Failure> {
+    let heads =
+        ["claim", "where", "paper", "formula", "simulated", "measured", "finding", "as expected"];
     let mut table = PageTable::new(caption, heads.map(Column::plain));
     for one in judged {
         let claim = registry.claim(&one.id);
@@ -201,7 +194,7 @@ fn table(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<PageT
             _ => Outcome::Fails,
         };
         let words = [
-            claim.says.as_str(),
+            claim.title.as_str(),
             &claim.place,
             &claim.paper,
             &one.formula,
@@ -209,10 +202,19 @@ fn table(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<PageT
             &one.measured,
             one.finding.word(),
         ];
-        let cells = words
-            .into_iter()
-            .map(Cell::from)
-            .chain([Cell::from(as_expected), Cell::from(why(claim, one))]);
+        let cells = words.into_iter().map(Cell::from).chain([Cell::from(as_expected)]);
+        table = table.row(cells).map_err(Failure::machine)?;
+    }
+    Ok(table)
+}
+
+/// A row a claim: what the paper says, what was looked at and found, and why.
+fn words(registry: &Registry, judged: &[&Judged]) -> Result<PageTable, Failure> {
+    let heads = ["claim", "the paper says", "found"].map(Column::plain);
+    let mut table = PageTable::new("What was looked at, and the reasons", heads);
+    for one in judged {
+        let claim = registry.claim(&one.id);
+        let cells = [claim.title.clone(), claim.says.clone(), why(claim, one)].map(Cell::from);
         table = table.row(cells).map_err(Failure::machine)?;
     }
     Ok(table)
@@ -239,8 +241,7 @@ mod tests {
     fn the_verdict_stands_first_and_a_known_deviation_has_its_reason() {
         let (registry, judged) = judged(false);
         let text = text(&registry, &judged, super::super::claim::verdict(&judged), 7);
-        let first =
-            "holds: reproduces 1 of 2 stated claims (1 numbers, 0 shapes); 1 do not, for known";
+        let first = "holds: reproduces 1 of 2 stated claims (1 numbers, 0 shapes); 1 do not, for";
         assert_eq!(text.lines().next(), Some(first));
         assert!(text.contains("Seed 7.") && text.contains("- second (2): It is 2. Two is two."));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

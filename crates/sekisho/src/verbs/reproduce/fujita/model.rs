@@ -8,14 +8,16 @@ use crate::text::percent;
 use crate::verdict::Failure;
 
 use super::super::claim::{Answer, Claim, Judged, Registry};
-use super::open::{BASE_S, Base, Bin, Case, Documents, LOADS, Runs, SLOTS};
+use super::open::{BASE_S, Base, Bin, Case, Documents, LOADS, Runs, SLOTS, TAIL};
 
 /// Sizes that count as small, all below this \[byte\].
 const SMALL: f64 = 8_192.0;
 /// With sizes 10 times larger.
 const SMALL_TENFOLD: f64 = 65_536.0;
-/// Sizes that count as large, from this on \[byte\].
-const LARGE: f64 = 524_288.0;
+/// Sizes that count as large, from this on \[byte\]; a few in a thousand.
+const LARGE: f64 = 131_072.0;
+/// Sizes at which the formula errs \[byte\].
+const HUGE: f64 = 524_288.0;
 const LARGE_TENFOLD: f64 = 4_194_304.0;
 /// Above all sizes \[byte\].
 const NO_LIMIT: f64 = f64::INFINITY;
@@ -157,7 +159,7 @@ impl Judge<'_> {
             .simulation(format!("{} off", percent(unequal)))
             .found(
                 "rho = 0.2. Formula: the wait's share of the response time of small documents. \
-                 Simulated: response time over demand, documents from 0.5 MB against those below 8 KB.",
+                 Simulated: response time over demand, documents from 128 KB against those below 8 KB.",
             )
             .shape((share <= claim.within() && unequal.abs() <= claim.within()).into());
 
@@ -174,7 +176,7 @@ impl Judge<'_> {
             .judge()
             .formula(format!("x{:.1}, x{:.1}", by_formula[0], by_formula[1]))
             .simulation(format!("x{:.1}, x{:.1}", simulated[0].ratio, simulated[1].ratio))
-            .found("Growth from rho = 0.2 to 0.9: documents below 8 KB, and from 0.5 MB on.")
+            .found("Growth from rho = 0.2 to 0.9: documents below 8 KB, and from 128 KB on.")
             .shape(grows.into());
         Ok(vec![light_load, hits])
     }
@@ -195,8 +197,8 @@ impl Judge<'_> {
         let slower = self
             .claim("helpers-slow")
             .judge()
-            .formula(format!("{} to {}", ms(by_formula[0][0]), ms(by_formula[4][0])))
-            .simulation(format!("{} to {}", ms(means[0].mean), ms(means[4].mean)))
+            .formula(format!("{}-{}", ms(by_formula[0][0]), ms(by_formula[4][0])))
+            .simulation(format!("{}-{}", ms(means[0].mean), ms(means[4].mean)))
             .found(format!(
                 "Mean response time [ms] at r = 2 and without a limit, rising between; documents \
                  below 8 KB: {} to {} by formula, {} to {} simulated.",
@@ -327,21 +329,22 @@ impl Judge<'_> {
             .found("The largest error of the mean over the nine points of figures 14 and 15.")
             .shape((worst.abs() <= claim.within()).into());
 
-        let case = Case::paper(Some(4), 0.8);
-        let bins = [self.bin(case, LARGE, 2.0 * LARGE)?, self.bin(case, 2.0 * LARGE, NO_LIMIT)?];
-        let errors = bins.map(|bin| bin.error());
+        let first = self.bin(TAIL, HUGE, 2.0 * HUGE)?;
+        let mut found = format!("From 0.5 to 1 MB, simulated {} ms;", interval(&first.response));
+        let larger = [("from 1 to 4 MB", 2.0 * HUGE, 8.0 * HUGE), ("above", 8.0 * HUGE, NO_LIMIT)];
+        for (sizes, low, high) in larger {
+            if let Some(bin) = self.runs.of(TAIL).between(low, high)? {
+                let error = percent(bin.error().1);
+                found += &format!(" {sizes} {error} (simulated {} ms);", interval(&bin.response));
+            }
+        }
         let claim = self.claim("formula-large");
         let large = claim
             .judge()
-            .formula(percent(errors[0].1))
-            .simulation(width(bins[0].response.relative()))
-            .found(format!(
-                "From 0.5 to 1 MB; {} from 1 MB on. Simulated: {} and {} ms.",
-                percent(errors[1].1),
-                interval(&bins[0].response),
-                interval(&bins[1].response),
-            ))
-            .shape(within(claim, errors[0]));
+            .formula(percent(first.error().1))
+            .simulation(width(first.response.relative()))
+            .found(found.trim_end_matches(';').to_owned() + ".")
+            .shape(within(claim, first.error()));
 
         let bin = self.bin(Case::tenfold(Base::Kept, Some(8)), 1.0, SMALL_TENFOLD)?;
         let claim = self.claim("formula-tenfold");

@@ -132,6 +132,7 @@ impl Case {
     fn simulate(&self, effort: &Effort, seed: u64) -> Result<Simulated, Failure> {
         let (precision, completions_max) = match self.documents {
             Documents::Tenfold => effort.tenfold,
+            _ if *self == TAIL => effort.tail,
             Documents::Paper | Documents::Exponential => effort.paper,
         };
         let options = Options { seed, precision, completions_max, ..Options::default() };
@@ -142,19 +143,26 @@ impl Case {
     }
 }
 
+/// The point at which the rare largest documents are looked at.
+pub(super) const TAIL: Case =
+    Case { documents: Documents::Paper, base: Base::Kept, slots: Some(4), rho: 0.8 };
+
 /// How long to simulate: half-width of the mean's interval, as a share of it, at which to stop, and
 /// the most requests. The paper stops at 5 %; by document size, more is needed to see anything.
 pub(super) struct Effort {
     paper: (f64, u64),
+    /// [`TAIL`].
+    tail: (f64, u64),
     /// The heavy tail of the larger documents takes longer.
     tenfold: (f64, u64),
 }
 
 impl Effort {
     pub(super) const FULL: Effort =
-        Effort { paper: (0.004, 4_000_000), tenfold: (0.03, 16_000_000) };
+        Effort { paper: (0.01, 4_000_000), tail: (0.001, 12_000_000), tenfold: (0.03, 16_000_000) };
     #[cfg(test)]
-    pub(super) const TEST: Effort = Effort { paper: (0.02, 400_000), tenfold: (0.045, 1_000_000) };
+    pub(super) const TEST: Effort =
+        Effort { paper: (0.004, 300_000), tail: (0.004, 1_500_000), tenfold: (0.045, 800_000) };
 }
 
 /// A simulated point of the model.

@@ -1,0 +1,235 @@
+//! Any sequence of events that keeps the protocol: the gate keeps its promises, and told the same
+//! again it says the same.
+//!
+//! Input: a specification, then an event after the other, each a few bytes; see `Script`.
+#![no_main]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use gate::{
+    Action, DisciplineSpec, Event, Gate, GateSpec, Job, JobId, Length, Queues, RouterSpec,
+    ServerSpec, Slot, Ties, Time,
+};
+use libfuzzer_sys::fuzz_target;
+use measure::Recording;
+
+fuzz_target!(|input: &[u8]| {
+    let mut script = Script(input);
+    let spec = script.spec();
+    let mut gate = Gate::new(&spec).expect("the script names 1 to 4 servers of few slots");
+    let mut books = Books::new(&spec);
+    let mut recording = Recording::new(spec, input.len());
+    let mut actions = Vec::new();
+    while let Some(event) = script.event(&mut books) {
+        actions.clear();
+        gate.handle(books.now, event, &mut actions);
+        recording.push(books.now, event, &actions);
+        books.enter(event, &actions);
+        books.compare(&gate);
+        // What is not due yet is not done.
+        actions.clear();
+        gate.handle(books.now, Event::Wake, &mut actions);
+        assert_eq!(actions, [], "a needless wake after {event:?}");
+    }
+    assert!(!recording.truncated);
+    if let Err(divergence) = recording.replay() {
+        panic!("{divergence}");
+    }
+    books.close(&recording);
+});
+
+/// The input as a script. What it names is what it can name at that moment, so that almost every
+/// byte means something.
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn pick<T: Copy>(&mut self, among: &[T]) -> T {
+        among[usize::from(self.byte().unwrap_or(0)) % among.len()]
+    }
+
+    fn spec(&mut self) -> GateSpec {
+        let slots = self.byte().unwrap_or(0);
+        let servers = 1 + usize::from(self.byte().unwrap_or(0) % 4);
+        let lengths = [Length::Waiting, Length::InSystem];
+        let ties = [Ties::Lowest, Ties::Rotate, Ties::Random];
+        let shortest =
+            RouterSpec::ShortestQueue { length: self.pick(&lengths), ties: self.pick(&ties) };
+        GateSpec {
+            servers: (0..servers)
+                .map(|at| ServerSpec { slots: u32::from(slots >> (2 * at)) % 4 })
+                .collect(),
+            queues: self.pick(&[Queues::Shared, Queues::PerServer]),
+            router: self.pick(&[RouterSpec::RoundRobin, RouterSpec::Random, shortest]),
+            discipline: self.pick(&[
+                DisciplineSpec::Fifo,
+                DisciplineSpec::Lifo,
+                DisciplineSpec::Priority,
+            ]),
+            room: self.pick(&[None, Some(0), Some(1), Some(5)]),
+            wait_max: self.span(),
+            seed: u64::from(slots),
+        }
+    }
+
+    /// None, none at all, short beside the gaps between events, or longer than any clock runs.
+    fn span(&mut self) -> Option<Duration> {
+        let spans = [None, Some(0), Some(3), Some(9), Some(30), Some(u64::MAX)];
+        self.pick(&spans).map(Duration::from_nanos)
+    }
+
+    /// The next event, at the books' clock; `None` at the end of the input.
+    fn event(&mut self, books: &mut Books) -> Option<Event> {
+        let byte = self.byte()?;
+        let gap = [0, 1, 4, 11][usize::from(byte >> 6)];
+        books.now = books.now + Duration::from_nanos(gap);
+        let detail = self.byte()?;
+        let server = u32::from(detail) % books.servers.len() as u32;
+        Some(match byte & 31 {
+            0..=10 => {
+                books.last += 1 + u64::from(detail & 1);
+                let mut job = Job::new(JobId(books.last));
+                job.priority = detail >> 5;
+                job.class = u32::from(detail & 3);
+                job.deadline = self.span().map(|span| books.now + span);
+                Event::Arrive(job)
+            }
+            11..=20 if !books.held.is_empty() => {
+                let nth = usize::from(detail) % books.held.len();
+                Event::Depart(*books.held.keys().nth(nth).expect("one of those there are"))
+            }
+            21..=23 => Event::Renege(JobId(books.last.saturating_sub(u64::from(detail % 16)))),
+            24 => Event::Resize { server, slots: u32::from(detail >> 4) % 5 },
+            25 => Event::Down(server),
+            26 => Event::Up(server),
+            27 => Event::Pause,
+            28 => Event::Resume,
+            29 => Event::WaitMax(self.span()),
+            _ => Event::Wake,
+        })
+    }
+}
+
+/// What is known of a gate from its events and answers alone.
+struct Books {
+    now: Time,
+    last: u64,
+    /// Slots, and whether it is up.
+    servers: Vec<(u32, bool)>,
+    shared: bool,
+    paused: bool,
+    room: Option<u64>,
+    wait_max: Option<Duration>,
+    waiting: BTreeMap<JobId, Option<Time>>,
+    held: BTreeMap<Slot, JobId>,
+    arrived: BTreeSet<JobId>,
+    started: u64,
+    refused: u64,
+    reneged: u64,
+}
+
+impl Books {
+    fn new(spec: &GateSpec) -> Books {
+        Books {
+            now: Time::ZERO,
+            last: 0,
+            servers: spec.servers.iter().map(|server| (server.slots, true)).collect(),
+            shared: spec.queues == Queues::Shared,
+            paused: false,
+            room: spec.room,
+            wait_max: spec.wait_max,
+            waiting: BTreeMap::new(),
+            held: BTreeMap::new(),
+            arrived: BTreeSet::new(),
+            started: 0,
+            refused: 0,
+            reneged: 0,
+        }
+    }
+
+    fn enter(&mut self, event: Event, actions: &[Action]) {
+        match event {
+            Event::Arrive(job) => {
+                let latest = self.wait_max.map(|span| self.now + span);
+                let deadline = [job.deadline, latest].into_iter().flatten().min();
+                self.waiting.insert(job.id, deadline);
+                self.arrived.insert(job.id);
+            }
+            Event::Depart(slot) => {
+                self.held.remove(&slot);
+            }
+            Event::Resize { server, slots } => self.servers[server as usize].0 = slots,
+            Event::Up(server) => self.servers[server as usize].1 = true,
+            Event::Down(server) => self.servers[server as usize].1 = false,
+            Event::Pause => self.paused = true,
+            Event::Resume => self.paused = false,
+            Event::WaitMax(span) => self.wait_max = span,
+            Event::Renege(_) | Event::Wake => {}
+        }
+        for action in actions {
+            self.act(action);
+        }
+        if let Event::Renege(id) = event {
+            self.reneged += u64::from(self.waiting.remove(&id).is_some());
+        }
+        if let Event::Arrive(job) = event
+            && self.waiting.contains_key(&job.id)
+        {
+            let waiting = self.waiting.len() as u64;
+            assert!(self.room.is_none_or(|room| waiting <= room), "no room for {:?}", job.id);
+        }
+    }
+
+    fn act(&mut self, action: &Action) {
+        let (Action::Start { job, .. } | Action::Refuse { job, .. }) = action;
+        let deadline = self.waiting.remove(job).expect("only those who wait are acted on");
+        let Action::Start { slot, .. } = *action else {
+            self.refused += 1;
+            return;
+        };
+        self.started += 1;
+        assert!(!self.paused, "{action:?} while paused");
+        assert!(deadline.is_none_or(|deadline| deadline >= self.now), "{action:?} too late");
+        let (slots, up) = self.servers[slot.server as usize];
+        assert!(up && slot.index < slots, "{action:?} at a slot that is not there");
+        assert_eq!(self.held.insert(slot, *job), None, "{action:?}: it is held");
+        assert!(self.busy(slot.server) <= slots, "{action:?} above {slots} slots");
+    }
+
+    fn busy(&self, server: u32) -> u32 {
+        self.held.keys().filter(|slot| slot.server == server).count() as u32
+    }
+
+    /// The gate's own account is that of the books, and nobody waits beside a free slot.
+    fn compare(&self, gate: &Gate) {
+        let waiting = self.waiting.len() as u64;
+        assert_eq!(self.arrived.len() as u64, self.started + self.refused + self.reneged + waiting);
+        assert_eq!(gate.waiting(), waiting);
+        assert_eq!(gate.busy() as usize, self.held.len());
+        assert_eq!(gate.slots(), self.servers.iter().map(|(slots, _)| slots).sum::<u32>());
+        let wakeup = self.waiting.values().flatten().min().copied();
+        assert_eq!(gate.next_wakeup(), wakeup);
+        assert!(wakeup.is_none_or(|wakeup| wakeup > self.now), "overdue: {wakeup:?}");
+        for (at, (view, &(slots, up))) in gate.servers().iter().zip(&self.servers).enumerate() {
+            assert_eq!((view.busy, view.slots), (self.busy(at as u32), slots));
+            let work = if self.shared { waiting } else { view.waiting };
+            assert!(self.paused || !up || view.busy >= slots || work == 0, "work beside {at}");
+            assert!(up || view.waiting == 0, "jobs wait for {at}, which is down");
+        }
+    }
+
+    /// The record's own account, which is kept by other code, is that of the books.
+    fn close(&self, recording: &Recording) {
+        let measures = recording.measures().expect("the script keeps the protocol");
+        assert_eq!(measures.served.len() as u64, self.started - self.held.len() as u64);
+        assert_eq!(measures.refused.values().sum::<u64>(), self.refused);
+        assert_eq!(measures.reneged, self.reneged);
+        assert_eq!(measures.unfinished as usize, self.waiting.len() + self.held.len());
+    }
+}
