@@ -40,7 +40,12 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), Stop> {
     for target in chosen {
         println!("\n=== fuzz {target}: {} s", wish.seconds);
         let budget = BUILD_BUDGET + Duration::from_secs(wish.seconds);
-        let mut command = nightly(root, &["fuzz", "run", target, "--", &limit]);
+        // What it finds goes to the first folder; the seeds stay as they are.
+        let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
+        fs::create_dir_all(root.join(&corpus))
+            .map_err(|error| Stop::Unusable(format!("{corpus}: cannot be made: {error}")))?;
+        let args = ["fuzz", "run", target, &corpus, &seeds, "--", &limit];
+        let mut command = nightly(root, &args);
         if let Err(error) = exec::listen(&mut command, budget, &mut |line| println!("{line}")) {
             println!("{error}\n--- the input is in fuzz/artifacts/{target}");
             is_well = false;

@@ -115,7 +115,10 @@ impl fmt::Display for FitError {
         match self {
             FitError::Run(run, why) => write!(f, "run {run}: {why}"),
             FitError::Documents => {
-                write!(f, "the runs ask for different documents: fit those of one document set together")
+                write!(
+                    f,
+                    "the runs ask for different documents: fit those of one document set together"
+                )
             }
             FitError::NoLowLoad => write!(
                 f,
@@ -135,7 +138,10 @@ impl fmt::Display for FitError {
                  say it with `--cores`"
             ),
             FitError::SlotsUnknown(why) => {
-                write!(f, "the runs do not tell how many slots the server has ({why}): say it with `--slots`")
+                write!(
+                    f,
+                    "the runs do not tell how many slots the server has ({why}): say it with `--slots`"
+                )
             }
             FitError::DoesNotFit(how) => write!(f, "the model does not fit: {how}"),
         }
@@ -149,7 +155,10 @@ impl std::error::Error for FitError {}
 /// # Errors
 /// If the runs do not identify the model, or contradict it.
 pub fn fit(runs: &[RunRecord], options: &FitOptions) -> Result<Fit, FitError> {
-    let runs = runs.iter().map(|run| Observed::new(run, options.confidence)).collect::<Result<Vec<_>, _>>()?;
+    let runs = runs
+        .iter()
+        .map(|run| Observed::new(run, options.confidence))
+        .collect::<Result<Vec<_>, _>>()?;
     let low = runs.iter().find(|run| run.clients == 1).ok_or(FitError::NoLowLoad)?;
     let high = runs.iter().max_by_key(|run| run.clients).ok_or(FitError::NoLowLoad)?;
     if runs.iter().any(|run| run.documents() != low.documents()) {
@@ -243,7 +252,8 @@ impl Observed {
         if classes.is_empty() {
             return Err(error("the sizes of its documents are not known"));
         }
-        let response = judgement.all.response.ok_or_else(|| error("nothing was completed in it"))?;
+        let response =
+            judgement.all.response.ok_or_else(|| error("nothing was completed in it"))?;
         Ok(Observed { id, clients, throughput: judgement.all.throughput, classes, response })
     }
 
@@ -319,8 +329,8 @@ fn solve_for(seen: &Seen, low: &Observed, high: &Observed, cores: u32) -> Point 
     let demand = f64::from(cores) / seen.throughput;
     let base = demand - per_byte * high.bytes_mean();
     let (stretched, _) = line(&high.classes, &seen.high);
-    let slots = (low.classes.len() > 1 && per_byte > 0.0)
-        .then(|| f64::from(cores) * stretched / per_byte);
+    let slots =
+        (low.classes.len() > 1 && per_byte > 0.0).then(|| f64::from(cores) * stretched / per_byte);
     Point { per_byte, base, path: intercept - base, slots }
 }
 
@@ -347,7 +357,10 @@ impl Point {
         // Full means more than clients enough to cover the time on the way.
         let enough = f64::from(cores.min(slots)) * (1.0 + self.path.max(0.0) / demand);
         if f64::from(high.clients) < 1.5 * enough {
-            return Err(FitError::NotSaturated(high.clients, (f64::from(high.clients) / enough).min(0.99)));
+            return Err(FitError::NotSaturated(
+                high.clients,
+                (f64::from(high.clients) / enough).min(0.99),
+            ));
         }
         Ok(())
     }
@@ -482,8 +495,11 @@ fn build(
         size: Bytes(class.bytes),
         weight: class.weight,
     });
-    let demand = ByteDemand { per_byte: PerByte(point.per_byte), base: Span(point.base) };
-    let path = DemandEntry::Time(DistEntry::Constant(Span(point.path.max(0.0))));
+    let demand = ByteDemand {
+        per_byte: as_written(PerByte(point.per_byte)),
+        base: as_written(Span(point.base)),
+    };
+    let path = DemandEntry::Time(DistEntry::Constant(as_written(Span(point.path.max(0.0)))));
     let station = |name: &str, kind, demand| StationEntry {
         name: name.into(),
         kind,
@@ -533,11 +549,16 @@ fn build(
             date: options.date.clone(),
             runs: Vec::new(),
             clients: [low.clients, high.clients],
-            throughput_max: Rate(high.throughput.mean),
+            throughput_max: as_written(Rate(high.throughput.mean)),
             parameters,
             unidentified: Vec::new(),
         }),
     }
+}
+
+/// The value that a file would give back: what is simulated is what is written.
+fn as_written<T: fmt::Display + std::str::FromStr + Copy>(value: T) -> T {
+    value.to_string().parse().unwrap_or(value)
 }
 
 /// The quanta that are tried \[s\]; the kernel's slice is between 0.7 and 4 ms on most machines.
@@ -589,7 +610,8 @@ fn choose_quantum(
 pub(crate) fn with_quantum(scenario: &Scenario, quantum_s: Option<f64>) -> Scenario {
     let mut changed = scenario.clone();
     for station in changed.stations.iter_mut().filter(|station| station.name == names::CPU) {
-        station.kind = if quantum_s.is_some() { StationName::FairShare } else { StationName::Sharing };
+        station.kind =
+            if quantum_s.is_some() { StationName::FairShare } else { StationName::Sharing };
         station.quantum = quantum_s.map(Span);
     }
     changed
@@ -666,7 +688,8 @@ const COMPLETED_MIN: u64 = 30;
 /// If the fitted scenario is far from the very runs that it was fitted to.
 fn misfits(residuals: &[Residual]) -> Result<Vec<String>, FitError> {
     let judged = residuals.iter().filter(|residual| residual.completed >= COMPLETED_MIN);
-    let Some(worst) = judged.max_by(|a, b| a.relative().abs().total_cmp(&b.relative().abs())) else {
+    let Some(worst) = judged.max_by(|a, b| a.relative().abs().total_cmp(&b.relative().abs()))
+    else {
         return Ok(vec!["too few requests for a judgement of the residuals".into()]);
     };
     let text = format!(

@@ -18,16 +18,16 @@ mod scenario;
 mod score;
 mod units;
 
-pub use formula::{
-    Bounds, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, Trust, formula,
-};
 pub use fit::{Fit, FitError, FitOptions, Residual, fit, names};
-pub use predict::{AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at};
-pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
+pub use formula::{Bounds, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, Trust, formula};
+pub use predict::{
+    AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at,
+};
 pub use scenario::{
     ArrivalsName, ByteDemand, Calibration, ChoiceEntry, ChooseEntry, ClassEntry, DemandEntry,
     DistEntry, DistName, DocumentEntry, DocumentsEntry, GateEntry, LengthName, LognormalEntry,
     Parameter, RepeatEntry, RouteEntry, RouterName, Scenario, ScenarioError, ServerEntry,
     ShapedEntry, SizesEntry, SizesName, StationEntry, StationName, VisitEntry,
 };
+pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
 pub use units::{Bytes, PerByte, Rate, Span, UnitError};

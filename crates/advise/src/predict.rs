@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sim::{Options, Outcome, SimError, SizeRange};
 
 use crate::formula::{FormulaAnswer, formula};
-use crate::{Scenario, ScenarioError};
+use crate::{Rate, Scenario, ScenarioError};
 
 /// At which loads and slots a scenario is to be predicted: every load with every number of slots.
 #[derive(Clone, Debug, Default)]
@@ -203,17 +203,30 @@ impl Question {
     }
 }
 
-/// The scenario at another load and with other slots.
+/// The scenario's one class at another load, and its gate with other slots. The question says whether
+/// the load is closed or open: a server that was fitted under one kind may be asked about the other.
+///
+/// # Errors
+/// If there is not exactly one class, or the changed scenario cannot be.
 pub fn at(scenario: &Scenario, load: Load, slots: Option<u32>) -> Result<Scenario, AskError> {
-    let class = scenario.classes.first().map_or("", |class| class.name.as_str()).to_owned();
-    let changed = match load {
-        Load::Clients(clients) => scenario.with_population(&class, clients)?,
-        Load::Rate(rate) => scenario.with_rate(&class, rate)?,
+    let mut changed = scenario.clone();
+    let [class] = changed.classes.as_mut_slice() else {
+        return Err(AskError::NotOneClass(scenario.classes.len()));
     };
-    Ok(match (slots, scenario.gates.first()) {
-        (Some(slots), Some(gate)) => changed.with_slots(&gate.name, slots)?,
-        _ => changed,
-    })
+    match load {
+        Load::Clients(clients) => {
+            class.population = Some(clients);
+            (class.rate, class.arrivals) = (None, None);
+        }
+        Load::Rate(rate) => {
+            class.rate = Some(Rate(rate));
+            (class.population, class.think) = (None, None);
+        }
+    }
+    match (slots, scenario.gates.first()) {
+        (Some(slots), Some(gate)) => Ok(changed.with_slots(&gate.name, slots)?),
+        _ => Ok(changed),
+    }
 }
 
 /// Answers a question by formula, where there is one, and by simulation. `each` is told after every
@@ -300,12 +313,14 @@ impl Numbers {
             let response = Value::from(size.response.as_ref()?);
             Some(DocumentNumbers { name: name.clone(), bytes: *bytes, response })
         };
-        let gates = outcome.gates.iter().map(|gate| {
-            (gate.name.clone(), gate.busy.mean / f64::from(gate.slots.max(1)))
-        });
-        let stations = outcome.stations.iter().filter_map(|station| {
-            Some((station.name.clone(), station.utilisation.as_ref()?.mean))
-        });
+        let gates = outcome
+            .gates
+            .iter()
+            .map(|gate| (gate.name.clone(), gate.busy.mean / f64::from(gate.slots.max(1))));
+        let stations = outcome
+            .stations
+            .iter()
+            .filter_map(|station| Some((station.name.clone(), station.utilisation.as_ref()?.mean)));
         Numbers {
             throughput: Value::from(&class.throughput),
             response: class.response.as_ref().map_or(Value::exact(0.0), Value::from),

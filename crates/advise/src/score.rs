@@ -195,13 +195,9 @@ pub fn score(
         ));
     }
     let accounts = match judgement.all.response {
-        Some(measured) => accounts(
-            scenario,
-            point,
-            judgement.all.throughput.mean,
-            measured.mean,
-            options,
-        )?,
+        Some(measured) => {
+            accounts(scenario, point, judgement.all.throughput.mean, measured.mean, options)?
+        }
         None => Vec::new(),
     };
     Ok(Score {
@@ -252,7 +248,10 @@ fn accounts(
     if scenario.stations.iter().any(|station| station.quantum.is_some()) {
         let ideal = again(&with_quantum(scenario, None))?;
         steps.push(account("simulation, ideal sharing: no approximation", ideal.response.mean));
-        steps.push(account("simulation with the quantum of the kernel", point.simulation.response.mean));
+        steps.push(account(
+            "simulation with the quantum of the kernel",
+            point.simulation.response.mean,
+        ));
     } else {
         steps.push(account("simulation: no approximation", point.simulation.response.mean));
     }

@@ -196,7 +196,8 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorHealth {
-    /// CPU time used by each of its threads \[s\].
+    /// CPU time used by each of its threads \[s\], less what one that sleeps when it can spun away
+    /// before arrivals.
     pub thread_cpu_s: Vec<f64>,
 }
 

@@ -219,8 +219,8 @@ demand = { mean = "25ms", dist = "exponential" }
     fn what_is_no_toml_is_shown_where_it_ends_to_be() {
         assert_eq!(
             error("slots = 4", "slots = "),
-            "s.toml:11:8: string values must be quoted, expected literal string\n   \
-             |\n11 | slots =\n   |        ^"
+            "s.toml:11:9: string values must be quoted, expected literal string\n   \
+             |\n11 | slots =\n   |         ^"
         );
     }
 

@@ -24,7 +24,8 @@ fn agree(scenario: &Scenario, seed: u64, claimed: f64, claimed_given: f64) {
     let answer = formula(scenario).unwrap_or_else(|none| panic!("{none}"));
     let options =
         Options { seed, precision: 0.01, completions_max: 1_000_000, ..Options::default() };
-    let outcome = sim::run(&scenario.network().unwrap(), &options).unwrap();
+    let network = scenario.network().expect("the formula compiled it");
+    let outcome = sim::run(&network, &options).expect("it is stable");
     let near = |what: &str, formula: f64, simulated: &Estimate, claimed: f64| {
         let off = formula / simulated.mean - 1.0;
         let allowed = claimed + ENDS + 2.0 * simulated.relative();
@@ -32,20 +33,20 @@ fn agree(scenario: &Scenario, seed: u64, claimed: f64, claimed_given: f64) {
         assert!(off.abs() <= allowed, "{what}: {formula}, not {simulated:?}: {off:+.4}, {note}");
     };
     let class = &outcome.classes[0];
-    let response = class.response.unwrap();
+    let response = class.response.expect("much was completed");
     assert!(response.relative() < 0.025, "{response:?} could hide an error");
     near("response", answer.response, &response, claimed);
     near("throughput", answer.throughput, &class.throughput, claimed);
     if let (Some(wait), [gate]) = (answer.wait, &*outcome.gates) {
         // The error of a short wait is a large part of the wait, but a small one of the response.
-        let simulated = gate.wait.unwrap();
+        let simulated = gate.wait.expect("much was started");
         let allowed = (claimed + ENDS) * response.mean + 2.0 * simulated.half_width;
         assert!((wait - simulated.mean).abs() <= allowed, "wait: {wait}, not {simulated:?}");
     }
     for size in &class.sizes {
         if let SizeRange::Document { index, name, .. } = &size.range {
             let formula = answer.documents[*index].response;
-            near(name, formula, &size.response.unwrap(), claimed_given);
+            near(name, formula, &size.response.expect("no document is rare"), claimed_given);
         }
     }
     utilisations(&answer, &outcome, claimed);
@@ -68,7 +69,7 @@ fn utilisations(answer: &FormulaAnswer, outcome: &Outcome, claimed: f64) {
 fn bounds(answer: &FormulaAnswer, outcome: &Outcome) {
     let bounds = answer.bounds.as_ref().expect("there is one class");
     let class = &outcome.classes[0];
-    let response = class.response.unwrap();
+    let response = class.response.expect("much was completed");
     assert!(bounds.throughput_min <= class.throughput.high() * (1.0 + ENDS));
     assert!(bounds.throughput_max >= class.throughput.low() * (1.0 - ENDS));
     assert!(bounds.response_min <= response.high() * (1.0 + ENDS));

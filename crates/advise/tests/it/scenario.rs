@@ -108,7 +108,7 @@ unit = "s"
 
 /// The same, made by hand.
 fn all_by_hand() -> Network {
-    let lognormal = Dist::lognormal_from_mean_scv(0.01, 2.0).unwrap();
+    let lognormal = Dist::lognormal_from_mean_scv(0.01, 2.0).expect("both are above 0");
     let by_size = |per_byte_s, base_s| Demand::OfSize { per_byte_s, base_s };
     let disk = || Demand::Drawn(Dist::Hyperexponential { mean: 0.005, scv: 4.0 });
     let hold = |cpu| Step::Hold {
@@ -152,7 +152,7 @@ fn all_by_hand() -> Network {
         Step::VisitServer { demand: constant },
     ];
     let api = Class {
-        sizes: Sizes::Documents(DocumentSet::new(documents).unwrap(), Draw::Random),
+        sizes: Sizes::Documents(DocumentSet::new(documents).expect("two names"), Draw::Random),
         ..Class::new(
             "api",
             Load::Open(Arrivals::Poisson { rate: 1.5 }),
@@ -226,6 +226,22 @@ fn the_scenarios_of_the_studies_can_be_run() {
         "ohmae/scan-stations.toml",
     ] {
         study(path).network().unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+}
+
+/// ohmae, table 3.1, which is one short run of each: within 10 %, as the digest of the paper found.
+#[test]
+fn ohmaes_tasks_come_out_as_printed() {
+    let study = study("ohmae/software-bottleneck.toml");
+    let options =
+        Options { seed: 6, precision: 0.02, completions_max: 200_000, ..Options::default() };
+    for (tasks, response, throughput) in [(2, 17.9, 0.36), (4, 9.35, 0.52), (6, 8.30, 0.54)] {
+        let network = study.with_slots("tasks", tasks).unwrap().network().unwrap();
+        let class = &sim::run(&network, &options).unwrap().classes[0];
+        let simulated = class.response.unwrap().mean;
+        assert!((simulated / response - 1.0).abs() < 0.10, "{tasks} tasks: R = {simulated} s");
+        let simulated = class.throughput.mean;
+        assert!((simulated / throughput - 1.0).abs() < 0.10, "{tasks} tasks: X = {simulated} /s");
     }
 }
 

@@ -141,8 +141,8 @@ pub enum Step {
 ///
 /// It doubles (or halves) the rate until the knee is enclosed, then halves the gap (geometrically).
 /// A probe that straddles is repeated once with twice the effort; what straddles again is grey, and
-/// so are rates whose probes contradict each other (it fails below where it holds). Then the gaps on
-/// both sides of the grey are narrowed instead. Both ends are seen twice before they are believed.
+/// so is a rate whose probes contradict each other. Then the gaps on both sides of the grey are
+/// narrowed instead. Both ends are seen twice before they are believed.
 #[derive(Clone, Debug)]
 pub struct Search {
     spec: KneeSpec,
@@ -299,21 +299,10 @@ impl Search {
 
     fn ends(&self) -> Ends {
         let rates = self.rates();
-        let fails = |colour: &Colour| matches!(colour, Colour::Fails { .. });
-        let holds = |colour: &Colour| matches!(colour, Colour::Holds { .. });
-        let grey = |colour: &Colour| matches!(colour, Colour::Grey);
-        let doubtful = rates.iter().filter(|(_, colour)| grey(colour)).map(|&(rate, _)| rate);
-        let mut doubtful: Vec<f64> = doubtful.collect();
-        // It fails below where it holds: everything from the one to the other is in doubt.
-        let first_fail = rates.iter().find(|(_, colour)| fails(colour)).map(|&(rate, _)| rate);
-        let last_hold = rates.iter().rev().find(|(_, colour)| holds(colour)).map(|&(rate, _)| rate);
-        if let (Some(fail), Some(hold)) = (first_fail, last_hold)
-            && fail < hold
-        {
-            doubtful.extend([fail, hold]);
-        }
-        doubtful.sort_by(f64::total_cmp);
-        let grey = doubtful.first().copied().zip(doubtful.last().copied());
+        let mut doubtful = rates.iter().filter(|(_, colour)| *colour == Colour::Grey);
+        let first = doubtful.next().map(|&(rate, _)| rate);
+        let last = doubtful.next_back().map(|&(rate, _)| rate).or(first);
+        let grey = first.zip(last);
         let clear_of = |rate: f64| grey.is_none_or(|(from, to)| rate < from || rate > to);
         let mut ends = Ends { grey, ..Ends::default() };
         for &(rate, colour) in &rates {

@@ -269,3 +269,30 @@ impl Write for Pipe<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_thrown_away_shows_if_it_is_more_than_was_announced() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let socket = Socket::new(&address).unwrap();
+        let mut stream = Stream::connect(socket, &RawAddress::new(&address), None).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut buffer = [0; 100];
+        assert_eq!(stream.receive(&mut buffer, 1000).unwrap(), Received::Nothing);
+        peer.write_all(&[b'x'; 1100]).unwrap();
+        // On loopback it is there as soon as it is sent, but for the kernel's own threads.
+        thread::sleep(Duration::from_millis(20));
+        assert_eq!(stream.receive(&mut buffer, 1000).unwrap(), Received::Discarded(1001));
+        assert_eq!(stream.receive(&mut buffer, 50).unwrap(), Received::Bytes(99));
+        drop(peer);
+        assert_eq!(stream.receive(&mut buffer, 0).unwrap(), Received::End);
+    }
+}

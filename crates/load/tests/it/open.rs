@@ -61,6 +61,28 @@ fn fixed_arrivals_come_at_their_rate_over_all_threads() {
     }
 }
 
+/// A generator that is late, because it is asked for more than it can start: what it is late counts.
+/// All requests are answered, so that the books must balance to the resolution of histograms:
+/// the counted time in flight is the sum of the response times, both with the lag.
+#[test]
+fn the_lateness_of_the_generator_counts() {
+    let server = Server::answering(|_| ok(10));
+    let arrivals = Arrivals::Fixed { rate: 1e6 };
+    let record = run(open(&server.url(), arrivals, Until::Requests(400)));
+    assert_eq!((completed(&record), failed_in_all(&record)), (400, 0));
+    let response_s = responses(&record).mean_s() * 400.0;
+    let in_flight_s: f64 = record.intervals.iter().map(|i| i.in_flight_mean * i.length_s).sum();
+    let lag_s: f64 = record.intervals.iter().map(|i| i.lag.mean_s() * i.lag.len() as f64).sum();
+    assert!(lag_s > 0.005 * response_s, "too little lag for this test: {lag_s} of {response_s} s");
+    assert!(response_s > lag_s, "each response time holds its own lag");
+    // Without the lag, either of the two would be off by all of it.
+    let off_s = (in_flight_s - response_s).abs();
+    assert!(
+        off_s < 0.25 * lag_s,
+        "{in_flight_s} s in flight, {response_s} s of responses, {lag_s}"
+    );
+}
+
 /// The test of coordinated omission: for 200 ms the server answers nobody. An open load goes on
 /// arriving, and a tenth of all requests feels the stall; a closed client feels it once.
 #[test]
@@ -94,7 +116,7 @@ fn a_stall_shows_in_the_quantiles_of_an_open_load() {
     assert!(closed.quantile(0.99) < Duration::from_millis(100), "{closed:?}");
 }
 
-/// One server at a time, 10 ms each: 100/s at most. At 20/s nearly all are done in 150 ms; at 300/s
+/// One server at a time, 10 ms each: 100/s at most. At 20/s nearly all are done in 400 ms; at 300/s
 /// the queue grows without end.
 #[test]
 fn a_probe_for_the_knee_tells_a_load_that_holds_from_one_that_does_not() {
@@ -106,16 +128,20 @@ fn a_probe_for_the_knee_tells_a_load_that_holds_from_one_that_does_not() {
     });
     let base = open(&server.url(), Arrivals::Fixed { rate: 1.0 }, Until::Seconds(1.0));
     let limit =
-        Limit { quantile: 0.5, response: Duration::from_millis(150), errors_max: Some(0.1) };
-    let try_at = |rate, number| {
+        Limit { quantile: 0.5, response: Duration::from_millis(400), errors_max: Some(0.1) };
+    // On a busy machine the generator may be late itself; a search tries again then, and so does this.
+    let try_at = |rate| {
         let at = Probe { rate, effort: 1 };
         let interrupt = AtomicBool::new(false);
         let length = Duration::from_millis(1600);
-        probe(&base, at, number, length, &interrupt, &mut |_| {}).unwrap()
+        (0..4)
+            .map(|number| probe(&base, at, number, length, &interrupt, &mut |_| {}).unwrap())
+            .find(|record| verdict(record, &limit) != Outcome::Invalid)
+            .expect("one try in four without a late generator")
     };
-    let low = try_at(20.0, 0);
+    let low = try_at(20.0);
     assert_eq!(verdict(&low, &limit), Outcome::Holds, "{:?}", responses(&low));
-    let high = try_at(300.0, 1);
+    let high = try_at(300.0);
     assert_eq!(verdict(&high, &limit), Outcome::Fails, "{:?}", responses(&high));
     let mut strict = limit;
     strict.quantile = 0.999;

@@ -1,0 +1,190 @@
+//! The laboratory: which processors, which Apache, and one run of the load engine against it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use load::http::{Closing, Connections, Load, Naming, Plan, PlanSpec, Reach, Target};
+use measure::{Estimate, Fault, Until};
+use origin::{Apache, ApacheConfig, ApacheServer, Work};
+use workload::{Dist, DocumentSet};
+
+use crate::session::tool;
+use crate::store;
+use crate::verdict::Failure;
+
+/// The confidence of all intervals.
+pub(super) const CONFIDENCE: f64 = 0.95;
+/// The kernel's queue before the helpers: more than there are clients, so that nobody is dropped.
+pub(super) const BACKLOG: u32 = 511;
+
+/// Where measurements are made.
+pub(super) struct Lab {
+    pub(super) supervised: origin::Supervised,
+    pub(super) seed: u64,
+    /// The processor of all servers.
+    pub(super) server_cpu: usize,
+    /// The generator's.
+    client_cpu: usize,
+    /// The usual length of a run \[s\].
+    pub(super) seconds: f64,
+    apache: Apache,
+    log: Mutex<Log>,
+}
+
+/// What all runs together were like.
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) runs: u32,
+    pub(super) requests: u64,
+    pub(super) failed: u64,
+    /// The faults of runs that cannot be believed, each with the run's place.
+    pub(super) faults: Vec<String>,
+}
+
+/// A run to be made: closed clients without think time, one connection a request.
+pub(super) struct Ask {
+    pub(super) clients: u32,
+    pub(super) documents: DocumentSet,
+    /// After the warm-up \[s\].
+    pub(super) length_s: f64,
+    pub(super) warmup_s: f64,
+}
+
+/// What a run saw.
+pub(super) struct Seen {
+    pub(super) throughput: Estimate,
+    pub(super) response: Estimate,
+    /// Mean response time of each document; none where it was hardly seen.
+    pub(super) of: Vec<Option<Estimate>>,
+    /// How many of each document were seen.
+    pub(super) counts: Vec<u64>,
+    pub(super) mbit_per_s: f64,
+    /// CPU time of the server per request, warm-up included \[s\].
+    pub(super) cpu_per_request: f64,
+    /// Share of its processor that the server used.
+    pub(super) busy: f64,
+}
+
+impl Lab {
+    /// Finds two processors and Apache.
+    pub(super) fn open(
+        seed: u64,
+        seconds: f64,
+        supervised: origin::Supervised,
+    ) -> Result<Lab, Failure> {
+        let cpus = origin::allowed_cpus().map_err(Failure::machine)?;
+        let [server_cpu, client_cpu, ..] = cpus[..] else {
+            return Err(Failure::Usage(
+                "`--live` needs two processors: one for the server, one for the clients".into(),
+            ));
+        };
+        let apache = Apache::find().map_err(Failure::usage)?;
+        let log = Mutex::default();
+        Ok(Lab { supervised, seed, server_cpu, client_cpu, seconds, apache, log })
+    }
+
+    /// Starts Apache with r helpers, whose work is compression.
+    pub(super) fn start(
+        &self,
+        helpers: u32,
+        documents: &DocumentSet,
+    ) -> Result<ApacheServer, Failure> {
+        let config = ApacheConfig {
+            documents: served(documents),
+            seed: self.seed,
+            helpers,
+            work: Work::Deflate,
+            keep_alive: false,
+            cpu: Some(self.server_cpu),
+            backlog: BACKLOG,
+            send_buffer: None,
+        };
+        self.apache.start(&config).map_err(Failure::machine)
+    }
+
+    /// A run against Apache.
+    pub(super) fn press(&self, server: &ApacheServer, ask: Ask) -> Result<Seen, Failure> {
+        let used = || -> Result<(u64, Duration), Failure> {
+            let usage = server.usage()?;
+            Ok((usage.answered, usage.helpers.iter().map(|helper| helper.cpu).sum()))
+        };
+        let (answered, cpu) = used()?;
+        let (seen, elapsed_s) = self.press_at(server.address(), ask)?;
+        let (answered, cpu) = { let now = used()?; (now.0 - answered, now.1.saturating_sub(cpu)) };
+        let cpu_s = cpu.as_secs_f64();
+        Ok(Seen { cpu_per_request: cpu_s / answered.max(1) as f64, busy: cpu_s / elapsed_s, ..seen })
+    }
+
+    /// A run against whatever listens there; the server's CPU time is not known. Returns what was
+    /// seen, and how long it took in all \[s\].
+    pub(super) fn press_at(&self, address: SocketAddr, ask: Ask) -> Result<(Seen, f64), Failure> {
+        let target = Target::parse(&format!("http://{address}/"), Reach::Near);
+        let load = Load::Closed { clients: ask.clients, think: Dist::Constant(0.0) };
+        let until = Until::Seconds(ask.length_s);
+        let mut spec = PlanSpec::new(target.map_err(Failure::machine)?, load, until);
+        spec.documents = Some(ask.documents);
+        spec.warmup = Duration::from_secs_f64(ask.warmup_s);
+        spec.interval = Duration::from_secs_f64((ask.length_s / 20.0).max(0.05));
+        spec.cpus = vec![self.client_cpu];
+        spec.connections = Connections::PerRequest;
+        spec.closing = Closing::Fin;
+        spec.seed = self.seed;
+        let plan = Plan::new(spec).map_err(Failure::machine)?;
+        let naming = Naming {
+            id: store::new_id(),
+            started: store::now_rfc3339(),
+            tool: tool(),
+            command: vec!["reproduce".into(), "fujita".into(), "--live".into()],
+        };
+        let record = load::http::record(&plan, naming, &AtomicBool::new(false), &mut |_| {});
+        let record = record.map_err(Failure::machine)?;
+        let elapsed_s = record.summary.as_ref().map_or(f64::NAN, |summary| summary.elapsed_s);
+        let judged = record.judge(CONFIDENCE);
+        self.note(&judged, ask.clients);
+        let response = judged.all.response.ok_or_else(|| {
+            Failure::Machine(format!(
+                "nothing was answered by {address} in {} s: {:?}",
+                ask.length_s, judged.all.errors
+            ))
+        })?;
+        let seen = Seen {
+            throughput: judged.all.throughput,
+            response,
+            of: judged.classes.iter().map(|class| class.response).collect(),
+            counts: judged.classes.iter().map(|class| class.completed).collect(),
+            mbit_per_s: judged.all.mbit_per_s,
+            cpu_per_request: f64::NAN,
+            busy: f64::NAN,
+        };
+        Ok((seen, elapsed_s))
+    }
+
+    fn note(&self, judged: &measure::Judgement, clients: u32) {
+        let mut log = self.log();
+        log.runs += 1;
+        log.requests += judged.all.completed;
+        log.failed += judged.all.errors.values().sum::<u64>();
+        // A drift in a run of seconds is somebody else's load: it widens the intervals, and is counted.
+        let run = log.runs;
+        for fault in &judged.faults {
+            let kind = match fault {
+                Fault::Drifts { .. } => "drift",
+                _ => "fault",
+            };
+            log.faults.push(format!("{kind} in run {run} ({clients} clients): {fault}"));
+        }
+    }
+
+    /// What all runs together were like.
+    pub(super) fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Documents as a server takes them.
+pub(super) fn served(documents: &DocumentSet) -> Vec<origin::Document> {
+    let list = documents.documents().iter();
+    list.map(|one| origin::Document { name: one.name.clone(), bytes: one.bytes }).collect()
+}
