@@ -23,17 +23,19 @@ use crate::{Scenario, ScenarioError};
 
 /// What a formula says of a scenario: means over a long time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct FormulaAnswer {
     /// The formula's name.
     pub name: String,
     /// Where it comes from.
     pub source: &'static str,
     /// Completions [1/s].
+    #[serde(rename = "throughput_per_s")]
     pub throughput: f64,
     /// Mean response time, without thinking \[s\].
+    #[serde(rename = "response_s")]
     pub response: f64,
     /// Mean wait for a slot \[s\], where there is one gate and the formula knows it.
+    #[serde(rename = "wait_s")]
     pub wait: Option<f64>,
     /// Gates' slots and stations' servers: the share that is busy, 0 to 1, by name.
     pub utilisation: Vec<(String, f64)>,
@@ -51,7 +53,6 @@ pub struct FormulaAnswer {
 
 /// How far an answer may be trusted as the answer of the model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct Trust {
     /// Whether it is the model's true value.
     pub exact: bool,
@@ -63,11 +64,12 @@ pub struct Trust {
 
 /// Mean response time by the job's size x \[bytes\]: a straight line in all these formulas.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct GivenSize {
     /// At size 0 \[s\].
+    #[serde(rename = "base_s")]
     pub base: f64,
     /// For each byte more \[s/byte\].
+    #[serde(rename = "per_byte_s")]
     pub per_byte: f64,
     /// How far the line may be trusted.
     pub trust: Trust,
@@ -82,13 +84,13 @@ impl GivenSize {
 
 /// Mean response time of one document.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct DocumentAnswer {
     /// Its name.
     pub name: String,
     /// Its size \[bytes\].
     pub bytes: u64,
     /// Mean response time \[s\].
+    #[serde(rename = "response_s")]
     pub response: f64,
 }
 

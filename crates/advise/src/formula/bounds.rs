@@ -13,15 +13,18 @@ use crate::scenario::mean_demand;
 
 /// An interval that holds the true throughput and response time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct Bounds {
     /// The throughput is at least this [1/s].
+    #[serde(rename = "throughput_min_per_s")]
     pub throughput_min: f64,
     /// The throughput is at most this [1/s].
+    #[serde(rename = "throughput_max_per_s")]
     pub throughput_max: f64,
     /// The response time is at least this \[s\].
+    #[serde(rename = "response_min_s")]
     pub response_min: f64,
     /// The response time is at most this \[s\]; none where there is no such limit.
+    #[serde(rename = "response_max_s")]
     pub response_max: Option<f64>,
 }
 

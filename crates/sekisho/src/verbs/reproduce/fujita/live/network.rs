@@ -24,7 +24,7 @@ use super::sizes::about;
 const SIZES: [(&str, u64); 3] = [("500b", 500), ("50k", 50_000), ("500k", 500_000)];
 const CLIENTS: u32 = 24;
 const HELPERS: u32 = 16;
-/// The limited link carries this share of what the server can send, as the paper's Ethernet does \[1\].
+/// The limited link carries this share of what the server can send, about as the paper's Ethernet does.
 const SHARE: f64 = 0.5;
 
 /// One document size over both links.

@@ -120,7 +120,7 @@ impl Lab {
     /// A run against whatever listens there; the server's CPU time is not known. Returns what was
     /// seen, and how long it took in all \[s\].
     pub(super) fn press_at(&self, address: SocketAddr, ask: Ask) -> Result<(Seen, f64), Failure> {
-        let target = Target::parse(&format!("http://{address}/"), Reach::Near);
+        let target = Target::parse(&format!("http://{address}/"), Reach::Private);
         let load = Load::Closed { clients: ask.clients, think: Dist::Constant(0.0) };
         let until = Until::Seconds(ask.length_s);
         let mut spec = PlanSpec::new(target.map_err(Failure::machine)?, load, until);
