@@ -12,8 +12,10 @@ use crate::{Stop, exec};
 
 /// How long each target runs unless told, in seconds.
 const SECONDS: u64 = 60;
-/// What building a target may take beside running it.
+/// What building a target may take.
 const BUILD_BUDGET: Duration = Duration::from_secs(20 * 60);
+/// What running it may take beyond the time that it was given: the last input must end.
+const RUN_GRACE: Duration = Duration::from_secs(120);
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,23 +37,29 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), Stop> {
     let known = targets(&manifest).map_err(Stop::Unusable)?;
     let chosen = choose(&known, &wish).map_err(Stop::Unusable)?;
     tools(root).map_err(Stop::Unusable)?;
-    let limit = format!("-max_total_time={}", wish.seconds);
     let mut is_well = true;
     for target in chosen {
         println!("\n=== fuzz {target}: {} s", wish.seconds);
-        let budget = BUILD_BUDGET + Duration::from_secs(wish.seconds);
-        // What it finds goes to the first folder; the seeds stay as they are.
-        let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
-        fs::create_dir_all(root.join(&corpus))
-            .map_err(|error| Stop::Unusable(format!("{corpus}: cannot be made: {error}")))?;
-        let args = ["fuzz", "run", target, &corpus, &seeds, "--", &limit];
-        let mut command = nightly(root, &args);
-        if let Err(error) = exec::listen(&mut command, budget, &mut |line| println!("{line}")) {
-            println!("{error}\n--- the input is in fuzz/artifacts/{target}");
+        if let Err(error) = run_one(root, target, wish.seconds) {
+            println!("{error}");
             is_well = false;
         }
     }
     if is_well { Ok(()) } else { Err(Stop::Failed) }
+}
+
+/// Builds a target and runs it.
+fn run_one(root: &Path, target: &str, seconds: u64) -> Result<(), String> {
+    let echo = &mut |line: &str| println!("{line}");
+    exec::listen(&mut nightly(root, &["fuzz", "build", target]), BUILD_BUDGET, echo)?;
+    // What it finds goes to the first folder; the seeds stay as they are.
+    let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
+    fs::create_dir_all(root.join(&corpus))
+        .map_err(|error| format!("{corpus}: cannot be made: {error}"))?;
+    let limit = format!("-max_total_time={seconds}");
+    let args = ["fuzz", "run", target, &corpus, &seeds, "--", &limit];
+    exec::listen(&mut nightly(root, &args), RUN_GRACE + Duration::from_secs(seconds), echo)
+        .map_err(|error| format!("{error}\n--- the input is in fuzz/artifacts/{target}"))
 }
 
 fn parse(args: &[String]) -> Result<Wish, String> {

@@ -6,7 +6,8 @@
 //!
 //! - **one client**: nobody waits, R(x) = Z + g(x), where Z is spent on the way; the slope is a;
 //! - **saturated**: m busy processors complete X = m / E\[g\] requests a second, which gives b and so
-//!   Z; and R(x) = W + (r / m) g(x), whose slope gives r (http_load section 6, exact for any demand).
+//!   Z; and R(x) = W + (r / m) g(x), whose slope gives r, or, where r is known, a
+//!   once more (exact for any demand: by Little's law the wait does not depend on x).
 //!
 //! Intervals are by parametric bootstrap: every measured mean is drawn anew within its own interval,
 //! and the fit repeated. What the runs cannot identify is named, not guessed.
@@ -161,16 +162,16 @@ pub fn fit(runs: &[RunRecord], options: &FitOptions) -> Result<Fit, FitError> {
         .collect::<Result<Vec<_>, _>>()?;
     let low = runs.iter().find(|run| run.clients == 1).ok_or(FitError::NoLowLoad)?;
     let high = runs.iter().max_by_key(|run| run.clients).ok_or(FitError::NoLowLoad)?;
-    if runs.iter().any(|run| run.documents() != low.documents()) {
+    if runs.iter().any(|run| run.documents != low.documents) {
         return Err(FitError::Documents);
     }
     if high.clients == 1 {
         return Err(FitError::NotSaturated(1, high.throughput.mean * low.response_mean()));
     }
     let cores = identify_cores(low, high, options.cores)?;
-    let seen = Seen { low: low.means(), high: high.means(), throughput: high.throughput.mean };
-    let point = solve_for(&seen, low, high, cores);
-    let draws = bootstrap(low, high, cores, options);
+    let evidence = Evidence::new(&runs, low, high, cores, options.slots);
+    let point = evidence.solve(&evidence.as_measured());
+    let draws = evidence.bootstrap(options.seed);
     let mut notes = Vec::new();
     let mut unidentified = Vec::new();
     let slots = identify_slots(&point, &draws, high, cores, options, &mut notes)?;
@@ -203,7 +204,9 @@ struct Observed {
     id: String,
     clients: u32,
     throughput: Estimate,
-    /// Of the classes that were completed.
+    /// All that was asked for, completed or not.
+    documents: Vec<DocumentEntry>,
+    /// Of the documents that were completed.
     classes: Vec<DocumentSeen>,
     response: Estimate,
 }
@@ -212,7 +215,6 @@ struct Observed {
 struct DocumentSeen {
     name: String,
     bytes: u64,
-    weight: u32,
     share: f64,
     completed: u64,
     response: Estimate,
@@ -241,7 +243,6 @@ impl Observed {
             Some(DocumentSeen {
                 name: spec.name.clone(),
                 bytes: spec.bytes?,
-                weight: spec.weight,
                 share: measures.completed as f64 / total,
                 completed: measures.completed,
                 response: measures.response?,
@@ -252,13 +253,24 @@ impl Observed {
         if classes.is_empty() {
             return Err(error("the sizes of its documents are not known"));
         }
+        let documents = run.header.classes.iter().filter_map(|class| {
+            Some(DocumentEntry {
+                name: class.name.clone(),
+                size: Bytes(class.bytes?),
+                weight: class.weight,
+            })
+        });
+        let documents = documents.collect();
         let response =
             judgement.all.response.ok_or_else(|| error("nothing was completed in it"))?;
-        Ok(Observed { id, clients, throughput: judgement.all.throughput, classes, response })
-    }
-
-    fn documents(&self) -> Vec<(&str, u64)> {
-        self.classes.iter().map(|class| (class.name.as_str(), class.bytes)).collect()
+        Ok(Observed {
+            id,
+            clients,
+            throughput: judgement.all.throughput,
+            documents,
+            classes,
+            response,
+        })
     }
 
     fn means(&self) -> Vec<f64> {
@@ -279,13 +291,6 @@ fn standard_error(estimate: &Estimate) -> f64 {
     if estimate.half_width.is_finite() { estimate.half_width / 2.0 } else { estimate.mean * 0.2 }
 }
 
-/// The measured means that a fit starts from; the bootstrap draws them anew.
-struct Seen {
-    low: Vec<f64>,
-    high: Vec<f64>,
-    throughput: f64,
-}
-
 /// The model's numbers, before rounding r.
 #[derive(Clone, Copy, Debug)]
 struct Point {
@@ -303,12 +308,23 @@ struct Point {
 /// than this share of its mean.
 const LINE_ERROR: f64 = 0.02;
 
-/// The weighted least-squares line through (bytes, mean response): slope and intercept. Documents of
-/// one size have a slope of 0.
-fn line(classes: &[DocumentSeen], means: &[f64]) -> (f64, f64) {
+/// A straight line through (bytes, mean response).
+struct Line {
+    slope: f64,
+    /// The variance of the slope.
+    variance: f64,
+}
+
+/// How much a mean response counts.
+fn weight(class: &DocumentSeen, mean: f64) -> f64 {
+    1.0 / (standard_error(&class.response).powi(2) + (LINE_ERROR * mean).powi(2))
+}
+
+/// The weighted least-squares line; none through documents of one size.
+fn line(classes: &[DocumentSeen], means: &[f64]) -> Option<Line> {
     let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (class, &y) in classes.iter().zip(means) {
-        let weight = 1.0 / (standard_error(&class.response).powi(2) + (LINE_ERROR * y).powi(2));
+        let weight = weight(class, y);
         let x = class.bytes as f64;
         w += weight;
         wx += weight * x;
@@ -317,21 +333,116 @@ fn line(classes: &[DocumentSeen], means: &[f64]) -> (f64, f64) {
         wxy += weight * x * y;
     }
     let spread = w * wxx - wx * wx;
-    if spread <= 1e-9 * w * wxx {
-        return (0.0, wy / w);
-    }
-    let slope = (w * wxy - wx * wy) / spread;
-    (slope, (wy - slope * wx) / w)
+    (spread > 1e-9 * w * wxx)
+        .then(|| Line { slope: (w * wxy - wx * wy) / spread, variance: w / spread })
 }
 
-fn solve_for(seen: &Seen, low: &Observed, high: &Observed, cores: u32) -> Point {
-    let (per_byte, intercept) = line(&low.classes, &seen.low);
-    let demand = f64::from(cores) / seen.throughput;
-    let base = demand - per_byte * high.bytes_mean();
-    let (stretched, _) = line(&high.classes, &seen.high);
-    let slots =
-        (low.classes.len() > 1 && per_byte > 0.0).then(|| f64::from(cores) * stretched / per_byte);
-    Point { per_byte, base, path: intercept - base, slots }
+/// The mean that has the least variance.
+fn combine(parts: &[(f64, f64)]) -> f64 {
+    let weights: f64 = parts.iter().map(|(_, variance)| 1.0 / variance).sum();
+    parts.iter().map(|(value, variance)| value / variance).sum::<f64>() / weights
+}
+
+/// The runs that identify the model, and what is known besides.
+struct Evidence<'a> {
+    /// The run with one client.
+    low: &'a Observed,
+    /// The saturated runs, the one with most clients first.
+    full: Vec<&'a Observed>,
+    cores: u32,
+    /// The slots, if they were told: then every saturated run tells the slope too.
+    slots: Option<u32>,
+}
+
+/// Measured means, or means drawn within their intervals.
+struct Seen {
+    low: Vec<f64>,
+    /// By saturated run: the means and the throughput.
+    full: Vec<(Vec<f64>, f64)>,
+}
+
+impl<'a> Evidence<'a> {
+    fn new(
+        runs: &'a [Observed],
+        low: &'a Observed,
+        high: &'a Observed,
+        cores: u32,
+        slots: Option<u32>,
+    ) -> Evidence<'a> {
+        // Twice as many clients as slots keep all slots held, whatever the time on the way.
+        let is_full = |run: &&Observed| {
+            slots.is_some_and(|slots| run.clients >= slots.max(cores).saturating_mul(2))
+        };
+        let others = runs.iter().filter(|run| !std::ptr::eq(*run, high)).filter(is_full);
+        Evidence { low, full: std::iter::once(high).chain(others).collect(), cores, slots }
+    }
+
+    fn as_measured(&self) -> Seen {
+        Seen {
+            low: self.low.means(),
+            full: self.full.iter().map(|run| (run.means(), run.throughput.mean)).collect(),
+        }
+    }
+
+    fn solve(&self, seen: &Seen) -> Point {
+        let cores = f64::from(self.cores);
+        let alone = line(&self.low.classes, &seen.low);
+        let stretched: Vec<Option<Line>> = self
+            .full
+            .iter()
+            .zip(&seen.full)
+            .map(|(run, (means, _))| line(&run.classes, means))
+            .collect();
+        let mut slopes: Vec<(f64, f64)> =
+            alone.iter().map(|line| (line.slope, line.variance)).collect();
+        if let Some(slots) = self.slots {
+            for (run, line) in self.full.iter().zip(&stretched) {
+                let stretch = (f64::from(slots.min(run.clients)) / cores).max(1.0);
+                let line = line.as_ref();
+                slopes.extend(line.map(|l| (l.slope / stretch, l.variance / (stretch * stretch))));
+            }
+        }
+        let per_byte = if slopes.is_empty() { 0.0 } else { combine(&slopes) };
+        let rates = self.full.iter().zip(&seen.full).map(|(run, (_, throughput))| {
+            let error = standard_error(&run.throughput) + LINE_ERROR * throughput;
+            (*throughput, error * error)
+        });
+        let demand = cores / combine(&rates.collect::<Vec<_>>());
+        let base = demand - per_byte * self.full[0].bytes_mean();
+        // With the slope settled, the single client tells what a request of no bytes takes.
+        let classes = self.low.classes.iter().zip(&seen.low);
+        let (sum, weights) = classes.fold((0.0, 0.0), |(sum, weights), (class, &mean)| {
+            let weight = weight(class, mean);
+            (sum + weight * (mean - per_byte * class.bytes as f64), weights + weight)
+        });
+        let slots = match (&alone, stretched.first()) {
+            (Some(alone), Some(Some(high))) if alone.slope > 0.0 => {
+                Some(cores * high.slope / alone.slope)
+            }
+            _ => None,
+        };
+        Point { per_byte, base, path: sum / weights - base, slots }
+    }
+
+    fn bootstrap(&self, seed: u64) -> Vec<Point> {
+        let mut chance = stream(seed, 0xb007);
+        let mut draw = |estimate: &Estimate| {
+            let normal: f64 = StandardNormal.sample(&mut chance);
+            (estimate.mean + standard_error(estimate) * normal).max(estimate.mean * 0.01)
+        };
+        let mut means = |run: &Observed| -> Vec<f64> {
+            run.classes.iter().map(|class| draw(&class.response)).collect()
+        };
+        let drawn: Vec<(Vec<f64>, Vec<Vec<f64>>)> = (0..DRAWS)
+            .map(|_| (means(self.low), self.full.iter().map(|run| means(run)).collect()))
+            .collect();
+        let points = drawn.into_iter().map(|(low, full)| {
+            let full =
+                full.into_iter().zip(&self.full).map(|(means, run)| (means, draw(&run.throughput)));
+            self.solve(&Seen { low, full: full.collect() })
+        });
+        points.collect()
+    }
 }
 
 impl Point {
@@ -383,25 +494,8 @@ fn identify_cores(low: &Observed, high: &Observed, given: Option<u32>) -> Result
     if most == 1 { Ok(1) } else { Err(FitError::CoresUnknown(most)) }
 }
 
+/// How often the bootstrap draws.
 const DRAWS: usize = 400;
-
-fn bootstrap(low: &Observed, high: &Observed, cores: u32, options: &FitOptions) -> Vec<Point> {
-    let mut chance = stream(options.seed, 0xb007);
-    let mut draw = |estimate: &Estimate| {
-        let normal: f64 = StandardNormal.sample(&mut chance);
-        (estimate.mean + standard_error(estimate) * normal).max(estimate.mean * 0.01)
-    };
-    (0..DRAWS)
-        .map(|_| {
-            let seen = Seen {
-                low: low.classes.iter().map(|class| draw(&class.response)).collect(),
-                high: high.classes.iter().map(|class| draw(&class.response)).collect(),
-                throughput: draw(&high.throughput),
-            };
-            solve_for(&seen, low, high, cores)
-        })
-        .collect()
-}
 
 /// The interval that holds a share `confidence` of the draws, widened to hold the point.
 fn interval(point: f64, draws: impl Iterator<Item = f64>, confidence: f64) -> [f64; 2] {
@@ -490,11 +584,6 @@ fn build(
             parameter(|point| point.slots.unwrap_or(f64::NAN), "slots"),
         );
     }
-    let documents = low.classes.iter().map(|class| DocumentEntry {
-        name: class.name.clone(),
-        size: Bytes(class.bytes),
-        weight: class.weight,
-    });
     let demand = ByteDemand {
         per_byte: as_written(PerByte(point.per_byte)),
         base: as_written(Span(point.base)),
@@ -519,7 +608,7 @@ fn build(
             rate: None,
             arrivals: None,
             sizes: Some(SizesEntry::Documents(DocumentsEntry {
-                documents: documents.collect(),
+                documents: low.documents.clone(),
                 draw: None,
             })),
             priority: 0,

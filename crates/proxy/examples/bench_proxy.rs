@@ -7,8 +7,10 @@
 //! Both stand before the same nginx that serves constants, with connections kept open on both sides;
 //! wrk presses them in turn. The proxy under test has a CPU of its own, wrk and the origin share
 //! another. What is compared is the CPU time (user and system) of the proxy's process for a
-//! request: unlike the rate, it does not depend on what wrk and the origin can do. nginx has no
-//! queue before its servers, so where requests wait at the gate, the gate does more than nginx.
+//! request, which depends far less than the rate on what wrk and the origin can do. nginx has no
+//! queue before its servers: with 8 slots the gate has 8 requests at the origin and nginx all 64, so
+//! nginx finds more to do each time it wakes up.
+//!
 //! Ends with status 2 if nginx, wrk or taskset is missing, or there is only one CPU.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -102,11 +104,11 @@ fn compare(only: &str) {
     let folder = Folder::new();
     let origin = nginx(&folder.0, "origin", OTHER_CPU, &origin_text());
     let peer = nginx(&folder.0, "proxy", PROXY_CPU, &proxy_text(origin.address));
-    println!("CPU time of the proxy's process a request, median of {ROUNDS} (least..most)");
-    println!("wrk -t1 -c{CONNECTIONS} -d{SECONDS}s, {}", nginx_version());
+    println!("CPU time of the proxy's process a request, median of {ROUNDS} runs (least..most)");
+    println!("each: wrk -t1 -c{CONNECTIONS} -d{SECONDS}s; origin and peer: {}", nginx_version());
     println!(
-        "{:<31} {:>23} {:>23} {:>20} {:>15}",
-        "", "gate us", "nginx us", "gate/nginx", "req/s g, n"
+        "{:<31} {:>23} {:>23} {:>20} {:>10} {:>11}",
+        "", "gate us", "nginx us", "gate/nginx", "gate req/s", "nginx req/s"
     );
     for case in CASES.iter().filter(|case| case.name.contains(only)) {
         let gate = gate(origin.address, case.slots);
@@ -127,7 +129,7 @@ fn print_row(name: &str, [gate, nginx]: &[Vec<Run>; 2]) {
     let rate = |runs: &[Run]| Spread::of(runs.iter().map(|run| run.rate)).median;
     let ratio = Spread::of(gate.iter().zip(nginx).map(|(gate, nginx)| gate.cpu_us / nginx.cpu_us));
     println!(
-        "{name:<31} {:>23} {:>23} {:>20} {:>7.0} {:>7.0}",
+        "{name:<31} {:>23} {:>23} {:>20} {:>10.0} {:>11.0}",
         cost(gate).show(1),
         cost(nginx).show(1),
         ratio.show(2),

@@ -73,7 +73,7 @@ pub(crate) fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
 }
 
 /// A word of the command line without user and password of a URL.
-fn without_secret(word: &str) -> String {
+pub(crate) fn without_secret(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());
     match rest[..end].rfind('@') {

@@ -1,8 +1,12 @@
 //! Numbers and tables as a person reads them in a terminal of 80 columns.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use measure::Estimate;
+
+/// What a terminal shows of a line, wherever it is.
+const COLUMNS: usize = 80;
 
 /// A time with its unit, three significant digits: `12.3 ms`.
 pub(crate) fn time(seconds: f64) -> String {
@@ -93,6 +97,23 @@ impl Table {
     }
 }
 
+impl Table {
+    /// The columns beside the first, in parts that fit a terminal's line together with it.
+    fn parts(&self, widths: &[usize]) -> Vec<Range<usize>> {
+        let first = 2 + widths.first().copied().unwrap_or(0);
+        let (mut parts, mut begin, mut used) = (Vec::new(), 1, first);
+        for (column, width) in widths.iter().enumerate().skip(1) {
+            if used + 2 + width > COLUMNS && column > begin {
+                parts.push(begin..column);
+                (begin, used) = (column, first);
+            }
+            used += 2 + width;
+        }
+        parts.push(begin..widths.len());
+        parts
+    }
+}
+
 impl std::fmt::Display for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -101,44 +122,105 @@ impl std::fmt::Display for Table {
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
-        for row in &self.rows {
-            let mut line = String::from(" ");
-            for (column, cell) in row.iter().enumerate() {
-                let width = widths[column];
-                if column == 0 {
-                    write!(line, " {cell:<width$}")?;
-                } else {
-                    write!(line, "  {cell:>width$}")?;
-                }
+        for (nth, part) in self.parts(&widths).into_iter().enumerate() {
+            if nth > 0 {
+                writeln!(f)?;
             }
-            writeln!(f, "{}", line.trim_end())?;
+            for row in &self.rows {
+                let first = row.first().map_or("", String::as_str);
+                let mut line = format!("  {first:<width$}", width = widths[0]);
+                for column in part.clone() {
+                    let cell = row.get(column).map_or("", String::as_str);
+                    write!(line, "  {cell:>width$}", width = widths[column])?;
+                }
+                writeln!(f, "{}", line.trim_end())?;
+            }
         }
         Ok(())
     }
 }
 
-/// Text broken into lines of at most 78 columns, indented by two.
+/// A name of which no more is shown than a table has room for.
+pub(crate) fn label(name: &str) -> String {
+    const SHOWN: usize = 14;
+    if name.chars().count() <= SHOWN {
+        return name.to_owned();
+    }
+    name.chars().take(SHOWN - 1).chain(['…']).collect()
+}
+
+/// Text broken into lines, indented by two.
 pub(crate) fn paragraph(text: &str) -> String {
+    filled("  ", "  ", text)
+}
+
+/// Text broken into lines of which those after the first are indented by two.
+pub(crate) fn sentence(text: &str) -> String {
+    filled("", "  ", text)
+}
+
+/// Text broken between words, what stands before the first line and before the others. A word that is longer than a line, a path say, is left whole.
+pub(crate) fn filled(first: &str, rest: &str, text: &str) -> String {
     let mut lines = String::new();
-    let mut line = String::new();
+    let mut line = first.to_owned();
+    let mut bare = true;
     for word in text.split_whitespace() {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > 76 {
-            lines.push_str("  ");
+        if !bare && line.chars().count() + 1 + word.chars().count() > COLUMNS - 2 {
             lines.push_str(&line);
             lines.push('\n');
-            line.clear();
+            rest.clone_into(&mut line);
+            bare = true;
         }
-        if !line.is_empty() {
+        if !bare {
             line.push(' ');
         }
         line.push_str(word);
+        bare = false;
     }
-    if !line.is_empty() {
-        lines.push_str("  ");
+    if !bare {
         lines.push_str(&line);
         lines.push('\n');
     }
     lines
+}
+
+/// What to type next, broken between words as a shell reads it, so that it can be pasted.
+pub(crate) fn next(command: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::from("  next:");
+    for word in words(command) {
+        // Two columns are kept for the mark that the command goes on.
+        if line.chars().count() + 1 + word.chars().count() > COLUMNS - 2 && line.trim() != "next:" {
+            lines.push_str(&line);
+            lines.push_str(" \\\n");
+            line = " ".repeat(9);
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    format!("{lines}{line}\n")
+}
+
+/// The words of a command; a space between single quotes does not end one.
+fn words(command: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    command
+        .split(move |c: char| {
+            quoted ^= c == '\'';
+            c == ' ' && !quoted
+        })
+        .filter(|word| !word.is_empty())
+}
+
+/// A message, each line that is longer than a terminal's broken between words.
+pub(crate) fn message(text: &str) -> String {
+    text.lines()
+        .map(
+            |line| {
+                if line.chars().count() <= COLUMNS { format!("{line}\n") } else { sentence(line) }
+            },
+        )
+        .collect()
 }
 
 #[cfg(test)]
@@ -170,5 +252,43 @@ mod tests {
         let text = paragraph(&"word ".repeat(60));
         assert!(text.lines().all(|line| line.len() <= 78 && line.starts_with("  ")));
         assert_eq!(text.split_whitespace().count(), 60);
+    }
+
+    #[test]
+    fn a_wide_table_goes_on_below_with_its_first_column() {
+        let mut table = Table::new(&["at", "one", "two", "three"]);
+        table.row(
+            ["8c", &"x".repeat(40), &"y".repeat(30), &"z".repeat(70)].map(String::from).into(),
+        );
+        let text = table.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.iter().all(|line| line.len() <= 80), "{text}");
+        assert_eq!(lines.len(), 5, "{text}");
+        assert!(lines[2].is_empty() && lines[3].starts_with("  at  "), "{text}");
+        assert!(lines[1].contains("xy") || lines[1].contains("x  y"), "{text}");
+        assert!(lines[4].starts_with("  8c  zzz"), "{text}");
+    }
+
+    #[test]
+    fn a_long_command_can_be_pasted() {
+        let path = format!(".sekisho/predictions/{}.json", "p".repeat(30));
+        let short = "sekisho sim s.toml";
+        assert_eq!(next(short), "  next: sekisho sim s.toml\n");
+        let limit = "--expect 'p99 <= 50ms'";
+        let long = format!("sekisho check RUN.jsonl --prediction {path} {limit}");
+        let text = next(&long);
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        assert!(text.lines().count() == 2 && text.contains("'p99 <= 50ms'"), "{text}");
+        let joined = text.replace("\\\n", " ").replace("  next:", "");
+        assert_eq!(words(joined.trim()).collect::<Vec<_>>(), words(&long).collect::<Vec<_>>());
+        assert_eq!(words(limit).collect::<Vec<_>>(), ["--expect", "'p99 <= 50ms'"]);
+    }
+
+    #[test]
+    fn a_message_keeps_its_short_lines() {
+        let mark = "   |\n11 | slotz = 4\n   | ^^^^^";
+        let text = message(&format!("{} end\n{mark}", "word ".repeat(20)));
+        assert!(text.ends_with(&format!("{mark}\n")), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 }

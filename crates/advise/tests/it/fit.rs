@@ -145,6 +145,22 @@ fn a_fit_finds_the_server_that_made_the_runs() {
     assert!(calibration.unidentified.iter().any(|text| text.contains("while a slot is held")));
 }
 
+/// A short saturated run may end while its one huge document is still under way: nothing of that size
+/// was completed, but the runs still ask for the same documents.
+#[test]
+fn a_document_that_was_never_completed_is_no_other_document() {
+    let mut cut = TRUTH.run(32);
+    for interval in &mut cut.intervals {
+        interval.classes[4] = ClassCounts::default();
+    }
+    let fit = fit(&[TRUTH.run(1), cut], &options(Some(4), Some(1))).unwrap();
+    let network = fit.scenario.network().unwrap();
+    let sim::Sizes::Documents(set, _) = &network.classes[0].sizes else {
+        panic!("it has documents")
+    };
+    assert_eq!(set.len(), 5);
+}
+
 #[test]
 fn what_the_runs_cannot_tell_is_named_and_not_guessed() {
     let error = |runs: &[RunRecord], options: &FitOptions| fit(runs, options).unwrap_err();

@@ -11,7 +11,7 @@ use super::check::point_text;
 use crate::scenario_file::read_scenario;
 use crate::session::{progress, say};
 use crate::store;
-use crate::text::{Table, paragraph, percent, rate, time, times};
+use crate::text::{Table, label, next, paragraph, percent, rate, sentence, time, times};
 use crate::verdict::{Failure, Verdict};
 
 /// Ask a scenario what would happen at other loads or with other slots
@@ -61,15 +61,17 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     };
     store_prediction(&path, &prediction)?;
     if args.json {
-        say(out, &format!("{}\n", serde_json::to_string(&prediction).map_err(Failure::machine)?))?;
+        let object = serde_json::json!({
+            "verdict": Verdict::Holds.word(), "exit_code": Verdict::Holds.code(),
+            "stored": path, "prediction": prediction,
+        });
+        say(out, &format!("{object}\n"))?;
         return Ok(Verdict::Holds);
     }
     say(out, &prediction_text(&prediction))?;
     let path = path.display();
-    say(
-        out,
-        &format!("\n  stored: {path}\n  next: sekisho check RUN.jsonl --prediction {path}\n"),
-    )?;
+    let command = next(&format!("sekisho check RUN.jsonl --prediction {path}"));
+    say(out, &format!("\n  stored: {path}\n{command}"))?;
     Ok(Verdict::Holds)
 }
 
@@ -108,7 +110,7 @@ pub(crate) fn store_prediction(
 
 /// Every point: throughput, mean and quantiles, the two witnesses side by side.
 pub(crate) fn prediction_text(prediction: &Prediction) -> String {
-    let mut text = format!("{}\n\n", headline(prediction));
+    let mut text = format!("{}\n", sentence(&headline(prediction)));
     let mut table =
         Table::new(&["at", "rate", "formula R", "sim R", "apart", "p50", "p90", "p99", "wait"]);
     for point in &prediction.points {
@@ -196,17 +198,28 @@ fn by_document(prediction: &Prediction) -> Table {
         .first()
         .map(|point| point.simulation.documents.iter().map(|d| d.name.as_str()).collect())
         .unwrap_or_default();
-    let mut head = vec!["at"];
-    head.extend(&documents);
+    let cell = |point: &Point, name: &str| {
+        let of = |numbers: &advise::Numbers| numbers.document(name).map(|value| value.mean);
+        times(point.formula.as_ref().and_then(of), of(&point.simulation))
+    };
+    let labels: Vec<String> = documents.iter().map(|name| label(name)).collect();
+    let places: Vec<String> = prediction.points.iter().map(short_point).collect();
+    // What there is more of goes downwards.
+    let down = documents.len() > places.len();
+    let (corner, across) = if down { ("document", &places) } else { ("at", &labels) };
+    let mut head = vec![corner];
+    head.extend(across.iter().map(String::as_str));
     let mut table = Table::new(&head);
-    for point in &prediction.points {
-        let mut row = vec![short_point(point)];
-        for name in &documents {
-            let of = |numbers: &advise::Numbers| numbers.document(name).map(|value| value.mean);
-            let formula = point.formula.as_ref().and_then(of);
-            row.push(times(formula, of(&point.simulation)));
+    if down {
+        for (name, label) in documents.iter().zip(&labels) {
+            let cells = prediction.points.iter().map(|point| cell(point, name));
+            table.row([label.clone()].into_iter().chain(cells).collect());
         }
-        table.row(row);
+    } else {
+        for (point, place) in prediction.points.iter().zip(&places) {
+            let cells = documents.iter().map(|name| cell(point, name));
+            table.row([place.clone()].into_iter().chain(cells).collect());
+        }
     }
     table
 }

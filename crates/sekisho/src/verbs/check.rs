@@ -12,7 +12,10 @@ use sim::Options;
 
 use crate::session::say;
 use crate::store;
-use crate::text::{Table, paragraph, percent, rate, rate_estimate, time, time_estimate};
+use crate::text::{
+    Table, filled, label, next, paragraph, percent, rate, rate_estimate, sentence, time,
+    time_estimate,
+};
 use crate::verdict::{Failure, Verdict};
 
 /// Hold runs against expectations, or against a stored prediction
@@ -70,9 +73,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         let scored = score.as_ref().map_or(Verdict::Holds, |score| verdict_of(score.right()));
         let one = outcomes.iter().fold(scored, |all, outcome| all.and(outcome.verdict));
         if args.json {
-            say(out, &format!("{}\n", super::json::run(&record, &judgement, &outcomes, one)))?;
+            let mut object = super::json::run(&record, &judgement, &outcomes, one);
+            if let Some(score) = &score {
+                object["score"] = super::json::score(score);
+            }
+            say(out, &format!("{object}\n"))?;
         } else {
-            say(out, &format!("{}: {}: {}\n", one.word(), record.header.id, load_text(&record)))?;
+            let line = format!("{}: {}: {}", one.word(), record.header.id, load_text(&record));
+            say(out, &sentence(&line))?;
             for outcome in &outcomes {
                 say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
             }
@@ -86,7 +94,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         let names: Vec<String> = args.runs.iter().map(|path| path.display().to_string()).collect();
         let prediction = args.prediction.as_ref().map(|path| format!(" {}", path.display()));
         let files = format!("{}{}", names.join(" "), prediction.unwrap_or_default());
-        say(out, &format!("\n  next: sekisho report {files}\n"))?;
+        say(out, &format!("\n{}", next(&format!("sekisho report {files}"))))?;
     }
     Ok(verdict)
 }
@@ -164,7 +172,7 @@ pub(crate) fn score_text(score: &Score) -> String {
             Quantity::Response | Quantity::Document { .. } => time_estimate(&row.measured),
         };
         table.row(vec![
-            quantity_text(&row.quantity),
+            label(&quantity_text(&row.quantity)),
             row.completed.to_string(),
             row.formula.map_or("-".into(), value),
             value(row.simulated),
@@ -180,7 +188,9 @@ pub(crate) fn score_text(score: &Score) -> String {
         for account in &score.accounts {
             let step =
                 before.map_or(String::new(), |before| percent(account.response / before - 1.0));
-            text += &format!("    {:>9} {step:>8}  {}\n", time(account.response), account.what);
+            let response = time(account.response);
+            text +=
+                &filled(&format!("    {response:>9} {step:>8}  "), &" ".repeat(24), &account.what);
             before = Some(account.response);
         }
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use advise::{Fit, FitOptions, Prediction, Question, Right, Score, Tolerance};
+use advise::{Fit, FitError, FitOptions, Prediction, Question, Right, Score, Tolerance};
 use clap::Args as ClapArgs;
 use indicatif::ProgressBar;
 use load::http::{Load, PlanSpec, Reach, Target};
@@ -27,7 +27,7 @@ use super::http_target::press;
 use super::{ask, fit, loop_report};
 use crate::session::{Session, progress, say};
 use crate::store;
-use crate::text::{paragraph, percent};
+use crate::text::{paragraph, percent, sentence};
 use crate::verdict::{Failure, Verdict};
 
 /// The whole loop on a real HTTP server on this machine: measure, fit, ask, gate, check
@@ -72,16 +72,27 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let runs = FITTED.1.len() + CHECKED.len();
     let bar =
         progress((runs as f64 * (args.run.0 + WARMUP.as_secs_f64()) * 10.0) as u64, "measuring");
-    let fitted_runs = FITTED
-        .1
-        .iter()
-        .map(|&clients| site.measure(clients, FITTED.0, args, session, &bar))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut demo = Demo::new(fitted_runs, args)?;
-    if session.interrupted() {
-        bar.finish_and_clear();
-        return Ok(Verdict::Interrupted);
+    let mut fitted_runs = Vec::new();
+    for clients in FITTED.1 {
+        fitted_runs.push(site.measure(clients, FITTED.0, args, session, &bar)?);
+        if session.interrupted() {
+            bar.finish_and_clear();
+            return Ok(Verdict::Interrupted);
+        }
     }
+    let fit = match fit_of(&fitted_runs, args) {
+        Ok(fit) => fit,
+        Err(error) => {
+            bar.finish_and_clear();
+            // The slots and processors are known here, so what is missing is in the runs.
+            let verdict = match error {
+                FitError::DoesNotFit(_) => Verdict::DoesNotFit,
+                _ => Verdict::Invalid,
+            };
+            return fit::no_fit(verdict, &error, args.json, out);
+        }
+    };
+    let mut demo = Demo::new(fitted_runs, fit, args)?;
     for (clients, slots) in CHECKED {
         let record = site.measure(clients, slots, args, session, &bar)?;
         if session.interrupted() {
@@ -221,18 +232,21 @@ struct Demo {
     scores: Vec<Score>,
 }
 
+fn fit_of(runs: &[RunRecord], args: &Args) -> Result<Fit, FitError> {
+    let options = FitOptions {
+        slots: Some(FITTED.0),
+        cores: Some(1),
+        seed: args.seed,
+        confidence: 0.95,
+        date: store::now_rfc3339(),
+        name: "demo: webstone documents behind a gate".into(),
+    };
+    advise::fit(runs, &options)
+}
+
 impl Demo {
-    /// Fits the runs and asks about what they never saw, before it is measured.
-    fn new(runs: Vec<RunRecord>, args: &Args) -> Result<Demo, Failure> {
-        let options = FitOptions {
-            slots: Some(FITTED.0),
-            cores: Some(1),
-            seed: args.seed,
-            confidence: 0.95,
-            date: store::now_rfc3339(),
-            name: "demo: webstone documents behind a gate".into(),
-        };
-        let fit = advise::fit(&runs, &options).map_err(Failure::usage)?;
+    /// Asks about what the fitted runs never saw, before it is measured.
+    fn new(runs: Vec<RunRecord>, fit: Fit, args: &Args) -> Result<Demo, Failure> {
         let mut slots: Vec<u32> = CHECKED.iter().map(|(_, slots)| *slots).collect();
         slots.sort_unstable();
         slots.dedup();
@@ -319,7 +333,8 @@ impl Demo {
             say(out, &format!("{object}\n"))?;
             return Ok(verdict);
         }
-        say(out, &format!("{}: {}\n\n", verdict.word(), self.headline()))?;
+        let line = sentence(&format!("{}: {}", verdict.word(), self.headline()));
+        say(out, &format!("{line}\n"))?;
         say(out, &format!("1. measured and fitted\n\n{}\n", fit::fit_text(&self.fit)))?;
         say(
             out,

@@ -3,19 +3,19 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use advise::{Fit, FitError, FitOptions, Parameter, Scenario, Span};
+use advise::{Fit, FitError, FitOptions, Parameter, Scenario};
 use clap::Args as ClapArgs;
 
 use crate::session::say;
 use crate::store;
-use crate::text::{Table, bytes, paragraph, percent, time, time_estimate};
+use crate::text::{Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate};
 use crate::verdict::{Failure, Verdict};
 
 /// Fit a scenario to closed runs: one with a single client, one saturated
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Example:
-  sekisho measure http http://127.0.0.1:8080/ --documents webstone --clients 1,32
+  sekisho measure http http://localhost:8080/ --documents webstone --clients 1,32
   sekisho fit .sekisho/runs/*.jsonl --cores 1 --out scenario.toml")]
 pub(crate) struct Args {
     /// Run records of one document set
@@ -51,8 +51,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let fit = match advise::fit(&runs, &options) {
         Ok(fit) => fit,
         Err(error @ FitError::DoesNotFit(_)) => {
-            say(out, &paragraph(&format!("{}: {error}", Verdict::DoesNotFit.word())))?;
-            return Ok(Verdict::DoesNotFit);
+            return no_fit(Verdict::DoesNotFit, &error, args.json, out);
         }
         Err(error) => return Err(Failure::usage(error)),
     };
@@ -62,14 +61,29 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     } else {
         say(out, &fit_text(&fit))?;
         let path = args.out.display();
-        say(
-            out,
-            &format!(
-                "\n  scenario: {path}\n  next: sekisho ask {path} --clients 8,64 --slots 2,8\n"
-            ),
-        )?;
+        let command = next(&format!("sekisho ask {path} --clients 8,64 --slots 2,8"));
+        say(out, &format!("\n  scenario: {path}\n{command}"))?;
     }
     Ok(Verdict::Holds)
+}
+
+/// Says why there is no fit, as text or as JSON.
+pub(crate) fn no_fit(
+    verdict: Verdict,
+    error: &FitError,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let line = if as_json {
+        let (word, code) = (verdict.word(), verdict.code());
+        let object =
+            serde_json::json!({"verdict": word, "exit_code": code, "why": error.to_string()});
+        format!("{object}\n")
+    } else {
+        sentence(&format!("{}: {error}", verdict.word()))
+    };
+    say(out, &line)?;
+    Ok(verdict)
 }
 
 /// A scenario as a file.
@@ -97,6 +111,7 @@ fn json(fit: &Fit) -> serde_json::Value {
         .collect();
     serde_json::json!({
         "verdict": Verdict::Holds.word(),
+        "exit_code": Verdict::Holds.code(),
         "scenario": fit.scenario,
         "residuals": residuals,
         "notes": fit.notes,
@@ -105,7 +120,7 @@ fn json(fit: &Fit) -> serde_json::Value {
 
 /// The fitted numbers with their intervals, the residuals, and what could not be identified.
 pub(crate) fn fit_text(fit: &Fit) -> String {
-    let mut text = format!("fits: {}\n\n", headline(fit));
+    let mut text = format!("{}\n", sentence(&format!("fits: {}", headline(fit))));
     if let Some(calibration) = &fit.scenario.calibration {
         let mut table = Table::new(&["parameter", "value", "95 % interval"]);
         for (name, parameter) in &calibration.parameters {
@@ -126,7 +141,7 @@ pub(crate) fn fit_text(fit: &Fit) -> String {
         Table::new(&["document", "size", "clients", "requests", "measured", "fitted", "residual"]);
     for residual in &fit.residuals {
         table.row(vec![
-            residual.document.clone(),
+            label(&residual.document),
             bytes(residual.bytes),
             residual.clients.to_string(),
             residual.completed.to_string(),
@@ -154,16 +169,7 @@ pub(crate) fn headline(fit: &Fit) -> String {
     };
     let slots = fit.scenario.gates.first().and_then(|gate| gate.slots).unwrap_or(0);
     let (a, b) = (value("per-byte").unwrap_or(0.0), value("base").unwrap_or(0.0));
-    format!(
-        "a request for x bytes costs {:.3} us/kB x + {}; {slots} slots",
-        a * 1e9,
-        Span(round(b))
-    )
-}
-
-/// Three significant digits.
-fn round(value: f64) -> f64 {
-    format!("{value:.2e}").parse().unwrap_or(value)
+    format!("a request for x bytes costs {:.3} us/kB x + {}; {slots} slots", a * 1e9, time(b))
 }
 
 fn parameter_name(name: &str) -> &str {

@@ -9,9 +9,10 @@ use advise::Span;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use gate::{DisciplineSpec, GateSpec, Length, Queues, RouterSpec, ServerSpec, Ties};
 use proxy::http::{Class, Config, Finished, Probe, Server, Tls};
+use serde_json::json;
 
 use crate::session::say;
-use crate::text::{paragraph, time};
+use crate::text::{paragraph, sentence, time};
 use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]
@@ -90,6 +91,9 @@ struct HttpArgs {
     /// The seed of random routing
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Print a JSON object at the start and one at the end instead of text
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -125,19 +129,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let config = args.config()?;
     let server = Server::bind(config).map_err(Failure::usage)?.drain_on_signals();
     let handle = server.handle();
-    let admin = handle.admin_address().map(|at| format!("; metrics and controls on http://{at}"));
-    say(
-        out,
-        &paragraph(&format!(
-            "gate: listening on {} for {} server(s), slots {}, {} may wait {} at most{}",
-            handle.address(),
-            args.upstream.len(),
-            args.slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
-            args.room,
-            args.wait_max,
-            admin.unwrap_or_default(),
-        )),
-    )?;
+    say(out, &beginning(args, handle.address(), handle.admin_address()))?;
     out.flush()?;
     let finished = server.run().map_err(Failure::machine)?;
     if let (Some(path), Some(recording)) = (&args.record, &finished.recording) {
@@ -146,8 +138,50 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         })?;
         recording.write(std::io::BufWriter::new(file))?;
     }
-    say(out, &ending(&finished))?;
+    say(out, &if args.json { ending_json(&finished) } else { ending(&finished) })?;
     Ok(Verdict::Holds)
+}
+
+fn beginning(args: &HttpArgs, address: SocketAddr, admin: Option<SocketAddr>) -> String {
+    if args.json {
+        return format!("{}\n", json!({"listening": address, "admin": admin}));
+    }
+    let admin = admin.map(|at| format!("; metrics and controls on http://{at}"));
+    let servers = match args.upstream.len() {
+        1 => "1 server".to_owned(),
+        servers => format!("{servers} servers"),
+    };
+    sentence(&format!(
+        "gate: listening on {address} for {servers}, slots {}, {} may wait {} at most{}",
+        args.slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        args.room,
+        args.wait_max,
+        admin.unwrap_or_default(),
+    ))
+}
+
+fn ending_json(finished: &Finished) -> String {
+    let stats = &finished.stats;
+    let mean = |of: Option<Duration>| of.map(|span| span.as_secs_f64());
+    let servers = stats.upstreams.iter().map(|upstream| {
+        json!({
+            "address": upstream.address,
+            "served": upstream.hold.count(),
+            "wait_mean_s": mean(upstream.wait.mean()),
+            "hold_mean_s": mean(upstream.hold.mean()),
+        })
+    });
+    let object = json!({
+        "verdict": Verdict::Holds.word(),
+        "exit_code": Verdict::Holds.code(),
+        "responses": stats.responses(),
+        "reneged": stats.reneged,
+        "refused_queue_full": stats.refused_queue_full,
+        "refused_deadline": stats.refused_deadline,
+        "refused_no_upstream": stats.refused_no_upstream,
+        "servers": servers.collect::<Vec<_>>(),
+    });
+    format!("{object}\n")
 }
 
 fn ending(finished: &Finished) -> String {
@@ -162,7 +196,7 @@ fn ending(finished: &Finished) -> String {
             mean(upstream.hold.mean())
         ));
     }
-    paragraph(&format!("drained: {} responses", stats.responses())) + &text
+    format!("drained: {} responses\n{text}", stats.responses())
 }
 
 impl HttpArgs {

@@ -14,7 +14,7 @@ use measure::{RunRecord, Until};
 use serde::Deserialize;
 use workload::{Document, DocumentSet, Draw};
 
-use crate::session::{Session, tool};
+use crate::session::{Session, tool, without_secret};
 use crate::store;
 use crate::verdict::Failure;
 
@@ -90,6 +90,11 @@ enum CloseName {
 }
 
 impl TargetArgs {
+    /// The target as it was named, without user and password.
+    pub(crate) fn url(&self) -> String {
+        without_secret(&self.url)
+    }
+
     /// The run that these arguments and a load describe.
     pub(crate) fn spec(&self, load: Load, until: Until) -> Result<PlanSpec, Failure> {
         let reach = if self.public >= 2 { Reach::Anywhere } else { Reach::Private };

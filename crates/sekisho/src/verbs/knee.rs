@@ -12,7 +12,7 @@ use serde_json::json;
 use super::check::{Metric, Side};
 use super::measure::HttpArgs;
 use crate::session::{Session, progress, say};
-use crate::text::{Table, paragraph, rate};
+use crate::text::{Table, next, paragraph, rate, sentence};
 use crate::verdict::{Failure, Verdict};
 
 /// The rates between which a knee is looked for [1/s].
@@ -91,7 +91,7 @@ fn show(
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
     let limit = args.knee_limit().map(ToString::to_string).unwrap_or_default();
-    let (verdict, line) = sentence(&found.knee, &limit);
+    let (verdict, line) = finding(&found.knee, &limit);
     if args.json() {
         let probes: Vec<_> = found
             .probes
@@ -108,7 +108,7 @@ fn show(
         say(out, &format!("{object}\n"))?;
         return Ok(verdict);
     }
-    say(out, &paragraph(&format!("{}: {line}", verdict.word())))?;
+    say(out, &sentence(&format!("{}: {line}", verdict.word())))?;
     let mut table = Table::new(&["probe", "rate", "length", limit.as_str()]);
     for (at, (probe, outcome)) in found.probes.iter().enumerate() {
         table.row(vec![
@@ -131,16 +131,17 @@ fn show(
         )),
     )?;
     if let (Some(low), _) = ends(&found.knee) {
-        let next = format!(
-            "\n  next: sekisho measure http URL --rate {:.0}/s --expect '{limit}'\n",
-            low * 0.8
+        let command = format!(
+            "sekisho measure http {} --rate {}/s --expect '{limit}'",
+            args.url(),
+            (low * 0.8).round().max(1.0)
         );
-        say(out, &next)?;
+        say(out, &format!("\n{}", next(&command)))?;
     }
     Ok(verdict)
 }
 
-fn sentence(knee: &Knee, limit: &str) -> (Verdict, String) {
+fn finding(knee: &Knee, limit: &str) -> (Verdict, String) {
     match *knee {
         Knee::Between { low, high } => (
             Verdict::Holds,

@@ -14,7 +14,9 @@ use super::check::{Expectation, expect};
 use super::http_target::{TargetArgs, press};
 use crate::session::{Session, progress, say};
 use crate::store;
-use crate::text::{Table, bytes, paragraph, rate_estimate, time, time_estimate};
+use crate::text::{
+    Table, bytes, label, next, paragraph, rate_estimate, sentence, time, time_estimate,
+};
 use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]
@@ -138,12 +140,8 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
 fn next_command(kept: &[PathBuf]) -> String {
     let names: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
     let recorded = format!("\n  recorded: {}\n", names.join("\n            "));
-    let next = if kept.len() > 1 {
-        format!("  next: sekisho fit {}\n", names.join(" "))
-    } else {
-        format!("  next: sekisho report {}\n", names.join(" "))
-    };
-    recorded + &next
+    let verb = if kept.len() > 1 { "fit" } else { "report" };
+    recorded + &next(&format!("sekisho {verb} {}", names.join(" ")))
 }
 
 impl HttpArgs {
@@ -187,6 +185,11 @@ impl HttpArgs {
         self.knee.as_ref()
     }
 
+    /// What is measured.
+    pub(super) fn url(&self) -> String {
+        self.target.url()
+    }
+
     /// How long a run is measured [s].
     pub(super) fn length_s(&self) -> f64 {
         self.duration.0
@@ -221,6 +224,9 @@ fn show(
     if !judgement.is_valid() {
         verdict = verdict.and(Verdict::Invalid);
     }
+    if record.summary.as_ref().is_some_and(|summary| summary.interrupted) {
+        verdict = verdict.and(Verdict::Interrupted);
+    }
     if json {
         say(out, &format!("{}\n", super::json::run(record, &judgement, &outcomes, verdict)))?;
         return Ok(verdict);
@@ -229,13 +235,14 @@ fn show(
     let response = all.response.as_ref().map_or("no response".into(), time_estimate);
     say(
         out,
-        &format!(
-            "{}: {}: {} at a mean response of {response}\n\n",
+        &sentence(&format!(
+            "{}: {}: {} at a mean response of {response}",
             verdict.word(),
             super::check::load_text(record),
             rate_estimate(&all.throughput)
-        ),
+        )),
     )?;
+    say(out, "\n")?;
     say(out, &table(record, &judgement).to_string())?;
     say(out, &format!("\n{}", why(record, &judgement)))?;
     for outcome in &outcomes {
@@ -252,7 +259,7 @@ fn table(record: &RunRecord, judgement: &Judgement) -> Table {
             at.and_then(|quantile| quantile.response).map_or("-".into(), |value| time(value.mean))
         };
         vec![
-            name.to_owned(),
+            label(name),
             size,
             measures.completed.to_string(),
             measures.response.as_ref().map_or("-".into(), time_estimate),

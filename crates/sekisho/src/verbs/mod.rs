@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::session::Session;
+use crate::text::message;
 use crate::verdict::{Failure, Verdict};
 
 /// Measure a service, find the load at which it breaks and the queue that breaks it, put a gate
@@ -33,9 +34,9 @@ struct Call {
 }
 
 const AFTER: &str = "\
-Exit codes: 0 holds; 1 internal error; 2 usage or configuration; 3 an expectation
-fails; 4 inconclusive; 5 the measurement is invalid; 6 the model does not fit;
-130 interrupted.
+Exit codes: 0 holds; 1 internal error; 2 usage or configuration; 3 an
+expectation fails; 4 inconclusive; 5 the measurement is invalid; 6 the model
+does not fit; 130 interrupted.
 
 Example:
   sekisho demo";
@@ -66,14 +67,22 @@ enum Verb {
 
 /// Does what the command line asks for.
 pub fn main(supervised: origin::Supervised) -> ExitCode {
-    let call = Call::parse();
+    let call = match Call::try_parse() {
+        Ok(call) => call,
+        Err(error) if error.use_stderr() => {
+            write!(std::io::stderr(), "{}", message(&error.to_string())).ok();
+            return ExitCode::from(Failure::Usage(String::new()).code());
+        }
+        // Help and version, which are no errors.
+        Err(shown) => shown.exit(),
+    };
     let session = Session::new(supervised);
     let mut out = std::io::stdout().lock();
     match run(&call.verb, &session, &mut out) {
         Ok(verdict) => verdict.into(),
         Err(failure) => {
             // Where even that cannot be written, the exit code still tells.
-            writeln!(std::io::stderr(), "error: {failure}").ok();
+            write!(std::io::stderr(), "{}", message(&format!("error: {failure}"))).ok();
             ExitCode::from(failure.code())
         }
     }

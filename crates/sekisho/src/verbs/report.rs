@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// Where the report is written
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -56,9 +59,13 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let valid = runs.iter().all(|run| run.judge(0.95).is_valid());
     let scored = scores.iter().map(Score::right).max().map_or(Verdict::Holds, verdict_of);
     let verdict = if valid { scored } else { scored.and(Verdict::Invalid) };
-    let line = match (runs.len(), scores.len()) {
-        (runs, 0) => format!("{runs} run(s), no prediction to hold them against"),
-        (runs, scores) => format!("{runs} run(s), {scores} of them held against the prediction"),
+    let several = match runs.len() {
+        1 => "1 run".to_owned(),
+        runs => format!("{runs} runs"),
+    };
+    let line = match (&prediction, scores.len()) {
+        (None, _) => format!("{several}, no prediction to hold against"),
+        (Some(_), scores) => format!("{several}, {scores} held against the prediction"),
     };
     let report = page(&Story {
         title: "Sekisho report",
@@ -72,6 +79,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     })?;
     report.write(&args.out).map_err(Failure::machine)?;
     let path = std::path::absolute(&args.out)?;
+    if args.json {
+        let scores: Vec<_> = scores.iter().map(super::json::score).collect();
+        let object = serde_json::json!({
+            "verdict": verdict.word(), "exit_code": verdict.code(),
+            "scores": scores, "report": path,
+        });
+        say(out, &format!("{object}\n"))?;
+        return Ok(verdict);
+    }
     say(out, &format!("{}: {line}\n\n  report: {}\n", verdict.word(), path.display()))?;
     Ok(verdict)
 }

@@ -13,7 +13,7 @@ use sim::{ClassOutcome, GateOutcome, Options, Outcome, SizeRange, StationOutcome
 use crate::scenario_file::read_scenario;
 use crate::session::{progress, say};
 use crate::store;
-use crate::text::{Table, bytes, paragraph, rate, rate_estimate, time, time_estimate};
+use crate::text::{Table, bytes, label, next, paragraph, rate, rate_estimate, time, time_estimate};
 use crate::verdict::{Failure, Verdict};
 
 /// Simulate a scenario
@@ -108,11 +108,11 @@ fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
         text += &refusals(gate);
     }
     let path = args.scenario.display();
-    match advise::formula(scenario) {
-        Ok(_) => write!(text, "\n  next: sekisho solve {path}\n").ok(),
-        Err(_) => write!(text, "\n  next: sekisho sim {path} --seed {}\n", outcome.seed + 1).ok(),
+    let command = match advise::formula(scenario) {
+        Ok(_) => format!("sekisho solve {path}"),
+        Err(_) => format!("sekisho sim {path} --seed {}", outcome.seed.wrapping_add(1)),
     };
-    text
+    text + "\n" + &next(&command)
 }
 
 fn headline(outcome: &Outcome) -> String {
@@ -142,11 +142,11 @@ fn classes(outcome: &Outcome) -> String {
         let refused =
             if class.refused.mean > 0.0 { rate_estimate(&class.refused) } else { "-".into() };
         let response = time_or_dash(class.response.as_ref());
-        table.row(vec![name(&class.name), rate_estimate(&class.throughput), response, refused]);
+        table.row(vec![label(&class.name), rate_estimate(&class.throughput), response, refused]);
     }
     let mut quantiles = Table::new(&["response of", "p50", "p90", "p99"]);
     for class in &outcome.classes {
-        let mut row = vec![name(&class.name)];
+        let mut row = vec![label(&class.name)];
         row.extend([0.5, 0.9, 0.99].map(|q| time_or_dash(quantile(&class.quantiles, q))));
         quantiles.row(row);
     }
@@ -173,7 +173,7 @@ fn sizes(class: &ClassOutcome) -> Table {
 
 fn range(range: &SizeRange) -> String {
     match range {
-        SizeRange::Document { name: document, .. } => name(document),
+        SizeRange::Document { name, .. } => label(name),
         SizeRange::PowerOfTwo(low) => format!("from {}", bytes(*low as u64)),
     }
 }
@@ -182,7 +182,7 @@ fn gates(gates: &[GateOutcome]) -> Table {
     let mut table = Table::new(&["gate", "wait", "hold", "slots held", "waiting"]);
     for gate in gates {
         table.row(vec![
-            name(&gate.name),
+            label(&gate.name),
             time_or_dash(gate.wait.as_ref()),
             time_or_dash(gate.hold.as_ref()),
             percent(&gate.busy, f64::from(gate.slots)),
@@ -197,7 +197,7 @@ fn stations(stations: &[StationOutcome]) -> Table {
     for station in stations {
         let busy = station.utilisation.as_ref().map_or("-".into(), |busy| percent(busy, 1.0));
         let sojourn = time_or_dash(station.sojourn.as_ref());
-        table.row(vec![name(&station.name), busy, count(&station.jobs), sojourn]);
+        table.row(vec![label(&station.name), busy, count(&station.jobs), sojourn]);
     }
     table
 }
@@ -247,15 +247,6 @@ fn refusals(gate: &GateOutcome) -> String {
         }
     }
     text
-}
-
-/// A name of which no more is shown than the table has room for.
-fn name(name: &str) -> String {
-    const SHOWN: usize = 14;
-    if name.chars().count() <= SHOWN {
-        return name.to_owned();
-    }
-    name.chars().take(SHOWN - 1).chain(['…']).collect()
 }
 
 fn time_or_dash(estimate: Option<&Estimate>) -> String {

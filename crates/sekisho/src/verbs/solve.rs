@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::scenario_file::read_scenario;
 use crate::session::say;
-use crate::text::{Table, bytes, paragraph, rate, time};
+use crate::text::{Table, bytes, label, next, paragraph, rate, time};
 use crate::verdict::{Failure, Verdict};
 
 /// Solve a scenario by formula
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         });
         say(out, &format!("{text}\n"))?;
     } else {
-        say(out, &format!("{}\n  next: sekisho sim {path}\n", text(&answer)))?;
+        say(out, &format!("{}\n{}", text(&answer), next(&format!("sekisho sim {path}"))))?;
     }
     Ok(Verdict::Holds)
 }
@@ -85,7 +85,7 @@ fn text(answer: &FormulaAnswer) -> String {
         table.row(vec!["wait for a slot".into(), time(wait)]);
     }
     for (name, busy) in &answer.utilisation {
-        table.row(vec![format!("busy: {name}"), format!("{:.1} %", busy * 100.0)]);
+        table.row(vec![format!("busy: {}", label(name)), format!("{:.1} %", busy * 100.0)]);
     }
     // Writing to a string does not fail.
     write!(text, "{table}\n{}", by_size(answer)).ok();
@@ -101,7 +101,7 @@ fn by_size(answer: &FormulaAnswer) -> String {
     let Some(given) = &answer.given_size else { return String::new() };
     let mut table = Table::new(&["size", "", "mean response"]);
     for document in &answer.documents {
-        table.row(vec![document.name.clone(), bytes(document.bytes), time(document.response)]);
+        table.row(vec![label(&document.name), bytes(document.bytes), time(document.response)]);
     }
     if answer.documents.is_empty() {
         for size in [1_000, 10_000, 100_000, 1_000_000] {

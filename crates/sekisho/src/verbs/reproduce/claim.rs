@@ -188,6 +188,11 @@ impl Judged {
         Judged { found: why.into(), finding: Finding::NotRun, ..self }
     }
 
+    /// The same claim after all undecided, and why.
+    pub(super) fn undecided(self, found: impl Into<String>) -> Judged {
+        Judged { found: found.into(), finding: Finding::Undecided, ..self }
+    }
+
     fn finding(self, answer: Answer, if_it_holds: Finding) -> Judged {
         let finding = match answer {
             Answer::Yes => if_it_holds,

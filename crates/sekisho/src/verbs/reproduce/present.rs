@@ -18,22 +18,23 @@ fn line(judged: &[Judged]) -> String {
     let fails = count(Finding::DoesNotReproduce);
     let stated = judged.len() - count(Finding::NotStated);
     let mut line = format!(
-        "reproduces {} of {stated} stated claims ({numbers} numbers, {shapes} shapes); {fails} do not",
+        "reproduces {} of {stated} stated claims ({numbers} numbers, {shapes} shapes)",
         numbers + shapes
     );
-    for (n, word) in [(count(Finding::Undecided), "undecided"), (count(Finding::NotRun), "not run")]
-    {
+    let news = judged.iter().filter(|one| one.verdict() == Verdict::Fails).count();
+    if fails > 0 {
+        let known = if news == 0 { ", for known reasons" } else { "" };
+        let _ = write!(line, "; {fails} {}{known}", if fails == 1 { "does not" } else { "do not" });
+    }
+    for (finding, word) in [(Finding::Undecided, "undecided"), (Finding::NotRun, "not run")] {
+        let n = count(finding);
         if n > 0 {
-            let _ = write!(line, ", {n} {word}");
+            let _ = write!(line, "; {n} {word}");
         }
     }
-    let news = judged.iter().filter(|one| one.verdict() == Verdict::Fails).count();
-    line += match news {
-        0 if fails > 0 => ", for known reasons",
-        0 => "",
-        1 => "; 1 finding is NOT as expected",
-        _ => return format!("{line}; {news} findings are NOT as expected"),
-    };
+    if news > 0 {
+        let _ = write!(line, "; NOT as expected: {news}");
+    }
     line
 }
 
@@ -241,7 +242,7 @@ mod tests {
     fn the_verdict_stands_first_and_a_known_deviation_has_its_reason() {
         let (registry, judged) = judged(false);
         let text = text(&registry, &judged, super::super::claim::verdict(&judged), 7);
-        let first = "holds: reproduces 1 of 2 stated claims (1 numbers, 0 shapes); 1 do not, for";
+        let first = "holds: reproduces 1 of 2 stated claims (1 numbers, 0 shapes); 1 does not,";
         assert_eq!(text.lines().next(), Some(first));
         assert!(text.contains("Seed 7.") && text.contains("- second (2): It is 2. Two is two."));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -40,10 +40,10 @@ pub(super) fn judge(registry: &Registry, seed: u64) -> Result<Vec<Judged>, Failu
     Ok(judged)
 }
 
-/// Documents of 50 KB and 500 KB in these shares per mille of the second.
+/// Documents of 50 KB and 500 KB, so many per mille of the second; in quarters, so that a deck is short.
 pub(super) fn mix(of_500: u32) -> DocumentSet {
     let document = |name: &str, bytes, weight| Document { name: name.into(), bytes, weight };
-    let both = [document("50k", 50_000, 1000 - of_500), document("500k", 500_000, of_500)];
+    let both = [document("50k", 50_000, 4 - of_500 / 250), document("500k", 500_000, of_500 / 250)];
     let asked = both.into_iter().filter(|one| one.weight > 0).collect();
     DocumentSet::new(asked).expect("one of the two has a weight")
 }

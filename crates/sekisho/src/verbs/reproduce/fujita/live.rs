@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn nearness_needs_the_whole_interval() {
-        let ratio = |low, high| Ratio { ratio: f64::midpoint(low, high), low, high, confidence: 0.95 };
+        let ratio =
+            |low, high| Ratio { ratio: f64::midpoint(low, high), low, high, confidence: 0.95 };
         assert_eq!(near(ratio(1.9, 2.1), 2.0, 0.1), Answer::Yes);
         assert_eq!(near(ratio(1.7, 2.1), 2.0, 0.1), Answer::CannotTell);
         assert_eq!(near(ratio(1.5, 1.7), 2.0, 0.1), Answer::No);

@@ -10,8 +10,8 @@ use crate::text::{bytes, percent, time};
 use crate::verdict::Failure;
 
 use super::super::super::claim::{Answer, Judged, Registry};
+use super::press::{Ask, Lab, Seen, undisturbed};
 use super::sizes::Demands;
-use super::press::{Ask, Lab, Seen};
 use super::{Part, near};
 
 const CLIENTS: [u32; 4] = [10, 30, 60, 110];
@@ -20,8 +20,11 @@ const HELPERS: u32 = 16;
 const HELPERS_VARIED: [u32; 4] = [4, 8, 16, 48];
 const CLIENTS_THEN: u32 = 64;
 
+/// Documents in a deck of the file list.
+pub(super) const CARDS: f64 = 1000.0;
+
 /// Mean demand of the file list \[s\].
-fn demand(demands: &Demands) -> f64 {
+pub(super) fn demand(demands: &Demands) -> f64 {
     DocumentSet::webstone().mean_of(|one| demands.of(one.bytes as f64))
 }
 
@@ -35,10 +38,11 @@ pub(super) fn measure(registry: &Registry, lab: &Lab, demands: &Demands) -> Resu
         length_s,
         // The largest document is under way for r times its demand.
         warmup_s: 0.5 + f64::from(clients) * g,
+        deck_s: Some(CARDS * g),
     };
     let mut by_clients = Vec::new();
     for clients in CLIENTS {
-        by_clients.push((clients, lab.press(&server, ask(clients, lab.seconds))?));
+        by_clients.push((clients, lab.press(&server, ask(clients, 3.0 * lab.seconds))?));
     }
     drop(server);
     // There and back again, so that a drift of the machine cancels.
@@ -46,12 +50,15 @@ pub(super) fn measure(registry: &Registry, lab: &Lab, demands: &Demands) -> Resu
     let mut by_helpers: Vec<(u32, Seen, Option<Memory>)> = Vec::new();
     for helpers in there_and_back {
         let server = lab.start(helpers, &DocumentSet::webstone())?;
-        let seen = lab.press(&server, ask(CLIENTS_THEN, lab.seconds))?;
+        let seen = lab.press(&server, ask(CLIENTS_THEN, 2.0 * lab.seconds))?;
         // A container may forbid the look at another user's process.
         by_helpers.push((helpers, seen, server.memory().ok()));
     }
-    let mut judged = vec![linear(registry, &by_clients, g)];
-    judged.extend(helpers(registry, &by_helpers));
+    let linear = linear(registry, &by_clients, g);
+    let mut judged = vec![undisturbed(linear, by_clients.iter().map(|run| &run.1))];
+    let [hardly, fewer, memory] = helpers(registry, &by_helpers);
+    judged.extend([hardly, fewer].map(|one| undisturbed(one, by_helpers.iter().map(|run| &run.1))));
+    judged.push(memory);
     Ok(Part { judged, section: section(&by_clients, &by_helpers, g)? })
 }
 
@@ -80,7 +87,11 @@ fn linear(registry: &Registry, by_clients: &[(u32, Seen)], g: f64) -> Judged {
 }
 
 /// Both runs with so many helpers.
-fn both(by_helpers: &[(u32, Seen, Option<Memory>)], helpers: u32, of: fn(&Seen) -> Estimate) -> Estimate {
+fn both(
+    by_helpers: &[(u32, Seen, Option<Memory>)],
+    helpers: u32,
+    of: fn(&Seen) -> Estimate,
+) -> Estimate {
     let runs = by_helpers.iter().filter(|run| run.0 == helpers);
     Estimate::combine(&runs.map(|run| (0.5, of(&run.1))).collect::<Vec<_>>())
 }
@@ -122,7 +133,8 @@ fn helpers(registry: &Registry, by_helpers: &[(u32, Seen, Option<Memory>)]) -> [
         .shape(Answer::below(1.0 - claim.within(), ratio.low, ratio.high));
 
     let claim = registry.claim("live-memory").judge();
-    let memory = |helpers: u32| by_helpers.iter().find(|run| run.0 == helpers).and_then(|run| run.2);
+    let memory =
+        |helpers: u32| by_helpers.iter().find(|run| run.0 == helpers).and_then(|run| run.2);
     let memory = match (memory(4), memory(48)) {
         (Some(few), Some(many)) => {
             let each = many.workers_pss.saturating_sub(few.workers_pss) / 44;
@@ -168,7 +180,8 @@ fn section(
         Column::new("response", "ms"),
         Column::new("memory of helpers", "MB"),
     ];
-    let mut table = Table::new(format!("Helpers varied, {CLIENTS_THEN} clients, in order"), columns);
+    let mut table =
+        Table::new(format!("Helpers varied, {CLIENTS_THEN} clients, in order"), columns);
     for (helpers, seen, memory) in by_helpers {
         let cells = [
             Cell::from(helpers.to_string()),
@@ -179,7 +192,9 @@ fn section(
         table = table.row(cells).map_err(Failure::machine)?;
     }
     Ok(Section::new("Measured: experiment 2, clients and helpers")
-        .paragraph(format!("Apache prefork with the file list; {HELPERS} helpers where clients vary."))
+        .paragraph(format!(
+            "Apache prefork with the file list; {HELPERS} helpers where clients vary."
+        ))
         .figure(figure.map_err(Failure::machine)?)
         .table(table))
 }

@@ -47,6 +47,7 @@ pub(super) fn measure(registry: &Registry, lab: &Lab) -> Result<Part, Failure> {
                 documents: DocumentSet::webstone(),
                 length_s: lab.seconds / 2.0,
                 warmup_s: 0.2,
+                deck_s: None,
             };
             let (seen, _) = lab.press_at(address, ask)?;
             rates[which].push(seen.throughput.mean);
@@ -55,8 +56,11 @@ pub(super) fn measure(registry: &Registry, lab: &Lab) -> Result<Part, Failure> {
     }
     let rate = Ratio::paired(&rates[0], &rates[1], CONFIDENCE);
     let response = Ratio::paired(&responses[0], &responses[1], CONFIDENCE);
-    let answer = Answer::above(1.0, rate.low, rate.high)
-        .and(Answer::below(1.0, response.low, response.high));
+    let answer = Answer::above(1.0, rate.low, rate.high).and(Answer::below(
+        1.0,
+        response.low,
+        response.high,
+    ));
     let claim = registry.claim("live-fork");
     let judged = claim
         .judge()

@@ -10,7 +10,7 @@ use crate::verdict::Failure;
 use super::super::super::claim::{Answer, Judged, Registry};
 use super::super::benchmark::{MIXES, mix};
 use super::super::closed::Loop;
-use super::press::{Ask, Lab, Seen};
+use super::press::{Ask, Lab, Seen, undisturbed};
 use super::sizes::Demands;
 use super::{Part, near};
 
@@ -36,7 +36,9 @@ impl Series50 {
     fn slowed(&self) -> Result<Ratio, Failure> {
         match self.of_50()[..] {
             [pure, _, _, mixed] => Ok(Ratio::of(pure, mixed)),
-            _ => Err(Failure::Machine("a mix was measured without a 50 KB document: use more --seconds".into())),
+            _ => Err(Failure::Machine(
+                "a mix was measured without a 50 KB document: use more --seconds".into(),
+            )),
         }
     }
 }
@@ -49,20 +51,19 @@ pub(super) fn measure(registry: &Registry, lab: &Lab, demands: &Demands) -> Resu
         for of_500 in MIXES {
             let documents = mix(of_500);
             let round = f64::from(clients) * documents.mean_of(|one| demands.of(one.bytes as f64));
-            let length_s = lab.seconds / 2.0;
-            let ask = Ask { clients, documents, length_s, warmup_s: 0.1 + 2.0 * round };
+            let length_s = lab.seconds;
+            let ask =
+                Ask { clients, documents, length_s, warmup_s: 0.1 + 2.0 * round, deck_s: None };
             seen.push(lab.press(&server, ask)?);
         }
         all.push(Series50 { clients, seen });
     }
     drop(server);
-    let run = |clients, of_500| {
-        Loop::new(clients, HELPERS, mix(of_500), |bytes| demands.of(bytes))
-    };
+    let run = |clients, of_500| Loop::new(clients, HELPERS, mix(of_500), |bytes| demands.of(bytes));
     let judged = vec![
-        weighted(registry, &all),
-        slowed(registry, "live-mixed-many", &all[2], run, lab.seed)?,
-        slowed(registry, "live-mixed-few", &all[0], run, lab.seed)?,
+        undisturbed(weighted(registry, &all), all.iter().flat_map(|series| &series.seen)),
+        undisturbed(slowed(registry, "live-mixed-many", &all[2], run, lab.seed)?, &all[2].seen),
+        undisturbed(slowed(registry, "live-mixed-few", &all[0], run, lab.seed)?, &all[0].seen),
     ];
     Ok(Part { judged, section: section(&all, run)? })
 }
@@ -100,7 +101,8 @@ fn slowed(
 ) -> Result<Judged, Failure> {
     let many = series.clients > HELPERS;
     let seen = series.slowed()?;
-    let by_formula = of_50_by_formula(&run(series.clients, 750))? / of_50_by_formula(&run(series.clients, 0))?;
+    let by_formula =
+        of_50_by_formula(&run(series.clients, 750))? / of_50_by_formula(&run(series.clients, 0))?;
     let fair = |of_500| -> Result<f64, Failure> {
         let fair = Loop { server: FAIR, ..run(series.clients, of_500) };
         let simulated = fair.simulate(COMPLETIONS, seed)?;
@@ -157,11 +159,13 @@ fn section(all: &[Series50], run: impl Fn(u32, u32) -> Loop) -> Result<Section, 
                 })
                 .collect::<Vec<_>>()
         };
-        curves = curves.series(Series::line(format!("50 KB, {c} clients, formula"), formula).hue(hue));
+        curves =
+            curves.series(Series::line(format!("50 KB, {c} clients, formula"), formula).hue(hue));
         let all_sizes = series.seen.iter().map(|seen| seen.response).collect();
         for (name, dots) in [("50 KB", dots(series.of_50())), ("all", dots(all_sizes))] {
             if !dots.is_empty() {
-                curves = curves.series(Series::measured(format!("{name}, {c} clients"), dots).hue(hue));
+                curves =
+                    curves.series(Series::measured(format!("{name}, {c} clients"), dots).hue(hue));
             }
         }
     }

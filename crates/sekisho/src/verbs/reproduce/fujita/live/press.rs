@@ -14,6 +14,8 @@ use crate::session::tool;
 use crate::store;
 use crate::verdict::Failure;
 
+use super::super::super::claim::Judged;
+
 /// The confidence of all intervals.
 pub(super) const CONFIDENCE: f64 = 0.95;
 /// The kernel's queue before the helpers: more than there are clients, so that nobody is dropped.
@@ -50,6 +52,9 @@ pub(super) struct Ask {
     /// After the warm-up \[s\].
     pub(super) length_s: f64,
     pub(super) warmup_s: f64,
+    /// How long it takes to serve each card of the deck once \[s\], where that is long: means over
+    /// whole decks vary little, because each holds the same documents.
+    pub(super) deck_s: Option<f64>,
 }
 
 /// What a run saw.
@@ -65,6 +70,55 @@ pub(super) struct Seen {
     pub(super) cpu_per_request: f64,
     /// Share of its processor that the server used.
     pub(super) busy: f64,
+    /// Share that neither it nor idleness used: interrupts, and somebody else.
+    pub(super) foreign: f64,
+}
+
+/// More than this used by somebody else, and a run measured them too.
+const FOREIGN_MAX: f64 = 0.15;
+
+/// A claim that rests on these runs; undecided if somebody else used the processor meanwhile.
+pub(super) fn undisturbed<'a>(judged: Judged, runs: impl IntoIterator<Item = &'a Seen>) -> Judged {
+    let most = runs.into_iter().map(|seen| seen.foreign).fold(0.0, f64::max);
+    if most <= FOREIGN_MAX {
+        return judged;
+    }
+    let found = format!(
+        "{} Undecided: somebody else used {:.0} % of the server's processor; repeat it on a quiet \
+         machine.",
+        judged.found,
+        most * 100.0
+    );
+    judged.undecided(found)
+}
+
+/// What a processor did since the machine began, in ticks of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ticks {
+    idle: u64,
+    all: u64,
+}
+
+impl Ticks {
+    fn of(cpu: usize) -> Result<Ticks, Failure> {
+        let text = std::fs::read_to_string("/proc/stat")?;
+        Ticks::parse(&text, cpu)
+            .ok_or_else(|| Failure::Machine(format!("/proc/stat has no line for processor {cpu}")))
+    }
+
+    /// user, nice, system, idle, iowait, irq, softirq, steal; guests are in user already.
+    fn parse(text: &str, cpu: usize) -> Option<Ticks> {
+        let name = format!("cpu{cpu} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name))?;
+        let fields: Vec<u64> =
+            line.split_whitespace().take(8).map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        Some(Ticks { idle: fields.get(3)? + fields.get(4)?, all: fields.iter().sum() })
+    }
+
+    /// The share of time since then in which the processor was idle.
+    fn idle_since(self, then: Ticks) -> f64 {
+        self.idle.saturating_sub(then.idle) as f64 / self.all.saturating_sub(then.all).max(1) as f64
+    }
 }
 
 impl Lab {
@@ -111,10 +165,20 @@ impl Lab {
             Ok((usage.answered, usage.helpers.iter().map(|helper| helper.cpu).sum()))
         };
         let (answered, cpu) = used()?;
+        let ticks = Ticks::of(self.server_cpu)?;
         let (seen, elapsed_s) = self.press_at(server.address(), ask)?;
-        let (answered, cpu) = { let now = used()?; (now.0 - answered, now.1.saturating_sub(cpu)) };
-        let cpu_s = cpu.as_secs_f64();
-        Ok(Seen { cpu_per_request: cpu_s / answered.max(1) as f64, busy: cpu_s / elapsed_s, ..seen })
+        let idle = Ticks::of(self.server_cpu)?.idle_since(ticks);
+        let (answered, cpu) = {
+            let now = used()?;
+            (now.0 - answered, now.1.saturating_sub(cpu))
+        };
+        let busy = cpu.as_secs_f64() / elapsed_s;
+        Ok(Seen {
+            cpu_per_request: cpu.as_secs_f64() / answered.max(1) as f64,
+            busy,
+            foreign: (1.0 - idle - busy).max(0.0),
+            ..seen
+        })
     }
 
     /// A run against whatever listens there; the server's CPU time is not known. Returns what was
@@ -126,7 +190,8 @@ impl Lab {
         let mut spec = PlanSpec::new(target.map_err(Failure::machine)?, load, until);
         spec.documents = Some(ask.documents);
         spec.warmup = Duration::from_secs_f64(ask.warmup_s);
-        spec.interval = Duration::from_secs_f64((ask.length_s / 20.0).max(0.05));
+        let interval_s = ask.deck_s.unwrap_or(ask.length_s / 20.0).max(0.05);
+        spec.interval = Duration::from_secs_f64(interval_s);
         spec.cpus = vec![self.client_cpu];
         spec.connections = Connections::PerRequest;
         spec.closing = Closing::Fin;
@@ -157,6 +222,7 @@ impl Lab {
             mbit_per_s: judged.all.mbit_per_s,
             cpu_per_request: f64::NAN,
             busy: f64::NAN,
+            foreign: f64::NAN,
         };
         Ok((seen, elapsed_s))
     }
@@ -187,4 +253,19 @@ impl Lab {
 pub(super) fn served(documents: &DocumentSet) -> Vec<origin::Document> {
     let list = documents.documents().iter();
     list.map(|one| origin::Document { name: one.name.clone(), bytes: one.bytes }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idleness_is_read_for_the_one_processor() {
+        let text =
+            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 0 1 2 0 0 0 0 0 0\ncpu1 10 0 20 60 5 2 2 1 7 0\n";
+        let now = Ticks::parse(text, 1).unwrap();
+        assert_eq!(now, Ticks { idle: 65, all: 100 });
+        assert!((now.idle_since(Ticks { idle: 15, all: 0 }) - 0.5).abs() < 1e-12);
+        assert_eq!(Ticks::parse(text, 2), None);
+    }
 }

@@ -1,16 +1,16 @@
 //! Experiment 3: one document size at a time, so that each size's work demand is known. Comes first,
 //! because the other experiments are predicted from it.
 
-use measure::{Estimate, Ratio};
+use measure::Ratio;
 use workload::DocumentSet;
 
 use crate::report::{Axis, Curves, Figure, Section, Series};
 use crate::text::{percent, time};
 use crate::verdict::Failure;
 
-use super::super::super::claim::{Answer, Registry};
+use super::super::super::claim::{Answer, Judged, Registry};
 use super::Part;
-use super::press::{Ask, Lab};
+use super::press::{Ask, Lab, Seen, undisturbed};
 
 /// Names and sizes \[byte\]: those of the file list, and a tiny one.
 const SIZES: [(&str, u64); 6] = [
@@ -50,8 +50,7 @@ impl Demands {
 
 struct Point {
     clients: u32,
-    response: Estimate,
-    cpu: f64,
+    seen: Seen,
 }
 
 pub(super) fn measure(registry: &Registry, lab: &Lab) -> Result<(Demands, Part), Failure> {
@@ -67,22 +66,28 @@ pub(super) fn measure(registry: &Registry, lab: &Lab) -> Result<(Demands, Part),
                 continue;
             }
             let documents = DocumentSet::single(name, bytes);
-            let length_s = (lab.seconds / 2.0).max(2.5 * round);
-            let ask = Ask { clients, documents, length_s, warmup_s: 0.2 + 1.2 * round };
+            let length_s = (lab.seconds / 2.0).max(6.0 * round);
+            let ask =
+                Ask { clients, documents, length_s, warmup_s: 0.2 + 1.2 * round, deck_s: None };
             let seen = lab.press(&server, ask)?;
-            of_size.push(Point { clients, response: seen.response, cpu: seen.cpu_per_request });
+            of_size.push(Point { clients, seen });
         }
         points.push(of_size);
     }
-    let demand = |at: usize| points[at][1].response.mean / f64::from(points[at][1].clients);
-    let demands = Demands(SIZES.iter().enumerate().map(|(at, size)| (size.1, demand(at))).collect());
-    let judged = vec![flat(registry, &points), whatever_clients(registry, &points)];
+    let demand = |at: usize| points[at][1].seen.response.mean / f64::from(points[at][1].clients);
+    let demands =
+        Demands(SIZES.iter().enumerate().map(|(at, size)| (size.1, demand(at))).collect());
+    let runs = || points.iter().flatten().map(|point| &point.seen);
+    let judged = [flat(registry, &points), whatever_clients(registry, &points)];
+    let judged = judged.map(|one| undisturbed(one, runs())).to_vec();
     Ok((demands, Part { judged, section: section(&points)? }))
 }
 
 /// Flat where small, proportional where large.
-fn flat(registry: &Registry, points: &[Vec<Point>]) -> super::super::super::claim::Judged {
-    let ratio = |from: usize, to: usize| Ratio::of(points[from][1].response, points[to][1].response);
+fn flat(registry: &Registry, points: &[Vec<Point>]) -> Judged {
+    let ratio = |from: usize, to: usize| {
+        Ratio::of(points[from][1].seen.response, points[to][1].seen.response)
+    };
     let (small, large) = (ratio(0, 1), ratio(4, 5));
     registry
         .claim("live-sizes")
@@ -92,27 +97,28 @@ fn flat(registry: &Registry, points: &[Vec<Point>]) -> super::super::super::clai
             "Growth of R at 16 clients from 100 B to 500 B (5 times the size; less than twice is \
              flat), and from 500 KB to 5 MB (10 times; at least 7 is proportional). R / 16 there: {}, \
              {}.",
-            time(points[0][1].response.mean / 16.0),
-            time(points[5][1].response.mean / 16.0)
+            time(points[0][1].seen.response.mean / 16.0),
+            time(points[5][1].seen.response.mean / 16.0)
         ))
         .shape(Answer::below(2.0, small.low, small.high).and(Answer::above(7.0, large.low, large.high)))
 }
 
 /// R / c is the demand, whatever c; and it is the CPU time.
-fn whatever_clients(registry: &Registry, points: &[Vec<Point>]) -> super::super::super::claim::Judged {
+fn whatever_clients(registry: &Registry, points: &[Vec<Point>]) -> Judged {
     let claim = registry.claim("live-demand");
     let (mut answer, mut worst, mut off_cpu) = (Answer::Yes, 0.0_f64, 0.0_f64);
     for of_size in points {
         let base = &of_size[1];
         for point in of_size {
             // R / c against R / c at 16 clients.
-            let ratio = Ratio::of(base.response, point.response);
+            let ratio = Ratio::of(base.seen.response, point.seen.response);
             let scale = f64::from(base.clients) / f64::from(point.clients);
             let off = ratio.ratio * scale - 1.0;
             worst = if off.abs() > worst.abs() { off } else { worst };
             answer = answer.and(super::near(ratio, scale.recip(), claim.within()));
         }
-        let off = base.cpu / (base.response.mean / f64::from(base.clients)) - 1.0;
+        let off =
+            base.seen.cpu_per_request / (base.seen.response.mean / f64::from(base.clients)) - 1.0;
         off_cpu = if off.abs() > off_cpu.abs() { off } else { off_cpu };
     }
     claim
@@ -121,8 +127,8 @@ fn whatever_clients(registry: &Registry, points: &[Vec<Point>]) -> super::super:
         .measured(format!("{} most", percent(worst)))
         .found(format!(
             "R / c at {CLIENTS:?} clients against 16, each of {} sizes (5 MB only up to \
-             {CLIENTS_LARGEST} clients). The helpers' own CPU time per request differs from R / c by \
-             at most {}.",
+             {CLIENTS_LARGEST} clients). The helpers' own CPU time per request at 4 clients differs \
+             from R / c by at most {}.",
             SIZES.len(),
             percent(off_cpu)
         ))
@@ -134,11 +140,12 @@ fn section(points: &[Vec<Point>]) -> Result<Section, Failure> {
     let (x, y) = axes();
     let mut curves = Curves::new(x, y);
     let line = SIZES.iter().zip(points);
-    let cpu: Vec<(f64, f64)> = line.map(|(size, of)| (size.1 as f64, of[1].cpu)).collect();
+    let cpu: Vec<(f64, f64)> =
+        line.map(|(size, of)| (size.1 as f64, of[0].seen.cpu_per_request)).collect();
     for (hue, clients) in (0_u8..).zip(CLIENTS) {
         let of = points.iter().zip(SIZES).filter_map(|(of_size, size)| {
             let point = of_size.iter().find(|point| point.clients == clients)?;
-            let response = point.response;
+            let response = point.seen.response;
             let low = response.low().max(response.mean / 100.0);
             Some((size.1 as f64, response.mean * 1e3, low * 1e3, response.high() * 1e3))
         });
@@ -150,10 +157,12 @@ fn section(points: &[Vec<Point>]) -> Result<Section, Failure> {
     }
     let figure = Figure::new(
         "Figures 4, 7 and 8 on this machine: response time by document size",
-        "Lines: number of clients times the CPU time per request that the helpers used at 16 clients.",
+        "Lines: number of clients times the CPU time per request that the helpers used at 4 clients.",
         curves,
     );
     Ok(Section::new("Measured: experiment 3, one size at a time")
-        .paragraph(format!("Apache prefork, {HELPERS} helpers on one processor, compression as the work."))
+        .paragraph(format!(
+            "Apache prefork, {HELPERS} helpers on one processor, compression as the work."
+        ))
         .figure(figure.map_err(Failure::machine)?))
 }
