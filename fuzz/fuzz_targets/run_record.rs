@@ -8,6 +8,11 @@ use measure::{RunRecord, RunWriter, read_run};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(record) = read_run(bytes) else { return };
+    for interval in &record.intervals {
+        let numbers = [interval.start_s, interval.length_s, interval.in_flight_mean];
+        assert!(numbers.iter().all(|number| number.is_finite() && *number >= 0.0), "{interval:?}");
+        assert_eq!(interval.classes.len(), record.header.classes.len());
+    }
     let judgement = record.judge(0.95);
     assert_eq!(judgement.classes.len(), record.header.classes.len());
     assert_eq!(judgement.is_valid(), judgement.faults.is_empty());

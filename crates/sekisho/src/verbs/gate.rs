@@ -250,7 +250,8 @@ impl HttpArgs {
                 Ok(each.iter().map(|&slots| ServerSpec { slots }).collect())
             }
             each => Err(Failure::Usage(format!(
-                "`--slots` has {} numbers for {upstreams} servers: give one, or one for each",
+                "`--slots` has {} numbers, `--upstream` {upstreams}: give one for all servers, or \
+                 one for each",
                 each.len()
             ))),
         }

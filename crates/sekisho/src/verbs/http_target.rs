@@ -8,7 +8,7 @@ use advise::{Bytes, Span};
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use load::http::{
-    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Reach, Resumption, Target, Trust,
+    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Reach, Resumption, Target, TargetError, Trust,
 };
 use measure::{RunRecord, Until};
 use serde::Deserialize;
@@ -99,7 +99,10 @@ impl TargetArgs {
     pub(crate) fn spec(&self, load: Load, until: Until) -> Result<PlanSpec, Failure> {
         let reach = if self.public >= 2 { Reach::Anywhere } else { Reach::Private };
         let target = Target::parse(&self.url, reach).map_err(|error| {
-            let hint = if self.public == 1 { " (`--public` must be said twice)" } else { "" };
+            let hint = match error {
+                TargetError::Public { .. } => ": `--public --public`",
+                _ => "",
+            };
             Failure::Usage(format!("{error}{hint}"))
         })?;
         let mut spec = PlanSpec::new(target, load, until);

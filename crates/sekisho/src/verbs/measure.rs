@@ -232,11 +232,13 @@ fn show(
         return Ok(verdict);
     }
     let all = &judgement.all;
-    let response = all.response.as_ref().map_or("no response".into(), time_estimate);
+    let response = all.response.as_ref().map_or(", nothing was completed".into(), |response| {
+        format!(" at a mean response of {}", time_estimate(response))
+    });
     say(
         out,
         &sentence(&format!(
-            "{}: {}: {} at a mean response of {response}",
+            "{}: {}: {}{response}",
             verdict.word(),
             super::check::load_text(record),
             rate_estimate(&all.throughput)

@@ -144,7 +144,8 @@ impl Judge<'_> {
     fn sizes(&self) -> Result<Vec<Judged>, Failure> {
         const SIZES: [u64; 6] = [100, 1_000, 10_000, 100_000, 1_000_000, 5_000_000];
         let clients = [4, 8, 16, 32, 64];
-        let mut grows: Vec<(f64, f64)> = Vec::new();
+        // By formula, by simulation.
+        let mut grows: Vec<[f64; 2]> = Vec::new();
         let (mut off_demand, mut off_rate) = (0.0_f64, 0.0_f64);
         for bytes in SIZES {
             let mut rates = Vec::new();
@@ -155,22 +156,21 @@ impl Judge<'_> {
                 off_demand = off_demand.max((demand / demand_of(bytes as f64) - 1.0).abs());
                 rates.push(simulated.throughput().mean);
                 if c == HELPERS {
-                    grows.push((formula(&run)?.response(), simulated.response().mean));
+                    grows.push([formula(&run)?.response(), simulated.response().mean]);
                 }
             }
             off_rate = off_rate.max(spread(&rates));
         }
         let ratio =
-            |of: fn(&(f64, f64)) -> f64, from: usize, to: usize| of(&grows[to]) / of(&grows[from]);
-        let text = |of| format!("x{:.2}, x{:.1}", ratio(of, 0, 1), ratio(of, 4, 5));
-        let flat = |of| ratio(of, 0, 1) < 1.1 && ratio(of, 4, 5) > 4.5;
-        let (first, second): (fn(&(f64, f64)) -> f64, fn(&(f64, f64)) -> f64) = (|p| p.0, |p| p.1);
+            |witness: usize, from: usize, to: usize| grows[to][witness] / grows[from][witness];
+        let text = |witness| format!("x{:.2}, x{:.1}", ratio(witness, 0, 1), ratio(witness, 4, 5));
+        let flat = |witness| ratio(witness, 0, 1) < 1.1 && ratio(witness, 4, 5) > 4.5;
         let shape = self.registry.claim("flat-then-proportional").judge();
         let shape = shape
-            .formula(text(first))
-            .simulation(text(second))
+            .formula(text(0))
+            .simulation(text(1))
             .found("Growth of R from 100 B to 1 KB (10 times the size), and from 1 MB to 5 MB (5 times).")
-            .shape((flat(first) && flat(second)).into());
+            .shape((flat(0) && flat(1)).into());
         let claim = self.registry.claim("demand-from-response");
         let demand = claim
             .judge()
