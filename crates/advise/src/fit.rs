@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use measure::{Estimate, LoadShape, Measures, RunRecord};
+use measure::{Estimate, Interval, LoadShape, Measures, RunRecord};
 use rand_distr::{Distribution, StandardNormal};
 use sim::Options;
 use workload::stream;
@@ -208,6 +208,9 @@ struct Observed {
     documents: Vec<DocumentEntry>,
     /// Of the documents that were completed.
     classes: Vec<DocumentSeen>,
+    /// By interval after the warm-up: its length \[s\], the bytes of the documents that were
+    /// completed in it, and how many these were.
+    intervals: Vec<[f64; 3]>,
     response: Estimate,
 }
 
@@ -269,8 +272,20 @@ impl Observed {
             throughput: judgement.all.throughput,
             documents,
             classes,
+            intervals: run.steady().iter().map(|interval| work_of(run, interval)).collect(),
             response,
         })
+    }
+
+    /// What a request cost that run beside its bytes \[s\], with its standard error: the busy time of
+    /// all processors, less the work of the bytes, for each request. A huge document counts with its
+    /// work, so that whether one fell into the run or not changes nothing.
+    fn base(&self, per_byte: f64, cores: f64) -> (f64, f64) {
+        let times = |[length, bytes, _]: &[f64; 3]| cores * length - per_byte * bytes;
+        let times: Vec<f64> = self.intervals.iter().map(times).collect();
+        let counts: Vec<f64> = self.intervals.iter().map(|[_, _, count]| *count).collect();
+        let estimate = Estimate::from_ratio(&times, &counts, 0.95);
+        (estimate.mean, standard_error(&estimate).abs())
     }
 
     fn means(&self) -> Vec<f64> {
@@ -284,6 +299,15 @@ impl Observed {
     fn bytes_mean(&self) -> f64 {
         self.classes.iter().map(|class| class.share * class.bytes as f64).sum()
     }
+}
+
+/// Length \[s\], bytes of completed documents, and how many, of an interval.
+fn work_of(run: &RunRecord, interval: &Interval) -> [f64; 3] {
+    let classes = run.header.classes.iter().zip(&interval.classes);
+    classes.fold([interval.length_s, 0.0, 0.0], |[length, bytes, count], (spec, counts)| {
+        let completed = counts.completed as f64;
+        [length, bytes + completed * spec.bytes.unwrap_or(0) as f64, count + completed]
+    })
 }
 
 /// Two standard errors fill a 95 % interval, near enough for weights and draws.
@@ -357,7 +381,7 @@ struct Evidence<'a> {
 /// Measured means, or means drawn within their intervals.
 struct Seen {
     low: Vec<f64>,
-    /// By saturated run: the means and the throughput.
+    /// By saturated run: the means, and by how many standard errors its busy time a request is off.
     full: Vec<(Vec<f64>, f64)>,
 }
 
@@ -380,7 +404,7 @@ impl<'a> Evidence<'a> {
     fn as_measured(&self) -> Seen {
         Seen {
             low: self.low.means(),
-            full: self.full.iter().map(|run| (run.means(), run.throughput.mean)).collect(),
+            full: self.full.iter().map(|run| (run.means(), 0.0)).collect(),
         }
     }
 
@@ -403,12 +427,11 @@ impl<'a> Evidence<'a> {
             }
         }
         let per_byte = if slopes.is_empty() { 0.0 } else { combine(&slopes) };
-        let rates = self.full.iter().zip(&seen.full).map(|(run, (_, throughput))| {
-            let error = standard_error(&run.throughput) + LINE_ERROR * throughput;
-            (*throughput, error * error)
+        let bases = self.full.iter().zip(&seen.full).map(|(run, (_, off))| {
+            let (base, error) = run.base(per_byte, cores);
+            (base + off * error, error * error + (LINE_ERROR * base).powi(2))
         });
-        let demand = cores / combine(&rates.collect::<Vec<_>>());
-        let base = demand - per_byte * self.full[0].bytes_mean();
+        let base = combine(&bases.collect::<Vec<_>>());
         // With the slope settled, the single client tells what a request of no bytes takes.
         let classes = self.low.classes.iter().zip(&seen.low);
         let (sum, weights) = classes.fold((0.0, 0.0), |(sum, weights), (class, &mean)| {
@@ -426,22 +449,20 @@ impl<'a> Evidence<'a> {
 
     fn bootstrap(&self, seed: u64) -> Vec<Point> {
         let mut chance = stream(seed, 0xb007);
-        let mut draw = |estimate: &Estimate| {
-            let normal: f64 = StandardNormal.sample(&mut chance);
-            (estimate.mean + standard_error(estimate) * normal).max(estimate.mean * 0.01)
+        let mut normal = move || -> f64 { StandardNormal.sample(&mut chance) };
+        let means = |run: &Observed, normal: &mut dyn FnMut() -> f64| -> Vec<f64> {
+            let draw = |class: &DocumentSeen| {
+                let mean = class.response.mean;
+                (mean + standard_error(&class.response) * normal()).max(mean * 0.01)
+            };
+            run.classes.iter().map(draw).collect()
         };
-        let mut means = |run: &Observed| -> Vec<f64> {
-            run.classes.iter().map(|class| draw(&class.response)).collect()
-        };
-        let drawn: Vec<(Vec<f64>, Vec<Vec<f64>>)> = (0..DRAWS)
-            .map(|_| (means(self.low), self.full.iter().map(|run| means(run)).collect()))
-            .collect();
-        let points = drawn.into_iter().map(|(low, full)| {
-            let full =
-                full.into_iter().zip(&self.full).map(|(means, run)| (means, draw(&run.throughput)));
+        let draws = (0..DRAWS).map(|_| {
+            let low = means(self.low, &mut normal);
+            let full = self.full.iter().map(|run| (means(run, &mut normal), normal()));
             self.solve(&Seen { low, full: full.collect() })
         });
-        points.collect()
+        draws.collect()
     }
 }
 

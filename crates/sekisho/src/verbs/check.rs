@@ -158,10 +158,18 @@ pub(crate) fn verdict_of(right: Right) -> Verdict {
     }
 }
 
+fn right_word(right: Right) -> &'static str {
+    match right {
+        Right::Yes => "yes",
+        Right::CannotTell => "unsure",
+        Right::No => "NO",
+    }
+}
+
 /// Predicted, simulated and measured side by side, and what accounts for the rest.
 pub(crate) fn score_text(score: &Score) -> String {
     let mut table =
-        Table::new(&["", "requests", "formula", "simulated", "measured", "error", "verdict"]);
+        Table::new(&["", "requests", "formula", "simulated", "measured", "error", "right"]);
     for row in &score.rows {
         let value = |value: Value| match row.quantity {
             Quantity::Throughput => rate(value.mean),
@@ -178,7 +186,7 @@ pub(crate) fn score_text(score: &Score) -> String {
             value(row.simulated),
             measured,
             percent(row.error()),
-            verdict_of(row.right).word().into(),
+            right_word(row.right).into(),
         ]);
     }
     let mut text = format!("\n{table}");

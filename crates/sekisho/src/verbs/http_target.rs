@@ -8,7 +8,8 @@ use advise::{Bytes, Span};
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use load::http::{
-    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Reach, Resumption, Target, TargetError, Trust,
+    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Reach, Resumption, Target,
+    TargetError, Trust,
 };
 use measure::{RunRecord, Until};
 use serde::Deserialize;
