@@ -188,7 +188,7 @@ pub fn fit(runs: &[RunRecord], options: &FitOptions) -> Result<Fit, FitError> {
          outside"
             .into(),
     );
-    let mut scenario = build(low, high, &point, &draws, slots, cores, options);
+    let mut scenario = build(&evidence, &point, &draws, slots, options);
     if let Some(calibration) = &mut scenario.calibration {
         calibration.runs = runs.iter().map(|run| run.id.clone()).collect();
         calibration.unidentified = unidentified;
@@ -580,44 +580,14 @@ fn identify_slots(
 }
 
 fn build(
-    low: &Observed,
-    high: &Observed,
+    evidence: &Evidence<'_>,
     point: &Point,
     draws: &[Point],
     slots: u32,
-    cores: u32,
     options: &FitOptions,
 ) -> Scenario {
-    let parameter = |of: fn(&Point) -> f64, unit: &str| Parameter {
-        value: of(point),
-        interval: interval(of(point), draws.iter().map(of), options.confidence),
-        confidence: options.confidence,
-        unit: unit.into(),
-    };
-    let mut parameters = BTreeMap::from([
-        ("per-byte".to_owned(), parameter(|point| point.per_byte, "s/byte")),
-        ("base".to_owned(), parameter(|point| point.base, "s")),
-        ("path".to_owned(), parameter(|point| point.path, "s")),
-    ]);
-    if point.slots.is_some() {
-        parameters.insert(
-            "slots-seen".into(),
-            parameter(|point| point.slots.unwrap_or(f64::NAN), "slots"),
-        );
-    }
-    let demand = ByteDemand {
-        per_byte: as_written(PerByte(point.per_byte)),
-        base: as_written(Span(point.base)),
-    };
-    let path = DemandEntry::Time(DistEntry::Constant(as_written(Span(point.path.max(0.0)))));
-    let station = |name: &str, kind, demand| StationEntry {
-        name: name.into(),
-        kind,
-        servers: None,
-        quantum: None,
-        demand: Some(demand),
-        demands: BTreeMap::new(),
-    };
+    let (low, high) = (evidence.low, evidence.full[0]);
+    let sizes = DocumentsEntry { documents: low.documents.clone(), draw: None };
     Scenario {
         sekisho: 1,
         name: options.name.clone(),
@@ -628,10 +598,7 @@ fn build(
             think: None,
             rate: None,
             arrivals: None,
-            sizes: Some(SizesEntry::Documents(DocumentsEntry {
-                documents: low.documents.clone(),
-                draw: None,
-            })),
+            sizes: Some(SizesEntry::Documents(sizes)),
             priority: 0,
             route: vec![RouteEntry::Name(names::PATH.into()), RouteEntry::Name(names::GATE.into())],
         }],
@@ -648,22 +615,57 @@ fn build(
             wait_max: None,
             inside: vec![RouteEntry::Name(names::CPU.into())],
         }],
-        stations: vec![
-            station(names::PATH, StationName::Delay, path),
-            StationEntry {
-                servers: (cores > 1).then_some(cores),
-                ..station(names::CPU, StationName::Sharing, DemandEntry::BySize(demand))
-            },
-        ],
+        stations: stations(point, evidence.cores),
         calibration: Some(Calibration {
             date: options.date.clone(),
             runs: Vec::new(),
             clients: [low.clients, high.clients],
             throughput_max: as_written(Rate(high.throughput.mean)),
-            parameters,
+            parameters: parameters(point, draws, options.confidence),
             unidentified: Vec::new(),
         }),
     }
+}
+
+/// The way outside the server, and the processors that the holders of slots share.
+fn stations(point: &Point, cores: u32) -> Vec<StationEntry> {
+    let demand = ByteDemand {
+        per_byte: as_written(PerByte(point.per_byte)),
+        base: as_written(Span(point.base)),
+    };
+    let path = DemandEntry::Time(DistEntry::Constant(as_written(Span(point.path.max(0.0)))));
+    let station = |name: &str, kind, demand| StationEntry {
+        name: name.into(),
+        kind,
+        servers: None,
+        quantum: None,
+        demand: Some(demand),
+        demands: BTreeMap::new(),
+    };
+    vec![
+        station(names::PATH, StationName::Delay, path),
+        StationEntry {
+            servers: (cores > 1).then_some(cores),
+            ..station(names::CPU, StationName::Sharing, DemandEntry::BySize(demand))
+        },
+    ]
+}
+
+/// The fitted numbers with their intervals; without those that the runs do not show.
+fn parameters(point: &Point, draws: &[Point], confidence: f64) -> BTreeMap<String, Parameter> {
+    type Of = fn(&Point) -> Option<f64>;
+    let all: [(&str, Of, &str); 4] = [
+        ("per-byte", |point| Some(point.per_byte), "s/byte"),
+        ("base", |point| Some(point.base), "s"),
+        ("path", |point| Some(point.path), "s"),
+        ("slots-seen", |point| point.slots, "slots"),
+    ];
+    let parameter = |(name, of, unit): (&str, Of, &str)| {
+        let value = of(point)?;
+        let interval = interval(value, draws.iter().filter_map(of), confidence);
+        Some((name.to_owned(), Parameter { value, interval, confidence, unit: unit.into() }))
+    };
+    all.into_iter().filter_map(parameter).collect()
 }
 
 /// The value that a file would give back: what is simulated is what is written.

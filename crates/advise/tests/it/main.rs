@@ -1,5 +1,7 @@
 //! What `advise` promises, seen from outside.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
 mod agree;
 mod fit;
 mod formula;

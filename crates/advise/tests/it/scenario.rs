@@ -159,6 +159,10 @@ fn all_by_hand() -> Network {
             vec![Step::Hold { gate: 1, inside }],
         )
     };
+    Network { classes: vec![web, batch, api], gates: gates_by_hand(), stations: stations_by_hand() }
+}
+
+fn gates_by_hand() -> Vec<GateNode> {
     let pool = GateSpec {
         discipline: DisciplineSpec::Priority,
         room: Some(100),
@@ -171,20 +175,20 @@ fn all_by_hand() -> Network {
         router: RouterSpec::ShortestQueue { length: Length::Waiting, ties: Ties::Lowest },
         ..GateSpec::fifo(1)
     };
-    Network {
-        classes: vec![web, batch, api],
-        gates: vec![
-            GateNode::new("pool", pool),
-            GateNode { stations: vec![3, 4], ..GateNode::new("farm", farm) },
-        ],
-        stations: vec![
-            Station::new("cpu", StationKind::FairShare { quantum_s: 0.004 }),
-            Station::new("disk", StationKind::Queue { servers: 2 }),
-            Station::new("net", StationKind::Delay),
-            Station::new("one", StationKind::Sharing { processors: 2 }),
-            Station::new("two", StationKind::Queue { servers: 1 }),
-        ],
-    }
+    vec![
+        GateNode::new("pool", pool),
+        GateNode { stations: vec![3, 4], ..GateNode::new("farm", farm) },
+    ]
+}
+
+fn stations_by_hand() -> Vec<Station> {
+    vec![
+        Station::new("cpu", StationKind::FairShare { quantum_s: 0.004 }),
+        Station::new("disk", StationKind::Queue { servers: 2 }),
+        Station::new("net", StationKind::Delay),
+        Station::new("one", StationKind::Sharing { processors: 2 }),
+        Station::new("two", StationKind::Queue { servers: 1 }),
+    ]
 }
 
 #[test]
@@ -670,6 +674,101 @@ fn gates_that_multiply_when_spelled_out_are_refused() {
     assert_eq!(error.cause, "with every gate spelled out, the routes have more than 100000 steps");
 }
 
+/// What stands in [`ALL`], what is written instead, the message, and the place that it names.
+const MISTAKES: [(&str, &str, &str, &str); 15] = [
+    (
+        "route = [\"farm\"]",
+        "route = [5]",
+        "invalid type: integer `5`, expected a step: the name of a gate or a station, or a table \
+         with `visit`, `choose` or `repeat`",
+        "5",
+    ),
+    (
+        "route = [\"farm\"]",
+        "route = [{ vist = \"farm\" }]",
+        "unknown field `vist`, expected one of `visit`, `demand`, `choose`, `repeat`, `route`",
+        "vist",
+    ),
+    (
+        "route = [\"farm\"]",
+        "route = [{ visit = \"net\" }]",
+        "a step with `visit` needs its own `demand`; without one, write \"net\"",
+        "{ visit = \"net\" }",
+    ),
+    (
+        "route = [\"farm\"]",
+        "route = [{ repeat = 0.5 }]",
+        "a step with `repeat` needs the `route` to go again",
+        "{ repeat = 0.5 }",
+    ),
+    (
+        "route = [\"farm\"]",
+        "route = [{ demand = \"1s\" }]",
+        "a step is a name, or has `visit`, `choose` or `repeat`; this has none of them",
+        "{ demand = \"1s\" }",
+    ),
+    (
+        "route = [\"farm\"]",
+        "route = [{ repeat = 0.5, choose = [] }]",
+        "a step has `visit` and `demand`, or `choose`, or `repeat` and `route`; these keys belong \
+         to different kinds",
+        "{ repeat = 0.5, choose = [] }",
+    ),
+    (
+        "demand = \"3ms\"",
+        "demand = { mean = \"3ms\", base = \"1ms\" }",
+        "a demand has `mean` with `dist` or `scv`, or `per-byte` with `base`; these keys belong to \
+         both",
+        "{ mean = \"3ms\", base = \"1ms\" }",
+    ),
+    (
+        "demand = \"3ms\"",
+        "demand = { per-byte = \"1us/kB\" }",
+        "a demand by size needs `base`, the time at size 0",
+        "{ per-byte = \"1us/kB\" }",
+    ),
+    (
+        "demand = \"3ms\"",
+        "demand = { base = \"1ms\" }",
+        "a demand by size needs `per-byte`, such as \"0.485us/kB\"",
+        "{ base = \"1ms\" }",
+    ),
+    ("demand = \"3ms\"", "demand = { scv = 1 }", "a demand by time needs `mean`", "{ scv = 1 }"),
+    (
+        "demand = \"3ms\"",
+        "demand = 3",
+        "invalid type: integer `3`, expected a time such as \"5ms\", a table with `mean` and `dist` \
+         or `scv`, or a table with `per-byte` and `base`",
+        "3",
+    ),
+    (
+        "sizes = \"webstone\"",
+        "sizes = \"webston\"",
+        "unknown variant `webston`, expected `webstone`",
+        "\"webston\"",
+    ),
+    (
+        "lognormal-sigma = 1.573",
+        "lognormal-sgma = 1.573",
+        "unknown field `lognormal-sgma`, expected one of `documents`, `draw`, `lognormal-mu`, \
+         `lognormal-sigma`",
+        "lognormal-sgma",
+    ),
+    (
+        ", lognormal-sigma = 1.573",
+        "",
+        "sizes have `documents` (and `draw`), or `lognormal-mu` and `lognormal-sigma`",
+        "{ lognormal-mu = 7.811 }",
+    ),
+    (
+        "think = { mean = \"2s\", dist = \"exponential\" }",
+        "think = { mean = \"2s\", dist = \"exponentail\" }",
+        "unknown variant `exponentail`, expected one of `constant`, `exponential`, `erlang`, \
+         `hyperexponential`, `lognormal`",
+        "\"exponentail\"",
+    ),
+];
+
 #[test]
 fn entries_of_several_forms_say_what_is_wrong_in_them() {
     let message = |from: &str, to: &str| {
@@ -680,105 +779,7 @@ fn entries_of_several_forms_say_what_is_wrong_in_them() {
             error.span().map(|span| ALL.replace(from, to)[span].to_owned()),
         )
     };
-    let route = "route = [\"farm\"]";
-    for (from, to, wanted, place) in [
-        (
-            route,
-            "route = [5]",
-            "invalid type: integer `5`, expected a step: the name of a gate or a station, or a table \
-             with `visit`, `choose` or `repeat`",
-            "5",
-        ),
-        (
-            route,
-            "route = [{ vist = \"farm\" }]",
-            "unknown field `vist`, expected one of `visit`, `demand`, `choose`, `repeat`, `route`",
-            "vist",
-        ),
-        (
-            route,
-            "route = [{ visit = \"net\" }]",
-            "a step with `visit` needs its own `demand`; without one, write \"net\"",
-            "{ visit = \"net\" }",
-        ),
-        (
-            route,
-            "route = [{ repeat = 0.5 }]",
-            "a step with `repeat` needs the `route` to go again",
-            "{ repeat = 0.5 }",
-        ),
-        (
-            route,
-            "route = [{ demand = \"1s\" }]",
-            "a step is a name, or has `visit`, `choose` or `repeat`; this has none of them",
-            "{ demand = \"1s\" }",
-        ),
-        (
-            route,
-            "route = [{ repeat = 0.5, choose = [] }]",
-            "a step has `visit` and `demand`, or `choose`, or `repeat` and `route`; these keys belong \
-             to different kinds",
-            "{ repeat = 0.5, choose = [] }",
-        ),
-        (
-            "demand = \"3ms\"",
-            "demand = { mean = \"3ms\", base = \"1ms\" }",
-            "a demand has `mean` with `dist` or `scv`, or `per-byte` with `base`; these keys belong to \
-             both",
-            "{ mean = \"3ms\", base = \"1ms\" }",
-        ),
-        (
-            "demand = \"3ms\"",
-            "demand = { per-byte = \"1us/kB\" }",
-            "a demand by size needs `base`, the time at size 0",
-            "{ per-byte = \"1us/kB\" }",
-        ),
-        (
-            "demand = \"3ms\"",
-            "demand = { base = \"1ms\" }",
-            "a demand by size needs `per-byte`, such as \"0.485us/kB\"",
-            "{ base = \"1ms\" }",
-        ),
-        (
-            "demand = \"3ms\"",
-            "demand = { scv = 1 }",
-            "a demand by time needs `mean`",
-            "{ scv = 1 }",
-        ),
-        (
-            "demand = \"3ms\"",
-            "demand = 3",
-            "invalid type: integer `3`, expected a time such as \"5ms\", a table with `mean` and `dist` \
-             or `scv`, or a table with `per-byte` and `base`",
-            "3",
-        ),
-        (
-            "sizes = \"webstone\"",
-            "sizes = \"webston\"",
-            "unknown variant `webston`, expected `webstone`",
-            "\"webston\"",
-        ),
-        (
-            "lognormal-sigma = 1.573",
-            "lognormal-sgma = 1.573",
-            "unknown field `lognormal-sgma`, expected one of `documents`, `draw`, `lognormal-mu`, \
-             `lognormal-sigma`",
-            "lognormal-sgma",
-        ),
-        (
-            ", lognormal-sigma = 1.573",
-            "",
-            "sizes have `documents` (and `draw`), or `lognormal-mu` and `lognormal-sigma`",
-            "{ lognormal-mu = 7.811 }",
-        ),
-        (
-            "think = { mean = \"2s\", dist = \"exponential\" }",
-            "think = { mean = \"2s\", dist = \"exponentail\" }",
-            "unknown variant `exponentail`, expected one of `constant`, `exponential`, `erlang`, \
-             `hyperexponential`, `lognormal`",
-            "\"exponentail\"",
-        ),
-    ] {
+    for (from, to, wanted, place) in MISTAKES {
         let (message, span) = message(from, to);
         assert_eq!((&*message, span.as_deref()), (wanted, Some(place)));
     }

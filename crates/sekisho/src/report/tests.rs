@@ -155,15 +155,19 @@ fn what_cannot_be_drawn_is_refused_by_name() {
         ),
     ];
     for (plot, series, fault) in cases {
-        let shown = format!("{plot:?}");
-        let error = Figure::new("Knee", "", plot).expect_err(&shown);
-        assert_eq!(error.series, series, "{shown}");
-        // NaN is never equal to itself, and no fault holds one.
-        assert_eq!(error.fault, fault, "{shown}");
-        assert!(error.to_string().contains("\"Knee\""), "{error}");
-        assert!(error.to_string().contains(series), "{error}");
+        assert_refused(plot, series, fault);
     }
     Figure::new("Knee", "", good()).unwrap();
+}
+
+fn assert_refused(plot: Plot, series: &str, fault: Fault) {
+    let shown = format!("{plot:?}");
+    let error = Figure::new("Knee", "", plot).expect_err(&shown);
+    assert_eq!(error.series, series, "{shown}");
+    // NaN is never equal to itself, and no fault holds one.
+    assert_eq!(error.fault, fault, "{shown}");
+    assert!(error.to_string().contains("\"Knee\""), "{error}");
+    assert!(error.to_string().contains(series), "{error}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::verdict::{Failure, Verdict};
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Example:
-  sekisho measure http http://localhost:8080/ --documents webstone --clients 1,32
+  sekisho measure http http://127.0.0.1:80/ --documents webstone --clients 1,32
   sekisho fit .sekisho/runs/*.jsonl --cores 1 --out scenario.toml")]
 pub(crate) struct Args {
     /// Run records of one document set

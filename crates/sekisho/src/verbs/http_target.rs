@@ -8,7 +8,7 @@ use advise::{Bytes, Span};
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use load::http::{
-    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Reach, Resumption, Target,
+    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Reach, Resumption, RunError, Target,
     TargetError, Trust,
 };
 use measure::{RunRecord, Until};
@@ -218,5 +218,8 @@ pub(crate) fn press(
     load::http::record(&plan, naming, &session.interrupt, &mut |interval| {
         bar.inc((interval.length_s * 10.0).round() as u64);
     })
-    .map_err(Failure::machine)
+    .map_err(|error| match error {
+        RunError::Tls(_) => Failure::usage(error),
+        RunError::Start(_) => Failure::machine(error),
+    })
 }

@@ -155,6 +155,68 @@ fn slots_name(slots: Option<u32>) -> String {
     slots.map_or("as configured".into(), |slots| format!("{slots} slots"))
 }
 
+/// What was predicted behind so many slots, smallest load first.
+fn points_of<'a>(story: &Story<'a>, slots: Option<u32>) -> Vec<&'a Point> {
+    let points = story.prediction.iter().flat_map(|prediction| &prediction.points);
+    let mut points: Vec<&Point> = points.filter(|point| point.slots == slots).collect();
+    points.sort_by(|a, b| x_of(a.load).total_cmp(&x_of(b.load)));
+    points
+}
+
+/// Simulation, formula and measurement of one quantity behind so many slots; `of` a witness's
+/// numbers, `measured` of a judged run.
+fn series_of(
+    story: &Story<'_>,
+    judged: &Judged<'_>,
+    slots: Option<u32>,
+    of: fn(&advise::Numbers) -> f64,
+    measured: fn(&Judgement) -> Option<(f64, f64)>,
+) -> Vec<Series> {
+    let name = slots_name(slots);
+    let points = points_of(story, slots);
+    let simulated: Vec<_> = points.iter().map(|p| (x_of(p.load), of(&p.simulation))).collect();
+    let by_formula: Vec<_> =
+        points.iter().filter_map(|p| Some((x_of(p.load), of(p.formula.as_ref()?)))).collect();
+    let dots: Vec<_> = judged
+        .iter()
+        .filter(|(run, _)| slots_of(story, run) == slots)
+        .filter_map(|(run, judgement)| {
+            let (mean, half) = measured(judgement)?;
+            Some((x_of(advise::load_of(run)), mean, mean - half, mean + half))
+        })
+        .collect();
+    let mut all = Vec::new();
+    if !simulated.is_empty() {
+        all.push(Series::dashed(format!("{name}, simulated"), simulated));
+    }
+    if by_formula.len() > 1 {
+        all.push(Series::line(format!("{name}, formula"), by_formula));
+    }
+    if !dots.is_empty() {
+        all.push(Series::measured(format!("{name}, measured"), dots));
+    }
+    all
+}
+
+/// A mean with its half-width, none where that is not known.
+fn drawn(estimate: &measure::Estimate) -> (f64, f64) {
+    (estimate.mean, if estimate.half_width.is_finite() { estimate.half_width } else { 0.0 })
+}
+
+fn throughput_series(story: &Story<'_>, judged: &Judged<'_>, slots: Option<u32>) -> Vec<Series> {
+    let measured = |judgement: &Judgement| Some(drawn(&judgement.all.throughput));
+    series_of(story, judged, slots, |numbers| numbers.throughput.mean, measured)
+}
+
+/// In milliseconds.
+fn response_series(story: &Story<'_>, judged: &Judged<'_>, slots: Option<u32>) -> Vec<Series> {
+    let measured = |judgement: &Judgement| {
+        let (mean, half) = drawn(judgement.all.response.as_ref()?);
+        Some((mean * 1e3, half * 1e3))
+    };
+    series_of(story, judged, slots, |numbers| numbers.response.mean * 1e3, measured)
+}
+
 /// Throughput and response against load: what was measured, what was predicted.
 fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
     let open = judged.iter().all(|(run, _)| !matches!(run.header.load, LoadShape::Closed { .. }))
@@ -173,66 +235,11 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
     let mut throughput = Curves::new(x.clone(), Axis::linear("Throughput", "1/s"));
     let mut response = Curves::new(x, Axis::linear("Mean response", "ms"));
     for (hue, slots) in all_slots(story).into_iter().enumerate() {
-        let hue = hue as u8;
-        let name = slots_name(slots);
-        let mut points: Vec<&Point> = story
-            .prediction
-            .iter()
-            .flat_map(|prediction| &prediction.points)
-            .filter(|point| point.slots == slots)
-            .collect();
-        points.sort_by(|a, b| x_of(a.load).total_cmp(&x_of(b.load)));
-        if !points.is_empty() {
-            let sim = |of: fn(&Point) -> f64| points.iter().map(move |p| (x_of(p.load), of(p)));
-            throughput = throughput.series(
-                Series::dashed(format!("{name}, simulated"), sim(|p| p.simulation.throughput.mean))
-                    .hue(hue),
-            );
-            response = response.series(
-                Series::dashed(
-                    format!("{name}, simulated"),
-                    sim(|p| p.simulation.response.mean * 1e3),
-                )
-                .hue(hue),
-            );
-            let by_formula =
-                points.iter().filter_map(|p| Some((x_of(p.load), p.formula.as_ref()?)));
-            let by_formula: Vec<_> = by_formula.collect();
-            if by_formula.len() > 1 {
-                throughput = throughput.series(
-                    Series::line(
-                        format!("{name}, formula"),
-                        by_formula.iter().map(|(x, numbers)| (*x, numbers.throughput.mean)),
-                    )
-                    .hue(hue),
-                );
-                response = response.series(
-                    Series::line(
-                        format!("{name}, formula"),
-                        by_formula.iter().map(|(x, numbers)| (*x, numbers.response.mean * 1e3)),
-                    )
-                    .hue(hue),
-                );
-            }
+        for series in throughput_series(story, judged, slots) {
+            throughput = throughput.series(series.hue(hue as u8));
         }
-        let mine: Vec<_> = judged.iter().filter(|(run, _)| slots_of(story, run) == slots).collect();
-        if !mine.is_empty() {
-            let dot = |run: &RunRecord, estimate: &measure::Estimate, factor: f64| {
-                let half = if estimate.half_width.is_finite() { estimate.half_width } else { 0.0 };
-                let (low, high) = (estimate.mean - half, estimate.mean + half);
-                (x_of(advise::load_of(run)), estimate.mean * factor, low * factor, high * factor)
-            };
-            throughput = throughput.series(
-                Series::measured(
-                    format!("{name}, measured"),
-                    mine.iter().map(|(run, j)| dot(run, &j.all.throughput, 1.0)),
-                )
-                .hue(hue),
-            );
-            let responses =
-                mine.iter().filter_map(|(run, j)| Some(dot(run, j.all.response.as_ref()?, 1e3)));
-            response =
-                response.series(Series::measured(format!("{name}, measured"), responses).hue(hue));
+        for series in response_series(story, judged, slots) {
+            response = response.series(series.hue(hue as u8));
         }
     }
     if let Some(calibration) = calibration(story) {

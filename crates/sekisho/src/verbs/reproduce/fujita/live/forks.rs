@@ -71,6 +71,17 @@ pub(super) fn measure(registry: &Registry, lab: &Lab) -> Result<Part, Failure> {
             rate.ratio, rate.low, rate.high, response.ratio, response.low, response.high
         ))
         .shape(answer);
+    let section = Section::new("Measured: experiment 1, fork against prefork")
+        .paragraph(format!(
+            "The built-in origin with {WORKERS} workers on one processor, the file list, {WORKERS} \
+             clients; {:.0} us of work a request.",
+            BASE_S * 1e6
+        ))
+        .table(table(&rates, &responses)?);
+    Ok(Part { judged: vec![judged], section })
+}
+
+fn table(rates: &[Vec<f64>; 2], responses: &[Vec<f64>; 2]) -> Result<Table, Failure> {
     let columns = [
         Column::plain("a request is served by"),
         Column::new("connections", "1/s"),
@@ -82,12 +93,5 @@ pub(super) fn measure(registry: &Registry, lab: &Lab) -> Result<Part, Failure> {
         let cells = [mean(&rates[which]), mean(&responses[which]) * 1e3].map(Cell::from);
         table = table.row([Cell::from(name)].into_iter().chain(cells)).map_err(Failure::machine)?;
     }
-    let section = Section::new("Measured: experiment 1, fork against prefork")
-        .paragraph(format!(
-            "The built-in origin with {WORKERS} workers on one processor, the file list, {WORKERS} \
-             clients; {:.0} us of work a request.",
-            BASE_S * 1e6
-        ))
-        .table(table);
-    Ok(Part { judged: vec![judged], section })
+    Ok(table)
 }
