@@ -2,7 +2,7 @@
 //! puts a gate there that holds, and then checks whether it was right.
 //!
 //! This crate is the command: it alone parses arguments and files. Each verb is a module of
-//! [`verbs`], prints its verdict first, then the numbers, then why, then the next command to type.
+//! `verbs`, prints its verdict first, then the numbers, then why, then the next command to type.
 
 pub mod report;
 

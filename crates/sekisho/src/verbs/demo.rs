@@ -210,13 +210,13 @@ impl Site {
             Err(_) => return Err(Failure::Machine("the gate panicked".into())),
         }
         Ok(match recording {
-            None => "the gate was not recorded".into(),
+            None => "The gate was not recorded.".into(),
             Some(recording) => match recording.replay() {
                 Ok(()) => format!(
-                    "the live gate's recording ({} steps) replays in the same gate to identical actions",
+                    "The live gate's recording ({} steps) replays in the same gate to identical actions.",
                     recording.steps.len()
                 ),
-                Err(divergence) => format!("the recording does NOT replay: {divergence}"),
+                Err(divergence) => format!("The recording does NOT replay: {divergence}"),
             },
         })
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use advise::Span;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use gate::{DisciplineSpec, GateSpec, Length, Queues, RouterSpec, ServerSpec, Ties};
-use proxy::http::{Class, Config, Finished, Probe, Server, Tls};
+use proxy::http::{Class, Config, Finished, Probe, Server, StartError, Tls};
 use serde_json::json;
 
 use crate::session::say;
@@ -127,7 +127,11 @@ enum QueuesName {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let What::Http(args) = &args.what;
     let config = args.config()?;
-    let server = Server::bind(config).map_err(Failure::usage)?.drain_on_signals();
+    let server = Server::bind(config).map_err(|error| match error {
+        StartError::Listen { .. } | StartError::Runtime(_) => Failure::machine(error),
+        error => Failure::usage(error),
+    });
+    let server = server?.drain_on_signals();
     let handle = server.handle();
     say(out, &beginning(args, handle.address(), handle.admin_address()))?;
     out.flush()?;

@@ -6,8 +6,8 @@ use measure::{Histogram, Judgement, LittleVerdict, LoadShape, RunRecord};
 
 use super::check::{load_text, point_text, quantity_text};
 use crate::report::{
-    Axis, Cell, Column, Curves, Figure, FigureError, Kind, Outcome, Plot, Quantiles, Report,
-    Residuals, Role, Section, Series, Stack, Strip, Table, TableError,
+    Axis, Cell, Column, Curves, Figure, FigureError, Kind, Outcome, Plot, Quantiles, Reference,
+    Report, Residuals, Role, Section, Series, Stack, Strip, Table, TableError,
 };
 use crate::text;
 use crate::verdict::{Failure, Verdict};
@@ -242,6 +242,9 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
             response = response.series(series.hue(hue as u8));
         }
     }
+    if let Some(bound) = story.prediction.and_then(throughput_bound) {
+        throughput = throughput.reference(Reference::y("no more is possible", bound));
+    }
     if let Some(calibration) = calibration(story) {
         let edge =
             if closed { f64::from(calibration.clients[1]) } else { calibration.throughput_max.0 };
@@ -261,6 +264,15 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
             Plot::Curves(response),
         )?);
     Ok(Some(section))
+}
+
+/// What the slowest part of a closed scenario can do at the most [1/s] (asymptotic bound).
+fn throughput_bound(prediction: &Prediction) -> Option<f64> {
+    let of = |point: &Point| {
+        let scenario = advise::at(&prediction.scenario, point.load, point.slots).ok()?;
+        Some(advise::formula(&scenario).ok()?.bounds?.throughput_max)
+    };
+    prediction.points.iter().filter_map(of).max_by(f64::total_cmp)
 }
 
 fn calibration<'a>(story: &Story<'a>) -> Option<&'a Calibration> {

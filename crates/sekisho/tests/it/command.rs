@@ -1,0 +1,180 @@
+//! Starts the program, waits for its end, and reads what it said. Whatever it says to a person must
+//! fit a terminal: that is looked at in every call.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sekisho");
+
+/// A command that takes longer hangs. A busy machine has many times what it needs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a terminal shows of a line.
+const COLUMNS: usize = 80;
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    /// Each line of its output as a JSON object.
+    #[track_caller]
+    pub(crate) fn objects(&self) -> Vec<Value> {
+        let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {self:?}"));
+        self.out.lines().map(parse).collect()
+    }
+
+    /// What stands after `<label>: ` in a line of its own, to the end of that line.
+    #[track_caller]
+    pub(crate) fn after(&self, label: &str) -> &str {
+        let label = format!("  {label}: ");
+        let line = self.out.lines().find_map(|line| line.strip_prefix(&label));
+        line.unwrap_or_else(|| panic!("no line `{label}`: {self:?}"))
+    }
+}
+
+/// A command that runs. It is ended with this value.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    /// Whether its output is for people.
+    is_text: bool,
+    said: Arc<Mutex<Vec<u8>>>,
+    out: Option<JoinHandle<()>>,
+    err: Option<JoinHandle<()>>,
+    complained: Arc<Mutex<Vec<u8>>>,
+}
+
+/// Runs the program in a folder to its end.
+#[track_caller]
+pub(crate) fn sekisho(folder: &Path, words: &[&str]) -> Ended {
+    start(folder, words).ended(PATIENCE)
+}
+
+/// Starts the program in a folder.
+pub(crate) fn start(folder: &Path, words: &[&str]) -> Running {
+    let mut command = Command::new(PROGRAM);
+    command.args(words);
+    run(folder, command, !words.contains(&"--json"))
+}
+
+/// Starts a line as somebody types it, `sekisho` being the program under test.
+pub(crate) fn shell(folder: &Path, line: &str) -> Running {
+    let rest = line.strip_prefix("sekisho ").expect("it is a call of the program");
+    let mut command = Command::new("sh");
+    // In place of the shell, so that a signal reaches the program.
+    command.args(["-c", &format!("exec \"$0\" {rest}"), PROGRAM]);
+    run(folder, command, !line.contains(" --json"))
+}
+
+fn run(folder: &Path, mut command: Command, is_text: bool) -> Running {
+    let mut child = command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let (said, complained) = (Arc::default(), Arc::default());
+    let out = Some(collect(child.stdout.take().expect("piped above"), Arc::clone(&said)));
+    let err = Some(collect(child.stderr.take().expect("piped above"), Arc::clone(&complained)));
+    Running { child, is_text, said, out, err, complained }
+}
+
+fn collect(mut pipe: impl Read + Send + 'static, into: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(read @ 1..) = pipe.read(&mut bytes) {
+            into.lock().expect("nobody panics with it").extend_from_slice(&bytes[..read]);
+        }
+    })
+}
+
+fn text(of: &Mutex<Vec<u8>>) -> String {
+    let bytes = of.lock().expect("nobody panics with it");
+    String::from_utf8(bytes.clone()).expect("the program writes UTF-8")
+}
+
+impl Running {
+    /// Waits until its output holds a text, and returns all that it has said by then.
+    #[track_caller]
+    pub(crate) fn says(&self, wanted: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = text(&self.said);
+            if said.contains(wanted) {
+                return said;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "never `{wanted}`: {said}{}",
+                text(&self.complained)
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("sh").args(["-c", "kill -s $0 $1", name, &pid]).status();
+        assert!(status.expect("there is a shell").success(), "no signal {name} to {pid}");
+    }
+
+    /// Waits for its end, which must come within `patience`.
+    #[track_caller]
+    pub(crate) fn ended(mut self, patience: Duration) -> Ended {
+        let deadline = Instant::now() + patience;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                break status;
+            }
+            if Instant::now() > deadline {
+                self.child.kill().expect("it is our child");
+                let (said, complained) = (text(&self.said), text(&self.complained));
+                panic!("no end within {patience:?}: {said}{complained}");
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        for reader in [self.out.take(), self.err.take()].into_iter().flatten() {
+            reader.join().expect("a reader cannot fail");
+        }
+        let (out, err) = (text(&self.said), text(&self.complained));
+        let code = status.code().unwrap_or_else(|| panic!("it ended with {status}: {out}{err}"));
+        assert!(!err.contains("panicked"), "{err}");
+        if self.is_text {
+            assert_fits(&out);
+        }
+        assert_fits(&err);
+        Ended { code, out, err }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed, and need not be.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Every line fits a terminal, unless a single word, a path say, is as long as a line.
+#[track_caller]
+fn assert_fits(text: &str) {
+    for line in text.lines() {
+        let longest = line.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+        let length = line.chars().count();
+        assert!(length <= COLUMNS || longest > 60, "{length} columns: {line}\n\n{text}");
+    }
+}

@@ -1,0 +1,44 @@
+//! `sekisho demo`, as short as it goes, to its report in a real browser.
+
+use std::fs;
+
+use crate::browser::{Scratch, framed, open};
+use crate::command::sekisho;
+use crate::site::alone;
+
+const PHONE_WIDTH: u32 = 390;
+
+#[test]
+fn the_demo_closes_the_loop_and_its_report_opens() {
+    let scratch = Scratch::new();
+    let ended = {
+        let _live = alone();
+        sekisho(&scratch.join(""), &["demo", "--run", "1s", "--report", "demo.html"])
+    };
+    assert!([0, 3, 4, 5].contains(&ended.code), "{ended:?}");
+    let parts = ["\n1. measured and fitted\n", "\n2. asked, before", "\n3. checked\n"];
+    let places: Vec<_> = parts.iter().map(|part| ended.out.find(part)).collect();
+    assert!(places.is_sorted() && places[0].is_some(), "{ended:?}");
+    let words = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("replays in the same gate to identical actions"), "{ended:?}");
+    assert_eq!(fs::read_dir(scratch.join(".sekisho/runs")).unwrap().count(), 7);
+    assert!(scratch.join(ended.after("prediction")).is_file(), "{ended:?}");
+
+    let file = scratch.join("demo.html");
+    let html = fs::read_to_string(&file).expect("the report was written");
+    let page = open(&file, (1200, 900));
+    assert_eq!(page.root_data("errors"), Some("0"), "{:?}", page.script_messages());
+    assert!(page.script_messages().is_empty(), "{:?}", page.script_messages());
+    let figures = page.dom.matches("<figure ").count();
+    assert!(figures >= 6, "only {figures} figures");
+    assert_eq!(page.root_data("figures"), Some(figures.to_string().as_str()));
+    let phone = scratch.join("phone.html");
+    fs::write(&phone, framed(&html, PHONE_WIDTH, 900)).unwrap();
+    let narrow = open(&phone, (800, 900));
+    // The frame is less high than the page, so its bar takes some of the width.
+    let width = narrow.root_data("client-width").expect("the page tells");
+    let pixels: u32 = width.parse().expect("it is a number");
+    assert!((PHONE_WIDTH - 20..=PHONE_WIDTH).contains(&pixels), "{width}");
+    assert_eq!(narrow.root_data("errors"), Some("0"), "{:?}", narrow.script_messages());
+    assert_eq!(narrow.root_data("scroll-width"), Some(width), "the page is too wide");
+}

@@ -1,0 +1,22 @@
+//! The product's command, started as a user starts it, and what crosses crates.
+//!
+//! Everything stays on 127.0.0.1, and whatever is started has a time in which it must end. Machines
+//! that run tests are busy: what depends on the machine's speed is asserted in its structure, and in
+//! bounds that a slow machine cannot break.
+
+#[path = "../browser/mod.rs"]
+mod browser;
+
+mod arguments;
+mod command;
+mod demo;
+mod examples;
+mod faults;
+mod interrupt;
+mod json;
+mod recording;
+mod records;
+mod site;
+mod the_loop;
+mod verdicts;
+mod witnesses;

@@ -1,0 +1,96 @@
+//! The loop on the command line, from a real server behind a real gate to the report: measure, fit,
+//! ask, check, report.
+
+use std::fs;
+
+use advise::Scenario;
+use measure::RunRecord;
+
+use crate::browser::{Scratch, open};
+use crate::command::{Ended, sekisho};
+use crate::records::{self, COST, DOCUMENTS, SLOTS, cost};
+use crate::site::{Site, alone, write_documents};
+
+/// The share of a second of processor time that a run's completed requests needed in a second.
+fn busy(record: &RunRecord) -> f64 {
+    let length: f64 = record.steady().iter().map(|interval| interval.length_s).sum();
+    let work: f64 = record
+        .steady()
+        .iter()
+        .flat_map(|interval| interval.classes.iter().zip(DOCUMENTS))
+        .map(|(class, (_, bytes, _))| class.completed as f64 * cost(bytes))
+        .sum();
+    work / length
+}
+
+#[track_caller]
+fn valid_or_not(ended: &Ended) {
+    assert!([0, 5].contains(&ended.code), "{ended:?}");
+}
+
+#[test]
+fn from_measurement_to_report() {
+    let live = alone();
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    write_documents(&folder.join("set.toml"));
+    let site = Site::start(SLOTS);
+    let url = site.url();
+    let measure = |clients: &str| {
+        let words = ["measure", "http", &url, "--documents", "set.toml", "--clients", clients];
+        let length = ["--duration", "1500ms", "--warmup", "500ms"];
+        sekisho(&folder, &[&words[..], &length].concat())
+    };
+    let measured = measure("1,16");
+    valid_or_not(&measured);
+    assert!(!measured.out.contains("failed: "), "{measured:?}");
+    let runs: Vec<&str> =
+        measured.out.split_whitespace().filter(|w| w.ends_with(".jsonl")).collect();
+    let runs = [runs[0], runs[1]];
+    let later = measure("8");
+    valid_or_not(&later);
+    let later = later.after("recorded").to_owned();
+    drop(live);
+    let finished = site.stop();
+    assert!(finished.recording.expect("it was recorded").replay().is_ok());
+
+    // One processor cannot give more than a second of work a second, whoever else uses it.
+    let busiest = runs.map(|run| busy(&records::read(&folder.join(run))));
+    assert!(busiest.iter().all(|busy| (0.01..=1.05).contains(busy)), "{busiest:?}");
+
+    let words = ["fit", runs[0], runs[1], "--cores", "1", "--slots", "4", "--out", "fitted.toml"];
+    let fitted = sekisho(&folder, &words);
+    assert_eq!(fitted.code, 0, "{fitted:?}");
+    assert!(fitted.out.starts_with("fits: a request for x bytes costs"), "{fitted:?}");
+    let text = fs::read_to_string(folder.join("fitted.toml")).expect("it was written");
+    let scenario: Scenario = toml::from_str(&text).expect("`fit` writes what can be read");
+    let calibration = scenario.calibration.expect("it was fitted");
+    // A machine that is busy with other things makes all work longer: by as much as it could not keep
+    // the processor busy with ours.
+    let per_byte = calibration.parameters["per-byte"].value * busiest[1];
+    assert!((0.5..2.0).contains(&(per_byte / COST.0)), "{per_byte}, {busiest:?}: {fitted:?}");
+
+    let words = ["ask", "fitted.toml", "--clients", "8,24", "--slots", "4,12", "--out", "p.json"];
+    let asked = sekisho(&folder, &words);
+    assert_eq!(asked.code, 0, "{asked:?}");
+    assert!(asked.out.starts_with("answered: most throughput at "), "{asked:?}");
+    assert!(asked.out.contains("beyond the calibration: 24 clients"), "{asked:?}");
+    let words = ["check", &later, "--prediction", "p.json"];
+    let unclear = sekisho(&folder, &[&words[..], &["--slots", "5"]].concat());
+    assert_eq!(unclear.code, 2, "{unclear:?}");
+    assert!(unclear.err.contains("it speaks of 8 clients"), "{unclear:?}");
+    let checked = sekisho(&folder, &[&words[..], &["--slots", "4"]].concat());
+    assert!([0, 3, 4, 5].contains(&checked.code), "{checked:?}");
+    for wanted in ["throughput", "mean response", "100k", "formula", "simulated", "  next: "] {
+        assert!(checked.out.contains(wanted), "no `{wanted}`: {checked:?}");
+    }
+
+    let words = ["report", runs[0], runs[1], &later, "p.json", "--out", "report.html"];
+    let reported = sekisho(&folder, &words);
+    assert!([0, 3, 4, 5].contains(&reported.code), "{reported:?}");
+    let page = open(&folder.join("report.html"), (1200, 900));
+    assert_eq!(page.root_data("errors"), Some("0"), "{:?}", page.script_messages());
+    let figures = page.dom.matches("<figure ").count();
+    assert!(figures >= 4, "only {figures} figures");
+    assert_eq!(page.root_data("figures"), Some(figures.to_string().as_str()));
+}

@@ -1,0 +1,69 @@
+//! How `check` ends, on records whose truth is known: 0 holds, 3 fails, 4 inconclusive, 5 invalid.
+
+use measure::RunRecord;
+
+use crate::browser::Scratch;
+use crate::command::{Ended, sekisho};
+use crate::records;
+
+#[track_caller]
+fn check(record: &RunRecord, limits: &[&str], json: bool) -> Ended {
+    let scratch = Scratch::new();
+    records::write(&scratch.join("run.jsonl"), record);
+    let mut words = vec!["check", "run.jsonl"];
+    limits.iter().for_each(|limit| words.extend(["--expect", limit]));
+    words.extend(json.then_some("--json"));
+    sekisho(&scratch.join(""), &words)
+}
+
+#[test]
+fn check_tells_by_its_exit_code() {
+    // 32 clients that never think see 32 times the mean work: 80.8 ms.
+    let mut record = records::record(32);
+    let mean = 32.0 * records::mean_cost();
+    assert!((mean - 80.8e-3).abs() < 1e-12);
+    let busy = {
+        let mut record = record.clone();
+        record.intervals.iter_mut().for_each(|i| i.generator.thread_cpu_s = vec![0.99]);
+        record
+    };
+    for (record, limits, code, word) in [
+        (&record, &["mean<100ms"][..], 0, "holds: "),
+        (&record, &["mean<70ms"], 3, "FAILS: "),
+        (&record, &["mean<80.8ms"], 4, "inconclusive: "),
+        (&record, &["errors<1%", "rate>=300/s", "p99(100k)<200ms"], 0, "holds: "),
+        (&record, &["mean<100ms", "p50<1ms"], 3, "FAILS: "),
+        (&record, &["mean<80.8ms", "p50<1ms"], 3, "FAILS: "),
+        (&record, &["mean(no such)<1s"], 4, "inconclusive: "),
+        (&busy, &["mean<100ms"], 5, "INVALID: "),
+        (&busy, &["mean<70ms"], 5, "INVALID: "),
+    ] {
+        let ended = check(record, limits, false);
+        assert_eq!(ended.code, code, "{limits:?}: {ended:?}");
+        assert!(ended.out.starts_with(word), "{limits:?}: {ended:?}");
+        for limit in limits {
+            assert!(ended.out.contains(&format!(": {limit}: ")), "{limits:?}: {ended:?}");
+        }
+        let object = &check(record, limits, true).objects()[0];
+        assert_eq!(object["exit_code"], code, "{object}");
+        assert_eq!(format!("{}: ", object["verdict"].as_str().unwrap()), word, "{object}");
+        assert_eq!(
+            object["expectations"][0]["line"].as_str().unwrap().split(": ").next(),
+            Some(limits[0])
+        );
+    }
+    // One that was cut off can be read all the same.
+    record.intervals.truncate(30);
+    assert_eq!(check(&record, &["mean<100ms"], false).code, 0);
+}
+
+#[test]
+fn several_runs_end_with_the_worst() {
+    let scratch = Scratch::new();
+    records::write(&scratch.join("1.jsonl"), &records::record(1));
+    records::write(&scratch.join("32.jsonl"), &records::record(32));
+    let words = ["check", "1.jsonl", "32.jsonl", "--expect", "mean<70ms"];
+    let ended = sekisho(&scratch.join(""), &words);
+    assert_eq!(ended.code, 3, "{ended:?}");
+    assert!(ended.out.starts_with("holds: ") && ended.out.contains("\nFAILS: "), "{ended:?}");
+}
