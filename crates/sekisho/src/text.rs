@@ -37,8 +37,11 @@ pub(crate) fn rate(per_second: f64) -> String {
     format!("{} /s", digits(per_second))
 }
 
-/// A difference in percent, with its sign: `+3.1 %`.
+/// A difference in percent, with its sign: `+3.1 %`; of nothing it is a dash.
 pub(crate) fn percent(share: f64) -> String {
+    if !share.is_finite() {
+        return "-".into();
+    }
     format!("{:+.1} %", share * 100.0)
 }
 
@@ -242,6 +245,7 @@ mod tests {
         assert_eq!(bytes(500), "500 B");
         assert_eq!(bytes(50_000), "50.0 kB");
         assert_eq!(percent(-0.0312), "-3.1 %");
+        assert_eq!(percent(3.0 / 0.0), "-");
     }
 
     #[test]

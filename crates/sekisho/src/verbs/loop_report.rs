@@ -525,7 +525,8 @@ fn scored(score: &Score) -> Result<Section, Broken> {
             row.formula.map_or(Cell::Empty, |value| Cell::Number(value.mean * factor)),
             Cell::Number(row.simulated.mean * factor),
             measured,
-            Cell::Number(row.error() * 100.0),
+            // Of a run in which nothing was completed nothing can be off by a share.
+            if row.error().is_finite() { Cell::Number(row.error() * 100.0) } else { Cell::Empty },
             Cell::Outcome(right(row.right)),
         ]
     });

@@ -116,7 +116,8 @@ fn measure<'a>(rest: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn measurements_that_make_no_sense() {
-    let public = "http://8.8.8.8/";
+    // An address for documentation (RFC 5737): were it not refused, it would lead nowhere.
+    let public = "http://192.0.2.1/";
     let wanted = ["neither loopback nor private", "--public --public"];
     refused(AS_IT_IS, &["measure", "http", public, "--clients", "1"], &wanted);
     refused(AS_IT_IS, &["measure", "http", public, "--clients", "1", "--public"], &wanted);

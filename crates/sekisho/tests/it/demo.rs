@@ -3,18 +3,35 @@
 use std::fs;
 
 use crate::browser::{Scratch, framed, open};
-use crate::command::sekisho;
+use crate::command::{Ended, sekisho};
 use crate::site::alone;
 
 const PHONE_WIDTH: u32 = 390;
 
+/// Runs the demo until there is something to report of. Where the machine is busy with other things,
+/// short runs may fit no model (6), or be of no use to a fit (5); longer ones are tried then.
+fn demo(scratch: &Scratch) -> Ended {
+    let _live = alone();
+    let mut without = Vec::new();
+    for length in ["1s", "2s", "4s"] {
+        let words = ["demo", "--run", length, "--report", "demo.html"];
+        let ended = sekisho(&scratch.join(""), &words);
+        if scratch.join("demo.html").exists() {
+            return ended;
+        }
+        assert!([5, 6].contains(&ended.code), "{ended:?}");
+        let words = ["\nINVALID: ", "\nDOES NOT FIT: "];
+        assert!(words.iter().any(|word| ended.out.contains(word)), "{ended:?}");
+        fs::remove_dir_all(scratch.join(".sekisho")).expect("the runs were kept");
+        without.push(ended);
+    }
+    panic!("no demo gave a report: {without:?}");
+}
+
 #[test]
 fn the_demo_closes_the_loop_and_its_report_opens() {
     let scratch = Scratch::new();
-    let ended = {
-        let _live = alone();
-        sekisho(&scratch.join(""), &["demo", "--run", "1s", "--report", "demo.html"])
-    };
+    let ended = demo(&scratch);
     assert!([0, 3, 4, 5].contains(&ended.code), "{ended:?}");
     let parts = ["\n1. measured and fitted\n", "\n2. asked, before", "\n3. checked\n"];
     let places: Vec<_> = parts.iter().map(|part| ended.out.find(part)).collect();

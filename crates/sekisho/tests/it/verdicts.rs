@@ -57,6 +57,34 @@ fn check_tells_by_its_exit_code() {
     assert_eq!(check(&record, &["mean<100ms"], false).code, 0);
 }
 
+/// The story: a run in which nothing was completed is off by an infinite share, of which the report
+/// made no table, and `report` ended with an internal error.
+#[test]
+fn a_run_of_nothing_is_scored_and_reported() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    records::write(&folder.join("1.jsonl"), &records::record(1));
+    records::write(&folder.join("32.jsonl"), &records::record(32));
+    let mut nothing = records::record(8);
+    for interval in &mut nothing.intervals {
+        interval.classes.iter_mut().for_each(|class| *class = Default::default());
+    }
+    records::write(&folder.join("8.jsonl"), &nothing);
+    let fit = ["fit", "1.jsonl", "32.jsonl", "--cores", "1", "--slots", "4"];
+    assert_eq!(sekisho(&folder, &fit).code, 0);
+    let ask = ["ask", "scenario.toml", "--clients", "8", "--out", "p.json"];
+    assert_eq!(sekisho(&folder, &ask).code, 0);
+    for words in [
+        &["check", "8.jsonl", "--prediction", "p.json"][..],
+        &["check", "8.jsonl", "--prediction", "p.json", "--json"],
+        &["report", "8.jsonl", "p.json"],
+    ] {
+        let ended = sekisho(&folder, words);
+        assert_eq!(ended.code, 5, "{words:?}: {ended:?}");
+        assert!(!ended.out.contains("inf") && !ended.out.contains("NaN"), "{ended:?}");
+    }
+}
+
 #[test]
 fn several_runs_end_with_the_worst() {
     let scratch = Scratch::new();
