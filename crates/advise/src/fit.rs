@@ -805,7 +805,7 @@ fn misfits(residuals: &[Residual]) -> Result<Vec<String>, FitError> {
         return Ok(vec!["too few requests for a judgement of the residuals".into()]);
     };
     let text = format!(
-        "the fitted scenario is {:+.0} % off for `{}` with {} clients",
+        "the fitted scenario is {:+.0} % off for `{}` with {} client(s)",
         worst.relative() * 100.0,
         worst.document,
         worst.clients

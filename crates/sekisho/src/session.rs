@@ -57,7 +57,7 @@ pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
         ProgressDrawTarget::hidden()
     };
     let bar = ProgressBar::with_draw_target(Some(steps), target);
-    let style = ProgressStyle::with_template("  {msg:32} {bar:30} {elapsed} of about {eta}")
+    let style = ProgressStyle::with_template("  {msg:32} {bar:20} {elapsed}, {eta} left {prefix}")
         .expect("the template is a constant");
     bar.set_style(style);
     bar.set_message(what.to_owned());

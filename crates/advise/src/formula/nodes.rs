@@ -207,7 +207,8 @@ impl Walk<'_> {
             && population <= enough
         {
             let remark = format!(
-                "gate `{}` is left aside: {population} clients never wait for {enough} slots",
+                "gate `{}` is left aside: a population of {population} never waits for {enough} \
+                 slots",
                 node.name
             );
             if !self.nodes.remarks.contains(&remark) {

@@ -176,7 +176,10 @@ fn a_fair_share_is_treated_as_ideal_and_says_so() {
 fn a_gate_with_enough_slots_is_left_aside_and_says_so() {
     let answer = solved(&gated(8, 8, "kind = \"sharing\""));
     assert_eq!(answer.wait, Some(0.0));
-    assert_eq!(answer.remarks, ["gate `pool` is left aside: 8 clients never wait for 8 slots"]);
+    assert_eq!(
+        answer.remarks,
+        ["gate `pool` is left aside: a population of 8 never waits for 8 slots"]
+    );
     assert_eq!(answer.trust.error, Some(0.02), "the deck is not quite independent draws");
     assert_eq!(answer.given_size.as_ref().unwrap().trust.error, Some(0.10));
     let by_hand = {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use advise::{Prediction, Quantity, Rate, Right, Score, Span, Tolerance, Value};
 use clap::Args as ClapArgs;
-use measure::{Estimate, Judgement, LoadShape, Measures, RunRecord};
+use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
 use sim::Options;
 
 use crate::session::say;
@@ -26,7 +26,8 @@ Limits: pQQ, mean, rate or errors, for all documents or for one: 'p99<50ms',
 
 Examples:
   sekisho check .sekisho/runs/RUN.jsonl --expect 'p99<50ms'
-  sekisho check .sekisho/runs/RUN.jsonl --prediction .sekisho/predictions/P.json")]
+  sekisho check .sekisho/runs/RUN.jsonl --prediction .sekisho/predictions/P.json
+  sekisho check .sekisho/runs/RUN.jsonl --against .sekisho/runs/RUN.jsonl")]
 pub(crate) struct Args {
     /// Run records
     #[arg(value_name = "RUN", required = true)]
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// A stored prediction to be scored by the runs
     #[arg(long, value_name = "FILE")]
     prediction: Option<PathBuf>,
+    /// An earlier run that no run may be worse than, by 5 % or more
+    #[arg(long, value_name = "RUN")]
+    against: Option<PathBuf>,
     /// The slots that the server had, where the prediction speaks of several numbers
     #[arg(long, value_name = "N")]
     slots: Option<u32>,
@@ -46,11 +50,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    if args.expect.is_empty() && args.prediction.is_none() {
+    if args.expect.is_empty() && args.prediction.is_none() && args.against.is_none() {
         return Err(Failure::Usage(
-            "nothing to check against: say `--expect 'p99<50ms'` or `--prediction FILE`".into(),
+            "nothing to check against: say `--expect 'p99<50ms'`, `--prediction FILE` or \
+             `--against RUN`"
+                .into(),
         ));
     }
+    let baseline = args.against.as_deref().map(store::read_run).transpose()?;
     let prediction = args.prediction.as_deref().map(read_prediction).transpose()?;
     let mut verdict = Verdict::Holds;
     for path in &args.runs {
@@ -61,6 +68,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
             .iter()
             .map(|expectation| expect(expectation, &record, &judgement))
             .collect();
+        if let Some(baseline) = &baseline {
+            outcomes.extend(changes(baseline, &record));
+        }
         if !judgement.is_valid() {
             outcomes.extend(
                 judgement
@@ -97,6 +107,37 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         say(out, &format!("\n{}", next(&format!("sekisho report {files}"))))?;
     }
     Ok(verdict)
+}
+
+/// The smallest change between two runs that matters.
+const DIFFERENCE_MIN: f64 = 0.05;
+
+/// A run against an earlier one: the ratio of each quantity with its interval. To be better is fine;
+/// an interval that leaves it open is inconclusive.
+fn changes(baseline: &RunRecord, record: &RunRecord) -> Vec<Outcome> {
+    let compared = measure::compare(baseline, record, 0.95, DIFFERENCE_MIN);
+    let change = |what: &str, change: &Change| {
+        let (verdict, word) = match change.verdict {
+            ChangeVerdict::Better => (Verdict::Holds, "better"),
+            ChangeVerdict::NoDifference => (Verdict::Holds, "the same for all that matters"),
+            ChangeVerdict::Worse => (Verdict::Fails, "worse"),
+            ChangeVerdict::Inconclusive => (Verdict::Inconclusive, "not clear"),
+        };
+        let ratio = change.ratio.map_or("no such number".into(), |ratio| {
+            format!("{:.3} times ({:.3} to {:.3})", ratio.ratio, ratio.low, ratio.high)
+        });
+        Outcome { verdict, line: format!("{what} against {}: {ratio}: {word}", baseline.header.id) }
+    };
+    let mut outcomes = vec![
+        change("throughput", &compared.throughput),
+        change("mean response", &compared.response),
+        change("p99", &compared.p99),
+    ];
+    if !compared.differing.is_empty() {
+        let line = format!("the runs differ in {}", compared.differing.join(", "));
+        outcomes.push(Outcome { verdict: Verdict::Inconclusive, line });
+    }
+    outcomes
 }
 
 /// Reads a stored prediction.
@@ -429,6 +470,56 @@ mod tests {
         assert!(read("p99<50").unwrap_err().contains("a time such as"));
         assert!(read("p95<50ms").unwrap_err().contains("is no metric"));
         assert!(read("p99=50ms").unwrap_err().contains("no < or >"));
+    }
+
+    #[test]
+    fn a_run_is_no_worse_than_itself_and_a_slower_one_is() {
+        let clients = |seconds: f64| {
+            let mut counts = measure::ClassCounts { completed: 1000, ..Default::default() };
+            for nth in 0..1000 {
+                let span = seconds * (1.0 + 0.001 * f64::from(nth % 5));
+                counts.total.record(std::time::Duration::from_secs_f64(span));
+            }
+            counts
+        };
+        let run = |id: &str, seconds: f64| RunRecord {
+            header: measure::RunHeader {
+                id: id.into(),
+                started: String::new(),
+                tool: String::new(),
+                command: Vec::new(),
+                seed: 1,
+                host: measure::Host::default(),
+                target: "http://127.0.0.1/".into(),
+                load: LoadShape::Closed { clients: 1, think_s: 0.0 },
+                until: measure::Until::Seconds(20.0),
+                warmup_s: 0.0,
+                classes: vec![measure::ClassSpec { name: "/".into(), bytes: None, weight: 1 }],
+                settings: std::collections::BTreeMap::new(),
+            },
+            intervals: (0..20)
+                .map(|nth| measure::Interval {
+                    start_s: f64::from(nth) * 1000.0 * seconds,
+                    length_s: 1000.0 * seconds,
+                    classes: vec![clients(seconds)],
+                    in_flight_mean: 1.002,
+                    started: 1000,
+                    connects: 0,
+                    lag: measure::Histogram::new(),
+                    generator: measure::GeneratorHealth { thread_cpu_s: vec![0.01] },
+                })
+                .collect(),
+            summary: None,
+        };
+        let all = |of: &[Outcome]| of.iter().fold(Verdict::Holds, |all, one| all.and(one.verdict));
+        let (first, slower) = (run("first", 0.01), run("slower", 0.02));
+        let same = changes(&first, &first);
+        let lines: Vec<&str> = same.iter().map(|outcome| outcome.line.as_str()).collect();
+        assert_eq!(all(&same), Verdict::Holds, "{lines:?}, {:?}", first.judge(0.95).faults);
+        let against = changes(&first, &slower);
+        assert_eq!(all(&against), Verdict::Fails);
+        assert!(against[1].line.contains("worse"), "{}", against[1].line);
+        assert_eq!(all(&changes(&slower, &first)), Verdict::Holds, "better is fine");
     }
 
     #[test]

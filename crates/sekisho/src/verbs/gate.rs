@@ -248,6 +248,11 @@ impl HttpArgs {
     }
 
     fn servers(&self, upstreams: usize) -> Result<Vec<ServerSpec>, Failure> {
+        if self.admin.is_none() && self.slots.iter().all(|&slots| slots == 0) {
+            return Err(Failure::Usage(
+                "`--slots 0` lets nobody in, and without `--admin` nobody can change that".into(),
+            ));
+        }
         match self.slots.as_slice() {
             [slots] => Ok(vec![ServerSpec { slots: *slots }; upstreams]),
             each if each.len() == upstreams => {

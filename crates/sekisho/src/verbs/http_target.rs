@@ -17,6 +17,7 @@ use workload::{Document, DocumentSet, Draw};
 
 use crate::session::{Session, tool, without_secret};
 use crate::store;
+use crate::text::rate;
 use crate::verdict::Failure;
 
 #[derive(ClapArgs)]
@@ -216,6 +217,8 @@ pub(crate) fn press(
         command: session.command.clone(),
     };
     load::http::record(&plan, naming, &session.interrupt, &mut |interval| {
+        let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
+        bar.set_prefix(rate(completed as f64 / interval.length_s.max(1e-9)));
         bar.inc((interval.length_s * 10.0).round() as u64);
     })
     .map_err(|error| match error {

@@ -19,10 +19,10 @@ use claim::Judged;
 
 #[derive(ClapArgs)]
 #[command(after_help = "\
-Each claim gets a finding: reproduces; shape only (it holds, but the text prints no
-number); does not (with the reason); not stated; undecided; not run. The verdict holds
-if every finding is the one that studies/ expects; a claim that could not be run or
-decided makes it inconclusive.
+Each claim gets a finding: reproduces; shape only (it holds, but the text prints
+no number); does not (with the reason); not stated; undecided; not run. The
+verdict holds if every finding is the one that studies/ expects; a claim that
+could not be run or decided makes it inconclusive.
 
 Examples:
   sekisho reproduce fujita --report fujita.html
