@@ -88,6 +88,80 @@ pub enum SolveError {
         /// How many servers it has.
         servers: u32,
     },
+    /// A refusal with the name of the class or the station that it is about.
+    #[error("{place}: {cause}")]
+    At {
+        /// What it is about, by name.
+        place: String,
+        /// What is wrong there.
+        cause: Box<SolveError>,
+    },
+    /// A class is asked for that the network does not have, or not of this kind.
+    #[error("there is no such class {class}: the network has {classes}, counted from 0")]
+    NoClass {
+        /// The index asked for.
+        class: usize,
+        /// How many classes there are.
+        classes: usize,
+    },
+    /// An exact answer was asked of a network that has no product form.
+    #[error(
+        "station `{station}`: {cause}, so the network has no product form and no exact solution; \
+         ask for an approximate one (Linearizer), or simulate"
+    )]
+    NoProductForm {
+        /// Its name.
+        station: String,
+        /// What breaks product form.
+        cause: &'static str,
+    },
+    /// An exact answer would take too long or too much memory.
+    #[error(
+        "an exact solution has {states:.1e} states and takes {steps:.1e} steps, more than \
+         {steps_max:.0e} or than fits in memory; ask for an approximate one (Linearizer)"
+    )]
+    TooManyStates {
+        /// Populations from nobody to all.
+        states: f64,
+        /// Additions and multiplications, about.
+        steps: f64,
+        /// How many are allowed.
+        steps_max: f64,
+    },
+    /// A station that open classes visit has more servers than a formula can count through.
+    #[error("{servers} servers, more than {servers_max} at a station of open classes; make it a delay")]
+    TooManyServers {
+        /// How many.
+        servers: u32,
+        /// How many are allowed.
+        servers_max: u32,
+    },
+    /// The iteration of an approximation does not settle.
+    #[error(
+        "{algorithm} does not settle within {iterations} iterations; simulate, or ask for another \
+         algorithm"
+    )]
+    NoConvergence {
+        /// Its name.
+        algorithm: &'static str,
+        /// How many were tried.
+        iterations: u32,
+    },
+    /// An approximation gave an answer that no network can have.
+    #[error(
+        "{algorithm} gives {what} = {value}, which breaks {law}; its answer is withheld: ask for \
+         another algorithm, or simulate"
+    )]
+    Unsound {
+        /// Its name.
+        algorithm: &'static str,
+        /// Which number.
+        what: String,
+        /// Its value.
+        value: f64,
+        /// What it breaks.
+        law: &'static str,
+    },
     /// A station is asked for that the network does not have.
     #[error("there is no station {station}: the network has {stations}, counted from 0")]
     NoStation {
@@ -96,6 +170,13 @@ pub enum SolveError {
         /// How many stations there are.
         stations: usize,
     },
+}
+
+impl SolveError {
+    /// The same with the name of what it is about.
+    pub(crate) fn at(self, place: String) -> SolveError {
+        SolveError::At { place, cause: Box::new(self) }
+    }
 }
 
 /// Four significant digits.

@@ -23,6 +23,7 @@
 //! | closed, no pause | any demand, at most r at once | [`SaturatedLoop`] |
 //! | closed, with a pause | any demand, at most r at once, one core or more | [`ClosedGate`] |
 //! | closed | several stations | [`ClosedNetwork`] |
+//! | open, closed or both, of several classes | any stations | [`Network`] |
 //!
 //! Units are seconds and per second throughout. A station of several servers has a utilisation from
 //! 0 to 1. How long would a page take at 20 and at 60 requests a second, if one takes 13 ms alone?
@@ -52,6 +53,7 @@ mod general;
 mod loops;
 mod markov;
 mod moments;
+mod network;
 mod open;
 mod wide;
 
@@ -63,4 +65,7 @@ pub use general::{Mg1Fifo, Mg1Lps, Mg1Ps};
 pub use loops::{ClosedGate, ClosedGateAnswer, SaturatedLoop};
 pub use markov::{Mm1, Mmc, erlang_b};
 pub use moments::Moments;
+pub use network::{
+    Algorithm, ClassAnswer, ClassBounds, Network, NetworkAnswer, Preemption, StationKind, VisitAnswer,
+};
 pub use open::{OpenAnswer, OpenNetwork};

@@ -1,0 +1,494 @@
+//! Approximate mean value analysis: the queue that an arriving job finds is estimated from the
+//! queues at the whole population, and the equations are solved as a fixed point.
+//!
+//! The three algorithms differ only in the estimate. With F_ck = Q_ck / N_c, the customers' share at
+//! a station, and T_k = Q_k, each is of the form
+//!
+//! ```text
+//!   A_ck = alpha T_k - beta F_ck + E_ck
+//!   Bard-Schweitzer   alpha = 1,             beta = 1, E = 0
+//!   Linearizer        alpha = 1,             beta = 1, E from Delta_jk(c) = F_jk(N - 1_c) - F_jk(N)
+//!   AQL               alpha = (|n|-1) / |n|, beta = 0, E = (|n|-1) gamma_k(c)
+//! ```
+//!
+//! so one iteration costs C K, whatever the algorithm.
+
+use super::answer::Flows;
+use super::curve::Curve;
+use super::model::{BYTES_MAX, Model, Order};
+use super::{Algorithm, Preemption};
+use crate::{Exactness, SolveError};
+
+/// The iteration has settled when no share moves by more than this.
+const TOLERANCE: f64 = 1e-9;
+const ITERATIONS_MAX: u32 = 20_000;
+/// Passes of Linearizer and AQL over all populations with one customer less.
+const PASSES: usize = 3;
+/// The share of a server that is always left to the less urgent, so that they have a residence.
+const LEFT_OVER: f64 = 1e-9;
+
+pub(super) fn bard_schweitzer(model: &Model) -> Result<Flows, SolveError> {
+    let core = Core::new(model, Algorithm::BardSchweitzer);
+    let mut state = core.start();
+    core.iterate(&core.whole(), Estimate { alpha: 1.0, beta: 1.0, extra: None }, &mut state)?;
+    Ok(core.flows(&state))
+}
+
+/// Whether the C^2 K numbers of Linearizer fit in memory.
+pub(super) fn linearizer_fits(model: &Model) -> bool {
+    let classes = model.closed.len() as f64;
+    classes * classes * model.stations.len() as f64 * 8.0 <= BYTES_MAX
+}
+
+pub(super) fn linearizer(model: &Model) -> Result<Flows, SolveError> {
+    let core = Core::new(model, Algorithm::Linearizer);
+    let (c, k) = (core.classes, core.stations);
+    let whole = core.whole();
+    let mut state = core.start();
+    // Delta_jk(c), in [c][j][k]; and its sum over j, weighted with N_j, in [c][k].
+    let mut delta = vec![0.0; c * c * k];
+    let mut sums = vec![0.0; c * k];
+    let mut extra = vec![0.0; c * k];
+    for pass in 0..PASSES {
+        for class in 0..c {
+            for at in 0..k {
+                extra[class * k + at] = sums[class * k + at] - delta[(class * c + class) * k + at];
+            }
+        }
+        let estimate = Estimate { alpha: 1.0, beta: 1.0, extra: Some(&extra) };
+        core.iterate(&whole, estimate, &mut state)?;
+        if pass + 1 == PASSES {
+            break;
+        }
+        let mut next = vec![0.0; c * c * k];
+        for less in 0..c {
+            for class in 0..c {
+                let own = &delta[(class * c + class) * k..][..k];
+                let gone = &delta[(class * c + less) * k..][..k];
+                let rows = extra[class * k..][..k].iter_mut().zip(&sums[class * k..][..k]);
+                for (((extra, sum), own), gone) in rows.zip(own).zip(gone) {
+                    *extra = sum - gone - own;
+                }
+            }
+            let mut fewer = state.clone();
+            for (share, moved) in fewer.share.iter_mut().zip(&delta[less * c * k..][..c * k]) {
+                *share = (*share + moved).max(0.0);
+            }
+            let estimate = Estimate { alpha: 1.0, beta: 1.0, extra: Some(&extra) };
+            core.iterate(&core.less_one(less), estimate, &mut fewer)?;
+            let row = next[less * c * k..][..c * k].iter_mut();
+            for ((next, fewer), whole) in row.zip(&fewer.share).zip(&state.share) {
+                *next = fewer - whole;
+            }
+        }
+        delta = next;
+        for class in 0..c {
+            let sums = &mut sums[class * k..][..k];
+            sums.fill(0.0);
+            for j in 0..c {
+                let n = f64::from(model.population[j]);
+                for (sum, delta) in sums.iter_mut().zip(&delta[(class * c + j) * k..][..k]) {
+                    *sum += n * delta;
+                }
+            }
+        }
+    }
+    Ok(core.flows(&state))
+}
+
+pub(super) fn aql(model: &Model) -> Result<Flows, SolveError> {
+    let core = Core::new(model, Algorithm::Aql);
+    let (c, k) = (core.classes, core.stations);
+    let whole = core.whole();
+    let all: f64 = whole.iter().sum();
+    let mut state = core.start();
+    let mut gamma = vec![0.0; c * k];
+    for pass in 0..PASSES {
+        let estimate = |all: f64, extra: &mut Vec<f64>, gamma: &[f64]| {
+            extra.clear();
+            extra.extend(gamma.iter().map(|gamma| (all - 1.0) * gamma));
+            (all - 1.0) / all
+        };
+        let mut extra = Vec::with_capacity(c * k);
+        let alpha = estimate(all, &mut extra, &gamma);
+        core.iterate(&whole, Estimate { alpha, beta: 0.0, extra: Some(&extra) }, &mut state)?;
+        if pass + 1 == PASSES || all < 2.0 {
+            break;
+        }
+        let alpha = estimate(all - 1.0, &mut extra, &gamma);
+        let mut next = vec![0.0; c * k];
+        let totals = core.totals(&whole, &state.share);
+        for less in 0..c {
+            let population = core.less_one(less);
+            let mut fewer = state.clone();
+            let given = Estimate { alpha, beta: 0.0, extra: Some(&extra) };
+            core.iterate(&population, given, &mut fewer)?;
+            let found = core.totals(&population, &fewer.share);
+            for (at, next) in next[less * k..][..k].iter_mut().enumerate() {
+                *next = found[at] / (all - 1.0) - totals[at] / all;
+            }
+        }
+        gamma = next;
+    }
+    Ok(core.flows(&state))
+}
+
+/// How the queue found is estimated.
+#[derive(Clone, Copy)]
+struct Estimate<'a> {
+    alpha: f64,
+    beta: f64,
+    /// E_ck, in [c][k].
+    extra: Option<&'a [f64]>,
+}
+
+/// What the iteration moves.
+#[derive(Clone)]
+struct State {
+    /// F_ck, in [c][k], closed classes.
+    share: Vec<f64>,
+    /// R_ck, in [c][k], closed classes.
+    residence: Vec<f64>,
+    /// X_c, closed classes.
+    throughput: Vec<f64>,
+}
+
+struct Core<'a> {
+    model: &'a Model,
+    algorithm: Algorithm,
+    classes: usize,
+    stations: usize,
+    /// D_ck / (a - rho), in [c][k]; zero at delays, whose time is part of the pause.
+    demand: Vec<f64>,
+    /// Stations of several speeds.
+    curves: Vec<(usize, Curve)>,
+    /// Stations without product form, with the curve if there is one.
+    special: Vec<(usize, Curve)>,
+}
+
+impl<'a> Core<'a> {
+    fn new(model: &'a Model, algorithm: Algorithm) -> Core<'a> {
+        let (classes, stations) = (model.closed.len(), model.stations.len());
+        let mut demand = Vec::with_capacity(classes * stations);
+        for &class in &model.closed {
+            demand.extend(model.stations.iter().map(|spot| {
+                if spot.is_delay() {
+                    0.0
+                } else {
+                    spot.demand[class] / (spot.rate_last() - spot.open_load)
+                }
+            }));
+        }
+        let others = model.customers().saturating_sub(1);
+        let mut curves = Vec::new();
+        let mut special = Vec::new();
+        for (k, spot) in model.stations.iter().enumerate() {
+            let curve = || (k, Curve::new(spot, others, thinking()));
+            match spot.order {
+                Order::Product if spot.rates.len() > 1 => curves.push(curve()),
+                Order::Product => {}
+                Order::FifoByClass | Order::Ranked { .. } => special.push(curve()),
+            }
+        }
+        Core { model, algorithm, classes, stations, demand, curves, special }
+    }
+
+    fn whole(&self) -> Vec<f64> {
+        self.model.population.iter().map(|&n| f64::from(n)).collect()
+    }
+
+    fn less_one(&self, class: usize) -> Vec<f64> {
+        let mut population = self.whole();
+        population[class] -= 1.0;
+        population
+    }
+
+    /// Everybody spread evenly over the stations that the class visits.
+    fn start(&self) -> State {
+        let k = self.stations;
+        let mut share = vec![0.0; self.classes * k];
+        for (c, share) in share.chunks_exact_mut(k.max(1)).enumerate().take(self.classes) {
+            let demand = &self.demand[c * k..][..k];
+            let visited = demand.iter().filter(|demand| **demand > 0.0).count() as f64;
+            for (share, demand) in share.iter_mut().zip(demand) {
+                *share = if *demand > 0.0 { 1.0 / (visited + 1.0) } else { 0.0 };
+            }
+        }
+        State {
+            residence: self.demand.clone(),
+            throughput: vec![0.0; self.classes],
+            share,
+        }
+    }
+
+    /// T_k, the queues of all closed classes.
+    fn totals(&self, population: &[f64], share: &[f64]) -> Vec<f64> {
+        let mut totals = vec![0.0; self.stations];
+        for (n, share) in population.iter().zip(share.chunks_exact(self.stations.max(1))) {
+            for (total, share) in totals.iter_mut().zip(share) {
+                *total += n * share;
+            }
+        }
+        totals
+    }
+
+    /// Solves the equations at a population, from where the state is.
+    fn iterate(
+        &self,
+        population: &[f64],
+        estimate: Estimate,
+        state: &mut State,
+    ) -> Result<(), SolveError> {
+        let (mut step, mut moved_before) = (1.0, f64::INFINITY);
+        for round in 0..ITERATIONS_MAX {
+            let moved = self.round(population, estimate, state, step);
+            if moved <= TOLERANCE {
+                return Ok(());
+            }
+            // Steps that do not shrink go back and forth: smaller ones meet in the middle.
+            if round > 20 && moved > 0.9 * moved_before {
+                step = f64::max(0.9 * step, 0.05);
+            }
+            moved_before = moved;
+        }
+        Err(SolveError::NoConvergence {
+            algorithm: self.algorithm.name(),
+            iterations: ITERATIONS_MAX,
+        })
+    }
+
+    /// One step of all classes; gives how far the shares moved.
+    fn round(&self, population: &[f64], estimate: Estimate, state: &mut State, step: f64) -> f64 {
+        let k = self.stations;
+        let totals = self.totals(population, &state.share);
+        for c in 0..self.classes {
+            let share = &state.share[c * k..][..k];
+            let demand = &self.demand[c * k..][..k];
+            let residence = &mut state.residence[c * k..][..k];
+            let rows = residence.iter_mut().zip(demand).zip(&totals).zip(share);
+            let Estimate { alpha, beta, extra } = estimate;
+            match extra.map(|extra| &extra[c * k..][..k]) {
+                Some(extra) => {
+                    for ((((r, d), total), share), extra) in rows.zip(extra) {
+                        *r = d * (1.0 + f64::max(alpha * total - beta * share + extra, 0.0));
+                    }
+                }
+                None => {
+                    for (((r, d), total), share) in rows {
+                        *r = d * (1.0 + f64::max(alpha * total - beta * share, 0.0));
+                    }
+                }
+            }
+        }
+        let found = |c: usize, at: usize, share: &[f64]| {
+            let extra = estimate.extra.map_or(0.0, |extra| extra[c * k + at]);
+            f64::max(estimate.alpha * totals[at] - estimate.beta * share[c * k + at] + extra, 0.0)
+        };
+        for (at, curve) in &self.curves {
+            for (c, &class) in self.model.closed.iter().enumerate() {
+                let demand = self.model.stations[*at].demand[class];
+                state.residence[c * k + at] = demand * curve.at(found(c, *at, &state.share));
+            }
+        }
+        for (at, curve) in &self.special {
+            let seen: Vec<f64> =
+                (0..self.classes).map(|c| found(c, *at, &state.share)).collect();
+            let queue = Queue::new(self.model, *at, curve);
+            for c in 0..self.classes {
+                let present = self.present(population, state, *at, Some(c));
+                state.residence[c * k + at] =
+                    queue.residence(self.model.closed[c], &present, seen[c]);
+            }
+        }
+        self.close(population, state, step)
+    }
+
+    /// New throughputs and shares from the residences; gives how far the shares moved.
+    fn close(&self, population: &[f64], state: &mut State, step: f64) -> f64 {
+        let k = self.stations;
+        let mut moved = 0.0_f64;
+        for c in 0..self.classes {
+            let residence = &state.residence[c * k..][..k];
+            let cycle = self.model.pause[c] + residence.iter().sum::<f64>();
+            state.throughput[c] = population[c] / cycle;
+            let per_cycle = step / cycle;
+            for (share, r) in state.share[c * k..][..k].iter_mut().zip(residence) {
+                let by = r * per_cycle - *share * step;
+                *share += by;
+                moved = moved.max(by.abs());
+            }
+        }
+        moved / step
+    }
+
+    /// The closed jobs at a station and what they ask of it, as a class that is not counted finds
+    /// them: by class of the network, the mean number and the throughput.
+    fn present(
+        &self,
+        population: &[f64],
+        state: &State,
+        station: usize,
+        arriving: Option<usize>,
+    ) -> Vec<(f64, f64)> {
+        let mut present = vec![(0.0, 0.0); self.model.classes];
+        for (c, &class) in self.model.closed.iter().enumerate() {
+            let n = population[c];
+            let others = if arriving == Some(c) { (n - 1.0).max(0.0) } else { n };
+            let jobs = others * state.share[c * self.stations + station];
+            let x = if n > 0.0 { state.throughput[c] * others / n } else { 0.0 };
+            present[class] = (jobs, x);
+        }
+        present
+    }
+
+    fn flows(&self, state: &State) -> Flows {
+        let mut flows = Flows::zero(self.model);
+        let k = self.stations;
+        for (c, &x) in state.throughput.iter().enumerate() {
+            flows.set_closed(self.model, c, x, |at| state.residence[c * k + at]);
+        }
+        if self.model.open.is_empty() {
+            return flows;
+        }
+        let whole = self.whole();
+        let totals = self.totals(&whole, &state.share);
+        flows.set_open(self.model, |at, class| {
+            let spot = &self.model.stations[at];
+            let curve = |(k, curve): &'_ (usize, Curve)| (*k == at).then(|| curve.at(totals[at]));
+            if let Some((_, curve)) = self.special.iter().find(|(k, _)| *k == at) {
+                let present = self.present(&whole, state, at, None);
+                return Queue::new(self.model, at, curve).residence(class, &present, totals[at]);
+            }
+            match self.curves.iter().find_map(curve) {
+                Some(factor) => spot.demand[class] * factor,
+                None => {
+                    spot.demand[class] * (1.0 + totals[at]) / (spot.rate_last() - spot.open_load)
+                }
+            }
+        });
+        flows
+    }
+}
+
+/// A station without product form, where it matters who is found.
+struct Queue<'a> {
+    model: &'a Model,
+    station: usize,
+    curve: &'a Curve,
+}
+
+impl<'a> Queue<'a> {
+    fn new(model: &'a Model, station: usize, curve: &'a Curve) -> Queue<'a> {
+        Queue { model, station, curve }
+    }
+
+    /// R of a class that finds `present` there, with `found` closed jobs in all.
+    fn residence(&self, class: usize, present: &[(f64, f64)], found: f64) -> f64 {
+        let spot = &self.model.stations[self.station];
+        let (visits, service) = (spot.visits[class], spot.service[class]);
+        if visits * service == 0.0 {
+            return 0.0;
+        }
+        match &spot.order {
+            Order::Product => unreachable!("stations of product form are not special"),
+            Order::FifoByClass => visits * (service + self.fifo_wait(present, found)),
+            Order::Ranked { preemption, ranks } => {
+                visits * self.ranked_response(class, present, *preemption, ranks)
+            }
+        }
+    }
+
+    /// Reiser 1979: every job found is waited for with its own service time. With several servers,
+    /// as long as product form would make of their mean.
+    fn fifo_wait(&self, present: &[(f64, f64)], found: f64) -> f64 {
+        let spot = &self.model.stations[self.station];
+        let jobs: f64 = present.iter().map(|(jobs, _)| jobs).sum();
+        let work: f64 = present.iter().zip(&spot.service).map(|((jobs, _), s)| jobs * s).sum();
+        let closed_mean = if jobs > 0.0 { work / jobs } else { 0.0 };
+        let open = self.model.open.iter().zip(&self.model.lambda);
+        let open_work: f64 =
+            open.map(|(&c, lambda)| lambda * spot.demand[c] * spot.service[c]).sum();
+        let counted = found + spot.open_load;
+        if counted == 0.0 {
+            return 0.0;
+        }
+        let mean = (found * closed_mean + open_work) / counted;
+        (self.curve.at(found) - 1.0).max(0.0) * mean
+    }
+
+    /// The MVA priority approximation (Bryant, Krzesinski, Lakshmi and Chandy 1984), with the
+    /// utilisation of the more urgent at the whole population.
+    fn ranked_response(
+        &self,
+        class: usize,
+        present: &[(f64, f64)],
+        preemption: Preemption,
+        ranks: &[u32],
+    ) -> f64 {
+        let spot = &self.model.stations[self.station];
+        let mut order: Vec<u32> = ranks.to_vec();
+        order.sort_unstable();
+        order.dedup();
+        let mut lambda = vec![0.0; self.model.classes];
+        for (&open, &rate) in self.model.open.iter().zip(&self.model.lambda) {
+            lambda[open] = rate;
+        }
+        let used = |j: usize| (present[j].1 + lambda[j]) * spot.demand[j];
+        // What a job waits for that is in service, whoever it is.
+        let residual: f64 = (0..ranks.len()).map(|j| used(j) * spot.service[j]).sum();
+        // Work of the ranks so far, found waiting (or, with preemption, at all).
+        let mut work = 0.0;
+        let mut urgent = 0.0;
+        for rank in order {
+            let members = || (0..ranks.len()).filter(|&j| ranks[j] == rank);
+            let left = f64::max(1.0 - urgent, LEFT_OVER);
+            let open_load: f64 = members().map(|j| lambda[j] * spot.demand[j]).sum();
+            let serves: f64 = members().map(|j| lambda[j] * spot.demand[j] * spot.service[j]).sum();
+            let closed = members().filter(|&j| lambda[j] == 0.0);
+            let own_left = f64::max(left - open_load, LEFT_OVER);
+            let response_of = match preemption {
+                Preemption::Resume => {
+                    work += closed.map(|j| present[j].0 * spot.service[j]).sum::<f64>();
+                    // W = work + open_load (W + S) / left, the open jobs found of the rank itself.
+                    work = (work + serves / left) * left / own_left;
+                    (spot.service[class] + work) / left
+                }
+                Preemption::None => {
+                    work += closed
+                        .map(|j| (present[j].0 - used(j)).max(0.0) * spot.service[j])
+                        .sum::<f64>();
+                    let wait = (residual + work) / own_left;
+                    work += open_load * wait;
+                    wait + spot.service[class]
+                }
+            };
+            if rank == ranks[class] {
+                return response_of;
+            }
+            urgent += members().map(used).sum::<f64>();
+        }
+        unreachable!("every class has a rank")
+    }
+}
+
+impl Algorithm {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Algorithm::Exact => "the exact algorithm",
+            Algorithm::BardSchweitzer => "Bard-Schweitzer",
+            Algorithm::Linearizer => "Linearizer",
+            Algorithm::Aql => "AQL",
+        }
+    }
+}
+
+fn thinking() -> f64 {
+    std::env::var("THIN").ok().and_then(|t| t.parse().ok()).unwrap_or(0.0)
+}
+
+pub(super) fn exactness(_model: &Model, algorithm: Algorithm) -> Exactness {
+    match algorithm {
+        Algorithm::Exact => Exactness::Exact,
+        _ => Exactness::Approximate { source: algorithm.name(), error: 0.1 },
+    }
+}
