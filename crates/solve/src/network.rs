@@ -303,8 +303,8 @@ impl Network {
     }
 
     /// Solves the network: exactly where it has product form and at most some 100 million steps are
-    /// needed, otherwise by Linearizer or, where that would need more than 1 GiB, by AQL. The answer
-    /// says which.
+    /// needed, otherwise by Linearizer; where that would need more than 1 GiB, or does not settle, by
+    /// AQL, and at last by Bard-Schweitzer. The answer says which.
     ///
     /// # Errors
     /// If there is no class, a class that takes no time or visits no station, an open class
@@ -312,14 +312,20 @@ impl Network {
     pub fn solve(&self) -> Result<NetworkAnswer, SolveError> {
         let model = Model::new(self)?;
         let is_affordable = model.steps() <= model::STEPS_AFFORDABLE && model.fits();
-        let algorithm = if model.no_product_form().is_none() && is_affordable {
-            Algorithm::Exact
-        } else if approximate::linearizer_fits(&model) {
-            Algorithm::Linearizer
-        } else {
-            Algorithm::Aql
-        };
-        self.solved(&model, algorithm)
+        if model.no_product_form().is_none() && is_affordable {
+            return self.solved(&model, Algorithm::Exact);
+        }
+        let linearizer = approximate::linearizer_fits(&model).then_some(Algorithm::Linearizer);
+        let mut last = None;
+        for algorithm in linearizer.into_iter().chain([Algorithm::Aql, Algorithm::BardSchweitzer]) {
+            match self.solved(&model, algorithm) {
+                Err(error @ (SolveError::NoConvergence { .. } | SolveError::Unsound { .. })) => {
+                    last.get_or_insert(error);
+                }
+                found => return found,
+            }
+        }
+        Err(last.expect("every algorithm that gave no answer gave an error"))
     }
 
     /// Solves the network as told.

@@ -12,42 +12,45 @@ const SPACING: f64 = 0.02;
 /// The mean of (j + 1) / a(j + 1) over the number j of jobs that an arrival finds, as a function of
 /// the mean A of j.
 ///
-/// The distribution is taken from the family p(j) = w(j) x^j / (a(1) ... a(j)), j up to the number
-/// of all other customers, where x is chosen to meet the mean. It is exact for a single speed
-/// ((1 + A) / a), for customers no more than servers, and with w = 1 for a station beside one that
-/// is always full.
+/// The distribution is taken from the family p(j) = x^j M! / (M-j)! / (a(1) ... a(j)), where M is the
+/// number of all other customers and x is chosen to meet the mean: that of a station whose customers
+/// are elsewhere for a time that does not depend on their number. It is exact beside delays, for a
+/// single speed ((1 + A) / a), and for customers no more than servers.
 #[derive(Debug)]
 pub(super) struct Curve {
     /// A and the factor, both rising.
     nodes: Vec<(f64, f64)>,
-    /// What one more job adds beyond the last node.
+    /// What one more job adds beyond the last node; nothing where more jobs cannot be found.
     slope: f64,
 }
 
 impl Curve {
     /// For a station that jobs find with at most `others` customers of closed classes.
-    pub(super) fn new(spot: &Spot, others: u32, thinking: f64) -> Curve {
+    pub(super) fn new(spot: &Spot, others: u32) -> Curve {
         let rates = effective_rates(spot, others);
         let jobs = (others as usize).min(JOBS_MAX.max(2 * rates.len()));
-        let family = Family { rates: &rates, jobs, thinking: thinking / f64::from(others.max(1)) };
+        let family = Family { rates: &rates, jobs, others: f64::from(others) };
+        let last = rates[rates.len() - 1];
         let mut nodes = vec![(0.0, 1.0 / rates[0])];
         if jobs > 0 {
             let (mut low, mut high) = (rates[0], rates[0]);
             while family.at(low).0 > SPACING {
                 low *= 0.5;
             }
-            while family.at(high).0 < jobs as f64 * (1.0 - 1e-6) - 1e-9 && high < rates[0] * 1e9 {
+            while family.at(high).0 < jobs as f64 - SPACING {
                 high *= 2.0;
             }
             nodes.push(family.at(low));
             family.refine((low, family.at(low)), (high, family.at(high)), &mut nodes, 60);
         }
-        let last = rates[rates.len() - 1];
-        // The line starts where the cut at JOBS_MAX is not felt yet.
         if others as usize > jobs {
+            // The line starts where the cut at the greatest number is not felt yet.
             nodes.retain(|node| node.0 < jobs as f64 / 4.0);
+            return Curve { nodes, slope: 1.0 / last };
         }
-        Curve { nodes, slope: 1.0 / last }
+        let at_most = rates.get(jobs).copied().unwrap_or(last);
+        nodes.push((jobs as f64, (jobs + 1) as f64 / at_most));
+        Curve { nodes, slope: 0.0 }
     }
 
     /// The factor for a mean of A jobs found.
@@ -64,8 +67,8 @@ impl Curve {
 struct Family<'a> {
     rates: &'a [f64],
     jobs: usize,
-    /// How much less the others come for each of them that is here already.
-    thinking: f64,
+    /// All other customers, of whom those who are not here may come.
+    others: f64,
 }
 
 impl Family<'_> {
@@ -76,7 +79,7 @@ impl Family<'_> {
         let (mut weight, mut sum, mut mean, mut factor) = (1.0, 0.0, 0.0, 0.0);
         for j in 0..=self.jobs {
             if j > 0 {
-                let source = (1.0 - (j - 1) as f64 * self.thinking).max(0.0);
+                let source = 1.0 - (j - 1) as f64 / self.others;
                 weight *= x * source / rate(j);
             }
             sum += weight;

@@ -6,6 +6,8 @@
 )]
 
 mod closed;
+mod markov;
+mod networks;
 mod open;
 mod random;
 mod refusals;

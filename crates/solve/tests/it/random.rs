@@ -10,29 +10,29 @@ use crate::near;
 const CASES: u64 = 400;
 
 /// A linear congruential generator (Knuth's MMIX constants), so that a seed is a case for ever.
-struct Lcg(u64);
+pub(crate) struct Lcg(u64);
 
 impl Lcg {
-    fn new(seed: u64) -> Lcg {
+    pub(crate) fn new(seed: u64) -> Lcg {
         let mut lcg = Lcg(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         lcg.unit();
         lcg
     }
 
     /// From [0, 1).
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// From low to high, each order of magnitude alike.
-    fn scale(&mut self, low: f64, high: f64) -> f64 {
+    pub(crate) fn scale(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
 
     /// From low to high, both included, small ones more often.
-    fn count(&mut self, low: u32, high: u32) -> u32 {
+    pub(crate) fn count(&mut self, low: u32, high: u32) -> u32 {
         (self.scale(f64::from(low), f64::from(high) + 0.999) as u32).clamp(low, high)
     }
 
