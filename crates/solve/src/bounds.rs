@@ -1,5 +1,5 @@
 //! What no network can exceed, from demands alone: asymptotic and balanced-job bounds
-//! (Lazowska et al. 1984, chapter 5). They are sums and maxima that a reader can do by hand, and so
+//! (Lazowska et al. 1984, chapter 5), proportional and geometric ones. They are sums and maxima that a reader can do by hand, and so
 //! the first check of every other answer.
 
 use crate::closed::{ClosedNetwork, Kind, Station};
@@ -66,6 +66,97 @@ impl ClosedNetwork {
             response_min: (best + delays).max(asymptotic.response_min),
             response_max: worst + delays,
         })
+    }
+
+    /// Proportional bounds: what an arriving job finds is spread over the stations at least as
+    /// evenly as D_k^(N-1) and at most as evenly as D_k (Hsieh and Lam 1987). With L(n) the jobs that
+    /// are at queues when there are n clients, n - Z X(n), which asymptotic bounds of X(n) bound,
+    ///
+    /// ```text
+    ///   D + L(N-1) sum D_k^2 / sum D_k  <=  N/X - Z  <=  D + L(N-1) sum D_k^N / sum D_k^(N-1)
+    /// ```
+    ///
+    /// # Errors
+    /// If a station has several servers.
+    pub fn proportional_bounds(&self) -> Result<ClosedBounds, SolveError> {
+        single_servers_only(&self.stations)?;
+        let Sums { n, d, pause, delays, capacity, .. } = self.sums();
+        let outer = self.asymptotic_bounds();
+        if d == 0.0 {
+            return Ok(outer);
+        }
+        let demands = || self.queue_demands().map(|demand| demand * capacity);
+        let sum = |power: f64| demands().map(|d| d.powf(power)).sum::<f64>();
+        // Of a zero demand no power counts; 0^0 would.
+        let worst = if n > 1.0 { sum(n) / sum(n - 1.0) / capacity } else { 0.0 };
+        let best = demands().map(|d| d * d).sum::<f64>() / demands().sum::<f64>() / capacity;
+        let (least, most) = self.queued_one_less();
+        Ok(self.between(d + least * best, d + most * worst, pause, delays))
+    }
+
+    /// Geometric bounds (Casale, Muntz and Serazzi 2008, theorems 1 and 2): as the balanced-job
+    /// bounds count every job as if it were at the bottleneck, but with the queues of the other
+    /// stations bounded by geometric sums. The tightest of the bounds here when few stations are
+    /// near the bottleneck.
+    ///
+    /// # Errors
+    /// If a station has several servers.
+    pub fn geometric_bounds(&self) -> Result<ClosedBounds, SolveError> {
+        single_servers_only(&self.stations)?;
+        let Sums { n, d, pause, delays, capacity, .. } = self.sums();
+        let outer = self.asymptotic_bounds();
+        if d == 0.0 || n == 1.0 {
+            return Ok(outer);
+        }
+        let top = 1.0 / capacity;
+        // Q_k(N-1) of the stations that are not the slowest, as (D_max - D_k) Q_k.
+        let away = |rate: f64| -> f64 {
+            let queue = |y: f64| (0..self.clients - 1).fold(0.0, |sum, _| y * (1.0 + sum));
+            self.queue_demands().map(|demand| (top - demand) * queue(demand * rate)).sum()
+        };
+        let fewer = n - 1.0;
+        let rate_most = capacity.min(fewer / (pause + d));
+        let rate_least = fewer / (pause + d + top * fewer);
+        // N = X (Z + D + D_max (N-1 - Z X(N-1)) - away), where (N-1)/N X <= X(N-1) <= X.
+        let root = |sum: f64, bent: f64| {
+            let under = sum * sum - 4.0 * pause * top * bent;
+            2.0 * n / (sum + under.max(0.0).sqrt())
+        };
+        let whole = pause + d + top * fewer;
+        let throughput_min = root(whole - away(rate_least), fewer).max(outer.throughput_min);
+        let throughput_max = root(whole - away(rate_most), n).min(outer.throughput_max);
+        Ok(ClosedBounds {
+            throughput_min,
+            throughput_max,
+            response_min: (n / throughput_max - self.think).max(outer.response_min),
+            response_max: (n / throughput_min - pause + delays).min(outer.response_max),
+        })
+    }
+
+    /// The least and the most jobs at queues with one client less.
+    fn queued_one_less(&self) -> (f64, f64) {
+        let Sums { n, d, pause, capacity, .. } = self.sums();
+        let fewer = n - 1.0;
+        let most = capacity.min(fewer / (pause + d));
+        let least = fewer / (pause + d + (fewer - 1.0).max(0.0) / capacity);
+        ((fewer - pause * most).max(0.0), fewer - pause * least)
+    }
+
+    /// The interval from the least and the most time that a cycle spends at queues.
+    fn between(&self, least: f64, most: f64, pause: f64, delays: f64) -> ClosedBounds {
+        let n = f64::from(self.clients);
+        let outer = self.asymptotic_bounds();
+        ClosedBounds {
+            throughput_min: (n / (most + pause)).max(outer.throughput_min),
+            throughput_max: (n / (least + pause)).min(outer.throughput_max),
+            response_min: (least + delays).max(outer.response_min),
+            response_max: (most + delays).min(outer.response_max),
+        }
+    }
+
+    fn queue_demands(&self) -> impl Iterator<Item = f64> {
+        let queues = self.stations.iter().filter(|station| station.kind != Kind::Delay);
+        queues.map(|station| station.demand)
     }
 
     /// The number of clients at which the two asymptotes of the throughput meet, N* = (D + Z) times

@@ -46,6 +46,14 @@ pub enum SolveError {
         /// Its value.
         value: f64,
     },
+    /// A share is not in [0, 1], or not where it has a meaning.
+    #[error("{name} = {value} is not a share from 0 to 1 within its range; 25 % is 0.25")]
+    Share {
+        /// The parameter, with its letter.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
     /// A second moment that no distribution with this mean can have.
     #[error(
         "second moment {second} is below the square of the mean {mean}, which no distribution \
@@ -129,7 +137,9 @@ pub enum SolveError {
         steps_max: f64,
     },
     /// A station that open classes visit has more servers than a formula can count through.
-    #[error("{servers} servers, more than {servers_max} at a station of open classes; make it a delay")]
+    #[error(
+        "{servers} servers, more than {servers_max} at a station of open classes; make it a delay"
+    )]
     TooManyServers {
         /// How many.
         servers: u32,

@@ -24,6 +24,7 @@
 //! | closed, with a pause | any demand, at most r at once, one core or more | [`ClosedGate`] |
 //! | closed | several stations | [`ClosedNetwork`] |
 //! | open, closed or both, of several classes | any stations | [`Network`] |
+//! | one scan of all agents | servers with caches, one database | [`Cluster`] |
 //!
 //! Units are seconds and per second throughout. A station of several servers has a utilisation from
 //! 0 to 1. How long would a page take at 20 and at 60 requests a second, if one takes 13 ms alone?
@@ -47,6 +48,7 @@
 
 mod bounds;
 mod closed;
+mod cluster;
 mod error;
 mod exactness;
 mod general;
@@ -59,6 +61,7 @@ mod wide;
 
 pub use bounds::{ClosedBounds, OpenBounds};
 pub use closed::{ClosedAnswer, ClosedNetwork, Station, StationAnswer};
+pub use cluster::{Cluster, ClusterAnswer, Cohorts, chord_hit_ratio, lru_hit_ratio};
 pub use error::SolveError;
 pub use exactness::Exactness;
 pub use general::{Mg1Fifo, Mg1Lps, Mg1Ps};
@@ -66,6 +69,7 @@ pub use loops::{ClosedGate, ClosedGateAnswer, SaturatedLoop};
 pub use markov::{Mm1, Mmc, erlang_b};
 pub use moments::Moments;
 pub use network::{
-    Algorithm, ClassAnswer, ClassBounds, Network, NetworkAnswer, Preemption, StationKind, VisitAnswer,
+    Algorithm, ClassAnswer, ClassBounds, Network, NetworkAnswer, Preemption, StationKind,
+    VisitAnswer,
 };
 pub use open::{OpenAnswer, OpenNetwork};

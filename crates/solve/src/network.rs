@@ -220,12 +220,14 @@ impl Network {
         service: f64,
     ) -> Result<(), SolveError> {
         self.find(station, class)?;
-        let place =
-            format!("station `{}`, class `{}`", self.stations[station].name, self.classes[class].name);
+        let place = format!(
+            "station `{}`, class `{}`",
+            self.stations[station].name, self.classes[class].name
+        );
         let visits =
             not_negative("visits V", visits, "per job").map_err(|error| error.at(place.clone()))?;
-        let service =
-            not_negative("service time S", service, "s").map_err(|error| error.at(place.clone()))?;
+        let service = not_negative("service time S", service, "s")
+            .map_err(|error| error.at(place.clone()))?;
         not_negative("demand D = V S", visits * service, "s").map_err(|error| error.at(place))?;
         let asks = &mut self.stations[station].asks;
         if asks.len() <= class {

@@ -201,10 +201,8 @@ impl Model {
 
     /// Why there is no exact solution, if there is none.
     pub(super) fn no_product_form(&self) -> Option<SolveError> {
-        let refused = |spot: &Spot, cause| SolveError::NoProductForm {
-            station: spot.name.clone(),
-            cause,
-        };
+        let refused =
+            |spot: &Spot, cause| SolveError::NoProductForm { station: spot.name.clone(), cause };
         self.stations.iter().find_map(|spot| match spot.order {
             Order::Product => None,
             Order::FifoByClass => {

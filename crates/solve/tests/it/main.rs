@@ -6,6 +6,7 @@
 )]
 
 mod closed;
+mod cluster;
 mod markov;
 mod networks;
 mod open;

@@ -143,12 +143,13 @@ fn stations_without_product_form_are_as_good_as_they_state() {
     for order in
         [Order::Fifo, Order::Priority(Preemption::Resume), Order::Priority(Preemption::None)]
     {
-        let mut worst = (0.0, 0);
+        let mut worst = [(0.0, 0); 3];
         for seed in 0..150 {
             let pair = Pair::drawn(seed, order);
             let network = pair.network();
             let exact = pair.throughput();
-            for algorithm in [Algorithm::Linearizer, Algorithm::Aql, Algorithm::BardSchweitzer] {
+            let algorithms = [Algorithm::Linearizer, Algorithm::Aql, Algorithm::BardSchweitzer];
+            for (algorithm, worst) in algorithms.into_iter().zip(&mut worst) {
                 let answer = network.solve_with(algorithm).unwrap();
                 let Exactness::Approximate { error: stated, .. } = answer.exactness() else {
                     panic!("{algorithm} claims to be exact: {pair:?}")
@@ -159,13 +160,13 @@ fn stations_without_product_form_are_as_good_as_they_state() {
                         .abs()
                         .max((answer.classes[c].throughput / exact[c] - 1.0).abs());
                     assert!(off <= stated, "{algorithm}: {off} above {stated}: {seed} {pair:?}");
-                    if off > worst.0 && algorithm == Algorithm::Linearizer {
-                        worst = (off, seed);
+                    if off > worst.0 {
+                        *worst = (off, seed);
                     }
                 }
             }
         }
-        println!("{order:?}: Linearizer {:.4} at seed {}", worst.0, worst.1);
+        println!("{order:?}: Linearizer, AQL, Bard-Schweitzer off by and at seed {worst:.4?}");
     }
 }
 
@@ -187,11 +188,18 @@ fn the_chain_agrees_with_the_exact_algorithm_where_both_apply() {
 fn open_priorities_at_one_station_are_exact() {
     for (preemption, want) in [
         // S = 0.5, 0.4, 0.2; rho = 0.25, 0.2, 0.1; ranks 0, 1, 1; R0 = sum of lambda S^2 = 0.225.
-        (Preemption::None, [0.225 / 0.75 + 0.5, 0.225 / (0.75 * 0.45) + 0.4, 0.225 / (0.75 * 0.45) + 0.2]),
+        (
+            Preemption::None,
+            [0.225 / 0.75 + 0.5, 0.225 / (0.75 * 0.45) + 0.4, 0.225 / (0.75 * 0.45) + 0.2],
+        ),
         // R = S / (1 - rho') + sum of lambda S^2 so far / ((1 - rho')(1 - rho' - rho)).
         (
             Preemption::Resume,
-            [0.5 + 0.125 / 0.75, 0.4 / 0.75 + 0.225 / (0.75 * 0.45), 0.2 / 0.75 + 0.225 / (0.75 * 0.45)],
+            [
+                0.5 + 0.125 / 0.75,
+                0.4 / 0.75 + 0.225 / (0.75 * 0.45),
+                0.2 / 0.75 + 0.225 / (0.75 * 0.45),
+            ],
         ),
     ] {
         let mut network = Network::new();
@@ -205,5 +213,6 @@ fn open_priorities_at_one_station_are_exact() {
         for (c, want) in want.into_iter().enumerate() {
             near(answer.at(station, c).response, want, 1e-12, &(preemption, c));
         }
+        assert!(answer.exactness().is_exact() && answer.algorithm != Algorithm::Exact);
     }
 }

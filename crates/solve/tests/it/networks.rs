@@ -166,9 +166,10 @@ impl<'a> States<'a> {
     }
 
     fn count(&mut self, rest: &[u32], weight: f64, there: &[(Vec<u32>, f64)]) {
-        let thinking = rest.iter().zip(&self.drawn.closed).map(|(&n, &(_, z))| {
-            (1..=n).map(|i| z / f64::from(i)).product::<f64>()
-        });
+        let thinking = rest
+            .iter()
+            .zip(&self.drawn.closed)
+            .map(|(&n, &(_, z))| (1..=n).map(|i| z / f64::from(i)).product::<f64>());
         let weight = weight * thinking.product::<f64>();
         self.weight += weight;
         for (sum, &n) in self.thinking.iter_mut().zip(rest) {

@@ -86,7 +86,9 @@ fn bounds_hold_the_exact_answer_and_nest() {
         let answer = network.solve();
         let inner = network.balanced_job_bounds().unwrap();
         let outer = network.asymptotic_bounds();
-        for bounds in [inner, outer] {
+        let proportional = network.proportional_bounds().unwrap();
+        let geometric = network.geometric_bounds().unwrap();
+        for bounds in [inner, outer, proportional, geometric] {
             let ClosedBounds { throughput_min, throughput_max, response_min, response_max } =
                 bounds;
             at_most(throughput_min, answer.throughput, &(seed, &network));
