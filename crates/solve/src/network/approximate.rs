@@ -14,7 +14,7 @@
 //! so one iteration costs C K, whatever the algorithm.
 
 use super::answer::Flows;
-use super::curve::Curve;
+use super::curve::{Curve, Segment};
 use super::model::{BYTES_MAX, Model, Order};
 use super::{Algorithm, Preemption};
 use crate::{Exactness, SolveError};
@@ -22,6 +22,10 @@ use crate::{Exactness, SolveError};
 /// The iteration has settled when no share moves by more than this.
 const TOLERANCE: f64 = 1e-9;
 const ITERATIONS_MAX: u32 = 20_000;
+/// Numbers that are worked on at once.
+const LANES: usize = 8;
+/// Every so many rounds the shares leap to where their moves lead.
+const ROUNDS_A_LEAP: u32 = 5;
 /// Passes of Linearizer and AQL over all populations with one customer less.
 const PASSES: usize = 3;
 /// Rounds in which stations that are more than full are corrected.
@@ -160,7 +164,8 @@ struct Core<'a> {
     algorithm: Algorithm,
     classes: usize,
     stations: usize,
-    /// D_ck / (a - rho), in [c][k]; zero at delays, whose time is part of the pause.
+    /// D_ck, in [c][k]; over a - rho at stations of one speed, and zero at delays, whose time is part
+    /// of the pause.
     demand: Vec<f64>,
     /// Stations of several speeds.
     curves: Vec<Speeds>,
@@ -182,12 +187,10 @@ impl<'a> Core<'a> {
         let (classes, stations) = (model.closed.len(), model.stations.len());
         let mut demand = Vec::with_capacity(classes * stations);
         for &class in &model.closed {
-            demand.extend(model.stations.iter().map(|spot| {
-                if spot.is_delay() {
-                    0.0
-                } else {
-                    spot.demand[class] / (spot.rate_last() - spot.open_load)
-                }
+            demand.extend(model.stations.iter().map(|spot| match spot.rates.len() {
+                0 => 0.0,
+                1 => spot.demand[class] / (spot.rates[0] - spot.open_load),
+                _ => spot.demand[class],
             }));
         }
         let others = model.customers().saturating_sub(1);
@@ -250,14 +253,28 @@ impl<'a> Core<'a> {
         estimate: Estimate,
         state: &mut State,
     ) -> Result<(), SolveError> {
+        let mut totals = self.totals(population, &state.share);
         let (mut step, mut moved_before) = (1.0, f64::INFINITY);
-        for round in 0..ITERATIONS_MAX {
-            let moved = self.round(population, estimate, state, step);
+        let mut before = Vec::new();
+        let mut last_move = Vec::new();
+        for round in 1..=ITERATIONS_MAX {
+            let watched = round % ROUNDS_A_LEAP;
+            if watched == 0 || watched == ROUNDS_A_LEAP - 1 {
+                before.clone_from(&state.share);
+            }
+            let moved = self.round(population, estimate, state, &mut totals, step);
             if moved <= TOLERANCE {
                 return Ok(());
             }
+            if watched == ROUNDS_A_LEAP - 1 {
+                last_move.clear();
+                last_move.extend(state.share.iter().zip(&before).map(|(now, old)| now - old));
+            } else if watched == 0 && moved < moved_before {
+                leap(&mut state.share, &before, &last_move);
+                totals = self.totals(population, &state.share);
+            }
             // Steps that do not shrink go back and forth: smaller ones meet in the middle.
-            if round > 20 && moved > 0.9 * moved_before {
+            if round > 100 && watched > 1 && moved > 0.999 * moved_before {
                 step = f64::max(0.9 * step, 0.05);
             }
             moved_before = moved;
@@ -268,67 +285,85 @@ impl<'a> Core<'a> {
         })
     }
 
-    /// One step of all classes; gives how far the shares moved.
-    fn round(&self, population: &[f64], estimate: Estimate, state: &mut State, step: f64) -> f64 {
+    /// One step of all classes, one after the other, each with the queues that those before it
+    /// left; gives how far the shares moved.
+    fn round(
+        &self,
+        population: &[f64],
+        estimate: Estimate,
+        state: &mut State,
+        totals: &mut [f64],
+        step: f64,
+    ) -> f64 {
         let k = self.stations;
-        let totals = self.totals(population, &state.share);
+        let segments: Vec<Segment> = self
+            .curves
+            .iter()
+            .map(|speeds| speeds.closed.segment(totals[speeds.station]))
+            .collect();
+        let Estimate { alpha, beta, extra } = estimate;
+        let mut moved = 0.0_f64;
         for c in 0..self.classes {
+            let extra = extra.map(|extra| &extra[c * k..][..k]);
             let share = &state.share[c * k..][..k];
             let demand = &self.demand[c * k..][..k];
             let residence = &mut state.residence[c * k..][..k];
-            let rows = residence.iter_mut().zip(demand).zip(&totals).zip(share);
-            let Estimate { alpha, beta, extra } = estimate;
-            match extra.map(|extra| &extra[c * k..][..k]) {
+            let rows = residence.iter_mut().zip(demand).zip(&*totals).zip(share);
+            match extra {
                 Some(extra) => {
                     for ((((r, d), total), share), extra) in rows.zip(extra) {
-                        *r = d * (1.0 + f64::max(alpha * total - beta * share + extra, 0.0));
+                        *r = d * (1.0 + at_least_zero(alpha * total - beta * share + extra));
                     }
                 }
                 None => {
                     for (((r, d), total), share) in rows {
-                        *r = d * (1.0 + f64::max(alpha * total - beta * share, 0.0));
+                        *r = d * (1.0 + at_least_zero(alpha * total - beta * share));
                     }
                 }
             }
-        }
-        let found = |c: usize, at: usize, share: &[f64]| {
-            let extra = estimate.extra.map_or(0.0, |extra| extra[c * k + at]);
-            f64::max(estimate.alpha * totals[at] - estimate.beta * share[c * k + at] + extra, 0.0)
-        };
-        for Speeds { station: at, closed: curve, .. } in &self.curves {
-            for (c, &class) in self.model.closed.iter().enumerate() {
-                let demand = self.model.stations[*at].demand[class];
-                state.residence[c * k + at] = demand * curve.at(found(c, *at, &state.share));
+            let found = |at: usize, share: f64| {
+                let extra = extra.map_or(0.0, |extra| extra[at]);
+                f64::max(alpha * totals[at] - beta * share + extra, 0.0)
+            };
+            let class = self.model.closed[c];
+            for (speeds, segment) in self.curves.iter().zip(&segments) {
+                let at = speeds.station;
+                let found = found(at, share[at]);
+                let factor = segment.at(found).unwrap_or_else(|| speeds.closed.at(found));
+                residence[at] = demand[at] * factor;
             }
-        }
-        for Speeds { station: at, closed: curve, .. } in &self.special {
-            let seen: Vec<f64> = (0..self.classes).map(|c| found(c, *at, &state.share)).collect();
-            let queue = Queue::new(self.model, *at, curve);
-            for c in 0..self.classes {
+            for Speeds { station: at, closed: curve, .. } in &self.special {
+                let found = found(*at, state.share[c * k + at]);
                 let present = self.present(population, state, *at, Some(c));
-                state.residence[c * k + at] =
-                    queue.residence(self.model.closed[c], &present, seen[c]);
+                let queue = Queue::new(self.model, *at, curve);
+                state.residence[c * k + at] = queue.residence(class, &present, found);
             }
+            moved = moved.max(self.close(c, population[c], state, totals, step));
         }
-        self.close(population, state, step)
+        moved
     }
 
-    /// New throughputs and shares from the residences; gives how far the shares moved.
-    fn close(&self, population: &[f64], state: &mut State, step: f64) -> f64 {
+    /// New throughput and shares of a class from its residences; gives how far the shares would
+    /// move in a whole step.
+    fn close(&self, c: usize, n: f64, state: &mut State, totals: &mut [f64], step: f64) -> f64 {
         let k = self.stations;
-        let mut moved = 0.0_f64;
-        for c in 0..self.classes {
-            let residence = &state.residence[c * k..][..k];
-            let cycle = self.model.pause[c] + residence.iter().sum::<f64>();
-            state.throughput[c] = population[c] / cycle;
-            let per_cycle = step / cycle;
-            for (share, r) in state.share[c * k..][..k].iter_mut().zip(residence) {
-                let by = r * per_cycle - *share * step;
-                *share += by;
-                moved = moved.max(by.abs());
+        let residence = &state.residence[c * k..][..k];
+        let cycle = self.model.pause[c] + sum(residence);
+        state.throughput[c] = n / cycle;
+        let per_cycle = 1.0 / cycle;
+        let share = &mut state.share[c * k..][..k];
+        let mut moved = [0.0_f64; LANES];
+        let lanes = share.chunks_mut(LANES).zip(residence.chunks(LANES));
+        for ((share, residence), totals) in lanes.zip(totals.chunks_mut(LANES)) {
+            let rows = share.iter_mut().zip(residence).zip(totals).zip(&mut moved);
+            for (((share, r), total), moved) in rows {
+                let by = r * per_cycle - *share;
+                *share += step * by;
+                *total += n * step * by;
+                *moved = if by.abs() > *moved { by.abs() } else { *moved };
             }
         }
-        moved / step
+        moved.into_iter().fold(0.0, f64::max)
     }
 
     /// The closed jobs at a station and what they ask of it, as a class that is not counted finds
@@ -374,7 +409,10 @@ impl<'a> Core<'a> {
             if is_within {
                 return;
             }
-            self.close(&population, state, 1.0);
+            let mut totals = self.totals(&population, &state.share);
+            for (c, &n) in population.iter().enumerate() {
+                self.close(c, n, state, &mut totals, 1.0);
+            }
         }
     }
 
@@ -407,6 +445,40 @@ impl<'a> Core<'a> {
             }
         });
         flows
+    }
+}
+
+/// A sum in several lanes at once, which one after the other would wait for each addition.
+fn sum(list: &[f64]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    for chunk in list.chunks(LANES) {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value;
+        }
+    }
+    lanes.iter().sum()
+}
+
+/// As `f64::max` with zero, but for what it does with numbers that are none.
+fn at_least_zero(value: f64) -> f64 {
+    if value > 0.0 { value } else { 0.0 }
+}
+
+/// Moves that shrink by one factor in each round lead to a point that can be told from two of them
+/// (Aitken): where the slowest mode of the iteration would arrive.
+fn leap(share: &mut [f64], before: &[f64], last_move: &[f64]) {
+    let (mut along, mut square) = (0.0, 0.0);
+    for ((now, old), last) in share.iter().zip(before).zip(last_move) {
+        along += (now - old) * last;
+        square += last * last;
+    }
+    let shrinks = along / square;
+    if !(shrinks > 0.0 && shrinks < 0.999) {
+        return;
+    }
+    let far = shrinks / (1.0 - shrinks);
+    for (now, old) in share.iter_mut().zip(before) {
+        *now = f64::max(*now + far * (*now - old), 0.0);
     }
 }
 

@@ -55,12 +55,37 @@ impl Curve {
 
     /// The factor for a mean of A jobs found.
     pub(super) fn at(&self, found: f64) -> f64 {
+        let Segment { low, factor, slope, .. } = self.segment(found);
+        factor + (found - low) * slope
+    }
+
+    /// The piece on which a mean of A jobs lies.
+    pub(super) fn segment(&self, found: f64) -> Segment {
         let after = self.nodes.partition_point(|node| node.0 <= found);
-        let (a, f) = self.nodes[after.max(1) - 1];
+        let (low, factor) = self.nodes[after.max(1) - 1];
         match self.nodes.get(after) {
-            Some(&(a2, f2)) => f + (f2 - f) * ((found - a) / (a2 - a)),
-            None => f + (found - a) * self.slope,
+            Some(&(high, next)) => {
+                Segment { low, high, factor, slope: (next - factor) / (high - low) }
+            }
+            None => Segment { low, high: f64::INFINITY, factor, slope: self.slope },
         }
+    }
+}
+
+/// A straight piece of a curve.
+#[derive(Debug)]
+pub(super) struct Segment {
+    low: f64,
+    high: f64,
+    factor: f64,
+    slope: f64,
+}
+
+impl Segment {
+    /// The factor for a mean of A jobs found, if it is on this piece.
+    pub(super) fn at(&self, found: f64) -> Option<f64> {
+        (self.low <= found && found <= self.high)
+            .then_some(self.factor + (found - self.low) * self.slope)
     }
 }
 
