@@ -1,9 +1,9 @@
 //! Networks of several classes against the sum over all states, textbooks, and each other.
 
-use solve::{Algorithm, Exactness, Network, NetworkAnswer, StationKind};
+use solve::{Algorithm, Exactness, Mmc, Network, NetworkAnswer, StationKind};
 
-use crate::near;
 use crate::random::Lcg;
+use crate::{near, printed};
 
 /// A random network together with what the oracle needs to know of it.
 #[derive(Debug)]
@@ -253,4 +253,189 @@ fn approximate_answers_are_as_good_as_they_state() {
             println!("{algorithm}: {error:.4} at seed {seed} of {range:?}");
         }
     }
+}
+
+fn closed(classes: &[(u32, f64)], stations: &[(StationKind, &[f64])]) -> Network {
+    let mut network = Network::new();
+    for (c, &(customers, think)) in classes.iter().enumerate() {
+        network.add_closed(&format!("class {c}"), customers, think).unwrap();
+    }
+    for (k, (kind, demands)) in stations.iter().enumerate() {
+        network.add_station(&format!("station {k}"), kind.clone()).unwrap();
+        for (c, &demand) in demands.iter().enumerate() {
+            network.set_demand(k, c, demand).unwrap();
+        }
+    }
+    network
+}
+
+const ONE: StationKind = StationKind::Sharing { servers: 1 };
+
+/// Where a tool that uses the usual recursion answers R = -125.3, and another one 97.7.
+#[test]
+fn eight_servers_and_eighty_customers_wait_thirty_seconds() {
+    let eight = StationKind::Fifo { servers: 8 };
+    let network = closed(&[(80, 10.0)], &[(eight, &[4.0])]);
+    let answer = network.solve().unwrap();
+    assert_eq!(answer.algorithm, Algorithm::Exact);
+    printed(answer.classes[0].response, 30.0000, 1e-4, &answer);
+    // The approximation knows the finite source, so it is exact here up to its straight pieces.
+    for algorithm in [Algorithm::Linearizer, Algorithm::Aql] {
+        near(network.solve_with(algorithm).unwrap().classes[0].response, 30.0, 0.01, &algorithm);
+    }
+}
+
+/// The ring of the competitors' table: X = 0.953956715634138.
+#[test]
+fn the_ring_of_four_is_the_same_in_every_way_of_solving_it() {
+    let demands = [1.0, 0.8, 0.6, 0.4];
+    let ring: Vec<(StationKind, &[f64])> =
+        demands.iter().map(|d| (ONE, std::slice::from_ref(d))).collect();
+    let answer = closed(&[(10, 0.0)], &ring).solve().unwrap();
+    near(answer.classes[0].throughput, 0.953_956_715_634_138, 1e-13, &answer);
+    // A curve that is one speed in two pieces takes the other exact algorithm.
+    let mut curved = ring.clone();
+    curved[2].0 = StationKind::Curve { rates: vec![1.0, 1.0] };
+    let answer = closed(&[(10, 0.0)], &curved).solve().unwrap();
+    near(answer.classes[0].throughput, 0.953_956_715_634_138, 1e-13, &answer);
+    // Two halves of the population are two classes of the same behaviour.
+    let twice: Vec<[f64; 2]> = demands.iter().map(|&d| [d, d]).collect();
+    let halves: Vec<(StationKind, &[f64])> = twice.iter().map(|d| (ONE, d.as_slice())).collect();
+    let answer = closed(&[(5, 0.0), (5, 0.0)], &halves).solve().unwrap();
+    for class in &answer.classes {
+        near(class.throughput, 0.953_956_715_634_138 / 2.0, 1e-13, &answer);
+    }
+}
+
+/// Jain 1991, example 34.2: Z = 4 s, CPU 0.125 s in 16 visits, disks 0.3 s in 10 and 0.2 s in 5;
+/// one to five users.
+#[test]
+fn a_timesharing_system_meets_jain() {
+    for (users, response, throughput) in [
+        (1, 6.000, 0.100),
+        (2, 7.400, 0.175),
+        (3, 9.088, 0.229),
+        (4, 11.051, 0.266),
+        (5, 13.256, 0.290),
+    ] {
+        let network = closed(&[(users, 4.0)], &[(ONE, &[2.0]), (ONE, &[3.0]), (ONE, &[1.0])]);
+        let answer = network.solve().unwrap();
+        printed(answer.classes[0].response, response, 2e-3, &answer);
+        printed(answer.classes[0].throughput, throughput, 1e-3, &answer);
+    }
+}
+
+/// Two classes by hand, with a customer each: a customer alone finds U_j = D_j / (D_j + D_j').
+#[test]
+fn one_customer_of_each_class_meets_a_sum_on_paper() {
+    // Alone: class 0 is at the CPU for 1/4 of the time and at the disk for 3/4; class 1 for 2/6 and
+    // 4/6. So R_0 = 1 (1 + 1/3) + 3 (1 + 2/3) = 19/3 and R_1 = 2 (1 + 1/4) + 4 (1 + 3/4) = 19/2.
+    let network = closed(&[(1, 0.0), (1, 0.0)], &[(ONE, &[1.0, 2.0]), (ONE, &[3.0, 4.0])]);
+    let answer = network.solve().unwrap();
+    near(answer.classes[0].response, 19.0 / 3.0, 1e-14, &answer);
+    near(answer.classes[1].response, 19.0 / 2.0, 1e-14, &answer);
+    near(answer.at(0, 0).utilisation.unwrap(), 3.0 / 19.0, 1e-14, &answer);
+    near(answer.utilisation_of(1).unwrap(), 9.0 / 19.0 + 8.0 / 19.0, 1e-14, &answer);
+}
+
+/// Visits and service times matter to a response, demands alone to a residence.
+#[test]
+fn a_response_is_of_one_visit() {
+    let mut network = Network::new();
+    let class = network.add_open("jobs", 2.0).unwrap();
+    let cpu = network.add_station("cpu", StationKind::Fifo { servers: 2 }).unwrap();
+    let disk = network.add_station("disk", ONE).unwrap();
+    network.set_visits(cpu, class, 5.0, 0.12).unwrap();
+    network.set_visits(disk, class, 4.0, 0.10).unwrap();
+    let answer = network.solve().unwrap();
+    let row = answer.at(cpu, class);
+    near(row.response, Mmc::new(10.0, 0.12, 2).unwrap().response(), 1e-12, &row);
+    near(row.residence, 5.0 * row.response, 1e-14, &row);
+    near(row.utilisation.unwrap(), 0.6, 1e-14, &row);
+    assert_eq!((row.arrival_rate, row.throughput), (10.0, 10.0));
+    near(answer.at(disk, class).response, 0.1 / 0.2, 1e-12, &answer);
+    near(answer.classes[class].jobs, 2.0 * answer.classes[class].response, 1e-14, &answer);
+}
+
+/// Thousands of servers and customers, and more states than can be counted through.
+#[test]
+fn large_networks_are_solved_or_refused_at_once() {
+    let pool = StationKind::Sharing { servers: 1000 };
+    let network = closed(&[(3000, 1.0)], &[(pool.clone(), &[1.0]), (ONE, &[1e-4])]);
+    let answer = network.solve().unwrap();
+    assert_eq!(answer.algorithm, Algorithm::Exact);
+    near(answer.classes[0].throughput, 1000.0, 1e-6, &answer);
+    near(
+        network.solve_with(Algorithm::Linearizer).unwrap().classes[0].throughput,
+        1000.0,
+        0.01,
+        &0,
+    );
+
+    let many = [(1_000_000, 5.0); 12];
+    let network = closed(&many, &[(pool, &[0.1; 12]), (ONE, &[1e-7; 12])]);
+    let error = network.solve_with(Algorithm::Exact).unwrap_err().to_string();
+    assert!(error.contains("1.0e72 states"), "{error}");
+    let answer = network.solve().unwrap();
+    assert_eq!(answer.algorithm, Algorithm::Linearizer);
+    let total: f64 = answer.classes.iter().map(|class| class.throughput).sum();
+    near(total, 10_000.0, 0.01, &answer);
+}
+
+#[test]
+fn the_classes_own_bounds_hold_the_exact_answer() {
+    for seed in 0..300 {
+        let drawn = drawn(seed, SMALL);
+        let answer = drawn.network.solve().unwrap();
+        let bounds = drawn.network.asymptotic_bounds().unwrap();
+        for (class, bounds) in answer.classes.iter().zip(bounds) {
+            let case = (seed, class, bounds);
+            assert!(class.throughput >= bounds.throughput_min * (1.0 - 1e-9), "{case:?}");
+            assert!(class.throughput <= bounds.throughput_max * (1.0 + 1e-9), "{case:?}");
+            assert!(class.response >= bounds.response_min * (1.0 - 1e-9) - 1e-9, "{case:?}");
+            let most = bounds.response_max.unwrap_or(f64::INFINITY);
+            assert!(class.response <= most * (1.0 + 1e-9), "{case:?}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_solved_is_refused_by_name() {
+    let refusal = |network: &Network| network.solve().unwrap_err().to_string();
+    let mut network = Network::new();
+    assert_eq!(refusal(&network), "the number of classes is 0; give at least 1");
+    let text = network.add_closed("users", 0, 1.0).unwrap_err().to_string();
+    assert_eq!(text, "class `users`: the number of customers N is 0; give at least 1");
+    let text = network.add_closed("users", 1, -1.0).unwrap_err().to_string();
+    assert!(text.starts_with("class `users`: think time Z = -1 s"), "{text}");
+    let text = network.add_open("stream", 0.0).unwrap_err().to_string();
+    assert!(text.starts_with("class `stream`: arrival rate lambda = 0 /s"), "{text}");
+    let text = network.add_station("cpu", StationKind::Fifo { servers: 0 }).unwrap_err();
+    assert_eq!(text.to_string(), "station `cpu`: the number of servers is 0; give at least 1");
+    for rates in [vec![], vec![1.0, 0.0]] {
+        let text = network.add_station("cpu", StationKind::Curve { rates }).unwrap_err();
+        assert!(text.to_string().starts_with("station `cpu`: "), "{text}");
+    }
+    let users = network.add_closed("users", 3, 0.0).unwrap();
+    let cpu = network.add_station("cpu", StationKind::Fifo { servers: 2 }).unwrap();
+    assert!(refusal(&network).starts_with("class `users`: think time and all demands are 0"));
+    let text = network.set_visits(cpu, users, -1.0, 0.1).unwrap_err().to_string();
+    assert!(text.starts_with("station `cpu`, class `users`: visits V = -1 per job"), "{text}");
+    let text = network.set_demand(cpu, users, f64::NAN).unwrap_err().to_string();
+    assert!(text.starts_with("station `cpu`, class `users`: service time S = NaN s"), "{text}");
+    assert!(network.set_demand(9, users, 0.1).unwrap_err().to_string().contains("no station 9"));
+    assert!(network.set_demand(cpu, 9, 0.1).unwrap_err().to_string().contains("no such class 9"));
+    assert!(network.set_rank(9, 1).is_err() && network.set_think(9, 1.0).is_err());
+
+    network.set_demand(cpu, users, 0.1).unwrap();
+    let stream = network.add_open("stream", 30.0).unwrap();
+    assert!(refusal(&network).starts_with("class `stream`: the number of stations with a demand"));
+    network.set_demand(cpu, stream, 0.1).unwrap();
+    let text = refusal(&network);
+    assert!(text.starts_with("station `cpu`, class `stream`: utilisation rho = 1.5"), "{text}");
+    assert!(text.contains("below 20 /s"), "{text}");
+    network.set_demand(cpu, stream, 0.05).unwrap();
+    let text = network.solve_with(Algorithm::Exact).unwrap_err().to_string();
+    assert!(text.starts_with("station `cpu`: first in first out with service times"), "{text}");
+    assert!(!network.solve().unwrap().exactness().is_exact());
 }
