@@ -136,6 +136,17 @@ pub enum SolveError {
         /// How many are allowed.
         steps_max: f64,
     },
+    /// Linearizer would need more memory than it is given.
+    #[error(
+        "Linearizer holds {classes} x {classes} x {stations} numbers, more than 1 GiB; ask for AQL \
+         or Bard-Schweitzer"
+    )]
+    TooManyClasses {
+        /// Closed classes.
+        classes: usize,
+        /// Stations.
+        stations: usize,
+    },
     /// A station that open classes visit has more servers than a formula can count through.
     #[error(
         "{servers} servers, more than {servers_max} at a station of open classes; make it a delay"

@@ -1,20 +1,6 @@
 //! Networks of several classes, open, closed or mixed: one type, and the algorithms that solve it.
 //!
-//! | what you have | algorithm | exact, or which error | cost |
-//! | --- | --- | --- | --- |
-//! | product form, one server a station, delays | mean value analysis ([`Algorithm::Exact`]) | exact | C K times the states |
-//! | product form, several servers or a rate curve | convolution of positive terms ([`Algorithm::Exact`]) | exact | C times the states times the sum of the curves' lengths |
-//! | only open classes, product form | the same, one state | exact | C times the curves' lengths |
-//! | more states than can be paid for | [`Algorithm::Linearizer`] | measured, see [`Exactness`] | C^2 K an iteration, C^2 K numbers |
-//! | more classes than memory | [`Algorithm::Aql`] | measured | C^2 K an iteration, C K numbers |
-//! | a quick look | [`Algorithm::BardSchweitzer`] | measured | C K an iteration |
-//! | FIFO with service times that differ by class | any approximate one, with Reiser's waiting time | measured | as above |
-//! | priorities | any approximate one, with the MVA priority approximation | measured | as above |
-//! | no time at all | [`Network::asymptotic_bounds`] | a theorem | C K |
-//!
-//! States are the populations from nobody to all, the product of N_c + 1 over the closed classes.
-//! [`Network::solve`] counts them first, takes the exact algorithm where it is affordable, and says
-//! in its answer which one it took.
+//! Which algorithm is for what, and how far off it is, stands with [`Network`].
 //!
 //! What product form needs (Baskett, Chandy, Muntz and Palacios 1975): a FIFO queue serves all its
 //! classes with one exponential service time; sharing stations, rate curves and delays may have any
@@ -40,6 +26,27 @@ use crate::error::{at_least_one, not_negative, positive};
 use model::Model;
 
 /// Several classes of jobs and the stations that they visit.
+///
+/// | what you have | algorithm | exact, or off by at most, where tried | cost |
+/// | --- | --- | --- | --- |
+/// | product form, one server a station | mean value analysis ([`Algorithm::Exact`]) | exact | states C K |
+/// | product form, several servers or rate curves | positive convolution ([`Algorithm::Exact`]) | exact | states C times the curves' lengths |
+/// | only open classes, product form | the same, one state ([`Algorithm::Exact`]) | exact | C times the curves' lengths |
+/// | more states than can be paid for | [`Algorithm::Linearizer`] | 4 %; several servers 13 % | C^2 K a round, and in memory |
+/// | the same, less memory | [`Algorithm::Aql`] | 8 %; several servers 13 % | C^2 K a round, C K in memory |
+/// | more classes than that | [`Algorithm::BardSchweitzer`] | 35 % | C K a round |
+/// | rates that fall with more jobs, too many states | the approximate ones | 120 % | as above |
+/// | FIFO, service times differ by class | the approximate ones, Reiser's wait | 50 % | as above |
+/// | priorities | the approximate ones, MVA priority approximation | 70 % | as above |
+/// | FIFO or priorities at one station, all classes open | the same | exact | C |
+/// | no time at all | [`Network::asymptotic_bounds`] | a theorem | C K |
+///
+/// C is the number of closed classes and K that of stations; states are the populations from nobody
+/// to all, the product of N_c + 1. The errors are the largest seen in throughput or response time of
+/// any class, on some hundred random networks of one to four classes, one to 20 customers each and
+/// one to six stations, against the exact solution or the Markov chain, rounded up. Nine in ten are
+/// within 0.5 % with Linearizer, 1.2 % with AQL and 11 % with Bard-Schweitzer where each station has
+/// one server; within 1.1 % with Linearizer where some have up to twelve.
 ///
 /// Classes and stations are counted from 0 in the order in which they are added; the methods that
 /// add one give its index.
@@ -305,8 +312,8 @@ impl Network {
     }
 
     /// Solves the network: exactly where it has product form and at most some 100 million steps are
-    /// needed, otherwise by Linearizer; where that would need more than 1 GiB, or does not settle, by
-    /// AQL, and at last by Bard-Schweitzer. The answer says which.
+    /// needed, otherwise by Linearizer, or, where that does not settle, by AQL. Beyond 20 million
+    /// numbers (C^2 K) or at last it is Bard-Schweitzer. The answer says which.
     ///
     /// # Errors
     /// If there is no class, a class that takes no time or visits no station, an open class
@@ -317,9 +324,13 @@ impl Network {
         if model.no_product_form().is_none() && is_affordable {
             return self.solved(&model, Algorithm::Exact);
         }
-        let linearizer = approximate::linearizer_fits(&model).then_some(Algorithm::Linearizer);
+        let tried: &[Algorithm] = if approximate::linearizer_is_affordable(&model) {
+            &[Algorithm::Linearizer, Algorithm::Aql, Algorithm::BardSchweitzer]
+        } else {
+            &[Algorithm::BardSchweitzer]
+        };
         let mut last = None;
-        for algorithm in linearizer.into_iter().chain([Algorithm::Aql, Algorithm::BardSchweitzer]) {
+        for &algorithm in tried {
             match self.solved(&model, algorithm) {
                 Err(error @ (SolveError::NoConvergence { .. } | SolveError::Unsound { .. })) => {
                     last.get_or_insert(error);

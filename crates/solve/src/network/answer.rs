@@ -178,7 +178,7 @@ fn check(network: &Network, model: &Model, answer: &NetworkAnswer) -> Result<(),
         if let Load::Closed { customers, think } = class.load {
             let counted = jobs + throughput * think;
             let n = f64::from(customers);
-            if !((counted - n).abs() <= slack * n) {
+            if counted.is_nan() || (counted - n).abs() > slack * n {
                 return Err(unsound(text("the number of customers"), counted, "Little's law"));
             }
         }
@@ -186,14 +186,17 @@ fn check(network: &Network, model: &Model, answer: &NetworkAnswer) -> Result<(),
             let residence = rows[index].residence;
             let least = model.stations[k].demand[index] / model.fastest_for_one(k);
             if !(residence >= least * (1.0 - slack) && residence.is_finite()) {
-                let what = format!("the residence of class `{}` at station `{}`", class.name, k);
+                let what = format!(
+                    "the residence of class `{}` at station `{}`",
+                    class.name, network.stations[k].name
+                );
                 return Err(unsound(what, residence, "the service that a job needs"));
             }
         }
     }
     for k in 0..model.stations.len() {
         let utilisation = answer.utilisation_of(k).unwrap_or(0.0);
-        if !(utilisation <= 1.0 + slack) {
+        if utilisation.is_nan() || utilisation > 1.0 + slack {
             let what = format!("the utilisation of station `{}`", network.stations[k].name);
             return Err(unsound(what, utilisation, "the capacity, 1"));
         }

@@ -22,6 +22,8 @@ use crate::{Exactness, SolveError};
 /// The iteration has settled when no share moves by more than this.
 const TOLERANCE: f64 = 1e-9;
 const ITERATIONS_MAX: u32 = 20_000;
+/// Numbers of Linearizer that are paid for without being asked: 100 classes and 2000 stations.
+const NUMBERS_AFFORDABLE: f64 = 2e7;
 /// Numbers that are worked on at once.
 const LANES: usize = 8;
 /// Every so many rounds the shares leap to where their moves lead.
@@ -40,13 +42,22 @@ pub(super) fn bard_schweitzer(model: &Model) -> Result<Flows, SolveError> {
     Ok(core.flows(&mut state))
 }
 
-/// Whether the C^2 K numbers of Linearizer fit in memory.
-pub(super) fn linearizer_fits(model: &Model) -> bool {
+/// Whether Linearizer answers within seconds: it solves C + 1 populations of C K equations.
+pub(super) fn linearizer_is_affordable(model: &Model) -> bool {
+    linearizer_numbers(model) <= NUMBERS_AFFORDABLE
+}
+
+/// C^2 K, which are its numbers in memory and its work of one round.
+fn linearizer_numbers(model: &Model) -> f64 {
     let classes = model.closed.len() as f64;
-    classes * classes * model.stations.len() as f64 * 8.0 <= BYTES_MAX
+    classes * classes * model.stations.len() as f64
 }
 
 pub(super) fn linearizer(model: &Model) -> Result<Flows, SolveError> {
+    if linearizer_numbers(model) * 8.0 > BYTES_MAX {
+        let (classes, stations) = (model.closed.len(), model.stations.len());
+        return Err(SolveError::TooManyClasses { classes, stations });
+    }
     let core = Core::new(model, Algorithm::Linearizer);
     let (c, k) = (core.classes, core.stations);
     let whole = core.whole();

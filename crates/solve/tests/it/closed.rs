@@ -264,3 +264,19 @@ fn the_gate_is_as_good_as_it_claims() {
         assert!(answer.response < 1.02 * simulated, "{answer:?}");
     }
 }
+
+/// D = (1, 0.5), N = 2, no thinking: the one job that is found is at the first station with chance
+/// 2/3, so R = 5/3 + 0.5 (4/3) = 7/3, and both proportional bounds know that.
+#[test]
+fn proportional_and_geometric_bounds_meet_a_sum_on_paper() {
+    let network = ClosedNetwork::new(2, 0.0, &queues(&[1.0, 0.5])).unwrap();
+    let bounds = network.proportional_bounds().unwrap();
+    near(bounds.response_min, 7.0 / 3.0, 1e-14, &bounds);
+    near(bounds.response_max, 7.0 / 3.0, 1e-14, &bounds);
+    // The second station holds at most 1/3 of a job, and at least 0.5 times 1 / (1.5 + 1) = 0.2.
+    let bounds = network.geometric_bounds().unwrap();
+    near(bounds.throughput_max, 6.0 / 7.0, 1e-14, &bounds);
+    near(bounds.throughput_min, 2.0 / 2.4, 1e-14, &bounds);
+    let pool = ClosedNetwork::new(2, 0.0, &[Station::multi(1.0, 2).unwrap()]).unwrap();
+    assert!(pool.proportional_bounds().is_err() && pool.geometric_bounds().is_err());
+}
