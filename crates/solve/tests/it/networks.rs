@@ -439,3 +439,47 @@ fn what_cannot_be_solved_is_refused_by_name() {
     assert!(text.starts_with("station `cpu`: first in first out with service times"), "{text}");
     assert!(!network.solve().unwrap().exactness().is_exact());
 }
+
+/// Times from 1e-99 to 1e99 in one network are absurd, but accepted: they are answered or refused.
+#[test]
+fn absurd_scales_are_answered_or_refused() {
+    let mut answered = 0;
+    for seed in 0..200 {
+        let mut lcg = Lcg::new(seed);
+        let mut network = Network::new();
+        for c in 0..2 {
+            let customers = lcg.count(1, 20);
+            network.add_closed(&format!("c{c}"), customers, lcg.scale(1e-99, 1e99)).unwrap();
+        }
+        let curve = StationKind::Curve { rates: vec![lcg.scale(1e-9, 1e9), lcg.scale(1e-9, 1e9)] };
+        for kind in [ONE, StationKind::Fifo { servers: 3 }, curve] {
+            let station = network.add_station("station", kind).unwrap();
+            for c in 0..2 {
+                network.set_demand(station, c, lcg.scale(1e-99, 1e99)).unwrap();
+            }
+        }
+        let exact = [Algorithm::Linearizer, Algorithm::Aql, Algorithm::BardSchweitzer]
+            .map(|algorithm| network.solve_with(algorithm))
+            .into_iter()
+            .chain([network.solve()]);
+        for answer in exact.flatten() {
+            answered += 1;
+            for class in &answer.classes {
+                let is_number = class.throughput.is_finite() && class.response.is_finite();
+                assert!(is_number && class.throughput > 0.0, "{seed} {network:?} {answer:?}");
+            }
+        }
+    }
+    assert!(answered > 400, "only {answered} answers");
+}
+
+/// Nothing but thinking: X = N / Z.
+#[test]
+fn a_network_without_stations_only_thinks() {
+    let network = closed(&[(6, 3.0)], &[]);
+    for algorithm in [Algorithm::Exact, Algorithm::Linearizer, Algorithm::Aql] {
+        let answer = network.solve_with(algorithm).unwrap();
+        near(answer.classes[0].throughput, 2.0, 1e-14, &answer);
+        assert_eq!(answer.classes[0].response, 0.0);
+    }
+}
