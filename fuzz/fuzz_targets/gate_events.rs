@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gate::{
-    Action, DisciplineSpec, Event, Gate, GateSpec, Job, JobId, Length, Queues, RouterSpec,
-    ServerSpec, Slot, Ties, Time,
+    Action, AtZero, CohortSpec, DisciplineSpec, Event, Gate, GateSpec, Job, JobId, KeyDown, KeyMap,
+    KeyOf, Length, Queues, Report, RouterSpec, ServerSpec, Share, Sight, Slot, Ties, Time,
+    WeightedOrder, Window,
 };
 use libfuzzer_sys::fuzz_target;
 use measure::Recording;
@@ -50,32 +51,77 @@ impl Script<'_> {
         Some(*first)
     }
 
-    fn pick<T: Copy>(&mut self, among: &[T]) -> T {
-        among[usize::from(self.byte().unwrap_or(0)) % among.len()]
+    fn pick<T: Clone>(&mut self, among: &[T]) -> T {
+        among[usize::from(self.byte().unwrap_or(0)) % among.len()].clone()
     }
 
     fn spec(&mut self) -> GateSpec {
         let slots = self.byte().unwrap_or(0);
         let servers = 1 + usize::from(self.byte().unwrap_or(0) % 4);
-        let lengths = [Length::Waiting, Length::InSystem];
-        let ties = [Ties::Lowest, Ties::Rotate, Ties::Random];
-        let shortest =
-            RouterSpec::ShortestQueue { length: self.pick(&lengths), ties: self.pick(&ties) };
+        let queues = self.pick(&[Queues::Shared, Queues::PerServer]);
         GateSpec {
             servers: (0..servers)
                 .map(|at| ServerSpec { slots: u32::from(slots >> (2 * at)) % 4 })
                 .collect(),
-            queues: self.pick(&[Queues::Shared, Queues::PerServer]),
-            router: self.pick(&[RouterSpec::RoundRobin, RouterSpec::Random, shortest]),
-            discipline: self.pick(&[
-                DisciplineSpec::Fifo,
-                DisciplineSpec::Lifo,
-                DisciplineSpec::Priority,
-            ]),
+            queues,
+            router: self.router(servers, queues),
+            sight: self.sight(),
+            discipline: self.discipline(),
             room: self.pick(&[None, Some(0), Some(1), Some(5)]),
             wait_max: self.span(),
             seed: u64::from(slots),
         }
+    }
+
+    fn router(&mut self, servers: usize, queues: Queues) -> RouterSpec {
+        let length = self.pick(&[Length::Waiting, Length::InSystem]);
+        let ties = self.pick(&[Ties::Lowest, Ties::Rotate, Ties::Random]);
+        let window = self.pick(&[Window::SinceStart, Window::Recent(Duration::from_nanos(20))]);
+        let at_zero = self.pick(&[AtZero::Best, AtZero::PlusOne, AtZero::Floor(0.5)]);
+        let weights: Vec<u32> = (1..=servers as u32).collect();
+        let order = self.pick(&[WeightedOrder::Rotate, WeightedOrder::Random]);
+        let mut all = vec![
+            RouterSpec::RoundRobin,
+            RouterSpec::Random,
+            RouterSpec::ShortestQueue { length, ties },
+            RouterSpec::LowestUtilisation { window, ties },
+            RouterSpec::Ev { queue: 1.0, utilisation: 1.0, length, at_zero, window, ties },
+            RouterSpec::PowerOfD { d: 2, length, ties },
+            RouterSpec::JoinIdleQueue { ties },
+            RouterSpec::LeastWork { speed: self.pick(&[None, Some(1_000_000_000)]), ties },
+            RouterSpec::Weighted { weights, order },
+        ];
+        if queues == Queues::PerServer {
+            let bounds = (1..servers as u64).collect();
+            all.push(RouterSpec::ByKey {
+                of: self.pick(&[KeyOf::Key, KeyOf::Class]),
+                map: self.pick(&[KeyMap::Hash, KeyMap::Range { bounds }]),
+                down: KeyDown::Next,
+            });
+        }
+        self.pick(&all)
+    }
+
+    fn sight(&mut self) -> Sight {
+        let span = Duration::from_nanos(7);
+        let sights =
+            [Sight::Fresh, Sight::Delayed(span), Sight::Refreshed(span), Sight::Reported];
+        self.pick(&sights)
+    }
+
+    fn discipline(&mut self) -> DisciplineSpec {
+        let cached_max = self.pick(&[None, Some(2)]);
+        let cohort = CohortSpec { capacity: 2, run_max: 2, cached_max, levels: 2 };
+        self.pick(&[
+            DisciplineSpec::Fifo,
+            DisciplineSpec::Lifo,
+            DisciplineSpec::Priority,
+            DisciplineSpec::PriorityAgeing { interval: Duration::from_nanos(5) },
+            DisciplineSpec::ShortestJob,
+            DisciplineSpec::EarliestDeadline,
+            DisciplineSpec::DeficitRoundRobin { quantum: 2, weights: vec![1, 3] },
+            DisciplineSpec::Cohort(cohort),
+        ])
     }
 
     /// None, none at all, short beside the gaps between events, or longer than any clock runs.
@@ -97,6 +143,8 @@ impl Script<'_> {
                 let mut job = Job::new(JobId(books.last));
                 job.priority = detail >> 5;
                 job.class = u32::from(detail & 3);
+                job.key = u64::from(detail >> 2 & 7);
+                job.size = u64::from(detail >> 4);
                 job.deadline = self.span().map(|span| books.now + span);
                 Event::Arrive(job)
             }
@@ -111,6 +159,11 @@ impl Script<'_> {
             27 => Event::Pause,
             28 => Event::Resume,
             29 => Event::WaitMax(self.span()),
+            30 => {
+                let waiting = u64::from(detail >> 4);
+                let (busy, utilisation) = (u32::from(detail & 3), Share::new(0.5));
+                Event::Report { server, report: Report { waiting, busy, utilisation, work: waiting } }
+            }
             _ => Event::Wake,
         })
     }
@@ -170,7 +223,7 @@ impl Books {
             Event::Pause => self.paused = true,
             Event::Resume => self.paused = false,
             Event::WaitMax(span) => self.wait_max = span,
-            Event::Renege(_) | Event::Wake => {}
+            Event::Renege(_) | Event::Wake | Event::Report { .. } => {}
         }
         for action in actions {
             self.act(action);

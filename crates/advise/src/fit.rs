@@ -600,6 +600,7 @@ fn build(
             arrivals: None,
             sizes: Some(SizesEntry::Documents(sizes)),
             priority: 0,
+            deadline: None,
             route: vec![RouteEntry::Name(names::PATH.into()), RouteEntry::Name(names::GATE.into())],
         }],
         gates: vec![GateEntry {
@@ -610,6 +611,7 @@ fn build(
             router: None,
             length: None,
             ties: None,
+            sight: None,
             queues: None,
             room: None,
             wait_max: None,

@@ -25,9 +25,10 @@ pub use predict::{
 };
 pub use scenario::{
     ArrivalsName, ByteDemand, Calibration, ChoiceEntry, ChooseEntry, ClassEntry, DemandEntry,
-    DistEntry, DistName, DocumentEntry, DocumentsEntry, GateEntry, LengthName, LognormalEntry,
-    Parameter, RepeatEntry, RouteEntry, RouterName, Scenario, ScenarioError, ServerEntry,
-    ShapedEntry, SizesEntry, SizesName, StationEntry, StationName, VisitEntry,
+    DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, GateEntry, LengthName,
+    LognormalEntry, Parameter, Policies, RepeatEntry, RouteEntry, RouterEntry, Scenario,
+    ScenarioError, ServerEntry, ShapedEntry, SightEntry, SizesEntry, SizesName, StationEntry,
+    StationName, VisitEntry,
 };
 pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
 pub use units::{Bytes, PerByte, Rate, Span, UnitError};

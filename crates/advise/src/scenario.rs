@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use gate::{DisciplineSpec, Queues, Ties};
+use gate::{Queues, Ties};
 use serde::{Deserialize, Serialize};
 use workload::Draw;
 
@@ -15,8 +15,10 @@ use crate::units::{Bytes, PerByte, Rate, Span};
 mod change;
 mod compile;
 mod entries;
+mod policies;
 
 pub(crate) use compile::mean_demand;
+pub use policies::{DisciplineEntry, Policies, RouterEntry, SightEntry};
 
 /// A model of a service and the load on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +69,9 @@ pub struct ClassEntry {
     /// Importance at gates with priorities: larger first.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: u8,
+    /// How soon after it comes to a gate a job must have been started, else it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Span>,
     /// The way through the network.
     pub route: Vec<RouteEntry>,
 }
@@ -244,16 +249,19 @@ pub struct GateEntry {
     pub servers: Vec<ServerEntry>,
     /// Who is next; left out, first in first out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub discipline: Option<DisciplineSpec>,
+    pub discipline: Option<DisciplineEntry>,
     /// Where to; left out, round robin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub router: Option<RouterName>,
-    /// What the shortest queue counts; left out, jobs in system.
+    pub router: Option<RouterEntry>,
+    /// What routers count that compare queues; left out, jobs in system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<LengthName>,
-    /// Which of several equally short ones; left out, rotating.
+    /// Which of several equally good servers; left out, rotating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ties: Option<Ties>,
+    /// How stale what the router sees is; left out, not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sight: Option<SightEntry>,
     /// One queue for all servers, or one for each; left out, shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Queues>,
@@ -276,18 +284,6 @@ pub struct ServerEntry {
     /// The station that belongs to it: visited by the step `"server"` inside the gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub station: Option<String>,
-}
-
-/// Routers by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RouterName {
-    /// Each with equal chance.
-    Random,
-    /// One after the other.
-    RoundRobin,
-    /// The one with the fewest jobs.
-    ShortestQueue,
 }
 
 /// What the length of a queue counts, by name.

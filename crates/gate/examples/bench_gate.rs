@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use gate::{
     Action, DisciplineSpec, Event, Gate, GateSpec, Job, JobId, Length, Queues, RouterSpec,
-    ServerSpec, Slot, Ties, Time,
+    ServerSpec, Slot, Ties, Time, Window,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -69,6 +69,15 @@ fn cases() -> Vec<Case> {
     };
     let shortest_limits =
         GateSpec { room: limits.room, wait_max: limits.wait_max, ..shortest.clone() };
+    let window = Window::Recent(Duration::from_millis(1));
+    let busiest = GateSpec {
+        router: RouterSpec::LowestUtilisation { window, ties: Ties::Rotate },
+        ..shortest.clone()
+    };
+    let ageing = DisciplineSpec::PriorityAgeing { interval: Duration::from_micros(10) };
+    let ageing = GateSpec { discipline: ageing, ..fifo.clone() };
+    let deficits = DisciplineSpec::DeficitRoundRobin { quantum: 1, weights: Vec::new() };
+    let deficits = GateSpec { discipline: deficits, ..fifo.clone() };
     let case = |name, spec| Case { name, spec, priorities: 1 };
     vec![
         case("FIFO, 1 server", fifo),
@@ -77,6 +86,9 @@ fn cases() -> Vec<Case> {
         case("FIFO, 4 servers, one queue", shared),
         case("FIFO, 4 servers, shortest of 4 queues", shortest),
         case("the same, room and deadlines", shortest_limits),
+        case("FIFO, 4 servers, lowest recent utilisation", busiest),
+        Case { priorities: 4, ..case("priority with ageing, 1 server", ageing) },
+        case("deficit round robin, 1 server", deficits),
     ]
 }
 

@@ -5,6 +5,14 @@ use std::fmt::Debug;
 
 use crate::{Job, JobId, Time};
 
+mod cohort;
+mod deficit;
+mod ranked;
+
+pub(crate) use cohort::Cohort;
+pub(crate) use deficit::DeficitRoundRobin;
+pub(crate) use ranked::{Rank, Ranked};
+
 /// Which waiting job is served next.
 ///
 /// Jobs are pushed in the order of their ids, except when the server that they waited for went
@@ -76,6 +84,19 @@ impl Line {
         None
     }
 
+    /// The oldest job. Gaps before it are closed.
+    fn oldest(&mut self) -> Option<&Job> {
+        while self.places.front().is_some_and(|place| !place.live) {
+            self.places.pop_front();
+        }
+        self.places.front().map(|place| &place.job)
+    }
+
+    fn holds(&self, id: JobId) -> bool {
+        let at = self.places.binary_search_by_key(&id, |p| p.job.id);
+        at.is_ok_and(|at| self.places[at].live)
+    }
+
     fn remove(&mut self, id: JobId) -> Option<Job> {
         let at = self.places.binary_search_by_key(&id, |p| p.job.id).ok()?;
         let place = &mut self.places[at];
@@ -94,7 +115,7 @@ impl Line {
 
 /// First in, first out, by arrival at the gate.
 #[derive(Debug, Default)]
-pub struct Fifo(Line);
+pub(crate) struct Fifo(Line);
 
 impl Discipline for Fifo {
     fn push(&mut self, _now: Time, job: &Job) {
@@ -113,7 +134,7 @@ impl Discipline for Fifo {
 
 /// Last in, first out. Under overload it serves fresh jobs well and lets old ones time out.
 #[derive(Debug, Default)]
-pub struct Lifo(Line);
+pub(crate) struct Lifo(Line);
 
 impl Discipline for Lifo {
     fn push(&mut self, _now: Time, job: &Job) {
@@ -133,7 +154,7 @@ impl Discipline for Lifo {
 /// Strict priority: the largest [`Job::priority`] first, first in first out within one. Low
 /// priorities starve under overload; that is what strict means.
 #[derive(Debug, Default)]
-pub struct Priority {
+pub(crate) struct Priority {
     /// Sorted by priority, highest first. A level stays once it has been seen: there are at most
     /// 256.
     levels: Vec<(u8, Line)>,

@@ -37,12 +37,16 @@ pub struct Job {
     /// The moment at which it must have been started at the latest, else it is refused.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub deadline: Option<Time>,
+    /// When it arrived at the gate, which sets it, whatever the driver says: disciplines with ageing
+    /// count from here, also when the job is routed anew.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub since: Time,
 }
 
 impl Job {
     /// A job of class 0, of the lowest priority, without key, size or deadline.
     pub const fn new(id: JobId) -> Job {
-        Job { id, class: 0, priority: 0, key: 0, size: 0, deadline: None }
+        Job { id, class: 0, priority: 0, key: 0, size: 0, deadline: None, since: Time::ZERO }
     }
 }
 
@@ -123,6 +127,56 @@ pub enum Event {
         /// The longest wait.
         Option<Duration>,
     ),
+    /// A server's state as somebody outside saw it, fresh or stale. A router with
+    /// [`Sight::Reported`](crate::Sight::Reported) goes by it from now on; to any other it is
+    /// harmless.
+    Report {
+        /// The server.
+        server: u32,
+        /// What is said of it.
+        report: Report,
+    },
+}
+
+/// What is said of a server from outside, in place of the gate's own account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Report {
+    /// Jobs that wait for it, wherever they come from.
+    pub waiting: u64,
+    /// Jobs that it is serving, wherever they come from.
+    pub busy: u32,
+    /// How busy it was, over whatever window the reporter uses.
+    pub utilisation: Share,
+    /// The work that waits or is being served, in the unit of [`Job::size`].
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u64"))]
+    pub work: u64,
+}
+
+/// A share of a whole, 0 to 1 in steps of a millionth, so that a report can be compared and
+/// recorded exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Share(u32);
+
+impl Share {
+    /// The share nearest to `share`; outside of 0 to 1 it is the nearer end.
+    ///
+    /// # Panics
+    /// If `share` is not a number.
+    pub fn new(share: f64) -> Share {
+        assert!(!share.is_nan(), "a share that is not a number");
+        Share((share.clamp(0.0, 1.0) * 1e6).round() as u32)
+    }
+
+    /// It as a number, 0 to 1.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0.min(1_000_000)) * 1e-6
+    }
 }
 
 /// Why a job was turned away.

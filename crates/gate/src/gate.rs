@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::discipline::{Discipline, Fifo};
 use crate::router::Router;
 use crate::servers::Server;
+use crate::sight::{Watch, Work};
 use crate::{
     Action, DisciplineSpec, Event, GateSpec, Job, JobId, Queues, Reason, ServerView, Slot,
     SpecError, Time,
@@ -21,6 +22,8 @@ pub struct Gate {
     servers: Vec<Server>,
     /// What the router sees, kept up to date server by server.
     views: Vec<ServerView>,
+    /// What a router sees that looks at more than lengths now.
+    watch: Option<Box<Watch>>,
     /// How many servers have a free slot and are up.
     available: usize,
     /// One queue, or one for each server.
@@ -52,7 +55,8 @@ impl Gate {
     /// A gate with empty queues and free slots.
     ///
     /// # Errors
-    /// If the specification has no server, or more servers or slots than a gate can have.
+    /// If the specification has no server, more servers or slots than a gate can have, or a policy
+    /// with parameters that mean nothing.
     pub fn new(spec: &GateSpec) -> Result<Gate, SpecError> {
         match spec.servers.len() {
             0 => return Err(SpecError::NoServer),
@@ -63,6 +67,9 @@ impl Gate {
         if slots > u64::from(GateSpec::SLOTS_MAX) {
             return Err(SpecError::TooManySlots);
         }
+        spec.discipline.check()?;
+        spec.router.check(spec)?;
+        spec.sight.check()?;
         let queues = match spec.queues {
             Queues::Shared => 1,
             Queues::PerServer => spec.servers.len(),
@@ -70,11 +77,12 @@ impl Gate {
         let mut gate = Gate {
             servers: spec.servers.iter().map(|&server| Server::new(server)).collect(),
             views: vec![ServerView::default(); spec.servers.len()],
+            watch: None,
             available: 0,
             queues: (0..queues).map(|_| spec.discipline.build()).collect(),
             unrouted: Fifo::default(),
             queued: spec.queues,
-            discipline: spec.discipline,
+            discipline: spec.discipline.clone(),
             router: spec.router.build(spec.seed),
             room: spec.room,
             wait_max: spec.wait_max,
@@ -88,6 +96,7 @@ impl Gate {
         for server in 0..gate.servers.len() {
             gate.refresh_view(server);
         }
+        gate.watch = Watch::new(spec, &gate.views);
         Ok(gate)
     }
 
@@ -105,6 +114,9 @@ impl Gate {
     pub fn handle(&mut self, now: Time, mut event: Event, actions: &mut Vec<Action>) {
         assert!(now >= self.now, "time runs backwards: {} after {}", now, self.now);
         self.now = now;
+        if let Some(watch) = &mut self.watch {
+            watch.tick(now);
+        }
         if !self.deadlines.is_empty() {
             self.expire(now, Expire::Before, actions);
         }
@@ -164,7 +176,10 @@ impl Gate {
     fn apply(&mut self, now: Time, event: Event) -> Touched {
         match event {
             Event::Arrive(_) => unreachable!("an arrival is answered on the spot"),
-            Event::Depart(slot) => self.change(slot.server, |server| server.give_back(slot)),
+            Event::Depart(slot) => {
+                let departs = Work::Departs { index: slot.index };
+                self.change(slot.server, departs, |server| server.give_back(slot))
+            }
             Event::Renege(id) => self.renege(id),
             Event::Wake => Touched::All,
             Event::Resize { server, slots } => self.resize(server, slots),
@@ -182,6 +197,14 @@ impl Gate {
                 self.wait_max = span;
                 Touched::None
             }
+            Event::Report { server, report } => {
+                let at = server as usize;
+                assert!(at < self.servers.len(), "server {at} of {}", self.servers.len());
+                if let Some(watch) = &mut self.watch {
+                    watch.report(at, report);
+                }
+                Touched::None
+            }
         }
     }
 
@@ -193,6 +216,7 @@ impl Gate {
             self.last_id
         );
         self.last_id = Some(job.id);
+        job.since = now;
         if let Some(span) = self.wait_max {
             let latest = now + span;
             job.deadline = Some(job.deadline.map_or(latest, |own| own.min(latest)));
@@ -226,14 +250,32 @@ impl Gate {
             self.queues[0].push(now, job);
             return Touched::All;
         }
-        let Some(server) = self.router.route(now, job, &self.views) else {
+        let Some(server) = self.route(now, job) else {
             self.unrouted.push(now, job);
             return Touched::None;
         };
         assert!(self.views[server].usable, "a router chose server {server}, which is down");
         self.queues[server].push(now, job);
         self.views[server].waiting += 1;
+        self.note(server, Work::Joins(job.size));
         Touched::One(server)
+    }
+
+    #[inline]
+    fn route(&mut self, now: Time, job: &Job) -> Option<usize> {
+        let views = match &mut self.watch {
+            None => &*self.views,
+            Some(watch) => watch.see(now, &self.views),
+        };
+        self.router.route(now, job, views)
+    }
+
+    /// Tells who watches that the view of a server has changed.
+    #[inline]
+    fn note(&mut self, server: usize, work: Work) {
+        if let Some(watch) = &mut self.watch {
+            watch.note(self.now, server, &self.views[server], work);
+        }
     }
 
     fn renege(&mut self, id: JobId) -> Touched {
@@ -249,11 +291,11 @@ impl Gate {
         let others = self.servers.iter().enumerate().filter(|(at, _)| *at != server as usize);
         let total = others.map(|(_, s)| u64::from(s.slots)).sum::<u64>() + u64::from(slots);
         assert!(total <= u64::from(GateSpec::SLOTS_MAX), "a resize to {total} slots in all");
-        self.change(server, |s| s.resize(slots))
+        self.change(server, Work::Same, |s| s.resize(slots))
     }
 
     fn up(&mut self, now: Time, server: u32) -> Touched {
-        self.change(server, |s| s.up = true);
+        self.change(server, Work::Same, |s| s.up = true);
         let mut unrouted = std::mem::take(&mut self.unrouted);
         while let Some(job) = unrouted.pop(now) {
             self.enqueue(now, &job);
@@ -262,7 +304,7 @@ impl Gate {
     }
 
     fn down(&mut self, now: Time, server: u32) -> Touched {
-        self.change(server, |s| s.up = false);
+        self.change(server, Work::Same, |s| s.up = false);
         if self.queued == Queues::Shared {
             return Touched::None;
         }
@@ -270,6 +312,7 @@ impl Gate {
         // The router must not see the jobs that it is asked to send elsewhere.
         let mut left = std::mem::replace(&mut self.queues[server], self.discipline.build());
         self.views[server].waiting = 0;
+        self.note(server, Work::Cleared);
         while let Some(job) = left.pop(now) {
             self.enqueue(now, &job);
         }
@@ -278,7 +321,7 @@ impl Gate {
     }
 
     /// Changes one server and what is derived from it.
-    fn change(&mut self, server: u32, how: impl FnOnce(&mut Server)) -> Touched {
+    fn change(&mut self, server: u32, work: Work, how: impl FnOnce(&mut Server)) -> Touched {
         let at = server as usize;
         assert!(at < self.servers.len(), "server {at} of {}", self.servers.len());
         let before = self.servers[at].available();
@@ -286,6 +329,7 @@ impl Gate {
         let after = self.servers[at].available();
         self.available = self.available + usize::from(after) - usize::from(before);
         self.refresh_view(at);
+        self.note(at, work);
         match self.queued {
             Queues::Shared => Touched::All,
             Queues::PerServer => Touched::One(at),
@@ -330,6 +374,7 @@ impl Gate {
             let (at, job) = queues.find_map(|(at, queue)| Some((at, queue.remove(id)?)))?;
             if self.queued == Queues::PerServer {
                 self.views[at].waiting -= 1;
+                self.note(at, Work::Leaves(job.size));
             }
             Some(job)
         })?;
@@ -357,10 +402,7 @@ impl Gate {
     fn dispatch_shared(&mut self, now: Time, actions: &mut Vec<Action>) {
         while self.available > 0 {
             let Some(job) = self.queues[0].pop(now) else { return };
-            let server = self
-                .router
-                .route(now, &job, &self.views)
-                .expect("a server with a free slot is usable");
+            let server = self.route(now, &job).expect("a server with a free slot is usable");
             self.start(job, server, actions);
         }
     }
@@ -369,6 +411,7 @@ impl Gate {
         while self.servers[server].available() {
             let Some(job) = self.queues[server].pop(now) else { return };
             self.views[server].waiting -= 1;
+            self.note(server, Work::Leaves(job.size));
             self.start(job, server, actions);
         }
     }
@@ -380,7 +423,8 @@ impl Gate {
             self.deadlines.remove(&(deadline, job.id));
         }
         let mut index = 0;
-        self.change(server as u32, |s| index = s.take());
+        self.change(server as u32, Work::Same, |s| index = s.take());
+        self.note(server, Work::Starts { index, size: job.size });
         let slot = Slot { server: server as u32, index };
         actions.push(Action::Start { job: job.id, slot });
     }

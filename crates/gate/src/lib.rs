@@ -30,18 +30,27 @@
 //! assert!(matches!(actions[0], Action::Start { job: JobId(2), .. }));
 //! ```
 
+mod cohort;
 mod discipline;
 mod event;
 mod gate;
+mod policy;
 mod router;
 mod servers;
+mod sight;
 mod spec;
 mod time;
 
-pub use discipline::{Discipline, Fifo, Lifo, Priority};
-pub use event::{Action, Event, Job, JobId, Reason, Slot};
+pub use cohort::{AgentState, Cached, CohortScheduler, CohortSpec};
+pub use discipline::Discipline;
+pub use event::{Action, Event, Job, JobId, Reason, Report, Share, Slot};
 pub use gate::Gate;
-pub use router::{Random, RoundRobin, Router, ShortestQueue};
+pub use policy::{
+    AtZero, DisciplineSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, RouterSpec, Ties,
+    WeightedOrder, Window,
+};
+pub use router::Router;
 pub use servers::ServerView;
-pub use spec::{DisciplineSpec, GateSpec, Length, Queues, RouterSpec, ServerSpec, SpecError, Ties};
+pub use sight::Sight;
+pub use spec::{GateSpec, Queues, ServerSpec, SpecError};
 pub use time::Time;

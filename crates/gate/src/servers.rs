@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::{ServerSpec, Slot};
 
 /// What a server reports of itself to a router.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServerView {
     /// Whether a job may be routed to it now: it is up, and, where jobs wait in one queue for all
     /// servers, a slot of it is free.
@@ -17,6 +17,12 @@ pub struct ServerView {
     pub busy: u32,
     /// Slots in all.
     pub slots: u32,
+    /// The share of its slots that is busy, 0 to 1, over the window of the router; 0 where the router
+    /// does not ask for it, so that nobody pays for what nobody looks at.
+    pub utilisation: f64,
+    /// The work that waits for this server alone or is being served, in the unit of
+    /// [`Job::size`](crate::Job::size); 0 where the router does not ask for it.
+    pub work: u64,
 }
 
 /// One server's slots.

@@ -4,8 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::discipline::{Discipline, Fifo, Lifo, Priority};
-use crate::router::{Random, RoundRobin, Router, ShortestQueue};
+use crate::{DisciplineSpec, RouterSpec, Sight};
 
 /// The parameters of a gate.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +22,9 @@ pub struct GateSpec {
     /// Where to: with a queue for each server, at arrival; with one queue, among the servers that
     /// have a free slot, at the start.
     pub router: RouterSpec,
+    /// How fresh what the router sees of the servers is.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Sight::is_fresh"))]
+    pub sight: Sight,
     /// Who is next.
     pub discipline: DisciplineSpec,
     /// How many jobs may wait, over all queues; a job that can be started on arrival needs none.
@@ -46,6 +48,7 @@ impl GateSpec {
             servers: vec![ServerSpec { slots }],
             queues: Queues::Shared,
             router: RouterSpec::RoundRobin,
+            sight: Sight::Fresh,
             discipline: DisciplineSpec::Fifo,
             room: None,
             wait_max: None,
@@ -80,101 +83,9 @@ pub enum Queues {
     PerServer,
 }
 
-/// Who is next, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[non_exhaustive]
-pub enum DisciplineSpec {
-    /// First in, first out.
-    Fifo,
-    /// Last in, first out.
-    Lifo,
-    /// The highest priority first, first in first out within one.
-    Priority,
-}
-
-impl DisciplineSpec {
-    pub(crate) fn build(self) -> Box<dyn Discipline> {
-        match self {
-            DisciplineSpec::Fifo => Box::new(Fifo::default()),
-            DisciplineSpec::Lifo => Box::new(Lifo::default()),
-            DisciplineSpec::Priority => Box::new(Priority::default()),
-        }
-    }
-}
-
-/// Where to, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case", deny_unknown_fields)
-)]
-#[non_exhaustive]
-pub enum RouterSpec {
-    /// Each server with equal chance.
-    Random,
-    /// One after the other.
-    RoundRobin,
-    /// The server with the fewest jobs.
-    ShortestQueue {
-        /// Which jobs count.
-        length: Length,
-        /// Which of several equally short ones.
-        ties: Ties,
-    },
-}
-
-impl RouterSpec {
-    pub(crate) fn build(self, seed: u64) -> Box<dyn Router> {
-        match self {
-            RouterSpec::Random => Box::new(Random::new(seed)),
-            RouterSpec::RoundRobin => Box::new(RoundRobin::default()),
-            RouterSpec::ShortestQueue { length, ties } => {
-                Box::new(ShortestQueue::new(length, ties, seed))
-            }
-        }
-    }
-}
-
-/// What the length of a queue counts. ohmae's findings on load balancing hold for one of the two
-/// and not for the other, so it is always said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Length {
-    /// Jobs that wait for this server alone; with one queue for all servers that is none, and every
-    /// choice is a tie.
-    Waiting,
-    /// Jobs that wait or are being served.
-    InSystem,
-}
-
-/// Which of several equally good servers is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Ties {
-    /// The one with the lowest index.
-    Lowest,
-    /// The next one after the server chosen last.
-    Rotate,
-    /// Any, with equal chance.
-    Random,
-}
-
 /// Why a specification describes no gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SpecError {
     /// There is no server.
     NoServer,
@@ -182,6 +93,28 @@ pub enum SpecError {
     TooManyServers,
     /// There are more slots than [`GateSpec::SLOTS_MAX`], over all servers.
     TooManySlots,
+    /// The ageing interval is 0, or longer than a year.
+    Interval,
+    /// The quantum or a weight of deficit round robin is 0.
+    Quantum,
+    /// Cohorts with a cache, a run or a number of levels of 0.
+    Cohort,
+    /// The window, delay or refresh period of a router's sight is 0.
+    Span,
+    /// The weights of EV are negative or infinite, or both 0, or the floor is not above 0.
+    Ev,
+    /// The power of d with d = 0.
+    Choices,
+    /// The speed at which work is done is 0.
+    Speed,
+    /// There is not one weight of 1 to 1,000,000 for each server.
+    Weights,
+    /// The bounds of key ranges do not increase, or are not one fewer than the servers.
+    Bounds,
+    /// A table of keys names a key twice, or a server that does not exist.
+    Table,
+    /// A key is to decide where a job goes, but jobs wait in one queue for all servers.
+    KeyWithoutQueues,
 }
 
 impl fmt::Display for SpecError {
@@ -190,6 +123,27 @@ impl fmt::Display for SpecError {
             SpecError::NoServer => "a gate needs at least one server",
             SpecError::TooManyServers => "a gate has at most 65536 servers",
             SpecError::TooManySlots => "a gate has at most 16777216 slots, over all servers",
+            SpecError::Interval => "an ageing interval is above 0 and at most a year",
+            SpecError::Quantum => "deficit round robin needs a quantum and weights of at least 1",
+            SpecError::Cohort => {
+                "cohorts need a capacity, a longest run and a number of levels of at least 1"
+            }
+            SpecError::Span => "a window, a delay or a refresh period must be above 0",
+            SpecError::Ev => {
+                "the weights of EV are numbers of at least 0, one of them above it, and a floor is \
+                 above 0"
+            }
+            SpecError::Choices => "the power of d needs d of at least 1",
+            SpecError::Speed => "the speed at which servers work is at least 1 unit per second",
+            SpecError::Weights => {
+                "a weighted router needs a weight of 1 to 1000000 for each server"
+            }
+            SpecError::Bounds => "key ranges need increasing bounds, one fewer than servers",
+            SpecError::Table => "a table of keys names each key once, and only servers that exist",
+            SpecError::KeyWithoutQueues => {
+                "routing by key needs a queue for each server, since one queue for all sends a job \
+                 to whichever server is free"
+            }
         })
     }
 }

@@ -23,6 +23,21 @@ fn parse(name: &str, text: &str) -> Result<Scenario, String> {
     Ok(scenario)
 }
 
+/// The value of a key of a scenario file from a flag: a name without its quotes, or a table.
+pub(crate) fn parse_value<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    #[derive(serde::Deserialize)]
+    struct Wrapped<T> {
+        value: T,
+    }
+    let value = match text.trim_start().starts_with('{') {
+        true => text.to_owned(),
+        false => toml::Value::String(text.to_owned()).to_string(),
+    };
+    let wrapped: Wrapped<T> =
+        toml::from_str(&format!("value = {value}")).map_err(|error| cause(error.message()))?;
+    Ok(wrapped.value)
+}
+
 /// `file:line:column: cause`, and the line with a mark under what is meant.
 fn explain(name: &str, text: &str, error: &toml::de::Error) -> String {
     let cause = cause(error.message());
@@ -178,7 +193,8 @@ demand = { mean = "25ms", dist = "exponential" }
         );
         assert_eq!(
             error("slots = 4", "slots = 4\ndiscipline = \"round-robin\""),
-            "s.toml:12:14: unknown name `round-robin`; known here: fifo, lifo, priority\n   \
+            "s.toml:12:14: unknown name `round-robin`; known here: fifo, lifo, priority, \
+             priority-ageing, shortest-job, earliest-deadline, deficit-round-robin, cohort\n   \
              |\n12 | discipline = \"round-robin\"\n   |              ^^^^^^^^^^^^^"
         );
     }

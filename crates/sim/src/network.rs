@@ -1,6 +1,7 @@
 //! The network to be simulated, as plain values, and what makes one impossible.
 
 use std::fmt;
+use std::time::Duration;
 
 use gate::GateSpec;
 use workload::{Arrivals, Dist, DocumentSet, Draw};
@@ -47,6 +48,8 @@ pub struct Class {
     pub sizes: Sizes,
     /// Importance at gates with priorities: larger first.
     pub priority: u8,
+    /// How soon after it comes to a gate a job must have been started, else it is refused.
+    pub deadline: Option<Duration>,
     /// The way through the network.
     pub route: Vec<Step>,
 }
@@ -54,7 +57,7 @@ pub struct Class {
 impl Class {
     /// A class of jobs without sizes, of the lowest priority.
     pub fn new(name: &str, load: Load, route: Vec<Step>) -> Class {
-        Class { name: name.into(), load, sizes: Sizes::None, priority: 0, route }
+        Class { name: name.into(), load, sizes: Sizes::None, priority: 0, deadline: None, route }
     }
 }
 

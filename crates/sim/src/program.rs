@@ -196,8 +196,11 @@ impl Compiler<'_> {
                 }
                 let target = self.ops.len() as u32;
                 // Who is refused on the way does not go again: only the first time is sure.
-                let rate =
-                    if may_refuse(self.network, steps) { rate } else { rate / (1.0 - again) };
+                let rate = if may_refuse(self.network, self.class, steps) {
+                    rate
+                } else {
+                    rate / (1.0 - again)
+                };
                 self.steps(steps, rate)?;
                 self.ops.push(Op::Again { chance: *again, target });
             }
@@ -229,9 +232,17 @@ impl Compiler<'_> {
         };
         let blind = node.spec.queues == Queues::PerServer
             && matches!(node.spec.router, RouterSpec::Random | RouterSpec::RoundRobin);
+        let weights = match &node.spec.router {
+            RouterSpec::Weighted { weights, .. } if node.spec.queues == Queues::PerServer => {
+                weights
+            }
+            _ => &Vec::new(),
+        };
+        let weight_sum: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         let total: f64 = node.stations.iter().map(|&station| capacity(station)).sum();
-        for &station in &node.stations {
+        for (at, &station) in node.stations.iter().enumerate() {
             let share = match capacity(station) {
+                _ if weight_sum > 0 => f64::from(weights[at]) / weight_sum as f64,
                 _ if blind => 1.0 / node.stations.len() as f64,
                 own if total.is_finite() => own / total,
                 _ => 0.0,
@@ -265,7 +276,7 @@ impl Compiler<'_> {
             return Err(NetworkError::new(place, cause));
         }
         self.flow.gate_fed[gate] = true;
-        self.thinned |= refuses(&node.spec);
+        self.thinned |= refuses(&node.spec, self.class);
         self.ops.push(Op::Acquire { gate: gate as u32 });
         self.around.push(gate);
         self.steps(inside, rate)?;
@@ -374,20 +385,20 @@ impl Compiler<'_> {
 }
 
 /// Whether a gate may turn jobs away.
-fn refuses(spec: &GateSpec) -> bool {
-    spec.room.is_some() || spec.wait_max.is_some()
+fn refuses(spec: &GateSpec, class: &Class) -> bool {
+    spec.room.is_some() || spec.wait_max.is_some() || class.deadline.is_some()
 }
 
 /// Whether some gate on this way may turn jobs away.
-fn may_refuse(network: &Network, steps: &[Step]) -> bool {
+fn may_refuse(network: &Network, class: &Class, steps: &[Step]) -> bool {
     steps.iter().any(|step| match step {
         Step::Visit { .. } | Step::VisitServer { .. } => false,
         Step::Hold { gate, inside } => {
-            network.gates.get(*gate).is_some_and(|node| refuses(&node.spec))
-                || may_refuse(network, inside)
+            network.gates.get(*gate).is_some_and(|node| refuses(&node.spec, class))
+                || may_refuse(network, class, inside)
         }
-        Step::Choose(ways) => ways.iter().any(|(_, steps)| may_refuse(network, steps)),
-        Step::Repeat { steps, .. } => may_refuse(network, steps),
+        Step::Choose(ways) => ways.iter().any(|(_, steps)| may_refuse(network, class, steps)),
+        Step::Repeat { steps, .. } => may_refuse(network, class, steps),
     })
 }
 

@@ -462,7 +462,12 @@ impl<'a> Replication<'a> {
         let job = Job {
             class: going.class,
             priority: class.priority,
+            key: match class.sizes {
+                Sizes::Documents(..) => u64::from(going.group),
+                Sizes::None | Sizes::Drawn(_) => 0,
+            },
             size: going.size as u64,
+            deadline: class.deadline.map(|span| now + span),
             ..Job::new(id)
         };
         self.tell(gate, Event::Arrive(job));

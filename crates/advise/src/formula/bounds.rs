@@ -31,6 +31,9 @@ pub struct Bounds {
 /// The bounds of a network of one class that turns nobody away.
 pub(super) fn bounds(network: &Network) -> Option<Bounds> {
     let [class] = &*network.classes else { return None };
+    if class.deadline.is_some() && !network.gates.is_empty() {
+        return None;
+    }
     let mut sums = Sums {
         network,
         sizes: &class.sizes,

@@ -242,12 +242,14 @@ impl Walk<'_> {
             (Some(room), Some(population)) => room < u64::from(population.saturating_sub(slots)),
             (room, _) => room.is_some(),
         };
-        if refuses || spec.wait_max.is_some() {
+        if refuses || spec.wait_max.is_some() || self.class.deadline.is_some() {
             return Err(format!("gate `{name}` turns jobs away, and the formulas let all in"));
         }
-        match spec.discipline {
+        match &spec.discipline {
             // With one class and one priority, the order of those who wait changes no mean.
             DisciplineSpec::Fifo | DisciplineSpec::Lifo | DisciplineSpec::Priority => Ok(()),
+            // The same where the order looks at the class, the priority or how long a job waits.
+            DisciplineSpec::PriorityAgeing { .. } => Ok(()),
             _ => Err(format!("no formula knows the discipline of gate `{name}`")),
         }
     }

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gate::{GateSpec, Length, Queues, RouterSpec, ServerSpec, Ties};
+use gate::{GateSpec, Queues, ServerSpec};
 use sim::{Class, Demand, GateNode, Load, Network, Sizes, Station, StationKind, Step};
 use workload::{Arrivals, Dist, Document, DocumentSet, Draw};
 
 use super::{
     ArrivalsName, ClassEntry, DemandEntry, DistEntry, DistName, DocumentsEntry, GateEntry,
-    RouteEntry, RouterName, Scenario, ScenarioError, ShapedEntry, SizesEntry, SizesName,
+    Policies, RouteEntry, Scenario, ScenarioError, ShapedEntry, SizesEntry, SizesName,
     StationEntry, StationName,
 };
 use crate::units::Span;
@@ -180,24 +180,6 @@ impl Compiler<'_> {
     fn gate(&self, entry: &GateEntry) -> Result<GateNode, ScenarioError> {
         let place = format!("gate `{}`", entry.name);
         let (servers, stations) = self.servers(entry, &place)?;
-        if entry.router != Some(RouterName::ShortestQueue) {
-            let given = [("length", entry.length.is_some()), ("ties", entry.ties.is_some())];
-            if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
-                let cause = format!(
-                    "`{key}` is of the shortest queue only; add `router = \"shortest-queue\"` or \
-                     remove it"
-                );
-                return Err(error(place, cause));
-            }
-        }
-        let router = match entry.router {
-            None | Some(RouterName::RoundRobin) => RouterSpec::RoundRobin,
-            Some(RouterName::Random) => RouterSpec::Random,
-            Some(RouterName::ShortestQueue) => RouterSpec::ShortestQueue {
-                length: entry.length.unwrap_or(Length::InSystem),
-                ties: entry.ties.unwrap_or(Ties::Rotate),
-            },
-        };
         let wait_max = match entry.wait_max {
             Some(Span(seconds)) => {
                 above_zero("wait-max", seconds).map_err(|cause| error(&*place, cause))?;
@@ -212,13 +194,51 @@ impl Compiler<'_> {
         let spec = GateSpec {
             servers,
             queues: entry.queues.unwrap_or(Queues::Shared),
-            router,
-            discipline: entry.discipline.unwrap_or(gate::DisciplineSpec::Fifo),
             room: entry.room,
             wait_max,
-            seed: 0,
+            ..GateSpec::fifo(1)
         };
+        let spec = self.policies(entry, spec).map_err(|cause| error(place, cause))?;
         Ok(GateNode { name: entry.name.clone(), spec, stations })
+    }
+
+    /// The gate with its policies, as far as the jobs have what these look at.
+    fn policies(&self, entry: &GateEntry, spec: GateSpec) -> Result<GateSpec, String> {
+        let policies = Policies {
+            discipline: entry.discipline.clone(),
+            router: entry.router.clone(),
+            length: entry.length,
+            ties: entry.ties,
+            sight: entry.sight,
+        };
+        let classes = &self.scenario.classes;
+        let names: Vec<&str> = classes.iter().map(|class| &*class.name).collect();
+        let spec = policies.at(spec, &names)?;
+        if spec.sight == gate::Sight::Reported {
+            return Err(
+                "`sight = \"reported\"` is for a live gate: in a model nobody reports; give it a \
+                        `delay` or a `refresh`"
+                    .into(),
+            );
+        }
+        let (sized, keyed) = policies.looks_at();
+        if sized && classes.iter().all(|class| class.sizes.is_none()) {
+            return Err(
+                "its policies go by the sizes of jobs, but no class has `sizes`; give them to \
+                        a class, or choose others"
+                    .into(),
+            );
+        }
+        let has_documents = |class: &ClassEntry| {
+            matches!(&class.sizes, Some(SizesEntry::Named(_) | SizesEntry::Documents(_)))
+        };
+        if keyed && !classes.iter().any(has_documents) {
+            return Err("its policies go by the keys of jobs, the documents that they are about, but \
+                        no class has documents; give a class such `sizes`, or choose others (`by-key` \
+                        has `of = \"class\"`)"
+                .into());
+        }
+        Ok(spec)
     }
 
     /// A gate's servers, and the stations that belong to them: of all servers or of none.
@@ -328,7 +348,15 @@ impl Compiler<'_> {
                          round for ever; give it a think time or a demand";
             return Err(error(place, cause));
         }
-        Ok(Class { name: entry.name.clone(), load, sizes, priority: entry.priority, route })
+        let deadline = match entry.deadline {
+            Some(Span(seconds)) => {
+                above_zero("deadline", seconds).map_err(|cause| error(&*place, cause))?;
+                Some(Duration::from_secs_f64(seconds))
+            }
+            None => None,
+        };
+        let (name, priority) = (entry.name.clone(), entry.priority);
+        Ok(Class { sizes, priority, deadline, ..Class::new(&name, load, route) })
     }
 
     /// The steps of a route that a job passes so many times on average.
@@ -759,7 +787,7 @@ fn check_time(what: &str, seconds: f64) -> Result<(), String> {
 }
 
 /// A time \[s\] that has no meaning at 0.
-fn above_zero(key: &str, seconds: f64) -> Result<(), String> {
+pub(super) fn above_zero(key: &str, seconds: f64) -> Result<(), String> {
     check_time(&format!("`{key}`"), seconds)?;
     if seconds == 0.0 { Err(format!("`{key}` must be above 0")) } else { Ok(()) }
 }

@@ -6,4 +6,5 @@ mod agree;
 mod fit;
 mod formula;
 mod fuzz;
+mod policies;
 mod scenario;

@@ -127,6 +127,7 @@ fn all_by_hand() -> Network {
         name: "web".into(),
         load: Load::Closed { population: 40, think: Dist::Exponential { mean: 2.0 } },
         sizes: Sizes::Documents(DocumentSet::webstone(), Draw::Deck),
+        deadline: None,
         priority: 3,
         route: vec![
             hold(by_size(0.4851e-9, 0.001)),
@@ -531,8 +532,8 @@ fn gates_that_cannot_work_are_refused() {
         (
             "router = \"shortest-queue\"\n",
             "",
-            "gate `farm`: `length` is of the shortest queue only; add `router = \"shortest-queue\"` \
-             or remove it",
+            "gate `farm`: `length` is of routers that compare queues; add `router = \
+             \"shortest-queue\"` (or `power-of-d` or `ev`) or remove it",
         ),
         (
             ", station = \"two\"",

@@ -3,8 +3,9 @@
 use std::fmt::Debug;
 
 use gate::{
-    Action, DisciplineSpec, Event, GateSpec, Job, JobId, Length, Queues, Reason, RouterSpec,
-    ServerSpec, Slot, Ties,
+    Action, AtZero, CohortSpec, DisciplineSpec, Event, GateSpec, Job, JobId, KeyDown, KeyMap,
+    KeyOf, Length, Queues, Reason, Report, RouterSpec, ServerSpec, Share, Sight, Slot, Ties,
+    Window,
 };
 use serde_json::{Value, from_value, json, to_value};
 
@@ -25,6 +26,7 @@ fn spec() -> GateSpec {
         servers: vec![ServerSpec { slots: 2 }, ServerSpec { slots: 0 }],
         queues: Queues::PerServer,
         router: RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Rotate },
+        sight: Sight::Fresh,
         discipline: DisciplineSpec::Priority,
         room: Some(7),
         wait_max: Some(ms(1500)),
@@ -46,11 +48,49 @@ fn specifications_go_round() {
     holds(&spec(), expected);
     for discipline in [DisciplineSpec::Fifo, DisciplineSpec::Lifo] {
         for router in [RouterSpec::Random, RouterSpec::RoundRobin] {
+            let discipline = discipline.clone();
             let spec = GateSpec { discipline, router, ..GateSpec::fifo(3) };
             let written = to_value(&spec).expect("it can be written");
             assert_eq!(from_value::<GateSpec>(written).expect("it can be read"), spec);
         }
     }
+}
+
+/// Policies with parameters, as recordings keep them; and a recording made before there were sights.
+#[test]
+fn policies_go_round() {
+    let cohort = CohortSpec { capacity: 4, run_max: 2, cached_max: None, levels: 1 };
+    let expected = json!({"cohort": {"capacity": 4, "run_max": 2, "levels": 1}});
+    holds(&DisciplineSpec::Cohort(cohort), expected);
+    let weights = vec![2];
+    let expected = json!({"deficit-round-robin": {"quantum": 5, "weights": [2]}});
+    holds(&DisciplineSpec::DeficitRoundRobin { quantum: 5, weights }, expected);
+    let ev = RouterSpec::Ev {
+        queue: 0.1,
+        utilisation: 1.0,
+        length: Length::Waiting,
+        at_zero: AtZero::Floor(0.3),
+        window: Window::Recent(ms(1500)),
+        ties: Ties::Lowest,
+    };
+    let window = json!({"recent": {"secs": 1, "nanos": 500_000_000}});
+    let expected = json!({"ev": {
+        "queue": 0.1, "utilisation": 1.0, "length": "waiting", "at_zero": {"floor": 0.3},
+        "window": window, "ties": "lowest",
+    }});
+    holds(&ev, expected);
+    let map = KeyMap::Range { bounds: vec![u64::MAX] };
+    let by_key = RouterSpec::ByKey { of: KeyOf::Key, map, down: KeyDown::Wait };
+    let map = json!({"range": {"bounds": [u64::MAX]}});
+    holds(&by_key, json!({"by-key": {"of": "key", "map": map, "down": "wait"}}));
+    let stale = GateSpec { sight: Sight::Delayed(ms(3)), ..spec() };
+    let written = to_value(&stale).expect("it can be written");
+    assert_eq!(written["sight"], json!({"delayed": {"secs": 0, "nanos": 3_000_000}}));
+    assert_eq!(from_value::<GateSpec>(written).expect("it can be read"), stale);
+    let report = Report { waiting: 2, utilisation: Share::new(0.25), ..Report::default() };
+    let expected = json!({"waiting": 2, "busy": 0, "utilisation": 250_000});
+    let expected = json!({"report": {"server": 1, "report": expected}});
+    holds(&Event::Report { server: 1, report }, expected);
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! The gate from outside: every event and policy by table, random sequences against a naive model.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
 mod deadlines;
+mod disciplines;
 #[cfg(feature = "serde")]
 mod formats;
 mod model;
@@ -10,3 +13,4 @@ mod queues;
 mod random;
 mod routers;
 mod servers;
+mod sights;

@@ -12,6 +12,7 @@ pub(crate) struct Model {
     /// Who waits, in the order of arrival, and for which server; `None` for any.
     waiting: Vec<(Job, Option<usize>)>,
     paused: bool,
+    now: Time,
     /// The server chosen last.
     last: Option<usize>,
     /// Counts the moments at which slots became free.
@@ -42,11 +43,20 @@ impl Model {
         });
         let servers = servers.collect();
         let spec = spec.clone();
-        Model { spec, servers, waiting: Vec::new(), paused: false, last: None, clock: 0 }
+        Model {
+            spec,
+            servers,
+            waiting: Vec::new(),
+            paused: false,
+            now: Time::ZERO,
+            last: None,
+            clock: 0,
+        }
     }
 
     pub(crate) fn handle(&mut self, now: Time, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
+        self.now = now;
         self.refuse_late(|deadline| deadline < now, &mut actions);
         let mut arrived = None;
         match event {
@@ -56,6 +66,7 @@ impl Model {
                 if job.deadline.is_some_and(|deadline| deadline < now) {
                     actions.push(Action::Refuse { job: job.id, reason: Reason::Deadline });
                 } else {
+                    job.since = now;
                     let server = self.route_waiting();
                     self.waiting.push((job, server));
                     arrived = Some(job.id);
@@ -63,7 +74,8 @@ impl Model {
             }
             Event::Depart(slot) => self.depart(slot),
             Event::Renege(id) => self.waiting.retain(|(job, _)| job.id != id),
-            Event::Wake => {}
+            // It is told of no routers that go by reports.
+            Event::Wake | Event::Report { .. } => {}
             Event::Resize { server, slots } => self.resize(server as usize, slots),
             Event::Up(server) => {
                 self.servers[server as usize].up = true;
@@ -155,12 +167,12 @@ impl Model {
         let rotated: Vec<usize> =
             (0..n).map(|i| self.last.map_or(i, |last| (last + 1 + i) % n)).collect();
         let rotated: Vec<usize> = rotated.into_iter().filter(|at| among.contains(at)).collect();
-        let chosen = match self.spec.router {
+        let chosen = match &self.spec.router {
             RouterSpec::RoundRobin => rotated.first().copied(),
             RouterSpec::ShortestQueue { length, ties } => {
-                let order = if ties == Ties::Rotate { &rotated } else { &among };
+                let order = if *ties == Ties::Rotate { &rotated } else { &among };
                 // `min_by_key` takes the first of equals.
-                order.iter().copied().min_by_key(|&at| self.length(at, length))
+                order.iter().copied().min_by_key(|&at| self.length(at, *length))
             }
             other => panic!("{other:?} draws chance; the model cannot know"),
         };
@@ -179,10 +191,22 @@ impl Model {
     /// Takes out who is next among those who wait for this server, or for any.
     fn take_next(&mut self, server: Option<usize>) -> Option<Job> {
         let among = self.waiting.iter().filter(|(_, at)| *at == server).map(|(job, _)| job);
-        let next = match self.spec.discipline {
+        let next = match &self.spec.discipline {
             DisciplineSpec::Fifo => among.min_by_key(|job| job.id),
             DisciplineSpec::Lifo => among.max_by_key(|job| job.id),
             DisciplineSpec::Priority => among.min_by_key(|job| (u8::MAX - job.priority, job.id)),
+            DisciplineSpec::PriorityAgeing { interval } => {
+                // What it has waited now, and what its priority is worth.
+                let worth =
+                    |job: &Job| (self.now - job.since) + *interval * u32::from(job.priority);
+                among.min_by_key(|job| (std::cmp::Reverse(worth(job)), job.id))
+            }
+            DisciplineSpec::ShortestJob => {
+                among.min_by_key(|job| (job.size == 0, job.size, job.id))
+            }
+            DisciplineSpec::EarliestDeadline => {
+                among.min_by_key(|job| (job.deadline.is_none(), job.deadline, job.id))
+            }
             other => panic!("{other:?} is not in the model"),
         };
         let id = next?.id;

@@ -38,6 +38,7 @@ fn each_discipline_has_its_order() {
 #[test]
 fn a_long_line_with_many_gaps_keeps_its_order() {
     for discipline in [DisciplineSpec::Fifo, DisciplineSpec::Lifo, DisciplineSpec::Priority] {
+        let newest_first = discipline == DisciplineSpec::Lifo;
         let mut play = Play::new(&GateSpec { discipline, ..GateSpec::fifo(1) });
         play.tell(0, arrive(1));
         for id in 2..1000 {
@@ -49,7 +50,7 @@ fn a_long_line_with_many_gaps_keeps_its_order() {
             play.tell(1, renege(id));
         }
         let mut left: Vec<u64> = (2..1000).filter(stays).collect();
-        if discipline == DisciplineSpec::Lifo {
+        if newest_first {
             left.reverse();
         }
         assert_eq!(play.gate.waiting(), left.len() as u64);

@@ -113,15 +113,15 @@ fn chosen(router: RouterSpec, queues: Queues, seed: u64) -> [u32; 4] {
 #[test]
 fn chance_is_fair_among_the_usable_and_follows_the_seed() {
     let ties = [Length::Waiting, Length::InSystem].map(|length| shortest(length, Ties::Random));
-    for router in [RouterSpec::Random, ties[0], ties[1]] {
+    for router in [RouterSpec::Random, ties[0].clone(), ties[1].clone()] {
         for queues in [Queues::Shared, Queues::PerServer] {
-            let found = chosen(router, queues, 7);
+            let found = chosen(router.clone(), queues, 7);
             assert_eq!(found[1], 0, "{router:?} chose a server that is down");
             for at in [0, 2, 3] {
                 assert!(found[at].abs_diff(1000) <= 104, "{router:?} {queues:?}: {found:?}");
             }
-            assert_eq!(found, chosen(router, queues, 7));
-            assert_ne!(found, chosen(router, queues, 8));
+            assert_eq!(found, chosen(router.clone(), queues, 7));
+            assert_ne!(found, chosen(router.clone(), queues, 8));
         }
     }
 }
@@ -130,7 +130,7 @@ fn chance_is_fair_among_the_usable_and_follows_the_seed() {
 fn chance_breaks_ties_only() {
     let router = shortest(Length::InSystem, Ties::Random);
     for seed in 0..50 {
-        let mut play = Play::new(&GateSpec { seed, ..per_server(&[1, 1, 1], router) });
+        let mut play = Play::new(&GateSpec { seed, ..per_server(&[1, 1, 1], router.clone()) });
         let mut servers = play.servers_of(0, 1..4);
         servers.sort_unstable();
         assert_eq!(servers, [0, 1, 2], "seed {seed}");

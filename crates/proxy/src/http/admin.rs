@@ -6,6 +6,7 @@
 //! | `GET /metrics` | what is counted, as Prometheus reads it |
 //! | `GET /health` | 200 while a server is up and the gate does not drain, else 503 |
 //! | `POST /slots?server=0&slots=8` | gives that server so many slots |
+//! | `POST /report?server=0&waiting=2&busy=8&utilisation=0.9` | says how that server is, to a router that goes by reports |
 //! | `POST /pause`, `POST /resume` | starts no jobs; starts them again |
 //!
 //! The controls answer to loopback addresses only, and to no browser: a page from elsewhere could
@@ -15,6 +16,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use gate::{Report, Share};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
@@ -94,17 +96,17 @@ fn respond(shared: &Shared, request: &Request<'_, '_>, peer: SocketAddr) -> (u16
     match (request.method, path) {
         ("GET", "/metrics") => (200, shared.snapshot().prometheus()),
         ("GET", "/health") => health(shared),
-        ("POST", "/slots" | "/pause" | "/resume") => {
+        ("POST", "/slots" | "/report" | "/pause" | "/resume") => {
             let from_page = request.fields.iter().any(|f| f.name.eq_ignore_ascii_case("origin"));
             if !peer.ip().to_canonical().is_loopback() || from_page {
                 return (403, "controls answer to programs on this machine only\n".to_owned());
             }
             control(shared, path, query)
         }
-        (_, "/metrics" | "/health" | "/slots" | "/pause" | "/resume") => {
-            (405, "GET /metrics and /health, POST /slots, /pause and /resume\n".to_owned())
+        (_, "/metrics" | "/health" | "/slots" | "/report" | "/pause" | "/resume") => {
+            (405, "GET /metrics and /health, POST /slots, /report, /pause and /resume\n".to_owned())
         }
-        _ => (404, "there are /metrics, /health, /slots, /pause and /resume\n".to_owned()),
+        _ => (404, "there are /metrics, /health, /slots, /report, /pause and /resume\n".to_owned()),
     }
 }
 
@@ -122,6 +124,15 @@ fn control(shared: &Shared, path: &str, query: &str) -> (u16, String) {
     match path {
         "/pause" => shared.pause(),
         "/resume" => shared.resume(),
+        "/report" => {
+            let Some((server, report)) = parse_report(query) else {
+                let wanted = "server=<index>&waiting=<n>&busy=<n>&utilisation=<0 to 1>";
+                return (400, format!("wanted: /report?{wanted}\n"));
+            };
+            if let Err(error) = shared.report(server, report) {
+                return (400, format!("{error}\n"));
+            }
+        }
         _ => {
             let Some((server, slots)) = parse_slots(query) else {
                 return (400, "wanted: /slots?server=<index>&slots=<number>\n".to_owned());
@@ -150,9 +161,47 @@ fn parse_slots(query: &str) -> Option<(usize, u32)> {
     Some((server?, slots?))
 }
 
+/// All of a report's keys, each exactly once.
+fn parse_report(query: &str) -> Option<(usize, Report)> {
+    let (mut server, mut waiting, mut busy, mut share) = (None, None, None, None);
+    for pair in query.split('&') {
+        let twice = match pair.split_once('=')? {
+            ("server", value) => server.replace(value.parse().ok()?).is_some(),
+            ("waiting", value) => waiting.replace(value.parse().ok()?).is_some(),
+            ("busy", value) => busy.replace(value.parse().ok()?).is_some(),
+            ("utilisation", value) => share.replace(value.parse::<f64>().ok()?).is_some(),
+            _ => return None,
+        };
+        if twice {
+            return None;
+        }
+    }
+    let share = share.filter(|share| (0.0..=1.0).contains(share))?;
+    let utilisation = Share::new(share);
+    Some((server?, Report { waiting: waiting?, busy: busy?, utilisation, work: 0 }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_is_taken_only_whole() {
+        let good = "server=1&waiting=2&busy=3&utilisation=0.25";
+        let utilisation = Share::new(0.25);
+        let report = Report { waiting: 2, busy: 3, utilisation, work: 0 };
+        assert_eq!(parse_report(good), Some((1, report)));
+        for bad in [
+            "",
+            "server=1&waiting=2&busy=3",
+            "server=1&waiting=2&busy=3&utilisation=1.5",
+            "server=1&waiting=2&busy=3&utilisation=nan",
+            "server=1&waiting=2&busy=3&utilisation=0.5&x=1",
+            "server=1&server=1&waiting=2&busy=3&utilisation=0.5",
+        ] {
+            assert_eq!(parse_report(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn the_query_for_slots_is_taken_only_whole() {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec};
+use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
 use thiserror::Error;
 
 pub use super::rewrite::Forwarded;
@@ -22,8 +22,10 @@ pub struct Config {
     /// and every wait a deadline.
     pub gate: GateSpec,
     /// Which requests are of which class and priority; the first that fits. A request that none
-    /// fits is of class 0 and priority 0.
+    /// fits is of class 0 and priority 0, without a size.
     pub classes: Vec<Class>,
+    /// What requests are about, for routing and cohorts by key.
+    pub key: Key,
     /// How long things may take.
     pub timeouts: Timeouts,
     /// How large and how many things may be.
@@ -56,12 +58,14 @@ impl Config {
                 servers,
                 queues: Queues::Shared,
                 router: RouterSpec::RoundRobin,
+                sight: Sight::Fresh,
                 discipline: DisciplineSpec::Fifo,
                 room: Some(ROOM),
                 wait_max: Some(Duration::from_secs(30)),
                 seed: 0,
             },
             classes: Vec::new(),
+            key: Key::Path,
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             health: Health::default(),
@@ -124,6 +128,27 @@ pub struct Class {
     pub class: u32,
     /// Its importance; under strict priority the larger number goes first.
     pub priority: u8,
+    /// How much service its requests need, in a unit of one's own that is the same for all classes;
+    /// 0 if nobody knows.
+    pub size: u64,
+    /// The longest wait of its requests, if that is shorter than the gate's.
+    pub wait_max: Option<Duration>,
+}
+
+impl Class {
+    /// A class of the lowest priority, without a size.
+    pub fn new(prefix: impl Into<String>, class: u32) -> Class {
+        Class { prefix: prefix.into(), class, priority: 0, size: 0, wait_max: None }
+    }
+}
+
+/// What a request is about: requests of one key go to one server where that is decided by key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The path of its target, without the query.
+    Path,
+    /// The address of its client.
+    Client,
 }
 
 /// How long things may take. The clock that watches them ticks every quarter of the shortest of

@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 
 use super::answer::{Answer, WithBody};
 use super::body::Framing;
-use super::config::Config;
-use super::driver::Held;
+use super::config::{Config, Key};
+use super::driver::{Held, Wanted};
 use super::exchange::{Exchange, Failure, How, Outcome, Plan};
 use super::io::{ClientIo, Wires};
 use super::message::{Asked, HeadError, HeadScan, HeadSpan, Request, Version, room};
@@ -185,7 +185,7 @@ impl Connection {
             Ok(request) => request,
             Err(error) => return self.refuse_head(error),
         };
-        let plan = plan(&request, &self.shared.config);
+        let plan = plan(&request, &self.shared.config, &self.origin);
         let here = request.hops_max == Some(0);
         if !here {
             let forwarded = self.shared.config.forwarded;
@@ -259,7 +259,7 @@ impl Connection {
         if !shared.driver.any_up() {
             return Err(Refusal::NoUpstream);
         }
-        let ticket = shared.driver.arrive(plan.class, plan.priority, since);
+        let ticket = shared.driver.arrive(plan.wanted, since);
         std::future::poll_fn(|cx| {
             if let Poll::Ready(verdict) = ticket.poll(cx) {
                 return Poll::Ready(verdict.map_err(Refusal::Gate));
@@ -426,7 +426,7 @@ impl Connection {
 /// The methods that are served, for Allow.
 const ALLOW: &str = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS";
 
-fn plan(request: &Request<'_, '_>, config: &Config) -> Plan {
+fn plan(request: &Request<'_, '_>, config: &Config, origin: &Origin) -> Plan {
     let target = request.target;
     let fits = |prefix: &str| match prefix.strip_prefix(target.lead) {
         Some(rest) => target.rest.starts_with(rest),
@@ -440,9 +440,23 @@ fn plan(request: &Request<'_, '_>, config: &Config) -> Plan {
         persistent: request.persistent,
         idempotent: request.is_idempotent(),
         expects_continue: request.expects_continue,
-        class: class.map_or(0, |class| class.class),
-        priority: class.map_or(0, |class| class.priority),
+        wanted: Wanted {
+            class: class.map_or(0, |class| class.class),
+            priority: class.map_or(0, |class| class.priority),
+            size: class.map_or(0, |class| class.size),
+            wait_max: class.and_then(|class| class.wait_max),
+            key: match config.key {
+                Key::Path => hash(target.rest.split('?').next().unwrap_or_default()),
+                Key::Client => hash(origin.address()),
+            },
+        },
     }
+}
+
+/// The same number for the same text on every machine (FNV-1a).
+fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 fn upstream_failure(error: UpstreamError) -> (u16, &'static str) {

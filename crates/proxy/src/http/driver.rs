@@ -51,6 +51,16 @@ struct Inner {
     hold_mean: Option<f64>,
 }
 
+/// What a job tells the gate of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) class: u32,
+    pub(crate) priority: u8,
+    pub(crate) key: u64,
+    pub(crate) size: u64,
+    pub(crate) wait_max: Option<Duration>,
+}
+
 /// The place of one job. Its index is in the low bits of the job's id.
 #[derive(Debug)]
 struct Place {
@@ -151,8 +161,9 @@ impl Driver {
         self.died.notified().await;
     }
 
-    /// A job arrives. Its deadline is the gate's longest wait, counted from `since`.
-    pub(crate) fn arrive(self: &Rc<Self>, class: u32, priority: u8, since: Time) -> Ticket {
+    /// A job arrives. Its deadline is the gate's longest wait, or its own if that is shorter,
+    /// counted from `since`.
+    pub(crate) fn arrive(self: &Rc<Self>, wanted: Wanted, since: Time) -> Ticket {
         let now = self.now();
         let inner = &mut *self.inner.borrow_mut();
         let at = inner.vacant.pop().unwrap_or_else(|| {
@@ -162,8 +173,10 @@ impl Driver {
         inner.sequence += 1;
         let id = JobId(inner.sequence << PLACE_BITS | u64::from(at));
         inner.jobs[at as usize] = Place { arrived: now, verdict: Verdict::Waits(None) };
-        let deadline = Some(since + self.wait_max.get());
-        let job = Job { class, priority, deadline, ..Job::new(id) };
+        let Wanted { class, priority, key, size, wait_max } = wanted;
+        let wait_max = wait_max.map_or(self.wait_max.get(), |own| own.min(self.wait_max.get()));
+        let deadline = Some(since + wait_max);
+        let job = Job { class, priority, key, size, deadline, ..Job::new(id) };
         self.tell(inner, now, Event::Arrive(job));
         Ticket { driver: Rc::clone(self), id }
     }
@@ -380,7 +393,7 @@ mod tests {
     #[test]
     fn a_slot_goes_from_job_to_job_and_each_gives_it_back_once() {
         let driver = driver(1);
-        let [a, b, c] = [0; 3].map(|class| driver.arrive(class, 0, driver.now()));
+        let [a, b, c] = [0; 3].map(|_| driver.arrive(Wanted::default(), driver.now()));
         let Poll::Ready(Ok(held)) = poll(&a) else { panic!("the gate was empty") };
         assert!(poll(&b).is_pending());
         drop(a);
@@ -388,7 +401,7 @@ mod tests {
         drop(held);
         // It started, but is dropped before it takes its slot.
         drop(c);
-        let d = driver.arrive(0, 0, driver.now());
+        let d = driver.arrive(Wanted::default(), driver.now());
         assert!(matches!(poll(&d), Poll::Ready(Ok(_))));
         let recording = driver.recording().unwrap();
         assert_eq!(recording.replay(), Ok(()));
@@ -403,10 +416,10 @@ mod tests {
     #[test]
     fn ids_increase_while_places_are_used_again() {
         let driver = driver(1);
-        let first = driver.arrive(0, 0, driver.now());
+        let first = driver.arrive(Wanted::default(), driver.now());
         let (id, place) = (first.id, place_of(first.id));
         drop(first);
-        let second = driver.arrive(0, 0, driver.now());
+        let second = driver.arrive(Wanted::default(), driver.now());
         assert!(second.id > id);
         assert_eq!(place_of(second.id), place);
     }
@@ -420,7 +433,7 @@ mod tests {
         driver.event(bogus);
         let mut death = std::pin::pin!(driver.death());
         assert!(death.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
-        let ticket = driver.arrive(0, 0, driver.now());
+        let ticket = driver.arrive(Wanted::default(), driver.now());
         assert!(poll(&ticket).is_pending(), "a dead gate starts nobody");
     }
 
@@ -430,7 +443,8 @@ mod tests {
         assert_eq!(driver.retry_after(), 9);
         driver.inner.borrow_mut().hold_mean = Some(4.0);
         assert_eq!(driver.retry_after(), 2);
-        let tickets: Vec<Ticket> = (0..4).map(|_| driver.arrive(0, 0, driver.now())).collect();
+        let tickets: Vec<Ticket> =
+            (0..4).map(|_| driver.arrive(Wanted::default(), driver.now())).collect();
         assert_eq!(driver.retry_after(), 6);
         drop(tickets);
         driver.set_up(0, Up::No);

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::body::{Body, BodyError, Framing, Piece};
 use super::buf::Buf;
-use super::driver::Held;
+use super::driver::{Held, Wanted};
 use super::io::{ClientIo, SLACK, Wires, poll_fill};
 use super::message::{Asked, HeadError, HeadScan, Response, Version, room};
 use super::rewrite::{self, After, CHUNK_EXTRA, CHUNK_LAST, Delivery};
@@ -27,8 +27,7 @@ pub(crate) struct Plan {
     pub(crate) persistent: bool,
     pub(crate) idempotent: bool,
     pub(crate) expects_continue: bool,
-    pub(crate) class: u32,
-    pub(crate) priority: u8,
+    pub(crate) wanted: Wanted,
 }
 
 /// How an exchange ended.

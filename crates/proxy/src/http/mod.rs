@@ -54,7 +54,8 @@ mod stats;
 mod watch;
 
 pub use config::{
-    Class, Config, ConfigError, Forwarded, Health, Limits, Probe, ROOM, StartError, Timeouts, Tls,
+    Class, Config, ConfigError, Forwarded, Health, Key, Limits, Probe, ROOM, StartError, Timeouts,
+    Tls,
 };
 pub use server::{ControlError, Finished, Handle, Server};
 pub use stats::{BUCKETS, Stats, Times, UpstreamError, UpstreamStats};

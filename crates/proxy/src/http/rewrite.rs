@@ -30,6 +30,11 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
+    /// The client's address.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(crate) fn new(address: IpAddr, scheme: &'static str) -> Origin {
         let address = address.to_canonical();
         let node = match address {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc as reply};
 use std::time::Duration;
 
-use gate::Event;
+use gate::{Event, Report};
 use measure::Recording;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -81,6 +81,15 @@ impl Shared {
             return Err(ControlError::Slots { slots });
         }
         self.driver.event(Event::Resize { server: server as u32, slots });
+        Ok(())
+    }
+
+    pub(crate) fn report(&self, server: usize, report: Report) -> Result<(), ControlError> {
+        let servers = self.pools.len();
+        if server >= servers {
+            return Err(ControlError::NoServer { server, servers });
+        }
+        self.driver.event(Event::Report { server: server as u32, report });
         Ok(())
     }
 

@@ -141,7 +141,7 @@ fn priorities_and_queues_for_each_server_replay_too() {
     config.gate.router = RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Random };
     config.gate.seed = 7;
     config.gate.wait_max = Some(ms(40));
-    config.classes = vec![Class { prefix: "/vip".to_owned(), class: 1, priority: 9 }];
+    config.classes = vec![Class { priority: 9, ..Class::new("/vip", 1) }];
     let gate = Gate::start(config);
     let workers: Vec<_> = (0..16)
         .map(|worker| {
@@ -169,7 +169,7 @@ fn a_higher_priority_overtakes() {
     let (upstream, _) = Upstream::slow(ms(100));
     let mut config = config(&[upstream.address], 1);
     config.gate.discipline = DisciplineSpec::Priority;
-    config.classes = vec![Class { prefix: "/vip".to_owned(), class: 1, priority: 9 }];
+    config.classes = vec![Class { priority: 9, ..Class::new("/vip", 1) }];
     let gate = Gate::start(config);
     let mut clients = Vec::new();
     for (waiting, target) in ["/first", "/low", "/vip"].into_iter().enumerate() {
@@ -284,7 +284,7 @@ fn routers_spread_requests_over_the_servers() {
             let upstreams = [Upstream::echo(), Upstream::echo(), Upstream::echo()];
             let addresses: Vec<_> = upstreams.iter().map(|upstream| upstream.address).collect();
             let mut config = config(&addresses, 2);
-            config.gate.router = router;
+            config.gate.router = router.clone();
             config.gate.queues = queues;
             let gate = Gate::start(config);
             let mut client = gate.client();

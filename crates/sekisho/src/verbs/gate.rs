@@ -5,12 +5,13 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use advise::Span;
+use advise::{DisciplineEntry, Policies, RouterEntry, SightEntry, Span};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use gate::{DisciplineSpec, GateSpec, Length, Queues, RouterSpec, ServerSpec, Ties};
-use proxy::http::{Class, Config, Finished, Probe, Server, StartError, Tls};
+use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
+use proxy::http::{Class, Config, Finished, Key, Probe, Server, StartError, Tls};
 use serde_json::json;
 
+use crate::scenario_file::parse_value;
 use crate::session::say;
 use crate::text::{paragraph, sentence, time};
 use crate::verdict::{Failure, Verdict};
@@ -49,15 +50,36 @@ struct HttpArgs {
     /// Slots of each server: one number for all, or one for each
     #[arg(long, value_delimiter = ',', value_name = "N,...", required = true)]
     slots: Vec<u32>,
-    /// Who is next
-    #[arg(long, value_enum, default_value = "fifo")]
-    discipline: DisciplineName,
+    /// Who is next, as in a scenario file: fifo, lifo, priority, shortest-job, earliest-deadline, or
+    /// a table such as '{ priority-ageing = { interval = "2s" } }'
+    #[arg(long, default_value = "fifo", value_name = "POLICY", value_parser = parse_value::<DisciplineEntry>)]
+    discipline: DisciplineEntry,
     /// Requests whose path begins so have this priority; larger goes first (`/pay/=9`)
     #[arg(long, value_name = "PREFIX=N")]
     priority: Vec<String>,
-    /// Where to, with several servers
-    #[arg(long, value_enum, default_value = "round-robin")]
-    router: RouterName,
+    /// Requests whose path begins so need this much service, in any one unit (`/report/=50`)
+    #[arg(long, value_name = "PREFIX=N")]
+    size: Vec<String>,
+    /// Requests whose path begins so wait no longer than this (`/live/=200ms`)
+    #[arg(long, value_name = "PREFIX=TIME")]
+    deadline: Vec<String>,
+    /// What a request is about, for policies by key
+    #[arg(long, value_enum, default_value = "path")]
+    about: About,
+    /// Where to, with several servers, as in a scenario file: round-robin, random, shortest-queue,
+    /// join-idle-queue, lowest-utilisation, or a table such as '{ power-of-d = { d = 2 } }'
+    #[arg(long, default_value = "round-robin", value_name = "POLICY", value_parser = parse_value::<RouterEntry>)]
+    router: RouterEntry,
+    /// What routers count that compare queues: in-system (left out) or waiting
+    #[arg(long, value_name = "LENGTH", value_parser = parse_value::<Length>)]
+    length: Option<Length>,
+    /// Which of equally good servers: rotate (left out), lowest or random
+    #[arg(long, value_name = "TIES", value_parser = parse_value::<Ties>)]
+    ties: Option<Ties>,
+    /// How stale what the router sees is: reported (POST ADMIN/report), '{ delay = "100ms" }' or
+    /// '{ refresh = "1s" }'
+    #[arg(long, value_name = "SIGHT", value_parser = parse_value::<SightEntry>)]
+    sight: Option<SightEntry>,
     /// One queue for all servers, or one for each, chosen at arrival
     #[arg(long, value_enum, default_value = "shared")]
     queues: QueuesName,
@@ -97,23 +119,11 @@ struct HttpArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum DisciplineName {
-    /// First in, first out
-    Fifo,
-    /// Last in, first out
-    Lifo,
-    /// Highest priority first
-    Priority,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum RouterName {
-    /// One after the other
-    RoundRobin,
-    /// Any, with equal chance
-    Random,
-    /// The one with the fewest requests
-    ShortestQueue,
+enum About {
+    /// The path, without the query
+    Path,
+    /// The client's address
+    Client,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -212,29 +222,32 @@ impl HttpArgs {
             .collect::<Result<Vec<_>, _>>()?;
         let servers = self.servers(upstreams.len())?;
         let mut config = Config::new(address("--listen", &self.listen)?, upstreams, 1);
-        config.gate = GateSpec {
+        config.classes = self.classes()?;
+        let gate = GateSpec {
             servers,
             queues: match self.queues {
                 QueuesName::Shared => Queues::Shared,
                 QueuesName::PerServer => Queues::PerServer,
             },
-            router: match self.router {
-                RouterName::RoundRobin => RouterSpec::RoundRobin,
-                RouterName::Random => RouterSpec::Random,
-                RouterName::ShortestQueue => {
-                    RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Rotate }
-                }
-            },
-            discipline: match self.discipline {
-                DisciplineName::Fifo => DisciplineSpec::Fifo,
-                DisciplineName::Lifo => DisciplineSpec::Lifo,
-                DisciplineName::Priority => DisciplineSpec::Priority,
-            },
             room: Some(self.room),
             wait_max: Some(Duration::from_secs_f64(self.wait_max.0)),
             seed: self.seed,
+            ..config.gate
         };
-        config.classes = self.classes()?;
+        let policies = Policies {
+            discipline: Some(self.discipline.clone()),
+            router: Some(self.router.clone()),
+            length: self.length,
+            ties: self.ties,
+            sight: self.sight,
+        };
+        let prefixes = config.classes.iter().map(|class| &*class.prefix);
+        let names: Vec<&str> = std::iter::once("other").chain(prefixes).collect();
+        config.gate = policies.at(gate, &names).map_err(Failure::Usage)?;
+        config.key = match self.about {
+            About::Path => Key::Path,
+            About::Client => Key::Client,
+        };
         config.timeouts.response = Duration::from_secs_f64(self.timeout.0);
         if let Some(path) = &self.health {
             config.health.probe = Probe::Get(path.clone());
@@ -266,24 +279,55 @@ impl HttpArgs {
         }
     }
 
+    /// The classes that the flags name, each prefix one, in the order of the flags.
     fn classes(&self) -> Result<Vec<Class>, Failure> {
-        let class = |(at, text): (usize, &String)| {
-            let wrong =
-                || Failure::Usage(format!("`--priority {text}` is not PREFIX=N such as `/pay/=9`"));
-            let (prefix, priority) = text.rsplit_once('=').ok_or_else(wrong)?;
-            let priority = priority.parse().map_err(|_| wrong())?;
-            if !prefix.starts_with('/') {
-                return Err(wrong());
-            }
-            Ok(Class { prefix: prefix.to_owned(), class: at as u32 + 1, priority })
-        };
-        if !self.priority.is_empty() && !matches!(self.discipline, DisciplineName::Priority) {
+        let mut classes: Vec<Class> = Vec::new();
+        each(&mut classes, "priority", &self.priority, "`/pay/=9`", |class, value| {
+            value.parse().map(|priority| class.priority = priority).ok()
+        })?;
+        each(&mut classes, "size", &self.size, "`/report/=50`", |class, value| {
+            let size = value.parse().ok().filter(|size| *size > 0)?;
+            class.size = size;
+            Some(())
+        })?;
+        each(&mut classes, "deadline", &self.deadline, "`/live/=200ms`", |class, value| {
+            let span = value.parse::<Span>().ok().filter(|span| span.0 > 0.0)?;
+            class.wait_max = Some(Duration::from_secs_f64(span.0));
+            Some(())
+        })?;
+        if !self.priority.is_empty() && !self.discipline.has_priorities() {
             return Err(Failure::Usage(
-                "`--priority` has no effect without `--discipline priority`".into(),
+                "`--priority` has no effect without a `--discipline` that looks at it: priority, \
+                 priority-ageing or cohort"
+                    .into(),
             ));
         }
-        self.priority.iter().enumerate().map(class).collect()
+        Ok(classes)
     }
+}
+
+/// Gives the classes of one flag's prefixes its values; a prefix that is new becomes a class.
+fn each(
+    classes: &mut Vec<Class>,
+    flag: &str,
+    texts: &[String],
+    example: &str,
+    give: impl Fn(&mut Class, &str) -> Option<()>,
+) -> Result<(), Failure> {
+    for text in texts {
+        let wrong =
+            || Failure::Usage(format!("`--{flag} {text}` is not PREFIX=VALUE such as {example}"));
+        let (prefix, value) = text.rsplit_once('=').ok_or_else(wrong)?;
+        if !prefix.starts_with('/') {
+            return Err(wrong());
+        }
+        let at = classes.iter().position(|class| class.prefix == prefix).unwrap_or_else(|| {
+            classes.push(Class::new(prefix, classes.len() as u32 + 1));
+            classes.len() - 1
+        });
+        give(&mut classes[at], value).ok_or_else(wrong)?;
+    }
+    Ok(())
 }
 
 /// The address of a name: `127.0.0.1:80`, `localhost:80`, `:80` on all addresses.

@@ -117,7 +117,9 @@ fn a_simulated_gate_replays_to_the_same_actions() {
     let disciplines = [DisciplineSpec::Fifo, DisciplineSpec::Lifo, DisciplineSpec::Priority];
     for (router, discipline, queues) in routers.iter().flat_map(|router| {
         let queues = [Queues::Shared, Queues::PerServer];
-        disciplines.iter().flat_map(move |d| queues.map(|queues| (*router, *d, queues)))
+        disciplines
+            .iter()
+            .flat_map(move |d| queues.map(|queues| (router.clone(), d.clone(), queues)))
     }) {
         let mut network = menagerie();
         network.gates[0].spec = GateSpec {
