@@ -13,6 +13,7 @@ mod source;
 mod supply;
 mod tidy;
 mod tree;
+mod web;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ usage: cargo xtask <verb>
   ci                          the same as test
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
   supply                      licences, versions and origins of what we depend on (deny.toml)
+  web                         builds the module of the reports' sliders (WebAssembly)
   demo [ARGS]                 builds the release binary and runs `sekisho demo ARGS`
   bench [NAME ...]            runs crates/*/examples/bench_NAME.rs, all without a NAME
   fuzz [TARGET] [--seconds N] runs the fuzz targets, 60 s each unless told
@@ -72,6 +74,7 @@ fn run(args: &[String]) -> Result<(), Stop> {
         }
         "tidy" => own_check(verb, tidy::run(&root)),
         "supply" => own_check(verb, supply::run(&root)),
+        "web" => own_check(verb, web::build(&root)),
         "demo" => demo(&root, rest),
         "bench" => bench::run(&root, rest),
         "fuzz" => fuzz::run(&root, rest),
@@ -91,6 +94,7 @@ fn own_check(verb: &str, result: Result<(), String>) -> Result<(), Stop> {
 }
 
 fn demo(root: &Path, args: &[String]) -> Result<(), Stop> {
+    own_check("web", web::build(root))?;
     let mut command = exec::cargo(root, &["run", "--release", "-p", "sekisho", "--", "demo"]);
     let status = command
         .args(args)

@@ -6,9 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::exec;
-use crate::{Stop, supply, tidy};
-
-const WASM: &str = "wasm32-unknown-unknown";
+use crate::{Stop, supply, tidy, web};
 
 /// A step that is one call of cargo.
 struct Step {
@@ -46,14 +44,6 @@ const DOCUMENTS: Step = Step {
     env: Some(("RUSTDOCFLAGS", "-Dwarnings")),
     minutes: 10,
 };
-/// What asks and answers also runs in a browser, so it must not reach for the machine.
-const BROWSER: Step = Step {
-    name: "builds for the browser",
-    args: &["check", "--target", WASM, "-p", "solve", "-p", "sim", "-p", "advise"],
-    env: None,
-    minutes: 10,
-};
-
 impl Step {
     fn command(&self, root: &Path) -> Command {
         let mut command = exec::cargo(root, self.args);
@@ -68,11 +58,13 @@ impl Step {
     }
 }
 
-/// What to do before every commit: nothing is installed.
+/// What to do before every commit: nothing is installed but the compiler's library for the browser,
+/// without which the tests of the sliders would have no module.
 pub(crate) fn check(root: &Path) -> Result<(), Stop> {
     let mut pipeline = Pipeline::new(root);
     pipeline.cargo(&FORMAT);
     pipeline.own("tidy", tidy::run);
+    pipeline.own("web", web::build);
     pipeline.cargo(&CLIPPY);
     pipeline.tests();
     pipeline.end()
@@ -84,10 +76,10 @@ pub(crate) fn test(root: &Path) -> Result<(), Stop> {
     pipeline.cargo(&FORMAT);
     pipeline.own("tidy", tidy::run);
     pipeline.own("supply", supply::run);
+    pipeline.own("web", web::build);
     pipeline.cargo(&CLIPPY);
     pipeline.tests();
     pipeline.cargo(&DOCUMENTS);
-    pipeline.browser();
     pipeline.end()
 }
 
@@ -198,13 +190,6 @@ impl<'a> Pipeline<'a> {
         self.tally = tally;
     }
 
-    fn browser(&mut self) {
-        let root = self.root;
-        if self.step("browser target", &format!("rustup target add {WASM}"), || add_target(root)) {
-            self.cargo(&BROWSER);
-        }
-    }
-
     /// Prints what failed, then the line that CI reads, alone and last.
     fn end(self) -> Result<(), Stop> {
         println!();
@@ -234,27 +219,6 @@ fn judge(tally: Tally) -> Result<(), String> {
         Tally { passed: 0, .. } => Err("no test ran".to_owned()),
         _ => Ok(()),
     }
-}
-
-/// Makes sure that the compiler can build for the browser.
-fn add_target(root: &Path) -> Result<(), String> {
-    let mut rustc = Command::new("rustc");
-    exec::clean(rustc.args(["--print", "sysroot"]), root);
-    let sysroot = exec::output_of(&mut rustc)?;
-    if Path::new(sysroot.trim()).join("lib/rustlib").join(WASM).is_dir() {
-        return Ok(());
-    }
-    let mut rustup = Command::new("rustup");
-    exec::clean(rustup.args(["target", "add", WASM]), root);
-    exec::listen(&mut rustup, Duration::from_secs(300), &mut |line| println!("{line}")).map_err(
-        |error| {
-            format!(
-                "the standard library for {WASM} is missing and cannot be installed: {error}\n\
-                 way out: with rustup, `rustup target add {WASM}`; else install the package of \
-                 your system that holds it"
-            )
-        },
-    )
 }
 
 #[cfg(test)]

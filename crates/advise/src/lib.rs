@@ -21,14 +21,15 @@ mod units;
 pub use fit::{Fit, FitError, FitOptions, Residual, fit, names};
 pub use formula::{Bounds, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, Trust, formula};
 pub use predict::{
-    AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at,
+    AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at, beyond,
+    options, simulate,
 };
 pub use scenario::{
-    ArrivalsName, ByteDemand, Calibration, ChoiceEntry, ChooseEntry, ClassEntry, DemandEntry,
-    DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, GateEntry, LengthName,
-    LognormalEntry, Parameter, Policies, RepeatEntry, RouteEntry, RouterEntry, Scenario,
-    ScenarioError, ServerEntry, ShapedEntry, SightEntry, SizesEntry, SizesName, StationEntry,
-    StationName, VisitEntry,
+    ArrivalsName, ByteDemand, Calibration, ChoiceEntry, ChooseEntry, ClassEntry, Control,
+    DemandEntry, DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, GateEntry,
+    LengthName, LognormalEntry, Parameter, Policies, RepeatEntry, RouteEntry, RouterEntry,
+    Scenario, ScenarioError, ServerEntry, Setting, ShapedEntry, SightEntry, SizesEntry, SizesName,
+    StationEntry, StationName, Stops, Turns, VisitEntry, disciplines, routers,
 };
 pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
 pub use units::{Bytes, PerByte, Rate, Span, UnitError};

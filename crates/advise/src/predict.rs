@@ -270,12 +270,16 @@ fn predict(
     })
 }
 
-/// The witness of the simulation.
-pub(crate) fn simulate(
-    scenario: &Scenario,
-    load: Load,
-    options: &Options,
-) -> Result<Numbers, AskError> {
+/// How a question is simulated: to 1 % of the mean response, with at most a million requests.
+pub fn options(seed: u64) -> Options {
+    Options { seed, precision: 0.01, completions_max: 1_000_000, ..Options::default() }
+}
+
+/// The witness of the simulation; `load` is how the scenario's one class asks, for the message.
+///
+/// # Errors
+/// If the scenario cannot be, or cannot be simulated: a queue grows without end, above all.
+pub fn simulate(scenario: &Scenario, load: Load, options: &Options) -> Result<Numbers, AskError> {
     let network = scenario.network()?;
     let outcome =
         sim::run(&network, options).map_err(|error| AskError::Sim(format!("at {load}"), error))?;
@@ -290,7 +294,7 @@ fn only_slots(scenario: &Scenario) -> Option<u32> {
 }
 
 /// In which ways a load lies beyond the calibration: more is a warning, not a refusal.
-fn beyond(scenario: &Scenario, load: Load) -> Vec<String> {
+pub fn beyond(scenario: &Scenario, load: Load) -> Vec<String> {
     let Some(calibration) = &scenario.calibration else {
         return vec!["the scenario was not fitted to a measurement".into()];
     };
@@ -334,7 +338,8 @@ impl Numbers {
         }
     }
 
-    fn from_formula(answer: &FormulaAnswer) -> Numbers {
+    /// What a formula found; it knows no quantiles.
+    pub fn from_formula(answer: &FormulaAnswer) -> Numbers {
         let document = |document: &crate::formula::DocumentAnswer| DocumentNumbers {
             name: document.name.clone(),
             bytes: document.bytes,

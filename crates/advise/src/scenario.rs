@@ -16,9 +16,11 @@ mod change;
 mod compile;
 mod entries;
 mod policies;
+mod setting;
 
 pub(crate) use compile::mean_demand;
 pub use policies::{DisciplineEntry, Policies, RouterEntry, SightEntry};
+pub use setting::{Control, Setting, Stops, Turns, disciplines, routers};
 
 /// A model of a service and the load on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use super::{
 use crate::units::Span;
 
 /// The step that visits the station of the server whose slot is held.
-const SERVER: &str = "server";
+pub(super) const SERVER: &str = "server";
 
 /// The shortest time that is not 0 \[s\]: virtual time counts nanoseconds.
 const TIME_MIN: f64 = 1e-9;

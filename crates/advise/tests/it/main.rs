@@ -8,3 +8,4 @@ mod formula;
 mod fuzz;
 mod policies;
 mod scenario;
+mod setting;

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::sliders::Live;
+
 /// How an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -458,6 +460,8 @@ pub struct Figure {
     title: String,
     caption: String,
     plot: Plot,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live: Option<Live>,
 }
 
 /// A figure as it stands in a file.
@@ -467,13 +471,16 @@ struct Unchecked {
     title: String,
     caption: String,
     plot: Plot,
+    #[serde(default)]
+    live: Option<Live>,
 }
 
 impl TryFrom<Unchecked> for Figure {
     type Error = FigureError;
 
     fn try_from(figure: Unchecked) -> Result<Figure, FigureError> {
-        Figure::new(figure.title, figure.caption, figure.plot)
+        let live = figure.live;
+        Ok(Figure { live, ..Figure::new(figure.title, figure.caption, figure.plot)? })
     }
 }
 
@@ -489,11 +496,19 @@ impl Figure {
         caption: impl Into<String>,
         plot: impl Into<Plot>,
     ) -> Result<Figure, FigureError> {
-        let figure = Figure { title: title.into(), caption: caption.into(), plot: plot.into() };
+        let (title, caption) = (title.into(), caption.into());
+        let figure = Figure { title, caption, plot: plot.into(), live: None };
         match check(&figure.plot) {
             Ok(()) => Ok(figure),
             Err((series, fault)) => Err(FigureError { figure: figure.title, series, fault }),
         }
+    }
+
+    /// The same figure, which also draws what the report's sliders answer.
+    #[must_use]
+    pub fn live(mut self, live: Live) -> Figure {
+        self.live = Some(live);
+        self
     }
 
     /// Its title.

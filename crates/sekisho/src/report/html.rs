@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::number::Digits;
+use super::sliders::{Sliders, module, no_sliders};
 use super::table::{Cell, Table};
 use super::{Block, Fact, Figure, Outcome, Report, Section, Verdict, alternative};
 
@@ -30,10 +31,13 @@ pub(super) const LIBRARIES: [Library; 2] = [
 const STYLE: &str = include_str!("page.css");
 const WATCH: &str = include_str!("watch.js");
 const SCRIPT: &str = include_str!("page.js");
+const ANSWERER: &str = include_str!("answerer.js");
+const TURN: &str = include_str!("sliders.js");
 
 /// Nothing may be loaded from anywhere; what is inside the file may run.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-                      img-src data:; base-uri 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; \
+                      worker-src blob:; style-src 'unsafe-inline'; img-src data:; \
+                      base-uri 'none'; form-action 'none'";
 
 /// A table of contents helps from this many sections on.
 const SECTIONS_FOR_CONTENTS: usize = 3;
@@ -43,7 +47,13 @@ const FACT_SHORT: usize = 56;
 
 /// The report as one HTML file.
 pub fn render(report: &Report) -> String {
-    let mut page = Page { html: String::with_capacity(1 << 20), figures: 0 };
+    render_with(report, module().ok_or_else(no_sliders))
+}
+
+/// The report with this module for its sliders, or with the sentence why there is none.
+pub(super) fn render_with(report: &Report, module: Result<&str, String>) -> String {
+    let html = String::with_capacity(1 << 20);
+    let mut page = Page { html, figures: 0, module, sliders: None };
     page.head(&report.title);
     page.html.push_str("<main>\n<header>\n");
     page.element("h1", "", &escape(&report.title));
@@ -66,12 +76,15 @@ pub fn render(report: &Report) -> String {
     page.html
 }
 
-struct Page {
+struct Page<'r> {
     html: String,
     figures: usize,
+    module: Result<&'r str, String>,
+    /// The first sliders.
+    sliders: Option<&'r Sliders>,
 }
 
-impl Page {
+impl<'r> Page<'r> {
     fn head(&mut self, title: &str) {
         let title = escape(title);
         let _ = write!(
@@ -132,7 +145,7 @@ impl Page {
         self.html.push_str("</ol></nav>\n");
     }
 
-    fn section(&mut self, number: usize, section: &Section) {
+    fn section(&mut self, number: usize, section: &'r Section) {
         let heading = inline(&section.heading);
         let _ = writeln!(self.html, "<section id=\"section-{number}\">\n<h2>{heading}</h2>");
         for block in &section.blocks {
@@ -149,9 +162,28 @@ impl Page {
                         .collect();
                     let _ = writeln!(self.html, "<pre>{}</pre>\n</div>", lines.trim_end());
                 }
+                Block::Sliders(sliders) => self.sliders(sliders),
             }
         }
         self.html.push_str("</section>\n");
+    }
+
+    /// The place that `sliders.js` fills, with what a reader without scripts sees instead.
+    fn sliders(&mut self, sliders: &'r Sliders) {
+        if let Err(why) = &self.module {
+            let why = inline(why);
+            return self.element("p", "note", &why);
+        }
+        if self.sliders.is_some() {
+            return;
+        }
+        self.sliders = Some(sliders);
+        self.html.push_str(
+            "<section id=\"sliders\" class=\"sliders\" aria-label=\"What if\">\n\
+             <p class=\"note\" id=\"sliders-note\">With JavaScript and WebAssembly, sliders stand \
+             here that run the formulas and the simulator of <code>sekisho</code> inside this page. \
+             Without, <code>sekisho ask</code> answers the same.</p>\n</section>\n",
+        );
     }
 
     fn figure(&mut self, figure: &Figure) {
@@ -252,6 +284,18 @@ impl Page {
         let _ =
             writeln!(self.html, "<script type=\"application/json\" id=\"data\">{json}</script>");
         for script in LIBRARIES.iter().map(|library| library.script).chain([SCRIPT]) {
+            let _ = writeln!(self.html, "<script>\n{script}</script>");
+        }
+        let (Ok(module), Some(Sliders { model, seed })) = (&self.module, self.sliders) else {
+            return;
+        };
+        let _ = write!(
+            self.html,
+            "<script type=\"application/json\" id=\"model\" data-seed=\"{seed}\">{}</script>\n\
+             <script type=\"text/plain\" id=\"module\">{module}</script>\n",
+            escape_json(model)
+        );
+        for script in [ANSWERER, TURN] {
             let _ = writeln!(self.html, "<script>\n{script}</script>");
         }
     }

@@ -10,12 +10,16 @@
 //! Every figure also carries its numbers as a table: without JavaScript the tables stand
 //! open instead of the figures.
 //!
+//! [`Sliders`] let the reader turn a model: the page then answers with the module of the crate `web`,
+//! and figures that are [live](Figure::live) draw the answers beside their own series.
+//!
 //! Text is plain; a part between two backticks is set as code.
 
 mod alternative;
 mod figure;
 mod html;
 mod number;
+mod sliders;
 mod table;
 
 use std::path::Path;
@@ -28,6 +32,7 @@ pub use figure::{
     Reference, Residuals, Role, Scale, Series, Stack, StackRow, Strip, StripRow,
 };
 pub use html::render;
+pub use sliders::{Live, Sliders};
 pub use table::{Cell, Column, Table, TableError};
 
 /// What a verb found out, in one word.
@@ -103,6 +108,8 @@ pub enum Block {
         /// The command line, or several lines.
         command: String,
     },
+    /// A model that the reader may turn; a report has at most one that works, the first.
+    Sliders(Sliders),
 }
 
 /// A heading and what stands under it.
@@ -140,6 +147,12 @@ impl Section {
     #[must_use]
     pub fn command(self, why: impl Into<String>, command: impl Into<String>) -> Section {
         self.block(Block::Command { why: why.into(), command: command.into() })
+    }
+
+    /// Adds a model that the reader may turn.
+    #[must_use]
+    pub fn sliders(self, sliders: Sliders) -> Section {
+        self.block(Block::Sliders(sliders))
     }
 
     fn block(mut self, block: Block) -> Section {
@@ -222,7 +235,9 @@ impl Report {
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         self.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
             Block::Figure(figure) => Some(figure),
-            Block::Paragraph(_) | Block::Table(_) | Block::Command { .. } => None,
+            Block::Paragraph(_) | Block::Table(_) | Block::Command { .. } | Block::Sliders(_) => {
+                None
+            }
         })
     }
 

@@ -22,6 +22,7 @@
     wait: ["rising", "falling", "cross", "columns"],
   };
   const PAPER_WIDTH = 680; // What fits an A4 or Letter page at 96 px an inch.
+  const WIDTH_MIN = 120; // No figure fits in less [px].
   const FONT = 13;
   const LETTER = 7.8; // Mean width of a letter in px, a little too wide to be safe.
   const ROW = 17; // Height of a line of labels above a frame.
@@ -422,10 +423,10 @@
   const axisOf = (axis) => ({ ...axis, ...SCALES[axis.scale] });
 
   // One quantity against another: curves, quantiles and residuals are all drawn here.
-  function chart(width, spec) {
+  function chart(width, spec, live) {
     const [x, y] = [axisOf(spec.x), axisOf(spec.y)];
-    const references = spec.references ?? [];
-    const series = styled(spec.series, x, y);
+    const references = [...(spec.references ?? []), ...(live?.references ?? [])];
+    const series = styled([...spec.series, ...(live?.series ?? [])], x, y);
     const points = series.flatMap((one) => one.points);
     const verticals = references
       .filter(({ at }) => at.x !== undefined)
@@ -755,26 +756,39 @@
   const main = document.querySelector("main");
   let first = true;
 
+  // Puts the picture of a plot and its legend into their places.
+  function show(width, plot, live, key, picture) {
+    const { key: entries, svg } = KINDS[plot.kind](width, plot, live);
+    svg.setAttribute("aria-hidden", "true");
+    legend(key, entries);
+    picture.replaceChildren(svg);
+  }
+
+  // What the sliders add to a figure of this kind.
+  let answers = {};
+  // Draws what the sliders show beside the figures.
+  let beside = () => {};
+
+  function drawFigure(width, figure, index) {
+    const host = document.getElementById(`figure-${index + 1}`);
+    const [key, picture] = [host.querySelector(".key"), host.querySelector(".plot")];
+    const numbers = host.querySelector("details");
+    try {
+      show(width, figure.plot, answers[figure.live], key, picture);
+      if (first) numbers.open = false;
+      return 1;
+    } catch (error) {
+      key.replaceChildren();
+      picture.replaceChildren();
+      numbers.open = true;
+      reportError(error);
+      return 0;
+    }
+  }
+
   function draw(width) {
-    let drawn = 0;
-    figures.forEach((figure, index) => {
-      const host = document.getElementById(`figure-${index + 1}`);
-      const [key, picture] = [host.querySelector(".key"), host.querySelector(".plot")];
-      const numbers = host.querySelector("details");
-      try {
-        const { key: entries, svg } = KINDS[figure.plot.kind](width, figure.plot);
-        svg.setAttribute("aria-hidden", "true");
-        legend(key, entries);
-        picture.replaceChildren(svg);
-        if (first) numbers.open = false;
-        drawn += 1;
-      } catch (error) {
-        key.replaceChildren();
-        picture.replaceChildren();
-        numbers.open = true;
-        reportError(error);
-      }
-    });
+    const drawn = d3.sum(figures, (figure, index) => drawFigure(width, figure, index));
+    beside(width);
     first = false;
     root.dataset.figures = String(drawn);
     root.dataset.scrollWidth = String(root.scrollWidth);
@@ -783,12 +797,32 @@
 
   let width = 0;
   function fit() {
-    if (main.clientWidth === width) return;
+    // While it is being laid out, or hidden, a page has no width; it is drawn when it has one.
+    if (main.clientWidth === width || main.clientWidth < WIDTH_MIN) return;
     width = main.clientWidth;
     draw(width);
   }
   fit();
-  new ResizeObserver(fit).observe(main);
+  // In the next frame: a drawing changes the height, which may bring or take a scroll bar, and with
+  // it the width, and a page that answers a change of size with another is at fault.
+  new ResizeObserver(() => requestAnimationFrame(fit)).observe(main);
   addEventListener("beforeprint", () => draw(PAPER_WIDTH));
   addEventListener("afterprint", () => draw(width));
+
+  // What the sliders use of this page.
+  globalThis.page = {
+    figures,
+    number,
+    show,
+    // Draws the live figures again with these additions, by kind, and calls `also` now and
+    // whenever the page is drawn.
+    enliven(additions, also) {
+      [answers, beside] = [additions, also];
+      if (width === 0) return;
+      figures.forEach((figure, index) => {
+        if (figure.live) drawFigure(width, figure, index);
+      });
+      also(width);
+    },
+  };
 })();

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use super::html::LIBRARIES;
+use super::html::{LIBRARIES, render_with};
 use super::*;
 
 const HOSTILE: &str = "a\"b'c</script><script>alert(1)</script><!--&amp;\u{0}";
@@ -327,4 +327,22 @@ fn the_libraries_are_the_published_ones() {
     let sums: String =
         files.iter().map(|(path, text)| format!("{}  {path}\n", sha256(text.as_bytes()))).collect();
     assert_eq!(sums, include_str!("../../assets/SHA256SUMS"));
+}
+
+#[test]
+fn sliders_stand_in_the_page_once_or_one_sentence_says_why_not() {
+    let sliders = || Sliders { model: "{\"name\": \"</script>\"}".into(), seed: u64::MAX };
+    let section = Section::new("What if").sliders(sliders()).sliders(sliders());
+    let report = Report::new("sliders").section(section);
+    let with = render_with(&report, Ok("TU9EVUxF"));
+    assert_eq!(with.matches("<section id=\"sliders\"").count(), 1);
+    assert!(with.contains("<script type=\"text/plain\" id=\"module\">TU9EVUxF</script>"));
+    assert!(with.contains("id=\"model\" data-seed=\"18446744073709551615\">{\"name\": \"\\u003c/"));
+    // What a reader without scripts sees.
+    assert!(with.contains("Without, <code>sekisho ask</code> answers the same."));
+    let without = render_with(&report, Err("This report has no sliders: `x`.".into()));
+    assert!(without.contains("<p class=\"note\">This report has no sliders: <code>x</code>.</p>"));
+    for absent in ["id=\"module\"", "id=\"model\"", "id=\"sliders\""] {
+        assert!(!without.contains(absent), "{absent}");
+    }
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use advise::{Point, Prediction, Question, Rate, Value};
 use clap::Args as ClapArgs;
-use sim::Options;
 
 use super::check::point_text;
 use crate::scenario_file::read_scenario;
@@ -81,10 +80,8 @@ pub(crate) fn predict(
     question: &Question,
     seed: u64,
 ) -> Result<Prediction, Failure> {
-    let options =
-        Options { seed, precision: 0.01, completions_max: 1_000_000, ..Options::default() };
     let bar = progress(0, "simulating");
-    let points = advise::ask(&scenario, question, &options, |done, all| {
+    let points = advise::ask(&scenario, question, &advise::options(seed), |done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     })
@@ -150,7 +147,8 @@ pub(crate) fn prediction_text(prediction: &Prediction) -> String {
     ))
 }
 
-fn headline(prediction: &Prediction) -> String {
+/// What was answered, in a line.
+pub(crate) fn headline(prediction: &Prediction) -> String {
     let fastest = prediction
         .points
         .iter()

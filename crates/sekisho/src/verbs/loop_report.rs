@@ -6,8 +6,8 @@ use measure::{Histogram, Judgement, LittleVerdict, LoadShape, RunRecord};
 
 use super::check::{load_text, point_text, quantity_text};
 use crate::report::{
-    Axis, Cell, Column, Curves, Figure, FigureError, Kind, Outcome, Plot, Quantiles, Reference,
-    Report, Residuals, Role, Section, Series, Stack, Strip, Table, TableError,
+    Axis, Cell, Column, Curves, Figure, FigureError, Kind, Live, Outcome, Plot, Quantiles,
+    Reference, Report, Residuals, Role, Section, Series, Sliders, Stack, Strip, Table, TableError,
 };
 use crate::text;
 use crate::verdict::{Failure, Verdict};
@@ -229,7 +229,7 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
             .is_none_or(|p| p.points.iter().all(|q| matches!(q.load, Load::Clients(_))));
     if !open && !closed {
         // An open and a closed load have no axis in common.
-        return Ok(None);
+        return Ok(sliders(story).map(|sliders| Section::new("What if").sliders(sliders)));
     }
     let x = if closed { Axis::linear("Load", "clients") } else { Axis::linear("Load", "1/s") };
     let mut throughput = Curves::new(x.clone(), Axis::linear("Throughput", "1/s"));
@@ -251,19 +251,46 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
         throughput = throughput.calibrated_to(edge);
         response = response.calibrated_to(edge);
     }
-    let section = Section::new("Throughput and response against load")
-        .figure(Figure::new(
-            "Throughput against load",
-            "Dots are measured, with 95 % intervals; lines were predicted.",
-            Plot::Curves(throughput),
-        )?)
-        .figure(Figure::new(
-            "Mean response against load",
-            "Dots are measured, with 95 % intervals; lines were predicted. A closed load slows down with \
-             its server.",
-            Plot::Curves(response),
-        )?);
-    Ok(Some(section))
+    let throughput = Figure::new(
+        "Throughput against load",
+        "Dots are measured, with 95 % intervals; lines were predicted.",
+        Plot::Curves(throughput),
+    )?;
+    let response = Figure::new(
+        "Mean response against load",
+        "Dots are measured, with 95 % intervals; lines were predicted. A closed load slows down with \
+         its server.",
+        Plot::Curves(response),
+    )?;
+    let section = Section::new("Throughput and response against load");
+    Ok(Some(match sliders(story) {
+        Some(sliders) => section
+            .sliders(sliders)
+            .figure(throughput.live(Live::Throughput))
+            .figure(response.live(Live::Response)),
+        None => section.figure(throughput).figure(response),
+    }))
+}
+
+/// The scenario for the reader to turn, asked under the kind of load that the page is about.
+fn sliders(story: &Story<'_>) -> Option<Sliders> {
+    let (scenario, seed) = match (story.prediction, story.fit) {
+        (Some(prediction), _) => (&prediction.scenario, prediction.seed),
+        (None, Some(fit)) => (&fit.scenario, fit.scenario.seed.unwrap_or(1)),
+        (None, None) => return None,
+    };
+    let [class] = scenario.classes.as_slice() else { return None };
+    let asked = story.prediction.iter().flat_map(|prediction| &prediction.points);
+    let highest =
+        asked.max_by(|a, b| x_of(a.load).total_cmp(&x_of(b.load))).map(|point| point.load);
+    let scenario = match (highest, class.population) {
+        (Some(load @ Load::Rate(_)), Some(_)) | (Some(load @ Load::Clients(_)), None) => {
+            advise::at(scenario, load, None).ok()?
+        }
+        _ => scenario.clone(),
+    };
+    let model = serde_json::to_string(&scenario).expect("a scenario is texts, numbers and lists");
+    Some(Sliders { model, seed })
 }
 
 /// What the slowest part of a closed scenario can do at the most [1/s] (asymptotic bound).

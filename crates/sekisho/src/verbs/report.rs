@@ -1,27 +1,31 @@
-//! `sekisho report`: records and a prediction as one HTML file.
+//! `sekisho report`: records, and a prediction or a scenario, as one HTML file.
 
 use std::io::Write;
 use std::path::PathBuf;
 
-use advise::{Prediction, Score, Tolerance};
+use advise::{Prediction, Question, Rate, Scenario, Score, Tolerance};
 use clap::Args as ClapArgs;
 use sim::Options;
 
+use super::ask;
 use super::check::{quick, read_prediction, verdict_of};
 use super::loop_report::{Story, page};
+use crate::scenario_file::read_scenario;
 use crate::session::say;
 use crate::store;
+use crate::text::sentence;
 use crate::verdict::{Failure, Verdict};
 
-/// Turn run records (.jsonl) and a stored prediction (.json) into one HTML file
+/// Turn run records (.jsonl), a stored prediction (.json) or a scenario (.toml) into one HTML file
 ///
-/// Runs that the prediction speaks of are scored.
+/// Runs that the prediction speaks of are scored. A scenario is predicted at its own load; whatever
+/// has a scenario gets sliders that turn it inside the page.
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Example:
   sekisho report .sekisho/runs/RUN.jsonl --out report.html")]
 pub(crate) struct Args {
-    /// Run records and at most one prediction
+    /// Run records and at most one prediction or scenario
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Where the report is written
@@ -36,13 +40,17 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let mut runs = Vec::new();
     let mut prediction: Option<Prediction> = None;
     for path in &args.files {
-        if path.extension().is_some_and(|extension| extension == "json") {
-            if prediction.is_some() {
-                return Err(Failure::Usage("a report takes at most one prediction (.json)".into()));
+        let found = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => read_prediction(path)?,
+            Some("toml") => at_its_load(read_scenario(path)?)?,
+            _ => {
+                runs.push(store::read_run(path)?);
+                continue;
             }
-            prediction = Some(read_prediction(path)?);
-        } else {
-            runs.push(store::read_run(path)?);
+        };
+        if prediction.replace(found).is_some() {
+            let cause = "a report takes at most one prediction (.json) or scenario (.toml)";
+            return Err(Failure::Usage(cause.into()));
         }
     }
     let mut scores: Vec<Score> = Vec::new();
@@ -65,6 +73,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     };
     let line = match (&prediction, scores.len()) {
         (None, _) => format!("{several}, no prediction to hold against"),
+        (Some(prediction), _) if runs.is_empty() => {
+            let (name, headline) = (&prediction.scenario.name, ask::headline(prediction));
+            format!("{name}: {}", headline.trim_start_matches("answered: "))
+        }
         (Some(_), scores) => format!("{several}, {scores} held against the prediction"),
     };
     let report = page(&Story {
@@ -88,6 +100,18 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         say(out, &format!("{object}\n"))?;
         return Ok(verdict);
     }
-    say(out, &format!("{}: {line}\n\n  report: {}\n", verdict.word(), path.display()))?;
+    let line = sentence(&format!("{}: {line}", verdict.word()));
+    say(out, &format!("{line}\n  report: {}\n", path.display()))?;
     Ok(verdict)
+}
+
+/// What formula and simulation say of a scenario at the load that it has.
+fn at_its_load(scenario: Scenario) -> Result<Prediction, Failure> {
+    let mut question = Question::default();
+    for class in &scenario.classes {
+        question.clients.extend(class.population);
+        question.rates.extend(class.rate.map(|Rate(rate)| rate));
+    }
+    let seed = scenario.seed.unwrap_or(1);
+    ask::predict(scenario, &question, seed)
 }

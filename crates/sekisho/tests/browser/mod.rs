@@ -1,9 +1,11 @@
 //! A real browser for tests: opens a page from disk without a window and tells what became of it.
 //!
 //! A test binary includes it with `#[path = "../browser/mod.rs"] mod browser;`; the tests of the
-//! report itself come with it.
+//! report itself and of its sliders come with it.
 
+mod devtools;
 mod report;
+mod sliders;
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -75,6 +77,14 @@ impl Drop for Scratch {
         // A browser that is just ending may still hold a file; the system's temporary directory
         // then keeps it, which harms no test.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Keeps `bytes` for a person to look at, where one asked for it.
+fn keep(name: &str, bytes: &[u8]) {
+    if let Some(directory) = env::var_os("SEKISHO_SCREENSHOTS") {
+        fs::create_dir_all(&directory).expect("the directory for screenshots must be writable");
+        fs::write(Path::new(&directory).join(name), bytes).expect("a screenshot can be written");
     }
 }
 

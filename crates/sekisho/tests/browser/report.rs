@@ -3,15 +3,14 @@
 //!
 //! `SEKISHO_SCREENSHOTS=<directory>` makes the tests keep the pictures and pages that they took.
 
-use std::path::Path;
-use std::{env, fs};
+use std::fs;
 
 use sekisho::report::{
     Axis, Cell, Column, Curves, Figure, FigureError, Kind, Outcome, Plot, Quantiles, Reference,
     Report, Residuals, Role, Section, Series, Stack, Strip, Table, TableError, render,
 };
 
-use super::{Page, Scratch, Theme, framed, open, print, screenshot};
+use super::{Page, Scratch, Theme, framed, keep, open, print, screenshot};
 
 const DESKTOP: (u32, u32) = (1200, 900);
 const PHONE_WIDTH: u32 = 390;
@@ -225,14 +224,6 @@ fn sample() -> Report {
                 .table(checks().expect("the sample's table is sound"))
                 .figure(figure(residuals())),
         )
-}
-
-/// Keeps `bytes` for a person to look at, where one asked for it.
-fn keep(name: &str, bytes: &[u8]) {
-    if let Some(directory) = env::var_os("SEKISHO_SCREENSHOTS") {
-        fs::create_dir_all(&directory).expect("the directory for screenshots must be writable");
-        fs::write(Path::new(&directory).join(name), bytes).expect("a screenshot can be written");
-    }
 }
 
 fn assert_drawn(page: &Page, figures: usize) {
