@@ -54,6 +54,14 @@ pub enum SolveError {
         /// Its value.
         value: f64,
     },
+    /// A quantile is higher than a chain is followed.
+    #[error("quantile {value} is above {most}, up to which the chain is followed; simulate it")]
+    QuantileTooHigh {
+        /// Its value.
+        value: f64,
+        /// The highest that is answered.
+        most: f64,
+    },
     /// A second moment that no distribution with this mean can have.
     #[error(
         "second moment {second} is below the square of the mean {mean}, which no distribution \
@@ -78,6 +86,54 @@ pub enum SolveError {
         rho: f64,
         /// The arrival rate at which rho is 1 [1/s].
         rate_max: f64,
+    },
+    /// A mixture of exponentials was asked for that varies less than one exponential.
+    #[error(
+        "squared coefficient of variation {scv} is not from 1 to 1e12, which a mixture of \
+         exponentials has at least; take an Erlang or a lognormal distribution"
+    )]
+    NotHyperexponential {
+        /// The coefficient.
+        scv: f64,
+    },
+    /// A count is larger than what is solved.
+    #[error("the number of {name} is {value}, above the {most} that are solved; simulate it")]
+    TooLarge {
+        /// What is counted.
+        name: &'static str,
+        /// How many there are.
+        value: u32,
+        /// How many there may be.
+        most: u32,
+    },
+    /// A queue with less room than servers.
+    #[error(
+        "capacity K = {capacity} is below the {servers} servers: it counts jobs in service too; \
+         give at least {servers}"
+    )]
+    NoRoom {
+        /// Servers, c.
+        servers: u32,
+        /// Room for jobs, K.
+        capacity: u32,
+    },
+    /// A class is asked for that the model does not have.
+    #[error("there is no class {class}: the model has {classes}, counted from 0")]
+    NoClass {
+        /// The index asked for.
+        class: usize,
+        /// How many classes there are.
+        classes: usize,
+    },
+    /// The response-time distribution of such a demand is not known.
+    #[error("{place}: no distribution of response times is known for a {demand} demand; {way_out}")]
+    NoDistribution {
+        /// The model.
+        place: &'static str,
+        /// The demand.
+        demand: &'static str,
+        /// What can be done instead.
+        way_out: &'static str,
     },
     /// A closed network in which a cycle takes no time at all.
     #[error(
@@ -242,6 +298,10 @@ pub(crate) fn not_negative(
 
 pub(crate) fn at_least_one(name: &'static str, count: u32) -> Result<u32, SolveError> {
     if count == 0 { Err(SolveError::Zero { name }) } else { Ok(count) }
+}
+
+pub(crate) fn at_most(name: &'static str, value: u32, most: u32) -> Result<u32, SolveError> {
+    if value > most { Err(SolveError::TooLarge { name, value, most }) } else { Ok(value) }
 }
 
 pub(crate) fn quantile(value: f64) -> Result<f64, SolveError> {

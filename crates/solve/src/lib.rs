@@ -17,8 +17,11 @@
 //! | the load is | the server | model |
 //! | --- | --- | --- |
 //! | open | one or c servers, exponential service | [`Mm1`], [`Mmc`]; no queue: [`erlang_b`] |
+//! | open, what finds no room is lost | c servers, exponential service | [`Mmck`] |
 //! | open | any demand, one at a time or all at once | [`Mg1Fifo`], [`Mg1Ps`] |
-//! | open | any demand, at most r at once | [`Mg1Lps`] |
+//! | open, several classes | any demand, the more important first | [`Mg1Priority`] |
+//! | open | any demand, at most r at once | [`Lps`]; fujita's formula: [`Mg1Lps`] |
+//! | open | distributions of response times | [`FifoTimes`], [`PsTimes`], [`LpsTimes`] |
 //! | open | several stations | [`OpenNetwork`] |
 //! | closed, no pause | any demand, at most r at once | [`SaturatedLoop`] |
 //! | closed, with a pause | any demand, at most r at once, one core or more | [`ClosedGate`] |
@@ -57,6 +60,7 @@ mod markov;
 mod moments;
 mod network;
 mod open;
+mod station;
 mod wide;
 
 pub use bounds::{ClosedBounds, OpenBounds};
@@ -73,3 +77,7 @@ pub use network::{
     VisitAnswer,
 };
 pub use open::{OpenAnswer, OpenNetwork};
+pub use station::{
+    BestSlots, Demand, FifoTimes, Goal, Lps, LpsAnswer, LpsTimes, Mg1Priority, Mmck, Preemption,
+    PsTimes, best_slots,
+};

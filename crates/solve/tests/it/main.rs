@@ -9,9 +9,12 @@ mod closed;
 mod cluster;
 mod markov;
 mod networks;
+mod lps;
 mod open;
 mod random;
 mod refusals;
+mod stations;
+mod times;
 
 /// Fails unless two numbers agree to a relative tolerance; the message replays the case.
 #[track_caller]

@@ -1,0 +1,259 @@
+//! The whole distribution of a demand, for the formulas to which two moments are not enough.
+
+use crate::error::{at_least_one, not_negative, positive};
+use crate::{Moments, SolveError};
+
+/// Distribution of the demand of a job \[s\].
+///
+/// ```
+/// use solve::Demand;
+///
+/// let demand = Demand::lognormal(10e-3, 4.0)?;
+/// assert!((demand.moments()?.scv() - 4.0).abs() < 1e-9);
+/// assert!((demand.quantile(0.5)? - 10e-3 / 5_f64.sqrt()).abs() < 1e-9);
+/// # Ok::<(), solve::SolveError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demand {
+    pub(crate) law: Law,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Law {
+    /// Exponentials, each with its probability and its mean.
+    Hyperexponential(Vec<(f64, f64)>),
+    /// A sum of so many exponentials of equal mean, and the mean of the sum.
+    Erlang(u32, f64),
+    /// Mean and standard deviation of the natural logarithm.
+    Lognormal(f64, f64),
+    /// Values with their probabilities, in ascending order.
+    Discrete(Vec<(f64, f64)>),
+}
+
+impl Demand {
+    /// Exponential.
+    ///
+    /// # Errors
+    /// If the mean \[s\] is not positive.
+    pub fn exponential(mean: f64) -> Result<Demand, SolveError> {
+        Demand::hyperexponential(&[(1.0, mean)])
+    }
+
+    /// A mixture of exponentials: each with its weight (the sum need not be 1) and its mean \[s\].
+    ///
+    /// # Errors
+    /// If a weight is negative, all weights are zero, or a mean is not positive.
+    pub fn hyperexponential(branches: &[(f64, f64)]) -> Result<Demand, SolveError> {
+        for &(_, mean) in branches {
+            positive("mean of a branch", mean, "s")?;
+        }
+        Ok(Demand { law: Law::Hyperexponential(shares(branches)?) })
+    }
+
+    /// Two exponentials of balanced means (each carries half of the load), with this mean \[s\] and
+    /// squared coefficient of variation.
+    ///
+    /// # Errors
+    /// If the mean is not positive or the coefficient is below 1, which no such mixture has.
+    pub fn balanced(mean: f64, scv: f64) -> Result<Demand, SolveError> {
+        positive("mean E[S]", mean, "s")?;
+        if !(1.0..=1e12).contains(&scv) {
+            return Err(SolveError::NotHyperexponential { scv });
+        }
+        let p = (1.0 + ((scv - 1.0) / (scv + 1.0)).sqrt()) / 2.0;
+        let rare = 1.0 / (1.0 + scv) / (2.0 * p);
+        Demand::hyperexponential(&[(p, mean / (2.0 * p)), (rare, mean / (2.0 * rare))])
+    }
+
+    /// A sum of k exponentials of like means.
+    ///
+    /// # Errors
+    /// If there is no stage or the mean \[s\] of the sum is not positive.
+    pub fn erlang(stages: u32, mean: f64) -> Result<Demand, SolveError> {
+        at_least_one("stages k", stages)?;
+        Ok(Demand { law: Law::Erlang(stages, positive("mean E[S]", mean, "s")?) })
+    }
+
+    /// Lognormal, with this mean \[s\] and squared coefficient of variation.
+    ///
+    /// # Errors
+    /// If the mean is not positive or the coefficient is negative or beyond all measure.
+    pub fn lognormal(mean: f64, scv: f64) -> Result<Demand, SolveError> {
+        positive("mean E[S]", mean, "s")?;
+        let variance = not_negative("squared coefficient of variation", scv, "")?.ln_1p();
+        let law = Law::Lognormal(mean.ln() - variance / 2.0, variance.sqrt());
+        let demand = Demand { law };
+        demand.moments()?;
+        Ok(demand)
+    }
+
+    /// The same for every job.
+    ///
+    /// # Errors
+    /// If it is not positive.
+    pub fn constant(value: f64) -> Result<Demand, SolveError> {
+        positive("demand", value, "s")?;
+        Ok(Demand { law: Law::Discrete(vec![(value, 1.0)]) })
+    }
+
+    /// A list of values \[s\], each with its weight (the sum need not be 1): a document list, or
+    /// what was measured.
+    ///
+    /// # Errors
+    /// If a value or weight is negative, or all weights or all values are zero.
+    pub fn weighted(list: &[(f64, f64)]) -> Result<Demand, SolveError> {
+        Moments::weighted(list)?;
+        let swapped: Vec<(f64, f64)> =
+            list.iter().map(|&(value, weight)| (weight, value)).collect();
+        let mut list: Vec<(f64, f64)> =
+            shares(&swapped)?.into_iter().map(|(weight, value)| (value, weight)).collect();
+        list.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(Demand { law: Law::Discrete(list) })
+    }
+
+    /// The mean, E\[S\] \[s\].
+    pub fn mean(&self) -> f64 {
+        self.power(1.0)
+    }
+
+    /// Mean and second moment.
+    ///
+    /// # Errors
+    /// If they are beyond all measure.
+    pub fn moments(&self) -> Result<Moments, SolveError> {
+        match self.exponential_mean() {
+            Some(mean) => Moments::exponential(mean),
+            None => Moments::new(self.power(1.0), self.power(2.0)),
+        }
+    }
+
+    /// P(S > x), for x \[s\].
+    ///
+    /// # Errors
+    /// If x is negative.
+    pub fn tail(&self, x: f64) -> Result<f64, SolveError> {
+        let x = not_negative("demand x", x, "s")?;
+        Ok(match &self.law {
+            Law::Hyperexponential(list) => list.iter().map(|(p, mean)| p * (-x / mean).exp()).sum(),
+            Law::Erlang(stages, mean) => {
+                let a = f64::from(*stages) * x / mean;
+                let mut term = (-a).exp();
+                (1..=*stages)
+                    .map(|k| {
+                        let now = term;
+                        term *= a / f64::from(k);
+                        now
+                    })
+                    .sum()
+            }
+            Law::Lognormal(mu, sigma) if *sigma == 0.0 => f64::from(u8::from(x.ln() < *mu)),
+            Law::Lognormal(mu, sigma) => normal_tail((x.ln() - mu) / sigma),
+            Law::Discrete(list) => list.iter().filter(|(v, _)| *v > x).map(|(_, p)| p).sum(),
+        })
+    }
+
+    /// The demand \[s\] that a share q of all jobs does not exceed.
+    ///
+    /// # Errors
+    /// If q is not in [0, 1).
+    pub fn quantile(&self, q: f64) -> Result<f64, SolveError> {
+        let left = 1.0 - crate::error::quantile(q)?;
+        let (mut low, mut high) = (0.0, self.mean());
+        while self.tail(high)? > left {
+            (low, high) = (high, 2.0 * high);
+        }
+        while high - low > 1e-13 * high {
+            let middle = low + (high - low) / 2.0;
+            if self.tail(middle)? > left { low = middle } else { high = middle }
+        }
+        Ok(high)
+    }
+
+    /// The mean, if this is an exponential distribution.
+    pub(crate) fn exponential_mean(&self) -> Option<f64> {
+        match &self.law {
+            Law::Hyperexponential(list) if list.len() == 1 => Some(list[0].1),
+            Law::Erlang(1, mean) => Some(*mean),
+            _ => None,
+        }
+    }
+
+    /// E\[S^s\] for s >= 0, a fraction allowed.
+    pub(crate) fn power(&self, s: f64) -> f64 {
+        match &self.law {
+            Law::Hyperexponential(list) => {
+                gamma(1.0 + s) * list.iter().map(|(p, mean)| p * mean.powf(s)).sum::<f64>()
+            }
+            Law::Erlang(stages, mean) => {
+                let k = f64::from(*stages);
+                (ln_gamma(k + s) - ln_gamma(k) + s * (mean / k).ln()).exp()
+            }
+            Law::Lognormal(mu, sigma) => (s * mu + s * s * sigma * sigma / 2.0).exp(),
+            Law::Discrete(list) => list.iter().map(|(value, p)| p * value.powf(s)).sum(),
+        }
+    }
+}
+
+/// The pairs whose first member, a weight, is not zero, with the weights divided by their sum.
+fn shares(pairs: &[(f64, f64)]) -> Result<Vec<(f64, f64)>, SolveError> {
+    for &(weight, _) in pairs {
+        not_negative("weight", weight, "")?;
+    }
+    let sum = positive("sum of weights", pairs.iter().map(|pair| pair.0).sum(), "")?;
+    Ok(pairs.iter().filter(|pair| pair.0 > 0.0).map(|&(p, value)| (p / sum, value)).collect())
+}
+
+pub(crate) fn gamma(x: f64) -> f64 {
+    ln_gamma(x).exp()
+}
+
+/// Logarithm of the gamma function for x >= 1, by Stirling's series after a shift to x >= 10
+/// (Abramowitz and Stegun 6.1.41); the first term left out is below 1e-14.
+fn ln_gamma(x: f64) -> f64 {
+    let (mut x, mut shift) = (x, 0.0);
+    while x < 10.0 {
+        shift -= x.ln();
+        x += 1.0;
+    }
+    let y = 1.0 / (x * x);
+    let series =
+        1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)));
+    shift + (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series / x
+}
+
+/// P(Z > z) of the standard normal distribution: the series of its integral near zero, the
+/// continued fraction beyond (Abramowitz and Stegun 26.2.10 and 26.2.14).
+fn normal_tail(z: f64) -> f64 {
+    if z < 0.0 {
+        return 1.0 - normal_tail(-z);
+    }
+    let density = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+    if z < 3.0 {
+        let (mut term, mut sum) = (z, z);
+        for k in 1..100 {
+            term *= z * z / f64::from(2 * k + 1);
+            sum += term;
+        }
+        return 0.5 - density * sum;
+    }
+    let fraction = (1..=60).rev().fold(z, |below, k| z + f64::from(k) / below);
+    density / fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{gamma, normal_tail};
+
+    #[test]
+    fn special_functions_meet_the_tables() {
+        for (x, value) in [(1.0, 1.0), (1.5, 0.886_226_925_452_758), (3.4, 2.981_206_426_810_33)] {
+            assert!((gamma(x) / value - 1.0).abs() < 1e-12, "{x}");
+        }
+        for (z, value) in [(0.0, 0.5), (1.959_963_984_540_05, 0.025), (3.090_232_306_167_81, 1e-3)]
+        {
+            assert!((normal_tail(z) / value - 1.0).abs() < 1e-11, "{z}");
+            assert!((normal_tail(-z) - (1.0 - value)).abs() < 1e-13, "{z}");
+        }
+        assert!((normal_tail(3.0 - 1e-12) / normal_tail(3.0) - 1.0).abs() < 1e-10);
+    }
+}

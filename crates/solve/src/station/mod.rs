@@ -1,0 +1,20 @@
+//! Single stations under an open load whose answers need more than a line of formula.
+
+mod best;
+mod demand;
+mod finite;
+mod lps;
+mod phases;
+mod poisson;
+mod priority;
+mod slots;
+mod sojourn;
+mod tagged;
+mod times;
+
+pub use best::{BestSlots, Goal, best_slots};
+pub use demand::Demand;
+pub use finite::Mmck;
+pub use lps::{Lps, LpsAnswer};
+pub use priority::{Mg1Priority, Preemption};
+pub use times::{FifoTimes, LpsTimes, PsTimes};
