@@ -26,7 +26,8 @@ const SEED: u64 = 2_009_110_700;
 const BATCHES: usize = 100;
 /// Student's t, 95 %, for 100 batches less four estimated coefficients.
 const STUDENT: f64 = 1.985;
-/// Shares of jobs that are at most as large as the sizes at which the response is given.
+/// Shares of jobs that are at most as large as the sizes at which the response is given; of a
+/// constant demand, the sizes.
 const SHARES: [f64; 7] = [0.01, 0.1, 0.5, 0.9, 0.99, 0.997, 0.999];
 /// Standard normal quantiles of `SHARES`.
 const NORMAL: [f64; 7] = [
@@ -47,9 +48,15 @@ const WATCHED: u64 = 4;
 #[derive(Clone, Copy)]
 enum Demand {
     /// Mean and standard deviation of the logarithm.
-    Lognormal { mu: f64, sigma: f64 },
+    Lognormal {
+        mu: f64,
+        sigma: f64,
+    },
     /// Two exponentials with means 1 / (2 p) and 1 / (2 (1 - p)): balanced means.
-    Hyperexponential { p: f64 },
+    Hyperexponential {
+        p: f64,
+    },
+    Constant,
 }
 
 impl Demand {
@@ -62,9 +69,10 @@ impl Demand {
         Demand::Hyperexponential { p: (1.0 + ((scv - 1.0) / (scv + 1.0)).sqrt()) / 2.0 }
     }
 
-    /// The k-th moment, k = 2 or 3.
+    /// The k-th moment.
     fn moment(self, k: i32) -> f64 {
         match self {
+            Demand::Constant => 1.0,
             Demand::Lognormal { mu, sigma } => {
                 let k = f64::from(k);
                 (k * mu + k * k * sigma * sigma / 2.0).exp()
@@ -79,6 +87,7 @@ impl Demand {
     fn draw(self, random: &mut Xoshiro256PlusPlus) -> f64 {
         let unit = |random: &mut Xoshiro256PlusPlus| 1.0 - random.random::<f64>();
         match self {
+            Demand::Constant => 1.0,
             Demand::Lognormal { mu, sigma } => {
                 let radius = (-2.0 * unit(random).ln()).sqrt();
                 let angle = std::f64::consts::TAU * unit(random);
@@ -94,6 +103,7 @@ impl Demand {
     /// The size that a share of all jobs, number `mark` of `SHARES`, does not exceed.
     fn size(self, mark: usize) -> f64 {
         match self {
+            Demand::Constant => SHARES[mark],
             Demand::Lognormal { mu, sigma } => (mu + sigma * NORMAL[mark]).exp(),
             Demand::Hyperexponential { p } => {
                 let tail =
@@ -267,6 +277,7 @@ impl Simulation {
 fn demand_of(case: &Case) -> Demand {
     match case.family {
         "lognormal" => Demand::lognormal(case.scv),
+        "constant" => Demand::Constant,
         _ => Demand::hyperexponential(case.scv),
     }
 }
@@ -291,6 +302,10 @@ fn regressed(values: &[f64], controls: &[[f64; 3]]) -> (f64, f64) {
         row[i] = 1.0;
     }
     for i in 0..4 {
+        // A control that never varies, as a constant demand, explains nothing.
+        if a[i][i].abs() < 1e-18 {
+            a[i][i] = 1.0;
+        }
         let pivot = a[i][i];
         a[i].iter_mut().chain(inverse[i].iter_mut()).for_each(|cell| *cell /= pivot);
         let (pivot_row, pivot_inverse) = (a[i], inverse[i]);
@@ -352,8 +367,10 @@ fn main() {
     for (family, loads, all_slots) in [
         ("lognormal", &[0.2, 0.5, 0.8, 0.9][..], &[2, 4, 8, 16, 32, 64][..]),
         ("hyperexponential", &[0.5, 0.9][..], &[4, 16, 64][..]),
+        ("constant", &[0.8][..], &[2, 4][..]),
     ] {
-        for scv in [4.0, 20.0, 60.0] {
+        let scvs = if family == "constant" { &[0.0][..] } else { &[4.0, 20.0, 60.0][..] };
+        for &scv in scvs {
             for &rho in loads {
                 // Heavy traffic and a heavy tail are what need the long runs.
                 let long = rho > 0.7 || (scv > 50.0 && rho > 0.4);

@@ -23,6 +23,7 @@ fn main() -> Result<(), SolveError> {
         let slots = number(case[0][3]) as u32;
         let demand = match case[0][0] {
             "lognormal" => Demand::lognormal(1.0, scv)?,
+            "constant" => Demand::constant(1.0)?,
             _ => Demand::balanced(1.0, scv)?,
         };
         let began = Instant::now();

@@ -1,6 +1,6 @@
 //! Limited processor sharing as a chain: limits, closed forms, and simulated references.
 
-use solve::{Demand, Goal, Lps, Mg1Fifo, Mg1Lps, Moments, best_slots};
+use solve::{Demand, Exactness, Goal, Lps, LpsAnswer, Mg1Fifo, Mg1Lps, Moments, best_slots};
 
 use crate::near;
 
@@ -102,14 +102,23 @@ fn references() -> Vec<Reference> {
         .collect()
 }
 
-/// Held against simulation, within 3 % beyond the noise of the simulation. That is taken as twice
+/// The error that the answer itself states.
+fn tolerance(answer: &LpsAnswer, what: &str) -> f64 {
+    let stated = if what == "mean" { answer.exactness() } else { answer.exactness_given() };
+    match stated {
+        Exactness::Exact => 1e-6,
+        Exactness::Approximate { error, .. } => error,
+    }
+}
+
+/// Held against simulation, within the error that the answer states (3 % in the mean) beyond the noise of the simulation. That is taken as twice
 /// the half-width of its 95 % interval: there are eight hundred references, and with the heaviest
 /// tail intervals from a hundred batches are too narrow. Cases of more than 4 slots are a part of
 /// the table, which keeps this test short; `examples/lps_table.rs` prints all.
 #[test]
-fn the_chain_is_within_three_per_cent_of_simulation() {
+fn the_chain_is_as_near_to_simulation_as_it_says() {
     let references = references();
-    assert_eq!(references.len(), 90 * 9, "the table is whole");
+    assert_eq!(references.len(), 92 * 9, "the table is whole");
     let mut checked = 0;
     for rows in references.chunk_by(|a, b| a.case == b.case) {
         let (family, scv, rho, slots) = &rows[0].case;
@@ -123,6 +132,7 @@ fn the_chain_is_within_three_per_cent_of_simulation() {
         }
         let demand = match family.as_str() {
             "lognormal" => Demand::lognormal(1.0, *scv).unwrap(),
+            "constant" => Demand::constant(1.0).unwrap(),
             _ => Demand::balanced(1.0, *scv).unwrap(),
         };
         let answer = Lps::new(*rho, demand, *slots).unwrap().solve().unwrap();
@@ -132,7 +142,7 @@ fn the_chain_is_within_three_per_cent_of_simulation() {
                 "mean" => answer.response,
                 _ => answer.response_given(row.size).unwrap(),
             };
-            let slack = 0.03 * row.seconds + 2.0 * row.half_width;
+            let slack = tolerance(&answer, &row.what) * row.seconds + 2.0 * row.half_width;
             let off = got - row.seconds;
             assert!(off.abs() <= slack, "{:?} {}: {got}, not {}", row.case, row.what, row.seconds);
             checked += 1;
