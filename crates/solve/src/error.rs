@@ -117,14 +117,6 @@ pub enum SolveError {
         /// Room for jobs, K.
         capacity: u32,
     },
-    /// A class is asked for that the model does not have.
-    #[error("there is no class {class}: the model has {classes}, counted from 0")]
-    NoClass {
-        /// The index asked for.
-        class: usize,
-        /// How many classes there are.
-        classes: usize,
-    },
     /// The response-time distribution of such a demand is not known.
     #[error("{place}: no distribution of response times is known for a {demand} demand; {way_out}")]
     NoDistribution {

@@ -16,5 +16,5 @@ pub use best::{BestSlots, Goal, best_slots};
 pub use demand::Demand;
 pub use finite::Mmck;
 pub use lps::{Lps, LpsAnswer};
-pub use priority::{Mg1Priority, Preemption};
+pub use priority::Mg1Priority;
 pub use times::{FifoTimes, LpsTimes, PsTimes};

@@ -1,16 +1,7 @@
 //! One server, several classes of jobs, the more important ones first.
 
 use crate::error::{not_negative, stable};
-use crate::{Exactness, Moments, SolveError};
-
-/// What a job of higher priority does to one that is being served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preemption {
-    /// It waits for the end of the service.
-    None,
-    /// It takes the server; the other goes on later where it was stopped.
-    Resume,
-}
+use crate::{Exactness, Moments, Preemption, SolveError};
 
 /// M/G/1 with priorities: each class has Poisson arrivals and a demand of its own; within a class
 /// first in first out. Exact.

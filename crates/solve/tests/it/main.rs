@@ -7,9 +7,9 @@
 
 mod closed;
 mod cluster;
+mod lps;
 mod markov;
 mod networks;
-mod lps;
 mod open;
 mod random;
 mod refusals;

@@ -106,5 +106,5 @@ fn what_cannot_be_is_refused() {
     assert!(over.unwrap_err().to_string().contains("rho = 1.2 is not below 1"));
     assert!(Mg1Priority::new(&[], Preemption::None).is_err());
     let one = Mg1Priority::new(&[(0.5, demand)], Preemption::None).unwrap();
-    assert!(one.wait(1).unwrap_err().to_string().contains("no class 1"));
+    assert!(one.wait(1).unwrap_err().to_string().contains("no such class 1"));
 }
