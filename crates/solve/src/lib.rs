@@ -28,6 +28,7 @@
 //! | closed | several stations | [`ClosedNetwork`] |
 //! | open, closed or both, of several classes | any stations | [`Network`] |
 //! | one scan of all agents | servers with caches, one database | [`Cluster`] |
+//! | both | tasks that are held while they call others | [`layered`] |
 //!
 //! Units are seconds and per second throughout. A station of several servers has a utilisation from
 //! 0 to 1. How long would a page take at 20 and at 60 requests a second, if one takes 13 ms alone?
@@ -55,6 +56,7 @@ mod cluster;
 mod error;
 mod exactness;
 mod general;
+pub mod layered;
 mod loops;
 mod markov;
 mod moments;

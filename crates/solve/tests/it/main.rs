@@ -5,9 +5,11 @@
     reason = "all of this is test code; clippy sees only the test functions"
 )]
 
+mod chain;
 mod closed;
 mod cluster;
 mod lps;
+mod layered;
 mod markov;
 mod networks;
 mod open;

@@ -1,0 +1,351 @@
+//! One layer as a queueing network: chains of customers at the layer's stations, by Linearizer
+//! (Chandy and Neuse, CACM 25(2), 1982), with open load beside it, second phases and multi-server
+//! stations.
+//!
+//! The letters are theirs: N customers of a chain, Z its pause, v visits, s service, F(c, k) the
+//! share of chain c that is at station k, and D(c, k, j) how F changes with a customer of chain j
+//! less.
+
+use super::LayeredError;
+use super::occupancy::Repairman;
+
+/// Chains at the stations of a layer.
+#[derive(Clone)]
+pub(super) struct Submodel {
+    pub(super) chains: Vec<Customers>,
+    pub(super) stations: Vec<Queue>,
+}
+
+/// A chain, as the layer sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Customers {
+    /// N.
+    pub(super) population: u32,
+    /// Mean time of a cycle spent elsewhere, Z \[s\].
+    pub(super) pause: f64,
+}
+
+/// A station of the layer.
+#[derive(Clone)]
+pub(super) struct Queue {
+    pub(super) servers: u32,
+    pub(super) is_sharing: bool,
+    /// Squared coefficient of variation of the gaps between visits.
+    pub(super) gap_scv: f64,
+    /// Service with 1, 2, ... servers busy, as multiples of the mean; empty for 1 throughout.
+    pub(super) pace: Vec<f64>,
+    /// What each chain asks.
+    pub(super) asked: Vec<Asked>,
+    /// What open load asks.
+    pub(super) open: Vec<Flow>,
+}
+
+/// Open load of one kind.
+#[derive(Clone, Copy)]
+pub(super) struct Flow {
+    /// Visits [1/s].
+    pub(super) rate: f64,
+    /// Service of a visit, before and after the reply \[s\].
+    pub(super) service: [f64; 2],
+    /// Mean square of the service before the reply \[s^2\].
+    pub(super) square: f64,
+}
+
+/// What a chain asks of a station in a cycle.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// v.
+    pub(super) visits: f64,
+    /// Service of a visit, before and after the reply \[s\].
+    pub(super) service: [f64; 2],
+    /// Mean square of the service before the reply \[s^2\].
+    pub(super) square: f64,
+}
+
+/// What a network found.
+#[derive(Clone)]
+pub(super) struct Times {
+    /// By chain and station: wait of a visit \[s\]; at a sharing station, how much longer its
+    /// service takes, as a multiple of it.
+    pub(super) wait: Vec<Vec<f64>>,
+    /// By station, the same of open load.
+    pub(super) open_wait: Vec<f64>,
+    /// By chain and station, time of a cycle \[s\].
+    pub(super) residence: Vec<Vec<f64>>,
+    /// By station, how the busy servers are spread, for multi-server stations.
+    pub(super) busy: Vec<Vec<f64>>,
+}
+
+const ROUNDS_MAX: usize = 5_000;
+const TOLERANCE: f64 = 1e-11;
+
+/// Open load above this share of a station counts as this share until the layers agree, so that a
+/// rate that is too high only on the way does not end it.
+pub(super) const OPEN_MAX: f64 = 0.995;
+
+/// Mean numbers of customers and throughputs at one population.
+struct State {
+    /// Population by chain.
+    n: Vec<f64>,
+    /// F, by chain and station.
+    f: Vec<Vec<f64>>,
+    /// X, by chain [1/s].
+    x: Vec<f64>,
+    wait: Vec<Vec<f64>>,
+    residence: Vec<Vec<f64>>,
+}
+
+impl Submodel {
+    /// # Errors
+    /// If Linearizer does not settle.
+    pub(super) fn solve(&self) -> Result<Times, LayeredError> {
+        let chains = self.chains.len();
+        let n: Vec<f64> = self.chains.iter().map(|chain| f64::from(chain.population)).collect();
+        let none = vec![vec![vec![0.0; self.stations.len()]; chains]; chains];
+        let mut d = none;
+        let mut full = self.core(n.clone(), self.first_guess(), &d)?;
+        for _ in 0..2 {
+            for j in 0..chains {
+                let mut less = n.clone();
+                less[j] -= 1.0;
+                let state = self.core(less, full.f.clone(), &d)?;
+                for (c, d) in d[j].iter_mut().enumerate().filter(|(c, _)| state.n[*c] > 0.0) {
+                    for (d, (less, all)) in d.iter_mut().zip(state.f[c].iter().zip(&full.f[c])) {
+                        *d = less - all;
+                    }
+                }
+            }
+            full = self.core(n.clone(), full.f, &d)?;
+        }
+        let open_wait = (0..self.stations.len())
+            .map(|k| self.wait(k, &full, &self.queued(k, &full, None, &d), None))
+            .collect();
+        let busy = (0..self.stations.len()).map(|k| self.busy(k, &full)).collect();
+        Ok(Times { wait: full.wait, open_wait, residence: full.residence, busy })
+    }
+
+    /// The same with so many customers of a chain that pause for so long \[s\].
+    pub(super) fn with_busy(&self, chain: usize, population: u32, pause: f64) -> Submodel {
+        let mut given = self.clone();
+        given.chains[chain] = Customers { population, pause };
+        given
+    }
+
+    fn first_guess(&self) -> Vec<Vec<f64>> {
+        let guess = |(c, chain): (usize, &Customers)| {
+            let time = |queue: &Queue| queue.asked[c].visits * queue.asked[c].service[0];
+            let cycle = chain.pause + self.stations.iter().map(time).sum::<f64>();
+            let share = |queue: &Queue| if cycle > 0.0 { time(queue) / cycle } else { 0.0 };
+            self.stations.iter().map(share).collect()
+        };
+        self.chains.iter().enumerate().map(guess).collect()
+    }
+
+    /// The fixed point at one population.
+    fn core(
+        &self,
+        n: Vec<f64>,
+        f: Vec<Vec<f64>>,
+        d: &[Vec<Vec<f64>>],
+    ) -> Result<State, LayeredError> {
+        let stations = self.stations.len();
+        let mut state = State {
+            x: vec![0.0; n.len()],
+            wait: vec![vec![0.0; stations]; n.len()],
+            residence: vec![vec![0.0; stations]; n.len()],
+            n,
+            f,
+        };
+        let mut change = f64::INFINITY;
+        for round in 0..ROUNDS_MAX {
+            change = self.step(&mut state, d, if round < 50 { 1.0 } else { 0.5 });
+            if change < TOLERANCE && round > 0 {
+                return Ok(state);
+            }
+        }
+        Err(LayeredError::NotConverged { rounds: ROUNDS_MAX, change })
+    }
+
+    /// One round of mean value analysis; the largest relative change of a cycle.
+    fn step(&self, state: &mut State, d: &[Vec<Vec<f64>>], relax: f64) -> f64 {
+        let mut change: f64 = 0.0;
+        for c in 0..self.chains.len() {
+            if state.n[c] == 0.0 {
+                continue;
+            }
+            for (k, queue) in self.stations.iter().enumerate() {
+                let asked = queue.asked[c];
+                if asked.visits == 0.0 {
+                    continue;
+                }
+                let queued = self.queued(k, state, Some(c), d);
+                let wait = self.wait(k, state, &queued, Some(c));
+                state.wait[c][k] = wait;
+                let service = asked.service[0];
+                let visit = if queue.is_sharing { service * (1.0 + wait) } else { service + wait };
+                state.residence[c][k] = asked.visits * visit;
+            }
+            let cycle = self.chains[c].pause + state.residence[c].iter().sum::<f64>();
+            let before = state.x[c];
+            state.x[c] = if cycle > 0.0 { state.n[c] / cycle } else { 0.0 };
+            change = change.max((state.x[c] - before).abs() / state.x[c].max(f64::MIN_POSITIVE));
+            if !cycle.is_finite() {
+                return f64::INFINITY;
+            }
+            for k in 0..self.stations.len() {
+                let share = state.x[c] * state.residence[c][k] / state.n[c];
+                change = change.max((share - state.f[c][k]).abs());
+                state.f[c][k] += relax * (share - state.f[c][k]);
+            }
+        }
+        change
+    }
+
+    /// Customers at a station as one of chain `of` finds them, by chain.
+    fn queued(&self, k: usize, state: &State, of: Option<usize>, d: &[Vec<Vec<f64>>]) -> Vec<f64> {
+        let share = |j: usize| {
+            let f = state.f[j][k] + of.map_or(0.0, |of| d[of][j][k]);
+            present(state, j, of) * f.clamp(0.0, 1.0)
+        };
+        (0..self.chains.len()).map(share).collect()
+    }
+
+    /// Wait of a visit, from what it finds queued; at a sharing station, how much longer its service
+    /// takes, as a multiple of it.
+    fn wait(&self, k: usize, state: &State, queued: &[f64], of: Option<usize>) -> f64 {
+        let queue = &self.stations[k];
+        if queue.servers > 1 {
+            return self.wait_multi(k, state, of);
+        }
+        let free = 1.0 - queue.open_share().min(OPEN_MAX);
+        if queue.is_sharing {
+            return (1.0 + queued.iter().sum::<f64>()) / free - 1.0;
+        }
+        // The queue itself grows with the waits, so that only what is in service is corrected.
+        let more = self.variability(k, state);
+        let mut work = 0.0;
+        for (j, asked) in queue.asked.iter().enumerate().filter(|(_, asked)| asked.visits > 0.0) {
+            let [s1, s2] = asked.service;
+            // Visits by others than the one that comes leave second phases behind.
+            let rate = state.x[j] * asked.visits * present(state, j, of) / state.n[j].max(1.0);
+            work += queued[j] * (s1 + s2) + rate * ((more - 1.0) * s1 * s1 + s2 * s2);
+        }
+        for &Flow { rate, service: [s1, s2], .. } in &queue.open {
+            work += rate * (more * s1 * s1 + s1 * s2 + s2 * s2);
+        }
+        let overtaken = of.map_or(0.0, |c| {
+            let s2 = queue.asked[c].service[1];
+            let pause = self.pause(k, state, c);
+            if s2 > 0.0 { s2 * s2 / (s2 + pause) } else { 0.0 }
+        });
+        let wait = (work.max(0.0) + overtaken) / free;
+        let has_second = queue.asked.iter().any(|asked| asked.service[1] > 0.0);
+        if has_second { wait.max(self.wait_full(k, state, of)) } else { wait }
+    }
+
+    /// Mean time from a reply to the next visit of the same customer \[s\].
+    fn pause(&self, k: usize, state: &State, c: usize) -> f64 {
+        let elsewhere: f64 =
+            state.residence[c].iter().enumerate().filter(|(at, _)| *at != k).map(|(_, r)| r).sum();
+        (self.chains[c].pause + elsewhere) / self.stations[k].asked[c].visits
+    }
+
+    fn wait_multi(&self, k: usize, state: &State, of: Option<usize>) -> f64 {
+        let queue = &self.stations[k];
+        let Some(repairman) = self.repairman(k, state, of) else { return 0.0 };
+        let wait = repairman.wait(&repairman.occupancy());
+        if queue.is_sharing {
+            return wait / repairman.service;
+        }
+        let more = self.variability(k, state);
+        (wait * more).max(wait.min(self.wait_full(k, state, of)))
+    }
+
+    /// The least wait with which the servers can do what is asked: no approximation of the rest may
+    /// hasten anybody beyond that.
+    fn wait_full(&self, k: usize, state: &State, of: Option<usize>) -> f64 {
+        let gone = if of.is_some() { 1.0 } else { 0.0 };
+        let repairman = self.repairman(k, state, of);
+        repairman.map_or(0.0, |repairman| repairman.wait_full(repairman.population + gone))
+    }
+
+    /// How much longer waits are than with exponential service and Poisson arrivals.
+    fn variability(&self, k: usize, state: &State) -> f64 {
+        let queue = &self.stations[k];
+        let (mut squares, mut exponential) = (0.0, 0.0);
+        let mut add = |rate: f64, [s1, _]: [f64; 2], square: f64| {
+            squares += rate * square / 2.0;
+            exponential += rate * s1 * s1;
+        };
+        for (j, asked) in queue.asked.iter().enumerate().filter(|(_, asked)| asked.visits > 0.0) {
+            add(state.x[j] * asked.visits, asked.service, asked.square);
+        }
+        for flow in &queue.open {
+            add(flow.rate, flow.service, flow.square);
+        }
+        if exponential == 0.0 {
+            return 1.0;
+        }
+        let ratio = squares / exponential + (queue.gap_scv - 1.0) / 2.0;
+        let Some(repairman) = self.repairman(k, state, None) else { return 1.0 };
+        Repairman { population: (repairman.population - 1.0).max(0.0), ..repairman }
+            .variability(ratio)
+    }
+
+    fn busy(&self, k: usize, state: &State) -> Vec<f64> {
+        if self.stations[k].servers == 1 {
+            return vec![1.0];
+        }
+        self.repairman(k, state, None)
+            .map_or(Vec::new(), |repairman| repairman.busy_weights(&repairman.occupancy()))
+    }
+
+    /// All chains together at one station, seen by one of chain `of`.
+    fn repairman(&self, k: usize, state: &State, of: Option<usize>) -> Option<Repairman<'_>> {
+        let queue = &self.stations[k];
+        let (mut population, mut outside, mut rate, mut busy) = (0.0, 0.0, 0.0, 0.0);
+        for (j, asked) in queue.asked.iter().enumerate().filter(|(_, asked)| asked.visits > 0.0) {
+            let visits = state.x[j] * asked.visits;
+            population += present(state, j, of);
+            outside += state.n[j] * (1.0 - state.f[j][k]);
+            // Who has the reply while the server goes on counts as still there.
+            outside -= visits * asked.service[1];
+            rate += visits;
+            busy += visits * (asked.service[0] + asked.service[1]);
+        }
+        let (mut open_rate, mut open_busy) = (0.0, 0.0);
+        for &Flow { rate, service: [s1, s2], .. } in &queue.open {
+            open_rate += rate;
+            open_busy += rate * (s1 + s2);
+        }
+        if rate + open_rate == 0.0 || busy + open_busy == 0.0 {
+            return None;
+        }
+        let cut = OPEN_MAX / queue.open_share().max(OPEN_MAX);
+        let service = (busy + open_busy) / (rate + open_rate);
+        let pause = if rate > 0.0 { (outside / rate).max(1e-9 * service) } else { 1.0 };
+        let round = if rate > 0.0 { (outside + busy) / rate } else { 0.0 };
+        Some(Repairman {
+            population: if rate > 0.0 { population } else { 0.0 },
+            pause,
+            round,
+            open_rate: cut * open_rate,
+            service,
+            servers: queue.servers,
+            pace: &queue.pace,
+        })
+    }
+}
+
+/// Customers of chain j, without the one of chain `of` that comes.
+fn present(state: &State, j: usize, of: Option<usize>) -> f64 {
+    (state.n[j] - if of == Some(j) { 1.0 } else { 0.0 }).max(0.0)
+}
+
+impl Queue {
+    /// Utilisation by open load alone.
+    pub(super) fn open_share(&self) -> f64 {
+        let busy = self.open.iter().map(|flow| flow.rate * (flow.service[0] + flow.service[1]));
+        busy.sum::<f64>() / f64::from(self.servers)
+    }
+}
