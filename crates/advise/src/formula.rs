@@ -5,6 +5,8 @@
 //! scenario that fits none is told so, with the reason, and never gets a number of a neighbour.
 
 mod bounds;
+mod classes;
+mod layers;
 mod nodes;
 
 use std::fmt;
@@ -49,6 +51,21 @@ pub struct FormulaAnswer {
     pub remarks: Vec<String>,
     /// What throughput and response time cannot exceed.
     pub bounds: Option<Bounds>,
+    /// The classes, in the scenario's order; throughput and response above are of all together.
+    pub classes: Vec<ClassAnswer>,
+}
+
+/// What a formula says of one class of jobs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassAnswer {
+    /// Its name.
+    pub name: String,
+    /// Completions [1/s].
+    #[serde(rename = "throughput_per_s")]
+    pub throughput: f64,
+    /// Mean response time, without thinking \[s\].
+    #[serde(rename = "response_s")]
+    pub response: f64,
 }
 
 /// How far an answer may be trusted as the answer of the model.
@@ -162,6 +179,8 @@ impl From<String> for NoFormula {
 /// | open, Poisson | stations of product form | Jackson; alone and shared: M/G/1 PS |
 /// | closed | stations of product form | exact mean values |
 /// | closed | a gate before one sharing station, delays elsewhere | closed gate |
+/// | of several classes | stations without gates | network of several classes |
+/// | open, Poisson, or closed | slots held through several steps or gates, several classes | layered model |
 ///
 /// Delays may stand before and after. Stations of product form are FIFO queues with exponential
 /// demand, sharing stations, delays, and gates whose slots have a processor each.
@@ -172,10 +191,17 @@ impl From<String> for NoFormula {
 pub fn formula(scenario: &Scenario) -> Result<FormulaAnswer, NoFormula> {
     let network = scenario.network()?;
     let bounds = bounds::bounds(&network);
-    answer(&network, bounds.clone()).map_err(|none| match none {
-        NoFormula::Shape { reason, .. } => NoFormula::Shape { reason, bounds },
-        other => other,
-    })
+    let none = match answer(&network, bounds.clone()) {
+        Err(NoFormula::Shape { reason, .. }) => reason,
+        answered => return answered,
+    };
+    if let Some(answered) = classes::answer(&network, bounds.clone()) {
+        return answered;
+    }
+    if !layers::fits(&network) {
+        return Err(NoFormula::Shape { reason: none, bounds });
+    }
+    layers::answer(&network, bounds.clone()).map_err(|reason| NoFormula::Shape { reason, bounds })
 }
 
 fn answer(network: &Network, bounds: Option<Bounds>) -> Result<FormulaAnswer, NoFormula> {
@@ -265,9 +291,12 @@ impl Found {
             bytes: document.bytes,
             response: given_size.response(document.bytes as f64),
         };
+        let response = response.sum();
+        let name = network.classes[0].name.clone();
         FormulaAnswer {
+            classes: vec![ClassAnswer { name, throughput: self.throughput, response }],
             throughput: self.throughput,
-            response: response.sum(),
+            response,
             wait: self.wait(network, &nodes),
             utilisation: self.utilisation(network, &nodes),
             documents: documents.iter().map(document).collect(),

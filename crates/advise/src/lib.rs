@@ -11,6 +11,7 @@
 //! `solve` and the simulation of `sim`, and is stored with the range that it was calibrated on, so
 //! that a measurement can judge it later.
 
+mod corrected;
 mod fit;
 mod formula;
 mod predict;
@@ -18,8 +19,13 @@ mod scenario;
 mod score;
 mod units;
 
+pub use corrected::{
+    Corrected, CorrectedError, Totals, corrected, corrected_sweep, short_simulation,
+};
 pub use fit::{Fit, FitError, FitOptions, Residual, fit, names};
-pub use formula::{Bounds, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, Trust, formula};
+pub use formula::{
+    Bounds, ClassAnswer, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, Trust, formula,
+};
 pub use predict::{
     AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at, beyond,
     options, simulate,

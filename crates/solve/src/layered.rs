@@ -54,9 +54,6 @@ pub struct Processor {
     pub servers: Option<u32>,
     /// Who is served.
     pub discipline: ProcessorDiscipline,
-    /// Squared coefficient of variation of the gaps between jobs that come, as far as it is known
-    /// to differ from the 1 of Poisson arrivals: 1/k, say, where k processors take turns.
-    pub gap_scv: f64,
 }
 
 /// Whom a processor serves.
@@ -77,7 +74,7 @@ impl Processor {
     /// Several servers with one queue, first in first out.
     pub fn multi(name: &str, servers: u32) -> Processor {
         let discipline = ProcessorDiscipline::Fifo;
-        Processor { name: name.into(), servers: Some(servers), discipline, gap_scv: 1.0 }
+        Processor { name: name.into(), servers: Some(servers), discipline }
     }
 
     /// Servers shared by all jobs.
@@ -100,6 +97,9 @@ pub struct Task {
     pub processor: usize,
     /// How many at a time.
     pub threads: Threads,
+    /// Squared coefficient of variation of the gaps between calls, as far as it is known to differ
+    /// from the 1 of Poisson arrivals: 1/k, say, where k tasks take turns.
+    pub gap_scv: f64,
     /// What it can be asked for; a reference task has one, which it goes through for ever.
     pub entries: Vec<Entry>,
 }
@@ -123,12 +123,14 @@ pub enum Threads {
 impl Task {
     /// A task of so many threads.
     pub fn pool(name: &str, processor: usize, threads: u32, entries: Vec<Entry>) -> Task {
-        Task { name: name.into(), processor, threads: Threads::Finite(threads), entries }
+        let threads = Threads::Finite(threads);
+        Task { threads, ..Task::infinite(name, processor, entries) }
     }
 
     /// A task with a thread for every call.
     pub fn infinite(name: &str, processor: usize, entries: Vec<Entry>) -> Task {
-        Task { name: name.into(), processor, threads: Threads::Infinite, entries }
+        let threads = Threads::Infinite;
+        Task { name: name.into(), processor, threads, gap_scv: 1.0, entries }
     }
 
     /// N customers that think for a mean of Z seconds.
@@ -140,7 +142,7 @@ impl Task {
         entry: Entry,
     ) -> Task {
         let threads = Threads::Reference { population, think };
-        Task { name: name.into(), processor, threads, entries: vec![entry] }
+        Task { threads, ..Task::infinite(name, processor, vec![entry]) }
     }
 }
 

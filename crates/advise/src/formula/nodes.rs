@@ -341,7 +341,7 @@ fn behind(front: Option<Front>, kind: StationKind) -> (Kind, Option<Front>) {
 }
 
 /// Moments of a demand, where they can be had.
-fn moments(demand: &Demand, sizes: &Sizes) -> Option<Moments> {
+pub(super) fn moments(demand: &Demand, sizes: &Sizes) -> Option<Moments> {
     let of_dist = |dist: &Dist| match *dist {
         Dist::Exponential { mean } => Moments::exponential(mean),
         Dist::Constant(value) => Moments::constant(value),

@@ -6,6 +6,7 @@ mod agree;
 mod fit;
 mod formula;
 mod fuzz;
+mod layers;
 mod policies;
 mod scenario;
 mod setting;

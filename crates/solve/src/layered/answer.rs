@@ -138,7 +138,13 @@ impl Making<'_> {
                     let wait = station.map_or(0.0, |station| self.found.open_wait[station]);
                     (self.found.hold[node], wait)
                 }
-                None => (self.inlined_hold(id), 0.0),
+                // Requests from outside know best what they meet.
+                None => match self.flat.open_of.get(&id) {
+                    Some(&node) if of.entries[entry].open_rate > 0.0 => {
+                        (self.found.hold[node], 0.0)
+                    }
+                    _ => (self.inlined_hold(id), 0.0),
+                },
             };
             busy += rate * (hold[0] + hold[1]);
             entries.push(EntryAnswer { throughput: rate, hold, open_wait });

@@ -12,7 +12,6 @@ pub(super) fn check(layered: &Layered) -> Result<(), LayeredError> {
         if let Some(servers) = processor.servers {
             at_least_one("servers", servers).map_err(&number)?;
         }
-        not_negative("squared variation of gaps", processor.gap_scv, "").map_err(&number)?;
     }
     for task in &layered.tasks {
         check_task(layered, task)?;
@@ -41,6 +40,7 @@ fn check_task(layered: &Layered, task: &Task) -> Result<(), LayeredError> {
         return Err(LayeredError::NoSuch { place, what });
     }
     let number_of_task = number(place);
+    not_negative("squared variation of gaps", task.gap_scv, "").map_err(&number_of_task)?;
     let entries = task.entries.len();
     match task.threads {
         Threads::Finite(threads) => {

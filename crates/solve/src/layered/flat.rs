@@ -13,6 +13,8 @@ pub(super) struct Flat {
     pub(super) nodes: Vec<Node>,
     /// Which node an entry of a task with threads is.
     pub(super) node_of: BTreeMap<EntryId, usize>,
+    /// Which node is what an entry of an infinite task does unasked, or asked from outside.
+    pub(super) open_of: BTreeMap<EntryId, usize>,
 }
 
 /// A processor or the threads of a task.
@@ -159,15 +161,20 @@ impl Making<'_> {
                     name: format!("processor `{}`", processor.name),
                     servers,
                     is_sharing: processor.discipline == ProcessorDiscipline::Sharing,
-                    gap_scv: processor.gap_scv,
+                    gap_scv: 1.0,
                     chain: None,
                     layer: 0,
                 });
                 stations.len() - 1
             }));
         }
-        let flat =
-            Flat { stations, chains: Vec::new(), nodes: Vec::new(), node_of: BTreeMap::new() };
+        let flat = Flat {
+            stations,
+            chains: Vec::new(),
+            nodes: Vec::new(),
+            node_of: BTreeMap::new(),
+            open_of: BTreeMap::new(),
+        };
         Making { layered, flat, processors, inlined: BTreeMap::new() }
     }
 
@@ -190,7 +197,7 @@ impl Making<'_> {
                 name: format!("task `{}`", task.name),
                 servers: population,
                 is_sharing: false,
-                gap_scv: 1.0,
+                gap_scv: task.gap_scv,
                 chain: Some(chain),
                 layer: 0,
             });
@@ -333,6 +340,11 @@ impl Making<'_> {
             chain.nodes.iter_mut().for_each(|node| *node = turned(*node));
         }
         flat.node_of.values_mut().for_each(|node| *node = turned(*node));
+        for (&id, inlined) in &self.inlined {
+            if let Some(node) = inlined.sent {
+                flat.open_of.insert(id, turned(node));
+            }
+        }
         debug_assert_eq!(order.len(), self.layered.tasks.len());
         flat.find_layers();
         flat

@@ -238,6 +238,7 @@ impl Submodel {
             let pause = self.pause(k, state, c);
             if s2 > 0.0 { s2 * s2 / (s2 + pause) } else { 0.0 }
         });
+        work *= queue.found_share(self.busy_share(k, state));
         let wait = (work.max(0.0) + overtaken) / free;
         let has_second = queue.asked.iter().any(|asked| asked.service[1] > 0.0);
         if has_second { wait.max(self.wait_full(k, state, of)) } else { wait }
@@ -258,7 +259,19 @@ impl Submodel {
             return wait / repairman.service;
         }
         let more = self.variability(k, state);
-        (wait * more).max(wait.min(self.wait_full(k, state, of)))
+        let found = queue.found_share(self.busy_share(k, state));
+        (wait * more * found).max(wait.min(self.wait_full(k, state, of)))
+    }
+
+    /// Utilisation of a station.
+    fn busy_share(&self, k: usize, state: &State) -> f64 {
+        let queue = &self.stations[k];
+        let busy = queue
+            .asked
+            .iter()
+            .zip(&state.x)
+            .map(|(asked, x)| x * asked.visits * (asked.service[0] + asked.service[1]));
+        busy.sum::<f64>() / f64::from(queue.servers) + queue.open_share()
     }
 
     /// The least wait with which the servers can do what is asked: no approximation of the rest may
@@ -269,7 +282,7 @@ impl Submodel {
         repairman.map_or(0.0, |repairman| repairman.wait_full(repairman.population + gone))
     }
 
-    /// How much longer waits are than with exponential service and Poisson arrivals.
+    /// How much longer waits are than with exponential service.
     fn variability(&self, k: usize, state: &State) -> f64 {
         let queue = &self.stations[k];
         let (mut squares, mut exponential) = (0.0, 0.0);
@@ -286,7 +299,7 @@ impl Submodel {
         if exponential == 0.0 {
             return 1.0;
         }
-        let ratio = squares / exponential + (queue.gap_scv - 1.0) / 2.0;
+        let ratio = squares / exponential;
         let Some(repairman) = self.repairman(k, state, None) else { return 1.0 };
         Repairman { population: (repairman.population - 1.0).max(0.0), ..repairman }
             .variability(ratio)
@@ -347,5 +360,46 @@ impl Queue {
     pub(super) fn open_share(&self) -> f64 {
         let busy = self.open.iter().map(|flow| flow.rate * (flow.service[0] + flow.service[1]));
         busy.sum::<f64>() / f64::from(self.servers)
+    }
+
+    /// What an arrival finds, as a share of what is there on average: 1 for Poisson arrivals. With
+    /// gaps of gamma distribution it finds a server of utilisation rho busy with probability sigma =
+    /// A*(mu (1 - sigma)), as in GI/M/1 (Kendall 1953).
+    fn found_share(&self, rho: f64) -> f64 {
+        if self.gap_scv == 1.0 || rho <= 0.0 || rho >= 1.0 {
+            return 1.0;
+        }
+        let scv = self.gap_scv.max(1e-6);
+        let mut sigma = 0.0_f64;
+        for _ in 0..200 {
+            let next = (1.0 + scv * (1.0 - sigma) / rho).powf(-1.0 / scv);
+            if (next - sigma).abs() < 1e-12 {
+                break;
+            }
+            sigma = next;
+        }
+        sigma / rho
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Queue, Submodel};
+
+    #[test]
+    fn arrivals_that_take_turns_find_less() {
+        let turns = |gap_scv| {
+            let (pace, asked, open) = (Vec::new(), Vec::new(), Vec::new());
+            Queue { servers: 1, is_sharing: false, gap_scv, pace, asked, open }
+        };
+        // E_4/M/1 at rho = 0.5: sigma = (2 / (3 - sigma))^4, which is 0.2998.
+        let sigma = 0.5 * turns(0.25).found_share(0.5);
+        assert!((sigma - (2.0 / (3.0 - sigma)).powi(4)).abs() < 1e-10, "{sigma}");
+        assert!((0.29..0.31).contains(&sigma), "{sigma}");
+        assert!((turns(1.0).found_share(0.5) - 1.0).abs() < 1e-12);
+        assert!(turns(0.25).found_share(0.999) > 0.99);
+        // Nobody there is nobody who waits.
+        let empty = Submodel { chains: Vec::new(), stations: vec![turns(1.0)] };
+        assert_eq!(empty.solve().unwrap().open_wait, [0.0]);
     }
 }

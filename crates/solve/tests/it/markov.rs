@@ -1,9 +1,8 @@
 //! Networks without product form against their Markov chain, state by state.
 
-use std::collections::BTreeMap;
-
 use solve::{Algorithm, Exactness, Network, Preemption, StationKind};
 
+use crate::chain::stationary;
 use crate::near;
 use crate::random::Lcg;
 
@@ -92,44 +91,12 @@ impl Pair {
         line
     }
 
-    /// Throughput by class, from the stationary probabilities (Gauss and Seidel).
+    /// Throughput by class, from the stationary probabilities.
     fn throughput(&self) -> [f64; 2] {
-        let mut index: BTreeMap<State, usize> = BTreeMap::new();
-        let mut states: Vec<State> = vec![(Vec::new(), [0, 0])];
-        index.insert(states[0].clone(), 0);
-        let mut into: Vec<Vec<(usize, f64)>> = vec![Vec::new()];
-        let mut out: Vec<f64> = Vec::new();
-        let mut at = 0;
-        while at < states.len() {
-            let ways = self.next(&states[at]);
-            out.push(ways.iter().map(|(_, rate)| rate).sum());
-            for (state, rate) in ways {
-                let to = *index.entry(state.clone()).or_insert_with(|| {
-                    states.push(state);
-                    into.push(Vec::new());
-                    states.len() - 1
-                });
-                into[to].push((at, rate));
-            }
-            at += 1;
-        }
-        let mut p = vec![1.0 / states.len() as f64; states.len()];
-        for _ in 0..20_000 {
-            let mut moved = 0.0_f64;
-            for at in 0..states.len() {
-                let flow: f64 = into[at].iter().map(|&(from, rate)| p[from] * rate).sum();
-                let next = flow / out[at];
-                moved = moved.max((next - p[at]).abs());
-                p[at] = next;
-            }
-            let sum: f64 = p.iter().sum();
-            p.iter_mut().for_each(|p| *p /= sum);
-            if moved < 1e-14 {
-                break;
-            }
-        }
+        let first: State = (Vec::new(), [0, 0]);
+        let chances = stationary(first, |state| self.next(state));
         let mut x = [0.0; 2];
-        for ((line, _), p) in states.iter().zip(&p) {
+        for ((line, _), p) in &chances {
             if let Some(&served) = line.first() {
                 x[served] += p / self.ordered[served];
             }

@@ -1,0 +1,438 @@
+//! A scenario whose slots are held through several steps, or through other gates, as a layered model:
+//! a gate is a task, its slots are the threads, and what is inside is what a thread does and calls.
+
+use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec};
+use sim::{Class, Demand, Load, Network, Sizes, StationKind, Step};
+use solve::layered::{
+    Call, CallCounts, CallKind, Entry, EntryId, Layered, LayeredAnswer, LayeredError, Phase,
+    Processor, Task, Threads,
+};
+use workload::{Arrivals, Dist};
+
+use super::nodes::moments;
+use super::{Bounds, ClassAnswer, FormulaAnswer, Trust};
+use crate::scenario::mean_demand;
+
+/// The largest relative error of throughput and response over the scenarios of the tests, where every
+/// demand at a queue or a sharing station is exponential and no router deals jobs out; half of the
+/// errors are below 1 %.
+const ERROR_EXPONENTIAL: f64 = 0.12;
+
+/// The same with other demands, up to [`SCV_MAX`], and with routers; half of the errors are below 3 %.
+/// The largest are those of response times in small pools with constant demands, which in truth get
+/// out of each other's way.
+const ERROR: f64 = 0.35;
+
+/// The largest squared coefficient of variation of a demand that was tried.
+const SCV_MAX: f64 = 4.0;
+
+/// The answer of the layered model; else why there is none.
+pub(super) fn answer(network: &Network, bounds: Option<Bounds>) -> Result<FormulaAnswer, String> {
+    let model = Model::of(network)?;
+    let layered = Layered::new(&model.processors, &model.tasks).map_err(|error| named(&error))?;
+    let found = layered.solve().map_err(|error| named(&error))?;
+    let answer = model.answer(&found, bounds);
+    sandwiched(&answer)?;
+    Ok(answer)
+}
+
+/// An error in the scenario's own words.
+fn named(error: &LayeredError) -> String {
+    match error {
+        LayeredError::Cycle { task } => format!(
+            "a slot of gate `{task}` is held until another one of it is free, perhaps through others, \
+             and jobs may wait for each other for ever"
+        ),
+        error => error.to_string().replace("task `", "gate `").replace("processor `", "station `"),
+    }
+}
+
+/// Bounds hold whatever the formula: one that leaves them is worthless.
+fn sandwiched(answer: &FormulaAnswer) -> Result<(), String> {
+    let Some(bounds) = &answer.bounds else { return Ok(()) };
+    let slack = 2e-3;
+    let low = bounds.throughput_min * (1.0 - slack);
+    let high = bounds.throughput_max * (1.0 + slack);
+    if (low..=high).contains(&answer.throughput) {
+        Ok(())
+    } else {
+        Err("the layered model's answer leaves the bounds, so that it is worthless here".into())
+    }
+}
+
+/// A scenario as a layered model, and what its parts are there.
+struct Model<'a> {
+    network: &'a Network,
+    processors: Vec<Processor>,
+    tasks: Vec<Task>,
+    /// By gate: the tasks that its servers are, or the one that they all are.
+    gates: Vec<Vec<usize>>,
+    /// By station: the task that serves there.
+    stations: Vec<usize>,
+    /// By class: its task.
+    classes: Vec<usize>,
+    remarks: Vec<String>,
+    /// The largest error seen with such demands and routers.
+    error: f64,
+}
+
+/// Where a step stands.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    class: &'a Class,
+    /// How often a job passes it, for each time that it passes the gate around.
+    passes: f64,
+    /// The gate around, and which of its servers, where each has a queue.
+    around: Option<(usize, usize)>,
+}
+
+impl<'a> Model<'a> {
+    fn of(network: &'a Network) -> Result<Model<'a>, String> {
+        let mut model = Model {
+            network,
+            processors: vec![Processor::delay("everybody's own")],
+            tasks: Vec::new(),
+            gates: Vec::new(),
+            stations: Vec::new(),
+            classes: Vec::new(),
+            remarks: Vec::new(),
+            error: ERROR_EXPONENTIAL,
+        };
+        model.add_stations();
+        model.add_gates()?;
+        for class in &network.classes {
+            model.add_class(class)?;
+        }
+        // What nobody passes is not part of the model.
+        for task in &mut model.tasks {
+            if task.entries.is_empty() {
+                task.entries.push(Entry::new("unused", 0.0));
+            }
+        }
+        model.without_unused()
+    }
+
+    fn add_stations(&mut self) {
+        for station in &self.network.stations {
+            let name = station.name.as_str();
+            self.processors.push(match station.kind {
+                StationKind::Queue { servers } => Processor::multi(name, servers),
+                StationKind::Sharing { processors } => Processor::sharing(name, processors),
+                StationKind::Delay => Processor::delay(name),
+                StationKind::FairShare { .. } => {
+                    self.remarks.push(format!(
+                        "the fair share of `{name}` is treated as ideal sharing, its limit for small \
+                         quanta"
+                    ));
+                    Processor::sharing(name, 1)
+                }
+            });
+            self.stations.push(self.tasks.len());
+            self.tasks.push(Task::infinite(name, self.processors.len() - 1, Vec::new()));
+        }
+    }
+
+    fn add_gates(&mut self) -> Result<(), String> {
+        for gate in &self.network.gates {
+            let spec = &gate.spec;
+            check_plain(&gate.name, spec, self.network)?;
+            let slots = spec.servers.iter().map(|server| server.slots);
+            let (threads, gap_scv): (Vec<u32>, f64) = match spec.queues {
+                Queues::PerServer if spec.servers.len() > 1 => {
+                    let servers = spec.servers.len() as f64;
+                    self.error = ERROR;
+                    (slots.collect(), gaps(&gate.name, &spec.router, servers)?)
+                }
+                Queues::PerServer | Queues::Shared => (vec![slots.sum()], 1.0),
+            };
+            let mut tasks = Vec::new();
+            for threads in threads {
+                tasks.push(self.tasks.len());
+                let task = Task::pool(&gate.name, 0, threads, Vec::new());
+                self.tasks.push(Task { gap_scv, ..task });
+            }
+            self.gates.push(tasks);
+        }
+        Ok(())
+    }
+
+    fn add_class(&mut self, class: &Class) -> Result<(), String> {
+        let place = Place { class, passes: 1.0, around: None };
+        let phase = self.phase(&class.route, place)?;
+        let mut entry = Entry { phases: [phase, Phase::default()], ..Entry::new("route", 0.0) };
+        let threads = match &class.load {
+            Load::Closed { population, think } => {
+                Threads::Reference { population: *population, think: think.mean() }
+            }
+            Load::Open(Arrivals::Poisson { rate }) => {
+                entry.open_rate = *rate;
+                Threads::Infinite
+            }
+            Load::Open(_) => {
+                let reason = "its arrivals are not Poisson, and the formulas need that they are";
+                return Err(reason.into());
+            }
+        };
+        self.classes.push(self.tasks.len());
+        let task = Task::infinite(&class.name, 0, vec![entry]);
+        self.tasks.push(Task { threads, ..task });
+        Ok(())
+    }
+
+    fn phase(&mut self, steps: &[Step], place: Place<'_>) -> Result<Phase, String> {
+        let mut phase = Phase { counts: CallCounts::Fixed, ..Phase::default() };
+        self.steps(steps, place, &mut phase)?;
+        Ok(phase)
+    }
+
+    fn steps(&mut self, steps: &[Step], place: Place<'_>, phase: &mut Phase) -> Result<(), String> {
+        for step in steps {
+            match step {
+                Step::Visit { station, demand } => self.visit(*station, demand, place, phase)?,
+                Step::VisitServer { demand } => self.visit_server(demand, place, phase)?,
+                Step::Hold { gate, inside } => self.hold(*gate, inside, place, phase)?,
+                Step::Choose(ways) => {
+                    for (chance, steps) in ways.iter().filter(|(chance, _)| *chance > 0.0) {
+                        let place = Place { passes: place.passes * chance, ..place };
+                        self.steps(steps, place, phase)?;
+                    }
+                }
+                Step::Repeat { again, steps } => {
+                    phase.counts = CallCounts::Geometric;
+                    let place = Place { passes: place.passes / (1.0 - again), ..place };
+                    self.steps(steps, place, phase)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(
+        &mut self,
+        gate: usize,
+        inside: &[Step],
+        place: Place<'_>,
+        phase: &mut Phase,
+    ) -> Result<(), String> {
+        let tasks = self.gates[gate].clone();
+        for (server, &task) in tasks.iter().enumerate() {
+            let within = Place { class: place.class, passes: 1.0, around: Some((gate, server)) };
+            let first = self.phase(inside, within)?;
+            let entry = Entry { phases: [first, Phase::default()], ..Entry::new("inside", 0.0) };
+            self.call(task, entry, place.passes / tasks.len() as f64, phase);
+        }
+        Ok(())
+    }
+
+    fn visit_server(
+        &mut self,
+        demand: &Demand,
+        place: Place<'_>,
+        phase: &mut Phase,
+    ) -> Result<(), String> {
+        let (gate, server) = place.around.expect("a scenario's server is visited inside its gate");
+        let node = &self.network.gates[gate];
+        if self.gates[gate].len() > 1 || node.stations.len() == 1 {
+            return self.visit(node.stations[server], demand, place, phase);
+        }
+        // One queue before several servers: whoever has a slot has a processor, or so much is said.
+        let enough = node.stations.iter().zip(&node.spec.servers).all(|(&station, server)| {
+            let capacity = self.network.stations[station].kind.capacity();
+            capacity.is_none_or(|capacity| capacity >= server.slots)
+        });
+        if !enough {
+            return Err(format!(
+                "the servers of gate `{}` have one queue, and more slots than their stations serve",
+                node.name
+            ));
+        }
+        let passes = place.passes / node.stations.len() as f64;
+        for &station in &node.stations {
+            self.visit(station, demand, Place { passes, ..place }, phase)?;
+        }
+        Ok(())
+    }
+
+    fn visit(
+        &mut self,
+        station: usize,
+        demand: &Demand,
+        place: Place<'_>,
+        phase: &mut Phase,
+    ) -> Result<(), String> {
+        let sizes = &place.class.sizes;
+        let mean = mean_demand(demand, sizes);
+        if mean == 0.0 {
+            return Ok(());
+        }
+        let name = &self.network.stations[station].name;
+        let exponential = matches!(demand, Demand::Drawn(Dist::Exponential { .. }));
+        let scv = if exponential { Some(1.0) } else { moments(demand, sizes).map(|of| of.scv()) };
+        let scv = scv.filter(|scv| *scv <= SCV_MAX).ok_or_else(|| {
+            format!(
+                "the demand at `{name}` varies more than the layered model was tried with: a squared \
+                 coefficient of variation of {SCV_MAX} at the most"
+            )
+        })?;
+        let waits = self.network.stations[station].kind.capacity().is_some();
+        if waits && !exponential {
+            self.error = ERROR;
+        }
+        self.call(self.stations[station], Entry::new("serve", mean).scv(scv), place.passes, phase);
+        Ok(())
+    }
+
+    /// A call of a new entry.
+    fn call(&mut self, task: usize, entry: Entry, mean: f64, phase: &mut Phase) {
+        let entries = &mut self.tasks[task].entries;
+        entries.push(entry);
+        let to = EntryId { task, entry: entries.len() - 1 };
+        phase.calls.push(Call { to, mean, kind: CallKind::Synchronous });
+    }
+
+    /// Gates and stations that no route passes are left out of the model, and said to be idle.
+    fn without_unused(mut self) -> Result<Model<'a>, String> {
+        let unused = |task: &Task| task.entries.iter().all(|entry| entry.name == "unused");
+        for (index, gate) in self.gates.iter().enumerate() {
+            if gate.iter().any(|&task| unused(&self.tasks[task])) {
+                let name = &self.network.gates[index].name;
+                return Err(format!("no route passes gate `{name}`; remove it"));
+            }
+        }
+        let mut kept = vec![None; self.tasks.len()];
+        let mut tasks = Vec::new();
+        for (index, task) in std::mem::take(&mut self.tasks).into_iter().enumerate() {
+            if !unused(&task) {
+                kept[index] = Some(tasks.len());
+                tasks.push(task);
+            }
+        }
+        let renamed = |old: usize| kept[old].expect("only unused tasks are left out");
+        for call in tasks
+            .iter_mut()
+            .flat_map(|task| &mut task.entries)
+            .flat_map(|entry| entry.phases.iter_mut().flat_map(|phase| &mut phase.calls))
+        {
+            call.to.task = renamed(call.to.task);
+        }
+        self.gates.iter_mut().flatten().chain(&mut self.classes).for_each(|at| *at = renamed(*at));
+        self.tasks = tasks;
+        Ok(self)
+    }
+
+    fn answer(self, found: &LayeredAnswer, bounds: Option<Bounds>) -> FormulaAnswer {
+        let mut classes = Vec::new();
+        for (class, &task) in self.network.classes.iter().zip(&self.classes) {
+            let answer = &found.tasks[task];
+            let throughput = answer.throughput;
+            let response = answer.entries[0].hold[0];
+            classes.push(ClassAnswer { name: class.name.clone(), throughput, response });
+        }
+        let throughput: f64 = classes.iter().map(|class| class.throughput).sum();
+        let jobs: f64 = classes.iter().map(|class| class.throughput * class.response).sum();
+        let wait = match &*self.gates {
+            [tasks] => {
+                let calls: f64 = tasks.iter().map(|&task| found.tasks[task].throughput).sum();
+                let waits = tasks.iter().map(|&task| &found.tasks[task]);
+                Some(waits.map(|task| task.throughput * task.wait).sum::<f64>() / calls)
+            }
+            _ => None,
+        };
+        let trust = Trust {
+            exact: false,
+            error: Some(self.error),
+            text: format!("approximate (within {:.0} % where tried)", self.error * 100.0),
+        };
+        FormulaAnswer {
+            name: "layered model".into(),
+            source: "method of layers, Rolia and Sevcik 1995",
+            throughput,
+            response: jobs / throughput,
+            wait,
+            utilisation: self.utilisation(found),
+            given_size: None,
+            documents: Vec::new(),
+            trust,
+            remarks: self.remarks_on(found),
+            bounds,
+            classes,
+        }
+    }
+
+    fn utilisation(&self, found: &LayeredAnswer) -> Vec<(String, f64)> {
+        let mut all = Vec::new();
+        for (gate, tasks) in self.network.gates.iter().zip(&self.gates) {
+            let slots: f64 = gate.spec.servers.iter().map(|server| f64::from(server.slots)).sum();
+            let busy: f64 = tasks.iter().map(|&task| found.tasks[task].busy).sum();
+            all.push((gate.name.clone(), busy / slots));
+        }
+        for (station, answer) in self.network.stations.iter().zip(&found.processors[1..]) {
+            if let Some(busy) = answer.utilisation {
+                all.push((station.name.clone(), busy));
+            }
+        }
+        all
+    }
+
+    fn remarks_on(&self, found: &LayeredAnswer) -> Vec<String> {
+        let mut remarks = self.remarks.clone();
+        if let Some(short) = found.software_bottleneck
+            && let Some(gate) = self.gates.iter().position(|tasks| tasks.contains(&short.task))
+        {
+            let times = if short.strength < 100.0 {
+                format!("{:.1} times as busy as", short.strength)
+            } else {
+                "busy, unlike".to_owned()
+            };
+            remarks.push(format!(
+                "a software bottleneck: the slots of gate `{}` are {times} anything inside",
+                self.network.gates[gate].name
+            ));
+        }
+        remarks
+    }
+}
+
+/// A gate that only makes jobs wait, in an order that does not look at them.
+fn check_plain(name: &str, spec: &GateSpec, network: &Network) -> Result<(), String> {
+    let population = network.classes.iter().map(|class| match class.load {
+        Load::Closed { population, .. } => Some(u64::from(population)),
+        Load::Open(_) => None,
+    });
+    let population: Option<u64> = population.sum();
+    let refuses = match (spec.room, population) {
+        (Some(room), Some(population)) => room < population,
+        (room, _) => room.is_some(),
+    };
+    if refuses || spec.wait_max.is_some() {
+        return Err(format!("gate `{name}` turns jobs away, and the formulas let all in"));
+    }
+    let alike = network.classes.windows(2).all(|pair| pair[0].priority == pair[1].priority);
+    match spec.discipline {
+        DisciplineSpec::Fifo => Ok(()),
+        DisciplineSpec::Lifo if network.classes.len() == 1 => Ok(()),
+        DisciplineSpec::Priority if alike => Ok(()),
+        _ => Err(format!("no formula knows the discipline of gate `{name}`")),
+    }
+}
+
+/// Squared coefficient of variation of the gaps between what one of k servers gets.
+fn gaps(name: &str, router: &RouterSpec, servers: f64) -> Result<f64, String> {
+    match router {
+        RouterSpec::Random => Ok(1.0),
+        RouterSpec::RoundRobin => Ok(1.0 / servers),
+        _ => Err(format!(
+            "the router of gate `{name}` looks at its servers, and no formula knows such routers"
+        )),
+    }
+}
+
+/// Whether the layered model is meant at all: jobs wait for slots, or are of several kinds.
+pub(super) fn fits(network: &Network) -> bool {
+    let dealt = |class: &Class| {
+        matches!(&class.sizes, Sizes::Documents(_, workload::Draw::Deck))
+            && matches!(class.load, Load::Open(_))
+    };
+    let many = network.classes.len() > 1 || !network.gates.is_empty();
+    many && !network.classes.iter().any(dealt)
+}
