@@ -8,6 +8,7 @@ mod bounds;
 mod classes;
 mod layers;
 mod nodes;
+mod plain;
 
 use std::fmt;
 
@@ -190,6 +191,9 @@ impl From<String> for NoFormula {
 /// load is more than the formula, and the server, can take.
 pub fn formula(scenario: &Scenario) -> Result<FormulaAnswer, NoFormula> {
     let network = scenario.network()?;
+    if let Some(reason) = plain::beyond_formulas(&network) {
+        return Err(reason.into());
+    }
     let bounds = bounds::bounds(&network);
     let none = match answer(&network, bounds.clone()) {
         Err(NoFormula::Shape { reason, .. }) => reason,
@@ -217,6 +221,9 @@ fn answer(network: &Network, bounds: Option<Bounds>) -> Result<FormulaAnswer, No
         }
         Load::Open(Arrivals::Poisson { rate }) => open(*rate, &nodes)?,
         Load::Closed { population, think } => closed(*population, think.mean(), &nodes)?,
+        Load::Varying(_) | Load::Trace(_) | Load::Within => {
+            return Err("the formulas know constant loads only".to_owned().into());
+        }
     };
     Ok(found.answer(network, &class.sizes, nodes, bounds))
 }

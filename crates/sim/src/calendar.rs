@@ -17,9 +17,17 @@ pub(crate) enum Entry {
     Station(u32),
     /// The gate asked to be woken.
     Gate(u32),
+    /// This customer's patience at a gate is at its end.
+    Patience(u32),
+    /// This customer's client gives up.
+    TimeOut(u32),
+    /// An interval of the report ends, or the warm-up.
+    Tick,
+    /// This change of the agenda happens.
+    Change(u32),
 }
 
-const INDEX_BITS: u32 = 30;
+const INDEX_BITS: u32 = 29;
 /// The largest index that an entry can carry.
 const INDEX_MAX: usize = (1 << INDEX_BITS) - 1;
 
@@ -47,6 +55,17 @@ impl Calendar {
         self.heap.push(Reverse(key));
     }
 
+    /// When the next thing happens.
+    #[inline]
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.heap.peek().map(|Reverse(key)| Time::from_nanos((key >> 64) as u64))
+    }
+
+    /// How many things are entered.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(Time, Entry)> {
         let Reverse(key) = self.heap.pop()?;
@@ -60,6 +79,10 @@ fn pack(entry: Entry) -> u32 {
         Entry::Customer(customer) => (1, customer),
         Entry::Station(station) => (2, station),
         Entry::Gate(gate) => (3, gate),
+        Entry::Patience(customer) => (4, customer),
+        Entry::TimeOut(customer) => (5, customer),
+        Entry::Tick => (6, 0),
+        Entry::Change(change) => (7, change),
     };
     debug_assert!(index as usize <= INDEX_MAX);
     (kind << INDEX_BITS) | index
@@ -71,6 +94,10 @@ fn unpack(packed: u32) -> Entry {
         0 => Entry::Arrival(index),
         1 => Entry::Customer(index),
         2 => Entry::Station(index),
-        _ => Entry::Gate(index),
+        3 => Entry::Gate(index),
+        4 => Entry::Patience(index),
+        5 => Entry::TimeOut(index),
+        6 => Entry::Tick,
+        _ => Entry::Change(index),
     }
 }

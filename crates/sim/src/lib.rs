@@ -30,7 +30,10 @@
 //! assert!((response.mean - 2.0).abs() < 0.2, "M/M/1 at rho 0.5: E[R] = 1 / (1 - 0.5)");
 //! ```
 
+mod agenda;
+mod cache;
 mod calendar;
+mod crew;
 mod network;
 mod outcome;
 mod program;
@@ -40,9 +43,12 @@ mod station;
 mod tally;
 
 pub use network::{
-    Class, Demand, GateNode, Load, Network, NetworkError, Sizes, Station, StationKind, Step,
+    Agenda, Cache, Change, Changed, Class, Client, Demand, GateNode, Join, Keys, Load, Network,
+    NetworkError, Noticed, Order, Retry, Sizes, Speed, Station, StationKind, Step, TimeOut,
+    WhenFull,
 };
 pub use outcome::{
-    ClassOutcome, GateOutcome, Outcome, SizeOutcome, SizeRange, StationOutcome, Stop,
+    CacheOutcome, ClassInterval, ClassOutcome, GateOutcome, Interval, Outcome, PartInterval,
+    SizeOutcome, SizeRange, StationOutcome, Stop,
 };
 pub use run::{Options, SimError, run};

@@ -4,7 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use gate::GateSpec;
-use workload::{Arrivals, Dist, DocumentSet, Draw};
+use workload::{Arrivals, Dist, DocumentSet, Draw, RateCurve, Trace};
+
+pub use crate::agenda::{Agenda, Change, Changed};
+pub use crate::cache::{Cache, Keys};
 
 /// Gates, stations and the classes of jobs that pass them.
 #[derive(Clone, Debug, Default)]
@@ -15,9 +18,21 @@ pub struct Network {
     pub gates: Vec<GateNode>,
     /// What does the work.
     pub stations: Vec<Station>,
+    /// What is remembered, so that it need not be done again.
+    pub caches: Vec<Cache>,
+    /// What happens at set times, and how long is looked. With it each replication starts empty and
+    /// lasts as long as it says, and nothing is claimed of a steady state; without it the means are
+    /// those of a steady state.
+    pub agenda: Option<Agenda>,
 }
 
 impl Network {
+    /// Adds a cache and returns its index.
+    pub fn add_cache(&mut self, cache: Cache) -> usize {
+        self.caches.push(cache);
+        self.caches.len() - 1
+    }
+
     /// Adds a class and returns its index.
     pub fn add_class(&mut self, class: Class) -> usize {
         self.classes.push(class);
@@ -50,14 +65,24 @@ pub struct Class {
     pub priority: u8,
     /// How soon after it comes to a gate a job must have been started, else it is refused.
     pub deadline: Option<Duration>,
-    /// The way through the network.
+    /// The way through the network; empty for [`Load::Within`].
     pub route: Vec<Step>,
+    /// What its clients do when they are not served well.
+    pub client: Client,
 }
 
 impl Class {
     /// A class of jobs without sizes, of the lowest priority.
     pub fn new(name: &str, load: Load, route: Vec<Step>) -> Class {
-        Class { name: name.into(), load, sizes: Sizes::None, priority: 0, deadline: None, route }
+        Class {
+            name: name.into(),
+            load,
+            sizes: Sizes::None,
+            priority: 0,
+            deadline: None,
+            route,
+            client: Client::default(),
+        }
     }
 }
 
@@ -73,6 +98,58 @@ pub enum Load {
     },
     /// Arrivals that wait for nobody.
     Open(Arrivals),
+    /// The same with a rate that changes over time; needs [`Network::agenda`].
+    Varying(RateCurve),
+    /// Arrivals that were recorded, or made elsewhere; needs [`Network::agenda`].
+    Trace(Trace),
+    /// No job begins as this class: jobs of others become it ([`Step::Become`]).
+    Within,
+}
+
+/// What the clients of a class do when they are not served well.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Client {
+    /// How long they wait at a gate before they renege \[s\], drawn anew at each gate.
+    pub patience: Option<Dist>,
+    /// How long they wait for the answer in all, each attempt anew.
+    pub time_out: Option<TimeOut>,
+    /// What they do after an attempt that failed: refused, lost, reneged or timed out.
+    pub retry: Option<Retry>,
+}
+
+/// How long a client waits for the answer, and what becomes of the request then.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeOut {
+    /// How long \[s\].
+    pub after: Dist,
+    /// Who notices.
+    pub noticed: Noticed,
+}
+
+/// Who notices that a client has given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noticed {
+    /// Nobody: the request runs on to its end, for nothing.
+    Nowhere,
+    /// Gates: the request leaves the gate where it waits, or the next one that it comes to; a
+    /// service that has begun is completed.
+    AtGates,
+}
+
+/// How an attempt that failed is repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    /// The most attempts after the first.
+    pub more: u32,
+    /// The pause before the first of them \[s\].
+    pub back_off_s: f64,
+    /// How much longer each pause is than the one before, at least 1.
+    pub factor: f64,
+    /// The longest pause \[s\].
+    pub back_off_max_s: f64,
+    /// The share of each pause that is left to chance, 0 to 1: a pause p becomes one between
+    /// `(1 - jitter) p` and p.
+    pub jitter: f64,
 }
 
 /// How large the jobs of a class are \[bytes\].
@@ -121,6 +198,49 @@ pub enum Step {
         /// The way.
         steps: Vec<Step>,
     },
+    /// Inside a gate: the client has its answer and goes on behind the gate, while the steps from here
+    /// on (the second phase) run on without it and keep the slot. Once in a [`Step::Hold`], not in a
+    /// choice or a repetition.
+    Reply,
+    /// A job of its own goes this way, and nobody waits for it. It holds nothing of what the sender
+    /// holds; its time counts in no response.
+    Send {
+        /// Its way.
+        way: Vec<Step>,
+    },
+    /// Jobs of their own go all these ways at once; this one goes on when enough of them are through.
+    /// They hold nothing of what this one holds. Those that are not waited for run on to their end.
+    Fork {
+        /// The ways.
+        ways: Vec<Vec<Step>>,
+        /// How many must be through; if so many are refused that this cannot be, this job fails too.
+        join: Join,
+    },
+    /// Go on as a job of that class: gates see its class and priority, and the request is counted where
+    /// it ends. Its size, its client and the next request are those of the class that it began as.
+    Become {
+        /// The class, an index into [`Network::classes`].
+        class: usize,
+    },
+    /// Look for a key in a cache and go one way or the other; a key that was missing is there from now
+    /// on, in place of the one that was used least recently.
+    Lookup {
+        /// The cache, an index into [`Network::caches`].
+        cache: usize,
+        /// The way if the key is there.
+        hit: Vec<Step>,
+        /// The way if it is not.
+        miss: Vec<Step>,
+    },
+}
+
+/// How many ways of a [`Step::Fork`] are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Join {
+    /// All of them.
+    All,
+    /// The first so many: a quorum.
+    First(u32),
 }
 
 /// How much service a visit needs.
@@ -137,6 +257,8 @@ pub enum Demand {
     },
     /// By the document that the job asks for \[s\].
     OfDocument(Vec<f64>),
+    /// What the trace says of this job ([`Load::Trace`]) \[s\].
+    OfTrace,
 }
 
 /// A gate in the network.
@@ -148,12 +270,15 @@ pub struct GateNode {
     pub spec: GateSpec,
     /// The station that belongs to each server, for [`Step::VisitServer`]; may be empty.
     pub stations: Vec<usize>,
+    /// The speed of each server: a demand d takes d / speed at [`Step::VisitServer`]. Empty where all
+    /// have speed 1.
+    pub speeds: Vec<f64>,
 }
 
 impl GateNode {
     /// A gate without stations of its servers' own.
     pub fn new(name: &str, spec: GateSpec) -> GateNode {
-        GateNode { name: name.into(), spec, stations: Vec::new() }
+        GateNode { name: name.into(), spec, stations: Vec::new(), speeds: Vec::new() }
     }
 }
 
@@ -164,13 +289,62 @@ pub struct Station {
     pub name: String,
     /// How it serves.
     pub kind: StationKind,
+    /// How many jobs it has room for, those in service among them, and what happens when it is full;
+    /// none for no bound.
+    pub room: Option<(u32, WhenFull)>,
+    /// Who is next at a queue.
+    pub order: Order,
+    /// How fast it works.
+    pub speed: Speed,
 }
 
 impl Station {
-    /// A station.
+    /// A station with room for all, first in first out, of speed 1.
     pub fn new(name: &str, kind: StationKind) -> Station {
-        Station { name: name.into(), kind }
+        let (room, order, speed) = (None, Order::Fifo, Speed::One);
+        Station { name: name.into(), kind, room, order, speed }
     }
+
+    /// Whether it is served as its kind alone says, without a bound.
+    pub fn is_plain(&self) -> bool {
+        self.room.is_none() && self.order == Order::Fifo && self.speed == Speed::One
+    }
+}
+
+/// What becomes of a job that finds a station full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It is lost: the attempt has failed.
+    Lose,
+    /// Blocking after service: it stays where it is until there is room, and keeps the server of the
+    /// queue that it comes from, and the slots that it holds. Stations of other kinds are left all the
+    /// same.
+    Block,
+}
+
+/// Who is next at a [`StationKind::Queue`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// First in first out.
+    Fifo,
+    /// The class of the largest priority first; a service that has begun is completed.
+    Priority,
+    /// The same, but a more important job takes the server from the least important one, which goes on
+    /// later where it was.
+    Preemptive,
+}
+
+/// How fast a station works.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Speed {
+    /// One second of demand takes one second.
+    One,
+    /// Each server of a [`StationKind::Queue`] has its own speed, above 0; the fastest that is free
+    /// serves.
+    Servers(Vec<f64>),
+    /// A [`StationKind::Sharing`] does so many seconds of demand a second, all jobs together, at 1, 2,
+    /// ... jobs, each above 0; the last value holds beyond. In place of its processors.
+    Curve(Vec<f64>),
 }
 
 /// How a station serves.

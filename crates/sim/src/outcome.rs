@@ -2,9 +2,9 @@
 
 use measure::{Estimate, Histogram, Recording};
 
-use crate::network::Sizes;
+use crate::network::{Agenda, Sizes};
 use crate::program::Program;
-use crate::replication::Replication;
+use crate::replication::{Replication, Snapshot};
 
 /// The quantiles that are reported.
 pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
@@ -33,6 +33,10 @@ pub struct Outcome {
     pub gates: Vec<GateOutcome>,
     /// By station.
     pub stations: Vec<StationOutcome>,
+    /// By cache.
+    pub caches: Vec<CacheOutcome>,
+    /// By interval of the agenda: of the whole run, or of its period.
+    pub intervals: Vec<Interval>,
     /// The recording that was asked for.
     pub recording: Option<Recording>,
 }
@@ -44,18 +48,33 @@ pub enum Stop {
     Precise,
     /// The budget of completions was used up first: the intervals are wider than asked for.
     Budget,
+    /// The time that the agenda sets was over. The means are those of that time, from an empty start or
+    /// over the periods after the first; no steady state is claimed.
+    Agenda,
 }
 
-/// What became of the jobs of one class. Where no job was completed there is no response time.
+/// What became of the jobs of one class. Where no job was completed there is no response time. A request
+/// is counted in the class that it ends as ([`crate::Step::Become`]), an attempt in the one that it
+/// begins as; jobs that nobody waits for are not counted.
 #[derive(Clone, Debug)]
 pub struct ClassOutcome {
     /// The class's name.
     pub name: String,
-    /// Completed requests [1/s].
+    /// Completed requests [1/s]: the goodput.
     pub throughput: Estimate,
-    /// Requests turned away [1/s].
+    /// Attempts, the first and those after a failure [1/s].
+    pub offered: Estimate,
+    /// Attempts turned away by gates [1/s].
     pub refused: Estimate,
-    /// Mean response time \[s\].
+    /// Attempts lost at full stations [1/s].
+    pub lost: Estimate,
+    /// Attempts whose client lost patience at a gate [1/s].
+    pub reneged: Estimate,
+    /// Attempts whose client waited for the answer no longer [1/s].
+    pub timed_out: Estimate,
+    /// Requests given up after the last attempt [1/s].
+    pub gave_up: Estimate,
+    /// Mean response time \[s\], from the first attempt on.
     pub response: Option<Estimate>,
     /// Response-time quantiles \[s\], each with its q.
     pub quantiles: Vec<(f64, Estimate)>,
@@ -119,6 +138,8 @@ pub struct GateOutcome {
     pub refused_full: Estimate,
     /// Share of jobs refused because of their deadline.
     pub refused_deadline: Estimate,
+    /// Share of jobs whose client gave up while they waited.
+    pub reneged: Estimate,
     /// All waits.
     pub wait_histogram: Histogram,
 }
@@ -136,6 +157,56 @@ pub struct StationOutcome {
     pub sojourn: Option<Estimate>,
     /// Visits completed [1/s].
     pub throughput: Estimate,
+    /// Visits lost because it was full [1/s].
+    pub lost: Estimate,
+}
+
+/// What happened at one cache.
+#[derive(Clone, Debug)]
+pub struct CacheOutcome {
+    /// The cache's name.
+    pub name: String,
+    /// Share of lookups that found their key; none where nobody looked.
+    pub hit_ratio: Option<Estimate>,
+    /// Lookups [1/s].
+    pub lookups: Estimate,
+}
+
+/// What happened in one interval of the agenda.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Where it begins \[s\], from the start of the run or of the period.
+    pub from_s: f64,
+    /// Where it ends \[s\].
+    pub to_s: f64,
+    /// By class.
+    pub classes: Vec<ClassInterval>,
+    /// By gate: `jobs` are those that wait, `busy` the slots held.
+    pub gates: Vec<PartInterval>,
+    /// By station: `jobs` are all there, `busy` the servers busy.
+    pub stations: Vec<PartInterval>,
+}
+
+/// What became of the jobs of one class in one interval.
+#[derive(Clone, Debug)]
+pub struct ClassInterval {
+    /// Attempts [1/s].
+    pub offered: Estimate,
+    /// Completed requests [1/s].
+    pub throughput: Estimate,
+    /// Attempts that failed [1/s].
+    pub failed: Estimate,
+    /// Mean response time of those completed in it \[s\].
+    pub response: Option<Estimate>,
+}
+
+/// Means over one interval at a gate or a station.
+#[derive(Clone, Debug)]
+pub struct PartInterval {
+    /// Mean number of jobs.
+    pub jobs: Estimate,
+    /// Mean number of slots or servers busy.
+    pub busy: Estimate,
 }
 
 /// Everything but what the run knows by itself.
@@ -143,6 +214,7 @@ pub(crate) struct Found {
     pub(crate) classes: Vec<ClassOutcome>,
     pub(crate) gates: Vec<GateOutcome>,
     pub(crate) stations: Vec<StationOutcome>,
+    pub(crate) caches: Vec<CacheOutcome>,
     pub(crate) counted_s: f64,
 }
 
@@ -158,8 +230,56 @@ pub(crate) fn gather(
         classes: (0..program.classes.len()).map(|at| class(program, &over, at)).collect(),
         gates: (0..program.gates.len()).map(|at| gate(program, &over, at)).collect(),
         stations: (0..program.stations.len()).map(|at| station(program, &over, at)).collect(),
+        caches: (0..program.caches.len()).map(|at| cache(program, &over, at)).collect(),
         counted_s: spans.iter().sum(),
     }
+}
+
+/// Gathers the intervals of the agenda.
+pub(crate) fn intervals(
+    program: &Program,
+    agenda: &Agenda,
+    replications: &[Replication<'_>],
+    confidence: f64,
+) -> Vec<Interval> {
+    let n = agenda.intervals;
+    let divided_s = agenda.divided_s(&program.classes);
+    // An interval that a run did not reach has no means.
+    let reached = |at: usize| replications.iter().all(|r| r.intervals()[at].span > 0.0);
+    let border = |at: usize| divided_s * at as f64 / f64::from(n);
+    (0..n as usize)
+        .filter(|&at| reached(at))
+        .map(|at| {
+            let spans: Vec<f64> = replications.iter().map(|r| r.intervals()[at].span).collect();
+            let over = Over { replications, spans: &spans, confidence };
+            let rate = |of: &dyn Fn(&Snapshot) -> f64| over.all(|r, s| of(&r.intervals()[at]) / s);
+            let counted = &replications[0].intervals()[at];
+            let class = |c: usize| ClassInterval {
+                offered: rate(&|i| i.classes[c][0]),
+                throughput: rate(&|i| i.classes[c][1]),
+                failed: rate(&|i| i.classes[c][2]),
+                response: over.ratio(|r| {
+                    let [_, completed, _, sum] = r.intervals()[at].classes[c];
+                    (sum, completed as u64)
+                }),
+            };
+            let gate = |g: usize| PartInterval {
+                jobs: rate(&|i| i.gates[g][0]),
+                busy: rate(&|i| i.gates[g][1]),
+            };
+            let station = |s: usize| PartInterval {
+                jobs: rate(&|i| i.stations[s][0]),
+                busy: rate(&|i| i.stations[s][1]),
+            };
+            Interval {
+                from_s: border(at),
+                to_s: border(at + 1),
+                classes: (0..counted.classes.len()).map(class).collect(),
+                gates: (0..counted.gates.len()).map(gate).collect(),
+                stations: (0..counted.stations.len()).map(station).collect(),
+            }
+        })
+        .collect()
 }
 
 /// Estimates over replications.
@@ -248,7 +368,12 @@ fn class(program: &Program, over: &Over<'_, '_>, at: usize) -> ClassOutcome {
     ClassOutcome {
         name: class.name.clone(),
         throughput: over.all(|r, span| r.classes[at].completed as f64 / span),
+        offered: over.all(|r, span| r.classes[at].offered as f64 / span),
         refused: over.all(|r, span| r.classes[at].refused as f64 / span),
+        lost: over.all(|r, span| r.classes[at].lost as f64 / span),
+        reneged: over.all(|r, span| r.classes[at].reneged as f64 / span),
+        timed_out: over.all(|r, span| r.classes[at].timed_out as f64 / span),
+        gave_up: over.all(|r, span| r.classes[at].gave_up as f64 / span),
         response: over.ratio(|r| (r.classes[at].response_sum, r.classes[at].completed)),
         quantiles: over.quantiles(|r| &r.classes[at].histogram),
         sizes: (0..groups).map(size).filter(|size| size.completed > 0).collect(),
@@ -261,7 +386,8 @@ fn gate(program: &Program, over: &Over<'_, '_>, at: usize) -> GateOutcome {
     let share = |of: fn(&crate::tally::GateTally) -> u64| {
         over.all(move |r, _| {
             let tally = r.gate(at);
-            let asked = tally.started + tally.refused_full + tally.refused_deadline;
+            let left = tally.refused_full + tally.refused_deadline + tally.reneged;
+            let asked = tally.started + left;
             if asked == 0 { 0.0 } else { of(tally) as f64 / asked as f64 }
         })
     };
@@ -276,6 +402,7 @@ fn gate(program: &Program, over: &Over<'_, '_>, at: usize) -> GateOutcome {
         busy: over.all(|r, span| r.gate(at).busy_area * 1e-9 / span),
         refused_full: share(|tally| tally.refused_full),
         refused_deadline: share(|tally| tally.refused_deadline),
+        reneged: share(|tally| tally.reneged),
         wait_histogram: over.merged(|r| &r.gate(at).wait),
     }
 }
@@ -292,5 +419,14 @@ fn station(program: &Program, over: &Over<'_, '_>, at: usize) -> StationOutcome 
         // Little's law; what has arrived and what has left differ by the few that are there.
         sojourn: over.ratio(|r| (r.desk(at).jobs_area * 1e-9, r.desk(at).served)),
         throughput: over.all(|r, span| r.desk(at).served as f64 / span),
+        lost: over.all(|r, span| r.desk(at).lost as f64 / span),
+    }
+}
+
+fn cache(program: &Program, over: &Over<'_, '_>, at: usize) -> CacheOutcome {
+    CacheOutcome {
+        name: program.caches[at].name.clone(),
+        hit_ratio: over.ratio(|r| (r.shelves[at].hits as f64, r.shelves[at].lookups)),
+        lookups: over.all(|r, span| r.shelves[at].lookups as f64 / span),
     }
 }

@@ -2,12 +2,14 @@
 //! that the loop has nothing left to doubt.
 
 use gate::{GateSpec, Queues, RouterSpec};
-use workload::{Dist, DocumentSet};
+use workload::DocumentSet;
 
 use crate::network::{
-    Class, Demand, GateNode, Load, Network, NetworkError, Sizes, Station, StationKind, Step,
+    Agenda, Cache, Class, Demand, GateNode, Join, Load, Network, NetworkError, Sizes, Station,
+    Step, WhenFull,
 };
-use crate::replication::CUSTOMERS_MAX;
+
+mod check;
 
 /// One operation of a compiled route.
 #[derive(Clone, Debug)]
@@ -34,7 +36,34 @@ pub(crate) enum Op {
         chance: f64,
         target: u32,
     },
+    /// The request is complete.
     Done,
+    /// The client goes on there; what follows runs on without it, with the slot held last.
+    Reply {
+        resume: u32,
+    },
+    /// A job of its own begins with what follows; this one goes on there.
+    Send {
+        resume: u32,
+    },
+    /// Jobs of their own begin there; this one goes on when so many have joined.
+    Fork {
+        ways: Box<[u32]>,
+        need: u32,
+        resume: u32,
+    },
+    /// A job of a fork is through.
+    Join,
+    /// A job that nobody waits for is through.
+    End,
+    Become {
+        class: u32,
+    },
+    /// Go on with what follows if the key is there, else there.
+    Lookup {
+        cache: u32,
+        miss: u32,
+    },
 }
 
 /// A network that can be run.
@@ -48,12 +77,19 @@ pub(crate) struct Program {
     pub(crate) entries: Vec<u32>,
     /// The customers of all closed classes.
     pub(crate) population: usize,
+    pub(crate) caches: Vec<Cache>,
+    pub(crate) agenda: Option<Agenda>,
+    /// Whether some clients give up while they wait.
+    pub(crate) restless: bool,
+    /// Whether some station blocks those that find it full.
+    pub(crate) blocks: bool,
+    /// Whether some jobs have what few have: a client that gives up, a fork, a server that they keep, a
+    /// trace.
+    pub(crate) has_affairs: bool,
 }
 
 /// The deepest nesting of gates; more is surely a mistake in the scenario.
 const DEPTH_MAX: usize = 16;
-/// More arrivals a second would come closer to each other than the clock can tell [1/s].
-const RATE_MAX: f64 = 1e8;
 
 impl Program {
     /// Compiles and checks.
@@ -67,7 +103,16 @@ impl Program {
             stations: network.stations.clone(),
             ops: Vec::new(),
             entries: Vec::new(),
-            population: population(network)?,
+            population: check::population(network)?,
+            caches: network.caches.clone(),
+            agenda: network.agenda.clone(),
+            restless: network
+                .classes
+                .iter()
+                .any(|class| class.client.patience.is_some() || class.client.time_out.is_some()),
+            blocks: (network.stations.iter())
+                .any(|station| matches!(station.room, Some((_, WhenFull::Block)))),
+            has_affairs: false,
         };
         if network.classes.is_empty() {
             return Err(NetworkError::new(
@@ -75,32 +120,30 @@ impl Program {
                 "it has no class, so nobody asks for anything",
             ));
         }
-        for station in &network.stations {
-            check_station(station)?;
-        }
-        for gate in &network.gates {
-            check_gate(gate, network)?;
-        }
+        check::parts(network)?;
         let mut flow = Flow::new(network);
         for class in &network.classes {
             program.entries.push(program.ops.len() as u32);
-            check_class(class)?;
+            check::class(class, network)?;
             let visits = match &class.load {
                 Load::Open(arrivals) => arrivals.rate(),
-                Load::Closed { .. } => 0.0,
+                Load::Closed { .. } | Load::Varying(_) | Load::Trace(_) | Load::Within => 0.0,
             };
             let mut compiler = Compiler {
                 network,
                 class,
                 ops: &mut program.ops,
                 around: Vec::new(),
-                thinned: false,
+                thinned: class.client.patience.is_some() || class.client.time_out.is_some(),
                 flow: &mut flow,
             };
             compiler.steps(&class.route, visits)?;
             program.ops.push(Op::Done);
         }
         flow.check(network)?;
+        let forks = program.ops.iter().any(|op| matches!(op, Op::Fork { .. }));
+        let traces = program.classes.iter().any(|class| matches!(class.load, Load::Trace(_)));
+        program.has_affairs = program.restless || program.blocks || forks || traces;
         Ok(program)
     }
 }
@@ -111,6 +154,8 @@ struct Flow {
     work: Vec<f64>,
     station_fed: Vec<bool>,
     gate_fed: Vec<bool>,
+    cache_fed: Vec<bool>,
+    class_fed: Vec<bool>,
 }
 
 impl Flow {
@@ -119,6 +164,8 @@ impl Flow {
             work: vec![0.0; network.stations.len()],
             station_fed: vec![false; network.stations.len()],
             gate_fed: vec![false; network.gates.len()],
+            cache_fed: vec![false; network.caches.len()],
+            class_fed: vec![false; network.classes.len()],
         }
     }
 
@@ -129,14 +176,28 @@ impl Flow {
                 return Err(NetworkError::new(format!("gate `{}`", gate.name), cause));
             }
         }
+        for (cache, _) in network.caches.iter().zip(&self.cache_fed).filter(|(_, fed)| !**fed) {
+            let cause = "no class's route looks into it: add it to a route or remove it";
+            return Err(NetworkError::new(format!("cache `{}`", cache.name), cause));
+        }
+        for (class, fed) in network.classes.iter().zip(&self.class_fed) {
+            if matches!(class.load, Load::Within) && !fed {
+                let cause = "it has no load, and no job becomes it: give it a load or remove it";
+                return Err(NetworkError::new(format!("class `{}`", class.name), cause));
+            }
+        }
         for (at, station) in network.stations.iter().enumerate() {
             let place = || format!("station `{}`", station.name);
             if !self.station_fed[at] {
                 let cause = "no class's route visits it: add it to a route or remove it";
                 return Err(NetworkError::new(place(), cause));
             }
-            let Some(capacity) = station.kind.capacity() else { continue };
-            let rho = self.work[at] / f64::from(capacity);
+            let Some(capacity) = check::speed_max(station) else { continue };
+            if network.agenda.is_some() || station.room.is_some() {
+                // What lasts a set time or has a bound does not grow without end.
+                continue;
+            }
+            let rho = self.work[at] / capacity;
             if rho >= 1.0 {
                 let cause = format!(
                     "open classes bring it {rho:.3} times the work that it can do, so its queue grows \
@@ -204,7 +265,85 @@ impl Compiler<'_> {
                 self.steps(steps, rate)?;
                 self.ops.push(Op::Again { chance: *again, target });
             }
+            Step::Reply => {
+                return Err(self.error(
+                    "it replies where it cannot: `Reply` is a step of a gate's own, once, not in a \
+                     choice, a repetition or a way of its own",
+                ));
+            }
+            Step::Send { way } => self.send(way, rate)?,
+            Step::Fork { ways, join } => self.fork(ways, *join, rate)?,
+            Step::Become { class } => {
+                let Some(fed) = self.flow.class_fed.get_mut(*class) else {
+                    return Err(
+                        self.error(format!("it becomes class {class}, which does not exist"))
+                    );
+                };
+                *fed = true;
+                self.ops.push(Op::Become { class: *class as u32 });
+            }
+            Step::Lookup { cache, hit, miss } => self.lookup(*cache, hit, miss)?,
         }
+        Ok(())
+    }
+
+    /// A way of a job of its own, which holds nothing.
+    fn own_way(&mut self, way: &[Step], rate: f64, end: Op) -> Result<(), NetworkError> {
+        if way.is_empty() {
+            return Err(self.error("it sends a job on a way without steps"));
+        }
+        let around = std::mem::take(&mut self.around);
+        self.steps(way, rate)?;
+        self.around = around;
+        self.ops.push(end);
+        Ok(())
+    }
+
+    fn send(&mut self, way: &[Step], rate: f64) -> Result<(), NetworkError> {
+        let head = self.ops.len();
+        self.ops.push(Op::Send { resume: 0 });
+        self.own_way(way, rate, Op::End)?;
+        self.ops[head] = Op::Send { resume: self.ops.len() as u32 };
+        Ok(())
+    }
+
+    fn fork(&mut self, ways: &[Vec<Step>], join: Join, rate: f64) -> Result<(), NetworkError> {
+        let need = match join {
+            Join::All => ways.len() as u32,
+            Join::First(need) => need,
+        };
+        if need == 0 || need as usize > ways.len() {
+            return Err(self.error(format!(
+                "it forks into {} ways and waits for {need} of them; wait for at least 1 and at most all",
+                ways.len()
+            )));
+        }
+        let head = self.ops.len();
+        self.ops.push(Op::Join);
+        let mut starts = Vec::with_capacity(ways.len());
+        for way in ways {
+            starts.push(self.ops.len() as u32);
+            self.own_way(way, rate, Op::Join)?;
+        }
+        let resume = self.ops.len() as u32;
+        self.ops[head] = Op::Fork { ways: starts.into(), need, resume };
+        Ok(())
+    }
+
+    fn lookup(&mut self, cache: usize, hit: &[Step], miss: &[Step]) -> Result<(), NetworkError> {
+        let Some(fed) = self.flow.cache_fed.get_mut(cache) else {
+            return Err(self.error(format!("it looks into cache {cache}, which does not exist")));
+        };
+        *fed = true;
+        let head = self.ops.len();
+        self.ops.push(Op::Join);
+        // How often it hits is for the run to find: neither way is sure.
+        self.steps(hit, 0.0)?;
+        let skip = self.ops.len();
+        self.ops.push(Op::Join);
+        self.ops[head] = Op::Lookup { cache: cache as u32, miss: self.ops.len() as u32 };
+        self.steps(miss, 0.0)?;
+        self.ops[skip] = Op::Jump(self.ops.len() as u32);
         Ok(())
     }
 
@@ -240,6 +379,9 @@ impl Compiler<'_> {
         };
         let weight_sum: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
         let total: f64 = node.stations.iter().map(|&station| capacity(station)).sum();
+        // At the speed of the fastest server it is the least work.
+        let speed = node.speeds.iter().copied().fold(f64::NAN, f64::max);
+        let rate = if speed.is_nan() { rate } else { rate / speed };
         for (at, &station) in node.stations.iter().enumerate() {
             let share = match capacity(station) {
                 _ if weight_sum > 0 => f64::from(weights[at]) / weight_sum as f64,
@@ -279,9 +421,24 @@ impl Compiler<'_> {
         self.thinned |= refuses(&node.spec, self.class);
         self.ops.push(Op::Acquire { gate: gate as u32 });
         self.around.push(gate);
-        self.steps(inside, rate)?;
+        match inside.iter().position(|step| matches!(step, Step::Reply)) {
+            None => {
+                self.steps(inside, rate)?;
+                self.ops.push(Op::Release);
+            }
+            Some(reply) => {
+                self.steps(&inside[..reply], rate)?;
+                let head = self.ops.len();
+                self.ops.push(Op::Reply { resume: 0 });
+                // Behind the reply the slot is all that is held.
+                let around = std::mem::replace(&mut self.around, vec![gate]);
+                self.steps(&inside[reply + 1..], rate)?;
+                self.around = around;
+                self.ops.extend([Op::Release, Op::End]);
+                self.ops[head] = Op::Reply { resume: self.ops.len() as u32 };
+            }
+        }
         self.around.pop();
-        self.ops.push(Op::Release);
         Ok(())
     }
 
@@ -337,21 +494,17 @@ impl Compiler<'_> {
                 dist.check().map_err(|error| self.error(error.to_string()))?;
                 dist.mean()
             }
-            (Demand::OfSize { .. } | Demand::OfDocument(_), Sizes::None) => {
-                return Err(self
-                    .error("a demand depends on the size of the job, but the class has no sizes"));
-            }
-            (Demand::OfSize { per_byte_s, base_s }, sizes) => {
-                if !(per_byte_s.is_finite()
-                    && *per_byte_s >= 0.0
-                    && base_s.is_finite()
-                    && *base_s >= 0.0)
-                {
+            (Demand::OfTrace, _) => check::traced_demand(self.class)?,
+            (Demand::OfDocument(_), Sizes::None) => return Err(self.no_sizes()),
+            (Demand::OfSize { per_byte_s, base_s }, _) => {
+                let fits = |value: f64| value.is_finite() && value >= 0.0;
+                if !(fits(*per_byte_s) && fits(*base_s)) {
                     return Err(self.error(format!(
                         "a demand of {per_byte_s} s a byte and {base_s} s is not 0 or above"
                     )));
                 }
-                per_byte_s * mean_size(sizes) + base_s
+                let mean_size = check::mean_size(self.class).ok_or_else(|| self.no_sizes())?;
+                per_byte_s * mean_size + base_s
             }
             (Demand::OfDocument(by_document), Sizes::Documents(set, _)) => {
                 self.by_document(by_document, set)?
@@ -366,7 +519,13 @@ impl Compiler<'_> {
         if !self.thinned {
             self.flow.work[station] += rate * mean;
         }
+        // Who finds it full may be lost, and goes no further.
+        self.thinned |= self.network.stations[station].room.is_some();
         Ok(())
+    }
+
+    fn no_sizes(&self) -> NetworkError {
+        self.error("a demand depends on the size of the job, but the class has no sizes")
     }
 
     fn by_document(&self, demands: &[f64], set: &DocumentSet) -> Result<f64, NetworkError> {
@@ -392,7 +551,15 @@ fn refuses(spec: &GateSpec, class: &Class) -> bool {
 /// Whether some gate on this way may turn jobs away.
 fn may_refuse(network: &Network, class: &Class, steps: &[Step]) -> bool {
     steps.iter().any(|step| match step {
-        Step::Visit { .. } | Step::VisitServer { .. } => false,
+        Step::Visit { station, .. } => {
+            network.stations.get(*station).is_some_and(|station| station.room.is_some())
+        }
+        Step::VisitServer { .. } => network.stations.iter().any(|station| station.room.is_some()),
+        Step::Reply | Step::Send { .. } | Step::Become { .. } => false,
+        Step::Fork { ways, .. } => ways.iter().any(|steps| may_refuse(network, class, steps)),
+        Step::Lookup { hit, miss, .. } => {
+            may_refuse(network, class, hit) || may_refuse(network, class, miss)
+        }
         Step::Hold { gate, inside } => {
             network.gates.get(*gate).is_some_and(|node| refuses(&node.spec, class))
                 || may_refuse(network, class, inside)
@@ -400,89 +567,4 @@ fn may_refuse(network: &Network, class: &Class, steps: &[Step]) -> bool {
         Step::Choose(ways) => ways.iter().any(|(_, steps)| may_refuse(network, class, steps)),
         Step::Repeat { steps, .. } => may_refuse(network, class, steps),
     })
-}
-
-/// The customers of all closed classes.
-fn population(network: &Network) -> Result<usize, NetworkError> {
-    let closed = network.classes.iter().map(|class| match class.load {
-        Load::Closed { population, .. } => population as usize,
-        Load::Open(_) => 0,
-    });
-    let sum: usize = closed.fold(0, usize::saturating_add);
-    if sum >= CUSTOMERS_MAX {
-        let cause = format!(
-            "its closed classes have {sum} customers, but fewer than {CUSTOMERS_MAX} can be simulated"
-        );
-        return Err(NetworkError::new("network", cause));
-    }
-    Ok(sum)
-}
-
-fn mean_size(sizes: &Sizes) -> f64 {
-    match sizes {
-        Sizes::None => 0.0,
-        Sizes::Documents(set, _) => set.mean_of(|document| document.bytes as f64),
-        Sizes::Drawn(dist) => dist.mean(),
-    }
-}
-
-fn check_station(station: &Station) -> Result<(), NetworkError> {
-    let error = |cause: &str| Err(NetworkError::new(format!("station `{}`", station.name), cause));
-    match station.kind {
-        StationKind::Queue { servers: 0 } | StationKind::Sharing { processors: 0 } => {
-            error("it needs at least one server")
-        }
-        StationKind::FairShare { quantum_s } if !(quantum_s.is_finite() && quantum_s > 0.0) => {
-            error("its quantum must be above 0")
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_gate(gate: &GateNode, network: &Network) -> Result<(), NetworkError> {
-    let place = || format!("gate `{}`", gate.name);
-    gate::Gate::new(&gate.spec).map_err(|error| NetworkError::new(place(), error.to_string()))?;
-    if gate.spec.servers.iter().all(|server| server.slots == 0) {
-        return Err(NetworkError::new(place(), "it has no slots, so nobody ever gets in"));
-    }
-    match gate.stations.iter().find(|&&station| station >= network.stations.len()) {
-        Some(station) => {
-            Err(NetworkError::new(place(), format!("its station {station} does not exist")))
-        }
-        None => Ok(()),
-    }
-}
-
-fn check_class(class: &Class) -> Result<(), NetworkError> {
-    let error = |cause: String| Err(NetworkError::new(format!("class `{}`", class.name), cause));
-    let check_dist = |dist: &Dist| {
-        dist.check().map(|_| ()).map_err(|cause| {
-            NetworkError::new(format!("class `{}`", class.name), cause.to_string())
-        })
-    };
-    match &class.load {
-        Load::Closed { population: 0, .. } => {
-            return error("its population is 0: nobody asks for anything".into());
-        }
-        Load::Closed { think, .. } => check_dist(think)?,
-        Load::Open(arrivals) => {
-            let rate = arrivals.rate();
-            if !(rate.is_finite() && rate > 0.0) {
-                return error(format!("its arrival rate must be above 0, but it is {rate}/s"));
-            }
-            if rate > RATE_MAX {
-                return error(format!(
-                    "{rate}/s arrivals would come too close to each other for a clock of nanoseconds: at \
-                     most {RATE_MAX}/s, so give times in a larger unit"
-                ));
-            }
-        }
-    }
-    if class.route.is_empty() {
-        return error("its route is empty".into());
-    }
-    match &class.sizes {
-        Sizes::Drawn(dist) => check_dist(dist),
-        Sizes::None | Sizes::Documents(..) => Ok(()),
-    }
 }

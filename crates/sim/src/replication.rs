@@ -2,17 +2,27 @@
 
 use std::collections::VecDeque;
 
-use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, Slot, Time};
+use gate::{Action, Gate, GateSpec, JobId, Slot, Time};
 use measure::Recording;
 use rand::RngExt;
 use workload::{Chance, Drawing, stream};
 
+use crate::cache::Shelf;
 use crate::calendar::{Calendar, Entry};
-use crate::network::{Demand, Load, Sizes};
-use crate::program::{Op, Program};
+use crate::network::{Load, Sizes};
+use crate::program::Program;
 use crate::run::{Options, SimError};
-use crate::station::{Desk, Service};
-use crate::tally::{ClassTally, GateTally, size_bin};
+use crate::station::{Changes, Desk};
+use crate::tally::{ClassTally, GateTally};
+
+mod agenda;
+mod clients;
+mod gates;
+mod journey;
+mod stations;
+
+use agenda::Clockwork;
+pub(crate) use agenda::Snapshot;
 
 /// The low bits of a job's id at a gate are the customer, the high bits count its visits.
 const CUSTOMER_BITS: u32 = 24;
@@ -20,6 +30,8 @@ const CUSTOMER_BITS: u32 = 24;
 pub(crate) const CUSTOMERS_MAX: usize = 1 << CUSTOMER_BITS;
 /// More steps than this for each customer without time going on are a loop that never ends.
 const STANDSTILL_MAX: usize = 1_000;
+/// No station, and no gate.
+const NOWHERE: u32 = u32::MAX;
 
 /// A running network.
 #[derive(Debug)]
@@ -33,33 +45,47 @@ pub(crate) struct Replication<'a> {
     /// Arrivals and completions of service so far.
     pub(crate) events: u64,
     calendar: Calendar,
+    /// Everybody who is on the way or thinks; what is seldom asked is in `affairs`, at the same index.
     customers: Vec<Customer>,
+    affairs: Vec<Affairs>,
     /// More customers than this are a queue that grows without end.
     customers_max: usize,
+    /// Whether they became more.
+    overflows: bool,
     free: Vec<u32>,
     desks: Vec<Desk>,
     gates: Vec<Guard>,
+    pub(crate) shelves: Vec<Shelf>,
     sources: Vec<Source>,
-    /// One stream a station, so that a change elsewhere leaves its draws alone.
+    /// One stream a class and station, so that a change elsewhere leaves its draws alone.
     demands: Vec<Chance>,
     /// Customers that may go on with their route at this moment.
     ready: VecDeque<u32>,
     actions: Vec<Action>,
+    /// Stations with a place that has just become free, where stations block.
+    vacated: Vec<u32>,
+    /// How many forks there were.
+    forks: u32,
     pub(crate) classes: Vec<ClassTally>,
     completed: u64,
     /// While the warm-up is looked for: every response time, in order of completion \[s\].
     pub(crate) responses: Option<Vec<f64>>,
     pub(crate) recording: Option<(usize, Recording)>,
+    clockwork: Clockwork,
 }
 
 #[derive(Debug)]
 struct Customer {
     class: u32,
+    /// The class that it began as.
+    origin: u32,
     at: u32,
     /// The document, or the bin of the size.
     group: u32,
-    /// The station where it is; none while it thinks or waits at a gate.
-    station: Option<u32>,
+    /// The station where it is; nowhere while it thinks or waits at a gate.
+    station: u32,
+    /// Attempts of this request that have failed.
+    failed: u32,
     /// When its present request began.
     asked: Time,
     /// When it arrived at the gate where it waits.
@@ -67,6 +93,55 @@ struct Customer {
     size: f64,
     need: u64,
     held: Vec<Held>,
+    role: Role,
+}
+
+/// Who waits for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Its client.
+    Request,
+    /// The job that forked it.
+    Branch { parent: u32, fork: u32 },
+    /// Nobody.
+    Loose,
+}
+
+/// What few customers have.
+#[derive(Clone, Debug)]
+struct Affairs {
+    /// The gate where it waits, if its client may give up.
+    waits: Option<(u32, JobId)>,
+    /// When its patience ends; entries of the calendar for other moments are stale.
+    patience_ends: Time,
+    /// When its client gives up; entries for other moments are stale.
+    times_out: Time,
+    /// Whether its client is gone, and gates know it.
+    unwanted: bool,
+    /// The station whose server it keeps, though it has been served there.
+    keeps: u32,
+    /// The fork at which it waits, 0 for none.
+    fork: u32,
+    /// How many more must join.
+    need: u32,
+    /// How many are on their way.
+    out: u32,
+    /// What the trace says of its demand \[s\].
+    demand: f64,
+}
+
+impl Affairs {
+    const NONE: Affairs = Affairs {
+        waits: None,
+        patience_ends: Time::MAX,
+        times_out: Time::MAX,
+        unwanted: false,
+        keeps: NOWHERE,
+        fork: 0,
+        need: 0,
+        out: 0,
+        demand: 0.0,
+    };
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +157,8 @@ struct Guard {
     gate: Gate,
     visits: u64,
     armed: Option<Time>,
+    /// The speed of each server; empty where all have speed 1.
+    speeds: Vec<f64>,
     tally: GateTally,
 }
 
@@ -91,7 +168,12 @@ struct Source {
     when: Chance,
     what: Chance,
     way: Chance,
+    /// Patience, time-outs and pauses.
+    mood: Chance,
     drawing: Option<Drawing>,
+    /// How many jobs of its trace have arrived, or when its last one did \[s\].
+    traced: u64,
+    last_s: f64,
 }
 
 impl<'a> Replication<'a> {
@@ -105,6 +187,9 @@ impl<'a> Replication<'a> {
             when: chance(0, at),
             what: chance(1, at),
             way: chance(2, at),
+            mood: chance(5, at),
+            traced: 0,
+            last_s: 0.0,
             drawing: match &class.sizes {
                 Sizes::Documents(set, draw) => Some(Drawing::new(set, *draw)),
                 Sizes::None | Sizes::Drawn(_) => None,
@@ -124,12 +209,24 @@ impl<'a> Replication<'a> {
             events: 0,
             calendar: Calendar::default(),
             customers: Vec::new(),
+            affairs: Vec::new(),
+            overflows: false,
+            vacated: Vec::new(),
+            forks: 0,
+            clockwork: Clockwork::new(program),
+            shelves: (program.caches.iter().enumerate())
+                .map(|(at, cache)| Shelf::new(cache, chance(6, at)))
+                .collect(),
             customers_max: (program.population + options.jobs_max as usize).min(CUSTOMERS_MAX),
             free: Vec::new(),
-            desks: program.stations.iter().map(|station| Desk::new(station.kind)).collect(),
-            gates: specs.iter().map(Guard::new).collect(),
+            desks: desks(program),
+            gates: (specs.iter().zip(&program.gates))
+                .map(|(spec, node)| Guard::new(spec, node.speeds.clone()))
+                .collect(),
             sources: sources.collect(),
-            demands: (0..program.stations.len()).map(|at| chance(4, at)).collect(),
+            demands: (0..program.stations.len() * program.classes.len())
+                .map(|at| chance(4, at))
+                .collect(),
             ready: VecDeque::new(),
             actions: Vec::new(),
             classes: program.classes.iter().map(ClassTally::new).collect(),
@@ -139,22 +236,23 @@ impl<'a> Replication<'a> {
                 .map(|(at, bound)| (at, Recording::new(specs[at].clone(), bound))),
         };
         replication.open();
+        replication.schedule_agenda();
         replication
     }
 
     fn open(&mut self) {
         for class in 0..self.program.classes.len() {
             match &self.program.classes[class].load {
-                Load::Open(arrivals) => {
-                    let gap = nanos(arrivals.gap_s(&mut self.sources[class].when));
-                    self.calendar.enter_after(self.now, gap, Entry::Arrival(class as u32));
+                Load::Open(_) | Load::Varying(_) | Load::Trace(_) => {
+                    self.expect_arrival(class as u32);
                 }
                 Load::Closed { population, .. } => {
                     for _ in 0..*population {
-                        let customer = self.admit(class as u32);
+                        let customer = self.admit(class as u32, Role::Request);
                         self.think(customer);
                     }
                 }
+                Load::Within => {}
             }
         }
     }
@@ -168,32 +266,46 @@ impl<'a> Replication<'a> {
     pub(crate) fn run(&mut self, completed: u64) -> Result<(), SimError> {
         let target = self.completed + completed;
         while self.completed < target || self.now == self.since {
-            self.standing += 1;
-            if self.standing > STANDSTILL_MAX * (STANDSTILL_MAX + self.customers.len()) {
-                return Err(SimError::Standstill { at: self.now });
-            }
-            if let Some(customer) = self.ready.pop_front() {
-                self.advance(customer);
-                continue;
-            }
-            let Some((at, entry)) = self.calendar.next() else {
+            if !self.step()? {
                 return Err(SimError::Deadlock { at: self.now, place: self.fullest() });
-            };
-            if at == Time::MAX {
-                return Err(SimError::ClockEnds);
-            }
-            if at > self.now {
-                self.standing = 0;
-                self.now = at;
-            }
-            match entry {
-                Entry::Customer(customer) => self.customer_due(customer),
-                Entry::Arrival(class) => self.arrival(class)?,
-                Entry::Station(station) => self.station_due(station),
-                Entry::Gate(gate) => self.gate_due(gate),
             }
         }
         Ok(())
+    }
+
+    /// Does the next thing; false if there is none.
+    #[inline(always)]
+    fn step(&mut self) -> Result<bool, SimError> {
+        self.standing += 1;
+        if self.standing > STANDSTILL_MAX * (STANDSTILL_MAX + self.customers.len()) {
+            return Err(SimError::Standstill { at: self.now });
+        }
+        if self.overflows {
+            return Err(SimError::Unbounded { at: self.now, place: self.fullest() });
+        }
+        if let Some(customer) = self.ready.pop_front() {
+            self.advance(customer);
+            return Ok(true);
+        }
+        let Some((at, entry)) = self.calendar.next() else { return Ok(false) };
+        if at == Time::MAX {
+            return Err(SimError::ClockEnds);
+        }
+        if at > self.now {
+            self.standing = 0;
+            self.now = at;
+        }
+        match entry {
+            Entry::Customer(customer) => self.customer_due(customer),
+            Entry::Arrival(class) => self.arrival(class),
+            Entry::Station(station) => self.station_due(station),
+            Entry::Gate(gate) => self.gate_due(gate),
+            Entry::Patience(customer) => self.patience_ends(customer),
+            Entry::TimeOut(customer) => self.time_out(customer),
+            Entry::Tick => self.tick()?,
+            Entry::Change(change) => self.change(change as usize),
+        }
+        Ok(true)
     }
 
     /// Forgets what was counted so far, but not where everybody is.
@@ -203,6 +315,7 @@ impl<'a> Replication<'a> {
         self.desks.iter_mut().for_each(|desk| desk.reset(now));
         self.gates.iter_mut().for_each(|guard| guard.tally.reset(now));
         self.classes.iter_mut().for_each(ClassTally::reset);
+        self.shelves.iter_mut().for_each(Shelf::reset);
     }
 
     /// The time counted \[s\], with all integrals brought up to now.
@@ -231,18 +344,22 @@ impl<'a> Replication<'a> {
         fullest.map_or_else(String::new, |(_, kind, name)| format!("{kind} `{name}`"))
     }
 
-    /// A place in the table for a customer of this class.
-    fn admit(&mut self, class: u32) -> u32 {
+    /// A place in the table for a job of this class.
+    #[inline]
+    fn admit(&mut self, class: u32, role: Role) -> u32 {
         let customer = Customer {
             class,
+            origin: class,
             at: 0,
             group: 0,
-            station: None,
+            station: NOWHERE,
+            failed: 0,
             asked: self.now,
             knocked: self.now,
             size: 0.0,
             need: 0,
             held: Vec::new(),
+            role,
         };
         match self.free.pop() {
             Some(at) => {
@@ -252,330 +369,37 @@ impl<'a> Replication<'a> {
                 at
             }
             None => {
+                self.overflows |= self.customers.len() >= self.customers_max;
                 self.customers.push(customer);
+                self.affairs.push(Affairs::NONE);
                 self.customers.len() as u32 - 1
             }
         }
     }
 
-    fn arrival(&mut self, class: u32) -> Result<(), SimError> {
-        self.events += 1;
-        if self.free.is_empty() && self.customers.len() >= self.customers_max {
-            return Err(SimError::Unbounded { at: self.now, place: self.fullest() });
-        }
-        if let Load::Open(arrivals) = &self.program.classes[class as usize].load {
-            let gap = nanos(arrivals.gap_s(&mut self.sources[class as usize].when));
-            self.calendar.enter_after(self.now, gap, Entry::Arrival(class));
-        }
-        let customer = self.admit(class);
-        self.ask(customer);
-        Ok(())
-    }
-
-    /// A closed customer begins to think.
-    fn think(&mut self, customer: u32) {
-        let class = self.customers[customer as usize].class as usize;
-        if let Load::Closed { think, .. } = &self.program.classes[class].load {
-            let span = nanos(think.sample(&mut self.sources[class].when));
-            if span == 0 {
-                self.ask(customer);
-            } else {
-                self.calendar.enter_after(self.now, span, Entry::Customer(customer));
-            }
-        }
-    }
-
-    /// A customer begins a request.
-    fn ask(&mut self, customer: u32) {
-        let asking = &mut self.customers[customer as usize];
-        let class = asking.class as usize;
-        asking.asked = self.now;
-        asking.at = self.program.entries[class];
-        let source = &mut self.sources[class];
-        match &self.program.classes[class].sizes {
-            Sizes::None => {}
-            Sizes::Documents(set, _) => {
-                let drawing = source.drawing.as_mut().expect("made for every set");
-                let document = drawing.draw(&mut source.what);
-                asking.group = document as u32;
-                asking.size = set.documents()[document].bytes as f64;
-            }
-            Sizes::Drawn(dist) => {
-                asking.size = dist.sample(&mut source.what);
-                asking.group = size_bin(asking.size);
-            }
-        }
-        self.ready.push_back(customer);
-    }
-
-    /// A customer's service in a queue, its delay or its think time is over.
-    fn customer_due(&mut self, customer: u32) {
-        let Some(station) = self.customers[customer as usize].station else {
-            self.ask(customer);
-            return;
-        };
-        let now = self.now;
-        let desk = &mut self.desks[station as usize];
-        desk.touch(now);
-        desk.jobs -= 1;
-        desk.served += 1;
-        self.events += 1;
-        if let Service::Queue { line, .. } = &mut desk.service
-            && let Some(next) = line.pop_front()
-        {
-            let need = self.customers[next as usize].need;
-            self.calendar.enter_after(now, need, Entry::Customer(next));
-        }
-        self.customers[customer as usize].station = None;
-        self.advance(customer);
-    }
-
-    /// The next completion or end of a slice at a station that shares its processor.
-    fn station_due(&mut self, station: u32) {
-        let now = self.now;
-        let desk = &mut self.desks[station as usize];
-        let (completed, next) = match &mut desk.service {
-            Service::Sharing(sharing) => {
-                let completed = sharing.complete(now);
-                (completed, if completed.is_some() { sharing.next(now) } else { None })
-            }
-            Service::FairShare(share) => (share.complete(now), share.next(now)),
-            Service::Queue { .. } | Service::Delay => (None, None),
-        };
-        if let Some(at) = next {
-            self.calendar.enter(at, Entry::Station(station));
-        }
-        if let Some(customer) = completed {
-            desk.touch(now);
-            desk.jobs -= 1;
-            desk.served += 1;
-            self.events += 1;
-            self.customers[customer as usize].station = None;
-            self.advance(customer);
-        }
-    }
-
-    /// Takes a customer along its route until it must wait for something.
-    fn advance(&mut self, customer: u32) {
-        let program = self.program;
-        loop {
-            let going = &mut self.customers[customer as usize];
-            let class = going.class as usize;
-            let at = going.at as usize;
-            going.at += 1;
-            match &program.ops[at] {
-                Op::Visit { station, demand } => return self.visit(customer, *station, demand),
-                Op::VisitServer { gate, demand } => {
-                    let held = going.held.last().expect("the compiler saw a gate around it");
-                    let station = program.gates[*gate as usize].stations[held.slot.server as usize];
-                    return self.visit(customer, station as u32, demand);
-                }
-                Op::Acquire { gate } => return self.knock(customer, *gate),
-                Op::Release => self.release(customer),
-                Op::Choose(ways) => {
-                    let draw = self.sources[class].way.random::<f64>();
-                    if let Some((_, target)) = ways.iter().find(|(sum, _)| draw < *sum) {
-                        going.at = *target;
-                    }
-                }
-                Op::Jump(target) => going.at = *target,
-                Op::Again { chance, target } => {
-                    if self.sources[class].way.random::<f64>() < *chance {
-                        going.at = *target;
-                    }
-                }
-                Op::Done => return self.done(customer),
-            }
-        }
-    }
-
-    fn visit(&mut self, customer: u32, station: u32, demand: &Demand) {
-        let now = self.now;
-        let going = &mut self.customers[customer as usize];
-        let need = nanos(match demand {
-            Demand::Drawn(dist) => dist.sample(&mut self.demands[station as usize]),
-            Demand::OfSize { per_byte_s, base_s } => per_byte_s * going.size + base_s,
-            Demand::OfDocument(by_document) => by_document[going.group as usize],
-        });
-        going.need = need;
-        going.station = Some(station);
-        let desk = &mut self.desks[station as usize];
-        desk.touch(now);
-        desk.jobs += 1;
-        let look_again = match &mut desk.service {
-            Service::Queue { servers, line } if desk.jobs > *servers => {
-                return line.push_back(customer);
-            }
-            Service::Queue { .. } | Service::Delay => {
-                return self.calendar.enter_after(now, need, Entry::Customer(customer));
-            }
-            Service::Sharing(sharing) => sharing.enter(now, customer, need),
-            Service::FairShare(share) => {
-                let worker = going.held.last().map(|held| (held.gate, held.slot));
-                share.enter(now, customer, worker, need)
-            }
-        };
-        if let Some(at) = look_again {
-            self.calendar.enter(at, Entry::Station(station));
-        }
-    }
-
-    /// The gate asked to be woken now, or had asked before something else changed that.
-    fn gate_due(&mut self, gate: u32) {
-        let guard = &mut self.gates[gate as usize];
-        if guard.armed != Some(self.now) {
-            return;
-        }
-        guard.armed = None;
-        match guard.gate.next_wakeup() {
-            Some(wakeup) if wakeup <= self.now => {
-                guard.tally.touch(self.now);
-                self.tell(gate, Event::Wake);
-            }
-            wakeup => self.arm(gate, wakeup),
-        }
-    }
-
-    /// Sees to it that the gate is woken then, at the latest.
+    /// Gives a job's place in the table back.
     #[inline]
-    fn arm(&mut self, gate: u32, wakeup: Option<Time>) {
-        let guard = &mut self.gates[gate as usize];
-        if let Some(wakeup) = wakeup
-            && guard.armed.is_none_or(|armed| wakeup < armed)
-        {
-            guard.armed = Some(wakeup);
-            self.calendar.enter(wakeup, Entry::Gate(gate));
+    fn dismiss(&mut self, customer: u32) {
+        if self.program.has_affairs {
+            self.affairs[customer as usize] = Affairs::NONE;
         }
-    }
-
-    /// A customer arrives at a gate.
-    fn knock(&mut self, customer: u32, gate: u32) {
-        let now = self.now;
-        let guard = &mut self.gates[gate as usize];
-        guard.visits += 1;
-        guard.tally.touch(now);
-        guard.tally.waiting += 1;
-        let going = &mut self.customers[customer as usize];
-        going.knocked = now;
-        let class = &self.program.classes[going.class as usize];
-        let id = JobId((guard.visits << CUSTOMER_BITS) | u64::from(customer));
-        let job = Job {
-            class: going.class,
-            priority: class.priority,
-            key: match class.sizes {
-                Sizes::Documents(..) => u64::from(going.group),
-                Sizes::None | Sizes::Drawn(_) => 0,
-            },
-            size: going.size as u64,
-            deadline: class.deadline.map(|span| now + span),
-            ..Job::new(id)
-        };
-        self.tell(gate, Event::Arrive(job));
-    }
-
-    /// A customer gives back the slot that it took last.
-    fn release(&mut self, customer: u32) {
-        let now = self.now;
-        let held = self.customers[customer as usize].held.pop();
-        let held = held.expect("the compiler pairs every release with an acquire");
-        let tally = &mut self.gates[held.gate as usize].tally;
-        tally.touch(now);
-        tally.busy -= 1;
-        tally.depart(now.as_nanos() - held.since.as_nanos());
-        self.tell(held.gate, Event::Depart(held.slot));
-    }
-
-    /// Tells a gate what happened and does what it says. Its tally is up to now.
-    #[inline(always)]
-    fn tell(&mut self, gate: u32, event: Event) {
-        let mut actions = std::mem::take(&mut self.actions);
-        let guard = &mut self.gates[gate as usize];
-        guard.gate.handle(self.now, event, &mut actions);
-        let wakeup = guard.gate.next_wakeup();
-        if let Some((recorded, recording)) = &mut self.recording
-            && *recorded == gate as usize
-        {
-            recording.push(self.now, event, &actions);
-        }
-        if wakeup.is_some() {
-            self.arm(gate, wakeup);
-        }
-        self.carry_out(gate, actions);
-    }
-
-    /// Does what a gate said.
-    fn carry_out(&mut self, gate: u32, mut actions: Vec<Action>) {
-        let now = self.now;
-        let tally = &mut self.gates[gate as usize].tally;
-        let mut refused = Vec::new();
-        for action in actions.drain(..) {
-            tally.waiting -= 1;
-            match action {
-                Action::Start { job, slot } => {
-                    let customer = customer_of(job);
-                    let going = &mut self.customers[customer as usize];
-                    tally.busy += 1;
-                    tally.start(now.as_nanos() - going.knocked.as_nanos());
-                    going.held.push(Held { gate, slot, since: now });
-                    self.ready.push_back(customer);
-                }
-                Action::Refuse { job, reason } => {
-                    match reason {
-                        Reason::QueueFull => tally.refused_full += 1,
-                        _ => tally.refused_deadline += 1,
-                    }
-                    refused.push(customer_of(job));
-                }
-            }
-        }
-        // Who is refused gives other gates something to say, so the list is put back first.
-        self.actions = actions;
-        for customer in refused {
-            self.refuse(customer);
-        }
-    }
-
-    /// A customer was turned away: it gives back all that it holds and leaves.
-    fn refuse(&mut self, customer: u32) {
-        while !self.customers[customer as usize].held.is_empty() {
-            self.release(customer);
-        }
-        let class = self.customers[customer as usize].class as usize;
-        self.classes[class].refused += 1;
-        self.leave(customer);
-    }
-
-    fn done(&mut self, customer: u32) {
-        let going = &self.customers[customer as usize];
-        let response = self.now.as_nanos() - going.asked.as_nanos();
-        self.classes[going.class as usize].complete(response, going.group, going.size);
-        if let Some(responses) = &mut self.responses {
-            responses.push(response as f64 * 1e-9);
-        }
-        self.leave(customer);
-    }
-
-    fn leave(&mut self, customer: u32) {
-        self.completed += 1;
-        let class = self.customers[customer as usize].class as usize;
-        match &self.program.classes[class].load {
-            Load::Open(_) => self.free.push(customer),
-            Load::Closed { .. } => self.think(customer),
-        }
+        self.free.push(customer);
     }
 }
 
 impl Guard {
-    fn new(spec: &GateSpec) -> Guard {
+    fn new(spec: &GateSpec, speeds: Vec<f64>) -> Guard {
         let gate = Gate::new(spec).expect("the program was checked");
-        Guard { gate, visits: 0, armed: None, tally: GateTally::new() }
+        Guard { gate, visits: 0, armed: None, speeds, tally: GateTally::new() }
     }
 }
 
-/// The customer whose job this is at a gate.
-#[inline]
-fn customer_of(job: JobId) -> u32 {
-    (job.0 & (CUSTOMERS_MAX as u64 - 1)) as u32
+fn desks(program: &Program) -> Vec<Desk> {
+    let desk = |(at, station)| {
+        let changes = program.agenda.as_ref().is_some_and(|agenda| agenda.changes_speed(at));
+        Desk::new(station, if changes { Changes::Speed } else { Changes::Nothing })
+    };
+    program.stations.iter().enumerate().map(desk).collect()
 }
 
 /// To the nearest nanosecond; beyond the end of the clock is its end.

@@ -5,9 +5,9 @@ use std::fmt;
 use gate::Time;
 use measure::Estimate;
 
-use crate::network::{Network, NetworkError};
-use crate::outcome::{Found, Outcome, Stop, gather};
-use crate::program::Program;
+use crate::network::{Agenda, Network, NetworkError};
+use crate::outcome::{Found, Outcome, Stop, gather, intervals};
+use crate::program::{Op, Program};
 use crate::replication::{CUSTOMERS_MAX, Replication};
 
 /// How a simulation is run.
@@ -129,6 +129,9 @@ const FIRST_ROUND: u64 = 2_000;
 /// their means is narrow enough (sequential stopping with the correction of Law and Kelton: a relative
 /// half-width of g / (1 + g) for a relative error of g).
 ///
+/// With an agenda each replication begins empty and lasts as long as that says; precision and budget
+/// then play no part.
+///
 /// # Errors
 /// If the network or an option is impossible, or the network never settles.
 pub fn run(network: &Network, options: &Options) -> Result<Outcome, SimError> {
@@ -137,6 +140,9 @@ pub fn run(network: &Network, options: &Options) -> Result<Outcome, SimError> {
     let mut replications: Vec<Replication<'_>> = (0..u64::from(options.replications))
         .map(|index| Replication::new(&program, options, index))
         .collect();
+    if let Some(agenda) = &program.agenda {
+        return by_agenda(&program, agenda, replications, options);
+    }
     let (warmup, warmup_found) = warm_up(&mut replications, options)?;
     let each_max = (options.completions_max / u64::from(options.replications)).max(FIRST_ROUND);
     let mut done = 0;
@@ -145,7 +151,7 @@ pub fn run(network: &Network, options: &Options) -> Result<Outcome, SimError> {
         each(&mut replications, options, |replication| replication.run(round))?;
         done += round;
         let found = gather(&program, &mut replications, options.confidence);
-        if precise(&found, options.precision) {
+        if precise(&program, &found, options.precision) {
             break (Stop::Precise, found);
         }
         if done >= each_max {
@@ -153,20 +159,47 @@ pub fn run(network: &Network, options: &Options) -> Result<Outcome, SimError> {
         }
         round = done.min(each_max - done);
     };
-    let Found { classes, gates, stations, counted_s } = found;
-    Ok(Outcome {
+    Ok(outcome(found, replications, options, stop, (warmup, warmup_found)))
+}
+
+/// Every replication lasts as long as the agenda says: nothing is looked for, and nothing is claimed
+/// beyond that time.
+fn by_agenda(
+    program: &Program,
+    agenda: &Agenda,
+    mut replications: Vec<Replication<'_>>,
+    options: &Options,
+) -> Result<Outcome, SimError> {
+    each(&mut replications, options, Replication::run_agenda)?;
+    let found = gather(program, &mut replications, options.confidence);
+    let intervals = intervals(program, agenda, &replications, options.confidence);
+    let outcome = outcome(found, replications, options, Stop::Agenda, (0, true));
+    Ok(Outcome { intervals, ..outcome })
+}
+
+fn outcome(
+    found: Found,
+    mut replications: Vec<Replication<'_>>,
+    options: &Options,
+    stop: Stop,
+    (warmup_completions, warmup_found): (u64, bool),
+) -> Outcome {
+    let Found { classes, gates, stations, caches, counted_s } = found;
+    Outcome {
         seed: options.seed,
         replications: options.replications,
         events: replications.iter().map(|replication| replication.events).sum(),
-        warmup_completions: warmup,
+        warmup_completions,
         warmup_found,
         counted_s,
         stop,
         classes,
         gates,
         stations,
+        caches,
+        intervals: Vec::new(),
         recording: replications[0].recording.take().map(|(_, recording)| recording),
-    })
+    }
 }
 
 fn check(network: &Network, options: &Options) -> Result<(), SimError> {
@@ -224,10 +257,13 @@ fn mean_series(replications: &[Replication<'_>]) -> Vec<f64> {
     mean
 }
 
-fn precise(found: &Found, precision: f64) -> bool {
+fn precise(program: &Program, found: &Found, precision: f64) -> bool {
     let target = precision / (1.0 + precision);
     let narrow = |response: &Estimate| response.half_width <= target * response.mean.abs();
-    found.classes.iter().all(|class| class.response.as_ref().is_some_and(narrow))
+    // Where jobs change their class, it may be that none ends as the class that it began as.
+    let changes = program.ops.iter().any(|op| matches!(op, Op::Become { .. }));
+    found.classes.iter().all(|class| class.response.as_ref().map_or(changes, narrow))
+        && found.classes.iter().any(|class| class.response.is_some())
 }
 
 /// Does the same with every replication, on as many threads as there may be. The order in which they

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use gate::{Slot, Time};
 
-use crate::network::StationKind;
+use crate::crew::Crew;
+use crate::network::{Order, Speed, Station, StationKind, WhenFull};
 
 /// A station during a run.
 #[derive(Debug)]
@@ -16,8 +17,16 @@ pub(crate) struct Desk {
     pub(crate) jobs_area: f64,
     pub(crate) busy_area: f64,
     touched: Time,
+    /// How many can be busy at once.
     capacity: u32,
     pub(crate) service: Service,
+    /// How many jobs there is room for.
+    pub(crate) room: u32,
+    pub(crate) full: WhenFull,
+    /// Jobs lost since the last reset.
+    pub(crate) lost: u64,
+    /// Jobs elsewhere that wait for room here.
+    pub(crate) blocked: VecDeque<u32>,
 }
 
 #[derive(Debug)]
@@ -26,15 +35,30 @@ pub(crate) enum Service {
     Delay,
     Sharing(Sharing),
     FairShare(FairShare),
+    Crew(Crew),
 }
 
 impl Desk {
-    pub(crate) fn new(kind: StationKind) -> Desk {
+    /// A station; `changes` tells whether its speed will change on the way.
+    pub(crate) fn new(station: &Station, changes: Changes) -> Desk {
+        let kind = station.kind;
         let capacity = kind.capacity().unwrap_or(u32::MAX);
         let service = match kind {
-            StationKind::Queue { servers } => Service::Queue { servers, line: VecDeque::new() },
+            StationKind::Queue { servers } => match &station.speed {
+                Speed::Servers(speeds) => Service::Crew(Crew::new(station.order, speeds.clone())),
+                _ if station.order != Order::Fifo || changes == Changes::Speed => {
+                    Service::Crew(Crew::new(station.order, vec![1.0; servers as usize]))
+                }
+                _ => Service::Queue { servers, line: VecDeque::new() },
+            },
             StationKind::Delay => Service::Delay,
-            StationKind::Sharing { processors } => Service::Sharing(Sharing::new(processors)),
+            StationKind::Sharing { processors } => {
+                let curve = match &station.speed {
+                    Speed::Curve(curve) => curve.clone(),
+                    Speed::One | Speed::Servers(_) => Vec::new(),
+                };
+                Service::Sharing(Sharing::new(processors, curve))
+            }
             StationKind::FairShare { quantum_s } => {
                 Service::FairShare(FairShare::new((quantum_s * 1e9).max(1.0) as u64))
             }
@@ -47,6 +71,26 @@ impl Desk {
             touched: Time::ZERO,
             capacity,
             service,
+            room: station.room.map_or(u32::MAX, |(room, _)| room),
+            full: station.room.map_or(WhenFull::Lose, |(_, full)| full),
+            lost: 0,
+            blocked: VecDeque::new(),
+        }
+    }
+
+    /// Changes a server's speed; returns when to look again, if that changed.
+    pub(crate) fn set_speed(&mut self, now: Time, server: usize, speed: f64) -> Option<Time> {
+        self.touch(now);
+        match &mut self.service {
+            Service::Crew(crew) => {
+                let next = crew.set_speed(now, server, speed);
+                self.capacity = crew.up();
+                next
+            }
+            Service::Sharing(sharing) => sharing.set_speed(now, speed),
+            Service::Queue { .. } | Service::Delay | Service::FairShare(_) => {
+                unreachable!("the agenda was checked")
+            }
         }
     }
 
@@ -64,7 +108,15 @@ impl Desk {
         self.jobs_area = 0.0;
         self.busy_area = 0.0;
         self.served = 0;
+        self.lost = 0;
     }
+}
+
+/// Whether a station's speed changes on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changes {
+    Nothing,
+    Speed,
 }
 
 /// Processor sharing in virtual time: every job at the station is served at the same rate, so
@@ -72,6 +124,10 @@ impl Desk {
 #[derive(Debug)]
 pub(crate) struct Sharing {
     processors: f64,
+    /// All jobs' speed together at 1, 2, ... jobs; empty where the processors tell it.
+    curve: Vec<f64>,
+    /// What a change has made of its speed.
+    speed: f64,
     /// Service that each job at the station has received since the station was last empty \[ns\].
     attained: f64,
     updated: Time,
@@ -83,9 +139,11 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    fn new(processors: u32) -> Sharing {
+    fn new(processors: u32, curve: Vec<f64>) -> Sharing {
         Sharing {
             processors: f64::from(processors),
+            curve,
+            speed: 1.0,
             attained: 0.0,
             updated: Time::ZERO,
             jobs: BinaryHeap::new(),
@@ -96,7 +154,17 @@ impl Sharing {
 
     #[inline]
     fn rate(&self) -> f64 {
-        (self.processors / self.jobs.len() as f64).min(1.0)
+        let jobs = self.jobs.len();
+        if self.curve.is_empty() {
+            return (self.processors / jobs as f64).min(1.0) * self.speed;
+        }
+        self.curve[jobs.clamp(1, self.curve.len()) - 1] / jobs as f64 * self.speed
+    }
+
+    fn set_speed(&mut self, now: Time, speed: f64) -> Option<Time> {
+        self.advance(now);
+        self.speed = speed;
+        self.schedule(now)
     }
 
     #[inline]
@@ -114,7 +182,12 @@ impl Sharing {
             self.due = None;
             return None;
         };
-        let left = (f64::from_bits(*finish) - self.attained).max(0.0) / self.rate();
+        let rate = self.rate();
+        if rate == 0.0 {
+            self.due = None;
+            return None;
+        }
+        let left = (f64::from_bits(*finish) - self.attained).max(0.0) / rate;
         let due = Time::from_nanos(now.as_nanos().saturating_add(left.ceil() as u64));
         (self.due.replace(due) != Some(due)).then_some(due)
     }

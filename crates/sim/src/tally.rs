@@ -3,13 +3,21 @@
 use gate::Time;
 use measure::Histogram;
 
-use crate::network::{Class, Sizes};
+use crate::network::{Class, Load, Sizes};
 
 /// What became of the jobs of one class.
 #[derive(Debug)]
 pub(crate) struct ClassTally {
+    /// Attempts, the first and those after a failure.
+    pub(crate) offered: u64,
     pub(crate) completed: u64,
+    /// Attempts that failed: at gates, at full stations, for want of patience, by time-out.
     pub(crate) refused: u64,
+    pub(crate) lost: u64,
+    pub(crate) reneged: u64,
+    pub(crate) timed_out: u64,
+    /// Requests whose last attempt failed.
+    pub(crate) gave_up: u64,
     /// Sum of the response times \[s\].
     pub(crate) response_sum: f64,
     pub(crate) histogram: Histogram,
@@ -32,7 +40,10 @@ pub(crate) const SIZE_BINS: usize = 64;
 
 impl ClassTally {
     pub(crate) fn new(class: &Class) -> ClassTally {
+        let traced = matches!(&class.load, Load::Trace(trace)
+            if trace.jobs().iter().any(|job| job.size.is_some()));
         let by_size = match &class.sizes {
+            _ if traced => (0..SIZE_BINS).map(|_| SizeTally::default()).collect(),
             Sizes::None => Vec::new(),
             Sizes::Documents(set, _) => (0..set.len())
                 .map(|_| SizeTally { histogram: Some(Histogram::new()), ..SizeTally::default() })
@@ -40,8 +51,13 @@ impl ClassTally {
             Sizes::Drawn(_) => (0..SIZE_BINS).map(|_| SizeTally::default()).collect(),
         };
         ClassTally {
+            offered: 0,
             completed: 0,
             refused: 0,
+            lost: 0,
+            reneged: 0,
+            timed_out: 0,
+            gave_up: 0,
             response_sum: 0.0,
             histogram: Histogram::new(),
             by_size,
@@ -65,8 +81,13 @@ impl ClassTally {
     }
 
     pub(crate) fn reset(&mut self) {
+        self.offered = 0;
         self.completed = 0;
         self.refused = 0;
+        self.lost = 0;
+        self.reneged = 0;
+        self.timed_out = 0;
+        self.gave_up = 0;
         self.response_sum = 0.0;
         self.histogram.clear();
         for like in &mut self.by_size {
@@ -96,6 +117,7 @@ pub(crate) struct GateTally {
     pub(crate) started: u64,
     pub(crate) refused_full: u64,
     pub(crate) refused_deadline: u64,
+    pub(crate) reneged: u64,
     pub(crate) wait_sum: f64,
     pub(crate) hold_sum: f64,
     pub(crate) departed: u64,
@@ -113,6 +135,7 @@ impl GateTally {
             started: 0,
             refused_full: 0,
             refused_deadline: 0,
+            reneged: 0,
             wait_sum: 0.0,
             hold_sum: 0.0,
             departed: 0,

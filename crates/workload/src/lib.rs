@@ -19,10 +19,14 @@
 
 mod arrivals;
 mod chance;
+mod curve;
 mod dist;
 mod documents;
+mod trace;
 
 pub use arrivals::Arrivals;
 pub use chance::{Chance, stream};
+pub use curve::{CurveError, Pieces, RateCurve};
 pub use dist::{Dist, DistError};
 pub use documents::{Deck, Document, DocumentError, DocumentSet, Draw, Drawing};
+pub use trace::{Trace, TraceError, TraceJob};

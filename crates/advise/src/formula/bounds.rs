@@ -58,6 +58,7 @@ pub(super) fn bounds(network: &Network) -> Option<Bounds> {
             sums.steps(&class.route, 1.0, None)?;
             sums.closed(*population, think.mean())
         }
+        Load::Varying(_) | Load::Trace(_) | Load::Within => None,
     }
 }
 
@@ -114,6 +115,12 @@ impl Sums<'_> {
                     sum
                 }
                 Step::Repeat { again, steps } => self.steps(steps, passes / (1.0 - again), gate)?,
+                // Work that the client does not wait for, or whose amount is not known.
+                Step::Reply
+                | Step::Send { .. }
+                | Step::Fork { .. }
+                | Step::Become { .. }
+                | Step::Lookup { .. } => return None,
             };
         }
         Some(sum)

@@ -75,7 +75,7 @@ impl Nodes {
     pub(super) fn of(network: &Network, class: &Class) -> Result<Nodes, String> {
         let population = match class.load {
             Load::Closed { population, .. } => Some(population),
-            Load::Open(_) => None,
+            Load::Open(_) | Load::Varying(_) | Load::Trace(_) | Load::Within => None,
         };
         let nodes = Nodes {
             list: Vec::new(),
@@ -188,6 +188,11 @@ impl Walk<'_> {
                 Step::Repeat { again, steps } => {
                     self.steps(steps, passes / (1.0 - again), front)?
                 }
+                Step::Reply => return Err("a slot is kept after the answer".into()),
+                Step::Send { .. } => return Err("jobs are sent that nobody waits for".into()),
+                Step::Fork { .. } => return Err("a job forks".into()),
+                Step::Become { .. } => return Err("jobs change their class".into()),
+                Step::Lookup { .. } => return Err("the way depends on a cache".into()),
             }
         }
         Ok(())
@@ -274,6 +279,7 @@ impl Walk<'_> {
             Demand::Drawn(dist) => (dist.mean(), 0.0),
             Demand::OfSize { per_byte_s, base_s } => (base_s, per_byte_s),
             Demand::OfDocument(_) => return Err("a demand is given by document".into()),
+            Demand::OfTrace => return Err("a demand is given by a trace".into()),
         };
         let mean = mean_demand(demand, &self.class.sizes);
         let is_exponential = matches!(demand, Demand::Drawn(Dist::Exponential { .. }));
@@ -360,6 +366,6 @@ pub(super) fn moments(demand: &Demand, sizes: &Sizes) -> Option<Moments> {
             };
             Moments::weighted(&set.documents().iter().map(demand).collect::<Vec<_>>()).ok()
         }
-        (Demand::OfSize { .. }, Sizes::None) | (Demand::OfDocument(_), _) => None,
+        (Demand::OfSize { .. }, Sizes::None) | (Demand::OfDocument(_) | Demand::OfTrace, _) => None,
     }
 }

@@ -67,7 +67,7 @@ impl Scenario {
         let gates = gates.collect::<Result<_, _>>()?;
         let stations = self.stations.iter().map(|entry| compiler.station(entry));
         let stations = stations.collect::<Result<_, _>>()?;
-        let mut network = Network { classes: Vec::new(), gates, stations };
+        let mut network = Network { gates, stations, ..Network::default() };
         for entry in &self.classes {
             network.classes.push(compiler.class(entry)?);
         }
@@ -198,8 +198,8 @@ impl Compiler<'_> {
             wait_max,
             ..GateSpec::fifo(1)
         };
-        let spec = self.policies(entry, spec).map_err(|cause| error(place, cause))?;
-        Ok(GateNode { name: entry.name.clone(), spec, stations })
+        let spec = self.policies(entry, spec).map_err(|cause| error(&*place, cause))?;
+        Ok(GateNode { stations, ..GateNode::new(&entry.name, spec) })
     }
 
     /// The gate with its policies, as far as the jobs have what these look at.
@@ -332,7 +332,7 @@ impl Compiler<'_> {
                 "it has a demand for class `{name}`, which is unknown; {way_out}"
             ));
         }
-        Ok(Station { name: entry.name.clone(), kind })
+        Ok(Station::new(&entry.name, kind))
     }
 
     fn class(&mut self, entry: &ClassEntry) -> Result<Class, ScenarioError> {
@@ -355,8 +355,8 @@ impl Compiler<'_> {
             }
             None => None,
         };
-        let (name, priority) = (entry.name.clone(), entry.priority);
-        Ok(Class { sizes, priority, deadline, ..Class::new(&name, load, route) })
+        let class = Class::new(&entry.name, load, route);
+        Ok(Class { sizes, priority: entry.priority, deadline, ..class })
     }
 
     /// The steps of a route that a job passes so many times on average.
@@ -606,7 +606,9 @@ pub(crate) fn mean_demand(demand: &Demand, sizes: &Sizes) -> f64 {
         (Demand::OfSize { per_byte_s, base_s }, Sizes::Drawn(dist)) => {
             per_byte_s * dist.mean() + base_s
         }
-        (Demand::OfDocument(_), _) => unreachable!("a scenario has no demands by document"),
+        (Demand::OfDocument(_) | Demand::OfTrace, _) => {
+            unreachable!("a scenario has no demands by document or trace")
+        }
     }
 }
 

@@ -110,6 +110,7 @@ fn events(network: &Network, class: &Class, steps: &[Step]) -> f64 {
             Demand::Drawn(dist) => dist.mean(),
             Demand::OfSize { per_byte_s, base_s } => per_byte_s * size + base_s,
             Demand::OfDocument(_) => unreachable!("scenarios have none"),
+            Demand::OfTrace => 1.0,
         };
         let quantum = network.stations.iter().filter_map(|station| match station.kind {
             sim::StationKind::FairShare { quantum_s } => Some(quantum_s),
@@ -124,6 +125,12 @@ fn events(network: &Network, class: &Class, steps: &[Step]) -> f64 {
             ways.iter().map(|(chance, steps)| chance * events(network, class, steps)).sum()
         }
         Step::Repeat { again, steps } => events(network, class, steps) / (1.0 - again),
+        Step::Reply | Step::Become { .. } => 0.0,
+        Step::Send { way } => events(network, class, way),
+        Step::Fork { ways, .. } => ways.iter().map(|way| events(network, class, way)).sum(),
+        Step::Lookup { hit, miss, .. } => {
+            events(network, class, hit) + events(network, class, miss)
+        }
     };
     steps.iter().map(one).sum()
 }
@@ -132,7 +139,9 @@ fn events(network: &Network, class: &Class, steps: &[Step]) -> f64 {
 fn is_cheap(network: &Network) -> bool {
     let small = |class: &Class| match class.load {
         Load::Closed { population, .. } => population <= 1_000,
-        Load::Open(_) => true,
+        Load::Open(_) | Load::Within => true,
+        // What lasts a set time may bring any number of jobs.
+        Load::Varying(_) | Load::Trace(_) => false,
     };
     let slots = network.gates.iter().flat_map(|gate| &gate.spec.servers).map(|server| server.slots);
     slots.sum::<u32>() <= 100_000

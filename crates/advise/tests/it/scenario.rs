@@ -2,7 +2,9 @@
 
 use advise::Scenario;
 use gate::{DisciplineSpec, GateSpec, Length, Queues, RouterSpec, ServerSpec, Ties};
-use sim::{Class, Demand, GateNode, Load, Network, Options, Sizes, Station, StationKind, Step};
+use sim::{
+    Class, Client, Demand, GateNode, Load, Network, Options, Sizes, Station, StationKind, Step,
+};
 use std::time::Duration;
 use workload::{Arrivals, Dist, Document, DocumentSet, Draw};
 
@@ -133,6 +135,7 @@ fn all_by_hand() -> Network {
             hold(by_size(0.4851e-9, 0.001)),
             Step::Repeat { again: 0.25, steps: vec![Step::Visit { station: 1, demand: disk() }] },
         ],
+        client: Client::default(),
     };
     let batch = Class {
         sizes: Sizes::Drawn(Dist::Lognormal { mu: 7.811, sigma: 1.573 }),
@@ -160,7 +163,12 @@ fn all_by_hand() -> Network {
             vec![Step::Hold { gate: 1, inside }],
         )
     };
-    Network { classes: vec![web, batch, api], gates: gates_by_hand(), stations: stations_by_hand() }
+    Network {
+        classes: vec![web, batch, api],
+        gates: gates_by_hand(),
+        stations: stations_by_hand(),
+        ..Network::default()
+    }
 }
 
 fn gates_by_hand() -> Vec<GateNode> {

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     bar.finish_and_clear();
     let outcome = outcome.map_err(|error| failed(error.to_string()))?;
     let verdict = match outcome.stop {
-        Stop::Precise => Verdict::Holds,
+        Stop::Precise | Stop::Agenda => Verdict::Holds,
         Stop::Budget => Verdict::Inconclusive,
     };
     if let Some(path) = &args.csv {
@@ -117,7 +117,7 @@ fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
 
 fn headline(outcome: &Outcome) -> String {
     let done = match outcome.stop {
-        Stop::Precise => "simulated",
+        Stop::Precise | Stop::Agenda => "simulated",
         Stop::Budget => "NOT PRECISE",
     };
     match &*outcome.classes {
@@ -214,7 +214,14 @@ fn why(outcome: &Outcome, args: &Args) -> String {
             args.max_requests,
             significant(args.precision * 100.0)
         ),
+        Stop::Agenda => format!(
+            "each lasts as long as the agenda says, {} of them counted, and no steady state is claimed",
+            time(outcome.counted_s / f64::from(outcome.replications))
+        ),
     };
+    if outcome.stop == Stop::Agenda {
+        return format!("{} {stop}.", seeded(outcome));
+    }
     let warmup = if outcome.warmup_found {
         format!("{} requests of each replication left out as warm-up", outcome.warmup_completions)
     } else {
@@ -224,8 +231,12 @@ fn why(outcome: &Outcome, args: &Args) -> String {
             outcome.warmup_completions
         )
     };
+    format!("{} {stop}; {warmup}.", seeded(outcome))
+}
+
+fn seeded(outcome: &Outcome) -> String {
     format!(
-        "Intervals are of {} % confidence over {} replications, seed {}; {stop}; {warmup}.",
+        "Intervals are of {} % confidence over {} replications, seed {};",
         significant(outcome.classes[0].throughput.confidence * 100.0),
         outcome.replications,
         outcome.seed
@@ -284,7 +295,11 @@ fn json_of(scenario: &Scenario, outcome: &Outcome, args: &Args, verdict: Verdict
         "seed": outcome.seed,
         "replications": outcome.replications,
         "precision": args.precision,
-        "stop": match outcome.stop { Stop::Precise => "precise", Stop::Budget => "budget" },
+        "stop": match outcome.stop {
+            Stop::Precise => "precise",
+            Stop::Budget => "budget",
+            Stop::Agenda => "agenda",
+        },
         "warmup_requests": outcome.warmup_completions,
         "warmup_found": outcome.warmup_found,
         "counted_s": outcome.counted_s,

@@ -1,0 +1,259 @@
+//! Caches: what is remembered, the order in which keys are asked for, and who is forgotten.
+
+use rand::RngExt;
+use workload::Chance;
+
+use crate::network::NetworkError;
+
+/// A cache that forgets the key that was used least recently.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cache {
+    /// Its name.
+    pub name: String,
+    /// How many keys it remembers.
+    pub capacity: u32,
+    /// How many keys there are.
+    pub keys: u32,
+    /// Which key a job asks for.
+    pub order: Keys,
+}
+
+/// Which key a job asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Keys {
+    /// Any, independently of the ones before.
+    Uniform,
+    /// The k-th most popular with a chance in proportion to `k^-exponent`, independently of the ones
+    /// before.
+    Zipf {
+        /// The exponent, 0 or above.
+        exponent: f64,
+    },
+    /// All of them once in each round, in the same order each time.
+    Scan,
+    /// All of them once in each round, in a new random order each time.
+    Shuffled,
+    /// All of them once in each round, first those that the cache remembers, the one used least
+    /// recently first: yamamoto's two cohorts.
+    CachedFirst,
+}
+
+impl Cache {
+    /// More keys than this are a mistake in the unit.
+    pub const KEYS_MAX: u32 = 10_000_000;
+
+    pub(crate) fn check(&self) -> Result<(), NetworkError> {
+        let error = |cause: &str| {
+            Err(NetworkError::new(format!("cache `{}`", self.name), cause.to_owned()))
+        };
+        if self.capacity == 0 {
+            return error("it remembers nothing; give it a capacity of at least 1");
+        }
+        if self.keys == 0 {
+            return error("there are no keys to ask for; give at least 1");
+        }
+        if self.keys > Cache::KEYS_MAX {
+            return error("it has more than 10 million keys; count larger units");
+        }
+        match self.order {
+            Keys::Zipf { exponent } if !(0.0..=100.0).contains(&exponent) => {
+                error("the exponent of its popularity must be from 0 to 100")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A cache during a run.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    recency: Recency,
+    asks: Asks,
+    chance: Chance,
+    pub(crate) lookups: u64,
+    pub(crate) hits: u64,
+}
+
+impl Shelf {
+    pub(crate) fn new(cache: &Cache, chance: Chance) -> Shelf {
+        Shelf {
+            recency: Recency::new(cache.keys as usize, cache.capacity as usize),
+            asks: Asks::new(cache),
+            chance,
+            lookups: 0,
+            hits: 0,
+        }
+    }
+
+    /// Looks for the next key; whether it was there.
+    pub(crate) fn look_up(&mut self) -> bool {
+        let key = self.asks.next(&self.recency, &mut self.chance);
+        let hit = self.recency.touch(key);
+        self.lookups += 1;
+        self.hits += u64::from(hit);
+        hit
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.lookups = 0;
+        self.hits = 0;
+    }
+}
+
+/// No key.
+const NONE: u32 = u32::MAX;
+
+/// The remembered keys as a ring through arrays, from the one used least recently to the one used last.
+#[derive(Debug)]
+struct Recency {
+    older: Vec<u32>,
+    newer: Vec<u32>,
+    present: Vec<bool>,
+    oldest: u32,
+    newest: u32,
+    len: usize,
+    capacity: usize,
+}
+
+impl Recency {
+    fn new(keys: usize, capacity: usize) -> Recency {
+        Recency {
+            older: vec![NONE; keys],
+            newer: vec![NONE; keys],
+            present: vec![false; keys],
+            oldest: NONE,
+            newest: NONE,
+            len: 0,
+            capacity,
+        }
+    }
+
+    /// Uses a key: it is the newest from now on. Whether it was there.
+    fn touch(&mut self, key: u32) -> bool {
+        let hit = self.present[key as usize];
+        if hit {
+            self.take_out(key);
+        } else if self.len == self.capacity {
+            self.take_out(self.oldest);
+        }
+        self.present[key as usize] = true;
+        self.len += 1;
+        self.older[key as usize] = self.newest;
+        self.newer[key as usize] = NONE;
+        match self.newest {
+            NONE => self.oldest = key,
+            newest => self.newer[newest as usize] = key,
+        }
+        self.newest = key;
+        hit
+    }
+
+    fn take_out(&mut self, key: u32) {
+        let (older, newer) = (self.older[key as usize], self.newer[key as usize]);
+        match older {
+            NONE => self.oldest = newer,
+            older => self.newer[older as usize] = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.older[newer as usize] = older,
+        }
+        self.present[key as usize] = false;
+        self.len -= 1;
+    }
+}
+
+/// Which key is asked for next.
+#[derive(Debug)]
+enum Asks {
+    Uniform(u32),
+    /// Running sums of the popularities, the last one 1.
+    Zipf(Vec<f64>),
+    Scan {
+        keys: u32,
+        next: u32,
+    },
+    Shuffled {
+        order: Vec<u32>,
+        next: usize,
+    },
+    CachedFirst {
+        /// The round in which each key was asked for last.
+        asked: Vec<u32>,
+        round: u32,
+        /// How many were asked for in this round.
+        done: usize,
+        /// All before this key were asked for in this round.
+        next: u32,
+    },
+}
+
+impl Asks {
+    fn new(cache: &Cache) -> Asks {
+        let keys = cache.keys;
+        match cache.order {
+            Keys::Uniform => Asks::Uniform(keys),
+            Keys::Zipf { exponent } => {
+                let weights = (1..=keys).map(|k| f64::from(k).powf(-exponent));
+                let mut sums: Vec<f64> = weights
+                    .scan(0.0, |sum, weight| {
+                        *sum += weight;
+                        Some(*sum)
+                    })
+                    .collect();
+                let total = sums[sums.len() - 1];
+                sums.iter_mut().for_each(|sum| *sum /= total);
+                Asks::Zipf(sums)
+            }
+            Keys::Scan => Asks::Scan { keys, next: 0 },
+            Keys::Shuffled => Asks::Shuffled { order: (0..keys).collect(), next: keys as usize },
+            Keys::CachedFirst => {
+                Asks::CachedFirst { asked: vec![0; keys as usize], round: 1, done: 0, next: 0 }
+            }
+        }
+    }
+
+    fn next(&mut self, recency: &Recency, chance: &mut Chance) -> u32 {
+        match self {
+            Asks::Uniform(keys) => chance.random_range(0..*keys),
+            Asks::Zipf(sums) => {
+                let draw = chance.random::<f64>();
+                sums.partition_point(|sum| *sum <= draw).min(sums.len() - 1) as u32
+            }
+            Asks::Scan { keys, next } => {
+                let key = *next;
+                *next = (key + 1) % *keys;
+                key
+            }
+            Asks::Shuffled { order, next } => {
+                if *next == order.len() {
+                    for at in (1..order.len()).rev() {
+                        order.swap(at, chance.random_range(0..=at));
+                    }
+                    *next = 0;
+                }
+                *next += 1;
+                order[*next - 1]
+            }
+            Asks::CachedFirst { asked, round, done, next } => {
+                if *done == asked.len() {
+                    (*round, *done, *next) = (*round + 1, 0, 0);
+                }
+                *done += 1;
+                // What was asked for in this round is newer than all that was not, so that only the
+                // oldest one needs a look.
+                let key = match recency.oldest {
+                    oldest if oldest != NONE && asked[oldest as usize] < *round => oldest,
+                    _ => {
+                        while asked[*next as usize] == *round {
+                            *next += 1;
+                        }
+                        *next
+                    }
+                };
+                asked[key as usize] = *round;
+                key
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Clients: when they ask and think, when they lose patience, and when they try again.
+
+use gate::{JobId, Time};
+use rand::RngExt;
+use workload::Dist;
+
+use super::{NOWHERE, Replication, Role, nanos};
+use crate::calendar::Entry;
+use crate::network::{Load, Noticed, Retry, Sizes};
+use crate::tally::size_bin;
+
+/// Why an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// A gate turned it away.
+    Refused,
+    /// A station was full.
+    Lost,
+    /// Its patience at a gate was at its end.
+    Reneged,
+    /// Too many jobs of its fork failed.
+    Fork,
+    /// Its client had given up before.
+    Unwanted,
+}
+
+impl Replication<'_> {
+    /// Enters the next arrival of an open class.
+    pub(super) fn expect_arrival(&mut self, class: u32) {
+        let source = &mut self.sources[class as usize];
+        match &self.program.classes[class as usize].load {
+            Load::Open(arrivals) => {
+                let gap = nanos(arrivals.gap_s(&mut source.when));
+                self.calendar.enter_after(self.now, gap, Entry::Arrival(class));
+            }
+            Load::Varying(curve) => {
+                let area = Dist::Exponential { mean: 1.0 }.sample(&mut source.when);
+                if let Some(next) = curve.after(source.last_s, area) {
+                    source.last_s = next;
+                    self.calendar.enter(Time::from_nanos(nanos(next)), Entry::Arrival(class));
+                }
+            }
+            Load::Trace(trace) => {
+                if let Some((at, _)) = trace.job(source.traced) {
+                    self.calendar.enter(Time::from_nanos(nanos(at)), Entry::Arrival(class));
+                }
+            }
+            Load::Closed { .. } | Load::Within => {}
+        }
+    }
+
+    #[inline]
+    pub(super) fn arrival(&mut self, class: u32) {
+        self.events += 1;
+        let traced = self.sources[class as usize].traced;
+        self.sources[class as usize].traced += 1;
+        self.expect_arrival(class);
+        let customer = self.admit(class, Role::Request);
+        self.ask(customer);
+        if let Load::Trace(trace) = &self.program.classes[class as usize].load
+            && let Some((_, job)) = trace.job(traced)
+        {
+            self.affairs[customer as usize].demand = job.demand.unwrap_or(0.0);
+            if let Some(size) = job.size {
+                let asking = &mut self.customers[customer as usize];
+                asking.size = size;
+                asking.group = size_bin(size);
+            }
+        }
+    }
+
+    /// A closed customer begins to think.
+    #[inline]
+    pub(super) fn think(&mut self, customer: u32) {
+        let class = self.customers[customer as usize].origin as usize;
+        if let Load::Closed { think, .. } = &self.program.classes[class].load {
+            let span = nanos(think.sample(&mut self.sources[class].when));
+            if span == 0 {
+                self.ask(customer);
+            } else {
+                self.calendar.enter_after(self.now, span, Entry::Customer(customer));
+            }
+        }
+    }
+
+    /// A customer begins a request.
+    #[inline]
+    fn ask(&mut self, customer: u32) {
+        let asking = &mut self.customers[customer as usize];
+        let class = asking.origin as usize;
+        asking.asked = self.now;
+        asking.class = asking.origin;
+        let source = &mut self.sources[class];
+        match &self.program.classes[class].sizes {
+            Sizes::None => {}
+            Sizes::Documents(set, _) => {
+                let drawing = source.drawing.as_mut().expect("made for every set");
+                let document = drawing.draw(&mut source.what);
+                asking.group = document as u32;
+                asking.size = set.documents()[document].bytes as f64;
+            }
+            Sizes::Drawn(dist) => {
+                asking.size = dist.sample(&mut source.what);
+                asking.group = size_bin(asking.size);
+            }
+        }
+        self.attempt(customer);
+    }
+
+    /// A customer asks, for the first time or again.
+    #[inline]
+    pub(super) fn attempt(&mut self, customer: u32) {
+        let asking = &mut self.customers[customer as usize];
+        let class = asking.origin as usize;
+        asking.class = asking.origin;
+        asking.at = self.program.entries[class];
+        self.classes[class].offered += 1;
+        if self.program.restless
+            && let Some(time_out) = &self.program.classes[class].client.time_out
+        {
+            let span = nanos(time_out.after.sample(&mut self.sources[class].mood));
+            let at = Time::from_nanos(self.now.as_nanos().saturating_add(span));
+            self.affairs[customer as usize].times_out = at;
+            if at < Time::MAX {
+                self.calendar.enter(at, Entry::TimeOut(customer));
+            }
+        }
+        self.ready.push_back(customer);
+    }
+
+    /// A customer that thought, or paused after a failure, asks.
+    #[inline]
+    pub(super) fn ask_again(&mut self, customer: u32) {
+        if self.customers[customer as usize].failed == 0 {
+            self.ask(customer);
+        } else {
+            self.attempt(customer);
+        }
+    }
+
+    /// A customer that may give up begins to wait at a gate.
+    pub(super) fn grow_impatient(&mut self, customer: u32, gate: u32, id: JobId) {
+        let going = &self.customers[customer as usize];
+        let class = going.origin as usize;
+        let affairs = &mut self.affairs[customer as usize];
+        affairs.waits = Some((gate, id));
+        // Jobs that nobody waits for have nobody to lose patience.
+        if going.role == Role::Request
+            && let Some(patience) = &self.program.classes[class].client.patience
+        {
+            let span = nanos(patience.sample(&mut self.sources[class].mood));
+            let at = Time::from_nanos(self.now.as_nanos().saturating_add(span));
+            affairs.patience_ends = at;
+            if at < Time::MAX {
+                self.calendar.enter(at, Entry::Patience(customer));
+            }
+        }
+    }
+
+    pub(super) fn patience_ends(&mut self, customer: u32) {
+        let affairs = &mut self.affairs[customer as usize];
+        if affairs.patience_ends != self.now {
+            return;
+        }
+        affairs.patience_ends = Time::MAX;
+        if let Some((gate, id)) = affairs.waits {
+            self.renege(gate, id);
+            self.fail(customer, Failure::Reneged);
+        }
+    }
+
+    /// A client gives up its attempt. The job runs on without it, or leaves where that is noticed; the
+    /// client goes on as a customer of its own.
+    pub(super) fn time_out(&mut self, job: u32) {
+        if self.affairs[job as usize].times_out != self.now {
+            return;
+        }
+        self.affairs[job as usize].times_out = Time::MAX;
+        let left = &mut self.customers[job as usize];
+        left.role = Role::Loose;
+        let (origin, failed, asked) = (left.origin, left.failed, left.asked);
+        let (group, size, demand) = (left.group, left.size, self.affairs[job as usize].demand);
+        self.classes[left.class as usize].timed_out += 1;
+        let client = self.admit(origin, Role::Request);
+        let asking = &mut self.customers[client as usize];
+        (asking.failed, asking.asked) = (failed, asked);
+        (asking.group, asking.size) = (group, size);
+        self.affairs[client as usize].demand = demand;
+        let noticed = self.program.classes[origin as usize].client.time_out.as_ref();
+        if noticed.is_some_and(|time_out| time_out.noticed == Noticed::AtGates) {
+            self.affairs[job as usize].unwanted = true;
+            if let Some((gate, id)) = self.affairs[job as usize].waits {
+                self.renege(gate, id);
+                self.fail(job, Failure::Unwanted);
+            }
+        }
+        self.retry(client);
+    }
+
+    /// An attempt failed: the job gives back all that it holds and leaves.
+    pub(super) fn fail(&mut self, customer: u32, failure: Failure) {
+        if self.program.blocks {
+            self.leave_kept(customer);
+        }
+        while !self.customers[customer as usize].held.is_empty() {
+            self.release(customer);
+        }
+        let failed = &self.customers[customer as usize];
+        match failed.role {
+            Role::Loose => self.dismiss(customer),
+            Role::Branch { parent, fork } => {
+                self.dismiss(customer);
+                self.branch_failed(parent, fork);
+            }
+            Role::Request => {
+                let tally = &mut self.classes[failed.class as usize];
+                match failure {
+                    Failure::Refused | Failure::Fork | Failure::Unwanted => tally.refused += 1,
+                    Failure::Lost => tally.lost += 1,
+                    Failure::Reneged => tally.reneged += 1,
+                }
+                self.affairs[customer as usize].times_out = Time::MAX;
+                self.retry(customer);
+            }
+        }
+    }
+
+    /// After an attempt that failed, a client tries again or gives up.
+    fn retry(&mut self, customer: u32) {
+        let client = &mut self.customers[customer as usize];
+        let class = client.origin as usize;
+        client.station = NOWHERE;
+        match &self.program.classes[class].client.retry {
+            Some(retry) if client.failed < retry.more => {
+                let pause = pause(retry, client.failed, self.sources[class].mood.random());
+                client.failed += 1;
+                self.calendar.enter_after(self.now, nanos(pause), Entry::Customer(customer));
+            }
+            _ => {
+                self.classes[class].gave_up += 1;
+                self.leave(customer);
+            }
+        }
+    }
+
+    /// A request is over, well or not.
+    #[inline]
+    pub(super) fn leave(&mut self, customer: u32) {
+        self.completed += 1;
+        let client = &mut self.customers[customer as usize];
+        client.failed = 0;
+        match &self.program.classes[client.origin as usize].load {
+            Load::Closed { .. } => self.think(customer),
+            Load::Open(_) | Load::Varying(_) | Load::Trace(_) | Load::Within => {
+                self.dismiss(customer);
+            }
+        }
+    }
+}
+
+/// The pause \[s\] after so many failed attempts before; `draw` is from 0 to below 1.
+fn pause(retry: &Retry, before: u32, draw: f64) -> f64 {
+    let grown = retry.back_off_s * retry.factor.powi(before.min(10_000) as i32);
+    grown.min(retry.back_off_max_s) * (1.0 - retry.jitter * draw)
+}

@@ -1,0 +1,168 @@
+//! At the gates: who knocks, who is let in, and who gives a slot back.
+
+use gate::{Action, Event, Job, JobId, Reason, Time};
+
+use super::{CUSTOMER_BITS, CUSTOMERS_MAX, Held, Replication};
+use crate::calendar::Entry;
+use crate::network::Sizes;
+use crate::replication::clients::Failure;
+
+impl Replication<'_> {
+    /// The gate asked to be woken now, or had asked before something else changed that.
+    #[inline]
+    pub(super) fn gate_due(&mut self, gate: u32) {
+        let guard = &mut self.gates[gate as usize];
+        if guard.armed != Some(self.now) {
+            return;
+        }
+        guard.armed = None;
+        match guard.gate.next_wakeup() {
+            Some(wakeup) if wakeup <= self.now => {
+                guard.tally.touch(self.now);
+                self.tell(gate, Event::Wake);
+            }
+            wakeup => self.arm(gate, wakeup),
+        }
+    }
+
+    /// Sees to it that the gate is woken then, at the latest.
+    #[inline]
+    fn arm(&mut self, gate: u32, wakeup: Option<Time>) {
+        let guard = &mut self.gates[gate as usize];
+        if let Some(wakeup) = wakeup
+            && guard.armed.is_none_or(|armed| wakeup < armed)
+        {
+            guard.armed = Some(wakeup);
+            self.calendar.enter(wakeup, Entry::Gate(gate));
+        }
+    }
+
+    /// A customer arrives at a gate.
+    #[inline]
+    pub(super) fn knock(&mut self, customer: u32, gate: u32) {
+        if self.program.blocks {
+            self.leave_kept(customer);
+        }
+        let now = self.now;
+        if self.program.restless && self.affairs[customer as usize].unwanted {
+            return self.fail(customer, Failure::Unwanted);
+        }
+        let guard = &mut self.gates[gate as usize];
+        guard.visits += 1;
+        guard.tally.touch(now);
+        guard.tally.waiting += 1;
+        let going = &mut self.customers[customer as usize];
+        going.knocked = now;
+        let class = &self.program.classes[going.class as usize];
+        let id = JobId((guard.visits << CUSTOMER_BITS) | u64::from(customer));
+        let job = Job {
+            class: going.class,
+            priority: class.priority,
+            // A document is what a job is about, where it is of the class whose documents these are.
+            key: match self.program.classes[going.origin as usize].sizes {
+                Sizes::Documents(..) => u64::from(going.group),
+                Sizes::None | Sizes::Drawn(_) => 0,
+            },
+            size: going.size as u64,
+            deadline: self.program.classes[going.origin as usize].deadline.map(|span| now + span),
+            ..Job::new(id)
+        };
+        if self.program.restless {
+            self.grow_impatient(customer, gate, id);
+        }
+        self.tell(gate, Event::Arrive(job));
+    }
+
+    /// A customer gives back the slot that it took last.
+    #[inline]
+    pub(super) fn release(&mut self, customer: u32) {
+        let now = self.now;
+        let held = self.customers[customer as usize].held.pop();
+        let held = held.expect("the compiler pairs every release with an acquire");
+        let tally = &mut self.gates[held.gate as usize].tally;
+        tally.touch(now);
+        tally.busy -= 1;
+        tally.depart(now.as_nanos() - held.since.as_nanos());
+        self.tell(held.gate, Event::Depart(held.slot));
+    }
+
+    /// A waiting job's client gives up, and the gate knows it.
+    pub(super) fn renege(&mut self, gate: u32, id: JobId) {
+        let tally = &mut self.gates[gate as usize].tally;
+        tally.touch(self.now);
+        tally.waiting -= 1;
+        tally.reneged += 1;
+        self.affairs[customer_of(id) as usize].waits = None;
+        self.tell(gate, Event::Renege(id));
+    }
+
+    /// Tells a gate what changed from outside.
+    pub(super) fn tell_change(&mut self, gate: u32, event: Event) {
+        self.gates[gate as usize].tally.touch(self.now);
+        self.tell(gate, event);
+    }
+
+    /// Tells a gate what happened and does what it says. Its tally is up to now.
+    #[inline(always)]
+    fn tell(&mut self, gate: u32, event: Event) {
+        let mut actions = std::mem::take(&mut self.actions);
+        let guard = &mut self.gates[gate as usize];
+        guard.gate.handle(self.now, event, &mut actions);
+        let wakeup = guard.gate.next_wakeup();
+        if let Some((recorded, recording)) = &mut self.recording
+            && *recorded == gate as usize
+        {
+            recording.push(self.now, event, &actions);
+        }
+        if wakeup.is_some() {
+            self.arm(gate, wakeup);
+        }
+        self.carry_out(gate, actions);
+    }
+
+    /// Does what a gate said.
+    #[inline]
+    fn carry_out(&mut self, gate: u32, mut actions: Vec<Action>) {
+        let now = self.now;
+        let tally = &mut self.gates[gate as usize].tally;
+        let mut refused = Vec::new();
+        for action in actions.drain(..) {
+            tally.waiting -= 1;
+            match action {
+                Action::Start { job, slot } => {
+                    let customer = customer_of(job);
+                    let going = &mut self.customers[customer as usize];
+                    tally.busy += 1;
+                    tally.start(now.as_nanos() - going.knocked.as_nanos());
+                    going.held.push(Held { gate, slot, since: now });
+                    if self.program.restless {
+                        self.affairs[customer as usize].waits = None;
+                    }
+                    self.ready.push_back(customer);
+                }
+                Action::Refuse { job, reason } => {
+                    match reason {
+                        Reason::QueueFull => tally.refused_full += 1,
+                        _ => tally.refused_deadline += 1,
+                    }
+                    let customer = customer_of(job);
+                    if self.program.restless {
+                        self.affairs[customer as usize].waits = None;
+                    }
+                    refused.push(customer);
+                }
+            }
+        }
+        // Who is refused gives other gates something to say, so the list is put back first.
+        self.actions = actions;
+        for customer in refused {
+            self.fail(customer, Failure::Refused);
+        }
+    }
+}
+
+/// The customer whose job this is at a gate.
+#[inline]
+fn customer_of(job: JobId) -> u32 {
+    (job.0 & (CUSTOMERS_MAX as u64 - 1)) as u32
+}
