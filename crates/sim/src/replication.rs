@@ -52,6 +52,8 @@ pub(crate) struct Replication<'a> {
     customers_max: usize,
     /// Whether they became more.
     overflows: bool,
+    /// Jobs that nobody waits for.
+    loose: usize,
     free: Vec<u32>,
     desks: Vec<Desk>,
     gates: Vec<Guard>,
@@ -211,6 +213,7 @@ impl<'a> Replication<'a> {
             customers: Vec::new(),
             affairs: Vec::new(),
             overflows: false,
+            loose: 0,
             vacated: Vec::new(),
             forks: 0,
             clockwork: Clockwork::new(program),
@@ -334,6 +337,13 @@ impl<'a> Replication<'a> {
         &self.gates[gate].tally
     }
 
+    /// Whether jobs that nobody waits for pile up: more than a few, and more than a small share of the
+    /// requests counted. No response time would tell.
+    pub(crate) fn piles_up(&self) -> bool {
+        let counted: u64 = self.classes.iter().map(|class| class.completed + class.gave_up).sum();
+        self.loose > 100 && self.loose as u64 > counted / 50
+    }
+
     /// Where most jobs are, for the message of an error.
     fn fullest(&self) -> String {
         let gates = self.gates.iter().zip(&self.program.gates);
@@ -383,6 +393,7 @@ impl<'a> Replication<'a> {
         if self.program.has_affairs {
             self.affairs[customer as usize] = Affairs::NONE;
         }
+        self.loose -= usize::from(self.customers[customer as usize].role == Role::Loose);
         self.free.push(customer);
     }
 }

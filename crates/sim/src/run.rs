@@ -151,7 +151,8 @@ pub fn run(network: &Network, options: &Options) -> Result<Outcome, SimError> {
         each(&mut replications, options, |replication| replication.run(round))?;
         done += round;
         let found = gather(&program, &mut replications, options.confidence);
-        if precise(&program, &found, options.precision) {
+        let settled = !replications.iter().any(Replication::piles_up);
+        if settled && precise(&program, &found, options.precision) {
             break (Stop::Precise, found);
         }
         if done >= each_max {

@@ -178,6 +178,7 @@ impl Replication<'_> {
         self.affairs[job as usize].times_out = Time::MAX;
         let left = &mut self.customers[job as usize];
         left.role = Role::Loose;
+        self.loose += 1;
         let (origin, failed, asked) = (left.origin, left.failed, left.asked);
         let (group, size, demand) = (left.group, left.size, self.affairs[job as usize].demand);
         self.classes[left.class as usize].timed_out += 1;

@@ -88,6 +88,7 @@ impl Replication<'_> {
     /// A job of its own begins there; returns it.
     fn spawn(&mut self, parent: u32, at: u32, role: Role) -> u32 {
         let child = self.admit(self.customers[parent as usize].origin, role);
+        self.loose += usize::from(role == Role::Loose);
         let &Customer { class, group, size, asked, .. } = &self.customers[parent as usize];
         let born = &mut self.customers[child as usize];
         (born.class, born.group, born.size, born.asked) = (class, group, size, asked);

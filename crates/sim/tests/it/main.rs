@@ -8,12 +8,17 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
+mod agendas;
+mod caches;
+mod clients;
 mod closed;
 mod errors;
 mod fair_share;
+mod families;
 mod queues;
 mod refusals;
 mod routes;
 mod runs;
 mod sharing;
+mod stations;
 mod support;

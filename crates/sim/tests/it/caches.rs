@@ -1,0 +1,76 @@
+//! Caches against what is known of them.
+
+use sim::{Cache, Class, Keys, Network, Step};
+
+use crate::support::*;
+
+/// The hit ratio of a cache of a thousand keys.
+fn hit_ratio(capacity: u32, order: Keys, seed: u64) -> measure::Estimate {
+    let mut network = Network::default();
+    let [hit, miss] = ["hit", "miss"].map(|name| add_delay(&mut network, name));
+    let cache = network.add_cache(Cache { name: "cache".into(), capacity, keys: 1_000, order });
+    let visit = |station| vec![Step::Visit { station, demand: exponential(1.0) }];
+    let route = vec![Step::Lookup { cache, hit: visit(hit), miss: visit(miss) }];
+    network.add_class(Class::new("jobs", closed(1, no_think()), route));
+    let outcome = run(&network, seed, 400_000);
+    let ratio = outcome.caches[0].hit_ratio.unwrap();
+    // The ways are those that the cache says, but for the few jobs that are on them.
+    let hits = outcome.stations[hit].throughput.mean;
+    assert!((hits - ratio.mean * outcome.caches[0].lookups.mean).abs() < 1e-3, "{hits}");
+    ratio
+}
+
+#[test]
+fn popular_keys_hit_as_che_says() {
+    // Che: sum (1 - e^(-p T)) = C, h = sum p (1 - e^(-p T)) (Che, Tung and Wang 2002). It is
+    // asymptotically exact; at 1000 keys it is better than 1 %.
+    for (exponent, capacity) in [(0.8, 100), (1.2, 50)] {
+        let weights: Vec<f64> = (1..=1_000).map(|k| f64::from(k).powf(-exponent)).collect();
+        let total: f64 = weights.iter().sum();
+        let filled = |t: f64| weights.iter().map(|w| 1.0 - (-w / total * t).exp()).sum::<f64>();
+        let (mut low, mut high) = (0.0, 1e7);
+        for _ in 0..200 {
+            let middle = (low + high) / 2.0;
+            if filled(middle) < f64::from(capacity) { low = middle } else { high = middle }
+        }
+        let hits: f64 = weights.iter().map(|w| w / total * (1.0 - (-w / total * low).exp())).sum();
+        let found = hit_ratio(capacity, Keys::Zipf { exponent }, 91);
+        assert!((found.mean / hits - 1.0).abs() < 0.01, "{exponent}: {found:?}, Che {hits}");
+    }
+    assert_near("uniform", hit_ratio(300, Keys::Uniform, 92), 0.3, 0.01);
+}
+
+#[test]
+fn scans_hit_as_their_order_says() {
+    for capacity in [300, 900] {
+        let c = f64::from(capacity) / 1_000.0;
+        assert_eq!(hit_ratio(capacity, Keys::Scan, 93).mean, 0.0, "each comes back too late");
+        // yamamoto's random scan: c + (1 - c) ln (1 - c) for many keys.
+        let shuffled = hit_ratio(capacity, Keys::Shuffled, 94);
+        let curve = c + (1.0 - c) * (1.0 - c).ln();
+        assert!((shuffled.mean - curve).abs() < 0.003, "{c}: {shuffled:?}, the curve has {curve}");
+        // Cached first: the optimum, the share that fits.
+        assert_near("cohorts", hit_ratio(capacity, Keys::CachedFirst, 95), c, 0.001);
+    }
+    assert_eq!(hit_ratio(1_000, Keys::Scan, 96).mean, 1.0, "all fit");
+}
+
+#[test]
+fn caches_that_cannot_be_are_refused() {
+    let refuses = |change: &dyn Fn(&mut Cache), cause: &str| {
+        let mut network = Network::default();
+        let station = add_delay(&mut network, "delay");
+        let mut cache = Cache { name: "cache".into(), capacity: 1, keys: 2, order: Keys::Scan };
+        change(&mut cache);
+        network.add_cache(cache);
+        let visit = Step::Visit { station, demand: constant(1.0) };
+        network.add_class(Class::new("jobs", closed(1, no_think()), vec![visit]));
+        let error = sim::run(&network, &options(1, 1_000)).unwrap_err().to_string();
+        assert!(error.contains("cache `cache`") && error.contains(cause), "{error}");
+    };
+    refuses(&|cache| cache.capacity = 0, "remembers nothing");
+    refuses(&|cache| cache.keys = 0, "no keys");
+    refuses(&|cache| cache.keys = 20_000_000, "10 million");
+    refuses(&|cache| cache.order = Keys::Zipf { exponent: -1.0 }, "exponent");
+    refuses(&|_| (), "no class's route looks into it");
+}
