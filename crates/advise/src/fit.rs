@@ -601,6 +601,10 @@ fn build(
             sizes: Some(SizesEntry::Documents(sizes)),
             priority: 0,
             deadline: None,
+            rate_curve: None,
+            trace: None,
+            load: None,
+            client: None,
             route: vec![RouteEntry::Name(names::PATH.into()), RouteEntry::Name(names::GATE.into())],
         }],
         gates: vec![GateEntry {
@@ -618,6 +622,8 @@ fn build(
             inside: vec![RouteEntry::Name(names::CPU.into())],
         }],
         stations: stations(point, evidence.cores),
+        caches: Vec::new(),
+        agenda: None,
         calibration: Some(Calibration {
             date: options.date.clone(),
             runs: Vec::new(),
@@ -641,6 +647,11 @@ fn stations(point: &Point, cores: u32) -> Vec<StationEntry> {
         kind,
         servers: None,
         quantum: None,
+        room: None,
+        full: None,
+        order: None,
+        speeds: Vec::new(),
+        speed_curve: Vec::new(),
         demand: Some(demand),
         demands: BTreeMap::new(),
     };

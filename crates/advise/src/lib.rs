@@ -31,11 +31,14 @@ pub use predict::{
     options, simulate,
 };
 pub use scenario::{
-    ArrivalsName, ByteDemand, Calibration, ChoiceEntry, ChooseEntry, ClassEntry, Control,
-    DemandEntry, DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, GateEntry,
-    LengthName, LognormalEntry, Parameter, Policies, RepeatEntry, RouteEntry, RouterEntry,
-    Scenario, ScenarioError, ServerEntry, Setting, ShapedEntry, SightEntry, SizesEntry, SizesName,
-    StationEntry, StationName, Stops, Turns, VisitEntry, disciplines, routers,
+    AgendaEntry, ArrivalsName, BecomeEntry, ByteDemand, CacheEntry, Calibration, ChangeEntry,
+    ChoiceEntry, ChooseEntry, ClassEntry, ClientEntry, Control, CurveEntry, DemandEntry,
+    DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, ForkEntry, FullName,
+    GateEntry, KeysName, LengthName, LoadName, LognormalEntry, LookupEntry, NoticedName, OfTrace,
+    OrderName, Parameter, PiecesName, Policies, RepeatEntry, RetryEntry, RouteEntry, RouterEntry,
+    Scenario, ScenarioError, SendEntry, ServerEntry, Setting, ShapedEntry, SightEntry, SizesEntry,
+    SizesName, StateName, StationEntry, StationName, Stops, TraceEntry, Turns, VisitEntry,
+    disciplines, routers,
 };
 pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
 pub use units::{Bytes, PerByte, Rate, Span, UnitError};

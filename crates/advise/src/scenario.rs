@@ -12,15 +12,22 @@ use workload::Draw;
 
 use crate::units::{Bytes, PerByte, Rate, Span};
 
+mod behaviour;
 mod change;
 mod compile;
 mod entries;
 mod policies;
 mod setting;
+mod trace;
 
+pub use behaviour::{
+    AgendaEntry, CacheEntry, ChangeEntry, ClientEntry, CurveEntry, FullName, KeysName, LoadName,
+    NoticedName, OrderName, PiecesName, RetryEntry, StateName,
+};
 pub(crate) use compile::mean_demand;
 pub use policies::{DisciplineEntry, Policies, RouterEntry, SightEntry};
 pub use setting::{Control, Setting, Stops, Turns, disciplines, routers};
+pub use trace::TraceEntry;
 
 /// A model of a service and the load on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,12 +49,19 @@ pub struct Scenario {
     /// What does the work.
     #[serde(rename = "station")]
     pub stations: Vec<StationEntry>,
+    /// What is remembered.
+    #[serde(rename = "cache", default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<CacheEntry>,
+    /// How long is looked, and what happens on the way; left out, the answer is of a steady state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agenda: Option<AgendaEntry>,
     /// Where the numbers come from, if they were fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
 }
 
-/// A class of jobs. It has either a population (closed) or a rate (open).
+/// A class of jobs. It has one of a population (closed), a rate, a rate curve or a trace (open); or it
+/// is `load = "within"`, and jobs of other classes become it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClassEntry {
@@ -74,7 +88,20 @@ pub struct ClassEntry {
     /// How soon after it comes to a gate a job must have been started, else it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Span>,
-    /// The way through the network.
+    /// Arrivals per second that change over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_curve: Option<CurveEntry>,
+    /// Arrivals from a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceEntry>,
+    /// A class without a load of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadName>,
+    /// What its clients do when they are not served well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientEntry>,
+    /// The way through the network; none for a class without a load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route: Vec<RouteEntry>,
 }
 
@@ -96,7 +123,8 @@ pub enum ArrivalsName {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RouteEntry {
-    /// The name of a gate or a station.
+    /// The name of a gate or a station; or `server`, the station of the server held; or `reply`, from
+    /// which on the client does not wait for the rest of what is inside a gate.
     Name(String),
     /// A station with a demand of this step's own.
     Visit(VisitEntry),
@@ -104,6 +132,55 @@ pub enum RouteEntry {
     Choose(ChooseEntry),
     /// A way that is gone again with a chance.
     Repeat(RepeatEntry),
+    /// A job of its own that nobody waits for.
+    Send(SendEntry),
+    /// Jobs of their own that are waited for.
+    Fork(ForkEntry),
+    /// Another class from here on.
+    Become(BecomeEntry),
+    /// One way or another, as a cache knows the key or not.
+    Lookup(LookupEntry),
+}
+
+/// A job of its own goes this way, and nobody waits for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SendEntry {
+    /// Its way.
+    pub send: Vec<RouteEntry>,
+}
+
+/// Jobs of their own go these ways at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ForkEntry {
+    /// The ways.
+    pub fork: Vec<Vec<RouteEntry>>,
+    /// How many are waited for; left out, all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<u32>,
+}
+
+/// The job is of another class from here on: for gates, for the demands at stations, and where it is
+/// counted. In a way of several it is so to the end of that way as far as demands go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct BecomeEntry {
+    /// The class.
+    pub r#become: String,
+}
+
+/// One way if a cache has the key, another if not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LookupEntry {
+    /// The cache.
+    pub lookup: String,
+    /// The way if it has; left out, straight on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hit: Vec<RouteEntry>,
+    /// The way if it has not.
+    pub miss: Vec<RouteEntry>,
 }
 
 /// A visit with a demand of its own.
@@ -286,6 +363,9 @@ pub struct ServerEntry {
     /// The station that belongs to it: visited by the step `"server"` inside the gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub station: Option<String>,
+    /// How fast that serves; left out, 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
 }
 
 /// What the length of a queue counts, by name.
@@ -305,6 +385,21 @@ pub struct StationEntry {
     /// The quantum of a fair share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Span>,
+    /// How many jobs it has room for, those in service among them; left out, any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<u32>,
+    /// What becomes of a job that finds no room; left out, it is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full: Option<FullName>,
+    /// Who is next at a queue; left out, first in first out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<OrderName>,
+    /// The speed of each server of a queue; left out, 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub speeds: Vec<f64>,
+    /// The speed of a sharing station at 1, 2, ... jobs, all together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub speed_curve: Vec<f64>,
     /// The demand of every class that has none of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand: Option<DemandEntry>,
@@ -335,6 +430,16 @@ pub enum DemandEntry {
     Time(DistEntry),
     /// `g(x) = a x + b` of the job's size.
     BySize(ByteDemand),
+    /// `"trace"`: what the trace says of the job.
+    OfTrace(OfTrace),
+}
+
+/// The word `trace`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OfTrace {
+    /// What the trace says of the job.
+    Trace,
 }
 
 /// `g(x) = a x + b`.

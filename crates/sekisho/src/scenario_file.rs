@@ -13,12 +13,22 @@ use crate::verdict::Failure;
 /// Reads a scenario that can be run.
 pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, Failure> {
     let text = store::read_text(path, "scenario")?;
-    parse(&path.display().to_string(), &text).map_err(Failure::Usage)
+    let folder = path.parent().unwrap_or(Path::new(""));
+    // A trace lies beside the scenario that names it.
+    let read =
+        |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|error| error.to_string());
+    parse(&path.display().to_string(), &text, read).map_err(Failure::Usage)
 }
 
 /// A scenario that can be run from the text of the file of this name; else what is wrong.
-fn parse(name: &str, text: &str) -> Result<Scenario, String> {
-    let scenario: Scenario = toml::from_str(text).map_err(|error| explain(name, text, &error))?;
+fn parse(
+    name: &str,
+    text: &str,
+    read: impl FnMut(&str) -> Result<String, String>,
+) -> Result<Scenario, String> {
+    let mut scenario: Scenario =
+        toml::from_str(text).map_err(|error| explain(name, text, &error))?;
+    scenario.read_traces(read).map_err(|error| format!("{name}: {error}"))?;
     scenario.network().map_err(|error| format!("{name}: {error}"))?;
     Ok(scenario)
 }
@@ -154,15 +164,19 @@ kind = "sharing"
 demand = { mean = "25ms", dist = "exponential" }
 "#;
 
+    fn none(_: &str) -> Result<String, String> {
+        Err("there is no trace".into())
+    }
+
     /// The message for the good scenario with `from` replaced by `to`.
     fn error(from: &str, to: &str) -> String {
         assert!(GOOD.contains(from), "`{from}` stands in the scenario");
-        parse("s.toml", &GOOD.replacen(from, to, 1)).expect_err("it is wrong now")
+        parse("s.toml", &GOOD.replacen(from, to, 1), none).expect_err("it is wrong now")
     }
 
     #[test]
     fn a_good_file_is_read() {
-        let scenario = parse("s.toml", GOOD).expect("nothing is wrong");
+        let scenario = parse("s.toml", GOOD, none).expect("nothing is wrong");
         assert_eq!(scenario.gates[0].slots, Some(4));
     }
 
@@ -262,7 +276,7 @@ demand = { mean = "25ms", dist = "exponential" }
     fn every_prefix_of_a_file_is_an_error_or_a_scenario_but_never_a_panic() {
         let text = GOOD.replace("one queue", "eine Schlange für ñ µ 関所");
         for (end, _) in text.char_indices() {
-            if let Err(message) = parse("s.toml", &text[..end]) {
+            if let Err(message) = parse("s.toml", &text[..end], none) {
                 assert!(message.starts_with("s.toml:"), "{message}");
             }
         }

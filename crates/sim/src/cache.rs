@@ -42,7 +42,11 @@ impl Cache {
     /// More keys than this are a mistake in the unit.
     pub const KEYS_MAX: u32 = 10_000_000;
 
-    pub(crate) fn check(&self) -> Result<(), NetworkError> {
+    /// Whether it can be.
+    ///
+    /// # Errors
+    /// If it remembers nothing, or its keys are none, too many, or of no popularity.
+    pub fn check(&self) -> Result<(), NetworkError> {
         let error = |cause: &str| {
             Err(NetworkError::new(format!("cache `{}`", self.name), cause.to_owned()))
         };

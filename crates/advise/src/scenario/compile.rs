@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gate::{GateSpec, Queues, ServerSpec};
-use sim::{Class, Demand, GateNode, Load, Network, Sizes, Station, StationKind, Step};
+use sim::{Class, Demand, GateNode, Join, Load, Network, Sizes, Station, StationKind, Step};
 use workload::{Arrivals, Dist, Document, DocumentSet, Draw};
 
+use super::behaviour;
 use super::{
     ArrivalsName, ClassEntry, DemandEntry, DistEntry, DistName, DocumentsEntry, GateEntry,
     Policies, RouteEntry, Scenario, ScenarioError, ShapedEntry, SizesEntry, SizesName,
@@ -17,6 +18,8 @@ use crate::units::Span;
 
 /// The step that visits the station of the server whose slot is held.
 pub(super) const SERVER: &str = "server";
+/// The step from which on the client does not wait.
+pub(super) const REPLY: &str = "reply";
 
 /// The shortest time that is not 0 \[s\]: virtual time counts nanoseconds.
 const TIME_MIN: f64 = 1e-9;
@@ -60,6 +63,7 @@ impl Scenario {
             scenario: self,
             parts: parts(self)?,
             gates_passed: vec![false; self.gates.len()],
+            caches_asked: vec![false; self.caches.len()],
             stations_visited: vec![false; self.stations.len()],
             steps: 0,
         };
@@ -67,12 +71,27 @@ impl Scenario {
         let gates = gates.collect::<Result<_, _>>()?;
         let stations = self.stations.iter().map(|entry| compiler.station(entry));
         let stations = stations.collect::<Result<_, _>>()?;
-        let mut network = Network { gates, stations, ..Network::default() };
+        let caches = self.caches.iter().map(super::CacheEntry::cache).collect::<Result<_, _>>()?;
+        let mut network = Network { gates, stations, caches, ..Network::default() };
         for entry in &self.classes {
             network.classes.push(compiler.class(entry)?);
         }
         compiler.check_all_fed()?;
+        network.agenda = self.agenda.as_ref().map(|agenda| agenda.agenda(self)).transpose()?;
+        self.check_lasting(&network)?;
         Ok(network)
+    }
+
+    /// Loads that change over time have an agenda that says how long to look.
+    fn check_lasting(&self, network: &Network) -> Result<(), ScenarioError> {
+        let changing = |class: &&Class| matches!(class.load, Load::Varying(_) | Load::Trace(_));
+        let class = network.classes.iter().find(changing);
+        if let (Some(class), None) = (class, &network.agenda) {
+            let cause = "its load changes over time, so that there is no steady state; add an [agenda] \
+                         with a `length` (or without one, where all loads are traces that end)";
+            return Err(error(format!("class `{}`", class.name), cause));
+        }
+        Ok(())
     }
 }
 
@@ -108,9 +127,15 @@ fn parts(scenario: &Scenario) -> Result<BTreeMap<&str, Part>, ScenarioError> {
     for (kind, at, name, part) in gates.chain(stations) {
         check_name(kind, at, name)?;
         let place = || format!("{kind} `{name}`");
-        if name == SERVER {
-            let cause = "as a step, `server` means the station of the server that is held; choose \
-                         another name";
+        if name == SERVER || name == REPLY {
+            let cause = format!(
+                "as a step, `{name}` means {}; choose another name",
+                if name == SERVER {
+                    "the station of the server that is held"
+                } else {
+                    "the answer"
+                }
+            );
             return Err(error(place(), cause));
         }
         let cause = match (parts.insert(name, part), part) {
@@ -157,17 +182,23 @@ struct Compiler<'a> {
     scenario: &'a Scenario,
     parts: BTreeMap<&'a str, Part>,
     gates_passed: Vec<bool>,
+    caches_asked: Vec<bool>,
     stations_visited: Vec<bool>,
     /// How many steps were compiled so far.
     steps: usize,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
     fn check_all_fed(&self) -> Result<(), ScenarioError> {
         let gates = self.scenario.gates.iter().zip(&self.gates_passed);
         if let Some((gate, _)) = gates.into_iter().find(|(_, passed)| !**passed) {
             let cause = "no class's route passes it; add it to a route or remove it";
             return Err(error(format!("gate `{}`", gate.name), cause));
+        }
+        let caches = self.scenario.caches.iter().zip(&self.caches_asked);
+        if let Some((cache, _)) = caches.into_iter().find(|(_, asked)| !**asked) {
+            let cause = "no class's route looks into it; add it to a route or remove it";
+            return Err(error(format!("cache `{}`", cache.name), cause));
         }
         let stations = self.scenario.stations.iter().zip(&self.stations_visited);
         if let Some((station, _)) = stations.into_iter().find(|(_, visited)| !**visited) {
@@ -199,7 +230,8 @@ impl Compiler<'_> {
             ..GateSpec::fifo(1)
         };
         let spec = self.policies(entry, spec).map_err(|cause| error(&*place, cause))?;
-        Ok(GateNode { stations, ..GateNode::new(&entry.name, spec) })
+        let speeds = behaviour::gate_speeds(entry).map_err(|cause| error(place, cause))?;
+        Ok(GateNode { stations, speeds, ..GateNode::new(&entry.name, spec) })
     }
 
     /// The gate with its policies, as far as the jobs have what these look at.
@@ -332,14 +364,32 @@ impl Compiler<'_> {
                 "it has a demand for class `{name}`, which is unknown; {way_out}"
             ));
         }
-        Ok(Station::new(&entry.name, kind))
+        let special = behaviour::bounds_and_speed(entry, kind);
+        let (room, order, speed) = match special {
+            Ok(special) => special,
+            Err(cause) => return wrong(cause),
+        };
+        Ok(Station { room, order, speed, ..Station::new(&entry.name, kind) })
     }
 
-    fn class(&mut self, entry: &ClassEntry) -> Result<Class, ScenarioError> {
+    fn class(&mut self, entry: &'a ClassEntry) -> Result<Class, ScenarioError> {
         let place = format!("class `{}`", entry.name);
         let load = load(entry).map_err(|cause| error(&*place, cause))?;
         let sizes = sizes(entry.sizes.as_ref()).map_err(|cause| error(&*place, cause))?;
-        let mut way = Way { class: entry, sizes: &sizes, around: Vec::new(), work: 0.0 };
+        let client = entry.client.as_ref().map(super::ClientEntry::client).transpose();
+        let client = client.map_err(|cause| error(format!("{place}, client"), cause))?;
+        let client = client.unwrap_or_default();
+        if matches!(load, Load::Within) {
+            if !entry.route.is_empty() || entry.sizes.is_some() || entry.client.is_some() {
+                let cause = "jobs become it on their way, and keep their route, sizes and client; \
+                             remove these here";
+                return Err(error(place, cause));
+            }
+            let class = Class::new(&entry.name, load, Vec::new());
+            return Ok(Class { priority: entry.priority, ..class });
+        }
+        let mut way =
+            Way { class: entry, named: &entry.name, sizes: &sizes, around: Vec::new(), work: 0.0 };
         let route = self.route(&mut way, &entry.route, &format!("{place}, route"), 1.0)?;
         if let Load::Closed { think, .. } = &load
             && think.mean() + way.work < TIME_MIN
@@ -356,14 +406,14 @@ impl Compiler<'_> {
             None => None,
         };
         let class = Class::new(&entry.name, load, route);
-        Ok(Class { sizes, priority: entry.priority, deadline, ..class })
+        Ok(Class { sizes, priority: entry.priority, deadline, client, ..class })
     }
 
     /// The steps of a route that a job passes so many times on average.
     fn route(
         &mut self,
-        way: &mut Way<'_>,
-        entries: &[RouteEntry],
+        way: &mut Way<'a, '_>,
+        entries: &'a [RouteEntry],
         place: &str,
         passes: f64,
     ) -> Result<Vec<Step>, ScenarioError> {
@@ -391,12 +441,20 @@ impl Compiler<'_> {
 
     fn step(
         &mut self,
-        way: &mut Way<'_>,
-        entry: &RouteEntry,
+        way: &mut Way<'a, '_>,
+        entry: &'a RouteEntry,
         place: &str,
         passes: f64,
     ) -> Result<Step, ScenarioError> {
         match entry {
+            RouteEntry::Name(name) if name == REPLY => {
+                if way.around.is_empty() {
+                    let cause = "`reply` lets the client go while a slot is kept, but here no slot is \
+                                 held; use it inside a gate";
+                    return Err(error(place, cause));
+                }
+                Ok(Step::Reply)
+            }
             RouteEntry::Name(name) if name == SERVER => self.server(way, None, place, passes),
             RouteEntry::Name(name) => match self.part(name, place)? {
                 Part::Gate(gate) => self.hold(way, gate, place, passes),
@@ -431,7 +489,92 @@ impl Compiler<'_> {
                 let steps = self.route(way, &repeat.route, &place, passes / (1.0 - again))?;
                 Ok(Step::Repeat { again, steps })
             }
+            RouteEntry::Send(send) => {
+                let way = self.own_way(way, &send.send, &format!("{place}, send"), passes)?;
+                Ok(Step::Send { way })
+            }
+            RouteEntry::Fork(fork) => self.fork(way, fork, place, passes),
+            RouteEntry::Become(become_it) => {
+                let name = &*become_it.r#become;
+                let classes = &self.scenario.classes;
+                let Some(class) = classes.iter().position(|class| class.name == name) else {
+                    let names = classes.iter().map(|class| &*class.name);
+                    let way_out = suggest("class", name, names);
+                    return Err(error(place, format!("no class is called `{name}`; {way_out}")));
+                };
+                way.named = name;
+                Ok(Step::Become { class })
+            }
+            RouteEntry::Lookup(lookup) => self.lookup(way, lookup, place, passes),
         }
+    }
+
+    /// A way of a job of its own, which holds nothing, and whose work nobody waits for as such.
+    fn own_way(
+        &mut self,
+        way: &mut Way<'a, '_>,
+        entries: &'a [RouteEntry],
+        place: &str,
+        passes: f64,
+    ) -> Result<Vec<Step>, ScenarioError> {
+        let mut own = Way {
+            class: way.class,
+            named: way.named,
+            sizes: way.sizes,
+            around: Vec::new(),
+            work: 0.0,
+        };
+        self.route(&mut own, entries, place, passes)
+    }
+
+    fn fork(
+        &mut self,
+        way: &mut Way<'a, '_>,
+        fork: &'a super::ForkEntry,
+        place: &str,
+        passes: f64,
+    ) -> Result<Step, ScenarioError> {
+        let n = fork.fork.len();
+        let join = match fork.join {
+            None if n == 0 => return Err(error(place, "it forks into no way; add one")),
+            None => Join::All,
+            Some(join) if (1..=n).contains(&(join as usize)) => Join::First(join),
+            Some(join) => {
+                let cause = format!("`join` waits for {join} of {n} ways; it is from 1 to {n}");
+                return Err(error(place, cause));
+            }
+        };
+        let ways = fork.fork.iter().enumerate().map(|(at, entries)| {
+            self.own_way(way, entries, &format!("{place}, way {}", at + 1), passes)
+        });
+        let ways = ways.collect::<Result<_, _>>()?;
+        Ok(Step::Fork { ways, join })
+    }
+
+    fn lookup(
+        &mut self,
+        way: &mut Way<'a, '_>,
+        lookup: &'a super::LookupEntry,
+        place: &str,
+        passes: f64,
+    ) -> Result<Step, ScenarioError> {
+        let caches = &self.scenario.caches;
+        let Some(cache) = caches.iter().position(|cache| cache.name == lookup.lookup) else {
+            let names = caches.iter().map(|cache| &*cache.name);
+            let way_out = suggest("cache", &lookup.lookup, names);
+            let cause = format!("no cache is called `{}`; {way_out}", lookup.lookup);
+            return Err(error(place, cause));
+        };
+        self.caches_asked[cache] = true;
+        let named = way.named;
+        let hit = match &*lookup.hit {
+            [] => Vec::new(),
+            hit => self.route(way, hit, &format!("{place}, hit"), passes)?,
+        };
+        way.named = named;
+        let miss = self.route(way, &lookup.miss, &format!("{place}, miss"), passes)?;
+        way.named = named;
+        Ok(Step::Lookup { cache, hit, miss })
     }
 
     fn part(&self, name: &str, place: &str) -> Result<Part, ScenarioError> {
@@ -444,8 +587,8 @@ impl Compiler<'_> {
 
     fn choose(
         &mut self,
-        way: &mut Way<'_>,
-        choose: &super::ChooseEntry,
+        way: &mut Way<'a, '_>,
+        choose: &'a super::ChooseEntry,
         place: &str,
         passes: f64,
     ) -> Result<Step, ScenarioError> {
@@ -464,7 +607,9 @@ impl Compiler<'_> {
         let mut ways = Vec::with_capacity(choose.choose.len());
         for (at, choice) in choose.choose.iter().enumerate() {
             let place = format!("{place}, way {}", at + 1);
+            let named = way.named;
             let steps = self.route(way, &choice.route, &place, passes * choice.chance)?;
+            way.named = named;
             ways.push((choice.chance, steps));
         }
         Ok(Step::Choose(ways))
@@ -472,7 +617,7 @@ impl Compiler<'_> {
 
     fn hold(
         &mut self,
-        way: &mut Way<'_>,
+        way: &mut Way<'a, '_>,
         gate: usize,
         place: &str,
         passes: f64,
@@ -496,7 +641,7 @@ impl Compiler<'_> {
 
     fn visit(
         &mut self,
-        way: &mut Way<'_>,
+        way: &mut Way<'a, '_>,
         station: usize,
         own: Option<&DemandEntry>,
         place: &str,
@@ -511,7 +656,7 @@ impl Compiler<'_> {
     /// A visit to the station of the server that is held, one demand wherever that is.
     fn server(
         &mut self,
-        way: &mut Way<'_>,
+        way: &mut Way<'a, '_>,
         own: Option<&DemandEntry>,
         place: &str,
         passes: f64,
@@ -532,7 +677,7 @@ impl Compiler<'_> {
                 let cause = format!(
                     "the stations of gate `{}`'s servers have different demands for class `{}`; give \
                      the step one: {{ visit = \"server\", demand = ... }}",
-                    entry.name, way.class.name
+                    entry.name, way.named
                 );
                 return Err(error(place, cause));
             }
@@ -553,13 +698,13 @@ impl Compiler<'_> {
     /// station's.
     fn demand(
         &self,
-        way: &Way<'_>,
+        way: &Way<'a, '_>,
         station: usize,
         own: Option<&DemandEntry>,
         place: &str,
     ) -> Result<Demand, ScenarioError> {
         let station = &self.scenario.stations[station];
-        let class = &way.class.name;
+        let class = way.named;
         let of_station = || station.demands.get(class).or(station.demand.as_ref());
         let Some(entry) = own.or_else(of_station) else {
             let cause = format!(
@@ -573,9 +718,18 @@ impl Compiler<'_> {
             |cause: String| error(place, format!("demand at station `{}`: {cause}", station.name));
         match entry {
             DemandEntry::Time(entry) => dist(entry).map(Demand::Drawn).map_err(wrong),
-            DemandEntry::BySize(_) if matches!(way.sizes, Sizes::None) => Err(wrong(format!(
-                "it depends on the size of the job; give class `{class}` `sizes`"
+            DemandEntry::OfTrace(_) if way.class.trace.is_some() => Ok(Demand::OfTrace),
+            DemandEntry::OfTrace(_) => Err(wrong(format!(
+                "it is that of the trace, but class `{}` has none; give it a `trace`, or a demand",
+                way.class.name
             ))),
+            DemandEntry::BySize(_)
+                if matches!(way.sizes, Sizes::None) && way.class.trace.is_none() =>
+            {
+                Err(wrong(format!(
+                    "it depends on the size of the job; give class `{class}` `sizes`"
+                )))
+            }
             DemandEntry::BySize(entry) => {
                 let demand = Demand::OfSize { per_byte_s: entry.per_byte.0, base_s: entry.base.0 };
                 check_time("its mean", mean_demand(&demand, way.sizes)).map_err(wrong)?;
@@ -586,9 +740,11 @@ impl Compiler<'_> {
 }
 
 /// A class's way through the network, while it is compiled.
-struct Way<'a> {
+struct Way<'a, 's> {
     class: &'a ClassEntry,
-    sizes: &'a Sizes,
+    /// The class that it is here: whose demands count.
+    named: &'a str,
+    sizes: &'s Sizes,
     /// The gates around the present step, innermost last.
     around: Vec<usize>,
     /// Mean work of a job so far \[s\].
@@ -606,20 +762,25 @@ pub(crate) fn mean_demand(demand: &Demand, sizes: &Sizes) -> f64 {
         (Demand::OfSize { per_byte_s, base_s }, Sizes::Drawn(dist)) => {
             per_byte_s * dist.mean() + base_s
         }
-        (Demand::OfDocument(_) | Demand::OfTrace, _) => {
-            unreachable!("a scenario has no demands by document or trace")
-        }
+        // What a trace brings is for `sim` to see; it is more than nothing.
+        (Demand::OfTrace, _) => 1.0,
+        (Demand::OfDocument(_), _) => unreachable!("a scenario has no demands by document"),
     }
 }
 
 /// When the jobs of a class come.
 fn load(entry: &ClassEntry) -> Result<Load, String> {
+    if let Some(load) = behaviour::special_load(entry)? {
+        return Ok(load);
+    }
     match (entry.population, entry.rate) {
         (Some(_), Some(_)) => {
             Err("it has both a population (closed load) and a rate (open load); keep one".into())
         }
         (None, None) => {
-            Err("it has neither a population (closed load) nor a rate (open load); give one".into())
+            Err("it has neither a population (closed load) nor a rate (open load); give one (or a \
+                 `rate-curve`, or a `trace`)"
+                .into())
         }
         (Some(population), None) => {
             if entry.arrivals.is_some() {
@@ -701,7 +862,7 @@ fn documents(entry: &DocumentsEntry) -> Result<Sizes, String> {
     Ok(Sizes::Documents(set, draw))
 }
 
-fn dist(entry: &DistEntry) -> Result<Dist, String> {
+pub(super) fn dist(entry: &DistEntry) -> Result<Dist, String> {
     match entry {
         DistEntry::Constant(Span(value)) => {
             check_time("it", *value)?;

@@ -10,8 +10,9 @@ use serde::{Deserialize, Deserializer};
 use workload::Draw;
 
 use super::{
-    ByteDemand, ChoiceEntry, ChooseEntry, DemandEntry, DistEntry, DistName, DocumentEntry,
-    DocumentsEntry, LognormalEntry, RepeatEntry, RouteEntry, ShapedEntry, SizesEntry, VisitEntry,
+    BecomeEntry, ByteDemand, ChoiceEntry, ChooseEntry, DemandEntry, DistEntry, DistName,
+    DocumentEntry, DocumentsEntry, ForkEntry, LognormalEntry, LookupEntry, OfTrace, RepeatEntry,
+    RouteEntry, SendEntry, ShapedEntry, SizesEntry, VisitEntry,
 };
 use crate::units::{PerByte, Span};
 
@@ -48,13 +49,52 @@ struct StepTable {
     choose: Option<Vec<ChoiceEntry>>,
     repeat: Option<f64>,
     route: Option<Vec<RouteEntry>>,
+    send: Option<Vec<RouteEntry>>,
+    fork: Option<Vec<Vec<RouteEntry>>>,
+    join: Option<u32>,
+    r#become: Option<String>,
+    lookup: Option<String>,
+    hit: Option<Vec<RouteEntry>>,
+    miss: Option<Vec<RouteEntry>>,
 }
+
+impl StepTable {
+    /// The keys that are there.
+    fn keys(&self) -> Vec<&'static str> {
+        let given = [
+            ("visit", self.visit.is_some()),
+            ("demand", self.demand.is_some()),
+            ("choose", self.choose.is_some()),
+            ("repeat", self.repeat.is_some()),
+            ("route", self.route.is_some()),
+            ("send", self.send.is_some()),
+            ("fork", self.fork.is_some()),
+            ("join", self.join.is_some()),
+            ("become", self.r#become.is_some()),
+            ("lookup", self.lookup.is_some()),
+            ("hit", self.hit.is_some()),
+            ("miss", self.miss.is_some()),
+        ];
+        given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
+    }
+}
+
+/// Each kind of step: the key that makes it one, and those that may stand beside it.
+const KINDS: [(&str, &[&str]); 7] = [
+    ("visit", &["demand"]),
+    ("choose", &[]),
+    ("repeat", &["route"]),
+    ("send", &[]),
+    ("fork", &["join"]),
+    ("become", &[]),
+    ("lookup", &["hit", "miss"]),
+];
 
 impl<'de> Deserialize<'de> for RouteEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RouteEntry, D::Error> {
         deserializer.deserialize_any(TextOrTable {
-            expected: "a step: the name of a gate or a station, or a table with `visit`, `choose` or \
-                       `repeat`",
+            expected: "a step: the name of a gate or a station, or a table with `visit`, `choose`, \
+                       `repeat`, `send`, `fork`, `become` or `lookup`",
             text: |name| Ok(RouteEntry::Name(name.to_owned())),
             table: step,
         })
@@ -62,37 +102,40 @@ impl<'de> Deserialize<'de> for RouteEntry {
 }
 
 fn step(table: StepTable) -> Result<RouteEntry, String> {
-    let error = |text: &str| Err(text.to_owned());
-    match table {
-        StepTable { visit: Some(visit), demand, choose: None, repeat: None, route: None } => {
-            match demand {
-                Some(demand) => Ok(RouteEntry::Visit(VisitEntry { visit, demand })),
-                None => Err(format!(
-                    "a step with `visit` needs its own `demand`; without one, write \"{visit}\""
-                )),
-            }
-        }
-        StepTable {
-            choose: Some(choose),
-            visit: None,
-            demand: None,
-            repeat: None,
-            route: None,
-        } => Ok(RouteEntry::Choose(ChooseEntry { choose })),
-        StepTable { repeat: Some(repeat), route, visit: None, demand: None, choose: None } => {
-            match route {
-                Some(route) => Ok(RouteEntry::Repeat(RepeatEntry { repeat, route })),
-                None => error("a step with `repeat` needs the `route` to go again"),
-            }
-        }
-        StepTable { visit: None, choose: None, repeat: None, .. } => {
-            error("a step is a name, or has `visit`, `choose` or `repeat`; this has none of them")
-        }
-        _ => error(
-            "a step has `visit` and `demand`, or `choose`, or `repeat` and `route`; these keys belong \
-             to different kinds",
-        ),
+    let keys = table.keys();
+    let Some((kind, others)) = KINDS.iter().find(|(kind, _)| keys.contains(kind)) else {
+        return Err(
+            "a step is a name, or has `visit`, `choose`, `repeat`, `send`, `fork`, `become` or \
+                    `lookup`; this has none of them"
+                .into(),
+        );
+    };
+    if let Some(strange) = keys.iter().find(|key| *key != kind && !others.contains(key)) {
+        return Err(format!(
+            "a step with `{kind}` has no `{strange}`; these keys belong to different kinds"
+        ));
     }
+    let StepTable { visit, demand, choose, repeat, route, send, fork, join, r#become, .. } = table;
+    if let Some(visit) = visit {
+        let demand = demand.ok_or_else(|| {
+            format!("a step with `visit` needs its own `demand`; without one, write \"{visit}\"")
+        })?;
+        return Ok(RouteEntry::Visit(VisitEntry { visit, demand }));
+    }
+    if let Some(repeat) = repeat {
+        let route = route.ok_or("a step with `repeat` needs the `route` to go again")?;
+        return Ok(RouteEntry::Repeat(RepeatEntry { repeat, route }));
+    }
+    if let Some(lookup) = table.lookup {
+        let miss = table.miss.ok_or("a step with `lookup` needs the way to go on a `miss`")?;
+        let hit = table.hit.unwrap_or_default();
+        return Ok(RouteEntry::Lookup(LookupEntry { lookup, hit, miss }));
+    }
+    let choose = choose.map(|choose| RouteEntry::Choose(ChooseEntry { choose }));
+    let send = send.map(|send| RouteEntry::Send(SendEntry { send }));
+    let fork = fork.map(|fork| RouteEntry::Fork(ForkEntry { fork, join }));
+    let becomes = r#become.map(|class| RouteEntry::Become(BecomeEntry { r#become: class }));
+    Ok(choose.or(send).or(fork).or(becomes).expect("one of the kinds was found above"))
 }
 
 impl<'de> Deserialize<'de> for DistEntry {
@@ -125,7 +168,10 @@ impl<'de> Deserialize<'de> for DemandEntry {
         deserializer.deserialize_any(TextOrTable {
             expected: "a time such as \"5ms\", a table with `mean` and `dist` or `scv`, or a table \
                        with `per-byte` and `base`",
-            text: |text| constant(text).map(DemandEntry::Time),
+            text: |text| match text {
+                "trace" => Ok(DemandEntry::OfTrace(OfTrace::Trace)),
+                text => constant(text).map(DemandEntry::Time),
+            },
             table: demand,
         })
     }

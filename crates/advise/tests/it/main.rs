@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod agree;
+mod behaviour;
 mod fit;
 mod formula;
 mod fuzz;

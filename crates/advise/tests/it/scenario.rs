@@ -386,7 +386,8 @@ fn loads_that_contradict_themselves_are_refused() {
         (
             closed,
             "",
-            "class `web`: it has neither a population (closed load) nor a rate (open load); give one",
+            "class `web`: it has neither a population (closed load) nor a rate (open load); give one \
+             (or a `rate-curve`, or a `trace`)",
         ),
         (
             "population = 40",
@@ -689,13 +690,14 @@ const MISTAKES: [(&str, &str, &str, &str); 15] = [
         "route = [\"farm\"]",
         "route = [5]",
         "invalid type: integer `5`, expected a step: the name of a gate or a station, or a table \
-         with `visit`, `choose` or `repeat`",
+         with `visit`, `choose`, `repeat`, `send`, `fork`, `become` or `lookup`",
         "5",
     ),
     (
         "route = [\"farm\"]",
         "route = [{ vist = \"farm\" }]",
-        "unknown field `vist`, expected one of `visit`, `demand`, `choose`, `repeat`, `route`",
+        "unknown field `vist`, expected one of `visit`, `demand`, `choose`, `repeat`, `route`, \
+         `send`, `fork`, `join`, `become`, `lookup`, `hit`, `miss`",
         "vist",
     ),
     (
@@ -713,14 +715,14 @@ const MISTAKES: [(&str, &str, &str, &str); 15] = [
     (
         "route = [\"farm\"]",
         "route = [{ demand = \"1s\" }]",
-        "a step is a name, or has `visit`, `choose` or `repeat`; this has none of them",
+        "a step is a name, or has `visit`, `choose`, `repeat`, `send`, `fork`, `become` or `lookup`; \
+         this has none of them",
         "{ demand = \"1s\" }",
     ),
     (
         "route = [\"farm\"]",
         "route = [{ repeat = 0.5, choose = [] }]",
-        "a step has `visit` and `demand`, or `choose`, or `repeat` and `route`; these keys belong \
-         to different kinds",
+        "a step with `choose` has no `repeat`; these keys belong to different kinds",
         "{ repeat = 0.5, choose = [] }",
     ),
     (

@@ -103,7 +103,21 @@ fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
         write!(text, "\n{}", gates(&outcome.gates)).ok();
     }
     write!(text, "\n{}\n", stations(&outcome.stations)).ok();
+    // One interval is the whole, which the tables above show.
+    if outcome.intervals.len() > 1 {
+        write!(text, "{}\n", intervals(outcome)).ok();
+    }
     text += &paragraph(&why(outcome, args));
+    for class in &outcome.classes {
+        text += &failures(class);
+    }
+    for cache in &outcome.caches {
+        if let Some(ratio) = &cache.hit_ratio {
+            let ratio = percent(ratio, 1.0);
+            text +=
+                &paragraph(&format!("Cache `{}` had the key in {ratio} of lookups.", cache.name));
+        }
+    }
     for gate in &outcome.gates {
         text += &refusals(gate);
     }
@@ -200,6 +214,45 @@ fn stations(stations: &[StationOutcome]) -> Table {
         table.row(vec![label(&station.name), busy, count(&station.jobs), sojourn]);
     }
     table
+}
+
+/// What became of each class in each interval of the agenda.
+fn intervals(outcome: &Outcome) -> Table {
+    let mut table = Table::new(&["from", "class", "offered", "completed", "mean response"]);
+    for interval in &outcome.intervals {
+        for (class, of) in outcome.classes.iter().zip(&interval.classes) {
+            table.row(vec![
+                time(interval.from_s),
+                label(&class.name),
+                rate_estimate(&of.offered),
+                rate_estimate(&of.throughput),
+                time_or_dash(of.response.as_ref()),
+            ]);
+        }
+    }
+    table
+}
+
+/// Why attempts of a class failed, beyond what gates refused.
+fn failures(class: &ClassOutcome) -> String {
+    let ways = [
+        (&class.lost, "were lost at full stations"),
+        (&class.reneged, "left a gate for want of patience"),
+        (&class.timed_out, "timed out"),
+    ];
+    let ways = ways.iter().filter(|(rate, _)| rate.mean > 0.0);
+    let ways: Vec<String> =
+        ways.map(|(rate, what)| format!("{} {what}", rate_estimate(rate))).collect();
+    if ways.is_empty() {
+        return String::new();
+    }
+    paragraph(&format!(
+        "Class `{}`: of {} attempts, {}; {} of requests were given up.",
+        class.name,
+        rate_estimate(&class.offered),
+        ways.join(", "),
+        rate_estimate(&class.gave_up)
+    ))
 }
 
 fn why(outcome: &Outcome, args: &Args) -> String {
@@ -307,6 +360,32 @@ fn json_of(scenario: &Scenario, outcome: &Outcome, args: &Args, verdict: Verdict
         "classes": outcome.classes.iter().map(class_json).collect::<Vec<_>>(),
         "gates": outcome.gates.iter().map(gate_json).collect::<Vec<_>>(),
         "stations": outcome.stations.iter().map(station_json).collect::<Vec<_>>(),
+        "caches": outcome.caches.iter().map(cache_json).collect::<Vec<_>>(),
+        "intervals": outcome.intervals.iter().map(interval_json).collect::<Vec<_>>(),
+    })
+}
+
+fn cache_json(cache: &sim::CacheOutcome) -> Value {
+    json!({ "name": cache.name, "hit_ratio": cache.hit_ratio, "lookups_per_s": cache.lookups })
+}
+
+/// Parts in the order of the whole.
+fn interval_json(interval: &sim::Interval) -> Value {
+    let class = |class: &sim::ClassInterval| {
+        json!({
+            "offered_per_s": class.offered,
+            "throughput_per_s": class.throughput,
+            "failed_per_s": class.failed,
+            "response_s": class.response,
+        })
+    };
+    let part = |part: &sim::PartInterval| json!({ "jobs": part.jobs, "busy": part.busy });
+    json!({
+        "from_s": interval.from_s,
+        "to_s": interval.to_s,
+        "classes": interval.classes.iter().map(class).collect::<Vec<_>>(),
+        "gates": interval.gates.iter().map(part).collect::<Vec<_>>(),
+        "stations": interval.stations.iter().map(part).collect::<Vec<_>>(),
     })
 }
 
@@ -328,7 +407,12 @@ fn class_json(class: &ClassOutcome) -> Value {
     json!({
         "name": class.name,
         "throughput_per_s": class.throughput,
+        "offered_per_s": class.offered,
         "refused_per_s": class.refused,
+        "lost_per_s": class.lost,
+        "reneged_per_s": class.reneged,
+        "timed_out_per_s": class.timed_out,
+        "gave_up_per_s": class.gave_up,
         "response_s": class.response,
         "response_quantiles_s": quantiles_json(&class.quantiles),
         "sizes": class.sizes.iter().map(size).collect::<Vec<_>>(),

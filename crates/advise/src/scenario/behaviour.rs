@@ -1,0 +1,447 @@
+//! What goes beyond a steady load on plain queues, key by key: impatient clients, loads that change,
+//! caches, stations with bounds and speeds, and the agenda. And what `sim` makes of each.
+
+use serde::{Deserialize, Serialize};
+use sim::{
+    Agenda, Cache, Change, Changed, Client, Keys, Load, Noticed, Order, Retry, Speed, StationKind,
+    TimeOut, WhenFull,
+};
+use workload::{Dist, Pieces, RateCurve};
+
+use super::compile::{above_zero, dist, suggest};
+use super::{ClassEntry, DistEntry, GateEntry, Scenario, ScenarioError, StationEntry};
+use crate::units::{Rate, Span};
+
+/// What clients do when they are not served well.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ClientEntry {
+    /// How long they wait at a gate before they renege.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<DistEntry>,
+    /// How long they wait for the answer in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_out: Option<DistEntry>,
+    /// Who notices a time-out; left out, nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noticed: Option<NoticedName>,
+    /// What they do after an attempt that failed; left out, they give up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryEntry>,
+}
+
+/// Who notices a time-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoticedName {
+    /// Nobody: the request runs on, for nothing.
+    Nowhere,
+    /// The gate where it waits, or the next one.
+    AtGates,
+}
+
+/// How an attempt that failed is repeated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RetryEntry {
+    /// The most attempts after the first.
+    pub more: u32,
+    /// The pause before the first of them.
+    pub back_off: Span,
+    /// How much longer each pause is than the one before; left out, 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+    /// The longest pause; needed where they grow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back_off_max: Option<Span>,
+    /// The share of each pause that is left to chance, 0 to 1; left out, 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<f64>,
+}
+
+/// An arrival rate over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CurveEntry {
+    /// Times, the first 0, and rates.
+    pub points: Vec<(Span, Rate)>,
+    /// What the rate does in between; left out, it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<PiecesName>,
+    /// After which time it begins anew; left out, never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Span>,
+}
+
+/// What a rate does between two points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PiecesName {
+    /// It stays until the next point.
+    Constant,
+    /// It goes straight to the next point.
+    Linear,
+}
+
+/// A class that jobs become on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadName {
+    /// No job begins as it.
+    Within,
+}
+
+/// What becomes of a job that finds a station full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FullName {
+    /// It is lost.
+    Lose,
+    /// It stays where it is.
+    Block,
+}
+
+/// Who is next at a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OrderName {
+    /// First in first out.
+    Fifo,
+    /// The most important class first.
+    Priority,
+    /// The same, and it takes the server from a less important one.
+    Preemptive,
+}
+
+/// A cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CacheEntry {
+    /// Its name.
+    pub name: String,
+    /// How many keys it remembers.
+    pub capacity: u32,
+    /// How many keys there are.
+    pub keys: u32,
+    /// In which order they are asked for.
+    pub order: KeysName,
+    /// The exponent of `zipf`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exponent: Option<f64>,
+}
+
+/// In which order keys are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeysName {
+    /// Any, each time.
+    Uniform,
+    /// The k-th with a chance in proportion to `k^-exponent`.
+    Zipf,
+    /// One after the other, always in the same order.
+    Scan,
+    /// One after the other, in a new order each round.
+    Shuffled,
+    /// One after the other, those in the cache first.
+    CachedFirst,
+}
+
+/// How long is looked, and what happens on the way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AgendaEntry {
+    /// How long; left out, until the traces have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<Span>,
+    /// In how many intervals the time is divided for the report; left out, 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<u32>,
+    /// After which time everything repeats; the first period is warm-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Span>,
+    /// What changes on the way.
+    #[serde(rename = "change", default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ChangeEntry>,
+}
+
+/// A change on the way: of one gate or station, and one thing of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ChangeEntry {
+    /// When.
+    pub at: Span,
+    /// The gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+    /// The station.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub station: Option<String>,
+    /// The server, from 1; left out, the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<u32>,
+    /// Its speed from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+    /// Its slots from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
+    /// Whether it works from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateName>,
+}
+
+/// Whether a server works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateName {
+    /// It does.
+    Up,
+    /// It does not.
+    Down,
+}
+
+impl ClientEntry {
+    pub(super) fn client(&self) -> Result<Client, String> {
+        let time = |key: &str, entry: &Option<DistEntry>| -> Result<Option<Dist>, String> {
+            let Some(entry) = entry else { return Ok(None) };
+            let dist = dist(entry).map_err(|cause| format!("{key}: {cause}"))?;
+            if dist.mean() == 0.0 {
+                Err(format!("`{key}` must be above 0"))
+            } else {
+                Ok(Some(dist))
+            }
+        };
+        let patience = time("patience", &self.patience)?;
+        let after = time("time-out", &self.time_out)?;
+        if after.is_none() && self.noticed.is_some() {
+            return Err("`noticed` is of a time-out; add `time-out` or remove it".into());
+        }
+        let noticed = match self.noticed {
+            None | Some(NoticedName::Nowhere) => Noticed::Nowhere,
+            Some(NoticedName::AtGates) => Noticed::AtGates,
+        };
+        let retry = self.retry.as_ref().map(RetryEntry::retry).transpose()?;
+        Ok(Client { patience, time_out: after.map(|after| TimeOut { after, noticed }), retry })
+    }
+}
+
+impl RetryEntry {
+    fn retry(&self) -> Result<Retry, String> {
+        let factor = self.factor.unwrap_or(1.0);
+        if !(factor.is_finite() && factor >= 1.0) {
+            return Err(format!("retry: `factor` must be 1 or above; it is {factor}"));
+        }
+        let back_off_max_s = match self.back_off_max {
+            Some(Span(max)) if max < self.back_off.0 => {
+                return Err("retry: `back-off-max` is below `back-off`; raise it".into());
+            }
+            Some(Span(max)) => max,
+            None if factor > 1.0 => {
+                return Err("retry: pauses that grow need a `back-off-max`".into());
+            }
+            None => self.back_off.0,
+        };
+        let jitter = self.jitter.unwrap_or(0.0);
+        if !(0.0..=1.0).contains(&jitter) {
+            return Err(format!("retry: `jitter` is a share from 0 to 1; it is {jitter}"));
+        }
+        Ok(Retry { more: self.more, back_off_s: self.back_off.0, factor, back_off_max_s, jitter })
+    }
+}
+
+/// The load of a class that changes over time, is replayed, or comes from other classes; none if it is
+/// a plain one.
+pub(super) fn special_load(entry: &ClassEntry) -> Result<Option<Load>, String> {
+    let given = [
+        ("population", entry.population.is_some()),
+        ("rate", entry.rate.is_some()),
+        ("rate-curve", entry.rate_curve.is_some()),
+        ("trace", entry.trace.is_some()),
+        ("load", entry.load.is_some()),
+    ];
+    let mut given = given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
+    let (first, second) = (given.next(), given.next());
+    if let (Some("rate-curve" | "trace" | "load"), None) = (first, second) {
+        for (key, given) in
+            [("think", entry.think.is_some()), ("arrivals", entry.arrivals.is_some())]
+        {
+            if given {
+                return Err(format!(
+                    "`{key}` does not go with `{}`; remove it",
+                    first.unwrap_or("")
+                ));
+            }
+        }
+    } else if let (Some(first), Some(second @ ("rate-curve" | "trace" | "load"))) = (first, second)
+    {
+        return Err(format!("it has both `{first}` and `{second}`; keep one of them"));
+    }
+    if let Some(curve) = &entry.rate_curve {
+        let points = curve.points.iter().map(|(Span(time), Rate(rate))| (*time, *rate)).collect();
+        let pieces = match curve.pieces {
+            None | Some(PiecesName::Constant) => Pieces::Constant,
+            Some(PiecesName::Linear) => Pieces::Linear,
+        };
+        let curve = RateCurve::new(points, pieces, curve.period.map(|Span(period)| period));
+        return curve
+            .map(|curve| Some(Load::Varying(curve)))
+            .map_err(|e| format!("rate-curve: {e}"));
+    }
+    if let Some(trace) = &entry.trace {
+        return trace.trace(&entry.name).map(|trace| Some(Load::Trace(trace)));
+    }
+    Ok(entry.load.map(|LoadName::Within| Load::Within))
+}
+
+/// What a station has beside its kind.
+pub(super) fn bounds_and_speed(
+    entry: &StationEntry,
+    kind: StationKind,
+) -> Result<(Option<(u32, WhenFull)>, Order, Speed), String> {
+    let full = match entry.full {
+        None | Some(FullName::Lose) => WhenFull::Lose,
+        Some(FullName::Block) => WhenFull::Block,
+    };
+    let room = match (entry.room, entry.full) {
+        (None, Some(_)) => {
+            return Err("`full` says what happens without room; give it a `room`".into());
+        }
+        (Some(0), _) => return Err("room for 0 serves nobody; give at least 1".into()),
+        (room, _) => room.map(|room| (room, full)),
+    };
+    let order = match entry.order {
+        None | Some(OrderName::Fifo) => Order::Fifo,
+        Some(OrderName::Priority) => Order::Priority,
+        Some(OrderName::Preemptive) => Order::Preemptive,
+    };
+    if entry.order.is_some() && !matches!(kind, StationKind::Queue { .. }) {
+        return Err("`order` is of a queue only; at other kinds all are served".into());
+    }
+    let fits = |speed: &f64| *speed > 0.0 && *speed <= 1e6;
+    if let Some(bad) = entry.speeds.iter().chain(&entry.speed_curve).find(|speed| !fits(speed)) {
+        return Err(format!("a speed is above 0 and at most 1e6; one is {bad}"));
+    }
+    let speed = match (&*entry.speeds, &*entry.speed_curve, kind) {
+        ([], [], _) => Speed::One,
+        ([], curve, StationKind::Sharing { .. }) => Speed::Curve(curve.to_vec()),
+        ([], _, _) => return Err("`speed-curve` is of a sharing station only; remove it".into()),
+        (speeds, [], StationKind::Queue { servers }) if speeds.len() == servers as usize => {
+            Speed::Servers(speeds.to_vec())
+        }
+        (speeds, [], StationKind::Queue { servers }) => {
+            return Err(format!("it has {servers} servers but {} speeds", speeds.len()));
+        }
+        _ => return Err("`speeds` are of the servers of a queue only; remove them".into()),
+    };
+    Ok((room, order, speed))
+}
+
+/// The speeds of a gate's servers; none where all have speed 1.
+pub(super) fn gate_speeds(entry: &GateEntry) -> Result<Vec<f64>, String> {
+    if entry.servers.iter().all(|server| server.speed.is_none()) {
+        return Ok(Vec::new());
+    }
+    if entry.servers.iter().any(|server| server.station.is_none()) {
+        return Err(
+            "a server's `speed` is that of its station; give each server a `station`".into()
+        );
+    }
+    let speeds = entry.servers.iter().map(|server| server.speed.unwrap_or(1.0));
+    let speeds: Vec<f64> = speeds.collect();
+    match speeds.iter().find(|speed| !(**speed > 0.0 && **speed <= 1e6)) {
+        Some(bad) => Err(format!("a speed is above 0 and at most 1e6; one is {bad}")),
+        None => Ok(speeds),
+    }
+}
+
+impl CacheEntry {
+    pub(super) fn cache(&self) -> Result<Cache, ScenarioError> {
+        let order = match (self.order, self.exponent) {
+            (KeysName::Zipf, Some(exponent)) => Keys::Zipf { exponent },
+            (KeysName::Zipf, None) => return Err(self.wrong("zipf needs its `exponent`")),
+            (_, Some(_)) => {
+                return Err(self.wrong("`exponent` is of the order `zipf` only; remove it"));
+            }
+            (KeysName::Uniform, None) => Keys::Uniform,
+            (KeysName::Scan, None) => Keys::Scan,
+            (KeysName::Shuffled, None) => Keys::Shuffled,
+            (KeysName::CachedFirst, None) => Keys::CachedFirst,
+        };
+        let cache =
+            Cache { name: self.name.clone(), capacity: self.capacity, keys: self.keys, order };
+        cache.check().map_err(|error| self.wrong(&error.cause))?;
+        Ok(cache)
+    }
+
+    fn wrong(&self, cause: &str) -> ScenarioError {
+        ScenarioError { place: format!("cache `{}`", self.name), cause: cause.into() }
+    }
+}
+
+impl AgendaEntry {
+    pub(super) fn agenda(&self, scenario: &Scenario) -> Result<Agenda, ScenarioError> {
+        let wrong = |cause: String| ScenarioError { place: "agenda".into(), cause };
+        for (key, time) in [("length", self.length), ("period", self.period)] {
+            if let Some(Span(seconds)) = time {
+                above_zero(key, seconds).map_err(wrong)?;
+            }
+        }
+        let intervals = self.intervals.unwrap_or(1);
+        if intervals == 0 {
+            return Err(wrong("0 intervals report nothing; give at least 1".into()));
+        }
+        let changes = self.changes.iter().map(|change| change.change(scenario));
+        Ok(Agenda {
+            length_s: self.length.map(|Span(length)| length),
+            intervals,
+            period_s: self.period.map(|Span(period)| period),
+            changes: changes.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl ChangeEntry {
+    fn change(&self, scenario: &Scenario) -> Result<Change, ScenarioError> {
+        let place = format!("agenda, change at {}", self.at);
+        let wrong = |cause: String| ScenarioError { place: place.clone(), cause };
+        let server = match self.server {
+            Some(0) => return Err(wrong("servers are counted from 1".into())),
+            server => server.unwrap_or(1) - 1,
+        };
+        let what = match (&self.gate, &self.station) {
+            (Some(name), None) => {
+                let names = scenario.gates.iter().map(|gate| &*gate.name);
+                let gate = scenario.gates.iter().position(|gate| gate.name == *name);
+                let gate = gate.ok_or_else(|| wrong(unknown("gate", name, names)))?;
+                match (self.speed, self.slots, self.state) {
+                    (Some(speed), None, None) => Changed::GateSpeed { gate, server, speed },
+                    (None, Some(slots), None) => Changed::Slots { gate, server, slots },
+                    (None, None, Some(StateName::Down)) => Changed::GateDown { gate, server },
+                    (None, None, Some(StateName::Up)) => Changed::GateUp { gate, server },
+                    _ => return Err(wrong("give one of `speed`, `slots` and `state`".into())),
+                }
+            }
+            (None, Some(name)) => {
+                let names = scenario.stations.iter().map(|station| &*station.name);
+                let station = scenario.stations.iter().position(|found| found.name == *name);
+                let station = station.ok_or_else(|| wrong(unknown("station", name, names)))?;
+                let speed = match (self.speed, self.slots, self.state) {
+                    (Some(speed), None, None) => speed,
+                    (None, None, Some(StateName::Down)) => 0.0,
+                    (None, None, Some(StateName::Up)) => 1.0,
+                    (_, Some(_), _) => {
+                        return Err(wrong("a station has no slots; change a gate's".into()));
+                    }
+                    _ => return Err(wrong("give one of `speed` and `state`".into())),
+                };
+                Changed::StationSpeed { station, server, speed }
+            }
+            _ => return Err(wrong("name either a `gate` or a `station`".into())),
+        };
+        Ok(Change { at_s: self.at.0, what })
+    }
+}
+
+fn unknown<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
+    format!("no {kind} is called `{name}`; {}", suggest(kind, name, known))
+}
