@@ -176,7 +176,8 @@ impl Flow {
                 return Err(NetworkError::new(format!("gate `{}`", gate.name), cause));
             }
         }
-        for (cache, _) in network.caches.iter().zip(&self.cache_fed).filter(|(_, fed)| !**fed) {
+        let mut caches = network.caches.iter().zip(&self.cache_fed);
+        if let Some((cache, _)) = caches.find(|(_, fed)| !**fed) {
             let cause = "no class's route looks into it: add it to a route or remove it";
             return Err(NetworkError::new(format!("cache `{}`", cache.name), cause));
         }

@@ -61,7 +61,7 @@ impl RateCurve {
         if first != 0.0 {
             return error(format!("its first point must be at 0 s, but it is at {first} s"));
         }
-        if let Some(at) = points.windows(2).position(|two| !(two[0].0 < two[1].0)) {
+        if let Some(at) = points.windows(2).position(|two| !is_after(two[1].0, two[0].0)) {
             let (before, after) = (points[at].0, points[at + 1].0);
             return error(format!("times must increase, but {after} s follows {before} s"));
         }
@@ -176,6 +176,11 @@ impl RateCurve {
         let slope = (next - rate) / (end - start);
         (rate + slope * into, slope)
     }
+}
+
+/// False for what is no number, too.
+fn is_after(later: f64, earlier: f64) -> bool {
+    later > earlier
 }
 
 #[cfg(test)]

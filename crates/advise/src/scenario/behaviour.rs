@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use sim::{
-    Agenda, Cache, Change, Changed, Client, Keys, Load, Noticed, Order, Retry, Speed, StationKind,
-    TimeOut, WhenFull,
+    Agenda, Cache, Change, Changed, Client, Keys, Load, Noticed, Order, Retry, Speed, Station,
+    StationKind, TimeOut, WhenFull,
 };
 use workload::{Dist, Pieces, RateCurve};
 
@@ -293,11 +293,8 @@ pub(super) fn special_load(entry: &ClassEntry) -> Result<Option<Load>, String> {
     Ok(entry.load.map(|LoadName::Within| Load::Within))
 }
 
-/// What a station has beside its kind.
-pub(super) fn bounds_and_speed(
-    entry: &StationEntry,
-    kind: StationKind,
-) -> Result<(Option<(u32, WhenFull)>, Order, Speed), String> {
+/// A station of this kind, with what it has beside that.
+pub(super) fn station(entry: &StationEntry, kind: StationKind) -> Result<Station, String> {
     let full = match entry.full {
         None | Some(FullName::Lose) => WhenFull::Lose,
         Some(FullName::Block) => WhenFull::Block,
@@ -333,7 +330,7 @@ pub(super) fn bounds_and_speed(
         }
         _ => return Err("`speeds` are of the servers of a queue only; remove them".into()),
     };
-    Ok((room, order, speed))
+    Ok(Station { room, order, speed, ..Station::new(&entry.name, kind) })
 }
 
 /// The speeds of a gate's servers; none where all have speed 1.

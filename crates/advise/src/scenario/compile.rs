@@ -364,12 +364,8 @@ impl<'a> Compiler<'a> {
                 "it has a demand for class `{name}`, which is unknown; {way_out}"
             ));
         }
-        let special = behaviour::bounds_and_speed(entry, kind);
-        let (room, order, speed) = match special {
-            Ok(special) => special,
-            Err(cause) => return wrong(cause),
-        };
-        Ok(Station { room, order, speed, ..Station::new(&entry.name, kind) })
+        behaviour::station(entry, kind)
+            .map_err(|cause| error(format!("station `{}`", entry.name), cause))
     }
 
     fn class(&mut self, entry: &'a ClassEntry) -> Result<Class, ScenarioError> {

@@ -105,7 +105,7 @@ fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
     write!(text, "\n{}\n", stations(&outcome.stations)).ok();
     // One interval is the whole, which the tables above show.
     if outcome.intervals.len() > 1 {
-        write!(text, "{}\n", intervals(outcome)).ok();
+        writeln!(text, "{}", intervals(outcome)).ok();
     }
     text += &paragraph(&why(outcome, args));
     for class in &outcome.classes {
