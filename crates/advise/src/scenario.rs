@@ -16,6 +16,7 @@ mod behaviour;
 mod change;
 mod compile;
 mod entries;
+mod loads;
 mod policies;
 mod setting;
 mod trace;

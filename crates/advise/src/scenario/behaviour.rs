@@ -8,7 +8,8 @@ use sim::{
 };
 use workload::{Dist, Pieces, RateCurve};
 
-use super::compile::{above_zero, dist, suggest};
+use super::compile::suggest;
+use super::loads::{above_zero, dist};
 use super::{ClassEntry, DistEntry, GateEntry, Scenario, ScenarioError, StationEntry};
 use crate::units::{Rate, Span};
 

@@ -14,7 +14,8 @@ use serde::de::value::{MapAccessDeserializer, MapDeserializer, StrDeserializer};
 use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::compile::{above_zero, suggest};
+use super::compile::suggest;
+use super::loads::above_zero;
 use crate::units::{Bytes, PerByte, Span};
 
 /// Who is next: a name, or a table of a name and its parameters.
