@@ -507,6 +507,17 @@ fn scale_route(route: &mut [RouteEntry], is_meant: &impl Fn(&str) -> bool, facto
                 }
             }
             RouteEntry::Repeat(repeat) => scale_route(&mut repeat.route, is_meant, factor),
+            RouteEntry::Send(send) => scale_route(&mut send.send, is_meant, factor),
+            RouteEntry::Fork(fork) => {
+                for way in &mut fork.fork {
+                    scale_route(way, is_meant, factor);
+                }
+            }
+            RouteEntry::Become(_) => {}
+            RouteEntry::Lookup(lookup) => {
+                scale_route(&mut lookup.hit, is_meant, factor);
+                scale_route(&mut lookup.miss, is_meant, factor);
+            }
         }
     }
 }
@@ -520,5 +531,7 @@ fn scale(demand: &mut DemandEntry, factor: f64) {
             *per_byte *= factor;
             *base *= factor;
         }
+        // What a trace says of its jobs stays as it was recorded.
+        DemandEntry::OfTrace(_) => {}
     }
 }
