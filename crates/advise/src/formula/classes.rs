@@ -72,7 +72,13 @@ fn add(
             Step::Repeat { again, steps } => {
                 add(network, class, steps, passes / (1.0 - again), asks)?;
             }
-            Step::Hold { .. } | Step::VisitServer { .. } => return None,
+            Step::Hold { .. }
+            | Step::VisitServer { .. }
+            | Step::Reply
+            | Step::Send { .. }
+            | Step::Fork { .. }
+            | Step::Become { .. }
+            | Step::Lookup { .. } => return None,
         }
     }
     Some(())

@@ -202,6 +202,11 @@ impl<'a> Model<'a> {
                     let place = Place { passes: place.passes / (1.0 - again), ..place };
                     self.steps(steps, place, phase)?;
                 }
+                Step::Reply => return Err("a slot is kept after the answer".into()),
+                Step::Send { .. } => return Err("jobs are sent that nobody waits for".into()),
+                Step::Fork { .. } => return Err("a job forks".into()),
+                Step::Become { .. } => return Err("jobs change their class".into()),
+                Step::Lookup { .. } => return Err("the way depends on a cache".into()),
             }
         }
         Ok(())
