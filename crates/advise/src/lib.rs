@@ -15,6 +15,7 @@ mod corrected;
 mod fit;
 mod formula;
 mod predict;
+pub mod questions;
 mod scenario;
 mod score;
 mod units;
@@ -34,10 +35,11 @@ pub use scenario::{
     AgendaEntry, ArrivalsName, BecomeEntry, ByteDemand, CacheEntry, Calibration, ChangeEntry,
     ChoiceEntry, ChooseEntry, ClassEntry, ClientEntry, Control, CurveEntry, DemandEntry,
     DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, ForkEntry, FullName,
-    GateEntry, KeysName, LengthName, LoadName, LognormalEntry, LookupEntry, NoticedName, OfTrace,
-    OrderName, Parameter, PiecesName, Policies, RepeatEntry, RetryEntry, RouteEntry, RouterEntry,
-    Scenario, ScenarioError, SendEntry, ServerEntry, Setting, ShapedEntry, SightEntry, SizesEntry,
-    SizesName, StateName, StationEntry, StationName, Stops, TraceEntry, Turns, VisitEntry,
+    GateEntry, KeysName, LengthName, LoadName, LognormalEntry, LookupEntry, NoticedName,
+    NumberKind, NumericParameter, OfTrace, OrderName, Parameter, PiecesName, Policies, RepeatEntry,
+    RetryEntry, RouteEntry, RouterEntry, Scenario, ScenarioError, SendEntry, ServerEntry, Setting,
+    ShapedEntry, SightEntry, SizesEntry, SizesName, StateName, StationEntry, StationName, Stops,
+    TraceEntry, Turns, VisitEntry,
     disciplines, routers,
 };
 pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};

@@ -19,6 +19,9 @@ pub struct Question {
     pub rates: Vec<f64>,
     /// Slots of the scenario's one gate; empty for what the scenario says.
     pub slots: Vec<u32>,
+    /// The class whose loads these are, and of whose requests the answers speak; may be left out where
+    /// there is one.
+    pub class: Option<String>,
 }
 
 /// A stored answer: what was predicted of which scenario, when, and how far it may be trusted.
@@ -45,6 +48,9 @@ pub struct Prediction {
 pub struct Point {
     /// The load.
     pub load: Load,
+    /// The class whose load it is, and of whose requests the numbers speak, where it was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// The gate's slots, where there is one gate.
     pub slots: Option<u32>,
     /// The formula's witness, if there is a formula.
@@ -163,8 +169,8 @@ impl fmt::Display for AskError {
             ),
             AskError::NotOneClass(classes) => write!(
                 f,
-                "a load needs a scenario with exactly one class, and this one has {classes}: change \
-                 the loads in the file and use `sekisho sim`"
+                "this scenario has {classes} classes, and a load must say which is meant: add `--class \
+                 NAME`"
             ),
             AskError::Scenario(error) => error.fmt(f),
             AskError::Sim(place, error) => write!(f, "{place}: {error}"),
@@ -189,9 +195,7 @@ impl Question {
         if loads.is_empty() {
             return Err(AskError::NoLoad);
         }
-        if scenario.classes.len() != 1 {
-            return Err(AskError::NotOneClass(scenario.classes.len()));
-        }
+        class_of(scenario, self.class.as_deref())?;
         let slots: Vec<Option<u32>> = if self.slots.is_empty() {
             vec![None]
         } else if scenario.gates.len() == 1 {
@@ -203,16 +207,29 @@ impl Question {
     }
 }
 
-/// The scenario's one class at another load, and its gate with other slots. The question says whether
-/// the load is closed or open: a server that was fitted under one kind may be asked about the other.
+/// The class that is named, or the only one.
+fn class_of(scenario: &Scenario, class: Option<&str>) -> Result<usize, AskError> {
+    match (class, scenario.classes.len()) {
+        (Some(class), _) => Ok(scenario.class_index(class)?),
+        (None, 1) => Ok(0),
+        (None, classes) => Err(AskError::NotOneClass(classes)),
+    }
+}
+
+/// A class of the scenario (its only one, if none is named) at another load, and its gate with other
+/// slots. The question says whether the load is closed or open: a server that was fitted under one kind
+/// may be asked about the other.
 ///
 /// # Errors
-/// If there is not exactly one class, or the changed scenario cannot be.
-pub fn at(scenario: &Scenario, load: Load, slots: Option<u32>) -> Result<Scenario, AskError> {
+/// If there is no such class, none is named of several, or the changed scenario cannot be.
+pub fn at(
+    scenario: &Scenario,
+    class: Option<&str>,
+    load: Load,
+    slots: Option<u32>,
+) -> Result<Scenario, AskError> {
     let mut changed = scenario.clone();
-    let [class] = changed.classes.as_mut_slice() else {
-        return Err(AskError::NotOneClass(scenario.classes.len()));
-    };
+    let class = &mut changed.classes[class_of(scenario, class)?];
     match load {
         Load::Clients(clients) => {
             class.population = Some(clients);
@@ -243,7 +260,7 @@ pub fn ask(
     let asked = question.points(scenario)?;
     let mut points = Vec::with_capacity(asked.len());
     for &(load, slots) in &asked {
-        points.push(predict(scenario, load, slots, options)?);
+        points.push(predict(scenario, question.class.as_deref(), load, slots, options)?);
         each(points.len(), asked.len());
     }
     Ok(points)
@@ -251,21 +268,23 @@ pub fn ask(
 
 fn predict(
     scenario: &Scenario,
+    class: Option<&str>,
     load: Load,
     slots: Option<u32>,
     options: &Options,
 ) -> Result<Point, AskError> {
-    let changed = at(scenario, load, slots)?;
+    let changed = at(scenario, class, load, slots)?;
     let (by_formula, formula_note) = match formula(&changed) {
         Ok(answer) => (Some(Numbers::from_formula(&answer)), answer.note()),
         Err(none) => (None, none.to_string()),
     };
     Ok(Point {
         load,
+        class: class.map(str::to_owned),
         slots: slots.or_else(|| only_slots(&changed)),
         formula: by_formula,
         formula_note,
-        simulation: simulate(&changed, load, options)?,
+        simulation: simulate(&changed, class, load, options)?,
         beyond: beyond(scenario, load),
     })
 }
@@ -275,15 +294,22 @@ pub fn options(seed: u64) -> Options {
     Options { seed, precision: 0.01, completions_max: 1_000_000, ..Options::default() }
 }
 
-/// The witness of the simulation; `load` is how the scenario's one class asks, for the message.
+/// The witness of the simulation; its numbers are of the class that is named, or of the only one;
+/// `load` is how it asks, for the message.
 ///
 /// # Errors
 /// If the scenario cannot be, or cannot be simulated: a queue grows without end, above all.
-pub fn simulate(scenario: &Scenario, load: Load, options: &Options) -> Result<Numbers, AskError> {
+pub fn simulate(
+    scenario: &Scenario,
+    class: Option<&str>,
+    load: Load,
+    options: &Options,
+) -> Result<Numbers, AskError> {
+    let class = class_of(scenario, class)?;
     let network = scenario.network()?;
     let outcome =
         sim::run(&network, options).map_err(|error| AskError::Sim(format!("at {load}"), error))?;
-    Ok(Numbers::from_outcome(&outcome))
+    Ok(Numbers::from_outcome(&outcome, class))
 }
 
 fn only_slots(scenario: &Scenario) -> Option<u32> {
@@ -310,8 +336,8 @@ pub fn beyond(scenario: &Scenario, load: Load) -> Vec<String> {
 }
 
 impl Numbers {
-    fn from_outcome(outcome: &Outcome) -> Numbers {
-        let class = &outcome.classes[0];
+    fn from_outcome(outcome: &Outcome, class: usize) -> Numbers {
+        let class = &outcome.classes[class];
         let document = |size: &sim::SizeOutcome| {
             let SizeRange::Document { name, bytes, .. } = &size.range else { return None };
             let response = Value::from(size.response.as_ref()?);

@@ -17,6 +17,7 @@ mod change;
 mod compile;
 mod entries;
 mod loads;
+mod path;
 mod policies;
 mod setting;
 mod trace;
@@ -25,7 +26,8 @@ pub use behaviour::{
     AgendaEntry, CacheEntry, ChangeEntry, ClientEntry, CurveEntry, FullName, KeysName, LoadName,
     NoticedName, OrderName, PiecesName, RetryEntry, StateName,
 };
-pub(crate) use compile::mean_demand;
+pub(crate) use compile::{mean_demand, suggest};
+pub use path::{NumberKind, NumericParameter};
 pub use policies::{DisciplineEntry, Policies, RouterEntry, SightEntry};
 pub use setting::{Control, Setting, Stops, Turns, disciplines, routers};
 pub use trace::TraceEntry;

@@ -27,7 +27,8 @@ impl Default for Tolerance {
 }
 
 /// Whether a predicted number was right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Right {
     /// The whole interval of the measurement lies within the tolerance.
     Yes,
@@ -239,7 +240,8 @@ fn accounts(
 ) -> Result<Vec<Account>, AskError> {
     let account = |what: &str, response| Account { what: what.into(), response };
     let again = |scenario: &Scenario| -> Result<Numbers, AskError> {
-        simulate(&at(scenario, point.load, point.slots)?, point.load, options)
+        let class = point.class.as_deref();
+        simulate(&at(scenario, class, point.load, point.slots)?, class, point.load, options)
     };
     let mut steps = Vec::new();
     if let Some(formula) = &point.formula {

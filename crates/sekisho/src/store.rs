@@ -36,14 +36,14 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Writes a file whole or not at all: first beside it, then in its place.
-pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
     let failed = |error| Failure::Machine(format!("cannot write {}: {error}", path.display()));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         make_folder(folder)?;
     }
     let beside = path.with_extension(format!("part-{}", std::process::id()));
     let written = File::create(&beside)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|mut file| file.write_all(content.as_ref()).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&beside, path));
     written.map_err(|error| {
         // What could not be finished is of no use; that it cannot be removed either changes nothing.

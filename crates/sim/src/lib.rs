@@ -33,6 +33,7 @@
 mod agenda;
 mod cache;
 mod calendar;
+mod compare;
 mod crew;
 mod network;
 mod outcome;
@@ -40,15 +41,18 @@ mod program;
 mod replication;
 mod run;
 mod station;
+mod sweep;
 mod tally;
 
+pub use compare::{Comparison, Of, Quantity, compare, compare_until};
 pub use network::{
     Agenda, Cache, Change, Changed, Class, Client, Demand, GateNode, Join, Keys, Load, Network,
-    NetworkError, Noticed, Order, Retry, Sizes, Speed, Station, StationKind, Step, TimeOut,
-    WhenFull,
+    NetworkError, NetworkFault, Noticed, Order, Retry, Sizes, Speed, Station, StationKind, Step,
+    TimeOut, WhenFull,
 };
 pub use outcome::{
     CacheOutcome, ClassInterval, ClassOutcome, GateOutcome, Interval, Outcome, PartInterval,
     SizeOutcome, SizeRange, StationOutcome, Stop,
 };
 pub use run::{Options, SimError, run};
+pub use sweep::sweep;

@@ -391,11 +391,27 @@ pub struct NetworkError {
     pub place: String,
     /// What is wrong, and the way out.
     pub cause: String,
+    /// Of what kind that is.
+    pub fault: NetworkFault,
+}
+
+/// What kind of thing makes a network impossible to simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkFault {
+    /// It cannot be, whatever the load.
+    Impossible,
+    /// Open classes bring a station more work than it can do; less load would be possible.
+    Overloaded,
 }
 
 impl NetworkError {
     pub(crate) fn new(place: impl Into<String>, cause: impl Into<String>) -> NetworkError {
-        NetworkError { place: place.into(), cause: cause.into() }
+        let fault = NetworkFault::Impossible;
+        NetworkError { place: place.into(), cause: cause.into(), fault }
+    }
+
+    pub(crate) fn overloaded(place: impl Into<String>, cause: impl Into<String>) -> NetworkError {
+        NetworkError { fault: NetworkFault::Overloaded, ..NetworkError::new(place, cause) }
     }
 }
 

@@ -205,7 +205,7 @@ impl Flow {
                      without end: arrivals must be below {:.3} of the rate given",
                     1.0 / rho
                 );
-                return Err(NetworkError::new(place(), cause));
+                return Err(NetworkError::overloaded(place(), cause));
             }
         }
         Ok(())

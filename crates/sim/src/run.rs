@@ -5,7 +5,7 @@ use std::fmt;
 use gate::Time;
 use measure::Estimate;
 
-use crate::network::{Agenda, Network, NetworkError};
+use crate::network::{Network, NetworkError, NetworkFault};
 use crate::outcome::{Found, Outcome, Stop, gather, intervals};
 use crate::program::{Op, Program};
 use crate::replication::{CUSTOMERS_MAX, Replication};
@@ -79,6 +79,20 @@ pub enum SimError {
     },
 }
 
+impl SimError {
+    /// Where open jobs pile up without end, if that is why: with less load, more capacity or a bounded
+    /// queue there would be an answer.
+    pub fn overloaded(&self) -> Option<&str> {
+        match self {
+            SimError::Unbounded { place, .. } => Some(place),
+            SimError::Network(NetworkError { place, fault: NetworkFault::Overloaded, .. }) => {
+                Some(place)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for SimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -137,73 +151,150 @@ const FIRST_ROUND: u64 = 2_000;
 pub fn run(network: &Network, options: &Options) -> Result<Outcome, SimError> {
     check(network, options)?;
     let program = Program::compile(network)?;
-    let mut replications: Vec<Replication<'_>> = (0..u64::from(options.replications))
-        .map(|index| Replication::new(&program, options, index))
-        .collect();
-    if let Some(agenda) = &program.agenda {
-        return by_agenda(&program, agenda, replications, options);
-    }
-    let (warmup, warmup_found) = warm_up(&mut replications, options)?;
-    let each_max = (options.completions_max / u64::from(options.replications)).max(FIRST_ROUND);
-    let mut done = 0;
-    let mut round = FIRST_ROUND;
-    let (stop, found) = loop {
-        each(&mut replications, options, |replication| replication.run(round))?;
-        done += round;
-        let found = gather(&program, &mut replications, options.confidence);
-        let settled = !replications.iter().any(Replication::piles_up);
-        if settled && precise(&program, &found, options.precision) {
-            break (Stop::Precise, found);
+    let mut course = Course::warm(&program, options)?;
+    course.count_from_here();
+    loop {
+        course.next_round()?;
+        let found = course.found();
+        if let Some(stop) = course.ends(&found) {
+            return Ok(course.outcome(found, stop));
         }
-        if done >= each_max {
-            break (Stop::Budget, found);
-        }
-        round = done.min(each_max - done);
-    };
-    Ok(outcome(found, replications, options, stop, (warmup, warmup_found)))
-}
-
-/// Every replication lasts as long as the agenda says: nothing is looked for, and nothing is claimed
-/// beyond that time.
-fn by_agenda(
-    program: &Program,
-    agenda: &Agenda,
-    mut replications: Vec<Replication<'_>>,
-    options: &Options,
-) -> Result<Outcome, SimError> {
-    each(&mut replications, options, Replication::run_agenda)?;
-    let found = gather(program, &mut replications, options.confidence);
-    let intervals = intervals(program, agenda, &replications, options.confidence);
-    let outcome = outcome(found, replications, options, Stop::Agenda, (0, true));
-    Ok(Outcome { intervals, ..outcome })
-}
-
-fn outcome(
-    found: Found,
-    mut replications: Vec<Replication<'_>>,
-    options: &Options,
-    stop: Stop,
-    (warmup_completions, warmup_found): (u64, bool),
-) -> Outcome {
-    let Found { classes, gates, stations, caches, counted_s } = found;
-    Outcome {
-        seed: options.seed,
-        replications: options.replications,
-        events: replications.iter().map(|replication| replication.events).sum(),
-        warmup_completions,
-        warmup_found,
-        counted_s,
-        stop,
-        classes,
-        gates,
-        stations,
-        caches,
-        intervals: Vec::new(),
-        recording: replications[0].recording.take().map(|(_, recording)| recording),
     }
 }
 
-fn check(network: &Network, options: &Options) -> Result<(), SimError> {
+/// The replications of one network on their way.
+pub(crate) struct Course<'p> {
+    program: &'p Program,
+    options: &'p Options,
+    pub(crate) replications: Vec<Replication<'p>>,
+    /// Requests of each replication that are left out as warm-up.
+    pub(crate) warmup: u64,
+    warmup_found: bool,
+    /// Requests of each replication counted so far.
+    done: u64,
+}
+
+impl<'p> Course<'p> {
+    /// At the end of the warm-up.
+    pub(crate) fn warm(program: &'p Program, options: &'p Options) -> Result<Course<'p>, SimError> {
+        let mut replications: Vec<Replication<'p>> = (0..u64::from(options.replications))
+            .map(|index| Replication::new(program, options, index))
+            .collect();
+        // By an agenda everything counts, from the start: nothing is claimed beyond its time.
+        let (warmup, warmup_found) = match program.agenda {
+            Some(_) => (0, true),
+            None => warm_up(&mut replications, options)?,
+        };
+        Ok(Course { program, options, replications, warmup, warmup_found, done: 0 })
+    }
+
+    /// Makes the warm-up longer: networks that are compared leave out the same requests.
+    pub(crate) fn warm_to(&mut self, requests: u64) -> Result<(), SimError> {
+        if self.program.agenda.is_some() {
+            return Ok(());
+        }
+        if let Some(more @ 1..) = requests.checked_sub(self.warmup) {
+            each(&mut self.replications, self.options, |replication| replication.run(more))?;
+            self.warmup = requests;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn count_from_here(&mut self) {
+        if self.program.agenda.is_some() {
+            return;
+        }
+        self.replications.iter_mut().for_each(Replication::reset);
+    }
+
+    /// The most requests of a replication that are counted.
+    fn each_max(&self) -> u64 {
+        each_max(self.options)
+    }
+
+    /// Runs every replication on: as far again as it has come, within the budget; by an agenda, to
+    /// its end.
+    pub(crate) fn next_round(&mut self) -> Result<(), SimError> {
+        if self.program.agenda.is_some() {
+            if !self.is_spent() {
+                each(&mut self.replications, self.options, Replication::run_agenda)?;
+                self.done = self.each_max();
+            }
+            return Ok(());
+        }
+        let round = match self.done {
+            0 => FIRST_ROUND,
+            done => done.min(self.each_max() - done),
+        };
+        each(&mut self.replications, self.options, |replication| replication.run(round))?;
+        self.done += round;
+        Ok(())
+    }
+
+    /// Whether the budget is used up.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.done >= self.each_max()
+    }
+
+    /// How the run ends with what was found; none if it goes on.
+    pub(crate) fn ends(&self, found: &Found) -> Option<Stop> {
+        match () {
+            () if self.program.agenda.is_some() => Some(Stop::Agenda),
+            () if self.is_precise(found) => Some(Stop::Precise),
+            () if self.is_spent() => Some(Stop::Budget),
+            () => None,
+        }
+    }
+
+    /// Whether the intervals are narrow enough, and nothing piles up.
+    pub(crate) fn is_precise(&self, found: &Found) -> bool {
+        let settled = !self.replications.iter().any(Replication::piles_up);
+        settled && precise(self.program, found, self.options.precision)
+    }
+
+    pub(crate) fn found(&mut self) -> Found {
+        gather(self.program, &mut self.replications, self.options.confidence)
+    }
+
+    /// What was found so far, as a whole. The recording is there at the end only.
+    pub(crate) fn outcome(&mut self, found: Found, stop: Stop) -> Outcome {
+        let Found { classes, gates, stations, caches, counted_s } = found;
+        let intervals = match &self.program.agenda {
+            Some(agenda) => {
+                intervals(self.program, agenda, &self.replications, self.options.confidence)
+            }
+            None => Vec::new(),
+        };
+        Outcome {
+            seed: self.options.seed,
+            replications: self.options.replications,
+            events: self.replications.iter().map(|replication| replication.events).sum(),
+            warmup_completions: self.warmup,
+            warmup_found: self.warmup_found,
+            counted_s,
+            stop,
+            classes,
+            gates,
+            stations,
+            caches,
+            intervals,
+            recording: self.replications[0].recording.take().map(|(_, recording)| recording),
+        }
+    }
+}
+
+/// The most requests of a replication that are counted.
+fn each_max(options: &Options) -> u64 {
+    (options.completions_max / u64::from(options.replications)).max(FIRST_ROUND)
+}
+
+/// How often the precision is looked at before the budget is used up.
+pub(crate) fn rounds_max(options: &Options) -> u32 {
+    let rounds = each_max(options).div_ceil(FIRST_ROUND);
+    u64::BITS - (rounds - 1).leading_zeros() + 1
+}
+
+pub(crate) fn check(network: &Network, options: &Options) -> Result<(), SimError> {
     let must =
         |holds: bool, name, must| if holds { Ok(()) } else { Err(SimError::Option(name, must)) };
     must(options.replications >= 2, "replications", "at least 2 are needed for an interval")?;
@@ -219,7 +310,7 @@ fn check(network: &Network, options: &Options) -> Result<(), SimError> {
     must(gate, "record", "the gate to be recorded does not exist")
 }
 
-/// Runs the pilot and forgets it; returns its length and whether the warm-up ended within it.
+/// Runs the pilot; returns its length and whether the warm-up ended within it.
 fn warm_up(
     replications: &mut [Replication<'_>],
     options: &Options,
@@ -238,10 +329,7 @@ fn warm_up(
         }
         step = length;
     };
-    for replication in replications {
-        replication.responses = None;
-        replication.reset();
-    }
+    replications.iter_mut().for_each(|replication| replication.responses = None);
     Ok((length, found))
 }
 
@@ -269,34 +357,49 @@ fn precise(program: &Program, found: &Found, precision: f64) -> bool {
 
 /// Does the same with every replication, on as many threads as there may be. The order in which they
 /// finish changes nothing: each is a world of its own.
-#[cfg(not(target_family = "wasm"))]
 fn each<'p>(
     replications: &mut [Replication<'p>],
     options: &Options,
     what: impl Fn(&mut Replication<'p>) -> Result<(), SimError> + Sync,
 ) -> Result<(), SimError> {
+    for_each(replications, threads(options), what)
+}
+
+/// How many threads may be used.
+pub(crate) fn threads(options: &Options) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    options.threads.unwrap_or_else(processors)
+}
+
+/// Does the same with every item, in order, on so many threads at the most; after an error no more
+/// are begun, and of several errors that of the first item is returned.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) fn for_each<T: Send>(
+    items: &mut [T],
+    threads: usize,
+    what: impl Fn(&mut T) -> Result<(), SimError> + Sync,
+) -> Result<(), SimError> {
     use std::sync::Mutex;
 
-    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = options.threads.unwrap_or_else(processors).min(replications.len());
+    let threads = threads.min(items.len());
     if threads <= 1 {
-        return replications.iter_mut().try_for_each(what);
+        return items.iter_mut().try_for_each(what);
     }
-    let left = Mutex::new(replications.iter_mut().enumerate());
+    let left = Mutex::new(items.iter_mut().enumerate());
     let failed: Mutex<Option<(usize, SimError)>> = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
                     let next = left.lock().expect("no thread panics with it").next();
-                    let Some((at, replication)) = next else { return };
+                    let Some((at, item)) = next else { return };
                     // They are handed out in order: all before the one that failed are on their way.
                     if failed.lock().expect("no thread panics with it").is_some() {
                         return;
                     }
-                    if let Err(error) = what(replication) {
+                    if let Err(error) = what(item) {
                         let mut failed = failed.lock().expect("no thread panics with it");
-                        // The error of the first replication, whichever thread was faster.
+                        // The error of the first item, whichever thread was faster.
                         if failed.as_ref().is_none_or(|(other, _)| at < *other) {
                             *failed = Some((at, error));
                         }
@@ -313,10 +416,10 @@ fn each<'p>(
 
 /// In a browser there is one thread.
 #[cfg(target_family = "wasm")]
-fn each<'p>(
-    replications: &mut [Replication<'p>],
-    _options: &Options,
-    what: impl Fn(&mut Replication<'p>) -> Result<(), SimError>,
+pub(crate) fn for_each<T>(
+    items: &mut [T],
+    _threads: usize,
+    what: impl Fn(&mut T) -> Result<(), SimError>,
 ) -> Result<(), SimError> {
-    replications.iter_mut().try_for_each(what)
+    items.iter_mut().try_for_each(what)
 }

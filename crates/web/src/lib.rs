@@ -157,7 +157,7 @@ fn curve(scenario: &Scenario, setting: &Setting, loads: &[f64]) -> Result<Vec<Cu
             Load::Clients(_) => Load::Clients(x as u32),
             Load::Rate(_) => Load::Rate(x),
         };
-        let at = advise::at(&changed, load, None).map_err(|error| error.to_string())?;
+        let at = advise::at(&changed, None, load, None).map_err(|error| error.to_string())?;
         if let Ok(answer) = advise::formula(&at) {
             points.push(CurvePoint { x, throughput: answer.throughput, response: answer.response });
         }
@@ -175,5 +175,5 @@ fn simulate(
     let load = load_of(&changed)?;
     let mut options = advise::options(seed);
     options.completions_max = completions_max.min(options.completions_max);
-    advise::simulate(&changed, load, &options).map_err(|error| error.to_string())
+    advise::simulate(&changed, None, load, &options).map_err(|error| error.to_string())
 }

@@ -61,12 +61,40 @@ impl Scenario {
         Ok(changed)
     }
 
+    /// The same with so many times the load: populations (rounded, at least 1) and rates of all
+    /// classes, or of one.
+    ///
+    /// # Errors
+    /// If there is no such class, or the factor is not above 0.
+    pub fn scaled(&self, factor: f64, class: Option<&str>) -> Result<Scenario, ScenarioError> {
+        if !(factor > 0.0 && factor.is_finite()) {
+            return Err(wrong("load", &format!("{factor} times as much is no load; say 3x, say")));
+        }
+        let mut changed = self.clone();
+        let entries = match class {
+            Some(class) => {
+                let at = self.class_index(class)?;
+                &mut changed.classes[at..=at]
+            }
+            None => &mut changed.classes[..],
+        };
+        for entry in entries {
+            if let Some(population) = &mut entry.population {
+                *population = (f64::from(*population) * factor).round().max(1.0) as u32;
+            }
+            if let Some(Rate(rate)) = &mut entry.rate {
+                *rate *= factor;
+            }
+        }
+        Ok(changed)
+    }
+
     /// The same with another seed.
     pub fn with_seed(&self, seed: u64) -> Scenario {
         Scenario { seed: Some(seed), ..self.clone() }
     }
 
-    fn class_index(&self, class: &str) -> Result<usize, ScenarioError> {
+    pub(crate) fn class_index(&self, class: &str) -> Result<usize, ScenarioError> {
         self.classes.iter().position(|entry| entry.name == class).ok_or_else(|| {
             let names = self.classes.iter().map(|entry| &*entry.name);
             let way_out = suggest("class", class, names);

@@ -143,7 +143,7 @@ fn check_name(kind: &str, at: usize, name: &str) -> Result<(), ScenarioError> {
 }
 
 /// The way out for a name that is unknown.
-pub(super) fn suggest<'n>(
+pub(crate) fn suggest<'n>(
     kind: &str,
     name: &str,
     known: impl IntoIterator<Item = &'n str> + Clone,

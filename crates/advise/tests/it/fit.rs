@@ -221,7 +221,7 @@ fn prediction(question: &Question) -> Prediction {
 
 #[test]
 fn a_prediction_has_two_witnesses_and_knows_its_range() {
-    let question = Question { clients: vec![16, 64], rates: vec![], slots: vec![4, 8] };
+    let question = Question { clients: vec![16, 64], slots: vec![4, 8], ..Question::default() };
     let prediction = prediction(&question);
     let places: Vec<_> = prediction.points.iter().map(|point| (point.load, point.slots)).collect();
     assert_eq!(
@@ -273,7 +273,7 @@ fn a_question_that_does_not_fit_the_scenario_is_refused() {
 
 #[test]
 fn a_score_says_right_wrong_or_cannot_tell() {
-    let question = Question { clients: vec![16], rates: vec![], slots: vec![4] };
+    let question = Question { clients: vec![16], slots: vec![4], ..Question::default() };
     let prediction = prediction(&question);
     let tolerance = Tolerance::default();
     let scored = |truth: Truth| {

@@ -9,5 +9,6 @@ mod formula;
 mod fuzz;
 mod layers;
 mod policies;
+mod questions;
 mod scenario;
 mod setting;

@@ -254,7 +254,7 @@ impl Demo {
         clients.extend(FITTED.1);
         clients.sort_unstable();
         clients.dedup();
-        let question = Question { clients, rates: Vec::new(), slots };
+        let question = Question { clients, slots, ..Question::default() };
         let prediction = ask::predict(fit.scenario.clone(), &question, args.seed)?;
         let path = store::path("predictions", &format!("{}.json", prediction.id))?;
         ask::store_prediction(&path, &prediction)?;

@@ -285,7 +285,7 @@ fn sliders(story: &Story<'_>) -> Option<Sliders> {
         asked.max_by(|a, b| x_of(a.load).total_cmp(&x_of(b.load))).map(|point| point.load);
     let scenario = match (highest, class.population) {
         (Some(load @ Load::Rate(_)), Some(_)) | (Some(load @ Load::Clients(_)), None) => {
-            advise::at(scenario, load, None).ok()?
+            advise::at(scenario, None, load, None).ok()?
         }
         _ => scenario.clone(),
     };
@@ -296,7 +296,9 @@ fn sliders(story: &Story<'_>) -> Option<Sliders> {
 /// What the slowest part of a closed scenario can do at the most [1/s] (asymptotic bound).
 fn throughput_bound(prediction: &Prediction) -> Option<f64> {
     let of = |point: &Point| {
-        let scenario = advise::at(&prediction.scenario, point.load, point.slots).ok()?;
+        let scenario =
+            advise::at(&prediction.scenario, point.class.as_deref(), point.load, point.slots)
+                .ok()?;
         Some(advise::formula(&scenario).ok()?.bounds?.throughput_max)
     };
     prediction.points.iter().filter_map(of).max_by(f64::total_cmp)

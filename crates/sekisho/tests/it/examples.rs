@@ -21,9 +21,9 @@ fn verbs() -> Vec<Vec<String>> {
         let names = list.lines().take_while(|line| line.starts_with("  "));
         let names = names.filter(|line| !line.starts_with("   "));
         let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
-        if names.is_empty() {
-            found.push(words);
-            continue;
+        // A verb may do something by itself and have questions besides.
+        if names.is_empty() || help.out.contains("\nArguments:\n") {
+            found.push(words.clone());
         }
         for name in names.into_iter().filter(|name| *name != "help") {
             open.push([words.as_slice(), &[name.to_owned()]].concat());
@@ -73,6 +73,13 @@ fn every_verb_has_an_example_that_works() {
     let names: Vec<String> = verbs.iter().map(|words| words.join(" ")).collect();
     let known = [
         "ask",
+        "ask bottleneck",
+        "ask capacity",
+        "ask holds",
+        "ask policy",
+        "ask sensitivity",
+        "ask servers",
+        "ask slots",
         "check",
         "demo",
         "fit",
@@ -99,7 +106,8 @@ fn every_verb_has_an_example_that_works() {
 
 /// What makes an example short.
 fn shorter(line: &str) -> &'static str {
-    if line.starts_with("sekisho sim ") { " --max-requests 20000" } else { "" }
+    let question = line.strip_prefix("sekisho ask ").is_some_and(|rest| !rest.starts_with("scen"));
+    if question || line.starts_with("sekisho sim ") { " --max-requests 20000" } else { "" }
 }
 
 /// It did its work, whatever the verdict.

@@ -14,6 +14,7 @@ mod examples;
 mod faults;
 mod interrupt;
 mod json;
+mod questions;
 mod recording;
 mod records;
 mod site;

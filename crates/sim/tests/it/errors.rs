@@ -17,7 +17,7 @@ const ONE: StationKind = StationKind::Queue { servers: 1 };
 #[track_caller]
 fn refuses(network: &Network, place: &str, cause: &str) {
     let error = sim::run(network, &options(1, 10_000)).unwrap_err();
-    let SimError::Network(NetworkError { place: found, cause: why }) = &error else {
+    let SimError::Network(NetworkError { place: found, cause: why, .. }) = &error else {
         panic!("{error:?} is not about the network");
     };
     assert_eq!(found, place, "{error}");

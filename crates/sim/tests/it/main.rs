@@ -12,6 +12,7 @@ mod agendas;
 mod caches;
 mod clients;
 mod closed;
+mod compare;
 mod errors;
 mod fair_share;
 mod families;

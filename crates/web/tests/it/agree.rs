@@ -127,7 +127,7 @@ fn a_curve_is_the_formula_at_each_load_and_leaves_out_what_it_cannot_say() {
     let points = curve.as_array().unwrap();
     assert_eq!(points.len(), 2, "nobody asks at a load of 0");
     for (point, clients) in points.iter().zip([1, 8]) {
-        let at = advise::at(&read(CLOSED), Load::Clients(clients), Some(2)).unwrap();
+        let at = advise::at(&read(CLOSED), None, Load::Clients(clients), Some(2)).unwrap();
         let answer = advise::formula(&at).unwrap();
         assert_eq!(point["x"], json!(f64::from(clients)));
         assert_eq!(point["throughput"], json!(answer.throughput));

@@ -1,4 +1,7 @@
-//! `sekisho sim`: a scenario simulated until its answers are precise.
+//! `sekisho sim`: a scenario simulated until its answers are precise, or many that differ in parameters.
+
+mod numbers;
+mod sweep;
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -22,8 +25,9 @@ use crate::verdict::{Failure, Verdict};
 /// requests is used up. The same seed gives the same numbers on any number of threads.
 #[derive(ClapArgs)]
 #[command(after_help = "\
-Example:
-  sekisho sim studies/ohmae/software-bottleneck.toml --precision 5%")]
+Examples:
+  sekisho sim studies/ohmae/software-bottleneck.toml --precision 5%
+  sekisho sim scenario.toml --sweep 'gate.pool.slots=1..4' --csv sweep.csv")]
 pub(crate) struct Args {
     /// The scenario
     #[arg(value_name = "SCENARIO")]
@@ -46,9 +50,29 @@ pub(crate) struct Args {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+    /// Simulate every value of a parameter: 'gate.pool.slots=1..10' (from 1 to 10, both included),
+    /// 'station.cpu.demand.mean=5ms,10ms'; several are combined
+    #[arg(long, value_name = "PATH=VALUES", value_parser = sweep::Axis::parse)]
+    sweep: Vec<sweep::Axis>,
     /// Write every number with its interval to this file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// The same as a Parquet file
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+}
+
+impl Args {
+    /// Writes the files that were asked for.
+    fn write(&self, numbers: &numbers::Numbers) -> Result<(), Failure> {
+        if let Some(path) = &self.csv {
+            store::write_whole(path, numbers.csv())?;
+        }
+        if let Some(path) = &self.parquet {
+            store::write_whole(path, numbers.parquet()?)?;
+        }
+        Ok(())
+    }
 }
 
 /// A share written in percent.
@@ -72,6 +96,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         completions_max: args.max_requests,
         ..Options::default()
     };
+    if !args.sweep.is_empty() {
+        return sweep::run(args, &scenario, &options, out);
+    }
     let bar = progress(0, "simulating");
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
     let outcome = sim::run(&network, &options);
@@ -81,9 +108,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         Stop::Precise | Stop::Agenda => Verdict::Holds,
         Stop::Budget => Verdict::Inconclusive,
     };
-    if let Some(path) = &args.csv {
-        store::write_whole(path, &csv(&outcome))?;
-    }
+    args.write(&numbers::Numbers::of(&outcome))?;
     if args.json {
         say(out, &format!("{}\n", json_of(&scenario, &outcome, args, verdict)))?;
     } else {
@@ -447,86 +472,4 @@ fn station_json(station: &StationOutcome) -> Value {
 fn quantiles_json(quantiles: &[(f64, Estimate)]) -> Value {
     let pairs = quantiles.iter().map(|(q, value)| (q.to_string(), json!(value)));
     Value::Object(pairs.collect())
-}
-
-/// Every number in a line of its own: what of, which, unit, mean, half of the interval.
-fn csv(outcome: &Outcome) -> String {
-    let mut lines = Lines {
-        text: String::from("kind,name,number,unit,mean,half_width,confidence\n"),
-        kind: "class",
-        name: "",
-    };
-    for class in &outcome.classes {
-        lines.name = &class.name;
-        lines.line("throughput", "1/s", &class.throughput);
-        lines.line("refused", "1/s", &class.refused);
-        lines.maybe("response", "s", class.response.as_ref());
-        lines.quantiles("response", &class.quantiles);
-        for size in &class.sizes {
-            let of = match &size.range {
-                SizeRange::Document { name, .. } => format!("response of {name}"),
-                SizeRange::PowerOfTwo(low) => format!("response from {low} B"),
-            };
-            lines.maybe(&of, "s", size.response.as_ref());
-            lines.quantiles(&of, &size.quantiles);
-        }
-    }
-    lines.kind = "gate";
-    for gate in &outcome.gates {
-        lines.name = &gate.name;
-        lines.line("started", "1/s", &gate.started);
-        lines.maybe("wait", "s", gate.wait.as_ref());
-        lines.quantiles("wait", &gate.wait_quantiles);
-        lines.maybe("hold", "s", gate.hold.as_ref());
-        lines.line("waiting", "jobs", &gate.waiting);
-        lines.line("slots held", "slots", &gate.busy);
-        lines.line("refused full", "share", &gate.refused_full);
-        lines.line("refused deadline", "share", &gate.refused_deadline);
-    }
-    lines.kind = "station";
-    for station in &outcome.stations {
-        lines.name = &station.name;
-        lines.maybe("utilisation", "share", station.utilisation.as_ref());
-        lines.line("jobs", "jobs", &station.jobs);
-        lines.maybe("sojourn", "s", station.sojourn.as_ref());
-        lines.line("throughput", "1/s", &station.throughput);
-    }
-    lines.text
-}
-
-/// Lines of CSV about one thing after the other.
-struct Lines<'a> {
-    text: String,
-    kind: &'static str,
-    name: &'a str,
-}
-
-impl Lines<'_> {
-    fn line(&mut self, number: &str, unit: &str, estimate: &Estimate) {
-        let Estimate { mean, half_width, confidence, .. } = estimate;
-        let (kind, name, number) = (self.kind, quoted(self.name), quoted(number));
-        let half = if half_width.is_finite() { half_width.to_string() } else { String::new() };
-        // Writing to a string does not fail.
-        writeln!(self.text, "{kind},{name},{number},{unit},{mean},{half},{confidence}").ok();
-    }
-
-    fn maybe(&mut self, number: &str, unit: &str, estimate: Option<&Estimate>) {
-        if let Some(estimate) = estimate {
-            self.line(number, unit, estimate);
-        }
-    }
-
-    fn quantiles(&mut self, of: &str, quantiles: &[(f64, Estimate)]) {
-        for (q, estimate) in quantiles {
-            self.line(&format!("{of} p{}", significant(q * 100.0)), "s", estimate);
-        }
-    }
-}
-
-/// A field of CSV (RFC 4180).
-fn quoted(field: &str) -> String {
-    if field.contains(['"', ',', '\n', '\r']) {
-        return format!("\"{}\"", field.replace('"', "\"\""));
-    }
-    field.to_owned()
 }

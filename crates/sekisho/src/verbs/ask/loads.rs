@@ -1,4 +1,4 @@
-//! `sekisho ask`: what would happen at other loads, or with other slots.
+//! `sekisho ask SCENARIO`: what would happen at other loads, or with other slots.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -6,25 +6,19 @@ use std::path::PathBuf;
 use advise::{Point, Prediction, Question, Rate, Value};
 use clap::Args as ClapArgs;
 
-use super::check::point_text;
+use super::super::check::point_text;
 use crate::scenario_file::read_scenario;
 use crate::session::{progress, say};
 use crate::store;
 use crate::text::{Table, label, next, paragraph, percent, rate, sentence, time, times};
 use crate::verdict::{Failure, Verdict};
 
-/// Ask a scenario what would happen at other loads or with other slots
-///
-/// Every load is combined with every number of slots, by formula and by simulation. The answer is
-/// stored under .sekisho/predictions/, so that `check` can score it later.
+/// The question without a name: which loads, with which slots.
 #[derive(ClapArgs)]
-#[command(after_help = "\
-Example:
-  sekisho ask scenario.toml --clients 8,64 --slots 2,8")]
-pub(crate) struct Args {
+pub(super) struct Args {
     /// The scenario
-    #[arg(value_name = "SCENARIO")]
-    scenario: PathBuf,
+    #[arg(value_name = "SCENARIO", required = true)]
+    scenario: Option<PathBuf>,
     /// Closed loads: numbers of clients
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     clients: Vec<u32>,
@@ -34,6 +28,9 @@ pub(crate) struct Args {
     /// Slots of the scenario's gate
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
     slots: Vec<u32>,
+    /// The class whose loads these are; may be left out where there is one
+    #[arg(long, value_name = "CLASS")]
+    class: Option<String>,
     /// The seed of the simulations; left out, the scenario's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -45,12 +42,14 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let scenario = read_scenario(&args.scenario)?;
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let path = args.scenario.as_ref().expect("required where no question is named");
+    let scenario = read_scenario(path)?;
     let question = Question {
         clients: args.clients.clone(),
         rates: args.rate.iter().map(|rate| rate.0).collect(),
         slots: args.slots.clone(),
+        class: args.class.clone(),
     };
     let seed = args.seed.or(scenario.seed).unwrap_or(1);
     let prediction = predict(scenario, &question, seed)?;

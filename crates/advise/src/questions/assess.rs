@@ -1,0 +1,199 @@
+//! One scenario held against an objective: simulated until that is decided, with the formula beside.
+
+use measure::Estimate;
+use serde::Serialize;
+use sim::{Comparison, Of, Options, Quantity, compare_until};
+
+use super::slo::{Judged, Slo};
+use super::work::{Hardness, Part};
+use super::{QuestionError, SATURATED, all_kept};
+use crate::formula::formula;
+use crate::{FormulaAnswer, Right, Scenario};
+
+/// What a simulation showed of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Observed {
+    /// Completions of all classes [1/s].
+    #[serde(rename = "throughput_per_s")]
+    pub throughput: Estimate,
+    /// Mean response time of all requests \[s\].
+    #[serde(rename = "response_s")]
+    pub response: Option<Estimate>,
+    /// Median response time \[s\].
+    #[serde(rename = "p50_s")]
+    pub p50: Option<Estimate>,
+    /// The 0.99 quantile of the response times \[s\].
+    #[serde(rename = "p99_s")]
+    pub p99: Option<Estimate>,
+    /// Share of the requests that were turned away.
+    pub refused: Option<Estimate>,
+    /// How busy every gate and station was.
+    pub busy: Vec<Busy>,
+}
+
+/// How busy a gate or a station was.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Busy {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a gate or a station.
+    pub hardness: Hardness,
+    /// Slots or servers.
+    pub capacity: u32,
+    /// The mean share of them that is busy.
+    pub share: Estimate,
+}
+
+impl Observed {
+    pub(super) fn of(scenario: &Scenario, comparison: &Comparison, network: usize) -> Observed {
+        let value = |quantity| comparison.value(network, Of::All, quantity, 1);
+        let outcome = &comparison.outcomes[network];
+        // A scenario that was simulated has a network.
+        let busy = scenario.network().map(|of| busy(&of, outcome)).unwrap_or_default();
+        Observed {
+            throughput: value(Quantity::Throughput).expect("every replication has a throughput"),
+            response: value(Quantity::Response),
+            p50: value(Quantity::Quantile(0.5)),
+            p99: value(Quantity::Quantile(0.99)),
+            refused: value(Quantity::Refused),
+            busy,
+        }
+    }
+
+    /// The busiest gate or station.
+    pub fn busiest(&self) -> Option<&Busy> {
+        self.busy.iter().max_by(|a, b| a.share.mean.total_cmp(&b.share.mean))
+    }
+}
+
+/// How busy every part of a network was, as a share of what it has.
+pub(super) fn busy(network: &sim::Network, outcome: &sim::Outcome) -> Vec<Busy> {
+    let share = |part: Part| match part {
+        Part::Gate(at) => {
+            let held = &outcome.gates[at].busy;
+            let slots = f64::from(part.capacity(network));
+            Some(Estimate { mean: held.mean / slots, half_width: held.half_width / slots, ..*held })
+        }
+        Part::Station(at) => outcome.stations[at].utilisation,
+    };
+    let busy = |part: Part| {
+        Some(Busy {
+            name: part.name(network).to_owned(),
+            hardness: part.hardness(),
+            capacity: part.capacity(network),
+            share: share(part)?,
+        })
+    };
+    Part::all(network).into_iter().filter_map(busy).collect()
+}
+
+/// What became of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Assessment {
+    /// Whether everything that was asked for is kept.
+    pub kept: Right,
+    /// Limit by limit; without an objective, none.
+    pub limits: Vec<Judged>,
+    /// What was simulated; none where jobs pile up without end.
+    pub simulated: Option<Observed>,
+    /// Where they do.
+    pub grows: Option<String>,
+    /// What the formula says, if there is one.
+    pub formula: Option<FormulaAnswer>,
+    /// Which formula, how exact it is, or why there is none.
+    pub formula_note: String,
+}
+
+/// Simulates a scenario until it is decided whether it keeps an objective; without one, whether every
+/// gate and station stays below [`SATURATED`] and nobody is turned away. `ends` is how many such
+/// answers shall hold together.
+pub(super) fn assess(
+    scenario: &Scenario,
+    slo: Option<&Slo>,
+    options: &Options,
+    ends: u32,
+) -> Result<Assessment, QuestionError> {
+    let (by_formula, formula_note) = match formula(scenario) {
+        Ok(answer) => (Some(answer.clone()), answer.note()),
+        Err(none) => (None, none.to_string()),
+    };
+    let network = scenario.network()?;
+    let judged = |comparison: &Comparison| {
+        let claims = ends * comparison.looks();
+        slo.map(|slo| slo.judge(scenario, comparison, 0, claims)).unwrap_or_default()
+    };
+    let kept = |comparison: &Comparison| match slo {
+        Some(_) => all_kept(&judged(comparison)),
+        None => has_room(&network, comparison, ends * comparison.looks()),
+    };
+    let found = compare_until(std::slice::from_ref(&network), options, |comparison| {
+        decided(kept(comparison), slo, &judged(comparison))
+    });
+    let comparison = match found {
+        Ok(comparison) => comparison,
+        Err((_, error)) => {
+            let Some(place) = error.overloaded() else {
+                return Err(QuestionError::sim(format!("`{}`", scenario.name))(error));
+            };
+            return Ok(Assessment {
+                kept: Right::No,
+                limits: Vec::new(),
+                simulated: None,
+                grows: Some(place.to_owned()),
+                formula: by_formula,
+                formula_note,
+            });
+        }
+    };
+    let mut limits = judged(&comparison);
+    if let Some(answer) = &by_formula {
+        limits.iter_mut().for_each(|limit| {
+            limit.formula = match limit.quantity {
+                Quantity::Response => Some(answer.response),
+                Quantity::Throughput => Some(answer.throughput),
+                Quantity::Quantile(_) | Quantity::Refused => None,
+            };
+        });
+    }
+    Ok(Assessment {
+        kept: kept(&comparison),
+        limits,
+        simulated: Some(Observed::of(scenario, &comparison, 0)),
+        grows: None,
+        formula: by_formula,
+        formula_note,
+    })
+}
+
+/// One limit that is surely broken is enough; to be kept, all must be.
+fn decided(kept: Right, slo: Option<&Slo>, judged: &[Judged]) -> bool {
+    let broken = slo.is_some() && judged.iter().any(|limit| limit.kept == Right::No);
+    broken || kept != Right::CannotTell
+}
+
+/// Whether nothing is saturated and nobody is turned away. Where `claims` such answers are looked at, all
+/// hold together, for every gate and station.
+fn has_room(network: &sim::Network, comparison: &Comparison, claims: u32) -> Right {
+    let outcome = &comparison.outcomes[0];
+    let all = busy(network, outcome);
+    let claims = f64::from(claims) * all.len().max(1) as f64;
+    let room = |busy: &Busy| {
+        let Estimate { mean, half_width, confidence, n } = busy.share;
+        let t = |claims: f64| {
+            measure::t_quantile(1.0 - (1.0 - confidence) / claims / 2.0, n as f64 - 1.0)
+        };
+        let half = half_width * t(claims) / t(1.0);
+        match (mean + half < SATURATED, mean - half >= SATURATED) {
+            (true, _) => Right::Yes,
+            (_, true) => Right::No,
+            _ => Right::CannotTell,
+        }
+    };
+    let refused = comparison.value(0, Of::All, Quantity::Refused, 1);
+    let turned_away = match refused {
+        // One request that is turned away is enough.
+        Some(share) if share.mean > 0.0 => Right::No,
+        _ => Right::Yes,
+    };
+    all.iter().map(room).max().unwrap_or(Right::Yes).max(turned_away)
+}

@@ -1,0 +1,46 @@
+//! Does it hold under more load, and if not, what breaks first?
+
+use serde::Serialize;
+use sim::Options;
+
+use super::assess::{Assessment, assess};
+use super::growth::{ClassLoad, Growth};
+use super::slo::Slo;
+use super::{Bottleneck, QuestionError, bottleneck};
+use crate::Scenario;
+
+/// Whether a scenario holds under so much load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Holds {
+    /// How much more.
+    pub growth: Growth,
+    /// The loads that this means.
+    pub loads: Vec<ClassLoad>,
+    /// What became of it.
+    pub assessment: Assessment,
+    /// What saturates first, and next, as the load grows from where it is now.
+    pub bottleneck: Bottleneck,
+}
+
+/// Whether a scenario keeps an objective under so many times its load; without one, whether nothing
+/// saturates and nobody is turned away.
+///
+/// # Errors
+/// If there is no such class, or it cannot be simulated.
+pub fn holds(
+    scenario: &Scenario,
+    growth: &Growth,
+    slo: Option<&Slo>,
+    options: &Options,
+) -> Result<Holds, QuestionError> {
+    if let Some(slo) = slo {
+        slo.check(scenario)?;
+    }
+    let grown = growth.of(scenario)?;
+    Ok(Holds {
+        growth: growth.clone(),
+        loads: ClassLoad::of(&grown),
+        assessment: assess(&grown, slo, options, 1)?,
+        bottleneck: bottleneck(scenario, growth.class.as_deref(), options)?,
+    })
+}

@@ -1,0 +1,130 @@
+//! What matters: by how many percent response, throughput and p99 change for each percent of a
+//! parameter.
+
+use measure::Ratio;
+use serde::Serialize;
+use sim::{Comparison, Of, Options, Quantity, compare};
+
+use super::QuestionError;
+use crate::{NumberKind, NumericParameter, Scenario};
+
+/// What each parameter does.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sensitivity {
+    /// The one that changes the mean response most, first.
+    pub rows: Vec<Elasticity>,
+    /// Parameters that could not be varied: which, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// What one parameter does.
+#[derive(Clone, Debug, Serialize)]
+pub struct Elasticity {
+    /// The parameter's path.
+    pub path: String,
+    /// Its value in SI units.
+    pub value: f64,
+    /// The values that were compared.
+    pub between: [f64; 2],
+    /// Percent of mean response for each percent of the parameter: the estimate and the ends of its
+    /// interval.
+    pub response: Option<[f64; 3]>,
+    /// Percent of throughput.
+    pub throughput: Option<[f64; 3]>,
+    /// Percent of p99.
+    pub p99: Option<[f64; 3]>,
+}
+
+/// By how much a parameter that is no whole number is raised and lowered.
+const STEP: f64 = 0.05;
+
+/// Varies every number of a scenario, one at a time and under the same chance: by 5 % to each side, a
+/// whole number by a tenth, and by one at the least. Elasticities are finite differences of logarithms,
+/// with intervals of their pairs. `each` is told after every parameter how many are done, of how many.
+///
+/// # Errors
+/// If the scenario itself cannot be simulated.
+pub fn sensitivity(
+    scenario: &Scenario,
+    options: &Options,
+    mut each: impl FnMut(usize, usize),
+) -> Result<Sensitivity, QuestionError> {
+    scenario.network()?;
+    let parameters = scenario.numeric_parameters();
+    let mut rows = Vec::new();
+    let mut left_out = Vec::new();
+    for (done, parameter) in parameters.iter().enumerate() {
+        match vary(scenario, parameter, options)? {
+            Ok(row) => rows.push(row),
+            Err(why) => left_out.push((parameter.path.clone(), why)),
+        }
+        each(done + 1, parameters.len());
+    }
+    if rows.is_empty() {
+        return Err(QuestionError::NothingToVary(match left_out.first() {
+            Some((path, why)) => format!("no parameter can be varied; `{path}`: {why}"),
+            None => "the scenario has no number that could be varied".into(),
+        }));
+    }
+    let size = |row: &Elasticity| row.response.map_or(0.0, |[estimate, ..]| estimate.abs());
+    rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    Ok(Sensitivity { rows, left_out })
+}
+
+/// What a parameter does; else why it cannot be varied.
+fn vary(
+    scenario: &Scenario,
+    parameter: &NumericParameter,
+    options: &Options,
+) -> Result<Result<Elasticity, String>, QuestionError> {
+    if parameter.value == 0.0 {
+        return Ok(Err("it is 0, of which there are no percents".into()));
+    }
+    let [low, high] = around(parameter);
+    let mut networks = Vec::new();
+    for value in [low, high] {
+        let changed = scenario.with_parameter(&parameter.path, &parameter.written(value));
+        match changed.and_then(|changed| changed.network()) {
+            Ok(network) => networks.push(network),
+            Err(error) => return Ok(Err(error.cause)),
+        }
+    }
+    let comparison = match compare(&networks, options) {
+        Ok(comparison) => comparison,
+        Err((at, error)) if error.overloaded().is_some() => {
+            let value = parameter.written([low, high][at]);
+            return Ok(Err(format!("with {value}, jobs pile up without end")));
+        }
+        Err((at, error)) => {
+            let value = parameter.written([low, high][at]);
+            return Err(QuestionError::sim(format!("{} = {value}", parameter.path))(error));
+        }
+    };
+    let step = (high / low).ln();
+    let elasticity = |quantity| elasticity(&comparison, quantity, step);
+    Ok(Ok(Elasticity {
+        path: parameter.path.clone(),
+        value: parameter.value,
+        between: [low, high],
+        response: elasticity(Quantity::Response),
+        throughput: elasticity(Quantity::Throughput),
+        p99: elasticity(Quantity::Quantile(0.99)),
+    }))
+}
+
+/// The values to both sides; of the smallest whole number, itself and the next.
+fn around(parameter: &NumericParameter) -> [f64; 2] {
+    let value = parameter.value;
+    match parameter.kind {
+        NumberKind::Whole => {
+            let step = (value / 10.0).round().max(1.0);
+            [(value - step).max(1.0), value + step]
+        }
+        _ => [value / (1.0 + STEP), value * (1.0 + STEP)],
+    }
+}
+
+fn elasticity(comparison: &Comparison, quantity: Quantity, step: f64) -> Option<[f64; 3]> {
+    let Ratio { ratio, low, high, .. } = comparison.ratio((0, 1), Of::All, quantity, 1)?;
+    Some([ratio, low, high].map(|change| change.ln() / step))
+}

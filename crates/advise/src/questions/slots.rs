@@ -1,0 +1,263 @@
+//! How many slots: r against throughput, mean and p99, with the answers that folklore gives.
+
+use measure::Estimate;
+use serde::Serialize;
+use sim::{Network, Of, Options, Quantity, compare};
+
+use super::work::{ClassWork, Part, work};
+use super::{Change, QuestionError, gate_named};
+use crate::Scenario;
+use crate::formula::formula;
+
+/// What different numbers of slots do.
+#[derive(Clone, Debug, Serialize)]
+pub struct Slots {
+    /// The gate.
+    pub gate: String,
+    /// What it has now.
+    pub now: u32,
+    /// By number of slots, rising.
+    pub rows: Vec<SlotsRow>,
+    /// With the smallest mean response.
+    pub best_mean: u32,
+    /// With the smallest p99.
+    pub best_p99: u32,
+    /// The fewest slots whose throughput is not surely below the largest.
+    pub peak: u32,
+    /// The answers of folklore.
+    pub folklore: Vec<Folklore>,
+    /// Which formula, or why none.
+    pub formula_note: String,
+}
+
+/// What one number of slots does.
+#[derive(Clone, Debug, Serialize)]
+pub struct SlotsRow {
+    /// r.
+    pub slots: u32,
+    /// Completions [1/s]; none where jobs pile up without end, and so of all that follows.
+    #[serde(rename = "throughput_per_s")]
+    pub throughput: Option<Estimate>,
+    /// Mean response time \[s\].
+    #[serde(rename = "response_s")]
+    pub response: Option<Estimate>,
+    /// The 0.99 quantile of the response times \[s\].
+    #[serde(rename = "p99_s")]
+    pub p99: Option<Estimate>,
+    /// The formula's mean response time \[s\], where there is one.
+    #[serde(rename = "formula_response_s")]
+    pub formula: Option<f64>,
+    /// Mean response, over that of the best for it; by pairs.
+    pub mean_change: Option<Change>,
+    /// p99, over that of the best for it; by pairs.
+    pub p99_change: Option<Change>,
+    /// Throughput, over the largest; by pairs.
+    pub throughput_change: Option<Change>,
+}
+
+/// A rule of thumb, and the number that it gives here.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Folklore {
+    /// The rule.
+    pub rule: &'static str,
+    /// The number of slots.
+    pub slots: u32,
+}
+
+/// More numbers of slots than this are not compared.
+const ROWS_MAX: usize = 24;
+
+/// Compares numbers of slots of a gate with one server: those given, or, where none are, the powers of
+/// two, what folklore says, and what is there now. All run under the same chance; the intervals of all
+/// comparisons with the best hold together.
+///
+/// # Errors
+/// If there is no such gate, it has several servers, or it cannot be simulated.
+pub fn slots(
+    scenario: &Scenario,
+    gate: Option<&str>,
+    numbers: &[u32],
+    options: &Options,
+) -> Result<Slots, QuestionError> {
+    let at = gate_named(scenario, gate)?;
+    let network = scenario.network()?;
+    let name = scenario.gates[at].name.clone();
+    let now = Part::Gate(at).capacity(&network);
+    let folklore = folklore(&network, at);
+    let mut numbers: Vec<u32> = match numbers {
+        [] => usual(scenario, now, &folklore),
+        given => given.to_vec(),
+    };
+    numbers.sort_unstable();
+    numbers.dedup();
+    if numbers.len() < 2 {
+        return Err(QuestionError::NothingToVary(
+            "one number of slots compares with nothing; name several, such as `--slots 2,4,8`"
+                .into(),
+        ));
+    }
+    let mut variants = Vec::new();
+    for &slots in &numbers {
+        variants.push((slots, scenario.with_slots(&name, slots)?));
+    }
+    let formula_note = match formula(scenario) {
+        Ok(answer) => answer.note(),
+        Err(none) => none.to_string(),
+    };
+    let rows = rows(&variants, options)?;
+    let best = |of: fn(&SlotsRow) -> Option<Estimate>| {
+        let known = rows.iter().filter_map(|row| Some((row.slots, of(row)?.mean)));
+        known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(slots, _)| slots)
+    };
+    let not_below = |row: &&SlotsRow| row.throughput_change.is_some_and(|c| c.high >= 1.0);
+    let (Some(best_mean), Some(best_p99), Some(peak)) = (
+        best(|row| row.response),
+        best(|row| row.p99),
+        rows.iter().find(not_below).map(|row| row.slots),
+    ) else {
+        return Err(QuestionError::NothingToVary(format!(
+            "with none of {numbers:?} slots of gate `{name}` does its load have a steady state: ask for \
+             a lower load, or for more slots"
+        )));
+    };
+    Ok(Slots { gate: name, now, rows, best_mean, best_p99, peak, folklore, formula_note })
+}
+
+/// Powers of two, folklore and what is there now; of a closed load no more than clients.
+fn usual(scenario: &Scenario, now: u32, folklore: &[Folklore]) -> Vec<u32> {
+    let clients = |class: &crate::ClassEntry| class.population;
+    let closed: Option<Vec<u32>> = scenario.classes.iter().map(clients).collect();
+    let most = closed.map_or(u32::MAX, |clients| clients.iter().sum());
+    let highest = folklore.iter().map(|rule| rule.slots).chain([now]).max().unwrap_or(1);
+    let highest = highest.saturating_mul(2).max(16).min(most).min(1024);
+    let powers = (0..=10).map(|power| 1 << power).filter(|power| *power <= highest);
+    let others = folklore.iter().map(|rule| rule.slots).chain([now]);
+    let all = powers.chain(others).filter(|slots| *slots <= most);
+    let mut all: Vec<u32> = all.collect();
+    all.sort_unstable();
+    all.dedup();
+    all.truncate(ROWS_MAX);
+    all
+}
+
+/// What the rules of thumb say of a gate.
+fn folklore(network: &Network, gate: usize) -> Vec<Folklore> {
+    let works = work(network);
+    let held: f64 = works.iter().map(|work| work.gates[gate]).sum();
+    let think: f64 = works.iter().map(|work| work.think + work.response).sum::<f64>();
+    let demand = |station: usize| works.iter().map(|work| work.stations[station]).sum::<f64>();
+    let inside = (0..network.stations.len()).filter(|&station| is_inside(network, gate, station));
+    let limited = inside.filter_map(|station| {
+        // Stations between which a gate routes are one machine to whoever chooses its slots.
+        let routed = network.gates.iter().find(|gate| gate.stations.contains(&station));
+        let mut group = routed.map_or_else(|| vec![station], |gate| gate.stations.clone());
+        group.sort_unstable();
+        group.dedup();
+        let capacity = |station: &usize| network.stations[*station].kind.capacity();
+        let cores: u32 = group.iter().map(capacity).sum::<Option<u32>>()?;
+        let demand: f64 = group.iter().map(|&station| demand(station)).sum();
+        (demand > 0.0).then_some((station, cores, demand))
+    });
+    // The one that limits: the most work for each of its servers.
+    let busiest = |a: &(usize, u32, f64), b: &(usize, u32, f64)| {
+        (a.2 / f64::from(a.1)).total_cmp(&(b.2 / f64::from(b.1)))
+    };
+    let Some((_, cores, demand)) = limited.max_by(busiest) else { return Vec::new() };
+    let rule = |rule, slots: f64| Folklore { rule, slots: (slots.round() as u32).max(1) };
+    let c = f64::from(cores);
+    let mut rules = vec![
+        rule("as many as cores", c),
+        rule("cores x 2", 2.0 * c),
+        rule("cores x 2 + 1 spindle", 2.0 * c + 1.0),
+        rule("cores x (1 + wait / compute)", c * held / demand),
+    ];
+    if works.iter().any(|work: &ClassWork| work.think > 0.0) {
+        rules.push(rule("the knee (D + Z) / Dmax", c * think / demand));
+    }
+    rules
+}
+
+/// Whether a station is visited while a slot of the gate is held.
+fn is_inside(network: &Network, gate: usize, station: usize) -> bool {
+    fn visited(network: &Network, steps: &[sim::Step], within: bool, of: (usize, usize)) -> bool {
+        steps.iter().any(|step| match step {
+            sim::Step::Visit { station, .. } => within && *station == of.1,
+            sim::Step::VisitServer { .. } => {
+                within && network.gates.iter().any(|gate| gate.stations.contains(&of.1))
+            }
+            sim::Step::Hold { gate, inside } => {
+                visited(network, inside, within || *gate == of.0, of)
+            }
+            sim::Step::Choose(ways) => {
+                ways.iter().any(|(_, steps)| visited(network, steps, within, of))
+            }
+            sim::Step::Repeat { steps, .. } => visited(network, steps, within, of),
+        })
+    }
+    network.classes.iter().any(|class| visited(network, &class.route, false, (gate, station)))
+}
+
+/// All variants side by side; those whose jobs pile up without end have no numbers.
+fn rows(variants: &[(u32, Scenario)], options: &Options) -> Result<Vec<SlotsRow>, QuestionError> {
+    let mut networks = Vec::new();
+    for (slots, scenario) in variants {
+        networks.push((*slots, scenario.network()?));
+    }
+    let comparison = loop {
+        let list: Vec<Network> = networks.iter().map(|(_, network)| network.clone()).collect();
+        match compare(&list, options) {
+            Ok(comparison) => break comparison,
+            Err((at, error)) if error.overloaded().is_some() && networks.len() > 1 => {
+                networks.remove(at);
+            }
+            Err((_, error)) if error.overloaded().is_some() => return Ok(Vec::new()),
+            Err((at, error)) => {
+                return Err(QuestionError::sim(format!("with {} slots", networks[at].0))(error));
+            }
+        }
+    };
+    let all = networks.len();
+    let claims = all.saturating_sub(1) as u32;
+    let value = |at: usize, quantity| comparison.value(at, Of::All, quantity, 1);
+    let extreme = |quantity, sign: f64| {
+        (0..all).min_by(|&a, &b| {
+            let mean = |at| value(at, quantity).map_or(f64::INFINITY, |value| sign * value.mean);
+            mean(a).total_cmp(&mean(b))
+        })
+    };
+    let change = |at: usize, best: Option<usize>, quantity| {
+        comparison.ratio((best?, at), Of::All, quantity, claims).map(Change::from)
+    };
+    let p99 = Quantity::Quantile(0.99);
+    let (best_mean, best_p99) = (extreme(Quantity::Response, 1.0), extreme(p99, 1.0));
+    let most = extreme(Quantity::Throughput, -1.0);
+    let row = |(slots, scenario): &(u32, Scenario)| {
+        let at = networks.iter().position(|(other, _)| other == slots);
+        SlotsRow {
+            slots: *slots,
+            throughput: at.and_then(|at| value(at, Quantity::Throughput)),
+            response: at.and_then(|at| value(at, Quantity::Response)),
+            p99: at.and_then(|at| value(at, p99)),
+            formula: formula(scenario).ok().map(|answer| answer.response),
+            mean_change: at.and_then(|at| change(at, best_mean, Quantity::Response)),
+            p99_change: at.and_then(|at| change(at, best_p99, p99)),
+            throughput_change: at.and_then(|at| change(at, most, Quantity::Throughput)),
+        }
+    };
+    Ok(variants.iter().map(row).collect())
+}
+
+impl Slots {
+    /// The rules of thumb that give this number.
+    pub fn folklore_of(&self, slots: u32) -> Vec<&'static str> {
+        let same = self.folklore.iter().filter(|rule| rule.slots == slots);
+        same.map(|rule| rule.rule).collect()
+    }
+
+    /// The numbers of slots of which it cannot be told that they are worse for the mean (or for p99)
+    /// than the best.
+    pub fn as_good(&self, of: fn(&SlotsRow) -> Option<Change>) -> Vec<u32> {
+        let good = |row: &&SlotsRow| of(row).is_some_and(|change| !change.is_real());
+        self.rows.iter().filter(good).map(|row| row.slots).collect()
+    }
+}

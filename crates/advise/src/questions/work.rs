@@ -1,0 +1,178 @@
+//! What a network's gates and stations must do for each job when nobody waits: the formula's witness
+//! of who saturates first (the utilisation law; Denning and Buzen 1978).
+
+use serde::Serialize;
+use sim::{Demand, Load, Network, Sizes, Step};
+
+use crate::scenario::mean_demand;
+
+/// Something of limited capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hardness {
+    /// A gate: its slots are a setting.
+    Soft,
+    /// A station: its servers are hardware.
+    Hard,
+}
+
+/// Which gate or station of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Gate(usize),
+    Station(usize),
+}
+
+impl Part {
+    /// Every gate, and every station that is not a delay.
+    pub(super) fn all(network: &Network) -> Vec<Part> {
+        let gates = (0..network.gates.len()).map(Part::Gate);
+        let stations = network.stations.iter().enumerate();
+        let limited = stations.filter(|(_, station)| station.kind.capacity().is_some());
+        gates.chain(limited.map(|(at, _)| Part::Station(at))).collect()
+    }
+
+    pub(super) fn name(self, network: &Network) -> &str {
+        match self {
+            Part::Gate(at) => &network.gates[at].name,
+            Part::Station(at) => &network.stations[at].name,
+        }
+    }
+
+    pub(super) fn hardness(self) -> Hardness {
+        match self {
+            Part::Gate(_) => Hardness::Soft,
+            Part::Station(_) => Hardness::Hard,
+        }
+    }
+
+    /// Slots or servers.
+    pub(super) fn capacity(self, network: &Network) -> u32 {
+        match self {
+            Part::Gate(at) => {
+                network.gates[at].spec.servers.iter().map(|server| server.slots).sum()
+            }
+            Part::Station(at) => network.stations[at].kind.capacity().unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// What the jobs of one class ask of every part, when nobody waits.
+#[derive(Clone, Debug)]
+pub(super) struct ClassWork {
+    /// Mean demand at each station \[s\].
+    pub(super) stations: Vec<f64>,
+    /// Mean time for which slots of each gate are held \[s\].
+    pub(super) gates: Vec<f64>,
+    /// Mean response time \[s\].
+    pub(super) response: f64,
+    /// Mean think time \[s\]; 0 for an open class.
+    pub(super) think: f64,
+    /// Jobs at a time (closed) or per second (open).
+    load: Size,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Size {
+    Population(f64),
+    Rate(f64),
+}
+
+impl ClassWork {
+    fn of(network: &Network, class: &sim::Class) -> ClassWork {
+        let (load, think) = match &class.load {
+            Load::Closed { population, think } => {
+                (Size::Population(f64::from(*population)), think.mean())
+            }
+            Load::Open(arrivals) => (Size::Rate(arrivals.rate()), 0.0),
+        };
+        let mut work = ClassWork {
+            stations: vec![0.0; network.stations.len()],
+            gates: vec![0.0; network.gates.len()],
+            response: 0.0,
+            think,
+            load,
+        };
+        work.response = work.steps(network, &class.sizes, &class.route, 1.0, None);
+        work
+    }
+
+    fn steps(
+        &mut self,
+        network: &Network,
+        sizes: &Sizes,
+        steps: &[Step],
+        passes: f64,
+        gate: Option<usize>,
+    ) -> f64 {
+        let mut sum = 0.0;
+        for step in steps {
+            sum += match step {
+                Step::Visit { station, demand } => {
+                    let demand = passes * mean(demand, sizes);
+                    self.stations[*station] += demand;
+                    demand
+                }
+                Step::VisitServer { demand } => {
+                    let demand = passes * mean(demand, sizes);
+                    let gate = gate.expect("the scenario saw a gate around it");
+                    let stations = &network.gates[gate].stations;
+                    for &station in stations {
+                        // A router deals like servers the same share of the work.
+                        self.stations[station] += demand / stations.len() as f64;
+                    }
+                    demand
+                }
+                Step::Hold { gate, inside } => {
+                    let held = self.steps(network, sizes, inside, passes, Some(*gate));
+                    self.gates[*gate] += held;
+                    held
+                }
+                Step::Choose(ways) => {
+                    let way = |(chance, steps): &(f64, Vec<Step>)| {
+                        self.steps(network, sizes, steps, passes * chance, gate)
+                    };
+                    ways.iter().map(way).sum()
+                }
+                Step::Repeat { again, steps } => {
+                    self.steps(network, sizes, steps, passes / (1.0 - again), gate)
+                }
+            };
+        }
+        sum
+    }
+
+    /// Completions per second when nobody waits.
+    fn rate(&self) -> f64 {
+        match self.load {
+            Size::Population(population) => population / (self.response + self.think),
+            Size::Rate(rate) => rate,
+        }
+    }
+
+    /// Demand at a part \[s\].
+    pub(super) fn demand(&self, part: Part) -> f64 {
+        match part {
+            Part::Gate(at) => self.gates[at],
+            Part::Station(at) => self.stations[at],
+        }
+    }
+}
+
+fn mean(demand: &Demand, sizes: &Sizes) -> f64 {
+    mean_demand(demand, sizes)
+}
+
+/// What every class asks of every part.
+pub(super) fn work(network: &Network) -> Vec<ClassWork> {
+    network.classes.iter().map(|class| ClassWork::of(network, class)).collect()
+}
+
+/// The factor of the load at which a part would be full if nobody waited anywhere: at a smaller one,
+/// others' waiting cannot fill a station, but makes a gate's holds longer. None if nothing is asked of
+/// it.
+pub(super) fn full_at(network: &Network, works: &[ClassWork], part: Part) -> Option<f64> {
+    let busy: f64 = works.iter().map(|work| work.rate() * work.demand(part)).sum();
+    let full = f64::from(part.capacity(network)) / busy;
+    full.is_finite().then_some(full)
+}

@@ -1,0 +1,238 @@
+//! What all questions have in common: how they are put, and how an answer is said.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use advise::questions::{Assessment, Busy, Change, ClassLoad, Growth, Hardness, Judged};
+use advise::{Right, Scenario};
+use clap::Args as ClapArgs;
+use indicatif::ProgressBar;
+use measure::Estimate;
+use serde::Serialize;
+use sim::{Options, Quantity};
+
+use crate::scenario_file::read_scenario;
+use crate::session::{progress, say};
+use crate::text::time_estimate;
+use crate::text::{Table, label, next, paragraph, rate, rate_estimate, sentence, time};
+use crate::verdict::{Failure, Verdict};
+
+/// What every question is put with.
+#[derive(ClapArgs)]
+pub(super) struct Common {
+    /// The scenario
+    #[arg(value_name = "SCENARIO")]
+    pub(super) scenario: PathBuf,
+    /// The seed of the simulations; left out, the scenario's, or 1
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Each simulation stops at the latest after about so many requests
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    max_requests: u64,
+    /// How many threads may simulate; left out, one a processor
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Common {
+    pub(super) fn read(&self) -> Result<(Scenario, Options), Failure> {
+        let scenario = read_scenario(&self.scenario)?;
+        let options = Options {
+            seed: self.seed.or(scenario.seed).unwrap_or(1),
+            completions_max: self.max_requests,
+            threads: self.threads,
+            ..Options::default()
+        };
+        Ok((scenario, options))
+    }
+
+    /// A failure that names the file.
+    pub(super) fn failed(&self) -> impl Fn(advise::questions::QuestionError) -> Failure {
+        |error| Failure::Usage(format!("{}: {error}", self.scenario.display()))
+    }
+
+    /// Says the answer: as JSON, or the verdict, the numbers, why, and what to type next.
+    pub(super) fn say(
+        &self,
+        out: &mut dyn Write,
+        verdict: Verdict,
+        answer: &impl Serialize,
+        text: &Text,
+    ) -> Result<Verdict, Failure> {
+        if self.json {
+            let object = serde_json::json!({
+                "verdict": verdict.word(), "exit_code": verdict.code(),
+                "headline": text.headline, "answer": answer,
+            });
+            say(out, &format!("{object}\n"))?;
+            return Ok(verdict);
+        }
+        let mut all = format!("{}\n", sentence(&text.headline));
+        all += &text.numbers;
+        all.push('\n');
+        for why in &text.why {
+            all += &paragraph(why);
+        }
+        all.push('\n');
+        all += &next(&text.next);
+        say(out, &all)?;
+        Ok(verdict)
+    }
+
+    /// The scenario's file, as the next command names it.
+    pub(super) fn path(&self) -> std::path::Display<'_> {
+        self.scenario.display()
+    }
+}
+
+/// An answer in words.
+pub(super) struct Text {
+    pub(super) headline: String,
+    pub(super) numbers: String,
+    pub(super) why: Vec<String>,
+    pub(super) next: String,
+}
+
+/// Something that turns while it is simulated.
+pub(super) fn waiting(what: &str) -> ProgressBar {
+    let bar = progress(0, what);
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar
+}
+
+pub(super) fn verdict_of(kept: Right) -> Verdict {
+    match kept {
+        Right::Yes => Verdict::Holds,
+        Right::CannotTell => Verdict::Inconclusive,
+        Right::No => Verdict::Fails,
+    }
+}
+
+/// A load: `12 clients`, or, of several classes, how many times as much.
+pub(super) fn load_text(growth: &Growth, loads: &[ClassLoad]) -> String {
+    let grown: Vec<&ClassLoad> = match &growth.class {
+        Some(class) => loads.iter().filter(|load| load.class == *class).collect(),
+        None => loads.iter().collect(),
+    };
+    match grown.as_slice() {
+        [one] => match one.load {
+            advise::Load::Rate(per_second) => rate(per_second),
+            clients @ advise::Load::Clients(_) => clients.to_string(),
+        },
+        _ => growth.to_string(),
+    }
+}
+
+/// Every limit with what was simulated, and what the formula says.
+pub(super) fn limits(limits: &[Judged]) -> String {
+    let mut table = Table::new(&["limit", "formula", "simulated", "kept"]);
+    for limit in limits {
+        let show = |value: f64| match limit.quantity {
+            Quantity::Throughput => rate(value),
+            Quantity::Refused => share(value),
+            Quantity::Response | Quantity::Quantile(_) => time(value),
+        };
+        let simulated = limit.simulated.as_ref().map_or("-".into(), |value| match limit.quantity {
+            Quantity::Throughput => rate_estimate(value),
+            Quantity::Refused => share_estimate(value),
+            Quantity::Response | Quantity::Quantile(_) => time_estimate(value),
+        });
+        table.row(vec![
+            limit.limit.clone(),
+            limit.formula.map_or("-".into(), show),
+            simulated,
+            kept(limit.kept).into(),
+        ]);
+    }
+    table.to_string()
+}
+
+fn kept(kept: Right) -> &'static str {
+    match kept {
+        Right::Yes => "yes",
+        Right::CannotTell => "?",
+        Right::No => "NO",
+    }
+}
+
+/// Throughput, mean and quantiles of what was simulated, the formula beside it.
+pub(super) fn observed(assessment: &Assessment) -> String {
+    let Some(seen) = &assessment.simulated else { return String::new() };
+    let mut table = Table::new(&["", "throughput", "mean response", "p50", "p99"]);
+    if let Some(answer) = &assessment.formula {
+        let (throughput, response) = (rate(answer.throughput), time(answer.response));
+        table.row(vec!["formula".into(), throughput, response, "-".into(), "-".into()]);
+    }
+    table.row(vec![
+        "simulated".into(),
+        rate_estimate(&seen.throughput),
+        time_or_dash(seen.response.as_ref()),
+        time_or_dash(seen.p50.as_ref()),
+        time_or_dash(seen.p99.as_ref()),
+    ]);
+    table.to_string()
+}
+
+pub(super) fn time_or_dash(estimate: Option<&Estimate>) -> String {
+    estimate.map_or("-".into(), time_estimate)
+}
+
+/// `12.0 %`.
+pub(super) fn share(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn share_estimate(estimate: &Estimate) -> String {
+    let half = estimate.half_width * 100.0;
+    if half.is_finite() {
+        format!("{:.2} % ± {half:.2}", estimate.mean * 100.0)
+    } else {
+        format!("{:.2} % ± ?", estimate.mean * 100.0)
+    }
+}
+
+/// A strip: every gate and station, the busiest first, with a bar.
+pub(super) fn strip(busy: &[Busy]) -> String {
+    const CELLS: usize = 30;
+    let mut sorted: Vec<&Busy> = busy.iter().collect();
+    sorted.sort_by(|a, b| b.share.mean.total_cmp(&a.share.mean));
+    let mut table = Table::new(&["", "kind", "has", "busy", ""]);
+    for busy in sorted {
+        let full = (busy.share.mean.clamp(0.0, 1.0) * CELLS as f64).round() as usize;
+        let bar = format!("|{}{}|", "#".repeat(full), "-".repeat(CELLS - full));
+        let kind = hardness(busy.hardness).to_owned();
+        let has = busy.capacity.to_string();
+        table.row(vec![label(&busy.name), kind, has, share(busy.share.mean), bar]);
+    }
+    table.to_string()
+}
+
+pub(super) fn hardness(hardness: Hardness) -> &'static str {
+    match hardness {
+        Hardness::Soft => "soft",
+        Hardness::Hard => "hard",
+    }
+}
+
+/// A change with its interval: `+3.1 % (+2.0 to +4.2)`.
+pub(super) fn change_text(change: Option<&Change>) -> String {
+    let Some(change) = change else { return "-".into() };
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    if change.low == 1.0 && change.high == 1.0 {
+        return "=".into();
+    }
+    let (low, high) = (percent(change.low), percent(change.high));
+    let mark = if change.is_real() { "*" } else { " " };
+    format!("{:+.1} % ({low:+.1} to {high:+.1}){mark}", percent(change.ratio))
+}
+
+/// Where the numbers come from.
+pub(super) fn sources(formula_note: &str, seed: u64) -> Vec<String> {
+    vec![
+        format!("formula: {formula_note}"),
+        format!("simulated: 10 replications, 95 % intervals, seed {seed}."),
+    ]
+}

@@ -1,0 +1,83 @@
+//! `sekisho ask sensitivity`: which parameters matter.
+
+use std::io::Write;
+
+use advise::questions::{self, Elasticity, Sensitivity};
+use clap::Args as ClapArgs;
+
+use super::answer::{Common, Text};
+use crate::session::progress;
+use crate::text::Table;
+use crate::verdict::{Failure, Verdict};
+
+/// Ask which parameters matter, and how much
+///
+/// Every number of the scenario is varied by 5 % to each side (a whole one by a tenth, or by one), under
+/// the same chance. 1.5 means: 1 % more of the parameter, 1.5 % more response.
+#[derive(ClapArgs)]
+#[command(after_help = "\
+Example:
+  sekisho ask sensitivity scenario.toml")]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let (scenario, options) = args.common.read()?;
+    let bar = progress(0, "simulating");
+    let answer = questions::sensitivity(&scenario, &options, |done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let answer = answer.map_err(args.common.failed())?;
+    let mut why = vec![format!(
+        "Elasticities: percent more for each percent more of the parameter, between the two values, by \
+         pairs under the same chance (10 replications, 95 % intervals, seed {}). No formula is asked.",
+        options.seed
+    )];
+    for (path, cause) in &answer.left_out {
+        why.push(format!("left out: {path}: {cause}"));
+    }
+    let first = &answer.rows[0];
+    let [low, high] = first.between;
+    let command = format!(
+        "sekisho sim {} --sweep '{}={},{}'",
+        args.common.path(),
+        first.path,
+        written(&scenario, first, low),
+        written(&scenario, first, high)
+    );
+    let text = Text { headline: headline(&answer), numbers: numbers(&answer), why, next: command };
+    args.common.say(out, Verdict::Holds, &answer, &text)
+}
+
+/// A value as a file has it.
+fn written(scenario: &advise::Scenario, row: &Elasticity, value: f64) -> String {
+    let parameters = scenario.numeric_parameters();
+    let parameter = parameters.iter().find(|parameter| parameter.path == row.path);
+    parameter.map_or_else(|| value.to_string(), |parameter| parameter.written(value))
+}
+
+fn headline(answer: &Sensitivity) -> String {
+    let first = &answer.rows[0];
+    let [elasticity, ..] = first.response.unwrap_or_default();
+    format!(
+        "{} matters most: 1 % more of it changes the mean response by {elasticity:+.2} %",
+        first.path
+    )
+}
+
+fn numbers(answer: &Sensitivity) -> String {
+    let mut table = Table::new(&["parameter", "mean response", "p99", "throughput"]);
+    let text = |of: Option<[f64; 3]>| match of {
+        Some([estimate, low, high]) => format!("{estimate:+.2} ({low:+.2} to {high:+.2})"),
+        None => "-".into(),
+    };
+    for row in &answer.rows {
+        let cells = [row.response, row.p99, row.throughput].map(text);
+        table.row([row.path.clone()].into_iter().chain(cells).collect());
+    }
+    table.to_string()
+}

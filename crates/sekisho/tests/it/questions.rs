@@ -1,0 +1,154 @@
+//! Questions and sweeps as a user types them: verdicts with their exit codes, JSON, files, refusals.
+
+use std::fs;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+use serde_json::Value;
+
+use crate::arguments::SCENARIO;
+use crate::browser::Scratch;
+use crate::command::{Ended, sekisho};
+
+/// Calls the program where the scenario of a pool before a processor is `s.toml`: 50 jobs a second of
+/// 10 ms.
+fn call(scratch: &Scratch, words: &[&str]) -> Ended {
+    fs::write(scratch.join("s.toml"), SCENARIO).expect("a folder of our own");
+    sekisho(&scratch.join(""), words)
+}
+
+#[track_caller]
+fn object(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+#[test]
+fn every_question_says_its_verdict_first_and_what_to_type_next() {
+    let scratch = Scratch::new();
+    for (words, code, begins) in [
+        (vec!["bottleneck"], 0, "`cpu` saturates first, at"),
+        (vec!["capacity", "--slo", "mean<20ms"], 0, "holds: mean<20ms at"),
+        (vec!["capacity", "--slo", "mean<1ms"], 3, "FAILS: mean<1ms at no load"),
+        (vec!["holds", "--load", "1.2x", "--slo", "mean<1s"], 0, "holds: mean<1s at 60.0 /s"),
+        (vec!["holds", "--load", "1x", "--slo", "mean<20ms"], 4, "inconclusive: mean<20ms at"),
+        (vec!["holds", "--load", "3x"], 3, "FAILS: no saturation and no refusal at 150 /s"),
+        (vec!["servers", "--load", "3x"], 0, "holds: no saturation at 150 /s with 2 servers"),
+        (vec!["slots", "--slots", "1,4"], 0, "gate `pool`: "),
+        (vec!["policy"], 0, ""),
+        (vec!["sensitivity"], 0, "station.cpu.demand.mean matters most"),
+    ] {
+        let question = [&["ask", words[0], "s.toml", "--max-requests", "100000"], &words[1..]];
+        let question = question.concat();
+        let ended = call(&scratch, &question);
+        assert_eq!(ended.code, code, "{question:?}: {ended:?}");
+        assert!(ended.out.starts_with(begins), "{question:?}: {}", ended.out);
+        assert!(ended.out.contains("\n  next: sekisho "), "{question:?}: {}", ended.out);
+        let json = call(&scratch, &[question.as_slice(), &["--json"]].concat());
+        let object = object(&json);
+        assert_eq!((json.code, &object["exit_code"]), (code, &Value::from(code)), "{json:?}");
+        assert!(object["answer"].is_object(), "{json:?}");
+    }
+}
+
+#[test]
+fn a_question_that_makes_no_sense_is_refused() {
+    let scratch = Scratch::new();
+    for (words, wanted) in [
+        (["capacity", "--slo", "p99<200"], "column 5: `200` is not a time"),
+        (["capacity", "--slo", "p98<1s"], "did you mean"),
+        (["capacity", "--slo", "mean(wep)<1s"], "did you mean `web`"),
+        (["holds", "--load", "3"], "such as 3x"),
+        (["slots", "--gate", "pol"], "did you mean `pool`"),
+        (["slots", "--slots", "2"], "name several"),
+        (["policy", "--gate", "cpu"], "no gate is called `cpu`"),
+        (["bottleneck", "--class", "wep"], "did you mean `web`"),
+    ] {
+        let ended = call(&scratch, &["ask", words[0], "s.toml", words[1], words[2]]);
+        assert_eq!(ended.code, 2, "{words:?}: {ended:?}");
+        let message = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(message.contains(wanted), "{words:?}: {message}");
+        assert_eq!(ended.out, "", "{words:?}");
+    }
+}
+
+#[test]
+fn a_sweep_has_a_row_a_point_in_every_form() {
+    let scratch = Scratch::new();
+    let sweep = [
+        "sim",
+        "s.toml",
+        "--max-requests",
+        "20000",
+        "--sweep",
+        "gate.pool.slots=1..2",
+        "--sweep",
+        "class.web.rate=20/s,60/s,200/s",
+        "--csv",
+        "s.csv",
+        "--parquet",
+        "s.parquet",
+    ];
+    let ended = call(&scratch, &sweep);
+    assert_eq!(ended.code, 4, "20,000 requests are not precise: {ended:?}");
+    assert!(ended.out.starts_with("NOT PRECISE: 6 points"), "{}", ended.out);
+    for row in ["1 / 20/s ", "2 / 60/s ", "2 / 200/s  "] {
+        assert!(ended.out.contains(row), "{}", ended.out);
+    }
+    let csv = fs::read_to_string(scratch.join("s.csv")).expect("it was written");
+    let head = "gate.pool.slots,class.web.rate,kind,name,number,unit,mean,half_width,confidence";
+    assert_eq!(csv.lines().next(), Some(head));
+    let throughput: Vec<f64> = csv
+        .lines()
+        .filter(|line| line.contains(",class,web,throughput,1/s,"))
+        .map(|line| line.split(',').nth(6).expect("the mean").parse().expect("a number"))
+        .collect();
+    let wanted = [20.0, 60.0, 20.0, 60.0];
+    assert_eq!(throughput.len(), wanted.len(), "200/s has no steady state: {throughput:?}");
+    for (found, wanted) in throughput.iter().zip(wanted) {
+        assert!((found / wanted - 1.0_f64).abs() < 0.05, "{throughput:?}");
+    }
+    // The same rows, read back by the library's own reader.
+    let file = fs::File::open(scratch.join("s.parquet")).expect("it was written");
+    let reader = SerializedFileReader::new(file).expect("it is a Parquet file");
+    let rows: Vec<_> = reader
+        .get_row_iter(None)
+        .expect("it has rows")
+        .map(|row| {
+            let row = row.expect("it can be read");
+            let text = |at: usize| row.get_string(at).expect("a text").clone();
+            let texts: Vec<String> = (0..6).map(text).collect();
+            format!("{},{}", texts.join(","), row.get_double(6).expect("a number"))
+        })
+        .collect();
+    let lines: Vec<String> = csv
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').take(7).collect::<Vec<_>>().join(","))
+        .collect();
+    assert_eq!(rows, lines);
+    let json = object(&call(&scratch, &[&sweep[..], &["--json"]].concat()));
+    let points = json["points"].as_array().expect("a list");
+    assert_eq!(points.len(), 6);
+    assert_eq!(points[5]["parameters"]["class.web.rate"], "200/s");
+    assert!(points[5]["grows"].is_string() && points[0]["classes"].is_array(), "{json}");
+}
+
+#[test]
+fn a_sweep_that_makes_no_sense_is_refused() {
+    let scratch = Scratch::new();
+    for (sweep, wanted) in [
+        ("gate.pol.slots=1..2", "did you mean `pool`"),
+        ("gate.pool.slotz=1..2", "did you mean `slots`"),
+        ("gate.pool.slots=0..2", "0 slots let nobody in"),
+        ("gate.pool.slots", "no `=`"),
+        ("station.cpu.demand=1ms", "go on with one of"),
+        ("station.cpu.servers=0.5", "invalid type"),
+    ] {
+        let words = ["sim", "s.toml", "--sweep", sweep, "--csv", "s.csv"];
+        let ended = call(&scratch, &words);
+        assert_eq!(ended.code, 2, "{sweep}: {ended:?}");
+        let message = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(message.contains(wanted), "{sweep}: {message}");
+        assert!(!scratch.join("s.csv").exists(), "{sweep} wrote something");
+    }
+}

@@ -1,0 +1,223 @@
+//! Several networks under the same chance, and what differs between them, with paired intervals.
+//!
+//! Replication k of every network draws from the same streams: the same arrivals, the same think
+//! times, station by station the same services (common random numbers; Law, *Simulation Modeling and
+//! Analysis*, section 11.2). What one replication has of luck, the others have too, and it falls out of the
+//! difference. All networks leave out as many requests as warm-up, and count as many.
+
+use measure::{Estimate, Histogram, Ratio};
+
+use crate::network::Network;
+use crate::outcome::{Found, Outcome, QUANTILES, Stop};
+use crate::program::Program;
+use crate::replication::Replication;
+use crate::run::{Course, Options, SimError, check, rounds_max};
+
+/// Which requests are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Those of all classes together.
+    All,
+    /// Those of one class, an index into [`Network::classes`].
+    Class(usize),
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Quantity {
+    /// Completions [1/s].
+    Throughput,
+    /// Mean response time \[s\].
+    Response,
+    /// A quantile of the response times \[s\], by its q: 0.5, 0.9, 0.95, 0.99 or 0.999.
+    Quantile(f64),
+    /// Share of the requests that were turned away, 0 to 1.
+    Refused,
+}
+
+impl Quantity {
+    /// The quantiles that are kept.
+    pub const QUANTILES: [f64; 5] = QUANTILES;
+}
+
+/// Networks that were simulated side by side.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// What each of them did, in the order in which they were given.
+    pub outcomes: Vec<Outcome>,
+    /// By network, by replication.
+    seen: Vec<Vec<Seen>>,
+    confidence: f64,
+    looks: u32,
+}
+
+/// What one replication of one network saw: of all classes together, then of each.
+#[derive(Clone, Debug)]
+struct Seen(Vec<Counted>);
+
+#[derive(Clone, Debug)]
+struct Counted {
+    throughput: f64,
+    /// None where nothing was completed.
+    response: Option<f64>,
+    quantiles: Option<[f64; QUANTILES.len()]>,
+    refused: Option<f64>,
+}
+
+impl Comparison {
+    /// A quantity of one network. `claims` is the number of intervals that shall hold together with
+    /// the confidence asked for (Bonferroni); 1 for one alone. None where a replication saw no such
+    /// request, or the quantile is not kept.
+    pub fn value(
+        &self,
+        network: usize,
+        of: Of,
+        quantity: Quantity,
+        claims: u32,
+    ) -> Option<Estimate> {
+        let values = self.values(network, of, quantity)?;
+        Some(Estimate::from_independent(&values, self.confidence_of(claims)))
+    }
+
+    /// A quantity of network `to` less that of network `from`, replication by replication.
+    pub fn difference(
+        &self,
+        (from, to): (usize, usize),
+        of: Of,
+        quantity: Quantity,
+        claims: u32,
+    ) -> Option<Estimate> {
+        let (a, b) = (self.values(from, of, quantity)?, self.values(to, of, quantity)?);
+        let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
+        Some(Estimate::from_independent(&differences, self.confidence_of(claims)))
+    }
+
+    /// A quantity of network `to` over that of network `from`, replication by replication; none if
+    /// one of them is not above zero, too.
+    pub fn ratio(
+        &self,
+        (from, to): (usize, usize),
+        of: Of,
+        quantity: Quantity,
+        claims: u32,
+    ) -> Option<Ratio> {
+        let (a, b) = (self.values(from, of, quantity)?, self.values(to, of, quantity)?);
+        let positive = a.iter().chain(&b).all(|value| *value > 0.0);
+        positive.then(|| Ratio::paired(&a, &b, self.confidence_of(claims)))
+    }
+
+    /// How often the intervals may have been looked at before the end. Who stops at the first look
+    /// that tells, claims as much.
+    pub fn looks(&self) -> u32 {
+        self.looks
+    }
+
+    fn confidence_of(&self, claims: u32) -> f64 {
+        1.0 - (1.0 - self.confidence) / f64::from(claims.max(1))
+    }
+
+    fn values(&self, network: usize, of: Of, quantity: Quantity) -> Option<Vec<f64>> {
+        let at = match of {
+            Of::All => 0,
+            Of::Class(class) => class + 1,
+        };
+        let quantile = |q: f64| QUANTILES.iter().position(|kept| (kept - q).abs() < 1e-9);
+        let value = |seen: &Seen| {
+            let counted = seen.0.get(at)?;
+            match quantity {
+                Quantity::Throughput => Some(counted.throughput),
+                Quantity::Response => counted.response,
+                Quantity::Quantile(q) => Some(counted.quantiles?[quantile(q)?]),
+                Quantity::Refused => counted.refused,
+            }
+        };
+        self.seen.get(network)?.iter().map(value).collect()
+    }
+}
+
+/// Simulates networks side by side until each of them is precise, or the budget of each is used up.
+///
+/// # Errors
+/// That of the first network that cannot be simulated: its index and why.
+pub fn compare(networks: &[Network], options: &Options) -> Result<Comparison, (usize, SimError)> {
+    compare_until(networks, options, |comparison| {
+        comparison.outcomes.iter().all(|outcome| outcome.stop == Stop::Precise)
+    })
+}
+
+/// The same, until `enough` says so or the budget of each network is used up. `enough` is asked after
+/// every round, [`Comparison::looks`] times at the most.
+///
+/// # Errors
+/// That of the first network that cannot be simulated: its index and why.
+pub fn compare_until(
+    networks: &[Network],
+    options: &Options,
+    mut enough: impl FnMut(&Comparison) -> bool,
+) -> Result<Comparison, (usize, SimError)> {
+    // Of many networks nothing is recorded.
+    let options = &Options { record: None, ..options.clone() };
+    let mut programs = Vec::with_capacity(networks.len());
+    for (at, network) in networks.iter().enumerate() {
+        check(network, options).map_err(|error| (at, error))?;
+        programs.push(Program::compile(network).map_err(|error| (at, error.into()))?);
+    }
+    let mut courses = Vec::with_capacity(networks.len());
+    for (at, program) in programs.iter().enumerate() {
+        courses.push(Course::warm(program, options).map_err(|error| (at, error))?);
+    }
+    let warmup = courses.iter().map(|course| course.warmup).max().unwrap_or(0);
+    for (at, course) in courses.iter_mut().enumerate() {
+        course.warm_to(warmup).map_err(|error| (at, error))?;
+        course.count_from_here();
+    }
+    loop {
+        for (at, course) in courses.iter_mut().enumerate() {
+            course.next_round().map_err(|error| (at, error))?;
+        }
+        let comparison = taken(&mut courses, options);
+        if enough(&comparison) || courses.iter().all(Course::is_spent) {
+            return Ok(comparison);
+        }
+    }
+}
+
+/// What was seen so far.
+fn taken(courses: &mut [Course<'_>], options: &Options) -> Comparison {
+    let mut outcomes = Vec::with_capacity(courses.len());
+    let mut seen = Vec::with_capacity(courses.len());
+    for course in courses {
+        let found: Found = course.found();
+        let stop = course.ends(&found).unwrap_or(Stop::Budget);
+        seen.push(course.replications.iter_mut().map(saw).collect());
+        outcomes.push(course.outcome(found, stop));
+    }
+    let confidence = options.confidence;
+    Comparison { outcomes, seen, confidence, looks: rounds_max(options) }
+}
+
+fn saw(replication: &mut Replication<'_>) -> Seen {
+    let span = replication.settle();
+    let counted =
+        |completed: u64, refused: u64, response_sum: f64, histogram: &Histogram| Counted {
+            throughput: completed as f64 / span,
+            response: (completed > 0).then(|| response_sum / completed as f64),
+            quantiles: (completed > 0)
+                .then(|| QUANTILES.map(|q| histogram.quantile(q).as_secs_f64())),
+            refused: (completed + refused > 0)
+                .then(|| refused as f64 / (completed + refused) as f64),
+        };
+    let classes = &replication.classes;
+    let mut merged = Histogram::new();
+    classes.iter().for_each(|class| merged.merge(&class.histogram));
+    let all = counted(
+        classes.iter().map(|class| class.completed).sum(),
+        classes.iter().map(|class| class.refused).sum(),
+        classes.iter().map(|class| class.response_sum).sum(),
+        &merged,
+    );
+    let each = classes
+        .iter()
+        .map(|class| counted(class.completed, class.refused, class.response_sum, &class.histogram));
+    Seen([all].into_iter().chain(each).collect())
+}
