@@ -201,10 +201,10 @@ impl HttpArgs {
 
     fn export(&self, record: &RunRecord) -> Result<(), Failure> {
         if let Some(path) = &self.csv {
-            store::write_whole(path, &load::export::csv(record))?;
+            store::write_whole(path, load::export::csv(record))?;
         }
         if let Some(path) = &self.hlog {
-            store::write_whole(path, &load::export::interval_log(record))?;
+            store::write_whole(path, load::export::interval_log(record))?;
         }
         Ok(())
     }

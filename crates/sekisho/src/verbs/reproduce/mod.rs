@@ -93,7 +93,7 @@ pub(crate) fn run(
     let verdict = claim::verdict(&reproduced.judged);
     if let Some(path) = &args.report {
         let page = present::page(&registry, &reproduced, verdict, args.seed);
-        store::write_whole(path, &report::render(&page?))?;
+        store::write_whole(path, report::render(&page?))?;
     }
     if args.json {
         let json = present::json(&registry, &reproduced.judged, verdict, args.seed);

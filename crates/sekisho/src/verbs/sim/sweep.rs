@@ -132,7 +132,7 @@ fn points(args: &Args, scenario: &Scenario) -> Result<(Vec<Vec<String>>, Vec<Net
             for value in axis.values.iter() {
                 let changed = scenario.with_parameter(&axis.path, value);
                 let changed = changed.map_err(|error| failed(error.to_string()))?;
-                finer.push(([values.as_slice(), &[value.clone()]].concat(), changed));
+                finer.push(([values.as_slice(), std::slice::from_ref(value)].concat(), changed));
             }
         }
         points = finer;
