@@ -105,7 +105,7 @@ pub fn corrected_sweep(
     options: &Options,
 ) -> Result<Vec<Corrected>, CorrectedError> {
     let scenarios: Vec<Scenario> =
-        loads.iter().map(|&load| at(scenario, load, None)).collect::<Result<_, _>>()?;
+        loads.iter().map(|&load| at(scenario, None, load, None)).collect::<Result<_, _>>()?;
     let formulas: Vec<FormulaAnswer> = scenarios.iter().map(formula).collect::<Result<_, _>>()?;
     let positions: Vec<f64> = loads.iter().map(position).collect();
     let mut anchors: BTreeMap<usize, Anchor> = BTreeMap::new();

@@ -108,6 +108,9 @@ fn solve(
                 model.add_closed(&class.name, *population, think.mean())?
             }
             Load::Open(arrivals) => model.add_open(&class.name, arrivals.rate())?,
+            Load::Varying(_) | Load::Trace(_) | Load::Within => {
+                return Err("the formulas know constant loads only".to_owned().into());
+            }
         };
         for (station, asks) in asks.iter().enumerate().filter(|(_, asks)| asks.visits > 0.0) {
             model.set_visits(station, index, asks.visits, asks.service)?;

@@ -172,6 +172,9 @@ impl<'a> Model<'a> {
                 let reason = "its arrivals are not Poisson, and the formulas need that they are";
                 return Err(reason.into());
             }
+            Load::Varying(_) | Load::Trace(_) | Load::Within => {
+                return Err("the formulas know constant loads only".into());
+            }
         };
         self.classes.push(self.tasks.len());
         let task = Task::infinite(&class.name, 0, vec![entry]);
@@ -402,7 +405,7 @@ impl<'a> Model<'a> {
 fn check_plain(name: &str, spec: &GateSpec, network: &Network) -> Result<(), String> {
     let population = network.classes.iter().map(|class| match class.load {
         Load::Closed { population, .. } => Some(u64::from(population)),
-        Load::Open(_) => None,
+        Load::Open(_) | Load::Varying(_) | Load::Trace(_) | Load::Within => None,
     });
     let population: Option<u64> = population.sum();
     let refuses = match (spec.room, population) {

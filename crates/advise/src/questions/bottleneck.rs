@@ -186,7 +186,7 @@ impl Climb<'_> {
     /// The first to saturate of those that are left; none if nobody is.
     fn first(&mut self) -> Result<Option<Saturation>, QuestionError> {
         let network = self.network(1.0)?;
-        let works = work(&network);
+        let works = work(&network)?;
         let left: Vec<(Part, f64)> = Part::all(&network)
             .into_iter()
             .filter(|part| !self.relieved.contains(part))

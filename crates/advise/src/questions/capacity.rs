@@ -73,7 +73,7 @@ pub fn capacity(
     let (below, above) = (side(LimitSide::Below), side(LimitSide::Above));
     let (by_formula, formula_note) = formula_limit(scenario, &along, &below);
     let network = scenario.network()?;
-    let works = work(&network);
+    let works = work(&network)?;
     let full = Part::all(&network).into_iter().filter_map(|part| full_at(&network, &works, part));
     let start = by_formula.unwrap_or_else(|| 0.7 * full.fold(f64::INFINITY, f64::min));
     let mut search = Search {

@@ -52,6 +52,12 @@ pub enum QuestionError {
     /// The question is about a gate, and there is none, or more than one to choose from.
     #[error("which gate? {0}: say `--gate NAME`")]
     WhichGate(String),
+    /// The utilisation law, from which the question starts, is of steady loads.
+    #[error(
+        "{0}, and the question starts from the utilisation law, which is of a steady state: use \
+         `sekisho sim`, with `--sweep` to vary something"
+    )]
+    NoLaw(String),
     /// Nothing can be varied.
     #[error("{0}")]
     NothingToVary(String),

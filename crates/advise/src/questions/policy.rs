@@ -1,12 +1,14 @@
 //! Which policy: routers, disciplines and forms of queue of every gate, one change at a time, under
 //! the same chance.
 
+use gate::Queues;
 use measure::Estimate;
 use serde::Serialize;
+use serde_json::Value;
 use sim::{Of, Options, Quantity, compare};
 
 use super::{Change, QuestionError, gate_named};
-use crate::Scenario;
+use crate::{GateEntry, Scenario, disciplines, routers};
 
 /// What other policies would do.
 #[derive(Clone, Debug, Serialize)]
@@ -22,8 +24,10 @@ pub struct Policies {
 pub struct PolicyRow {
     /// What is changed: a parameter's path; none for the scenario as it is.
     pub path: Option<String>,
-    /// What it is set to.
+    /// What it is set to, short.
     pub policy: String,
+    /// The same as a scenario file has it; none for the scenario as it is.
+    pub setting: Option<String>,
     /// Mean response time of all classes \[s\]; none where jobs pile up without end, and so of all
     /// that follows.
     #[serde(rename = "response_s")]
@@ -41,9 +45,6 @@ pub struct PolicyRow {
     pub classes: Vec<(String, Option<Change>)>,
 }
 
-/// The keys of a gate that are policies. Which names each may have, the scenario's reader knows.
-const KEYS: [&str; 3] = ["discipline", "router", "queues"];
-
 /// Compares every policy that a scenario can name, at one gate or at each, with what it has. All run
 /// under the same chance; the intervals of all comparisons hold together.
 ///
@@ -58,7 +59,9 @@ pub fn policy(
         Some(name) => vec![gate_named(scenario, Some(name))?],
         None => (0..scenario.gates.len()).collect(),
     };
-    let mut variants = vec![(None, "as it is".to_owned(), scenario.clone())];
+    let as_it_is = "as it is".to_owned();
+    let first = Variant { path: None, policy: as_it_is, setting: None, scenario: scenario.clone() };
+    let mut variants = vec![first];
     let mut impossible = Vec::new();
     for at in gates {
         changes(scenario, at, &mut variants, &mut impossible);
@@ -73,9 +76,16 @@ pub fn policy(
     Ok(Policies { rows, impossible })
 }
 
-type Variant = (Option<String>, String, Scenario);
+/// A change: its path and what it is set to, none for the scenario as it is; and the scenario with it.
+struct Variant {
+    path: Option<String>,
+    policy: String,
+    setting: Option<String>,
+    scenario: Scenario,
+}
 
-/// Every single change of a gate's policies that makes another network.
+/// Every single change of a gate's policies that makes another network. Policies with parameters have
+/// usual ones.
 fn changes(
     scenario: &Scenario,
     gate: usize,
@@ -83,17 +93,61 @@ fn changes(
     impossible: &mut Vec<(String, String)>,
 ) {
     let name = &scenario.gates[gate].name;
-    for key in KEYS {
+    let mut offer = |key: &str, value: Value, change: &dyn Fn(&mut GateEntry)| {
         let path = format!("gate.{name}.{key}");
-        for policy in scenario.names_for(&path) {
-            match scenario.with_parameter(&path, &policy) {
-                Ok(changed) if differs(scenario, &changed, gate) => {
-                    variants.push((Some(path.clone()), policy, changed));
-                }
-                Ok(_) => {}
-                Err(error) => impossible.push((format!("{path} = {policy}"), error.cause)),
-            }
+        let mut changed = scenario.clone();
+        change(&mut changed.gates[gate]);
+        match changed.network() {
+            Ok(_) if differs(scenario, &changed, gate) => variants.push(Variant {
+                path: Some(path),
+                policy: short(&value),
+                setting: Some(inline(&value)),
+                scenario: changed,
+            }),
+            Ok(_) => {}
+            Err(error) => impossible.push((format!("{path} = {}", short(&value)), error.cause)),
         }
+    };
+    for entry in disciplines() {
+        offer("discipline", written(&entry), &|gate| gate.discipline = Some(entry.clone()));
+    }
+    for entry in routers() {
+        offer("router", written(&entry), &|gate| gate.router = Some(entry.clone()));
+    }
+    for queues in [Queues::Shared, Queues::PerServer] {
+        offer("queues", written(&queues), &|gate| gate.queues = Some(queues));
+    }
+}
+
+fn written(entry: &impl Serialize) -> Value {
+    serde_json::to_value(entry).expect("a policy has a form in a file")
+}
+
+/// A policy's name, with its parameters behind it.
+fn short(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let field = |(key, value): (&String, &Value)| match value {
+                Value::Object(inner) if inner.is_empty() => key.clone(),
+                Value::Object(_) => format!("{key} ({})", short(value)),
+                _ => format!("{key} {}", short(value)),
+            };
+            fields.iter().map(field).collect::<Vec<_>>().join(", ")
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The same in one line of a scenario file.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Object(fields) if fields.is_empty() => "{}".into(),
+        Value::Object(fields) => {
+            let field = |(key, value): (&String, &Value)| format!("{key} = {}", inline(value));
+            format!("{{ {} }}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
     }
 }
 
@@ -119,8 +173,8 @@ fn rows(
 ) -> Result<Vec<PolicyRow>, QuestionError> {
     let mut left: Vec<usize> = (0..variants.len()).collect();
     let mut networks = Vec::new();
-    for (_, _, scenario) in variants {
-        networks.push(scenario.network()?);
+    for variant in variants {
+        networks.push(variant.scenario.network()?);
     }
     let comparison = loop {
         let list: Vec<_> = left.iter().map(|&at| networks[at].clone()).collect();
@@ -130,7 +184,7 @@ fn rows(
                 left.remove(at);
             }
             Err((at, error)) => {
-                let (path, policy, _) = &variants[left[at]];
+                let Variant { path, policy, .. } = &variants[left[at]];
                 let place = match path {
                     Some(path) => format!("{path} = {policy}"),
                     None => format!("`{}`", scenario.name),
@@ -141,7 +195,7 @@ fn rows(
     };
     let claims = left.len().saturating_sub(1) as u32;
     let p99 = Quantity::Quantile(0.99);
-    let row = |(nth, (path, policy, _)): (usize, &Variant)| {
+    let row = |(nth, variant): (usize, &Variant)| {
         let at = left.iter().position(|&other| other == nth);
         let value = |quantity| comparison.value(at?, Of::All, quantity, 1);
         let change =
@@ -152,8 +206,9 @@ fn rows(
         let several = scenario.classes.len() > 1;
         let classes = scenario.classes.iter().enumerate().filter(|_| several);
         PolicyRow {
-            path: path.clone(),
-            policy: policy.clone(),
+            path: variant.path.clone(),
+            policy: variant.policy.clone(),
+            setting: variant.setting.clone(),
             response: value(Quantity::Response),
             p99: value(p99),
             mean_change: change(Of::All, Quantity::Response),

@@ -143,7 +143,7 @@ impl Target {
     /// The station that is full first if nobody waits.
     fn first(scenario: &Scenario) -> Result<String, QuestionError> {
         let network = scenario.network()?;
-        let works = work(&network);
+        let works = work(&network)?;
         let parts = Part::all(&network).into_iter();
         let stations = parts.filter(|part| part.hardness() == Hardness::Hard);
         let full = stations.filter_map(|part| Some((part, full_at(&network, &works, part)?)));
@@ -183,7 +183,7 @@ impl Target {
     /// As many as are busy on average if nobody waits, rounded up.
     fn law(&self, scenario: &Scenario) -> Result<u32, QuestionError> {
         let network = scenario.network()?;
-        let works = work(&network);
+        let works = work(&network)?;
         let parts =
             Part::all(&network).into_iter().filter(|part| part.name(&network) == self.name());
         // Of a closed load, who waits elsewhere asks for less, so that this is no limit from below.

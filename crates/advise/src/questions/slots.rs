@@ -142,7 +142,8 @@ fn usual(scenario: &Scenario, now: u32, folklore: &[Folklore]) -> Vec<u32> {
 
 /// What the rules of thumb say of a gate.
 fn folklore(network: &Network, gate: usize) -> Vec<Folklore> {
-    let works = work(network);
+    // Where the law knows nothing there are no rules either: they are made of it.
+    let Ok(works) = work(network) else { return Vec::new() };
     let held: f64 = works.iter().map(|work| work.gates[gate]).sum();
     let think: f64 = works.iter().map(|work| work.think + work.response).sum::<f64>();
     let demand = |station: usize| works.iter().map(|work| work.stations[station]).sum::<f64>();
@@ -192,6 +193,13 @@ fn is_inside(network: &Network, gate: usize, station: usize) -> bool {
                 ways.iter().any(|(_, steps)| visited(network, steps, within, of))
             }
             sim::Step::Repeat { steps, .. } => visited(network, steps, within, of),
+            // What is sent or forked holds nothing of what its sender holds.
+            sim::Step::Send { way } => visited(network, way, false, of),
+            sim::Step::Fork { ways, .. } => ways.iter().any(|way| visited(network, way, false, of)),
+            sim::Step::Lookup { hit, miss, .. } => {
+                visited(network, hit, within, of) || visited(network, miss, within, of)
+            }
+            sim::Step::Reply | sim::Step::Become { .. } => false,
         })
     }
     network.classes.iter().any(|class| visited(network, &class.route, false, (gate, station)))

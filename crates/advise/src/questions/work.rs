@@ -2,8 +2,9 @@
 //! of who saturates first (the utilisation law; Denning and Buzen 1978).
 
 use serde::Serialize;
-use sim::{Demand, Load, Network, Sizes, Step};
+use sim::{Demand, Join, Load, Network, Sizes, Step};
 
+use super::QuestionError;
 use crate::scenario::mean_demand;
 
 /// Something of limited capacity.
@@ -85,6 +86,9 @@ impl ClassWork {
                 (Size::Population(f64::from(*population)), think.mean())
             }
             Load::Open(arrivals) => (Size::Rate(arrivals.rate()), 0.0),
+            Load::Varying(_) | Load::Trace(_) | Load::Within => {
+                unreachable!("`work` refuses a load that is not steady")
+            }
         };
         let mut work = ClassWork {
             stations: vec![0.0; network.stations.len()],
@@ -137,6 +141,26 @@ impl ClassWork {
                 Step::Repeat { again, steps } => {
                     self.steps(network, sizes, steps, passes / (1.0 - again), gate)
                 }
+                // What follows keeps the slot; that the client is gone by then makes the time without
+                // waiting shorter than it says here.
+                Step::Reply => 0.0,
+                Step::Send { way } => {
+                    self.steps(network, sizes, way, passes, None);
+                    0.0
+                }
+                Step::Fork { ways, join } => {
+                    let way = |way: &Vec<Step>| self.steps(network, sizes, way, passes, None);
+                    let mut each: Vec<f64> = ways.iter().map(way).collect();
+                    each.sort_by(f64::total_cmp);
+                    let awaited = match join {
+                        Join::All => each.len(),
+                        Join::First(count) => *count as usize,
+                    };
+                    awaited.checked_sub(1).and_then(|last| each.get(last)).copied().unwrap_or(0.0)
+                }
+                Step::Become { .. } | Step::Lookup { .. } => {
+                    unreachable!("`work` refuses what the law does not know")
+                }
             };
         }
         sum
@@ -164,8 +188,33 @@ fn mean(demand: &Demand, sizes: &Sizes) -> f64 {
 }
 
 /// What every class asks of every part.
-pub(super) fn work(network: &Network) -> Vec<ClassWork> {
-    network.classes.iter().map(|class| ClassWork::of(network, class)).collect()
+///
+/// # Errors
+/// If the load is not steady, or what a job asks for depends on more than its class.
+pub(super) fn work(network: &Network) -> Result<Vec<ClassWork>, QuestionError> {
+    if let Some(what) = beyond_law(network) {
+        return Err(QuestionError::NoLaw(what));
+    }
+    Ok(network.classes.iter().map(|class| ClassWork::of(network, class)).collect())
+}
+
+/// What the utilisation law does not know.
+fn beyond_law(network: &Network) -> Option<String> {
+    let class = |class: &sim::Class| {
+        let what = match &class.load {
+            Load::Varying(_) => "its load changes over time",
+            Load::Trace(_) => "its load is a trace",
+            Load::Within => "jobs become it on their way",
+            Load::Closed { .. } | Load::Open(_) => return None,
+        };
+        Some(format!("class `{}`: {what}", class.name))
+    };
+    if network.agenda.is_some() {
+        return Some("the scenario lasts a set time".into());
+    }
+    let cache = network.caches.first();
+    let cache = cache.map(|cache| format!("how often cache `{}` hits must be simulated", cache.name));
+    network.classes.iter().find_map(class).or(cache)
 }
 
 /// The factor of the load at which a part would be full if nobody waited anywhere: at a smaller one,

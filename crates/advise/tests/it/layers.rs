@@ -137,7 +137,7 @@ fn a_sweep_is_within_two_percent_with_a_few_simulated_loads() {
     let (mut all, mut plain) = (Vec::new(), Vec::new());
     let guessed = loads.iter().zip(&sweep).filter(|(_, point)| point.simulated.is_none());
     for (&load, point) in guessed.step_by(3) {
-        let scenario = advise::at(&study, load, None).unwrap();
+        let scenario = advise::at(&study, None, load, None).unwrap();
         let truth = corrected(&scenario, &short_simulation(77)).unwrap();
         let off = |x: f64, r: f64| {
             [x / truth.value.throughput.mean - 1.0, r / truth.value.response.mean - 1.0]

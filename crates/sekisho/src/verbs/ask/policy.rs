@@ -41,7 +41,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         why.push(format!("left out: {what}: {cause}"));
     }
     let best = best(&answer);
-    let command = match best.and_then(|row| Some((row.path.as_ref()?, row))) {
+    // A sweep takes names; what has parameters goes into the file.
+    let plain = |row: &&PolicyRow| !row.policy.contains(' ');
+    let command = match best.filter(plain).and_then(|row| Some((row.path.as_ref()?, row))) {
         Some((path, row)) => {
             format!("sekisho sim {} --sweep '{path}={}'", args.common.path(), row.policy)
         }
@@ -64,7 +66,7 @@ fn headline(best: Option<&PolicyRow>) -> String {
         Some(row) => format!(
             "best for the mean: {} = {}, {} at {}",
             row.path.as_deref().unwrap_or_default(),
-            row.policy,
+            row.setting.as_deref().unwrap_or(&row.policy).trim_matches('"'),
             change_text(row.mean_change.as_ref()).trim_end_matches(['*', ' ']),
             row.response.as_ref().map_or("-".into(), |value| time(value.mean))
         ),
