@@ -12,6 +12,7 @@
 //! that a measurement can judge it later.
 
 mod corrected;
+mod explain;
 mod fit;
 mod formula;
 mod predict;
@@ -23,7 +24,15 @@ mod units;
 pub use corrected::{
     Corrected, CorrectedError, Totals, corrected, corrected_sweep, short_simulation,
 };
-pub use fit::{Fit, FitError, FitOptions, Residual, fit, names};
+pub use explain::{
+    ExplainError, ExplainOptions, Explanation, Knee, KneeFrom, Little, LittleCheck, MeanFrom,
+    NextLoad, NextRun, Pace, Side, Tool, ToolMean, ToolPart, ToolRun, explain,
+};
+pub use fit::{
+    DemandEvidence, Fit, FitError, FitOptions, LoadPoint, LoggedRequest, Residual, SourceFit,
+    SourceRow, Statement, StatementEvidence, TraceSpan, Window, fit, fit_demands, fit_log,
+    fit_points, fit_spans, fit_statements, names,
+};
 pub use formula::{
     Bounds, ClassAnswer, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, Trust, formula,
 };
@@ -39,8 +48,7 @@ pub use scenario::{
     NumberKind, NumericParameter, OfTrace, OrderName, Parameter, PiecesName, Policies, RepeatEntry,
     RetryEntry, RouteEntry, RouterEntry, Scenario, ScenarioError, SendEntry, ServerEntry, Setting,
     ShapedEntry, SightEntry, SizesEntry, SizesName, StateName, StationEntry, StationName, Stops,
-    TraceEntry, Turns, VisitEntry,
-    disciplines, routers,
+    TraceEntry, Turns, VisitEntry, disciplines, routers,
 };
 pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
 pub use units::{Bytes, PerByte, Rate, Span, UnitError};

@@ -8,6 +8,7 @@ pub mod report;
 
 mod scenario_file;
 mod session;
+mod sources;
 mod store;
 mod text;
 mod verbs;

@@ -213,7 +213,8 @@ fn beyond_law(network: &Network) -> Option<String> {
         return Some("the scenario lasts a set time".into());
     }
     let cache = network.caches.first();
-    let cache = cache.map(|cache| format!("how often cache `{}` hits must be simulated", cache.name));
+    let cache =
+        cache.map(|cache| format!("how often cache `{}` hits must be simulated", cache.name));
     network.classes.iter().find_map(class).or(cache)
 }
 

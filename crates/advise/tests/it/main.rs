@@ -4,6 +4,7 @@
 
 mod agree;
 mod behaviour;
+mod explain;
 mod fit;
 mod formula;
 mod fuzz;
@@ -12,3 +13,4 @@ mod policies;
 mod questions;
 mod scenario;
 mod setting;
+mod sources;

@@ -1,26 +1,74 @@
-//! `sekisho fit`: from run records to a scenario.
+//! `sekisho fit`: from run records, or from what else people have, to a scenario.
 
 use std::io::Write;
 use std::path::PathBuf;
 
-use advise::{Fit, FitError, FitOptions, Parameter, Scenario};
-use clap::Args as ClapArgs;
+use advise::{
+    Fit, FitError, FitOptions, Parameter, Scenario, SourceFit, SourceRow, Span, StatementEvidence,
+};
+use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::session::say;
+use crate::sources::{self, Fields, Metrics};
 use crate::store;
 use crate::text::{Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate};
 use crate::verdict::{Failure, Verdict};
 
-/// Fit a scenario to closed runs: one with a single client, one saturated
+/// What a scenario is fitted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Source {
+    /// Run records: one of a single client, one saturated
+    Runs,
+    /// Common or Combined log with a duration at the end, or JSON lines
+    AccessLog,
+    /// Scrapes as text, or range queries of counters as JSON
+    Prometheus,
+    /// pg_stat_statements as CSV, one snapshot or two
+    PgStatStatements,
+    /// OpenTelemetry spans as OTLP JSON
+    Spans,
+    /// CSV with the columns clients, throughput, latency_ms
+    Points,
+}
+
+/// Fit a scenario to run records, or to logs, metrics, statements, spans or a table
 #[derive(ClapArgs)]
 #[command(after_help = "\
-Example:
-  sekisho measure http http://127.0.0.1:80/ --documents webstone --clients 1,32
-  sekisho fit .sekisho/runs/*.jsonl --cores 1 --out scenario.toml")]
+Examples:
+  sekisho fit .sekisho/runs/*.jsonl --cores 1 --out scenario.toml
+  sekisho fit --from points points.csv
+  sekisho fit --from access-log access.log --cores 1
+  sekisho fit --from prometheus range.json --by handler --cores 2
+  sekisho fit --from pg-stat-statements pss.csv --seconds 6 --busy 4.1s
+  sekisho fit --from spans spans.json")]
 pub(crate) struct Args {
-    /// Run records of one document set
-    #[arg(value_name = "RUN", required = true)]
+    /// Run records of one document set, or files of the source that --from names
+    #[arg(value_name = "FILE", required = true)]
     runs: Vec<PathBuf>,
+    /// What the files are
+    #[arg(long, value_name = "SOURCE", default_value = "runs")]
+    from: Source,
+    /// Access log: the unit of durations that are plain numbers (s, ms, us, ns)
+    #[arg(long, value_name = "UNIT")]
+    time_unit: Option<String>,
+    /// Access log, JSON lines: the names of the fields
+    #[arg(long, value_delimiter = ',', value_name = "TIME,DURATION,CLASS")]
+    fields: Vec<String>,
+    /// Prometheus: the histogram of the requests
+    #[arg(long, value_name = "METRIC")]
+    requests: Option<String>,
+    /// Prometheus: the label that tells classes apart
+    #[arg(long, value_name = "LABEL")]
+    by: Option<String>,
+    /// Prometheus: the counter of processor seconds; statements: the processor time of the host
+    #[arg(long, value_name = "METRIC|TIME")]
+    busy: Option<String>,
+    /// Prometheus: time between scrapes without time stamps; statements: how long they were counted
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+    /// Statements: a part of the text of the one that each transaction executes once
+    #[arg(long, value_name = "TEXT")]
+    once: Option<String>,
     /// The server's slots (workers, helpers), if you know them
     #[arg(long, value_name = "N")]
     slots: Option<u32>,
@@ -39,6 +87,22 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if args.from != Source::Runs {
+        return run_source(args, out);
+    }
+    let foreign = [
+        ("--time-unit", args.time_unit.is_some()),
+        ("--fields", !args.fields.is_empty()),
+        ("--requests", args.requests.is_some()),
+        ("--by", args.by.is_some()),
+        ("--busy", args.busy.is_some()),
+        ("--seconds", args.seconds.is_some()),
+        ("--once", args.once.is_some()),
+    ];
+    if let Some((name, _)) = foreign.iter().find(|(_, given)| *given) {
+        let cause = format!("`{name}` is of other sources than run records; say which with --from");
+        return Err(Failure::Usage(cause));
+    }
     let runs = args.runs.iter().map(|path| store::read_run(path)).collect::<Result<Vec<_>, _>>()?;
     let options = FitOptions {
         slots: args.slots,
@@ -65,6 +129,201 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         say(out, &format!("\n  scenario: {path}\n{command}"))?;
     }
     Ok(Verdict::Holds)
+}
+
+/// Fits one of the other sources.
+fn run_source(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if args.slots.is_some() {
+        let cause = "`--slots` is of run records: no other source tells slots apart";
+        return Err(Failure::usage(cause));
+    }
+    if args.cores == Some(0) {
+        return Err(Failure::usage("`--cores` must be at least 1"));
+    }
+    if args.seconds.is_some_and(|seconds| !(seconds.is_finite() && seconds > 0.0)) {
+        return Err(Failure::usage("`--seconds` must be above 0"));
+    }
+    let names: Vec<String> = args.runs.iter().map(|path| path.display().to_string()).collect();
+    let options = FitOptions {
+        slots: None,
+        cores: args.cores,
+        seed: args.seed,
+        confidence: 0.95,
+        date: store::now_rfc3339(),
+        name: names.join(" "),
+    };
+    let fitted = match args.from {
+        Source::AccessLog => from_log(args, &names, &options)?,
+        Source::Prometheus => from_metrics(args, &options)?,
+        Source::PgStatStatements => from_statements(args, &names, &options)?,
+        Source::Spans => {
+            let mut spans = Vec::new();
+            for path in &args.runs {
+                spans.extend(sources::read_spans(path)?);
+            }
+            advise::fit_spans(&spans, &names, &options)
+        }
+        Source::Points | Source::Runs => {
+            let points = sources::read_points(only(args)?)?;
+            advise::fit_points(&points, &names, &options)
+        }
+    };
+    let fitted = match fitted {
+        Ok(fitted) => fitted,
+        Err(error @ FitError::DoesNotFit(_)) => {
+            return no_fit(Verdict::DoesNotFit, &error, args.json, out);
+        }
+        Err(error) => return Err(Failure::usage(error)),
+    };
+    // What is written must be runnable.
+    fitted.scenario.network().map_err(Failure::usage)?;
+    store::write_whole(&args.out, &scenario_text(&fitted.scenario)?)?;
+    if args.json {
+        say(out, &format!("{}\n", source_json(&fitted)))?;
+    } else {
+        say(out, &source_text(&fitted))?;
+        let path = args.out.display();
+        // The formulas know one class.
+        let verb = if fitted.scenario.classes.len() > 1 { "sim" } else { "solve" };
+        let command = next(&format!("sekisho {verb} {path}"));
+        say(out, &format!("\n  scenario: {path}\n{command}"))?;
+    }
+    Ok(Verdict::Holds)
+}
+
+fn only(args: &Args) -> Result<&PathBuf, Failure> {
+    match &args.runs[..] {
+        [one] => Ok(one),
+        more => Err(Failure::Usage(format!("{} files are given; this source is one", more.len()))),
+    }
+}
+
+fn from_log(
+    args: &Args,
+    names: &[String],
+    options: &FitOptions,
+) -> Result<Result<SourceFit, FitError>, Failure> {
+    let json = match &args.fields[..] {
+        [] => ["time", "duration", "path"].map(String::from),
+        [time, duration, class] => [time.clone(), duration.clone(), class.clone()],
+        other => {
+            let given = other.len();
+            let cause = format!("{given} names of fields are given; give TIME,DURATION,CLASS");
+            return Err(Failure::Usage(cause));
+        }
+    };
+    let fields = Fields { json, unit: args.time_unit.clone() };
+    let log = sources::read_log(only(args)?, &fields)?;
+    let fitted = advise::fit_log(&log.requests, &log.classes, names, options);
+    Ok(fitted.map(|mut fit| {
+        if log.failed > 0 {
+            fit.notes.push(format!("{} requests failed (5xx) and are left out", log.failed));
+        }
+        fit
+    }))
+}
+
+fn from_metrics(args: &Args, options: &FitOptions) -> Result<Result<SourceFit, FitError>, Failure> {
+    let metrics = Metrics {
+        requests: args.requests.clone(),
+        by: args.by.clone(),
+        busy: args.busy.clone(),
+        seconds: args.seconds,
+    };
+    let (evidence, notes) = sources::read_metrics(&args.runs, &metrics)?;
+    Ok(advise::fit_demands(&evidence, options).map(|mut fit| {
+        fit.notes.splice(0..0, notes);
+        fit
+    }))
+}
+
+fn from_statements(
+    args: &Args,
+    names: &[String],
+    options: &FitOptions,
+) -> Result<Result<SourceFit, FitError>, Failure> {
+    let Some(seconds) = args.seconds else {
+        let cause = "how long the statements were counted is not in the file; give --seconds";
+        return Err(Failure::usage(cause));
+    };
+    let busy = args.busy.as_deref().map(str::parse::<Span>).transpose();
+    let evidence = StatementEvidence {
+        sources: names.to_vec(),
+        statements: sources::read_statements(&args.runs)?,
+        seconds,
+        busy: busy.map_err(Failure::usage)?.map(|span| span.0),
+        once: args.once.clone(),
+    };
+    Ok(advise::fit_statements(&evidence, options))
+}
+
+fn source_json(fit: &SourceFit) -> serde_json::Value {
+    let row = |row: &SourceRow| {
+        serde_json::json!({
+            "name": row.name, "measured": row.measured, "fitted": row.fitted, "unit": row.unit,
+        })
+    };
+    serde_json::json!({
+        "verdict": Verdict::Holds.word(),
+        "exit_code": Verdict::Holds.code(),
+        "scenario": fit.scenario,
+        "rows": fit.rows.iter().map(row).collect::<Vec<_>>(),
+        "notes": fit.notes,
+    })
+}
+
+/// What was fitted with its regions, beside what was measured, and what could not be identified.
+fn source_text(fit: &SourceFit) -> String {
+    let calibration = fit.scenario.calibration.as_ref();
+    let parameters = calibration.map(|calibration| &calibration.parameters);
+    let count = parameters.map_or(0, |parameters| parameters.len());
+    let missing = calibration.map_or(0, |calibration| calibration.unidentified.len());
+    let worst = fit.rows.iter().map(|row| row.relative().abs()).fold(0.0, f64::max);
+    let mut text = sentence(&format!(
+        "fits: {count} numbers, at worst {:.1} % off what was measured; {missing} things are not \
+         identified",
+        100.0 * worst
+    ));
+    let mut table = Table::new(&["parameter", "value", "95 % region"]);
+    for (name, parameter) in parameters.into_iter().flatten() {
+        let [low, high] = parameter.interval;
+        let exact = low == high;
+        let region =
+            format!("{} to {}", parameter_text(parameter, low), parameter_text(parameter, high));
+        table.row(vec![
+            long_label(name),
+            parameter_text(parameter, parameter.value),
+            if exact { "as counted".into() } else { region },
+        ]);
+    }
+    text += &format!("\n{table}\n");
+    let mut table = Table::new(&["measured", "value", "fitted", "residual"]);
+    for row in &fit.rows {
+        let number = |value: f64| match row.unit {
+            "s" => time(value),
+            "1/s" => crate::text::rate(value),
+            _ => format!("{value:.3}"),
+        };
+        let residual = percent(row.relative());
+        table.row(vec![long_label(&row.name), number(row.measured), number(row.fitted), residual]);
+    }
+    text += &format!("{table}\n");
+    for note in &fit.notes {
+        text += &paragraph(&format!("note: {note}"));
+    }
+    for unidentified in calibration.iter().flat_map(|calibration| &calibration.unidentified) {
+        text += &paragraph(&format!("not identified: {unidentified}"));
+    }
+    text
+}
+
+/// The beginning of a name that may be a whole statement.
+fn long_label(name: &str) -> String {
+    const SHOWN: usize = 40;
+    if name.chars().count() <= SHOWN {
+        return name.to_owned();
+    }
+    name.chars().take(SHOWN - 1).chain(['…']).collect()
 }
 
 /// Says why there is no fit, as text or as JSON.
@@ -187,6 +446,7 @@ fn parameter_text(parameter: &Parameter, value: f64) -> String {
         "s" if value < 0.0 => format!("-{}", time(-value)),
         "s" => time(value),
         "s/byte" => format!("{:.3} us/kB", value * 1e9),
-        _ => format!("{value:.1}"),
+        "slots" => format!("{value:.1}"),
+        unit => format!("{value:.3} {unit}"),
     }
 }

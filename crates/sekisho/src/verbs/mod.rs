@@ -3,6 +3,7 @@
 mod ask;
 mod check;
 mod demo;
+mod explain;
 mod fit;
 mod gate;
 mod http_target;
@@ -47,7 +48,7 @@ enum Verb {
     Demo(demo::Args),
     /// Put load on a service and record what happens
     Measure(measure::Args),
-    /// Fit a scenario to run records
+    /// Fit a scenario to run records, logs, metrics, statements, spans or a table
     Fit(fit::Args),
     /// Ask a scenario what would happen at other loads or with other slots
     Ask(ask::Args),
@@ -59,6 +60,8 @@ enum Verb {
     Gate(gate::Args),
     /// Hold a run against expectations, or against a stored prediction
     Check(check::Args),
+    /// Say what the output of another load tool means
+    Explain(explain::Args),
     /// Turn records and predictions into one HTML file
     Report(report::Args),
     /// Reproduce a paper: its values beside formula, simulation and measurement
@@ -98,6 +101,7 @@ fn run(verb: &Verb, session: &Session, out: &mut dyn Write) -> Result<Verdict, F
         Verb::Sim(args) => sim::run(args, out),
         Verb::Gate(args) => gate::run(args, out),
         Verb::Check(args) => check::run(args, out),
+        Verb::Explain(args) => explain::run(args, out),
         Verb::Report(args) => report::run(args, out),
         Verb::Reproduce(args) => reproduce::run(args, session.supervised, out),
     }

@@ -9,6 +9,7 @@ use crate::browser::Scratch;
 use crate::command::{Ended, PATIENCE, sekisho, shell};
 use crate::records;
 use crate::site::{alone, server, write_documents};
+use crate::sources::write_sources;
 
 /// The verbs that do something, as their words.
 fn verbs() -> Vec<Vec<String>> {
@@ -60,6 +61,11 @@ fn prepare(folder: &Path) {
     symlink(studies, folder.join("studies")).expect("a folder of our own");
     fs::write(folder.join("scenario.toml"), SCENARIO).expect("the same");
     write_documents(&folder.join("documents.toml"));
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/explain");
+    for output in ["wrk-1.txt", "wrk-16.txt", "hey-16.txt", "pgbench-8.txt"] {
+        fs::copy(fixtures.join(output), folder.join(output)).expect("the same");
+    }
+    write_sources(folder);
     fs::create_dir_all(folder.join(".sekisho/runs")).expect("the same");
     records::write(&folder.join(".sekisho/runs/RUN.jsonl"), &records::record(1));
     records::write(&folder.join(".sekisho/runs/32.jsonl"), &records::record(32));
@@ -82,6 +88,7 @@ fn every_verb_has_an_example_that_works() {
         "ask slots",
         "check",
         "demo",
+        "explain",
         "fit",
         "gate http",
         "measure http",

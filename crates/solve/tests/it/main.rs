@@ -8,8 +8,8 @@
 mod chain;
 mod closed;
 mod cluster;
-mod lps;
 mod layered;
+mod lps;
 mod markov;
 mod networks;
 mod open;

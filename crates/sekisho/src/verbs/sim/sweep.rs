@@ -227,7 +227,11 @@ fn json_of(
         match &point.result {
             Ok(outcome) => json!({
                 "parameters": parameters,
-                "stop": match outcome.stop { Stop::Precise => "precise", Stop::Budget => "budget" },
+                "stop": match outcome.stop {
+                    Stop::Precise => "precise",
+                    Stop::Budget => "budget",
+                    Stop::Agenda => "agenda",
+                },
                 "events": outcome.events,
                 "classes": outcome.classes.iter().map(class_json).collect::<Vec<_>>(),
                 "gates": outcome.gates.iter().map(gate_json).collect::<Vec<_>>(),

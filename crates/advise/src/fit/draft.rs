@@ -1,0 +1,166 @@
+//! What a fit to other sources than run records gives, and the entries of its scenario.
+
+use std::collections::BTreeMap;
+
+use super::{FitOptions, build::as_written};
+use crate::units::{Rate, Span};
+use crate::{
+    Calibration, ClassEntry, DemandEntry, DistEntry, DistName, Parameter, RouteEntry, Scenario,
+    ShapedEntry, StationEntry, StationName,
+};
+
+/// A scenario that was fitted to a source, and what it rests on.
+#[derive(Clone, Debug)]
+pub struct SourceFit {
+    /// The scenario, with the load that was seen.
+    pub scenario: Scenario,
+    /// What was measured beside what the fitted model gives for it.
+    pub rows: Vec<SourceRow>,
+    /// What the user should know, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// A measured number beside the fitted one.
+#[derive(Clone, Debug)]
+pub struct SourceRow {
+    /// Of what.
+    pub name: String,
+    /// What was measured, in `unit`.
+    pub measured: f64,
+    /// What the model gives.
+    pub fitted: f64,
+    /// `s` or `1/s`, or nothing for a share.
+    pub unit: &'static str,
+}
+
+impl SourceRow {
+    /// Fitted less measured, as a share of measured.
+    pub fn relative(&self) -> f64 {
+        self.fitted / self.measured - 1.0
+    }
+}
+
+/// A scenario that is being put together.
+pub(super) struct Draft {
+    pub(super) classes: Vec<ClassEntry>,
+    pub(super) stations: Vec<StationEntry>,
+    pub(super) parameters: BTreeMap<String, Parameter>,
+    pub(super) unidentified: Vec<String>,
+}
+
+impl Draft {
+    pub(super) fn new() -> Draft {
+        Draft {
+            classes: Vec::new(),
+            stations: Vec::new(),
+            parameters: BTreeMap::new(),
+            unidentified: Vec::new(),
+        }
+    }
+
+    /// A fitted number with its region, widened to hold it.
+    pub(super) fn parameter(
+        &mut self,
+        name: impl Into<String>,
+        value: f64,
+        interval: [f64; 2],
+        unit: &str,
+        options: &FitOptions,
+    ) {
+        let interval = [interval[0].min(value), interval[1].max(value)];
+        let confidence = options.confidence;
+        self.parameters
+            .insert(name.into(), Parameter { value, interval, confidence, unit: unit.into() });
+    }
+
+    /// The scenario, calibrated on `sources` between these numbers of clients.
+    pub(super) fn scenario(
+        self,
+        options: &FitOptions,
+        sources: &[String],
+        clients: [f64; 2],
+        throughput_max: f64,
+    ) -> Scenario {
+        let whole = |clients: f64| clients.round().clamp(1.0, 1e6) as u32;
+        Scenario {
+            sekisho: 1,
+            name: options.name.clone(),
+            seed: Some(options.seed),
+            classes: self.classes,
+            gates: Vec::new(),
+            stations: self.stations,
+            caches: Vec::new(),
+            agenda: None,
+            calibration: Some(Calibration {
+                date: options.date.clone(),
+                runs: sources.to_vec(),
+                clients: clients.map(whole),
+                throughput_max: as_written(Rate(throughput_max)),
+                parameters: self.parameters,
+                unidentified: self.unidentified,
+            }),
+        }
+    }
+}
+
+/// An open class.
+pub(super) fn open_class(name: &str, rate: f64, route: &[&str]) -> ClassEntry {
+    ClassEntry {
+        name: name.into(),
+        population: None,
+        think: None,
+        rate: Some(as_written(Rate(rate))),
+        arrivals: None,
+        sizes: None,
+        priority: 0,
+        deadline: None,
+        rate_curve: None,
+        trace: None,
+        load: None,
+        client: None,
+        route: route.iter().map(|step| RouteEntry::Name((*step).into())).collect(),
+    }
+}
+
+/// A station without demands.
+pub(super) fn station(name: &str, kind: StationName, servers: u32) -> StationEntry {
+    let servers = (servers > 1 && kind != StationName::Delay).then_some(servers);
+    StationEntry {
+        name: name.into(),
+        kind,
+        servers,
+        quantum: None,
+        room: None,
+        full: None,
+        order: None,
+        speeds: Vec::new(),
+        speed_curve: Vec::new(),
+        demand: None,
+        demands: BTreeMap::new(),
+    }
+}
+
+/// An exponential time.
+pub(super) fn exponential(mean: f64) -> DemandEntry {
+    let mean = as_written(Span(mean));
+    DemandEntry::Time(DistEntry::Shaped(ShapedEntry {
+        mean,
+        dist: Some(DistName::Exponential),
+        scv: None,
+    }))
+}
+
+/// Always the same time.
+pub(super) fn constant(seconds: f64) -> DemandEntry {
+    DemandEntry::Time(DistEntry::Constant(as_written(Span(seconds))))
+}
+
+/// `one, two and three more`: of many names the first.
+pub(super) fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match names.len() {
+        0..=SHOWN => shown.join(", "),
+        all => format!("{} and {} more", shown.join(", "), all - SHOWN),
+    }
+}

@@ -1,0 +1,351 @@
+//! A closed network through measured points of clients, throughput and response.
+//!
+//! One station that queues, with demand D, and P of each response spent without queueing: the
+//! simplest network with both asymptotes, X <= N / (D + P + Z) and X <= m / D (Lazowska et al. 1984,
+//! chapter 5). N - X R gives Z.
+
+use rand_distr::{Distribution, StandardNormal};
+use solve::{ClosedNetwork, Station};
+use workload::stream;
+
+use super::build::as_written;
+use super::draft::{Draft, SourceFit, SourceRow, constant, exponential, open_class, station};
+use super::evidence::interval;
+use super::{FitError, FitOptions};
+use crate::units::Span;
+use crate::{ClassEntry, DistEntry, StationName};
+
+/// A measured load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadPoint {
+    /// Where it stands in its source: the line, from 1.
+    pub line: usize,
+    /// Clients, or the mean number of requests under way; at least 1.
+    pub clients: f64,
+    /// Answers [1/s].
+    pub throughput: f64,
+    /// Mean response \[s\], if it was measured.
+    pub response: Option<f64>,
+}
+
+/// How often the bootstrap draws.
+const DRAWS: usize = 200;
+/// More clients than this make the exact solution slow.
+const CLIENTS_MAX: f64 = 5_000.0;
+/// X R may exceed N by this share before the numbers contradict each other.
+const LITTLE_MAX: f64 = 1.1;
+/// Below this utilisation the ceiling is not seen, only inferred.
+const NEAR_CEILING: f64 = 0.8;
+/// A misfit of throughput beyond this is no noise.
+const MISFIT_MAX: f64 = 0.25;
+
+/// D and P \[s\].
+#[derive(Clone, Copy)]
+struct Model {
+    demand: f64,
+    pause: f64,
+}
+
+/// Fits a closed network.
+///
+/// # Errors
+/// If the points are fewer than three, contradict Little's law, or do not tell both asymptotes
+/// apart.
+pub fn fit_points(
+    points: &[LoadPoint],
+    sources: &[String],
+    options: &FitOptions,
+) -> Result<SourceFit, FitError> {
+    let mut points = points.to_vec();
+    points.sort_by(|a, b| a.clients.total_cmp(&b.clients));
+    check(&points)?;
+    let mut notes = Vec::new();
+    let falling = cut_at_peak(&mut points, &mut notes);
+    if points.len() < 2 || points[0].clients == points[points.len() - 1].clients {
+        return Err(FitError::TooLittle(
+            "all points before the throughput falls have the same load: two are needed to tell a \
+             demand from a ceiling; measure a small load and a saturating one"
+                .into(),
+        ));
+    }
+    let servers = options.cores.unwrap_or(1).max(1);
+    let think = think(&points);
+    let fitter = Fitter { points: &points, think, servers };
+    let seen: Vec<f64> = points.iter().map(|point| point.throughput).collect();
+    let model = fitter.fit(&seen);
+    let fitted = fitter.throughputs(model);
+    let misfit = root_mean_square(&seen, &fitted);
+    if misfit > MISFIT_MAX {
+        return Err(FitError::DoesNotFit(format!(
+            "one queue and a delay are {:.0} % off these throughputs: is more than one thing being \
+             changed between the points?",
+            100.0 * misfit
+        )));
+    }
+    let draws = bootstrap(&fitter, &fitted, &seen, misfit, options.seed);
+    let mut draft = Draft::new();
+    let confidence = options.confidence;
+    // Few points: the region also holds what comes out when any one of them is left out.
+    let without = fitter.without_each();
+    let region = |value: f64, of: fn(&Model) -> f64| {
+        let seen = interval(value, draws.iter().map(of), confidence);
+        let wider = |[low, high]: [f64; 2], value: f64| [low.min(value), high.max(value)];
+        without.iter().map(of).fold(seen, wider)
+    };
+    let demand = region(model.demand, |m| m.demand);
+    let pause = region(model.pause, |m| m.pause);
+    draft.parameter("demand", model.demand, demand, "s", options);
+    draft.parameter("delay", model.pause, pause, "s", options);
+    let cycle = model.demand + model.pause + think;
+    let knees = |m: &Model| (m.demand + m.pause) / m.demand;
+    let extra = think / model.demand;
+    let m = f64::from(servers);
+    let knee = region(knees(&model), |m| (m.demand + m.pause) / m.demand);
+    let knee = [m * (knee[0] + extra), m * (knee[1] + extra)];
+    draft.parameter("knee", m * cycle / model.demand, knee, "clients", options);
+    let last = points[points.len() - 1];
+    let most = last.clients;
+    name_the_unidentified(&mut draft, demand, model, &points, options, falling);
+    build(&mut draft, model, think, servers, most);
+    let rows = rows(&points, &fitted, think);
+    let peak = seen.iter().copied().fold(0.0, f64::max);
+    let scenario = draft.scenario(options, sources, [points[0].clients, most], peak);
+    Ok(SourceFit { scenario, rows, notes })
+}
+
+fn check(points: &[LoadPoint]) -> Result<(), FitError> {
+    if points.len() < 3 {
+        return Err(FitError::TooLittle(format!(
+            "{} points are too few: two numbers are fitted, so at least three loads are needed, one \
+             of them small and one beyond the knee",
+            points.len()
+        )));
+    }
+    for point in points {
+        let LoadPoint { line, clients, throughput, response } = *point;
+        if clients > CLIENTS_MAX {
+            let cause = format!("line {line}: {clients} clients are more than {CLIENTS_MAX}");
+            return Err(FitError::TooLittle(cause));
+        }
+        if let Some(response) = response
+            && throughput * response > LITTLE_MAX * clients
+        {
+            return Err(FitError::DoesNotFit(format!(
+                "line {line}: {throughput} /s times {response} s is {:.1}, more than the {clients} \
+                 clients: Little's law does not close; are the units right?",
+                throughput * response
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Beyond its peak the throughput falls, which no network of queues does.
+fn cut_at_peak(points: &mut Vec<LoadPoint>, notes: &mut Vec<String>) -> bool {
+    let peak = points
+        .iter()
+        .enumerate()
+        .max_by(|a, b| a.1.throughput.total_cmp(&b.1.throughput))
+        .map_or(0, |(at, _)| at);
+    let (at, top) = (points[peak].clients, points[peak].throughput);
+    let lost = 1.0 - points[points.len() - 1].throughput / top;
+    if lost < 0.1 {
+        return false;
+    }
+    points.truncate(peak + 1);
+    notes.push(format!(
+        "throughput falls by {:.0} % beyond {at:.0} clients: the server does extra work under load, \
+         which no queue explains; only the loads up to there are fitted, and the scenario holds up \
+         to there",
+        100.0 * lost
+    ));
+    true
+}
+
+/// Time outside the response, N/X - R, if it is more than noise.
+fn think(points: &[LoadPoint]) -> f64 {
+    let outside: Vec<f64> = points
+        .iter()
+        .filter_map(|point| Some(point.clients / point.throughput - point.response?))
+        .collect();
+    if outside.is_empty() {
+        return 0.0;
+    }
+    let mean = outside.iter().sum::<f64>() / outside.len() as f64;
+    let cycle = points[0].clients / points[0].throughput;
+    if mean > 0.05 * cycle { mean } else { 0.0 }
+}
+
+struct Fitter<'a> {
+    points: &'a [LoadPoint],
+    think: f64,
+    servers: u32,
+}
+
+impl Fitter<'_> {
+    /// The model's throughput at each point.
+    fn throughputs(&self, model: Model) -> Vec<f64> {
+        let most = self.points[self.points.len() - 1].clients.ceil().max(1.0) as u32;
+        let stations = [
+            Station::multi(model.demand, self.servers).expect("the demand is above 0"),
+            Station::delay(model.pause).expect("the delay is not below 0"),
+        ];
+        let network = ClosedNetwork::new(most, self.think, &stations)
+            .expect("there is a client and a demand");
+        let all = network.throughputs();
+        // A mean number of clients need not be whole.
+        let at = |clients: f64| {
+            let below = (clients.floor().max(1.0) as usize).min(all.len());
+            let above = (below + 1).min(all.len());
+            let part = (clients - below as f64).clamp(0.0, 1.0);
+            all[below - 1] + part * (all[above - 1] - all[below - 1])
+        };
+        self.points.iter().map(|point| at(point.clients)).collect()
+    }
+
+    fn misfit(&self, model: Model, seen: &[f64]) -> f64 {
+        root_mean_square(seen, &self.throughputs(model))
+    }
+
+    /// The models without each of the points, where at least three are left.
+    fn without_each(&self) -> Vec<Model> {
+        let count = if self.points.len() > 3 { self.points.len() } else { 0 };
+        let without = |at: usize| {
+            let mut points = self.points.to_vec();
+            points.remove(at);
+            let seen: Vec<f64> = points.iter().map(|point| point.throughput).collect();
+            Fitter { points: &points, think: self.think, servers: self.servers }.fit(&seen)
+        };
+        (0..count).map(without).collect()
+    }
+
+    /// The least squares of the logarithms, by a search that halves its steps.
+    fn fit(&self, seen: &[f64]) -> Model {
+        let peak = seen.iter().copied().fold(0.0, f64::max);
+        let demand = f64::from(self.servers) / peak;
+        let cycle = self.points[0].clients / seen[0] - self.think;
+        let mut best = Model { demand, pause: (cycle - demand).max(0.01 * demand) };
+        let mut error = self.misfit(best, seen);
+        let mut step: f64 = 0.3;
+        while step > 2e-5 {
+            let (up, down) = (step.exp(), (-step).exp());
+            let moves = [(up, 1.0), (down, 1.0), (1.0, up), (1.0, down), (up, down), (down, up)];
+            let tried = moves.map(|(of_demand, of_pause)| {
+                let model = Model { demand: best.demand * of_demand, pause: best.pause * of_pause };
+                (self.misfit(model, seen), model)
+            });
+            let nearest = tried.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+            match nearest {
+                Some((less, model)) if less < error => (error, best) = (less, model),
+                _ => step *= 0.5,
+            }
+        }
+        best
+    }
+}
+
+fn root_mean_square(seen: &[f64], fitted: &[f64]) -> f64 {
+    let square: f64 = seen.iter().zip(fitted).map(|(s, f)| (f / s).ln().powi(2)).sum();
+    (square / seen.len() as f64).sqrt()
+}
+
+/// Every throughput drawn anew with the noise that the residuals show.
+fn bootstrap(
+    fitter: &Fitter<'_>,
+    fitted: &[f64],
+    seen: &[f64],
+    misfit: f64,
+    seed: u64,
+) -> Vec<Model> {
+    let count = seen.len() as f64;
+    // Two numbers were fitted; with few points their residuals look too small, and a normal too
+    // narrow: Student's quantile to first order.
+    let freedom = (count - 2.0).max(1.0);
+    let student = (count / freedom).sqrt() * (1.0 + 1.2 / freedom + 1.9 / freedom.powi(2));
+    // The noise comes from the queue: a point has its share of it by how busy the queue is.
+    let peak = fitted.iter().copied().fold(0.0, f64::max);
+    let square = |(fit, seen): (&f64, &f64)| ((seen / fit).ln() * peak / fit).powi(2);
+    let own = (fitted.iter().zip(seen).map(square).sum::<f64>() / count).sqrt();
+    let mut chance = stream(seed, 0x9017);
+    let mut normal = move || -> f64 { StandardNormal.sample(&mut chance) };
+    (0..DRAWS)
+        .map(|_| {
+            let drawn = |fit: &f64| {
+                let noise = student * misfit.max(own * fit / peak);
+                fit * (noise * normal()).exp()
+            };
+            let drawn: Vec<f64> = fitted.iter().map(drawn).collect();
+            fitter.fit(&drawn)
+        })
+        .collect()
+}
+
+fn name_the_unidentified(
+    draft: &mut Draft,
+    demand: [f64; 2],
+    model: Model,
+    points: &[LoadPoint],
+    options: &FitOptions,
+    falling: bool,
+) {
+    let last = points[points.len() - 1];
+    let load = last.throughput * model.demand / f64::from(options.cores.unwrap_or(1).max(1));
+    if demand[1] - demand[0] > model.demand || load < NEAR_CEILING {
+        draft.unidentified.push(
+            "the ceiling: no load is near it, so that it rests on the shape of the model alone; \
+             measure a load that saturates"
+                .into(),
+        );
+    }
+    if options.cores.is_none() {
+        draft.unidentified.push(
+            "how many servers the queue has: taken as one; if you know them, say it with `--cores`"
+                .into(),
+        );
+    }
+    if points.iter().all(|point| point.response.is_none()) {
+        draft.unidentified.push(
+            "how much of a cycle is thinking: no response was given, so all of it is taken as spent \
+             in the service"
+                .into(),
+        );
+    }
+    if falling {
+        draft.unidentified.push("what makes the throughput fall beyond its peak".into());
+    }
+    draft.unidentified.push(
+        "whether several stations queue: one queue and a delay are the simplest that explain the \
+         points"
+            .into(),
+    );
+}
+
+fn build(draft: &mut Draft, model: Model, think: f64, servers: u32, most: f64) {
+    let mut queue = station("machine", StationName::Sharing, servers);
+    queue.demand = Some(exponential(model.demand));
+    let mut delay = station("elsewhere", StationName::Delay, 1);
+    delay.demand = Some(constant(model.pause));
+    let open = open_class("requests", 1.0, &["elsewhere", "machine"]);
+    draft.classes.push(ClassEntry {
+        rate: None,
+        population: Some(most.round().max(1.0) as u32),
+        think: (think > 0.0).then(|| DistEntry::Constant(as_written(Span(think)))),
+        ..open
+    });
+    draft.stations.push(delay);
+    draft.stations.push(queue);
+}
+
+fn rows(points: &[LoadPoint], fitted: &[f64], think: f64) -> Vec<SourceRow> {
+    let mut rows = Vec::new();
+    for (point, x) in points.iter().zip(fitted) {
+        let name = format!("{} clients", point.clients);
+        let measured = point.throughput;
+        rows.push(SourceRow { name: format!("X, {name}"), measured, fitted: *x, unit: "1/s" });
+        if let Some(measured) = point.response {
+            let fitted = point.clients / x - think;
+            rows.push(SourceRow { name: format!("R, {name}"), measured, fitted, unit: "s" });
+        }
+    }
+    rows
+}

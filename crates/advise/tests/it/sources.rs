@@ -1,0 +1,334 @@
+//! Fits to what people have, made by the simulator (or by hand where it is exact) from a known truth.
+
+use advise::{
+    DemandEvidence, FitError, FitOptions, LoadPoint, LoggedRequest, Scenario, Statement,
+    StatementEvidence, TraceSpan, Window, fit_demands, fit_log, fit_points, fit_spans,
+    fit_statements,
+};
+use rand_distr::{Distribution, Exp};
+use sim::Options;
+use workload::stream;
+
+fn options(cores: Option<u32>) -> FitOptions {
+    FitOptions {
+        slots: None,
+        cores,
+        seed: 7,
+        confidence: 0.95,
+        date: "2026-11-20T12:00:00Z".into(),
+        name: "test".into(),
+    }
+}
+
+fn sources() -> Vec<String> {
+    vec!["source".into()]
+}
+
+/// Whether the region of a parameter holds the truth.
+fn holds(scenario: &Scenario, name: &str, truth: f64) -> bool {
+    let [low, high] = scenario.calibration.as_ref().unwrap().parameters[name].interval;
+    low <= truth && truth <= high
+}
+
+fn value(scenario: &Scenario, name: &str) -> f64 {
+    scenario.calibration.as_ref().unwrap().parameters[name].value
+}
+
+fn unidentified(scenario: &Scenario) -> String {
+    scenario.calibration.as_ref().unwrap().unidentified.join("\n")
+}
+
+const DEMANDS: [f64; 2] = [4e-3, 12e-3];
+const BACKGROUND: f64 = 0.1;
+
+/// A window of the simulator: two classes and a background on two processors.
+fn window(rates: [f64; 2], seed: u64) -> Window {
+    let text = format!(
+        "sekisho = 1\nname = \"w\"\n\
+         [[class]]\nname = \"get\"\nrate = \"{}/s\"\nroute = [\"cpu\"]\n\
+         [[class]]\nname = \"put\"\nrate = \"{}/s\"\nroute = [\"cpu\"]\n\
+         [[class]]\nname = \"other\"\nrate = \"10/s\"\nroute = [\"cpu\"]\n\
+         [[station]]\nname = \"cpu\"\nkind = \"sharing\"\nservers = 2\n\
+         demands = {{ get = {{ mean = \"{}s\", dist = \"exponential\" }}, \
+         put = {{ mean = \"{}s\", dist = \"exponential\" }}, other = \"{}s\" }}\n",
+        rates[0],
+        rates[1],
+        DEMANDS[0],
+        DEMANDS[1],
+        BACKGROUND / 10.0
+    );
+    let scenario: Scenario = toml::from_str(&text).unwrap();
+    let options = Options {
+        seed,
+        replications: 2,
+        completions_max: 4_000,
+        threads: Some(1),
+        ..Options::default()
+    };
+    let outcome = sim::run(&scenario.network().unwrap(), &options).unwrap();
+    let completed: Vec<f64> =
+        outcome.classes[..2].iter().map(|class| 10.0 * class.throughput.mean).collect();
+    let response = outcome.classes[..2]
+        .iter()
+        .zip(&completed)
+        .map(|(class, count)| class.response.as_ref().map(|response| response.mean * count));
+    let busy = 10.0 * 2.0 * outcome.stations[0].utilisation.unwrap().mean;
+    Window { seconds: 10.0, busy, response: response.collect(), completed }
+}
+
+fn windows(seed: u64) -> DemandEvidence {
+    let rates = |at: u64| [20.0 + 13.0 * (at % 5) as f64, 10.0 + 17.0 * (at % 4) as f64];
+    let windows = (0..20).map(|at| window(rates(at), 1000 * seed + at)).collect();
+    DemandEvidence { sources: sources(), classes: vec!["get".into(), "put".into()], windows }
+}
+
+/// The nominal coverage is 95 %; fewer than 34 hits of 40 would then have a chance of 0.4 %.
+const SEEDS: u64 = 40;
+const HITS_MIN: usize = 34;
+
+#[test]
+fn the_utilisation_law_finds_the_demands_of_each_class() {
+    let mut hits = [0; 3];
+    for seed in 0..SEEDS {
+        let fit = fit_demands(&windows(seed), &options(Some(2))).unwrap();
+        hits[0] += usize::from(holds(&fit.scenario, "demand get", DEMANDS[0]));
+        hits[1] += usize::from(holds(&fit.scenario, "demand put", DEMANDS[1]));
+        hits[2] += usize::from(holds(&fit.scenario, "background", BACKGROUND));
+        assert!((value(&fit.scenario, "demand put") / DEMANDS[1] - 1.0).abs() < 0.15);
+        fit.scenario.network().unwrap();
+        if seed == 0 {
+            let busy = &fit.rows[0];
+            assert!(busy.relative().abs() < 0.05, "{busy:?}");
+            assert_eq!(fit.scenario.classes.len(), 3, "get, put and the background");
+        }
+    }
+    assert!(hits.iter().all(|hits| *hits >= HITS_MIN), "of {SEEDS}: {hits:?}");
+}
+
+#[test]
+fn classes_that_always_come_together_are_named_and_fitted_as_one() {
+    let mut evidence = windows(3);
+    for window in &mut evidence.windows {
+        window.busy += window.completed[0] * (DEMANDS[1] - 0.0) - window.completed[1] * DEMANDS[1];
+        window.completed[1] = window.completed[0];
+    }
+    let fit = fit_demands(&evidence, &options(Some(2))).unwrap();
+    let told = unidentified(&fit.scenario);
+    assert!(told.contains("`get` and `put` one by one"), "{told}");
+    let mean = 0.5 * (DEMANDS[0] + DEMANDS[1]);
+    assert!((value(&fit.scenario, "demand get+put") / mean - 1.0).abs() < 0.15, "{fit:?}");
+    // Too few windows, and windows of one load, tell only a bound.
+    evidence.windows.truncate(3);
+    let few = fit_demands(&evidence, &options(Some(2))).unwrap();
+    let parameters = &few.scenario.calibration.as_ref().unwrap().parameters;
+    let [low, _] = parameters.values().next().unwrap().interval;
+    assert_eq!(low, 0.0, "{few:?}");
+    assert!(unidentified(&few.scenario).contains("by something else"));
+}
+
+#[test]
+fn what_windows_contradict_is_refused() {
+    let evidence = windows(5);
+    let error = fit_demands(&evidence, &options(None)).unwrap_err();
+    assert!(matches!(&error, FitError::TooLittle(why) if why.contains("--cores")), "{error}");
+    let mut busier = evidence.clone();
+    busier.windows[4].busy = 30.0;
+    let error = fit_demands(&busier, &options(Some(2))).unwrap_err();
+    assert!(matches!(error, FitError::DoesNotFit(_)), "{error}");
+    let mut idle = evidence.clone();
+    idle.windows.iter_mut().for_each(|window| window.completed = vec![0.0, 0.0]);
+    assert!(matches!(fit_demands(&idle, &options(Some(2))), Err(FitError::TooLittle(_))));
+    let mut quick = evidence;
+    quick.windows.iter_mut().for_each(|w| w.response = vec![Some(1e-6), Some(1e-6)]);
+    assert!(matches!(fit_demands(&quick, &options(Some(2))), Err(FitError::DoesNotFit(_))));
+}
+
+const DEMAND: f64 = 5e-3;
+const DELAY: f64 = 20e-3;
+
+/// Points of the simulator: a delay, and one processor that is shared.
+fn points(seed: u64, think: &str) -> Vec<LoadPoint> {
+    let simulated = |(at, clients): (usize, u32)| {
+        let text = format!(
+            "sekisho = 1\nname = \"p\"\n\
+             [[class]]\nname = \"all\"\npopulation = {clients}\n{think}route = [\"way\", \"cpu\"]\n\
+             [[station]]\nname = \"way\"\nkind = \"delay\"\ndemand = \"{DELAY}s\"\n\
+             [[station]]\nname = \"cpu\"\nkind = \"sharing\"\n\
+             demand = {{ mean = \"{DEMAND}s\", dist = \"exponential\" }}\n"
+        );
+        let scenario: Scenario = toml::from_str(&text).unwrap();
+        let options = Options {
+            seed: 100 * seed + u64::from(clients),
+            replications: 2,
+            completions_max: 4_000,
+            threads: Some(1),
+            ..Options::default()
+        };
+        let outcome = sim::run(&scenario.network().unwrap(), &options).unwrap();
+        let class = &outcome.classes[0];
+        LoadPoint {
+            line: at + 2,
+            clients: f64::from(clients),
+            throughput: class.throughput.mean,
+            response: class.response.as_ref().map(|response| response.mean),
+        }
+    };
+    [1, 2, 4, 8, 16, 32].into_iter().enumerate().map(simulated).collect()
+}
+
+#[test]
+fn points_give_the_queue_and_the_delay() {
+    let mut hits = [0; 3];
+    for seed in 0..SEEDS {
+        let fit = fit_points(&points(seed, ""), &sources(), &options(Some(1))).unwrap();
+        hits[0] += usize::from(holds(&fit.scenario, "demand", DEMAND));
+        hits[1] += usize::from(holds(&fit.scenario, "delay", DELAY));
+        hits[2] += usize::from(holds(&fit.scenario, "knee", (DEMAND + DELAY) / DEMAND));
+        fit.scenario.network().unwrap();
+    }
+    assert!(hits.iter().all(|hits| *hits >= HITS_MIN), "of {SEEDS}: {hits:?}");
+    let thinking = points(1, "think = \"50ms\"\n");
+    let fit = fit_points(&thinking, &sources(), &options(Some(1))).unwrap();
+    assert!((value(&fit.scenario, "demand") / DEMAND - 1.0).abs() < 0.1, "{fit:?}");
+    assert!(fit.scenario.classes[0].think.is_some(), "{fit:?}");
+}
+
+#[test]
+fn points_that_do_not_suffice_say_what_is_missing() {
+    let all = points(2, "");
+    let fit = |points: &[LoadPoint]| fit_points(points, &sources(), &options(Some(1)));
+    assert!(matches!(fit(&all[..2]), Err(FitError::TooLittle(why)) if why.contains("three")));
+    let low = fit(&all[..3]).unwrap();
+    assert!(unidentified(&low.scenario).contains("ceiling"), "{low:?}");
+    let mut wrong = all.clone();
+    wrong[3].response = Some(1000.0);
+    let error = fit(&wrong).unwrap_err();
+    assert!(matches!(&error, FitError::DoesNotFit(how) if how.contains("line 5")), "{error}");
+    let mut falling = all;
+    falling[5].throughput *= 0.5;
+    falling[5].response = falling[5].response.map(|r| 2.0 * r);
+    let fitted = fit(&falling).unwrap();
+    assert!(fitted.notes[0].contains("throughput falls by"), "{fitted:?}");
+    assert_eq!(fitted.scenario.calibration.unwrap().clients, [1, 16]);
+}
+
+/// A log of one exponential server in line, by Lindley's recursion, under loads from 20 % to 80 %.
+fn log(seed: u64, loads: &[f64]) -> Vec<LoggedRequest> {
+    let mut chance = stream(seed, 3);
+    let service = Exp::new(1.0 / DEMAND).unwrap();
+    let (mut now, mut free) = (0.0, 0.0_f64);
+    let mut requests = Vec::new();
+    for load in loads {
+        let gap = Exp::new(load / DEMAND).unwrap();
+        for _ in 0..2_000 {
+            now += gap.sample(&mut chance);
+            let done = free.max(now) + service.sample(&mut chance);
+            free = done;
+            let ended = done + DELAY;
+            requests.push(LoggedRequest { ended, seconds: ended - now, class: 0 });
+        }
+    }
+    requests
+}
+
+#[test]
+fn a_log_tells_what_grows_with_the_load_from_what_does_not() {
+    let loads = [0.2, 0.5, 0.7, 0.3, 0.8, 0.6, 0.4, 0.75];
+    let classes = ["GET /".to_owned()];
+    let mut hits = [0; 2];
+    for seed in 0..SEEDS {
+        let fit = fit_log(&log(seed, &loads), &classes, &sources(), &options(Some(1))).unwrap();
+        hits[0] += usize::from(holds(&fit.scenario, "demand GET /", DEMAND));
+        hits[1] += usize::from(holds(&fit.scenario, "delay GET /", DELAY));
+        fit.scenario.network().unwrap();
+    }
+    assert!(hits.iter().all(|hits| *hits >= HITS_LOG_MIN), "of {SEEDS}: {hits:?}");
+    // One low load tells nothing apart, and says so.
+    let fit = fit_log(&log(1, &[0.1, 0.1]), &classes, &sources(), &options(Some(1))).unwrap();
+    assert!(unidentified(&fit.scenario).contains("the demand of `GET /`"), "{fit:?}");
+    let few = fit_log(&log(1, &[0.5])[..1000], &classes, &sources(), &options(None));
+    assert!(matches!(few, Err(FitError::TooLittle(_))));
+}
+
+/// A queue carries over from window to window, so that the bootstrap is somewhat too sure.
+const HITS_LOG_MIN: usize = 28;
+
+fn span(trace: &str, id: &str, parent: &str, service: &str, from: u64, to: u64) -> TraceSpan {
+    TraceSpan {
+        trace: trace.into(),
+        id: id.into(),
+        parent: (!parent.is_empty()).then(|| parent.into()),
+        service: service.into(),
+        operation: "op".into(),
+        start: from * 1_000_000,
+        end: to * 1_000_000,
+    }
+}
+
+#[test]
+fn spans_tell_visits_own_times_and_who_is_held() {
+    let mut spans = Vec::new();
+    for nth in 0..10 {
+        let (trace, at) = (format!("t{nth}"), 1000 * nth);
+        spans.push(span(&trace, "a", "", "web", at, at + 100));
+        // Two calls at the same time are covered once; one runs on after the answer.
+        spans.push(span(&trace, "b", "a", "db", at + 10, at + 40));
+        spans.push(span(&trace, "c", "a", "db", at + 30, at + 60));
+        spans.push(span(&trace, "d", "a", "log", at + 90, at + 120));
+    }
+    let fit = fit_spans(&spans, &sources(), &options(None)).unwrap();
+    let near = |name: &str, truth: f64| {
+        let found = value(&fit.scenario, name);
+        assert!((found - truth).abs() < 1e-9, "{name}: {found}");
+    };
+    near("own web op", 40e-3);
+    near("own db op", 60e-3);
+    near("visits db op", 2.0);
+    near("held web op", 100e-3);
+    assert!(fit.notes.iter().any(|note| note.contains("10 spans begin before or end after")));
+    assert!(fit.notes.iter().any(|note| note.contains("`web -> db`")), "{:?}", fit.notes);
+    assert!(unidentified(&fit.scenario).contains("how many slots"));
+    fit.scenario.network().unwrap();
+    // Traces with a missing parent, two roots, a circle, or a name given twice are not whole.
+    let mut broken = spans.clone();
+    broken[1].parent = Some("gone".into());
+    broken[6].parent = None;
+    broken[9].parent = Some("c".into());
+    broken[10].parent = Some("b".into());
+    broken[13].id = "a".into();
+    let fit = fit_spans(&broken, &sources(), &options(None)).unwrap();
+    assert!(fit.notes[0].starts_with("4 of 10 traces are not whole"), "{:?}", fit.notes);
+    assert!(matches!(
+        fit_spans(&broken[..16], &sources(), &options(None)),
+        Err(FitError::TooLittle(_))
+    ));
+}
+
+#[test]
+fn statements_are_bounded_by_what_the_host_used() {
+    let statement = |name: &str, calls: u64, seconds: f64| Statement {
+        name: name.into(),
+        calls,
+        seconds,
+        deviation: None,
+    };
+    let mut evidence = StatementEvidence {
+        sources: sources(),
+        statements: vec![statement("SELECT 1", 3000, 3.0), statement("UPDATE t", 1000, 5.0)],
+        seconds: 10.0,
+        busy: Some(4.0),
+        once: Some("UPDATE".into()),
+    };
+    let fit = fit_statements(&evidence, &options(Some(2))).unwrap();
+    assert_eq!(value(&fit.scenario, "visits SELECT 1"), 3.0);
+    assert!((value(&fit.scenario, "demand") - 4e-3).abs() < 1e-12);
+    assert!((value(&fit.scenario, "time UPDATE t") - 5e-3).abs() < 1e-12);
+    assert!(unidentified(&fit.scenario).contains("cannot be divided among them"));
+    fit.scenario.network().unwrap();
+    evidence.busy = Some(30.0);
+    assert!(matches!(fit_statements(&evidence, &options(Some(2))), Err(FitError::DoesNotFit(_))));
+    evidence.once = Some("DELETE".into());
+    assert!(matches!(fit_statements(&evidence, &options(Some(2))), Err(FitError::TooLittle(_))));
+    evidence.statements.clear();
+    assert!(matches!(fit_statements(&evidence, &options(Some(2))), Err(FitError::TooLittle(_))));
+}

@@ -1,0 +1,65 @@
+//! Reading what people have: access logs, metrics, statements, spans, tables of points. Each reader
+//! names the line of whatever it cannot read; what the numbers mean is decided in `advise`.
+
+mod access_log;
+mod csv;
+mod points;
+mod prometheus;
+mod spans;
+mod statements;
+
+pub(crate) use access_log::{Fields, read_log};
+pub(crate) use points::read_points;
+pub(crate) use prometheus::{Metrics, read_metrics};
+pub(crate) use spans::read_spans;
+pub(crate) use statements::read_statements;
+
+use std::path::Path;
+
+use crate::verdict::Failure;
+
+/// No source that is fitted needs to be larger.
+const BYTES_MAX: u64 = 512 << 20;
+
+/// The whole of a source.
+fn text_of(path: &Path) -> Result<String, Failure> {
+    let failed = |cause: String| {
+        Failure::Usage(format!("cannot read the source {}: {cause}", path.display()))
+    };
+    let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if length > BYTES_MAX {
+        return Err(failed("it is larger than 512 MiB; give a part of it".into()));
+    }
+    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+        Failure::Usage(format!("{}:{line}: this is no UTF-8 text", path.display()))
+    })
+}
+
+/// An error with its place.
+fn wrong(path: &Path, line: usize, cause: impl std::fmt::Display) -> Failure {
+    Failure::Usage(format!("{}:{line}: {cause}", path.display()))
+}
+
+/// What of a line is shown in an error.
+fn shown(text: &str) -> String {
+    text.trim().chars().take(40).collect()
+}
+
+/// A number that a source may hold: finite, not below 0.
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
+}
+
+/// What one of a unit is in seconds.
+pub(crate) fn unit_s(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "ns" => 1e-9,
+        _ => return None,
+    })
+}
