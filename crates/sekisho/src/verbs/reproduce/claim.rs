@@ -99,6 +99,25 @@ impl Registry {
         let found = self.claims.iter().find(|claim| claim.id == id);
         found.unwrap_or_else(|| panic!("the list of claims has no `{id}`"))
     }
+
+    /// Every claim was judged exactly once, in the order of the list: what is listed is never
+    /// skipped.
+    ///
+    /// # Panics
+    /// If one was not.
+    pub(super) fn assert_complete(&self, judged: &[Judged], live: Live) {
+        let due = self.claims.iter().filter(|claim| live == Live::Judged || !claim.live);
+        let due = due.map(|claim| &claim.id);
+        let judged = judged.iter().map(|one| &one.id);
+        assert!(due.eq(judged), "the claims of the list of {} and those judged differ", self.study);
+    }
+}
+
+/// Whether the claims that only a measurement can judge are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Live {
+    Judged,
+    LeftOut,
 }
 
 impl Claim {

@@ -3,7 +3,9 @@
 
 mod claim;
 mod fujita;
+mod ohmae;
 mod present;
+mod yamamoto;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,14 +28,19 @@ could not be run or decided makes it inconclusive.
 
 Examples:
   sekisho reproduce fujita --report fujita.html
+  sekisho reproduce ohmae --report ohmae.html
+  sekisho reproduce yamamoto --model
   sekisho reproduce fujita --live --seconds 3 --report fujita.html")]
 pub(crate) struct Args {
     /// The paper
     #[arg(value_enum)]
     study: Study,
     /// Also measure: a real Apache on loopback, under 6 minutes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "model")]
     live: bool,
+    /// Judge the claims on the paper's model only: formulas and simulation
+    #[arg(long)]
+    model: bool,
     /// Write a report with all figures
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -55,6 +62,10 @@ pub(crate) struct Args {
 enum Study {
     /// A web server: benchmark, limited processor sharing, its approximate solution
     Fujita,
+    /// Client/server systems: software bottleneck, load balancing, nested servers
+    Ohmae,
+    /// An agent server: a scheduler that knows its cache, and a model of a cluster
+    Yamamoto,
 }
 
 /// Shorter runs see too few of the rare documents, longer ones are no short runs any more.
@@ -82,11 +93,31 @@ pub(crate) fn run(
     supervised: origin::Supervised,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
+    if args.live && !matches!(args.study, Study::Fujita) {
+        return Err(Failure::Usage("`--live` measures for `fujita` only: remove it".into()));
+    }
     let (registry, reproduced) = match args.study {
         Study::Fujita => {
             let registry = fujita::registry();
             let length = args.live.then_some(args.seconds);
             let reproduced = fujita::reproduce(&registry, args.seed, length, supervised)?;
+            (registry, reproduced)
+        }
+        Study::Yamamoto if !args.model => {
+            return Err(Failure::Usage(
+                "the paper's measurements need an agent server, which Sekisho does not have yet; say \
+                 `sekisho reproduce yamamoto --model` for its model"
+                    .into(),
+            ));
+        }
+        Study::Yamamoto => {
+            let registry = yamamoto::registry();
+            let reproduced = yamamoto::reproduce(&registry, args.seed)?;
+            (registry, reproduced)
+        }
+        Study::Ohmae => {
+            let registry = ohmae::registry();
+            let reproduced = ohmae::reproduce(&registry, args.seed)?;
             (registry, reproduced)
         }
     };
@@ -101,10 +132,14 @@ pub(crate) fn run(
         return Ok(verdict);
     }
     say(out, &present::text(&registry, &reproduced.judged, verdict, args.seed))?;
-    let next = match (&args.report, args.live) {
-        (Some(path), _) => format!("\n  report: {}\n", path.display()),
-        (None, true) => "\n  next: sekisho reproduce fujita --live --report fujita.html\n".into(),
-        (None, false) => "\n  next: sekisho reproduce fujita --report fujita.html\n".into(),
+    let next = match &args.report {
+        Some(path) => format!("\n  report: {}\n", path.display()),
+        None => {
+            let study = &registry.study;
+            let part = [(args.live, " --live"), (args.model, " --model")];
+            let part: String = part.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
+            format!("\n  next: sekisho reproduce {study}{part} --report {study}.html\n")
+        }
     };
     say(out, &next)?;
     Ok(verdict)

@@ -1,0 +1,73 @@
+//! ohmae: client/server systems by simulation and queueing models: the software bottleneck (section
+//! 4.1 of the paper), load balancing (4.2), nested servers (5).
+
+mod balance;
+mod figures;
+mod scanning;
+mod tasks;
+
+use crate::verdict::Failure;
+
+use super::Reproduced;
+use super::claim::{Live, Registry};
+
+/// The paper's claims, and how each is expected to be judged.
+const EXPECTED: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/ohmae/expected.toml"));
+
+/// The list of claims.
+pub(super) fn registry() -> Registry {
+    Registry::parse(EXPECTED)
+}
+
+/// How precisely the mean response times are simulated: half-width of the interval over the mean.
+struct Effort {
+    tasks: f64,
+    /// Load balancing, and with how many clients.
+    balance: f64,
+    clients: &'static [u32],
+    scanning: f64,
+}
+
+impl Effort {
+    const FULL: Effort =
+        Effort { tasks: 0.003, balance: 0.006, clients: &balance::CLIENTS, scanning: 0.005 };
+    #[cfg(test)]
+    const TEST: Effort = Effort { tasks: 0.007, balance: 0.02, clients: &[5, 50], scanning: 0.015 };
+}
+
+/// Judges every claim.
+pub(super) fn reproduce(registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
+    reproduce_with(&Effort::FULL, registry, seed)
+}
+
+fn reproduce_with(effort: &Effort, registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
+    let tasks = tasks::Runs::simulate(effort.tasks, seed)?;
+    let mut judged = tasks::judge(registry, &tasks)?;
+    let balance = balance::Runs::simulate(effort.clients, effort.balance, seed)?;
+    judged.extend(balance::judge(registry, &balance));
+    let scanning = scanning::Runs::simulate(effort.scanning, seed)?;
+    judged.extend(scanning::judge(registry, &scanning)?);
+    registry.assert_complete(&judged, Live::LeftOut);
+    let sections = figures::sections(&tasks, &balance, &scanning)?;
+    Ok(Reproduced { judged, sections, facts: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::reproduce::{claim, present};
+    use crate::verdict::Verdict;
+
+    /// Everything, at a tenth of the length. The seed is fixed, so this cannot fail by chance; the
+    /// claims and tolerances are those of the full length.
+    #[test]
+    fn every_claim_is_judged_as_expected() {
+        let registry = registry();
+        let all = reproduce_with(&Effort::TEST, &registry, 1).unwrap();
+        let verdict = claim::verdict(&all.judged);
+        let text = present::text(&registry, &all.judged, verdict, 1);
+        assert_eq!(verdict, Verdict::Holds, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+}

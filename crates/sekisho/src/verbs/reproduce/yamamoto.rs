@@ -1,0 +1,47 @@
+//! yamamoto: an agent server whose scheduler knows its cache. Here its model: the hit ratios of the
+//! scheduler and of LRU, and the cluster of sections 6 and 7.
+
+mod cluster;
+mod figures;
+mod hits;
+
+use crate::verdict::Failure;
+
+use super::Reproduced;
+use super::claim::{Live, Registry};
+
+/// The paper's claims, and how each is expected to be judged.
+const EXPECTED: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/yamamoto/expected.toml"));
+
+/// The list of claims.
+pub(super) fn registry() -> Registry {
+    Registry::parse(EXPECTED)
+}
+
+/// Judges every claim on the model.
+pub(super) fn reproduce(registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
+    let hits = hits::Runs::simulate(seed);
+    let mut judged = hits.judge(registry)?;
+    judged.extend(cluster::judge(registry)?);
+    registry.assert_complete(&judged, Live::LeftOut);
+    let facts = vec![("simulated agents".into(), hits::AGENTS.to_string(), String::new())];
+    Ok(Reproduced { judged, sections: figures::sections(&hits)?, facts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::reproduce::{claim, present};
+    use crate::verdict::Verdict;
+
+    #[test]
+    fn every_claim_is_judged_as_expected() {
+        let registry = registry();
+        let all = reproduce(&registry, 1).unwrap();
+        let verdict = claim::verdict(&all.judged);
+        let text = present::text(&registry, &all.judged, verdict, 1);
+        assert_eq!(verdict, Verdict::Holds, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+}
