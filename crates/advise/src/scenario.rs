@@ -196,7 +196,7 @@ pub struct VisitEntry {
     pub demand: DemandEntry,
 }
 
-/// One of several ways by chance; what is missing to 1 goes on at once.
+/// One of several ways by chance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChooseEntry {
@@ -208,9 +208,10 @@ pub struct ChooseEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChoiceEntry {
-    /// Its chance, 0 to 1.
+    /// Its chance, 0 to 1; those of all ways sum to 1.
     pub chance: f64,
-    /// The way.
+    /// The way; left out, the job goes on at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route: Vec<RouteEntry>,
 }
 

@@ -26,11 +26,31 @@ fn parse(
     text: &str,
     read: impl FnMut(&str) -> Result<String, String>,
 ) -> Result<Scenario, String> {
+    let place = |error: advise::ScenarioError| match line_of(text, &error.place) {
+        Some(line) => format!("{name}:{line}: {error}"),
+        None => format!("{name}: {error}"),
+    };
     let mut scenario: Scenario =
         toml::from_str(text).map_err(|error| explain(name, text, &error))?;
-    scenario.read_traces(read).map_err(|error| format!("{name}: {error}"))?;
-    scenario.network().map_err(|error| format!("{name}: {error}"))?;
+    scenario.read_traces(read).map_err(place)?;
+    scenario.network().map_err(place)?;
     Ok(scenario)
+}
+
+/// The line, from 1, on which the part of the scenario stands that an error names as its place, such
+/// as "class `web`, route step 1".
+fn line_of(text: &str, place: &str) -> Option<usize> {
+    let (kind, rest) = place.split_once(" `")?;
+    let (name, within) = rest.split_once('`')?;
+    let file = toml::de::DeTable::parse(text).ok()?;
+    let parts = file.get_ref().get(kind)?.get_ref().as_array()?;
+    let is_it = |part: &&toml::de::DeTable<'_>| {
+        part.get("name").and_then(|value| value.get_ref().as_str()) == Some(name)
+    };
+    let part = parts.iter().filter_map(|part| part.get_ref().as_table()).find(is_it)?;
+    let key = ["route", "inside"].into_iter().find(|key| within.starts_with(&format!(", {key}")));
+    let span = part.get(key.unwrap_or("name"))?.span();
+    Some(Place::of(text, span).line)
 }
 
 /// The value of a key of a scenario file from a flag: a name without its quotes, or a table.
@@ -258,8 +278,12 @@ demand = { mean = "25ms", dist = "exponential" }
     fn what_makes_no_sense_names_the_part() {
         assert_eq!(
             error("route = [\"pool\"]", "route = [\"pol\"]"),
-            "s.toml: class `web`, route step 1: no gate or station is called `pol`; did you mean \
+            "s.toml:7: class `web`, route step 1: no gate or station is called `pol`; did you mean \
              `pool`?"
+        );
+        assert_eq!(
+            error("slots = 4", "slots = 0"),
+            "s.toml:10: gate `pool`: 0 slots let nobody in; give at least 1"
         );
     }
 

@@ -577,18 +577,24 @@ impl<'a> Compiler<'a> {
             return Err(error(place, format!("a chance is from 0 to 1; one is {chance}")));
         }
         let sum: f64 = chances.sum();
-        if sum > 1.0 + 1e-9 {
-            let cause = format!("the chances sum to {sum}; they may sum to at most 1");
-            return Err(error(place, cause));
-        }
         if choose.choose.is_empty() {
             return Err(error(place, "it offers no way to choose; add one or remove the step"));
+        }
+        if (sum - 1.0).abs() > 1e-9 {
+            let cause = format!(
+                "the chances sum to {sum}, not to 1; for jobs that go on at once, add a way without \
+                 `route`"
+            );
+            return Err(error(place, cause));
         }
         let mut ways = Vec::with_capacity(choose.choose.len());
         for (at, choice) in choose.choose.iter().enumerate() {
             let place = format!("{place}, way {}", at + 1);
             let named = way.named;
-            let steps = self.route(way, &choice.route, &place, passes * choice.chance)?;
+            let steps = match &*choice.route {
+                [] => Vec::new(),
+                route => self.route(way, route, &place, passes * choice.chance)?,
+            };
             way.named = named;
             ways.push((choice.chance, steps));
         }

@@ -151,7 +151,7 @@ station = [
 #[test]
 fn on_networks_of_product_form() {
     let route = "route = [\"a\", { repeat = 0.3, route = [\"b\"] }, { choose = [{ chance = 0.4, route \
-                 = [\"c\", \"d\"] }, { chance = 0.1, route = [\"a\"] }] }]";
+                 = [\"c\", \"d\"] }, { chance = 0.1, route = [\"a\"] }, { chance = 0.5 }] }]";
     // Jackson's theorem and exact mean values: exact.
     agree(&one(&format!("rate = \"60/s\", {route}"), WAY), 15, 0.0, 0.0);
     agree(&one(&format!("population = 9, think = \"30ms\", {route}"), WAY), 16, 0.0, 0.0);

@@ -35,6 +35,7 @@ route = [
     { choose = [
         { chance = 0.3, route = ["pool"] },
         { chance = 0.2, route = [{ visit = "disk", demand = { mean = "4ms", scv = 0.25 } }] },
+        { chance = 0.5 },
     ] },
     "net",
 ]
@@ -146,6 +147,7 @@ fn all_by_hand() -> Network {
                 Step::Choose(vec![
                     (0.3, vec![hold(Demand::Drawn(lognormal))]),
                     (0.2, vec![Step::Visit { station: 1, demand: own }]),
+                    (0.5, Vec::new()),
                 ]),
                 Step::Visit { station: 2, demand: net },
             ],
@@ -629,7 +631,8 @@ fn routes_that_cannot_be_gone_are_refused() {
         (
             "chance = 0.3",
             "chance = 0.9",
-            "class `batch`, route step 1: the chances sum to 1.1; they may sum to at most 1",
+            "class `batch`, route step 1: the chances sum to 1.6, not to 1; for jobs that go on \
+             at once, add a way without `route`",
         ),
         (
             "chance = 0.3",
@@ -637,9 +640,10 @@ fn routes_that_cannot_be_gone_are_refused() {
             "class `batch`, route step 1: a chance is from 0 to 1; one is -0.3",
         ),
         (
-            "{ chance = 0.3, route = [\"pool\"] }",
-            "{ chance = 0.3, route = [] }",
-            "class `batch`, route step 1, way 1: it is empty; name a gate or a station",
+            "chance = 0.3",
+            "chance = 0.2",
+            "class `batch`, route step 1: the chances sum to 0.9, not to 1; for jobs that go on at \
+             once, add a way without `route`",
         ),
         (
             "route = [\"farm\"]",
