@@ -5,10 +5,11 @@
 //! scenario that fits none is told so, with the reason, and never gets a number of a neighbour.
 
 mod bounds;
-mod classes;
 mod layers;
 mod nodes;
 mod plain;
+mod product;
+mod rows;
 
 use std::fmt;
 
@@ -21,6 +22,8 @@ use workload::Arrivals;
 
 pub use bounds::Bounds;
 use nodes::{Kind, Node, Nodes};
+pub use product::product_form;
+pub use rows::NodeAnswer;
 
 use crate::{Scenario, ScenarioError};
 
@@ -54,6 +57,8 @@ pub struct FormulaAnswer {
     pub bounds: Option<Bounds>,
     /// The classes, in the scenario's order; throughput and response above are of all together.
     pub classes: Vec<ClassAnswer>,
+    /// Gates and stations, class by class where that is known.
+    pub nodes: Vec<NodeAnswer>,
 }
 
 /// What a formula says of one class of jobs.
@@ -180,7 +185,7 @@ impl From<String> for NoFormula {
 /// | open, Poisson | stations of product form | Jackson; alone and shared: M/G/1 PS |
 /// | closed | stations of product form | exact mean values |
 /// | closed | a gate before one sharing station, delays elsewhere | closed gate |
-/// | of several classes | stations without gates | network of several classes |
+/// | open, Poisson, or closed | stations of product form, several classes | network of several classes |
 /// | open, Poisson, or closed | slots held through several steps or gates, several classes | layered model |
 ///
 /// Delays may stand before and after. Stations of product form are FIFO queues with exponential
@@ -199,9 +204,6 @@ pub fn formula(scenario: &Scenario) -> Result<FormulaAnswer, NoFormula> {
         Err(NoFormula::Shape { reason, .. }) => reason,
         answered => return answered,
     };
-    if let Some(answered) = classes::answer(&network, bounds.clone()) {
-        return answered;
-    }
     if !layers::fits(&network) {
         return Err(NoFormula::Shape { reason: none, bounds });
     }
@@ -209,10 +211,7 @@ pub fn formula(scenario: &Scenario) -> Result<FormulaAnswer, NoFormula> {
 }
 
 fn answer(network: &Network, bounds: Option<Bounds>) -> Result<FormulaAnswer, NoFormula> {
-    let [class] = &*network.classes else {
-        let classes = network.classes.len();
-        return Err(format!("it has {classes} classes, and the formulas know one").into());
-    };
+    let [class] = &*network.classes else { return product::answer(network) };
     let nodes = Nodes::of(network, class)?;
     let found = match &class.load {
         Load::Open(Arrivals::Fixed { .. }) => {
@@ -287,7 +286,7 @@ impl Found {
         let given_size = GivenSize {
             base: base.sum(),
             per_byte: per_byte.sum(),
-            trust: trust(self.exactness.1, &nodes),
+            trust: trust(self.exactness.1, nodes.fair_share),
         };
         let documents = match sizes {
             Sizes::Documents(set, _) => set.documents(),
@@ -300,14 +299,16 @@ impl Found {
         };
         let response = response.sum();
         let name = network.classes[0].name.clone();
+        let class = ClassAnswer { name, throughput: self.throughput, response };
         FormulaAnswer {
-            classes: vec![ClassAnswer { name, throughput: self.throughput, response }],
+            nodes: rows::of_class(network, &nodes, &self.served, &class),
+            classes: vec![class],
             throughput: self.throughput,
             response,
             wait: self.wait(network, &nodes),
             utilisation: self.utilisation(network, &nodes),
             documents: documents.iter().map(document).collect(),
-            trust: trust(self.exactness.0, &nodes),
+            trust: trust(self.exactness.0, nodes.fair_share),
             given_size: (!matches!(sizes, Sizes::None)).then_some(given_size),
             remarks: nodes.remarks,
             name: self.name,
@@ -348,8 +349,8 @@ impl Found {
     }
 }
 
-fn trust(exactness: Exactness, nodes: &Nodes) -> Trust {
-    match (exactness, nodes.fair_share) {
+fn trust(exactness: Exactness, fair_share: bool) -> Trust {
+    match (exactness, fair_share) {
         (Exactness::Exact, false) => {
             Trust { exact: true, error: None, text: exactness.to_string() }
         }

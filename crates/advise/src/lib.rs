@@ -34,7 +34,8 @@ pub use fit::{
     fit_points, fit_spans, fit_statements, names,
 };
 pub use formula::{
-    Bounds, ClassAnswer, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, Trust, formula,
+    Bounds, ClassAnswer, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, NodeAnswer, Trust,
+    formula, product_form,
 };
 pub use predict::{
     AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at, beyond,

@@ -75,7 +75,7 @@ pub use loops::{ClosedGate, ClosedGateAnswer, SaturatedLoop};
 pub use markov::{Mm1, Mmc, erlang_b};
 pub use moments::Moments;
 pub use network::{
-    Algorithm, ClassAnswer, ClassBounds, Network, NetworkAnswer, Preemption, StationKind,
+    Algorithm, ClassAnswer, ClassBounds, Load, Network, NetworkAnswer, Preemption, StationKind,
     VisitAnswer,
 };
 pub use open::{OpenAnswer, OpenNetwork};

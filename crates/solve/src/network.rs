@@ -83,10 +83,21 @@ pub(crate) struct Class {
     pub(crate) rank: u32,
 }
 
+/// When the jobs of a class come.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Load {
-    Closed { customers: u32, think: f64 },
-    Open { rate: f64 },
+pub enum Load {
+    /// A population of which each goes round for ever.
+    Closed {
+        /// How many, N.
+        customers: u32,
+        /// Mean pause between two cycles, Z \[s\].
+        think: f64,
+    },
+    /// A Poisson stream from outside.
+    Open {
+        /// Arrivals, lambda [1/s].
+        rate: f64,
+    },
 }
 
 /// A station with what each class asks of it.
@@ -309,6 +320,40 @@ impl Network {
     /// If there is no such station.
     pub fn station_name(&self, station: usize) -> &str {
         &self.stations[station].name
+    }
+
+    /// When the jobs of a class come.
+    ///
+    /// # Panics
+    /// If there is no such class.
+    pub fn load(&self, class: usize) -> Load {
+        self.classes[class].load
+    }
+
+    /// The rank of a class at priority stations.
+    ///
+    /// # Panics
+    /// If there is no such class.
+    pub fn rank(&self, class: usize) -> u32 {
+        self.classes[class].rank
+    }
+
+    /// How a station serves.
+    ///
+    /// # Panics
+    /// If there is no such station.
+    pub fn kind(&self, station: usize) -> &StationKind {
+        &self.stations[station].kind
+    }
+
+    /// How often a job of the class comes to the station in a cycle, V, and how long a visit is
+    /// served, S \[s\].
+    ///
+    /// # Panics
+    /// If there is no such station.
+    pub fn visits(&self, station: usize, class: usize) -> (f64, f64) {
+        let ask = self.ask(station, class);
+        (ask.visits, ask.service)
     }
 
     /// Solves the network: exactly where it has product form and at most some 100 million steps are

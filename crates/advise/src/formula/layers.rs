@@ -10,7 +10,7 @@ use solve::layered::{
 use workload::{Arrivals, Dist};
 
 use super::nodes::moments;
-use super::{Bounds, ClassAnswer, FormulaAnswer, Trust};
+use super::{Bounds, ClassAnswer, FormulaAnswer, NodeAnswer, Trust};
 use crate::scenario::mean_demand;
 
 /// The largest relative error of throughput and response over the scenarios of the tests, where every
@@ -67,8 +67,8 @@ struct Model<'a> {
     tasks: Vec<Task>,
     /// By gate: the tasks that its servers are, or the one that they all are.
     gates: Vec<Vec<usize>>,
-    /// By station: the task that serves there.
-    stations: Vec<usize>,
+    /// By station: the task that serves there, if anybody passes it.
+    stations: Vec<Option<usize>>,
     /// By class: its task.
     classes: Vec<usize>,
     remarks: Vec<String>,
@@ -127,7 +127,7 @@ impl<'a> Model<'a> {
                     Processor::sharing(name, 1)
                 }
             });
-            self.stations.push(self.tasks.len());
+            self.stations.push(Some(self.tasks.len()));
             self.tasks.push(Task::infinite(name, self.processors.len() - 1, Vec::new()));
         }
     }
@@ -286,7 +286,8 @@ impl<'a> Model<'a> {
         if waits && !exponential {
             self.error = ERROR;
         }
-        self.call(self.stations[station], Entry::new("serve", mean).scv(scv), place.passes, phase);
+        let task = self.stations[station].expect("unused stations are left out later");
+        self.call(task, Entry::new("serve", mean).scv(scv), place.passes, phase);
         Ok(())
     }
 
@@ -323,6 +324,7 @@ impl<'a> Model<'a> {
         {
             call.to.task = renamed(call.to.task);
         }
+        self.stations.iter_mut().for_each(|at| *at = at.and_then(|old| kept[old]));
         self.gates.iter_mut().flatten().chain(&mut self.classes).for_each(|at| *at = renamed(*at));
         self.tasks = tasks;
         Ok(self)
@@ -363,8 +365,39 @@ impl<'a> Model<'a> {
             trust,
             remarks: self.remarks_on(found),
             bounds,
+            nodes: self.rows(found, &classes),
             classes,
         }
+    }
+
+    /// Gates, then stations; of several classes together, as the layered model counts them.
+    fn rows(&self, found: &LayeredAnswer, classes: &[ClassAnswer]) -> Vec<NodeAnswer> {
+        let only = if let [class] = classes { Some(class) } else { None };
+        let row = |name: &str, x: f64, jobs: f64, utilisation: Option<f64>| NodeAnswer {
+            station: name.to_owned(),
+            class: only.map(|class| class.name.clone()),
+            jobs: Some(jobs),
+            utilisation,
+            response: (x > 0.0).then(|| jobs / x),
+            residence: only.map(|class| jobs / class.throughput),
+            arrival_rate: x,
+            throughput: x,
+        };
+        let busy = self.utilisation(found);
+        let busy = |name: &str| busy.iter().find(|(of, _)| of == name).map(|(_, busy)| *busy);
+        let mut rows = Vec::new();
+        for (gate, tasks) in self.network.gates.iter().zip(&self.gates) {
+            let tasks = || tasks.iter().map(|&task| &found.tasks[task]);
+            let x = tasks().map(|task| task.throughput).sum();
+            let jobs = tasks().map(|task| task.throughput * task.wait + task.busy).sum();
+            rows.push(row(&gate.name, x, jobs, busy(&gate.name)));
+        }
+        for (station, task) in self.network.stations.iter().zip(&self.stations) {
+            let Some(task) = task.map(|task| &found.tasks[task]) else { continue };
+            let jobs = task.entries.iter().map(|entry| entry.throughput * entry.hold[0]).sum();
+            rows.push(row(&station.name, task.throughput, jobs, busy(&station.name)));
+        }
+        rows
     }
 
     fn utilisation(&self, found: &LayeredAnswer) -> Vec<(String, f64)> {

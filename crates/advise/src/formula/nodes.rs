@@ -73,10 +73,11 @@ pub(super) enum Kind {
 impl Nodes {
     /// The nodes of a class's route; else the reason why it has none.
     pub(super) fn of(network: &Network, class: &Class) -> Result<Nodes, String> {
-        let population = match class.load {
-            Load::Closed { population, .. } => Some(population),
+        // All classes compete for the slots.
+        let population = network.classes.iter().try_fold(0_u32, |sum, class| match class.load {
+            Load::Closed { population, .. } => Some(sum.saturating_add(population)),
             Load::Open(_) | Load::Varying(_) | Load::Trace(_) | Load::Within => None,
-        };
+        });
         let nodes = Nodes {
             list: Vec::new(),
             remarks: Vec::new(),
@@ -118,12 +119,7 @@ impl Nodes {
 
     /// Jobs' times at nodes of product form, from the residence at each.
     pub(super) fn served(&self, residences: impl Iterator<Item = f64>) -> Vec<Served> {
-        let served = |(node, residence): (&Node, f64)| match node.kind {
-            Kind::Fifo { .. } => Served::queued(residence, node.demand),
-            Kind::Sharing { .. } | Kind::Limited { .. } => Served::shared(residence, node.demand),
-            Kind::Delay => Served::alone(),
-        };
-        self.list.iter().zip(residences).map(served).collect()
+        self.list.iter().zip(residences).map(|(node, residence)| node.served(residence)).collect()
     }
 
     /// The first node that this rate overloads.
@@ -139,7 +135,16 @@ impl Nodes {
 }
 
 impl Node {
-    fn not_exponential(&self) -> String {
+    /// A job's time here, in a network of product form, from its residence.
+    pub(super) fn served(&self, residence: f64) -> Served {
+        match self.kind {
+            Kind::Fifo { .. } => Served::queued(residence, self.demand),
+            Kind::Sharing { .. } | Kind::Limited { .. } => Served::shared(residence, self.demand),
+            Kind::Delay => Served::alone(),
+        }
+    }
+
+    pub(super) fn not_exponential(&self) -> String {
         format!(
             "`{}` serves first in first out and its demand is not one exponential distribution, \
              which has a formula only for one server, visited once, with Poisson arrivals and \
@@ -148,7 +153,7 @@ impl Node {
         )
     }
 
-    fn not_limited_alone(&self) -> String {
+    pub(super) fn not_limited_alone(&self) -> String {
         format!(
             "`{}` is shared behind a gate of fewer slots than jobs, which has a formula only for one \
              visit to one processor, with nothing but delays beside it",
@@ -250,9 +255,16 @@ impl Walk<'_> {
         if refuses || spec.wait_max.is_some() || self.class.deadline.is_some() {
             return Err(format!("gate `{name}` turns jobs away, and the formulas let all in"));
         }
+        let classes = &self.network.classes;
+        let alike = classes.windows(2).all(|pair| pair[0].priority == pair[1].priority);
         match &spec.discipline {
+            DisciplineSpec::Fifo => Ok(()),
+            DisciplineSpec::Priority if alike => Ok(()),
+            _ if classes.len() > 1 => {
+                Err(format!("gate `{name}` does not serve its classes first in first out"))
+            }
             // With one class and one priority, the order of those who wait changes no mean.
-            DisciplineSpec::Fifo | DisciplineSpec::Lifo | DisciplineSpec::Priority => Ok(()),
+            DisciplineSpec::Lifo | DisciplineSpec::Priority => Ok(()),
             // The same where the order looks at the class, the priority or how long a job waits.
             DisciplineSpec::PriorityAgeing { .. } => Ok(()),
             _ => Err(format!("no formula knows the discipline of gate `{name}`")),

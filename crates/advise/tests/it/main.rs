@@ -10,6 +10,7 @@ mod formula;
 mod fuzz;
 mod layers;
 mod policies;
+mod product;
 mod questions;
 mod scenario;
 mod setting;
