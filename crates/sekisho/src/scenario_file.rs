@@ -7,21 +7,43 @@ use std::path::Path;
 
 use advise::Scenario;
 
+#[cfg(feature = "command")]
+use crate::exchange::{self, Model};
+#[cfg(feature = "command")]
 use crate::store;
+#[cfg(feature = "command")]
 use crate::verdict::Failure;
 
-/// Reads a scenario that can be run.
+/// Reads a model of any format that is known.
+#[cfg(feature = "command")]
+pub(crate) fn read_model(path: &Path) -> Result<Model, Failure> {
+    let name = path.display().to_string();
+    if exchange::is_foreign(&name) {
+        let text = store::read_text(path, "model")?;
+        return exchange::read(&name, &text).map_err(Failure::usage);
+    }
+    Ok(Model::of_scenario(&name, read_scenario(path)?))
+}
+
+/// Reads a scenario that can be run; a model of another format becomes one.
+#[cfg(feature = "command")]
 pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, Failure> {
+    if exchange::is_foreign(&path.display().to_string()) {
+        return read_model(path)?.scenario().map_err(Failure::Usage);
+    }
     let text = store::read_text(path, "scenario")?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    // A trace lies beside the scenario that names it.
-    let read =
-        |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|error| error.to_string());
-    parse(&path.display().to_string(), &text, read).map_err(Failure::Usage)
+    let name = path.display().to_string();
+    parse(&name, &text, beside(path)).map_err(Failure::Usage)
+}
+
+/// Reads a trace, which lies beside the scenario that names it.
+pub(crate) fn beside(scenario: &Path) -> impl Fn(&str) -> Result<String, String> {
+    let folder = scenario.parent().unwrap_or(Path::new("")).to_owned();
+    move |file| std::fs::read_to_string(folder.join(file)).map_err(|error| error.to_string())
 }
 
 /// A scenario that can be run from the text of the file of this name; else what is wrong.
-fn parse(
+pub(crate) fn parse(
     name: &str,
     text: &str,
     read: impl FnMut(&str) -> Result<String, String>,
@@ -54,6 +76,7 @@ fn line_of(text: &str, place: &str) -> Option<usize> {
 }
 
 /// The value of a key of a scenario file from a flag: a name without its quotes, or a table.
+#[cfg(feature = "command")]
 pub(crate) fn parse_value<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     #[derive(serde::Deserialize)]
     struct Wrapped<T> {
@@ -66,6 +89,18 @@ pub(crate) fn parse_value<T: serde::de::DeserializeOwned>(text: &str) -> Result<
     let wrapped: Wrapped<T> =
         toml::from_str(&format!("value = {value}")).map_err(|error| cause(error.message()))?;
     Ok(wrapped.value)
+}
+
+/// A scenario from JSON, which has no lines that a person wrote.
+pub(crate) fn parse_json(name: &str, text: &str) -> Result<Scenario, String> {
+    let mut scenario: Scenario = serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        let message = message.rsplit_once(" at line ").map_or(&*message, |(cause, _)| cause);
+        format!("{name}: {}", cause(message))
+    })?;
+    scenario.read_traces(beside(Path::new(name))).map_err(|error| format!("{name}: {error}"))?;
+    scenario.network().map_err(|error| format!("{name}: {error}"))?;
+    Ok(scenario)
 }
 
 /// `file:line:column: cause`, and the line with a mark under what is meant.

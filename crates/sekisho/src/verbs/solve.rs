@@ -1,19 +1,24 @@
-//! `sekisho solve`: a scenario answered by a formula, or the reason why none does.
+//! `sekisho solve`: a model answered by a formula, or the reason why none does.
 
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use advise::{Bounds, Corrected, FormulaAnswer, NoFormula, Scenario};
+use ::solve::Algorithm;
+use advise::{Bounds, Corrected, FormulaAnswer, NodeAnswer, Scenario};
 use clap::Args as ClapArgs;
 use serde_json::json;
 
-use crate::scenario_file::read_scenario;
+use crate::exchange::{self, Model, Shape, Solved, cells};
+use crate::scenario_file::read_model;
 use crate::session::{progress, say};
+use crate::store;
 use crate::text::{Table, bytes, label, next, paragraph, rate, time};
 use crate::verdict::{Failure, Verdict};
 
-/// Solve a scenario by formula
+/// Solve a model by formula
+///
+/// The model is a scenario, a JMVA file (.jmva), or a layered queueing network (.lqn, .lqnx).
 ///
 /// Says which formula fits, how exact it is, and what it leaves aside. Where none fits it says why,
 /// and what throughput and response time cannot exceed all the same. An approximate answer can be
@@ -22,11 +27,22 @@ use crate::verdict::{Failure, Verdict};
 #[command(after_help = "\
 Example:
   sekisho solve studies/fujita/lps-r4.toml
-  sekisho solve studies/ohmae/software-bottleneck.toml --corrected")]
+  sekisho solve studies/ohmae/software-bottleneck.toml --corrected
+  sekisho solve studies/ohmae/scan-stations.toml --jmva scan.jmva
+  sekisho solve scan.jmva --method exact --csv scan.csv")]
 pub(crate) struct Args {
-    /// The scenario
-    #[arg(value_name = "SCENARIO")]
+    /// The scenario, or a .jmva, .lqn or .lqnx file
+    #[arg(value_name = "MODEL")]
     scenario: PathBuf,
+    /// Solve a network of product form by this: exact, linearizer, aql or bard-schweitzer
+    #[arg(long, value_name = "NAME", value_parser = exchange::method, conflicts_with = "corrected")]
+    method: Option<Algorithm>,
+    /// Write the table to this file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the model as a JMVA file, with its solution
+    #[arg(long, value_name = "FILE")]
+    jmva: Option<PathBuf>,
     /// Correct an approximate answer by a short simulation
     #[arg(long)]
     corrected: bool,
@@ -39,20 +55,146 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let scenario = read_scenario(&args.scenario)?;
-    let path = args.scenario.display();
-    let answer = advise::formula(&scenario).map_err(|none| {
-        Failure::Usage(match none {
-            NoFormula::Shape { reason, bounds } => {
-                let rest = bounds.map_or(String::new(), |bounds| {
-                    format!("\nwhatever the rest: {}", bounds_text(&bounds))
-                });
-                format!("{path}: no formula: {reason}; use `sekisho sim {path}`{rest}")
+    let model = read_model(&args.scenario)?;
+    if let (Shape::Scenario(scenario), None) = (&model.shape, args.method) {
+        return run_scenario(args, &model, scenario, out);
+    }
+    if args.corrected {
+        let path = args.scenario.display();
+        let text = format!("{path}: only scenarios are corrected; use `sekisho sim {path}`");
+        return Err(Failure::Usage(text));
+    }
+    let solved = model.solve(args.method).map_err(Failure::Usage)?;
+    write_files(args, &model, &solved.rows)?;
+    if args.json {
+        let text = json!({
+            "verdict": Verdict::Holds.word(),
+            "exit_code": Verdict::Holds.code(),
+            "algorithm": solved.algorithm,
+            "trust": solved.trust,
+            "classes": solved.classes,
+            "table": solved.rows,
+            "notes": solved.notes,
+        });
+        say(out, &format!("{text}\n"))?;
+    } else {
+        let path = args.scenario.display();
+        let command = match model.scenario() {
+            Ok(_) => format!("sekisho sim {path}"),
+            Err(_) => format!("sekisho solve {path} --csv table.csv"),
+        };
+        say(out, &format!("{}\n{}", solved_text(&solved), next(&command)))?;
+    }
+    Ok(Verdict::Holds)
+}
+
+/// What was asked to be written; nothing is if any of it cannot be said.
+fn write_files(args: &Args, model: &Model, rows: &[NodeAnswer]) -> Result<(), Failure> {
+    let jmva = args.jmva.as_deref().map(|path| jmva_text(args, model).map(|text| (path, text)));
+    let jmva: Option<(&Path, String)> = jmva.transpose()?;
+    if let Some(path) = &args.csv {
+        store::write_whole(path, &exchange::csv(rows))?;
+    }
+    if let Some((path, text)) = jmva {
+        store::write_whole(path, &text)?;
+    }
+    Ok(())
+}
+
+fn jmva_text(args: &Args, model: &Model) -> Result<String, Failure> {
+    let failed = |error: String| {
+        Failure::Usage(format!("{}: no JMVA file: {error}", args.scenario.display()))
+    };
+    let network = model.network().map_err(Failure::Usage)?;
+    let answer = match args.method {
+        Some(method) => network.solve_with(method),
+        None => network.solve(),
+    };
+    let answer = answer.map_err(|error| failed(error.to_string()))?;
+    let name = match &model.shape {
+        Shape::Scenario(scenario) => scenario.name.clone(),
+        Shape::Network(_) | Shape::Layers(_) => String::new(),
+    };
+    exchange::write_jmva(&name, &network, Some(&answer)).map_err(failed)
+}
+
+fn solved_text(solved: &Solved) -> String {
+    let mut text = match &*solved.classes {
+        [class] => format!(
+            "solved: {} at a mean response of {}\n\n",
+            rate(class.throughput),
+            time(class.response)
+        ),
+        classes => {
+            let mut table = Table::new(&["class", "throughput", "mean response"]);
+            for class in classes {
+                let (x, r) = (rate(class.throughput), time(class.response));
+                table.row(vec![label(&class.name), x, r]);
             }
-            NoFormula::Scenario(_) | NoFormula::Solve(_) => format!("{path}: {none}"),
-        })
-    })?;
-    let corrected = if args.corrected { Some(correct(args, &scenario)?) } else { None };
+            format!("solved: {} classes\n\n{table}\n", classes.len())
+        }
+    };
+    text += &table_text(&solved.rows);
+    text += &paragraph(&format!("{}: {}.", capital(&solved.algorithm), solved.trust.text));
+    for note in &solved.notes {
+        text += &paragraph(&format!("{}.", capital(note)));
+    }
+    text
+}
+
+fn capital(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// The table that people know from other tools, and its units.
+fn table_text(rows: &[NodeAnswer]) -> String {
+    let width = |of: &dyn Fn(&NodeAnswer) -> String, head: &str| {
+        let widths = rows.iter().map(|row| of(row).chars().count());
+        widths.chain([head.len()]).max().unwrap_or(0)
+    };
+    let station = |row: &NodeAnswer| label(&row.station);
+    let class = |row: &NodeAnswer| row.class.as_deref().map_or("(all)".into(), label);
+    let [head_station, head_class, numbers @ ..] = exchange::COLUMNS;
+    let widths = (width(&station, head_station), width(&class, head_class));
+    let names =
+        |station: &str, class: &str| format!("{station:<0$}  {class:<1$}", widths.0, widths.1);
+    let first = names(head_station, head_class);
+    let mut heads = vec![&*first];
+    heads.extend(numbers);
+    let mut table = Table::new(&heads);
+    for row in rows {
+        let mut line = vec![names(&station(row), &class(row))];
+        line.extend(cells(row).map(|cell| cell.map_or("-".into(), four)));
+        table.row(line);
+    }
+    let units = "RespT and ResidT are in s, ArvR and Tput per s. Util is the share that is busy, from 0 to \
+                 1, of however many servers, slots or threads; who waits for a slot is counted at its \
+                 gate.";
+    format!("{table}\n{}", paragraph(units))
+}
+
+/// Four significant digits.
+fn four(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude != 0.0 && !(1e-3..1e5).contains(&magnitude) {
+        return format!("{value:.2e}");
+    }
+    let digits = if magnitude == 0.0 { 1 } else { magnitude.log10().floor() as i32 + 1 };
+    let places = (4 - digits).clamp(0, 4) as usize;
+    format!("{value:.places$}")
+}
+
+fn run_scenario(
+    args: &Args,
+    model: &Model,
+    scenario: &Scenario,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let path = args.scenario.display();
+    let answer = exchange::formula(&path.to_string(), scenario).map_err(Failure::Usage)?;
+    write_files(args, model, &answer.nodes)?;
+    let corrected = if args.corrected { Some(correct(args, scenario)?) } else { None };
     if args.json {
         let text = json!({
             "verdict": Verdict::Holds.word(),
@@ -143,7 +285,7 @@ fn text(answer: &FormulaAnswer) -> String {
         table.row(vec![format!("busy: {}", label(name)), format!("{:.1} %", busy * 100.0)]);
     }
     // Writing to a string does not fail.
-    write!(text, "{table}\n{}", by_size(answer)).ok();
+    write!(text, "{table}\n{}{}", by_size(answer), table_text(&answer.nodes)).ok();
     text += &paragraph(&answer.note());
     if let Some(given) = answer.given_size.as_ref().filter(|given| given.trust != answer.trust) {
         text += &paragraph(&format!("By size: {}.", given.trust.text));
@@ -164,17 +306,4 @@ fn by_size(answer: &FormulaAnswer) -> String {
         }
     }
     format!("{table}\n")
-}
-
-fn bounds_text(bounds: &Bounds) -> String {
-    let most = |at_most: Option<f64>| {
-        at_most.map_or(String::new(), |at_most| format!(" and at most {}", time(at_most)))
-    };
-    format!(
-        "throughput is at least {} and at most {}, the mean response at least {}{}",
-        rate(bounds.throughput_min),
-        rate(bounds.throughput_max),
-        time(bounds.response_min),
-        most(bounds.response_max)
-    )
 }

@@ -13,6 +13,7 @@ mod demo;
 mod examples;
 mod explain;
 mod faults;
+mod interchange;
 mod interrupt;
 mod json;
 mod questions;
