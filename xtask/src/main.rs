@@ -9,6 +9,7 @@ mod fuzz;
 mod manifest;
 mod needs;
 mod pipeline;
+mod python;
 mod source;
 mod supply;
 mod tidy;
@@ -28,6 +29,7 @@ usage: cargo xtask <verb>
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
   supply                      licences, versions and origins of what we depend on (deny.toml)
   web                         builds the module of the reports' sliders (WebAssembly)
+  python                      builds the Python package in target/python and runs its tests
   demo [ARGS]                 builds the release binary and runs `sekisho demo ARGS`
   bench [NAME ...]            runs crates/*/examples/bench_NAME.rs, all without a NAME
   fuzz [TARGET] [--seconds N] runs the fuzz targets, 60 s each unless told
@@ -75,6 +77,7 @@ fn run(args: &[String]) -> Result<(), Stop> {
         "tidy" => own_check(verb, tidy::run(&root)),
         "supply" => own_check(verb, supply::run(&root)),
         "web" => own_check(verb, web::build(&root)),
+        "python" => own_check(verb, python::run(&root)),
         "demo" => demo(&root, rest),
         "bench" => bench::run(&root, rest),
         "fuzz" => fuzz::run(&root, rest),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::exec;
+use crate::{exec, python};
 
 /// A program that some test starts.
 struct Need {
@@ -29,6 +29,11 @@ const NEEDS: &[Need] = &[
         package: "apache2-bin",
         reason: "a private prefork Apache is measured; the package starts no service",
     },
+    Need {
+        programs: &["python3"],
+        package: "python3-venv",
+        reason: "the Python package is built and tested in an environment of its own",
+    },
 ];
 
 /// Where servers are, which the search path of an ordinary user may leave out.
@@ -43,7 +48,12 @@ const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")]
 pub(crate) fn install() -> Result<(), String> {
     install_components()?;
     let folders = search_path();
-    let missing = missing(NEEDS, &|program| is_in(&folders, program));
+    // Debian splits Python: the program alone cannot make an environment.
+    let is_here = |program: &str| match program {
+        "python3" => python::is_here(),
+        program => is_in(&folders, program),
+    };
+    let missing = missing(NEEDS, &is_here);
     if missing.is_empty() {
         return Ok(());
     }
@@ -60,7 +70,7 @@ pub(crate) fn install() -> Result<(), String> {
         return Err(format!("to install what the tests need, run:\n{line}"));
     }
     apt(&right, &packages).map_err(|error| format!("{error}\nto try it yourself, run:\n{line}"))?;
-    match missing.iter().find(|need| !need.programs.iter().any(|one| is_in(&folders, one))) {
+    match missing.iter().find(|need| !need.programs.iter().any(|one| is_here(one))) {
         None => Ok(()),
         Some(need) => Err(format!(
             "apt-get installed `{}`, but none of {} can be found",
@@ -176,7 +186,7 @@ mod tests {
             .iter()
             .map(|one| one.package)
             .collect();
-        assert_eq!(found, ["apache2-bin"]);
+        assert_eq!(found, ["apache2-bin", "python3-venv"]);
     }
 
     #[test]

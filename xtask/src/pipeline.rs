@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::exec;
-use crate::{Stop, supply, tidy, web};
+use crate::{Stop, python, supply, tidy, web};
 
 /// A step that is one call of cargo.
 struct Step {
@@ -80,6 +80,7 @@ pub(crate) fn test(root: &Path) -> Result<(), Stop> {
     pipeline.cargo(&CLIPPY);
     pipeline.tests();
     pipeline.cargo(&DOCUMENTS);
+    pipeline.own("python", python::run);
     pipeline.end()
 }
 

@@ -1,0 +1,159 @@
+"""What the package promises, seen from Python."""
+
+from __future__ import annotations
+
+import copy
+import math
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sekisho
+
+ROOT = Path(__file__).resolve().parents[2]
+MODELS = ROOT / "crates/sekisho/tests/models"
+OHMAE = ROOT / "studies/ohmae/software-bottleneck.toml"
+
+QUEUE = {
+    "sekisho": 1,
+    "name": "one queue",
+    "class": [{"name": "web", "rate": "50/s", "route": ["cpu"]}],
+    "station": [
+        {
+            "name": "cpu",
+            "kind": "queue",
+            "demand": {"mean": "10ms", "dist": "exponential"},
+        }
+    ],
+}
+
+
+def changed(path: list[str | int], value: object) -> dict:
+    """The queue with one thing changed."""
+    model = copy.deepcopy(QUEUE)
+    part = model
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    return model
+
+
+def test_a_queue_has_the_numbers_of_the_textbook():
+    table = sekisho.solve(QUEUE)
+    assert list(table.columns) == list(sekisho.COLUMNS)
+    row = table.iloc[0]
+    assert (row.Station, row.Class) == ("cpu", "web")
+    # M/M/1 with rho = 1/2.
+    wanted = [1.0, 0.5, 0.02, 0.02, 50.0, 50.0]
+    assert row[2:].tolist() == pytest.approx(wanted, rel=1e-12)
+    assert table.attrs["exact"] is True and table.attrs["error"] is None
+    assert table.attrs["algorithm"].startswith("M/M/1")
+    assert table.attrs["classes"][0]["response_s"] == pytest.approx(0.02)
+
+
+def test_the_simulation_agrees_within_its_intervals():
+    formula = sekisho.solve(QUEUE).iloc[0]
+    table = sekisho.simulate(QUEUE, precision=0.01)
+    assert table.attrs["precise"] and table.attrs["seed"] == 1
+    row = table.iloc[0]
+    for column in sekisho.COLUMNS[2:]:
+        half = row[f"{column}_hw"]
+        assert 0 < half < 0.05 * row[column], column
+        # Four half-widths of 95 %: seed 1 is within, and a wrong number is not.
+        assert abs(row[column] - formula[column]) < 4 * half, column
+    again = sekisho.simulate(QUEUE, precision=0.01, threads=1)
+    pd.testing.assert_frame_equal(table, again)
+    other = sekisho.simulate(QUEUE, precision=0.01, seed=2)
+    assert other.QLen[0] != table.QLen[0]
+
+
+def test_text_paths_and_dictionaries_are_the_same_model():
+    by_path = sekisho.solve(OHMAE)
+    by_text = sekisho.solve(OHMAE.read_text(encoding="utf-8"))
+    by_name = sekisho.solve(str(OHMAE))
+    pd.testing.assert_frame_equal(by_path, by_text)
+    pd.testing.assert_frame_equal(by_path, by_name)
+    with OHMAE.open("rb") as file:
+        pd.testing.assert_frame_equal(by_path, sekisho.solve(tomllib.load(file)))
+    assert by_path.Station.tolist()[:3] == ["tasks", "servers", "dispatch"]
+    assert math.isnan(by_path.Util[2]), "a delay has no utilisation"
+
+
+def test_files_of_other_tools_are_solved():
+    ring = sekisho.solve(MODELS / "ring.jmva")
+    assert ring.Tput[0] == pytest.approx(0.953956715634138, rel=1e-12)
+    rough = sekisho.solve(MODELS / "ring.jmva", method="linearizer")
+    assert rough.attrs["exact"] is False and 0 < rough.attrs["error"] < 0.2
+    assert rough.Tput[0] == pytest.approx(ring.Tput[0], rel=0.01)
+    mixed = sekisho.solve(MODELS / "mixed.jmva")
+    assert len(mixed) == 7 and len(mixed.attrs["classes"]) == 3
+    pool = sekisho.solve(MODELS / "pool.lqn")
+    assert pool.loc[pool.Station == "disk", "Class"].item() == "(all)"
+    # A Markov chain says 16.1624/s.
+    simulated = sekisho.simulate(MODELS / "pool.lqnx", precision=0.01)
+    assert simulated.loc[simulated.Station == "pool", "Tput"].item() == pytest.approx(
+        16.1624, rel=0.03
+    )
+
+
+def test_little_holds_in_every_row():
+    for table in (
+        sekisho.solve(OHMAE),
+        sekisho.solve(MODELS / "mixed.jmva"),
+        sekisho.simulate(OHMAE, precision=0.05),
+    ):
+        # In a simulation, jobs that are there at the end have no response time yet.
+        assert (table.QLen - table.Tput * table.RespT).abs().max() < 0.02 * table.QLen.max()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "wanted"),
+    [
+        (["name"], 3, "invalid type: integer `3`"),
+        (["station", 0, "kindd"], "queue", "unknown key `kindd`; did you mean `kind`?"),
+        (["class", 0, "rate"], "50", '`50` is not a rate such as "200/s"'),
+        (["class", 0, "rate"], 50, "a rate such as"),
+        (["class", 0, "route"], ["cpuu"], "did you mean `cpu`"),
+        (["class", 0, "rate"], "100/s", "no steady state"),
+        (["class"], [], "nobody asks for anything"),
+    ],
+)
+def test_what_is_wrong_is_said_as_the_command_says_it(path, value, wanted):
+    with pytest.raises(sekisho.SekishoError) as error:
+        sekisho.solve(changed(path, value))
+    assert wanted in str(error.value)
+    assert str(error.value).startswith("scenario: ")
+    assert isinstance(error.value, ValueError)
+
+
+def test_errors_of_files_name_the_line(tmp_path):
+    path = tmp_path / "wrong.jmva"
+    text = (MODELS / "mixed.jmva").read_text(encoding="utf-8")
+    path.write_text(text.replace('population="6"', 'population="0"'), encoding="utf-8")
+    with pytest.raises(sekisho.SekishoError) as error:
+        sekisho.solve(path)
+    assert str(error.value).startswith(f"{path}:6: the population of class `readers` is 0")
+    with pytest.raises(FileNotFoundError):
+        sekisho.solve(tmp_path / "absent.toml")
+
+
+def test_options_are_checked():
+    with pytest.raises(sekisho.SekishoError, match="there is no method `mva`"):
+        sekisho.solve(QUEUE, method="mva")
+    with pytest.raises(sekisho.SekishoError, match="precision"):
+        sekisho.simulate(QUEUE, precision=0)
+    with pytest.raises(sekisho.SekishoError, match="replications"):
+        sekisho.simulate(QUEUE, replications=1)
+    with pytest.raises(sekisho.SekishoError, match="grows without end"):
+        sekisho.simulate(changed(["class", 0, "rate"], "200/s"))
+    few = sekisho.simulate(QUEUE, precision=0.0001, max_requests=20_000)
+    assert few.attrs["precise"] is False
+
+
+def test_the_example_in_the_documentation_works():
+    import doctest
+
+    failed, tried = doctest.testmod(sekisho)
+    assert tried > 0 and failed == 0
