@@ -78,7 +78,8 @@ impl Environment<'_> {
 
     fn build(&self) -> Result<(), String> {
         let mut maturin = self.command("maturin")?;
-        maturin.args(["develop", "--release", "--locked", "--quiet"]);
+        // Not --locked: a crate of ours that uses another library may add to the lock file.
+        maturin.args(["develop", "--release", "--quiet"]);
         maturin.args(["--manifest-path", "python/Cargo.toml"]);
         maturin.env("CARGO_TARGET_DIR", self.folder.join("build"));
         listen(&mut maturin, 900)
