@@ -228,20 +228,9 @@ fn evidence(
     let mut windows = Vec::new();
     let mut skipped = 0;
     for pair in moments.windows(2) {
-        let grown = |all: &[&Series], class: Option<&String>| -> Option<f64> {
+        let grown = |all: &[&Series], class: Option<&String>| {
             let of_class = all.iter().filter(|s| class.is_none_or(|class| class_of(s) == *class));
-            let mut sum = 0.0;
-            for series in of_class {
-                let (from, to) = (series.points.get(&pair[0]), series.points.get(&pair[1]));
-                sum += match (from, to) {
-                    (Some(from), Some(to)) if to >= from => to - from,
-                    // A counter that appears counts from 0.
-                    (None, Some(to)) if series.points.keys().next() == Some(&pair[1]) => *to,
-                    (None, None) => 0.0,
-                    _ => return None,
-                };
-            }
-            Some(sum)
+            growth(of_class.copied(), pair[0], pair[1])
         };
         let completed: Option<Vec<f64>> =
             classes.iter().map(|class| grown(&counts, Some(class))).collect();
@@ -272,6 +261,21 @@ fn evidence(
     }
     let sources = paths.iter().map(|path| path.display().to_string()).collect();
     Ok((DemandEvidence { sources, classes, windows }, notes))
+}
+
+/// How much counters grew in all between two moments; none if one began anew, or a value is missing.
+fn growth<'a>(series: impl Iterator<Item = &'a Series>, from: u64, to: u64) -> Option<f64> {
+    let mut sum = 0.0;
+    for series in series {
+        sum += match (series.points.get(&from), series.points.get(&to)) {
+            (Some(from), Some(to)) if to >= from => to - from,
+            // A counter that appears counts from 0.
+            (None, Some(grown)) if series.points.keys().next() == Some(&to) => *grown,
+            (None, None) => 0.0,
+            _ => return None,
+        };
+    }
+    Some(sum)
 }
 
 /// # Errors
