@@ -50,7 +50,7 @@ pub struct Model {
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// Our own format.
-    Scenario(Scenario),
+    Scenario(Box<Scenario>),
     /// A network of product form.
     Network(Network),
     /// Tasks that call tasks.
@@ -87,7 +87,7 @@ pub fn read(name: &str, text: &str) -> Result<Model, ReadError> {
             let traces = beside(Path::new(name));
             let scenario = parse(name, text, traces).map_err(ReadError::whole)?;
             let lines = Lines::new(name);
-            Ok(Model { shape: Shape::Scenario(scenario), notes: Vec::new(), lines })
+            Ok(Model { shape: Shape::Scenario(Box::new(scenario)), notes: Vec::new(), lines })
         }
     }
 }
@@ -130,7 +130,11 @@ pub fn method(name: &str) -> Result<Algorithm, String> {
 impl Model {
     /// The model of a scenario that was made in memory.
     pub fn of_scenario(name: &str, scenario: Scenario) -> Model {
-        Model { shape: Shape::Scenario(scenario), notes: Vec::new(), lines: Lines::new(name) }
+        Model {
+            shape: Shape::Scenario(Box::new(scenario)),
+            notes: Vec::new(),
+            lines: Lines::new(name),
+        }
     }
 
     /// The same model as a scenario, which can be simulated.
@@ -140,7 +144,7 @@ impl Model {
     pub fn scenario(&self) -> Result<Scenario, String> {
         let told = |cause: String| self.lines.tell(&cause);
         match &self.shape {
-            Shape::Scenario(scenario) => Ok(scenario.clone()),
+            Shape::Scenario(scenario) => Ok((**scenario).clone()),
             Shape::Network(network) => simulated::network(self.lines.file(), network).map_err(told),
             Shape::Layers(layers) => simulated::layers(self.lines.file(), layers).map_err(told),
         }

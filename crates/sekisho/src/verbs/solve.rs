@@ -93,7 +93,7 @@ fn write_files(args: &Args, model: &Model, rows: &[NodeAnswer]) -> Result<(), Fa
     let jmva = args.jmva.as_deref().map(|path| jmva_text(args, model).map(|text| (path, text)));
     let jmva: Option<(&Path, String)> = jmva.transpose()?;
     if let Some(path) = &args.csv {
-        store::write_whole(path, &exchange::csv(rows))?;
+        store::write_whole(path, exchange::csv(rows))?;
     }
     if let Some((path, text)) = jmva {
         store::write_whole(path, &text)?;
