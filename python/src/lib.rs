@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sekisho::exchange::{self, Model};
 use serde_json::{Value, json};
-use sim::{Options, Outcome, Stop};
+use sim::{Options, Outcome, Plan, Stop};
 
 pyo3::create_exception!(
     _native,
@@ -97,7 +97,7 @@ fn simulate(
     let options = Options {
         seed: seed.or(scenario.seed).unwrap_or(1),
         precision,
-        replications,
+        plan: Plan::Replications(replications),
         completions_max: max_requests,
         threads,
         ..Options::default()
@@ -151,7 +151,7 @@ fn simulated(outcome: &Outcome) -> Value {
         "rows": rows,
         "attrs": {
             "seed": outcome.seed,
-            "replications": outcome.replications,
+            "replications": outcome.plan.runs(),
             "confidence": outcome.classes.first().map(|class| class.throughput.confidence),
             "precise": outcome.stop != Stop::Budget,
             "warmup_found": outcome.warmup_found,

@@ -122,7 +122,8 @@ pub struct DocumentNumbers {
 pub struct Value {
     /// The number, in SI units.
     pub mean: f64,
-    /// Half the width of its 95 % interval.
+    /// Half the width of its 95 % interval; none where it has no chance in it, or where the simulation
+    /// was too short to say how far off it may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_width: Option<f64>,
 }

@@ -220,7 +220,20 @@ impl Batches {
     /// # Panics
     /// If there are fewer values than groups, no group, or the confidence is not between 0 and 1.
     pub fn of_mean_in(values: &[f64], groups: usize, confidence: f64) -> Batches {
-        Batches::with_groups(values, &vec![1.0; values.len()], groups, Left::Merged, confidence)
+        Batches::of_ratio_in(values, &vec![1.0; values.len()], groups, confidence)
+    }
+
+    /// The ratio of two sums in exactly this many groups.
+    ///
+    /// # Panics
+    /// As [`of_ratio`](Batches::of_ratio), and if there are fewer values than groups, or no group.
+    pub fn of_ratio_in(
+        numerators: &[f64],
+        denominators: &[f64],
+        groups: usize,
+        confidence: f64,
+    ) -> Batches {
+        Batches::with_groups(numerators, denominators, groups, Left::Merged, confidence)
     }
 
     fn with_groups(

@@ -25,6 +25,7 @@ mod histogram;
 mod judge;
 mod payload;
 mod protocol;
+mod quantile;
 mod record;
 mod recording;
 mod series;
@@ -35,6 +36,7 @@ pub use file::{ReadError, RunWriter, nearest, read_run, unknown_name};
 pub use histogram::{DecodeError, Histogram};
 pub use judge::{Fault, GeneratorLimit, Judgement, LittleCheck, LittleVerdict, Measures, Quantile};
 pub use protocol::BrokenProtocol;
+pub use quantile::Parts;
 pub use record::{
     ClassCounts, ClassSpec, ErrorKind, GeneratorHealth, Host, Interval, LoadShape, RunHeader,
     RunRecord, RunSummary, Until,

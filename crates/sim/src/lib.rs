@@ -37,6 +37,7 @@ mod compare;
 mod crew;
 mod network;
 mod outcome;
+mod part;
 mod program;
 mod replication;
 mod run;
@@ -54,5 +55,5 @@ pub use outcome::{
     CacheOutcome, ClassInterval, ClassOutcome, GateOutcome, Interval, Outcome, PartInterval,
     SizeOutcome, SizeRange, StationOutcome, Stop,
 };
-pub use run::{Options, SimError, run};
+pub use run::{Options, Plan, SimError, run};
 pub use sweep::sweep;

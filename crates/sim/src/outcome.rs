@@ -1,21 +1,33 @@
-//! What a simulation found, each number with its interval over the replications.
+//! What a simulation found, each number with its interval over the replications or batches.
 
-use measure::{Estimate, Histogram, Recording};
+use measure::{Estimate, Histogram, Parts, Recording};
 
 use crate::network::{Agenda, Sizes};
+use crate::part::Part;
 use crate::program::Program;
 use crate::replication::{Replication, Snapshot};
+use crate::run::Plan;
 
 /// The quantiles that are reported.
 pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
 /// What a simulation found.
+///
+/// Intervals of means (response, wait, hold, rates, utilisations, jobs) are Student's t intervals over
+/// the means of independent replications, or intervals of batch means of one run
+/// ([`measure::Batches`]). Intervals of quantiles are inverted intervals of the share of requests below
+/// them ([`Parts::quantiles`]): they have an infinite half-width where the run is too short to say how
+/// far up the quantile may be. At M/M/1, rho 0.8, ten replications of 2000 requests, the
+/// 95 % intervals of p50 to p99.9 hold the exact value in 94 to 99 % of runs.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The seed of all its chance.
     pub seed: u64,
-    /// How many independent replications were run.
-    pub replications: u32,
+    /// What the intervals rest on.
+    pub plan: Plan,
+    /// By [`Plan::OneRun`]: whether the mean responses of neighbouring batches are still correlated
+    /// significantly, so that their intervals are probably too narrow. By replications never.
+    pub correlated: bool,
     /// Arrivals and completions of service that were simulated, warm-up included.
     pub events: u64,
     /// Requests left out at the start of each replication as warm-up.
@@ -216,23 +228,36 @@ pub(crate) struct Found {
     pub(crate) stations: Vec<StationOutcome>,
     pub(crate) caches: Vec<CacheOutcome>,
     pub(crate) counted_s: f64,
+    /// Whether the mean responses of neighbouring batches are still correlated.
+    pub(crate) correlated: bool,
 }
 
-/// Gathers what the replications counted; `confidence` is that of all intervals.
+/// Gathers what the parts of a run counted; `confidence` is that of all intervals.
 pub(crate) fn gather(
     program: &Program,
-    replications: &mut [Replication<'_>],
+    parts: &[Part<'_>],
+    relation: Parts,
     confidence: f64,
 ) -> Found {
-    let spans: Vec<f64> = replications.iter_mut().map(Replication::settle).collect();
-    let over = Over { replications, spans: &spans, confidence };
+    let over = Over { parts, relation, confidence };
+    let classes = 0..program.classes.len();
     Found {
-        classes: (0..program.classes.len()).map(|at| class(program, &over, at)).collect(),
+        correlated: classes.clone().any(|at| {
+            let pairs = over.pairs(|part| responses(part, at));
+            relation.batches(&pairs, confidence).is_some_and(|batches| batches.correlated)
+        }),
+        classes: classes.map(|at| class(program, &over, at)).collect(),
         gates: (0..program.gates.len()).map(|at| gate(program, &over, at)).collect(),
         stations: (0..program.stations.len()).map(|at| station(program, &over, at)).collect(),
         caches: (0..program.caches.len()).map(|at| cache(program, &over, at)).collect(),
-        counted_s: spans.iter().sum(),
+        counted_s: parts.iter().map(|part| part.span).sum(),
     }
+}
+
+/// The sum of the response times of a class, and their number.
+fn responses(part: &Part<'_>, class: usize) -> (f64, f64) {
+    let class = &part.classes[class];
+    (class.response_sum, class.completed as f64)
 }
 
 /// Gathers the intervals of the agenda.
@@ -250,17 +275,21 @@ pub(crate) fn intervals(
     (0..n as usize)
         .filter(|&at| reached(at))
         .map(|at| {
-            let spans: Vec<f64> = replications.iter().map(|r| r.intervals()[at].span).collect();
-            let over = Over { replications, spans: &spans, confidence };
-            let rate = |of: &dyn Fn(&Snapshot) -> f64| over.all(|r, s| of(&r.intervals()[at]) / s);
+            let ratio = |of: &dyn Fn(&Snapshot) -> (f64, f64)| {
+                let pairs: Vec<_> = replications.iter().map(|r| of(&r.intervals()[at])).collect();
+                Parts::Independent.ratio(&pairs, confidence)
+            };
+            let rate = |of: &dyn Fn(&Snapshot) -> f64| {
+                ratio(&|i| (of(i), i.span)).expect("every replication reached it")
+            };
             let counted = &replications[0].intervals()[at];
             let class = |c: usize| ClassInterval {
                 offered: rate(&|i| i.classes[c][0]),
                 throughput: rate(&|i| i.classes[c][1]),
                 failed: rate(&|i| i.classes[c][2]),
-                response: over.ratio(|r| {
-                    let [_, completed, _, sum] = r.intervals()[at].classes[c];
-                    (sum, completed as u64)
+                response: ratio(&|i| {
+                    let [_, completed, _, sum] = i.classes[c];
+                    (sum, completed)
                 }),
             };
             let gate = |g: usize| PartInterval {
@@ -282,53 +311,67 @@ pub(crate) fn intervals(
         .collect()
 }
 
-/// Estimates over replications.
-struct Over<'a, 'p> {
-    replications: &'a [Replication<'p>],
-    spans: &'a [f64],
+/// Estimates over the parts of a run.
+struct Over<'a> {
+    parts: &'a [Part<'a>],
+    relation: Parts,
     confidence: f64,
 }
 
-impl<'p> Over<'_, 'p> {
-    /// The mean of a value that every replication has; `of` is given the replication and the time
-    /// that it counted.
-    fn all(&self, of: impl Fn(&Replication<'p>, f64) -> f64) -> Estimate {
-        let values = self.replications.iter().zip(self.spans);
-        let values: Vec<f64> = values.map(|(replication, &span)| of(replication, span)).collect();
-        Estimate::from_independent(&values, self.confidence)
+impl Over<'_> {
+    fn pairs(&self, of: impl Fn(&Part<'_>) -> (f64, f64)) -> Vec<(f64, f64)> {
+        self.parts.iter().map(of).collect()
     }
 
-    /// The mean of a ratio, over the replications in which there is something to divide by; none if
-    /// they are fewer than two.
-    fn ratio(&self, of: impl Fn(&Replication<'p>) -> (f64, u64)) -> Option<Estimate> {
-        let ratios = self.replications.iter().map(of).filter(|(_, count)| *count > 0);
-        let values: Vec<f64> = ratios.map(|(sum, count)| sum / count as f64).collect();
-        (values.len() >= 2).then(|| Estimate::from_independent(&values, self.confidence))
+    /// What was counted, per second.
+    fn rate(&self, of: impl Fn(&Part<'_>) -> f64) -> Estimate {
+        let pairs = self.pairs(|part| (of(part), part.span));
+        let rate = self.relation.ratio(&pairs, self.confidence);
+        rate.expect("every part counts over some time")
+    }
+
+    /// The mean of a ratio, over the parts in which there is something to divide by; none if
+    /// they are too few.
+    fn ratio(&self, of: impl Fn(&Part<'_>) -> (f64, f64)) -> Option<Estimate> {
+        self.relation.ratio(&self.pairs(of), self.confidence)
+    }
+
+    /// A share, 0 where there was nothing.
+    fn share(&self, of: impl Fn(&Part<'_>) -> (f64, f64)) -> Estimate {
+        match self.relation {
+            Parts::Independent => {
+                let share = |(some, all)| if all == 0.0 { 0.0 } else { some / all };
+                let shares: Vec<f64> = self.pairs(of).into_iter().map(share).collect();
+                Estimate::from_independent(&shares, self.confidence)
+            }
+            // Of next to nothing no share is known.
+            Parts::Neighbours => self.ratio(of).unwrap_or(Estimate {
+                mean: 0.0,
+                half_width: f64::INFINITY,
+                confidence: self.confidence,
+                n: 0,
+            }),
+        }
     }
 
     fn quantiles(
         &self,
-        of: impl for<'r> Fn(&'r Replication<'p>) -> &'r Histogram,
+        of: impl for<'r> Fn(&'r Part<'_>) -> &'r Histogram,
     ) -> Vec<(f64, Estimate)> {
-        let at = |q: f64| {
-            let filled =
-                self.replications.iter().map(&of).filter(|histogram| !histogram.is_empty());
-            let values: Vec<f64> = filled.map(|h| h.quantile(q).as_secs_f64()).collect();
-            (values.len() >= 2).then(|| (q, Estimate::from_independent(&values, self.confidence)))
-        };
-        QUANTILES.iter().filter_map(|&q| at(q)).collect()
+        let histograms: Vec<&Histogram> = self.parts.iter().map(of).collect();
+        self.relation.quantiles(&histograms, &QUANTILES, self.confidence)
     }
 
-    fn merged(&self, of: impl for<'r> Fn(&'r Replication<'p>) -> &'r Histogram) -> Histogram {
+    fn merged(&self, of: impl for<'r> Fn(&'r Part<'_>) -> &'r Histogram) -> Histogram {
         let mut all = Histogram::new();
-        self.replications.iter().for_each(|replication| all.merge(of(replication)));
+        self.parts.iter().for_each(|part| all.merge(of(part)));
         all
     }
 }
 
-fn class(program: &Program, over: &Over<'_, '_>, at: usize) -> ClassOutcome {
+fn class(program: &Program, over: &Over<'_>, at: usize) -> ClassOutcome {
     let class = &program.classes[at];
-    let groups = over.replications[0].classes[at].by_size.len();
+    let groups = over.parts[0].classes[at].by_size.len();
     let size = |group: usize| {
         let range = match &class.sizes {
             Sizes::Documents(set, _) => {
@@ -341,24 +384,21 @@ fn class(program: &Program, over: &Over<'_, '_>, at: usize) -> ClassOutcome {
             }
             Sizes::None | Sizes::Drawn(_) => SizeRange::PowerOfTwo((group as f64).exp2()),
         };
-        let like = |r: &Replication<'_>| {
-            let like = &r.classes[at].by_size[group];
-            (like.completed, like.size_sum)
-        };
-        let completed = over.replications.iter().map(|r| like(r).0).sum();
-        let size_sum: f64 = over.replications.iter().map(|r| like(r).1).sum();
+        let like = || over.parts.iter().map(|part| &part.classes[at].by_size[group]);
+        let completed = like().map(|like| like.completed).sum();
+        let size_sum: f64 = like().map(|like| like.size_sum).sum();
         let documents = matches!(range, SizeRange::Document { .. });
         SizeOutcome {
             range,
             completed,
             size_mean: if completed == 0 { 0.0 } else { size_sum / completed as f64 },
-            response: over.ratio(|r| {
-                let like = &r.classes[at].by_size[group];
-                (like.response_sum, like.completed)
+            response: over.ratio(|part| {
+                let like = &part.classes[at].by_size[group];
+                (like.response_sum, like.completed as f64)
             }),
             quantiles: if documents {
-                over.quantiles(|r| {
-                    r.classes[at].by_size[group].histogram.as_ref().expect("documents have one")
+                over.quantiles(|part| {
+                    part.classes[at].by_size[group].histogram.as_ref().expect("documents have one")
                 })
             } else {
                 Vec::new()
@@ -367,66 +407,67 @@ fn class(program: &Program, over: &Over<'_, '_>, at: usize) -> ClassOutcome {
     };
     ClassOutcome {
         name: class.name.clone(),
-        throughput: over.all(|r, span| r.classes[at].completed as f64 / span),
-        offered: over.all(|r, span| r.classes[at].offered as f64 / span),
-        refused: over.all(|r, span| r.classes[at].refused as f64 / span),
-        lost: over.all(|r, span| r.classes[at].lost as f64 / span),
-        reneged: over.all(|r, span| r.classes[at].reneged as f64 / span),
-        timed_out: over.all(|r, span| r.classes[at].timed_out as f64 / span),
-        gave_up: over.all(|r, span| r.classes[at].gave_up as f64 / span),
-        response: over.ratio(|r| (r.classes[at].response_sum, r.classes[at].completed)),
-        quantiles: over.quantiles(|r| &r.classes[at].histogram),
+        throughput: over.rate(|part| part.classes[at].completed as f64),
+        offered: over.rate(|part| part.classes[at].offered as f64),
+        refused: over.rate(|part| part.classes[at].refused as f64),
+        lost: over.rate(|part| part.classes[at].lost as f64),
+        reneged: over.rate(|part| part.classes[at].reneged as f64),
+        timed_out: over.rate(|part| part.classes[at].timed_out as f64),
+        gave_up: over.rate(|part| part.classes[at].gave_up as f64),
+        response: over.ratio(|part| responses(part, at)),
+        quantiles: over.quantiles(|part| &part.classes[at].histogram),
         sizes: (0..groups).map(size).filter(|size| size.completed > 0).collect(),
-        histogram: over.merged(|r| &r.classes[at].histogram),
+        histogram: over.merged(|part| &part.classes[at].histogram),
     }
 }
 
-fn gate(program: &Program, over: &Over<'_, '_>, at: usize) -> GateOutcome {
+fn gate(program: &Program, over: &Over<'_>, at: usize) -> GateOutcome {
     let node = &program.gates[at];
     let share = |of: fn(&crate::tally::GateTally) -> u64| {
-        over.all(move |r, _| {
-            let tally = r.gate(at);
+        over.share(move |part| {
+            let tally = part.gates[at];
             let left = tally.refused_full + tally.refused_deadline + tally.reneged;
-            let asked = tally.started + left;
-            if asked == 0 { 0.0 } else { of(tally) as f64 / asked as f64 }
+            (of(tally) as f64, (tally.started + left) as f64)
         })
     };
     GateOutcome {
         name: node.name.clone(),
         slots: node.spec.servers.iter().map(|server| server.slots).sum(),
-        started: over.all(|r, span| r.gate(at).started as f64 / span),
-        wait: over.ratio(|r| (r.gate(at).wait_sum, r.gate(at).started)),
-        hold: over.ratio(|r| (r.gate(at).hold_sum, r.gate(at).departed)),
-        wait_quantiles: over.quantiles(|r| &r.gate(at).wait),
-        waiting: over.all(|r, span| r.gate(at).waiting_area * 1e-9 / span),
-        busy: over.all(|r, span| r.gate(at).busy_area * 1e-9 / span),
+        started: over.rate(|part| part.gates[at].started as f64),
+        wait: over.ratio(|part| (part.gates[at].wait_sum, part.gates[at].started as f64)),
+        hold: over.ratio(|part| (part.gates[at].hold_sum, part.gates[at].departed as f64)),
+        wait_quantiles: over.quantiles(|part| &part.gates[at].wait),
+        waiting: over.rate(|part| part.gates[at].waiting_area * 1e-9),
+        busy: over.rate(|part| part.gates[at].busy_area * 1e-9),
         refused_full: share(|tally| tally.refused_full),
         refused_deadline: share(|tally| tally.refused_deadline),
         reneged: share(|tally| tally.reneged),
-        wait_histogram: over.merged(|r| &r.gate(at).wait),
+        wait_histogram: over.merged(|part| &part.gates[at].wait),
     }
 }
 
-fn station(program: &Program, over: &Over<'_, '_>, at: usize) -> StationOutcome {
+fn station(program: &Program, over: &Over<'_>, at: usize) -> StationOutcome {
     let station = &program.stations[at];
-    let utilisation = station.kind.capacity().map(|capacity| {
-        over.all(|r, span| r.desk(at).busy_area * 1e-9 / span / f64::from(capacity))
-    });
+    let utilisation = station
+        .kind
+        .capacity()
+        .map(|capacity| over.rate(|part| part.desks[at].busy_s / f64::from(capacity)));
     StationOutcome {
         name: station.name.clone(),
         utilisation,
-        jobs: over.all(|r, span| r.desk(at).jobs_area * 1e-9 / span),
+        jobs: over.rate(|part| part.desks[at].jobs_s),
         // Little's law; what has arrived and what has left differ by the few that are there.
-        sojourn: over.ratio(|r| (r.desk(at).jobs_area * 1e-9, r.desk(at).served)),
-        throughput: over.all(|r, span| r.desk(at).served as f64 / span),
-        lost: over.all(|r, span| r.desk(at).lost as f64 / span),
+        sojourn: over.ratio(|part| (part.desks[at].jobs_s, part.desks[at].served as f64)),
+        throughput: over.rate(|part| part.desks[at].served as f64),
+        lost: over.rate(|part| part.desks[at].lost as f64),
     }
 }
 
-fn cache(program: &Program, over: &Over<'_, '_>, at: usize) -> CacheOutcome {
+fn cache(program: &Program, over: &Over<'_>, at: usize) -> CacheOutcome {
     CacheOutcome {
         name: program.caches[at].name.clone(),
-        hit_ratio: over.ratio(|r| (r.shelves[at].hits as f64, r.shelves[at].lookups)),
-        lookups: over.all(|r, span| r.shelves[at].lookups as f64 / span),
+        hit_ratio: over
+            .ratio(|part| (part.shelves[at].hits as f64, part.shelves[at].lookups as f64)),
+        lookups: over.rate(|part| part.shelves[at].lookups as f64),
     }
 }

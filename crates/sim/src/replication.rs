@@ -329,18 +329,17 @@ impl<'a> Replication<'a> {
         now.since(self.since).as_secs_f64()
     }
 
-    pub(crate) fn desk(&self, station: usize) -> &Desk {
-        &self.desks[station]
+    pub(crate) fn desks(&self) -> &[Desk] {
+        &self.desks
     }
 
-    pub(crate) fn gate(&self, gate: usize) -> &GateTally {
-        &self.gates[gate].tally
+    pub(crate) fn gate_tallies(&self) -> impl Iterator<Item = &GateTally> {
+        self.gates.iter().map(|guard| &guard.tally)
     }
 
     /// Whether jobs that nobody waits for pile up: more than a few, and more than a small share of the
-    /// requests counted. No response time would tell.
-    pub(crate) fn piles_up(&self) -> bool {
-        let counted: u64 = self.classes.iter().map(|class| class.completed + class.gave_up).sum();
+    /// requests `counted`. No response time would tell.
+    pub(crate) fn piles_up(&self, counted: u64) -> bool {
         self.loose > 100 && self.loose as u64 > counted / 50
     }
 

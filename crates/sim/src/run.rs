@@ -1,27 +1,58 @@
-//! Replications until the answer is as precise as was asked for.
+//! Replications, or one long run, until the answer is as precise as was asked for.
 
 use std::fmt;
 
 use gate::Time;
-use measure::Estimate;
+use measure::{Estimate, Parts};
 
 use crate::network::{Network, NetworkError, NetworkFault};
 use crate::outcome::{Found, Outcome, Stop, gather, intervals};
+use crate::part::{Batch, Part};
 use crate::program::{Op, Program};
 use crate::replication::{CUSTOMERS_MAX, Replication};
+
+/// What the intervals rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// So many independent replications, 2 to 10 000, each with a warm-up of its own: nothing is
+    /// assumed, and they run at the same time.
+    Replications(u32),
+    /// One long run, cut into batches: one warm-up for all, for networks that settle slowly. Batches grow
+    /// until the correlation of neighbours is not significant ([`measure::Batches`]). Not with an agenda,
+    /// and not for networks that are compared.
+    OneRun,
+}
+
+impl Plan {
+    /// How many runs that is.
+    pub fn runs(self) -> u32 {
+        match self {
+            Plan::Replications(n) => n,
+            Plan::OneRun => 1,
+        }
+    }
+
+    /// What one run does where each replication does `each`: as much as 10 of them.
+    fn share(self, each: u64) -> u64 {
+        match self {
+            Plan::Replications(_) => each,
+            Plan::OneRun => 10 * each,
+        }
+    }
+}
 
 /// How a simulation is run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The seed of all chance; the same seed gives the same outcome on any number of threads.
     pub seed: u64,
-    /// Independent replications, at least 2; their means make the intervals.
-    pub replications: u32,
+    /// What the intervals rest on: replications or one long run.
+    pub plan: Plan,
     /// Stop when the half-width of every class's mean response time is below this share of it.
     pub precision: f64,
     /// The confidence of all intervals, between 0 and 1.
     pub confidence: f64,
-    /// Stop at the latest after about so many requests, completed or refused, over all replications.
+    /// Stop at the latest after about so many requests, completed or refused, in all.
     pub completions_max: u64,
     /// More jobs of open classes than this at once in the network count as a queue that grows
     /// without end; at most 2^24.
@@ -38,7 +69,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             seed: 1,
-            replications: 10,
+            plan: Plan::Replications(10),
             precision: 0.02,
             confidence: 0.95,
             completions_max: 20_000_000,
@@ -134,13 +165,16 @@ impl From<NetworkError> for SimError {
 const PILOT: (u64, u64) = (1_000, 128_000);
 /// Requests of a replication after which the precision is looked at first.
 const FIRST_ROUND: u64 = 2_000;
+/// Batches of one run at the least; merged in pairs when they are twice as many. Law's 20 to 40 and
+/// room for growth where neighbours are correlated.
+const BATCHES: u64 = 64;
 
 /// Simulates a network until the answer is precise, or the budget is used up.
 ///
-/// Each replication first runs a pilot, whose responses, averaged over the replications, are searched
+/// Each run first runs a pilot, whose responses, averaged over the replications, are searched
 /// for the end of the warm-up (MSER-5; White 1997). The whole pilot is left out: at least twice what
-/// the search would cut. Then the replications run on, twice as far each time, until the interval over
-/// their means is narrow enough (sequential stopping with the correction of Law and Kelton: a relative
+/// the search would cut. Then the runs go on, twice as far each time, until the interval over
+/// the means of replications or batches is narrow enough, and batches are not correlated any more (sequential stopping with the correction of Law and Kelton: a relative
 /// half-width of g / (1 + g) for a relative error of g).
 ///
 /// With an agenda each replication begins empty and lasts as long as that says; precision and budget
@@ -170,14 +204,16 @@ pub(crate) struct Course<'p> {
     /// Requests of each replication that are left out as warm-up.
     pub(crate) warmup: u64,
     warmup_found: bool,
-    /// Requests of each replication counted so far.
+    /// Requests of each run counted so far.
     done: u64,
+    /// What one run counted, in order; none of replications, which count on.
+    batches: Vec<Batch>,
 }
 
 impl<'p> Course<'p> {
     /// At the end of the warm-up.
     pub(crate) fn warm(program: &'p Program, options: &'p Options) -> Result<Course<'p>, SimError> {
-        let mut replications: Vec<Replication<'p>> = (0..u64::from(options.replications))
+        let mut replications: Vec<Replication<'p>> = (0..u64::from(options.plan.runs()))
             .map(|index| Replication::new(program, options, index))
             .collect();
         // By an agenda everything counts, from the start: nothing is claimed beyond its time.
@@ -185,7 +221,8 @@ impl<'p> Course<'p> {
             Some(_) => (0, true),
             None => warm_up(&mut replications, options)?,
         };
-        Ok(Course { program, options, replications, warmup, warmup_found, done: 0 })
+        let batches = Vec::new();
+        Ok(Course { program, options, replications, warmup, warmup_found, done: 0, batches })
     }
 
     /// Makes the warm-up longer: networks that are compared leave out the same requests.
@@ -223,11 +260,33 @@ impl<'p> Course<'p> {
             return Ok(());
         }
         let round = match self.done {
-            0 => FIRST_ROUND,
+            0 => self.options.plan.share(FIRST_ROUND),
             done => done.min(self.each_max() - done),
         };
-        each(&mut self.replications, self.options, |replication| replication.run(round))?;
+        match self.options.plan {
+            Plan::Replications(_) => {
+                each(&mut self.replications, self.options, |replication| replication.run(round))?;
+            }
+            Plan::OneRun => self.next_batches(round)?,
+        }
         self.done += round;
+        Ok(())
+    }
+
+    /// Runs on in batches as long as those before; between rounds there are [`BATCHES`] to twice as many.
+    fn next_batches(&mut self, requests: u64) -> Result<(), SimError> {
+        let batches = match self.batches.len() as u64 {
+            0 => BATCHES,
+            before => (before * requests / self.done).max(1),
+        };
+        let run = &mut self.replications[0];
+        for at in 0..batches {
+            run.run(requests * (at + 1) / batches - requests * at / batches)?;
+            self.batches.push(Batch::take(run));
+        }
+        if self.batches.len() as u64 >= 2 * BATCHES {
+            self.batches = Batch::merge_pairs(std::mem::take(&mut self.batches));
+        }
         Ok(())
     }
 
@@ -248,17 +307,30 @@ impl<'p> Course<'p> {
 
     /// Whether the intervals are narrow enough, and nothing piles up.
     pub(crate) fn is_precise(&self, found: &Found) -> bool {
-        let settled = !self.replications.iter().any(Replication::piles_up);
-        settled && precise(self.program, found, self.options.precision)
+        let settled = !self.replications.iter().any(|run| run.piles_up(self.done));
+        settled && !found.correlated && precise(self.program, found, self.options.precision)
     }
 
     pub(crate) fn found(&mut self) -> Found {
-        gather(self.program, &mut self.replications, self.options.confidence)
+        let confidence = self.options.confidence;
+        match self.options.plan {
+            Plan::Replications(_) => {
+                let spans: Vec<f64> =
+                    self.replications.iter_mut().map(Replication::settle).collect();
+                let parts = self.replications.iter().zip(spans);
+                let parts: Vec<Part<'_>> = parts.map(|(run, span)| Part::of(run, span)).collect();
+                gather(self.program, &parts, Parts::Independent, confidence)
+            }
+            Plan::OneRun => {
+                let parts: Vec<Part<'_>> = self.batches.iter().map(Batch::part).collect();
+                gather(self.program, &parts, Parts::Neighbours, confidence)
+            }
+        }
     }
 
     /// What was found so far, as a whole. The recording is there at the end only.
     pub(crate) fn outcome(&mut self, found: Found, stop: Stop) -> Outcome {
-        let Found { classes, gates, stations, caches, counted_s } = found;
+        let Found { classes, gates, stations, caches, counted_s, correlated } = found;
         let intervals = match &self.program.agenda {
             Some(agenda) => {
                 intervals(self.program, agenda, &self.replications, self.options.confidence)
@@ -267,7 +339,8 @@ impl<'p> Course<'p> {
         };
         Outcome {
             seed: self.options.seed,
-            replications: self.options.replications,
+            plan: self.options.plan,
+            correlated,
             events: self.replications.iter().map(|replication| replication.events).sum(),
             warmup_completions: self.warmup,
             warmup_found: self.warmup_found,
@@ -285,20 +358,26 @@ impl<'p> Course<'p> {
 
 /// The most requests of a replication that are counted.
 fn each_max(options: &Options) -> u64 {
-    (options.completions_max / u64::from(options.replications)).max(FIRST_ROUND)
+    let plan = options.plan;
+    (options.completions_max / u64::from(plan.runs())).max(plan.share(FIRST_ROUND))
 }
 
 /// How often the precision is looked at before the budget is used up.
 pub(crate) fn rounds_max(options: &Options) -> u32 {
-    let rounds = each_max(options).div_ceil(FIRST_ROUND);
+    let rounds = each_max(options).div_ceil(options.plan.share(FIRST_ROUND));
     u64::BITS - (rounds - 1).leading_zeros() + 1
 }
 
 pub(crate) fn check(network: &Network, options: &Options) -> Result<(), SimError> {
     let must =
         |holds: bool, name, must| if holds { Ok(()) } else { Err(SimError::Option(name, must)) };
-    must(options.replications >= 2, "replications", "at least 2 are needed for an interval")?;
-    must(options.replications <= 10_000, "replications", "at most 10000")?;
+    if let Plan::Replications(n) = options.plan {
+        must(n >= 2, "replications", "at least 2 are needed for an interval")?;
+        must(n <= 10_000, "replications", "at most 10000")?;
+    } else {
+        let agenda = network.agenda.is_some();
+        must(!agenda, "plan", "a run with an agenda ends: take replications, not one run")?;
+    }
     let precision = options.precision > 0.0 && options.precision.is_finite();
     must(precision, "precision", "it must be a number above 0")?;
     let confidence = options.confidence > 0.0 && options.confidence < 1.0;
@@ -315,8 +394,9 @@ fn warm_up(
     replications: &mut [Replication<'_>],
     options: &Options,
 ) -> Result<(u64, bool), SimError> {
-    let (first, most) = PILOT;
-    let most = most.min(options.completions_max / u64::from(options.replications) / 4).max(first);
+    let plan = options.plan;
+    let (first, most) = (plan.share(PILOT.0), plan.share(PILOT.1));
+    let most = most.min(options.completions_max / u64::from(plan.runs()) / 4).max(first);
     let mut length = 0;
     let mut step = first;
     replications.iter_mut().for_each(|replication| replication.responses = Some(Vec::new()));

@@ -6,7 +6,7 @@ use measure::Histogram;
 use crate::network::{Class, Load, Sizes};
 
 /// What became of the jobs of one class.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClassTally {
     /// Attempts, the first and those after a failure.
     pub(crate) offered: u64,
@@ -26,7 +26,7 @@ pub(crate) struct ClassTally {
 }
 
 /// Response times of jobs of like size.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SizeTally {
     pub(crate) completed: u64,
     pub(crate) size_sum: f64,
@@ -80,6 +80,27 @@ impl ClassTally {
         }
     }
 
+    /// Adds what another one counted.
+    pub(crate) fn merge(&mut self, other: &ClassTally) {
+        self.offered += other.offered;
+        self.completed += other.completed;
+        self.refused += other.refused;
+        self.lost += other.lost;
+        self.reneged += other.reneged;
+        self.timed_out += other.timed_out;
+        self.gave_up += other.gave_up;
+        self.response_sum += other.response_sum;
+        self.histogram.merge(&other.histogram);
+        for (own, other) in self.by_size.iter_mut().zip(&other.by_size) {
+            own.completed += other.completed;
+            own.size_sum += other.size_sum;
+            own.response_sum += other.response_sum;
+            if let (Some(own), Some(other)) = (&mut own.histogram, &other.histogram) {
+                own.merge(other);
+            }
+        }
+    }
+
     pub(crate) fn reset(&mut self) {
         self.offered = 0;
         self.completed = 0;
@@ -107,7 +128,7 @@ pub(crate) fn size_bin(size: f64) -> u32 {
 }
 
 /// What happened at one gate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct GateTally {
     pub(crate) waiting: u32,
     pub(crate) busy: u32,
@@ -163,6 +184,20 @@ impl GateTally {
     pub(crate) fn depart(&mut self, hold_ns: u64) {
         self.departed += 1;
         self.hold_sum += hold_ns as f64 * 1e-9;
+    }
+
+    /// Adds what another one counted; who waits and is served stays as it is.
+    pub(crate) fn merge(&mut self, other: &GateTally) {
+        self.waiting_area += other.waiting_area;
+        self.busy_area += other.busy_area;
+        self.started += other.started;
+        self.refused_full += other.refused_full;
+        self.refused_deadline += other.refused_deadline;
+        self.reneged += other.reneged;
+        self.wait_sum += other.wait_sum;
+        self.hold_sum += other.hold_sum;
+        self.departed += other.departed;
+        self.wait.merge(&other.wait);
     }
 
     pub(crate) fn reset(&mut self, now: Time) {

@@ -178,7 +178,7 @@ fn a_mutated_scenario_gives_an_answer_or_an_error() {
         if compiled % 4 == 0 && is_cheap(&network) {
             let options = Options {
                 seed,
-                replications: 2,
+                plan: sim::Plan::Replications(2),
                 precision: 1.0,
                 completions_max: 2_000,
                 threads: Some(1),

@@ -65,8 +65,11 @@ fn holds(keys: &str) {
     let again: Scenario = toml::from_str(&written).unwrap();
     assert_eq!(again, scenario, "{written}");
     let network = scenario.network().unwrap();
-    let options =
-        sim::Options { completions_max: 2_000, replications: 2, ..sim::Options::default() };
+    let options = sim::Options {
+        completions_max: 2_000,
+        plan: sim::Plan::Replications(2),
+        ..sim::Options::default()
+    };
     let outcome = sim::run(&network, &options).unwrap();
     assert!(outcome.gates[0].started.mean > 2.0, "{keys}");
 }

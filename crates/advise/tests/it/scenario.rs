@@ -212,7 +212,7 @@ fn every_feature_becomes_the_network_that_one_would_build_by_hand() {
 fn a_scenario_and_the_network_built_by_hand_have_the_same_outcome() {
     let options = Options {
         seed: 11,
-        replications: 2,
+        plan: sim::Plan::Replications(2),
         precision: 1.0,
         completions_max: 4_000,
         ..Options::default()

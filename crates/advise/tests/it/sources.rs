@@ -60,7 +60,7 @@ fn window(rates: [f64; 2], seed: u64) -> Window {
     let scenario: Scenario = toml::from_str(&text).unwrap();
     let options = Options {
         seed,
-        replications: 2,
+        plan: sim::Plan::Replications(2),
         completions_max: 4_000,
         threads: Some(1),
         ..Options::default()
@@ -159,7 +159,7 @@ fn points(seed: u64, think: &str) -> Vec<LoadPoint> {
         let scenario: Scenario = toml::from_str(&text).unwrap();
         let options = Options {
             seed: 100 * seed + u64::from(clients),
-            replications: 2,
+            plan: sim::Plan::Replications(2),
             completions_max: 4_000,
             threads: Some(1),
             ..Options::default()

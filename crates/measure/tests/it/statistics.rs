@@ -1,6 +1,8 @@
 //! Estimates and series against known values, and their promises against simulation.
 
-use measure::{Batches, Estimate, Ratio, mser, quantile_interval, t_quantile, trend};
+use measure::{
+    Batches, Estimate, Histogram, Parts, Ratio, mser, quantile_interval, t_quantile, trend,
+};
 use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -248,4 +250,58 @@ fn trend_measures_the_drift() {
     let constant = trend(&[4.0; 30]).unwrap();
     assert_eq!((constant.drift, constant.p_value), (0.0, 1.0));
     assert_eq!(trend(&ramp[..9]), None);
+}
+
+/// A histogram of so many milliseconds each.
+fn histogram(millis: impl IntoIterator<Item = f64>) -> Histogram {
+    let mut histogram = Histogram::new();
+    for millis in millis {
+        histogram.record_nanos((millis * 1e6) as u64);
+    }
+    histogram
+}
+
+#[test]
+fn quantiles_of_parts_by_hand() {
+    // Shares at most 100 ms of 0.4, 0.5 and 0.6: standard error 0.0577, t(0.975, 2) = 4.3027, so 0.5
+    // +- 0.248. Of all 300 values, 1 to 200 in steps of 2/3, those quantiles are 50.1 and 149.6 ms.
+    let share = |low: u32| {
+        let below = (0..low).map(move |at| 1.0 + 99.0 * f64::from(at) / f64::from(low));
+        let above =
+            (0..100 - low).map(move |at| 101.0 + 99.0 * f64::from(at) / f64::from(100 - low));
+        histogram(below.chain(above))
+    };
+    let parts = [share(40), share(50), share(60)];
+    let parts: Vec<&Histogram> = parts.iter().collect();
+    let [(q, median)] = Parts::Independent.quantiles(&parts, &[0.5], 0.95)[..] else { panic!() };
+    assert!(q == 0.5 && (median.mean - 0.0995).abs() < 0.002 && median.n == 3, "{median:?}");
+    assert!((median.half_width - 0.0497).abs() < 0.003, "{median:?}");
+    // The share at 0.9 varies by less, but three parts cannot say that it stays below 1.
+    let high = Parts::Independent.quantiles(&parts, &[0.999], 0.95)[0].1;
+    assert!(high.half_width.is_infinite(), "{high:?}");
+}
+
+#[test]
+fn quantiles_of_what_hardly_varies_are_sharp_and_of_next_to_nothing_unknown() {
+    let same: Vec<Histogram> = (0..12).map(|_| histogram([5.0; 30])).collect();
+    let same: Vec<&Histogram> = same.iter().collect();
+    for relation in [Parts::Independent, Parts::Neighbours] {
+        for (q, estimate) in relation.quantiles(&same, &[0.5, 0.99], 0.95) {
+            assert_eq!(estimate.half_width, 0.0, "{relation:?} {q}: {estimate:?}");
+        }
+    }
+    // Nearly all are 10 ms, and whether more than a half are less than that changes from part to
+    // part: the share at most 10 ms is 1 everywhere and would say that nothing is uncertain.
+    let mixed = |fast: usize| histogram((0..100).map(move |at| if at < fast { 1.0 } else { 10.0 }));
+    let parts = [mixed(30), mixed(60), mixed(45), mixed(55)];
+    let parts: Vec<&Histogram> = parts.iter().collect();
+    let median = Parts::Independent.quantiles(&parts, &[0.5], 0.95)[0].1;
+    assert!((median.mean - 0.01).abs() < 1e-4 && median.low() < 0.0011, "{median:?}");
+    let empty = Histogram::new();
+    let few = [same[0], &empty, &empty];
+    assert!(Parts::Independent.quantiles(&few, &[0.5], 0.95).is_empty());
+    assert!(Parts::Neighbours.quantiles(&same[..9], &[0.5], 0.95).is_empty());
+    assert_eq!(Parts::Neighbours.ratio(&[(1.0, 2.0); 9], 0.95), None);
+    assert_eq!(Parts::Independent.ratio(&[(1.0, 2.0), (0.0, 0.0)], 0.95), None);
+    assert_eq!(Parts::Independent.ratio(&[(1.0, 2.0); 2], 0.95).unwrap().mean, 0.5);
 }

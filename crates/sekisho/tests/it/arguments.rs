@@ -79,6 +79,8 @@ fn scenarios_that_are_wrong() {
     refused(AS_IT_IS, &["ask", "s.toml", "--clients", "0"], &["at least 1"]);
     refused(AS_IT_IS, &["sim", "s.toml", "--precision", "0%"], &["above 0 %"]);
     refused(AS_IT_IS, &["sim", "s.toml", "--replications", "1"], &["at least 2"]);
+    let both = ["sim", "s.toml", "--plan", "one-run", "--replications", "10"];
+    refused(AS_IT_IS, &both, &["has no replications", "leave out"]);
 }
 
 #[test]

@@ -41,6 +41,14 @@ fn the_verbs_of_models_print_json() {
     let simulated = &objects(&simulated)[0];
     let mean = simulated["classes"][0]["response_s"]["mean"].as_f64().expect("a number");
     assert!((mean / response - 1.0).abs() < 0.09, "{simulated}");
+    let one = ["sim", "s.toml", "--plan", "one-run", "--precision", "3%"];
+    let simulated = &objects(&sekisho(&folder, &[&one[..], &["--json"]].concat()))[0];
+    assert_eq!((&simulated["plan"], &simulated["replications"]), (&"one-run".into(), &1.into()));
+    let mean = simulated["classes"][0]["response_s"]["mean"].as_f64().expect("a number");
+    assert!((mean / response - 1.0).abs() < 0.09, "{simulated}");
+    let text = sekisho(&folder, &one).out;
+    assert!(text.contains("batches of one run") && text.contains("p95"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let asked = sekisho(&folder, &["ask", "s.toml", "--rate", "50/s", "--out", "p.json", "--json"]);
     let asked = &objects(&asked)[0];
     let points = asked["prediction"]["points"].as_array().expect("a list");

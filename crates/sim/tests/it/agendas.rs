@@ -2,7 +2,8 @@
 
 use gate::GateSpec;
 use sim::{
-    Agenda, Change, Changed, Class, Demand, Load, Network, Order, Speed, StationKind, Step, Stop,
+    Agenda, Change, Changed, Class, Demand, Load, Network, Options, Order, Plan, Speed,
+    StationKind, Step, Stop,
 };
 use workload::{Pieces, RateCurve, Trace, TraceJob};
 
@@ -32,6 +33,14 @@ fn a_trace_is_replayed_to_its_end() {
     assert!((mean - (2.0 + 4.0 + 1.0) / 3.0).abs() < 1e-9, "{mean}");
     assert!((outcome.counted_s - 70.0).abs() < 1e-6, "7 s in each of 10: {}", outcome.counted_s);
     assert!((outcome.stations[0].utilisation.unwrap().mean - 6.0 / 7.0).abs() < 1e-9);
+}
+
+#[test]
+fn one_run_is_not_for_what_ends() {
+    let network = replay(vec![job(0.0, 2.0)], None);
+    let one_run = Options { plan: Plan::OneRun, ..options(1, 10) };
+    let error = sim::run(&network, &one_run).unwrap_err().to_string();
+    assert!(error.contains("`plan`") && error.contains("take replications"), "{error}");
 }
 
 #[test]

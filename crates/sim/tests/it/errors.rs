@@ -300,7 +300,8 @@ fn options_must_be_in_range() {
     };
     let sound = || options(86, 10_000);
     for replications in [0, 1, 10_001] {
-        bad("replications", Options { replications, ..sound() });
+        let plan = sim::Plan::Replications(replications);
+        bad("replications", Options { plan, ..sound() });
     }
     for precision in [0.0, -0.1, f64::NAN, f64::INFINITY] {
         bad("precision", Options { precision, ..sound() });

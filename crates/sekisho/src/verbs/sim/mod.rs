@@ -8,10 +8,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use advise::Scenario;
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use measure::Estimate;
 use serde_json::{Value, json};
-use sim::{ClassOutcome, GateOutcome, Options, Outcome, SizeRange, StationOutcome, Stop};
+use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
 
 use crate::scenario_file::read_scenario;
 use crate::session::{progress, say};
@@ -21,12 +21,13 @@ use crate::verdict::{Failure, Verdict};
 
 /// Simulate a scenario
 ///
-/// Independent replications run until the mean response of every class is precise, or the budget of
-/// requests is used up. The same seed gives the same numbers on any number of threads.
+/// Independent replications, or one long run in batches, go on until the mean response of every class is
+/// precise, or the budget of requests is used up. The same seed gives the same numbers on any number of threads.
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Examples:
   sekisho sim studies/ohmae/software-bottleneck.toml --precision 5%
+  sekisho sim studies/ohmae/software-bottleneck.toml --precision 5% --plan one-run
   sekisho sim scenario.toml --sweep 'gate.pool.slots=1..4' --csv sweep.csv")]
 pub(crate) struct Args {
     /// The scenario
@@ -35,9 +36,12 @@ pub(crate) struct Args {
     /// The seed of all chance; left out, the scenario's, or 1
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Independent replications, whose means make the intervals
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    replications: u32,
+    /// What the intervals rest on
+    #[arg(long, value_enum, default_value_t = Basis::Replications)]
+    plan: Basis,
+    /// How many replications; left out, 10
+    #[arg(long, value_name = "N")]
+    replications: Option<u32>,
     /// Stop when the 95 % intervals of the mean responses are within this share of them
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
     precision: f64,
@@ -62,7 +66,26 @@ pub(crate) struct Args {
     parquet: Option<PathBuf>,
 }
 
+/// What the intervals rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Basis {
+    /// Independent runs, each with a warm-up of its own; several at a time
+    Replications,
+    /// One long run with one warm-up, cut into batches until neighbours are not correlated
+    OneRun,
+}
+
 impl Args {
+    fn plan(&self) -> Result<Plan, Failure> {
+        match (self.plan, self.replications) {
+            (Basis::Replications, n) => Ok(Plan::Replications(n.unwrap_or(10))),
+            (Basis::OneRun, None) => Ok(Plan::OneRun),
+            (Basis::OneRun, Some(n)) => Err(Failure::Usage(format!(
+                "`--plan one-run` has no replications; leave out `--replications {n}`, or `--plan`"
+            ))),
+        }
+    }
+
     /// Writes the files that were asked for.
     fn write(&self, numbers: &numbers::Numbers) -> Result<(), Failure> {
         if let Some(path) = &self.csv {
@@ -90,7 +113,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let network = scenario.network().map_err(|error| failed(error.to_string()))?;
     let options = Options {
         seed: args.seed.or(scenario.seed).unwrap_or(1),
-        replications: args.replications,
+        plan: args.plan()?,
         precision: args.precision,
         threads: args.threads,
         completions_max: args.max_requests,
@@ -183,10 +206,10 @@ fn classes(outcome: &Outcome) -> String {
         let response = time_or_dash(class.response.as_ref());
         table.row(vec![label(&class.name), rate_estimate(&class.throughput), response, refused]);
     }
-    let mut quantiles = Table::new(&["response of", "p50", "p90", "p99"]);
+    let mut quantiles = Table::new(&["response of", "p50", "p95", "p99"]);
     for class in &outcome.classes {
         let mut row = vec![label(&class.name)];
-        row.extend([0.5, 0.9, 0.99].map(|q| time_or_dash(quantile(&class.quantiles, q))));
+        row.extend([0.5, 0.95, 0.99].map(|q| time_or_dash(quantile(&class.quantiles, q))));
         quantiles.row(row);
     }
     format!("{table}\n{quantiles}")
@@ -288,20 +311,29 @@ fn why(outcome: &Outcome, args: &Args) -> String {
         ),
         Stop::Budget => format!(
             "the budget of {} requests was used up before every mean response was precise within \
-             {} %; raise --max-requests",
+             {} %{}; raise --max-requests",
             args.max_requests,
-            significant(args.precision * 100.0)
+            significant(args.precision * 100.0),
+            if outcome.correlated {
+                " and neighbouring batches uncorrelated: the intervals may be too narrow"
+            } else {
+                ""
+            }
         ),
         Stop::Agenda => format!(
             "each lasts as long as the agenda says, {} of them counted, and no steady state is claimed",
-            time(outcome.counted_s / f64::from(outcome.replications))
+            time(outcome.counted_s / f64::from(outcome.plan.runs()))
         ),
     };
     if outcome.stop == Stop::Agenda {
         return format!("{} {stop}.", seeded(outcome));
     }
     let warmup = if outcome.warmup_found {
-        format!("{} requests of each replication left out as warm-up", outcome.warmup_completions)
+        let of_each = match outcome.plan {
+            Plan::Replications(_) => " of each replication",
+            Plan::OneRun => "",
+        };
+        format!("{} requests{of_each} left out as warm-up", outcome.warmup_completions)
     } else {
         format!(
             "the end of the warm-up was not found within {} requests: the load may be too high for a \
@@ -313,12 +345,34 @@ fn why(outcome: &Outcome, args: &Args) -> String {
 }
 
 fn seeded(outcome: &Outcome) -> String {
+    let throughput = &outcome.classes[0].throughput;
+    let over = match outcome.plan {
+        Plan::Replications(n) => format!("over {n} replications"),
+        Plan::OneRun => format!("by {} batches of one run", throughput.n),
+    };
     format!(
-        "Intervals are of {} % confidence over {} replications, seed {};",
-        significant(outcome.classes[0].throughput.confidence * 100.0),
-        outcome.replications,
-        outcome.seed
+        "Intervals are of {} % confidence {over}, seed {}{};",
+        significant(throughput.confidence * 100.0),
+        outcome.seed,
+        if unknown(outcome) { " (± ?: too short a run to say)" } else { "" }
     )
+}
+
+/// Whether a quantile that is shown has no end of its interval.
+fn unknown(outcome: &Outcome) -> bool {
+    let shown = outcome.classes.iter().flat_map(|class| {
+        let sizes = class.sizes.iter().filter_map(|size| quantile(&size.quantiles, 0.99));
+        [0.5, 0.95, 0.99].into_iter().filter_map(|q| quantile(&class.quantiles, q)).chain(sizes)
+    });
+    shown.into_iter().any(|estimate| estimate.half_width.is_infinite())
+}
+
+/// The plan as a word.
+fn plan_word(plan: Plan) -> &'static str {
+    match plan {
+        Plan::Replications(_) => "replications",
+        Plan::OneRun => "one-run",
+    }
 }
 
 fn refusals(gate: &GateOutcome) -> String {
@@ -371,7 +425,9 @@ fn json_of(scenario: &Scenario, outcome: &Outcome, args: &Args, verdict: Verdict
         "exit_code": verdict.code(),
         "scenario": scenario,
         "seed": outcome.seed,
-        "replications": outcome.replications,
+        "plan": plan_word(outcome.plan),
+        "replications": outcome.plan.runs(),
+        "batches_correlated": outcome.correlated,
         "precision": args.precision,
         "stop": match outcome.stop {
             Stop::Precise => "precise",

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use advise::Scenario;
 use serde_json::{Value, json};
-use sim::{Network, Options, Outcome, SimError, Stop};
+use sim::{Network, Options, Outcome, Plan, SimError, Stop};
 
 use super::numbers::Numbers;
-use super::{Args, class_json, gate_json, quantile, station_json, time_or_dash};
+use super::{Args, class_json, gate_json, plan_word, quantile, station_json, time_or_dash};
 use crate::session::{progress, say};
 use crate::text::{Table, label, next, paragraph, rate_estimate, sentence};
 use crate::verdict::{Failure, Verdict};
@@ -180,10 +180,13 @@ fn text(args: &Args, options: &Options, points: &[Point]) -> String {
     }
     let paths: Vec<&str> = args.sweep.iter().map(|axis| axis.path.as_str()).collect();
     text += &paragraph(&format!(
-        "The points are the values of {}. All run under the same chance: {} replications, seed {}, \
+        "The points are the values of {}. All run under the same chance: {}, seed {}, \
          95 % intervals.",
         paths.join(" / "),
-        options.replications,
+        match options.plan {
+            Plan::Replications(n) => format!("{n} replications"),
+            Plan::OneRun => "one run in batches".to_owned(),
+        },
         options.seed
     ));
     let path = args.scenario.display();
@@ -245,7 +248,8 @@ fn json_of(
         "exit_code": verdict.code(),
         "scenario": scenario,
         "seed": options.seed,
-        "replications": options.replications,
+        "plan": plan_word(options.plan),
+        "replications": options.plan.runs(),
         "precision": options.precision,
         "points": points.iter().map(point).collect::<Vec<_>>(),
     })

@@ -1,0 +1,130 @@
+//! Quantiles of a run in parts, with intervals that own up when the run is too short for them.
+
+use std::time::Duration;
+
+use crate::estimate::{Batches, Estimate};
+use crate::histogram::Histogram;
+
+/// How the parts of a run go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// They are independent of one another: replications.
+    Independent,
+    /// One follows the other in a stationary run: batches.
+    Neighbours,
+}
+
+/// Neighbours that saw something; with fewer, what they vary says nothing.
+const NEIGHBOURS_MIN: usize = 10;
+
+impl Parts {
+    /// The ratio of two sums, from each part's numerator and denominator: of independent parts the mean
+    /// of their ratios (parts with nothing to divide by have none), of neighbours by [`Batches`]. None
+    /// if fewer than 2, or 10, parts have something to divide by.
+    pub fn ratio(self, pairs: &[(f64, f64)], confidence: f64) -> Option<Estimate> {
+        match self {
+            Parts::Independent => {
+                let some = pairs.iter().filter(|(_, denominator)| *denominator > 0.0);
+                let ratios: Vec<f64> = some.map(|(n, denominator)| n / denominator).collect();
+                (ratios.len() >= 2).then(|| Estimate::from_independent(&ratios, confidence))
+            }
+            Parts::Neighbours => self.batches(pairs, confidence).map(|batches| batches.estimate),
+        }
+    }
+
+    /// The ratio of two sums of neighbours, and whether these are still correlated; none as for
+    /// [`ratio`](Parts::ratio), and for independent parts.
+    pub fn batches(self, pairs: &[(f64, f64)], confidence: f64) -> Option<Batches> {
+        let seen = pairs.iter().filter(|(_, denominator)| *denominator > 0.0).count();
+        if self == Parts::Independent || seen < NEIGHBOURS_MIN {
+            return None;
+        }
+        let (numerators, denominators): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+        Some(Batches::of_ratio(&numerators, &denominators, confidence))
+    }
+
+    /// Quantiles \[s\] of all that the parts recorded, each with its q; none where fewer than 2
+    /// independent parts, or 10 neighbours, recorded anything.
+    ///
+    /// A quantile x of the whole is a share q of what is at most x. How far that share may be from q is
+    /// what it varies among the parts, as for any ratio; the quantiles of the whole at both ends of its
+    /// interval are the ends of the quantile's (Woodruff, J. Am. Stat. Assoc. 47, 1952). The half-width is the
+    /// longer one of the two sides. Unlike the spread of the parts' own quantiles, this neither knows
+    /// nor minds that the quantile of a short part is biased. Where the interval of the share reaches 1,
+    /// the parts do not say how far up the quantile may be, and the half-width is infinite.
+    ///
+    /// # Panics
+    /// If a quantile or the confidence is not between 0 and 1.
+    pub fn quantiles(
+        self,
+        parts: &[&Histogram],
+        quantiles: &[f64],
+        confidence: f64,
+    ) -> Vec<(f64, Estimate)> {
+        let filled: Vec<&Histogram> = parts.iter().copied().filter(|h| !h.is_empty()).collect();
+        let (used, enough) = match self {
+            Parts::Independent => (filled.as_slice(), filled.len() >= 2),
+            Parts::Neighbours => (parts, filled.len() >= NEIGHBOURS_MIN),
+        };
+        if !enough {
+            return Vec::new();
+        }
+        let mut whole = Histogram::new();
+        used.iter().for_each(|part| whole.merge(part));
+        let values: Vec<Duration> = quantiles.iter().map(|&q| whole.quantile(q)).collect();
+        let below: Vec<Below> = used.iter().map(|part| Below::count(part, &values)).collect();
+        let estimate = |(at, &q): (usize, &f64)| {
+            assert!(0.0 < q && q < 1.0, "a quantile of {q}");
+            // Where many are equal, those below the value may vary more than those at most it.
+            let counts = |of: fn(&Below) -> &Vec<u64>| {
+                let pair = |part: &Below| (of(part)[at] as f64, part.all as f64);
+                below.iter().map(pair).collect::<Vec<_>>()
+            };
+            let at_most = self.share(&counts(|part| &part.at_most), confidence);
+            let less = self.share(&counts(|part| &part.less), confidence);
+            let half = at_most.half_width.max(less.half_width);
+            let mean = values[at].as_secs_f64();
+            let down = mean - whole.quantile((q - half).max(0.0)).as_secs_f64();
+            let up = match q + half {
+                high if high < 1.0 => whole.quantile(high).as_secs_f64() - mean,
+                _ if half == 0.0 => 0.0,
+                _ => f64::INFINITY,
+            };
+            (q, Estimate { mean, half_width: down.max(up), confidence, n: at_most.n })
+        };
+        quantiles.iter().enumerate().map(estimate).collect()
+    }
+
+    /// A share of what was recorded; by their weights, because parts are of about one length.
+    fn share(self, pairs: &[(f64, f64)], confidence: f64) -> Estimate {
+        let (numerators, denominators): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+        match self {
+            Parts::Independent => {
+                Batches::of_ratio_in(&numerators, &denominators, pairs.len(), confidence).estimate
+            }
+            Parts::Neighbours => Batches::of_ratio(&numerators, &denominators, confidence).estimate,
+        }
+    }
+}
+
+/// How many of a part's durations are less than some values, and how many at most them.
+struct Below {
+    less: Vec<u64>,
+    at_most: Vec<u64>,
+    all: u64,
+}
+
+impl Below {
+    fn count(part: &Histogram, values: &[Duration]) -> Below {
+        let mut below =
+            Below { less: vec![0; values.len()], at_most: vec![0; values.len()], all: part.len() };
+        for (nanos, count) in part.counts() {
+            let duration = Duration::from_nanos(nanos);
+            for (at, value) in values.iter().enumerate() {
+                below.less[at] += if duration < *value { count } else { 0 };
+                below.at_most[at] += if duration <= *value { count } else { 0 };
+            }
+        }
+        below
+    }
+}
