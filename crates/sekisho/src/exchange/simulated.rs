@@ -29,7 +29,7 @@ fn often(step: Value, mean: f64) -> Value {
     if mean == 1.0 {
         step
     } else if mean < 1.0 {
-        json!({ "choose": [{ "chance": mean, "route": [step] }] })
+        json!({ "choose": [{ "chance": mean, "route": [step] }, { "chance": 1.0 - mean }] })
     } else {
         json!({ "repeat": 1.0 - 1.0 / mean, "route": [step] })
     }
@@ -280,7 +280,9 @@ impl Spelled<'_> {
         // After each slice another call comes with this chance: as many as wanted on average.
         let again = calls / (1.0 + calls);
         let repeated = json!({ "repeat": again, "route": round });
-        route.push(json!({ "choose": [{ "chance": again, "route": [repeated] }] }));
+        route.push(json!({
+            "choose": [{ "chance": again, "route": [repeated] }, { "chance": 1.0 - again }]
+        }));
         Ok(route)
     }
 

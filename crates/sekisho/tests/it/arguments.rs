@@ -171,7 +171,7 @@ fn other_arguments_that_make_no_sense() {
         (&["gate", "http", "--upstream", "127.0.0.1:1"], "--slots"),
         (
             &["gate", "http", "--upstream", "127.0.0.1:1", "--slots", "1", "--priority", "/a=1"],
-            "--discipline priority",
+            "without a `--discipline` that looks at it",
         ),
         (&["demo", "--run", "5"], "a time such as"),
         (&["reproduce", "nobody"], "fujita"),

@@ -15,6 +15,8 @@ use crate::verdict::{Failure, Verdict};
 
 /// The question without a name: which loads, with which slots.
 #[derive(ClapArgs)]
+// The verb itself has a group of this name.
+#[group(skip)]
 pub(super) struct Args {
     /// The scenario
     #[arg(value_name = "SCENARIO", required = true)]

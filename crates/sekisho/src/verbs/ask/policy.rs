@@ -37,6 +37,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
          formula knows policies.",
         options.seed
     )];
+    let with_parameters = answer.rows.iter().map(|row| row.policy.as_str());
+    let with_parameters: Vec<&str> =
+        with_parameters.filter(|policy| policy.contains('(')).collect();
+    if !with_parameters.is_empty() {
+        why.push(format!(
+            "Policies with parameters have usual ones: {}.",
+            with_parameters.join(", ")
+        ));
+    }
     for (what, cause) in &answer.impossible {
         why.push(format!("left out: {what}: {cause}"));
     }
@@ -76,12 +85,19 @@ fn headline(best: Option<&PolicyRow>) -> String {
 
 fn numbers(answer: &Policies) -> String {
     let several = answer.rows.iter().any(|row| !row.classes.is_empty());
+    let gates = answer.rows.iter().filter_map(|row| Some(row.path.as_ref()?.rsplit_once('.')?.0));
+    let one_gate = gates.collect::<std::collections::BTreeSet<_>>().len() == 1;
     let mut table = Table::new(&["policy", "mean response", "p99", "mean", "p99"]);
     let mut by_class: Option<Table> = None;
     for row in &answer.rows {
         let name = match &row.path {
-            // The path without its beginning, which is the same for all.
-            Some(path) => format!("{} = {}", path.trim_start_matches("gate."), row.policy),
+            // What all paths have in common is left out, and so are parameters.
+            Some(path) => {
+                let policy = row.policy.split(" (").next().unwrap_or_default();
+                let (place, key) = path.rsplit_once('.').unwrap_or(("", path));
+                let gate = place.trim_start_matches("gate.");
+                if one_gate { format!("{key} {policy}") } else { format!("{gate} {key} {policy}") }
+            }
             None => row.policy.clone(),
         };
         let numbers = match row.response {
