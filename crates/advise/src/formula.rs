@@ -5,25 +5,33 @@
 //! scenario that fits none is told so, with the reason, and never gets a number of a neighbour.
 
 mod bounds;
+mod finite;
+mod laws;
 mod layers;
+mod limited;
 mod nodes;
 mod plain;
 mod product;
+mod ranks;
 mod rows;
+mod times;
 
 use std::fmt;
 
 use serde::Serialize;
-use sim::{Load, Network, Sizes};
+use sim::{Load, Network, Sizes, Speed};
 use solve::{
-    ClosedGate, ClosedNetwork, Exactness, Mg1Fifo, Mg1Lps, Mm1, Mmc, OpenNetwork, SolveError,
+    ClosedGate, ClosedNetwork, Exactness, LpsAnswer, Mg1Fifo, Mm1, Mmc, OpenNetwork, SolveError,
 };
 use workload::Arrivals;
 
 pub use bounds::Bounds;
+pub use limited::BestByFormula;
+pub(crate) use limited::best;
 use nodes::{Kind, Node, Nodes};
 pub use product::product_form;
 pub use rows::NodeAnswer;
+pub use times::Quantiles;
 
 use crate::{Scenario, ScenarioError};
 
@@ -49,6 +57,13 @@ pub struct FormulaAnswer {
     pub given_size: Option<GivenSize>,
     /// Mean response by document, where the class has documents.
     pub documents: Vec<DocumentAnswer>,
+    /// Quantiles of the response time, where they are known.
+    pub quantiles: Option<Quantiles>,
+    /// Share of the requests that a gate turns away, 0 to 1, where one may; the means are of the others.
+    pub refused: Option<f64>,
+    /// Share of the requests that find a station full and are lost, 0 to 1, where one may; the means
+    /// are of the others.
+    pub lost: Option<f64>,
     /// How far the means may be trusted.
     pub trust: Trust,
     /// What was left aside, in sentences.
@@ -85,23 +100,32 @@ pub struct Trust {
     pub text: String,
 }
 
-/// Mean response time by the job's size x \[bytes\]: a straight line in all these formulas.
+/// Mean response time by the job's size x \[bytes\]: a straight line in most of these formulas.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GivenSize {
     /// At size 0 \[s\].
     #[serde(rename = "base_s")]
     pub base: f64,
-    /// For each byte more \[s/byte\].
+    /// Where it is not straight: sizes \[bytes\], rising, with the mean response \[s\] there; straight
+    /// from one to the next.
+    pub curve: Vec<(f64, f64)>,
+    /// For each byte more, from the last size of the curve on \[s/byte\].
     #[serde(rename = "per_byte_s")]
     pub per_byte: f64,
-    /// How far the line may be trusted.
+    /// How far it may be trusted.
     pub trust: Trust,
 }
 
 impl GivenSize {
     /// Mean response time of a job of this size \[s\].
     pub fn response(&self, bytes: f64) -> f64 {
-        self.base + self.per_byte * bytes
+        let at = self.curve.partition_point(|(size, _)| *size <= bytes);
+        let (size, response) = if at == 0 { (0.0, self.base) } else { self.curve[at - 1] };
+        let slope = match self.curve.get(at) {
+            Some(next) => (next.1 - response) / (next.0 - size),
+            None => self.per_byte,
+        };
+        response + slope * (bytes - size)
     }
 }
 
@@ -115,6 +139,44 @@ pub struct DocumentAnswer {
     /// Mean response time \[s\].
     #[serde(rename = "response_s")]
     pub response: f64,
+}
+
+/// What a formula says at one load of a curve, without all that takes longer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FormulaMeans {
+    /// Completions [1/s].
+    pub throughput: f64,
+    /// Mean response time, without thinking \[s\].
+    pub response: f64,
+}
+
+/// How long a formula may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// A second or two: for one answer.
+    Full,
+    /// Some tens of milliseconds, for what moves with a slider: limited processor sharing then has
+    /// its chain for fewer slots, and quantiles fewer of all.
+    Quick,
+}
+
+/// How much of an answer is asked for, and at what cost.
+#[derive(Clone, Copy, Debug)]
+struct Detail {
+    effort: Effort,
+    /// Whether quantiles, sizes and documents are wanted, beside throughput and mean response.
+    all: bool,
+}
+
+/// Up to this error a formula stands beside a simulation; beyond, the simulation is the answer.
+const TRUSTED: f64 = 0.03;
+
+/// Who answers where a formula is off by up to `error`, in a sentence; none where it is so near the
+/// truth that both do.
+pub fn who_answers(error: f64) -> Option<String> {
+    let percent = format!("{:.0}", error * 100.0);
+    (error > TRUSTED)
+        .then(|| format!("the formula is off by up to {percent} %, so the simulation answers."))
 }
 
 impl FormulaAnswer {
@@ -181,36 +243,84 @@ impl From<String> for NoFormula {
 /// | --- | --- | --- |
 /// | open, Poisson | one FIFO queue, exponential | M/M/1, M/M/c |
 /// | open, Poisson | one FIFO queue of one server, any demand | Pollaczek-Khinchine |
-/// | open, Poisson | a gate before one sharing processor | limited processor sharing (fujita) |
+/// | open, Poisson | a gate before one sharing processor, of one speed or a `speed-curve` | limited processor sharing as a chain; fujita's formula beyond 16 slots |
+/// | open, Poisson | one station, or a gate before one, with `room`, exponential | M/M/c/K |
+/// | open, Poisson, several classes | one FIFO server with an `order`, any demand | M/G/1 with priorities |
 /// | open, Poisson | stations of product form | Jackson; alone and shared: M/G/1 PS |
 /// | closed | stations of product form | exact mean values |
 /// | closed | a gate before one sharing station, delays elsewhere | closed gate |
-/// | open, Poisson, or closed | stations of product form, several classes | network of several classes |
+/// | open, Poisson, or closed | stations of product form, several classes, or a `speed-curve` | network of several classes |
+/// | the same | one of them with an `order`, one server, exponential | the same, approximately |
 /// | open, Poisson, or closed | slots held through several steps or gates, several classes | layered model |
 ///
 /// Delays may stand before and after. Stations of product form are FIFO queues with exponential
 /// demand, sharing stations, delays, and gates whose slots have a processor each.
 ///
+/// Quantiles of the response time come with M/M/1 and M/M/c; with M/G/1 unless the demand is lognormal;
+/// with exponential processor sharing; and with limited processor sharing of few exponential phases
+/// and slots: alone, or with constant delays beside.
+///
 /// # Errors
 /// If the scenario is impossible, no formula fits its shape (the reason says what does not), or the
 /// load is more than the formula, and the server, can take.
 pub fn formula(scenario: &Scenario) -> Result<FormulaAnswer, NoFormula> {
-    let network = scenario.network()?;
+    formula_with(scenario, Effort::Full)
+}
+
+/// The same, with this effort.
+///
+/// # Errors
+/// As [`formula`], and if the effort is not enough and there is no cheaper formula.
+pub fn formula_with(scenario: &Scenario, effort: Effort) -> Result<FormulaAnswer, NoFormula> {
+    detailed(scenario, Detail { effort, all: true })
+}
+
+/// Throughput and mean response alone, for many loads at once: those of [`formula_with`].
+///
+/// # Errors
+/// As [`formula_with`].
+pub fn formula_means(scenario: &Scenario, effort: Effort) -> Result<FormulaMeans, NoFormula> {
+    let answer = detailed(scenario, Detail { effort, all: false })?;
+    Ok(FormulaMeans { throughput: answer.throughput, response: answer.response })
+}
+
+fn detailed(scenario: &Scenario, detail: Detail) -> Result<FormulaAnswer, NoFormula> {
+    let network = plain::without_idle_rules(scenario.network()?);
     if let Some(reason) = plain::beyond_formulas(&network) {
         return Err(reason.into());
     }
     let bounds = bounds::bounds(&network);
-    let none = match answer(&network, bounds.clone()) {
+    if let Some(answered) = finite::answer(&network) {
+        return answered;
+    }
+    if let Some(answered) = ranks::answer(&network) {
+        return answered;
+    }
+    let none = match answer(&network, bounds.clone(), detail) {
         Err(NoFormula::Shape { reason, .. }) => reason,
         answered => return answered,
     };
+    if network.classes.len() == 1 && network.stations.iter().any(|of| of.speed != Speed::One) {
+        match product::answer(&network) {
+            Err(NoFormula::Shape { .. }) => {}
+            answered => return answered,
+        }
+    }
+    if let Some(reason) = plain::beyond_layers(&network) {
+        let reason = if network.classes.len() == 1 { none } else { reason };
+        return Err(NoFormula::Shape { reason, bounds });
+    }
     if !layers::fits(&network) {
         return Err(NoFormula::Shape { reason: none, bounds });
     }
     layers::answer(&network, bounds.clone()).map_err(|reason| NoFormula::Shape { reason, bounds })
 }
 
-fn answer(network: &Network, bounds: Option<Bounds>) -> Result<FormulaAnswer, NoFormula> {
+fn answer(
+    network: &Network,
+    bounds: Option<Bounds>,
+    detail: Detail,
+) -> Result<FormulaAnswer, NoFormula> {
     let [class] = &*network.classes else { return product::answer(network) };
     let nodes = Nodes::of(network, class)?;
     let found = match &class.load {
@@ -218,7 +328,7 @@ fn answer(network: &Network, bounds: Option<Bounds>) -> Result<FormulaAnswer, No
             let reason = "its arrivals have equal gaps, and the formulas need Poisson arrivals";
             return Err(reason.to_owned().into());
         }
-        Load::Open(Arrivals::Poisson { rate }) => open(*rate, &nodes)?,
+        Load::Open(Arrivals::Poisson { rate }) => open(*rate, &nodes, detail)?,
         Load::Closed { population, think } => closed(*population, think.mean(), &nodes)?,
         Load::Varying(_) | Load::Trace(_) | Load::Within => {
             return Err("the formulas know constant loads only".to_owned().into());
@@ -235,29 +345,43 @@ struct Found {
     /// Of the means, and of those given the size.
     exactness: (Exactness, Exactness),
     served: Vec<Served>,
+    quantiles: Option<Quantiles>,
+    remark: Option<String>,
 }
 
 /// A job's time at a node: fixed + stretch times its demand there.
 struct Served {
     /// What does not depend on the job's own demand: the wait \[s\].
     fixed: f64,
-    /// How much longer than its demand its service takes.
+    /// How much longer than its demand its service takes, on average.
     stretch: f64,
+    /// The same for each demand, where that differs.
+    given: Option<LpsAnswer>,
 }
 
 impl Served {
     /// First in first out: a wait, then service at full speed.
     fn queued(residence: f64, demand: f64) -> Served {
-        Served { fixed: (residence - demand).max(0.0), stretch: 1.0 }
+        Served { fixed: (residence - demand).max(0.0), stretch: 1.0, given: None }
     }
 
     /// Service that the others slow down, in proportion.
     fn shared(residence: f64, demand: f64) -> Served {
-        Served { fixed: 0.0, stretch: if demand > 0.0 { residence / demand } else { 1.0 } }
+        let stretch = if demand > 0.0 { residence / demand } else { 1.0 };
+        Served { fixed: 0.0, stretch, given: None }
     }
 
     fn alone() -> Served {
-        Served { fixed: 0.0, stretch: 1.0 }
+        Served { fixed: 0.0, stretch: 1.0, given: None }
+    }
+
+    /// The time there of a job of this size.
+    fn of_size(&self, node: &Node, bytes: f64) -> f64 {
+        let demand = node.base + node.per_byte * bytes;
+        // What does not depend on the size is as long as on average.
+        let given = self.given.as_ref().filter(|_| node.per_byte > 0.0);
+        let hold = given.and_then(|given| given.hold_given(demand).ok());
+        self.fixed + hold.unwrap_or(self.stretch * demand)
     }
 }
 
@@ -269,7 +393,8 @@ impl Found {
         served: Vec<Served>,
     ) -> Found {
         let exactness = (Exactness::Exact, Exactness::Exact);
-        Found { name: name.into(), source, throughput, exactness, served }
+        let (quantiles, remark) = (None, None);
+        Found { name: name.into(), source, throughput, exactness, served, quantiles, remark }
     }
 
     fn answer(
@@ -281,13 +406,8 @@ impl Found {
     ) -> FormulaAnswer {
         let pairs = || nodes.list.iter().zip(&self.served);
         let response = pairs().map(|(node, served)| served.fixed + served.stretch * node.demand);
-        let base = pairs().map(|(node, served)| served.fixed + served.stretch * node.base);
-        let per_byte = pairs().map(|(node, served)| served.stretch * node.per_byte);
-        let given_size = GivenSize {
-            base: base.sum(),
-            per_byte: per_byte.sum(),
-            trust: trust(self.exactness.1, nodes.fair_share),
-        };
+        let response = response.sum();
+        let given_size = self.given_size(sizes, &nodes);
         let documents = match sizes {
             Sizes::Documents(set, _) => set.documents(),
             Sizes::None | Sizes::Drawn(_) => &[],
@@ -297,7 +417,8 @@ impl Found {
             bytes: document.bytes,
             response: given_size.response(document.bytes as f64),
         };
-        let response = response.sum();
+        let mut remarks = nodes.remarks.clone();
+        remarks.extend(self.remark.clone());
         let name = network.classes[0].name.clone();
         let class = ClassAnswer { name, throughput: self.throughput, response };
         FormulaAnswer {
@@ -310,10 +431,36 @@ impl Found {
             documents: documents.iter().map(document).collect(),
             trust: trust(self.exactness.0, nodes.fair_share),
             given_size: (!matches!(sizes, Sizes::None)).then_some(given_size),
-            remarks: nodes.remarks,
+            quantiles: self.quantiles,
+            refused: None,
+            lost: None,
+            remarks,
             name: self.name,
             source: self.source,
             bounds,
+        }
+    }
+
+    /// Mean response against size.
+    fn given_size(&self, sizes: &Sizes, nodes: &Nodes) -> GivenSize {
+        let pairs = || nodes.list.iter().zip(&self.served);
+        let of_size =
+            |bytes: f64| -> f64 { pairs().map(|(node, served)| served.of_size(node, bytes)).sum() };
+        let bends = pairs().any(|(node, served)| served.given.is_some() && node.per_byte > 0.0);
+        let at = if bends { times::sizes(sizes) } else { Vec::new() };
+        let curve: Vec<(f64, f64)> = at.into_iter().map(|bytes| (bytes, of_size(bytes))).collect();
+        let slope = |(node, served): (&Node, &Served)| match &served.given {
+            Some(_) => {
+                let last = curve.last().map_or(1.0, |(bytes, _)| *bytes);
+                (served.of_size(node, 2.0 * last) - served.of_size(node, last)) / last
+            }
+            None => served.stretch * node.per_byte,
+        };
+        GivenSize {
+            base: of_size(0.0),
+            per_byte: pairs().map(slope).sum(),
+            trust: trust(self.exactness.1, nodes.fair_share),
+            curve,
         }
     }
 
@@ -339,7 +486,8 @@ impl Found {
                 gates.push((network.gates[gate.index].name.clone(), held / f64::from(gate.slots)));
             }
             let station = &network.stations[node.station];
-            if let Some(capacity) = station.kind.capacity() {
+            // Where the speed varies, the share of time that it is busy is not its work over a speed.
+            if let Some(capacity) = station.kind.capacity().filter(|_| node.curve.is_empty()) {
                 let busy = self.throughput * node.demand;
                 stations.push((station.name.clone(), busy / f64::from(capacity)));
             }
@@ -364,7 +512,7 @@ fn trust(exactness: Exactness, fair_share: bool) -> Trust {
     }
 }
 
-fn open(lambda: f64, nodes: &Nodes) -> Result<Found, NoFormula> {
+fn open(lambda: f64, nodes: &Nodes, detail: Detail) -> Result<Found, NoFormula> {
     if nodes.dealt {
         // At rho = 0.8 with WebStone's documents, the mean response of the formulas is 1.5 to 2.2
         // times that of the deck: its one huge document comes about every 1000, never twice in a row.
@@ -375,14 +523,16 @@ fn open(lambda: f64, nodes: &Nodes) -> Result<Found, NoFormula> {
     }
     let mut busy = nodes.list.iter().enumerate().filter(|(_, node)| node.kind != Kind::Delay);
     if let (Some((at, node)), None) = (busy.next(), busy.next())
-        && let Some(found) = alone(lambda, node).map_err(|error| named(error, node))?
+        && let Some(found) = alone(lambda, node, detail)?
     {
         let mut served: Vec<Served> = nodes.list.iter().map(|_| Served::alone()).collect();
         served[at] = found.served;
-        let Alone { name, source, exactness, .. } = found;
-        return Ok(Found { name, source, throughput: lambda, exactness, served });
+        let Alone { name, source, exactness, remark, .. } = found;
+        let quantiles = times::quantiles(lambda, nodes, at, detail);
+        let throughput = lambda;
+        return Ok(Found { name, source, throughput, exactness, served, quantiles, remark });
     }
-    jackson(lambda, nodes)
+    jackson(lambda, nodes, detail)
 }
 
 /// What a formula says of a node with nothing but delays beside it.
@@ -391,15 +541,28 @@ struct Alone {
     source: &'static str,
     exactness: (Exactness, Exactness),
     served: Served,
+    remark: Option<String>,
 }
 
 /// The formula of one queue; none if it is left to the networks.
-fn alone(lambda: f64, node: &Node) -> Result<Option<Alone>, SolveError> {
+fn alone(lambda: f64, node: &Node, detail: Detail) -> Result<Option<Alone>, NoFormula> {
+    if let (Kind::Limited { slots, processors: 1 }, Some(moments)) = (node.kind, node.moments) {
+        return limited::alone(lambda, node, (slots, moments), detail).map(Some);
+    }
+    if !node.curve.is_empty() {
+        return Ok(None);
+    }
+    queue(lambda, node).map_err(|error| NoFormula::Solve(named(error, node)))
+}
+
+/// The formula of a queue without sharing.
+fn queue(lambda: f64, node: &Node) -> Result<Option<Alone>, SolveError> {
     let exact = |name: String, source, wait| Alone {
         name,
         source,
         exactness: (Exactness::Exact, Exactness::Exact),
-        served: Served { fixed: wait, stretch: 1.0 },
+        served: Served { fixed: wait, stretch: 1.0, given: None },
+        remark: None,
     };
     Ok(match (node.kind, node.moments) {
         (Kind::Fifo { servers: 1 }, Some(_)) if node.is_exponential => {
@@ -414,22 +577,12 @@ fn alone(lambda: f64, node: &Node) -> Result<Option<Alone>, SolveError> {
             let queue = Mg1Fifo::new(lambda, moments)?;
             Some(exact("M/G/1".into(), "Pollaczek and Khinchine", queue.wait()))
         }
-        (Kind::Limited { slots, processors: 1 }, Some(moments)) => {
-            let queue = Mg1Lps::new(lambda, moments, Some(slots))?;
-            let stretch = queue.hold_given(node.demand)? / node.demand;
-            Some(Alone {
-                name: format!("M/G/1 limited processor sharing, r = {slots}"),
-                source: "fujita, eq. 1 and 2",
-                exactness: (queue.exactness(), queue.exactness_given()),
-                served: Served { fixed: queue.wait(), stretch },
-            })
-        }
         _ => None,
     })
 }
 
 /// Open stations of product form.
-fn jackson(lambda: f64, nodes: &Nodes) -> Result<Found, NoFormula> {
+fn jackson(lambda: f64, nodes: &Nodes, detail: Detail) -> Result<Found, NoFormula> {
     if nodes.list.is_empty() {
         return Err("no step of its route takes any time".to_owned().into());
     }
@@ -441,10 +594,14 @@ fn jackson(lambda: f64, nodes: &Nodes) -> Result<Found, NoFormula> {
         })?
         .solve();
     let served = nodes.served(answer.stations.iter().map(|station| station.residence));
-    let (name, source) = match nodes.list.iter().find(|node| node.kind != Kind::Delay) {
-        Some(Node { kind: Kind::Sharing { processors: 1 }, .. }) if nodes.busy() == 1 => {
-            ("M/G/1 processor sharing", "fujita, eq. 4")
-        }
+    let busy = nodes.list.iter().position(|node| node.kind != Kind::Delay);
+    let is_shared = |at: &usize| nodes.list[*at].kind == Kind::Sharing { processors: 1 };
+    if let Some(at) = busy.filter(is_shared).filter(|_| nodes.busy() == 1) {
+        let (name, source) = ("M/G/1 processor sharing", "fujita, eq. 4");
+        let quantiles = times::quantiles(lambda, nodes, at, detail);
+        return Ok(Found { quantiles, ..Found::exact(name, source, lambda, served) });
+    }
+    let (name, source) = match busy {
         None => ("M/G/infinity", "delays alone"),
         Some(_) => ("open network of product form", "Jackson 1957; Baskett et al. 1975"),
     };
@@ -497,25 +654,36 @@ fn closed_undealt(population: u32, think: f64, nodes: &Nodes) -> Result<Found, N
         .into());
     }
     let Some(moments) = node.moments else { return Err(node.visited_often().into()) };
+    if !node.curve.is_empty() {
+        return Err(node.not_of_one_speed().into());
+    }
     let delay: f64 = think + others().map(|(_, other)| other.demand).sum::<f64>();
     let gate = ClosedGate::new(population, delay, moments, slots)?.with_cores(processors)?;
     let answer = gate.solve();
     let mut served: Vec<Served> = nodes.list.iter().map(|_| Served::alone()).collect();
-    served[at] = Served { fixed: answer.wait, stretch: answer.hold / node.demand };
+    let stretch = answer.hold / node.demand;
+    served[at] = Served { fixed: answer.wait, stretch, given: None };
     Ok(Found {
         name: format!("closed gate, c = {population}, r = {slots}"),
         source: "product form with a limited station",
         throughput: answer.throughput,
         exactness: (answer.exactness(), answer.exactness_given()),
         served,
+        quantiles: None,
+        remark: None,
     })
 }
 
 /// The error with the station's own name.
 fn named(error: SolveError, node: &Node) -> SolveError {
+    at(error, &node.name)
+}
+
+/// The error with the name of the station that it is about.
+fn at(error: SolveError, station: &str) -> SolveError {
     match error {
         SolveError::Unstable { rho, rate_max, .. } => {
-            SolveError::Unstable { place: format!("station `{}`", node.name), rho, rate_max }
+            SolveError::Unstable { place: format!("station `{station}`"), rho, rate_max }
         }
         other => other,
     }

@@ -34,8 +34,9 @@ pub use fit::{
     fit_points, fit_spans, fit_statements, names,
 };
 pub use formula::{
-    Bounds, ClassAnswer, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, NodeAnswer, Trust,
-    formula, product_form,
+    BestByFormula, Bounds, ClassAnswer, DocumentAnswer, Effort, FormulaAnswer, FormulaMeans,
+    GivenSize, NoFormula, NodeAnswer, Quantiles, Trust, formula, formula_means, formula_with,
+    product_form, who_answers,
 };
 pub use predict::{
     AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at, beyond,

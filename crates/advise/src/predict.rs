@@ -57,6 +57,10 @@ pub struct Point {
     pub formula: Option<Numbers>,
     /// Which formula, how exact it is, or why there is none.
     pub formula_note: String,
+    /// The largest relative error of the formula's means where it was tried; none if they are exact, or
+    /// were not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formula_error: Option<f64>,
     /// The simulation's witness.
     pub simulation: Numbers,
     /// In which ways this lies beyond what the scenario was calibrated on.
@@ -91,7 +95,7 @@ pub struct Numbers {
     pub throughput: Value,
     /// Mean response time \[s\].
     pub response: Value,
-    /// Response-time quantiles \[s\] with their q; simulation only.
+    /// Response-time quantiles \[s\] with their q; of a formula, where it knows them.
     #[serde(default)]
     pub quantiles: Vec<(f64, Value)>,
     /// Mean wait for a slot \[s\], where there is one gate.
@@ -275,9 +279,10 @@ fn predict(
     options: &Options,
 ) -> Result<Point, AskError> {
     let changed = at(scenario, class, load, slots)?;
-    let (by_formula, formula_note) = match formula(&changed) {
-        Ok(answer) => (Some(Numbers::from_formula(&answer)), answer.note()),
-        Err(none) => (None, none.to_string()),
+    let of = class_of(&changed, class)?;
+    let (by_formula, formula_note, formula_error) = match formula(&changed) {
+        Ok(answer) => (Some(Numbers::from_formula(&answer, of)), answer.note(), answer.trust.error),
+        Err(none) => (None, none.to_string(), None),
     };
     Ok(Point {
         load,
@@ -285,6 +290,7 @@ fn predict(
         slots: slots.or_else(|| only_slots(&changed)),
         formula: by_formula,
         formula_note,
+        formula_error,
         simulation: simulate(&changed, class, load, options)?,
         beyond: beyond(scenario, load),
     })
@@ -365,17 +371,22 @@ impl Numbers {
         }
     }
 
-    /// What a formula found; it knows no quantiles.
-    pub fn from_formula(answer: &FormulaAnswer) -> Numbers {
+    /// What a formula found of a class, by its index.
+    pub fn from_formula(answer: &FormulaAnswer, class: usize) -> Numbers {
         let document = |document: &crate::formula::DocumentAnswer| DocumentNumbers {
             name: document.name.clone(),
             bytes: document.bytes,
             response: Value::exact(document.response),
         };
+        let (throughput, response) = match answer.classes.get(class) {
+            Some(class) => (class.throughput, class.response),
+            None => (answer.throughput, answer.response),
+        };
+        let quantiles = answer.quantiles.iter().flat_map(|known| &known.list);
         Numbers {
-            throughput: Value::exact(answer.throughput),
-            response: Value::exact(answer.response),
-            quantiles: Vec::new(),
+            throughput: Value::exact(throughput),
+            response: Value::exact(response),
+            quantiles: quantiles.map(|(q, value)| (*q, Value::exact(*value))).collect(),
             wait: answer.wait.map(Value::exact),
             documents: answer.documents.iter().map(document).collect(),
             utilisation: answer.utilisation.clone(),

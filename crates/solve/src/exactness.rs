@@ -30,7 +30,12 @@ impl fmt::Display for Exactness {
         match self {
             Exactness::Exact => f.write_str("exact"),
             Exactness::Approximate { source, error } => {
-                write!(f, "approximate (within {:.0} % where tried; {source})", error * 100.0)
+                let percent = error * 100.0;
+                // One digit that says something, however small the error is.
+                let decimals =
+                    if percent >= 0.95 { 0.0 } else { (-percent.log10()).ceil().min(12.0) };
+                let decimals = decimals as usize;
+                write!(f, "approximate (within {percent:.decimals$} % where tried; {source})")
             }
         }
     }

@@ -80,6 +80,6 @@ pub use network::{
 };
 pub use open::{OpenAnswer, OpenNetwork};
 pub use station::{
-    BestSlots, Demand, FifoTimes, Goal, Lps, LpsAnswer, LpsTimes, Mg1Priority, Mmck, PsTimes,
-    best_slots,
+    BestSlots, Demand, FifoTimes, Goal, Lps, LpsAnswer, LpsMeans, LpsTimes, Mg1Priority, Mmck,
+    PsTimes, best_slots,
 };

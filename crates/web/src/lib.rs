@@ -16,7 +16,7 @@
 #[cfg(any(target_family = "wasm", test))]
 mod abi;
 
-use advise::{Control, Load, NoFormula, Numbers, Rate, Scenario, Setting};
+use advise::{Control, Effort, Load, NoFormula, Numbers, Rate, Scenario, Setting};
 use serde::{Deserialize, Serialize};
 
 /// What a page may ask.
@@ -136,8 +136,8 @@ fn load_of(scenario: &Scenario) -> Result<Load, String> {
 fn by_formula(scenario: &Scenario, setting: &Setting, seed: u64) -> Result<ByFormula, String> {
     let changed = set(scenario, setting)?.with_seed(seed);
     let load = load_of(&changed)?;
-    let (formula, note) = match advise::formula(&changed) {
-        Ok(answer) => (Some(Numbers::from_formula(&answer)), answer.note()),
+    let (formula, note) = match advise::formula_with(&changed, Effort::Quick) {
+        Ok(answer) => (Some(Numbers::from_formula(&answer, 0)), answer.note()),
         // An impossible scenario has no second witness either.
         Err(NoFormula::Scenario(error)) => return Err(error.to_string()),
         Err(NoFormula::Shape { reason, .. }) => (None, format!("no formula: {reason}")),
@@ -158,8 +158,8 @@ fn curve(scenario: &Scenario, setting: &Setting, loads: &[f64]) -> Result<Vec<Cu
             Load::Rate(_) => Load::Rate(x),
         };
         let at = advise::at(&changed, None, load, None).map_err(|error| error.to_string())?;
-        if let Ok(answer) = advise::formula(&at) {
-            points.push(CurvePoint { x, throughput: answer.throughput, response: answer.response });
+        if let Ok(means) = advise::formula_means(&at, Effort::Quick) {
+            points.push(CurvePoint { x, throughput: means.throughput, response: means.response });
         }
     }
     Ok(points)

@@ -34,6 +34,10 @@ pub(super) fn bounds(network: &Network) -> Option<Bounds> {
     if class.deadline.is_some() && !network.gates.is_empty() {
         return None;
     }
+    // Other speeds are other demands, and where jobs are lost less is served than arrives.
+    if network.stations.iter().any(|station| !station.is_plain()) {
+        return None;
+    }
     let mut sums = Sums {
         network,
         sizes: &class.sizes,

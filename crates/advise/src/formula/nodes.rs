@@ -2,11 +2,11 @@
 //! what is asked of it in all.
 
 use gate::{DisciplineSpec, GateSpec, Queues};
-use sim::{Class, Demand, Load, Network, Sizes, StationKind, Step};
+use sim::{Class, Demand, Load, Network, Sizes, Speed, StationKind, Step};
 use solve::{Moments, Station};
 use workload::{Dist, Draw};
 
-use super::Served;
+use super::{Served, laws};
 use crate::scenario::mean_demand;
 
 /// What a job meets on its way.
@@ -42,6 +42,11 @@ pub(super) struct Node {
     pub(super) is_exponential: bool,
     /// Of the demand of the one visit; none where there are several.
     pub(super) moments: Option<Moments>,
+    /// The whole distribution of that.
+    pub(super) law: Option<laws::Law>,
+    /// The speed with 1, 2, ... jobs in service, where it depends on their number; the last one holds
+    /// beyond.
+    pub(super) curve: Vec<f64>,
 }
 
 /// A gate right in front of a station.
@@ -51,6 +56,8 @@ pub(super) struct Front {
     pub(super) slots: u32,
     /// Whether all waiting is at the gate, and none at the station behind it.
     pub(super) has_wait: bool,
+    /// Whether those who wait are served in the order in which they came.
+    pub(super) in_order: bool,
 }
 
 /// How a node serves.
@@ -103,6 +110,9 @@ impl Nodes {
     /// The stations as `solve` knows them, if their network has product form.
     pub(super) fn product_form(&self) -> Result<Vec<Station>, super::NoFormula> {
         let station = |node: &Node| {
+            if !node.curve.is_empty() {
+                return Err(node.not_of_one_speed().into());
+            }
             let station = match node.kind {
                 Kind::Delay => Station::delay(node.demand)?,
                 Kind::Sharing { processors } => Station::multi(node.demand, processors)?,
@@ -125,6 +135,7 @@ impl Nodes {
     /// The first node that this rate overloads.
     pub(super) fn overloaded(&self, lambda: f64) -> Option<&Node> {
         self.list.iter().find(|node| match node.kind {
+            _ if !node.curve.is_empty() => lambda * node.demand >= node.curve[node.curve.len() - 1],
             Kind::Fifo { servers: n } | Kind::Sharing { processors: n } => {
                 lambda * node.demand >= f64::from(n)
             }
@@ -159,6 +170,23 @@ impl Node {
              visit to one processor, with nothing but delays beside it",
             self.name
         )
+    }
+
+    pub(super) fn not_of_one_speed(&self) -> String {
+        format!(
+            "the speed of `{}` depends on how many it serves, which has a formula only under an open \
+             load, with nothing but delays beside it, or without gates",
+            self.name
+        )
+    }
+
+    /// Its speed with 1, 2, ... of so many in service.
+    pub(super) fn speeds(&self, slots: u32) -> Vec<f64> {
+        let speed = |n: usize| match self.curve.get(n) {
+            Some(speed) => *speed,
+            None => self.curve.last().copied().unwrap_or(1.0),
+        };
+        (0..slots as usize).map(speed).collect()
     }
 
     pub(super) fn visited_often(&self) -> String {
@@ -230,7 +258,9 @@ impl Walk<'_> {
         self.check_plain(&node.name, spec, slots)?;
         match inside {
             [Step::Visit { station, demand }] => {
-                let front = Front { index, slots, has_wait: true };
+                // Of one class and one priority, all other disciplines that pass are first in first out.
+                let in_order = !matches!(spec.discipline, DisciplineSpec::Lifo);
+                let front = Front { index, slots, has_wait: true, in_order };
                 self.visit(*station, demand, passes, Some(front))
             }
             [Step::VisitServer { .. }] => {
@@ -287,6 +317,14 @@ impl Walk<'_> {
             ));
         }
         let (kind, front) = behind(front, of.kind);
+        let (kind, curve) = match (&of.speed, kind, front) {
+            (Speed::Curve(curve), Kind::Fifo { .. } | Kind::Limited { .. }, Some(front)) => {
+                // However many processors it is said to have, its curve stands in their place.
+                (Kind::Limited { slots: front.slots, processors: 1 }, curve.clone())
+            }
+            (Speed::Curve(curve), kind, _) => (kind, curve.clone()),
+            (Speed::One | Speed::Servers(_), kind, _) => (kind, Vec::new()),
+        };
         let (base, per_byte) = match *demand {
             Demand::Drawn(dist) => (dist.mean(), 0.0),
             Demand::OfSize { per_byte_s, base_s } => (base_s, per_byte_s),
@@ -296,7 +334,9 @@ impl Walk<'_> {
         let mean = mean_demand(demand, &self.class.sizes);
         let is_exponential = matches!(demand, Demand::Drawn(Dist::Exponential { .. }));
         let Some(node) = self.nodes.list.iter_mut().find(|node| node.station == station) else {
-            let moments = if passes == 1.0 { moments(demand, &self.class.sizes) } else { None };
+            let once = passes == 1.0;
+            let moments = if once { moments(demand, &self.class.sizes) } else { None };
+            let law = if once { laws::law(demand, &self.class.sizes) } else { None };
             self.nodes.list.push(Node {
                 name: of.name.clone(),
                 station,
@@ -308,6 +348,8 @@ impl Walk<'_> {
                 per_byte: passes * per_byte,
                 is_exponential,
                 moments,
+                law,
+                curve,
             });
             return Ok(());
         };
@@ -319,7 +361,7 @@ impl Walk<'_> {
         }
         let same = (node.demand / node.visits - mean).abs() <= 1e-12 * mean;
         node.is_exponential &= is_exponential && same;
-        node.moments = None;
+        (node.moments, node.law) = (None, None);
         node.visits += passes;
         node.demand += passes * mean;
         node.base += passes * base;

@@ -1,8 +1,10 @@
 //! Scenarios of product form as networks of `solve`: any number of classes, and the bridge to other
 //! tools, which know such networks and nothing of gates.
 
-use sim::{Load, Network};
-use solve::{NetworkAnswer, StationKind};
+use std::collections::BTreeSet;
+
+use sim::{Load, Network, Order, Speed};
+use solve::{NetworkAnswer, Preemption, StationKind};
 use workload::Arrivals;
 
 use super::nodes::{Front, Kind, Nodes};
@@ -19,7 +21,10 @@ const SAME: f64 = 1e-9;
 /// # Errors
 /// If it cannot be run, or has no product form: the part is named, with the cause.
 pub fn product_form(scenario: &Scenario) -> Result<solve::Network, NoFormula> {
-    let network = scenario.network()?;
+    let network = plain::without_idle_rules(scenario.network()?);
+    if let Some(reason) = plain::beyond_layers(&network) {
+        return Err(reason.into());
+    }
     Ok(Product::of(&network)?.solvable)
 }
 
@@ -44,9 +49,10 @@ impl<'a> Product<'a> {
             nodes: Vec::new(),
             stations: vec![None; network.stations.len()],
         };
+        let ranks: BTreeSet<u8> = network.classes.iter().map(|class| class.priority).collect();
         for class in &network.classes {
             let nodes = Nodes::of(network, class)?;
-            match &class.load {
+            let index = match &class.load {
                 Load::Closed { population, think } => {
                     product.solvable.add_closed(&class.name, *population, think.mean())?
                 }
@@ -59,6 +65,8 @@ impl<'a> Product<'a> {
                     return Err(reason.to_owned().into());
                 }
             };
+            // The largest priority is served first.
+            product.solvable.set_rank(index, ranks.range(class.priority..).count() as u32 - 1)?;
             if nodes.dealt {
                 let reason = format!(
                     "the documents of class `{}` are dealt from a deck, and the formulas for several \
@@ -99,7 +107,8 @@ impl<'a> Product<'a> {
                         format!("station `{}` is behind a gate for some classes only", node.name);
                     return Err(reason.into());
                 }
-                let is_fifo = matches!(kind, Kind::Fifo { .. });
+                let in_turn = self.network.stations[station].order == Order::Fifo;
+                let is_fifo = matches!(kind, Kind::Fifo { .. }) && in_turn;
                 if is_fifo && (service - first).abs() > SAME * first {
                     let reason = format!(
                         "`{}` serves first in first out, and its classes have different service times",
@@ -108,13 +117,8 @@ impl<'a> Product<'a> {
                     return Err(reason.into());
                 }
             }
-            let Some((kind, ..)) = found else { continue };
-            let kind = match kind {
-                Kind::Fifo { servers } => StationKind::Fifo { servers },
-                Kind::Sharing { processors } => StationKind::Sharing { servers: processors },
-                Kind::Delay => StationKind::Delay,
-                Kind::Limited { .. } => unreachable!("refused above"),
-            };
+            let Some((kind, front, _)) = found else { continue };
+            let kind = self.kind(station, kind, front)?;
             let name = &self.network.stations[station].name;
             let index = self.solvable.add_station(name, kind)?;
             self.stations[station] = Some(index);
@@ -123,6 +127,37 @@ impl<'a> Product<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What a station is in `solve`.
+    fn kind(
+        &self,
+        station: usize,
+        kind: Kind,
+        front: Option<Front>,
+    ) -> Result<StationKind, NoFormula> {
+        let of = &self.network.stations[station];
+        let preemption = match of.order {
+            Order::Fifo => None,
+            Order::Priority => Some(Preemption::None),
+            Order::Preemptive => Some(Preemption::Resume),
+        };
+        Ok(match (kind, preemption) {
+            (Kind::Fifo { servers: 1 }, Some(preemption)) if front.is_none() => {
+                StationKind::Priority { preemption }
+            }
+            (_, Some(_)) => {
+                let reason = plain::beyond_layers(self.network);
+                return Err(reason.expect("a station with an order is not plain").into());
+            }
+            (Kind::Fifo { servers }, None) => StationKind::Fifo { servers },
+            (Kind::Sharing { processors }, None) => match &of.speed {
+                Speed::Curve(curve) => StationKind::Curve { rates: curve.clone() },
+                Speed::One | Speed::Servers(_) => StationKind::Sharing { servers: processors },
+            },
+            (Kind::Delay, None) => StationKind::Delay,
+            (Kind::Limited { .. }, None) => unreachable!("refused before"),
+        })
     }
 
     fn answer(self, found: &NetworkAnswer) -> FormulaAnswer {
@@ -159,7 +194,10 @@ impl<'a> Product<'a> {
         let jobs: f64 = classes.iter().map(|class| class.throughput * class.response).sum();
         let fair_share = self.nodes.iter().any(|nodes| nodes.fair_share);
         FormulaAnswer {
-            name: "network of several classes".into(),
+            name: match classes.len() {
+                1 => "network with a speed curve".into(),
+                _ => "network of several classes".into(),
+            },
             source: "Baskett et al. 1975",
             throughput,
             response: jobs / throughput,
@@ -167,6 +205,9 @@ impl<'a> Product<'a> {
             utilisation: utilisations(&nodes),
             given_size: None,
             documents: Vec::new(),
+            quantiles: None,
+            refused: None,
+            lost: None,
             trust: super::trust(found.exactness(), fair_share),
             remarks,
             bounds: None,

@@ -72,7 +72,8 @@ pub(super) fn of_class(
         };
         let residence = served.fixed + hold;
         let station = &network.stations[node.station];
-        let busy = station.kind.capacity().map(|n| x * node.demand / f64::from(n));
+        let servers = station.kind.capacity().filter(|_| node.curve.is_empty());
+        let busy = servers.map(|n| x * node.demand / f64::from(n));
         // Who waits for a slot is not at the station; where some wait at each, how many is not known.
         let at_station = match node.gate {
             None => Some(residence),

@@ -148,10 +148,18 @@ pub(super) fn assess(
     let mut limits = judged(&comparison);
     if let Some(answer) = &by_formula {
         limits.iter_mut().for_each(|limit| {
+            let class = match limit.of {
+                Of::All => None,
+                Of::Class(class) => answer.classes.get(class),
+            };
+            let means = class.map_or((answer.throughput, answer.response), |class| {
+                (class.throughput, class.response)
+            });
             limit.formula = match limit.quantity {
-                Quantity::Response => Some(answer.response),
-                Quantity::Throughput => Some(answer.throughput),
-                Quantity::Quantile(_) | Quantity::Refused => None,
+                Quantity::Throughput => Some(means.0),
+                Quantity::Response => Some(means.1),
+                Quantity::Quantile(q) => answer.quantiles.as_ref().and_then(|known| known.at(q)),
+                Quantity::Refused => answer.refused,
             };
         });
     }

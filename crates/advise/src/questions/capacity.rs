@@ -2,15 +2,15 @@
 //! upper end it surely fails.
 
 use serde::Serialize;
-use sim::Options;
+use sim::{Options, Quantity};
 
 use super::QuestionError;
 use super::assess::{Assessment, assess};
 use super::growth::{ClassLoad, Growth};
 use super::slo::{LimitSide, Slo};
 use super::work::{Part, full_at, work};
-use crate::formula::formula;
-use crate::{Right, Scenario};
+use crate::formula::{Effort, formula, formula_means};
+use crate::{FormulaAnswer, Right, Scenario};
 
 /// The largest load that keeps an objective.
 #[derive(Clone, Debug, Serialize)]
@@ -25,6 +25,8 @@ pub struct Capacity {
     pub formula: Option<f64>,
     /// Which formula, or why none.
     pub formula_note: String,
+    /// The largest relative error of its means where it was tried.
+    pub formula_error: Option<f64>,
     /// Every load that was tried.
     pub tried: Vec<CapacityPoint>,
 }
@@ -71,7 +73,7 @@ pub fn capacity(
         Slo { limits }
     };
     let (below, above) = (side(LimitSide::Below), side(LimitSide::Above));
-    let (by_formula, formula_note) = formula_limit(scenario, &along, &below);
+    let (by_formula, formula_note, formula_error) = formula_limit(scenario, &along, &below);
     let network = scenario.network()?;
     let works = work(&network)?;
     let full = Part::all(&network).into_iter().filter_map(|part| full_at(&network, &works, part));
@@ -114,34 +116,67 @@ pub fn capacity(
         kept = kept.max(point.assessment.kept);
     }
     let tried = search.tried;
-    Ok(Capacity { holds_at, fails_at, kept, formula: by_formula, formula_note, tried })
+    Ok(Capacity {
+        holds_at,
+        fails_at,
+        kept,
+        formula: by_formula,
+        formula_note,
+        formula_error,
+        tried,
+    })
 }
 
-/// Where the formula has the limit, if it knows all that is limited.
-fn formula_limit(scenario: &Scenario, along: &Growth, slo: &Slo) -> (Option<f64>, String) {
-    let known = slo.limits.iter().filter(|limit| limit.class.is_none());
-    let known: Vec<_> = known.filter(|limit| limit.quantity == sim::Quantity::Response).collect();
+/// Where the formula has the limit, if it knows all that is limited; its note, and its error.
+fn formula_limit(
+    scenario: &Scenario,
+    along: &Growth,
+    slo: &Slo,
+) -> (Option<f64>, String, Option<f64>) {
     let answer = match formula(scenario) {
         Ok(answer) => answer,
-        Err(none) => return (None, none.to_string()),
+        Err(none) => return (None, none.to_string(), None),
     };
+    let of_all = slo.limits.iter().filter(|limit| limit.class.is_none());
+    let known: Vec<_> = of_all.filter(|limit| told(&answer, limit.quantity).is_some()).collect();
     if known.is_empty() {
-        let note = format!("{}: it knows means, and the objective limits others", answer.name);
-        return (None, note);
+        let note = format!("{}: it knows nothing of what the objective limits", answer.name);
+        return (None, note, None);
     }
+    let means_alone = known.iter().all(|limit| limit.quantity == Quantity::Response);
     let keeps = |factor: f64| {
         let Ok(grown) = along.times(factor).of(scenario) else { return false };
-        formula(&grown).is_ok_and(|answer| known.iter().all(|limit| answer.response <= limit.limit))
+        if means_alone {
+            return formula_means(&grown, Effort::Full)
+                .is_ok_and(|means| known.iter().all(|limit| means.response <= limit.limit));
+        }
+        // So near to saturation that its distribution is not followed any more, none is kept: the
+        // simulation looks further.
+        formula(&grown).is_ok_and(|answer| {
+            known.iter().all(|limit| {
+                told(&answer, limit.quantity).is_some_and(|value| value <= limit.limit)
+            })
+        })
     };
     let (mut low, mut high) = FACTORS;
     if !keeps(low) || keeps(high) {
-        return (None, format!("{}: it has no limit at any load that was tried", answer.note()));
+        let note = format!("{}: it has no limit at any load that was tried", answer.note());
+        return (None, note, answer.trust.error);
     }
     while high / low > 1.001 {
         let middle = (low * high).sqrt();
         *(if keeps(middle) { &mut low } else { &mut high }) = middle;
     }
-    (Some(low), answer.note())
+    (Some(low), answer.note(), answer.trust.error)
+}
+
+/// What a formula says of a quantity that grows with the load.
+fn told(answer: &FormulaAnswer, quantity: Quantity) -> Option<f64> {
+    match quantity {
+        Quantity::Response => Some(answer.response),
+        Quantity::Quantile(q) => answer.quantiles.as_ref()?.at(q),
+        Quantity::Throughput | Quantity::Refused => None,
+    }
 }
 
 struct Search<'a, F> {

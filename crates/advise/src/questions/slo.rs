@@ -163,6 +163,9 @@ pub struct Judged {
     /// What is limited.
     #[serde(skip)]
     pub quantity: Quantity,
+    /// Of whose requests.
+    #[serde(skip)]
+    pub of: Of,
 }
 
 impl Slo {
@@ -190,7 +193,7 @@ impl Slo {
             let simulated = comparison.value(network, of, limit.quantity, claims);
             let kept = simulated.as_ref().map_or(Right::CannotTell, |value| limit.kept(value));
             let quantity = limit.quantity;
-            Judged { limit: limit.text.clone(), simulated, formula: None, kept, quantity }
+            Judged { limit: limit.text.clone(), simulated, formula: None, kept, quantity, of }
         };
         self.limits.iter().map(judged).collect()
     }

@@ -7,7 +7,7 @@ use sim::{Network, Of, Options, Quantity, compare};
 use super::work::{ClassWork, Part, work};
 use super::{Change, QuestionError, gate_named};
 use crate::Scenario;
-use crate::formula::formula;
+use crate::formula::{BestByFormula, Effort, best, formula, formula_means};
 
 /// What different numbers of slots do.
 #[derive(Clone, Debug, Serialize)]
@@ -26,8 +26,12 @@ pub struct Slots {
     pub peak: u32,
     /// The answers of folklore.
     pub folklore: Vec<Folklore>,
+    /// The best number of slots by formula, where one knows it.
+    pub by_formula: Option<BestByFormula>,
     /// Which formula, or why none.
     pub formula_note: String,
+    /// The largest relative error of its means where it was tried.
+    pub formula_error: Option<f64>,
 }
 
 /// What one number of slots does.
@@ -100,19 +104,21 @@ pub fn slots(
     for &slots in &numbers {
         variants.push((slots, scenario.with_slots(&name, slots)?));
     }
-    let formula_note = match formula(scenario) {
-        Ok(answer) => answer.note(),
-        Err(none) => none.to_string(),
+    let (formula_note, formula_error) = match formula(scenario) {
+        Ok(answer) => (answer.note(), answer.trust.error),
+        Err(none) => (none.to_string(), None),
     };
+    let most = numbers.last().copied().unwrap_or(now);
+    let by_formula = best(scenario, &name, most);
     let rows = rows(&variants, options)?;
-    let best = |of: fn(&SlotsRow) -> Option<Estimate>| {
+    let least = |of: fn(&SlotsRow) -> Option<Estimate>| {
         let known = rows.iter().filter_map(|row| Some((row.slots, of(row)?.mean)));
         known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(slots, _)| slots)
     };
     let not_below = |row: &&SlotsRow| row.throughput_change.is_some_and(|c| c.high >= 1.0);
     let (Some(best_mean), Some(best_p99), Some(peak)) = (
-        best(|row| row.response),
-        best(|row| row.p99),
+        least(|row| row.response),
+        least(|row| row.p99),
         rows.iter().find(not_below).map(|row| row.slots),
     ) else {
         return Err(QuestionError::NothingToVary(format!(
@@ -120,7 +126,18 @@ pub fn slots(
              a lower load, or for more slots"
         )));
     };
-    Ok(Slots { gate: name, now, rows, best_mean, best_p99, peak, folklore, formula_note })
+    Ok(Slots {
+        gate: name,
+        now,
+        rows,
+        best_mean,
+        best_p99,
+        peak,
+        folklore,
+        by_formula,
+        formula_note,
+        formula_error,
+    })
 }
 
 /// Powers of two, folklore and what is there now; of a closed load no more than clients.
@@ -246,7 +263,7 @@ fn rows(variants: &[(u32, Scenario)], options: &Options) -> Result<Vec<SlotsRow>
             throughput: at.and_then(|at| value(at, Quantity::Throughput)),
             response: at.and_then(|at| value(at, Quantity::Response)),
             p99: at.and_then(|at| value(at, p99)),
-            formula: formula(scenario).ok().map(|answer| answer.response),
+            formula: formula_means(scenario, Effort::Full).ok().map(|means| means.response),
             mean_change: at.and_then(|at| change(at, best_mean, Quantity::Response)),
             p99_change: at.and_then(|at| change(at, best_p99, p99)),
             throughput_change: at.and_then(|at| change(at, most, Quantity::Throughput)),

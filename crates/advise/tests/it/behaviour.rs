@@ -237,8 +237,8 @@ fn no_formula_knows_any_of_it() {
     };
     let impatient = format!("{class}\nclient = {{ patience = \"1s\" }}");
     with(&impatient, queue, "", "clients lose patience");
-    let bounded = format!("{queue}\nroom = 4");
-    with(class, &bounded, "", "station `s` has a bound");
+    let blocking = format!("{queue}\nroom = 4\nfull = \"block\"");
+    with(class, &blocking, "", "no formula knows blocking");
     with(class, queue, "[agenda]\nlength = \"9s\"", "lasts a set time");
     let cached = "rate = \"1/s\"\nroute = [{ lookup = \"k\", miss = [\"s\"] }]";
     let cache = "[[cache]]\nname = \"k\"\ncapacity = 1\nkeys = 2\norder = \"uniform\"";

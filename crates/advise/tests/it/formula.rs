@@ -70,18 +70,17 @@ fn sharing_and_its_limit() {
 
     let limited = solved(&study("fujita/lps-r4.toml"));
     let demand = Moments::lognormal(7.811, 1.573).unwrap().affine(485.1e-9, 21.55e-3).unwrap();
-    let by_hand = Mg1Lps::new(31.16, demand, Some(4)).unwrap();
-    near(limited.response, by_hand.response(), 1e-12);
-    near(limited.response, 109.5e-3, 2e-3);
-    near(limited.wait.unwrap(), by_hand.wait(), 1e-12);
+    // fujita's own formula, which it replaces, is within its error of 10 % and, by size, 25 %.
+    let fujita = Mg1Lps::new(31.16, demand, Some(4)).unwrap();
+    near(limited.response, fujita.response(), 0.10);
     let given = limited.given_size.as_ref().unwrap();
-    let million = by_hand.response_given(485.1e-9 * 1e6 + 21.55e-3).unwrap();
-    near(given.response(1e6), million, 1e-12);
-    assert!(!limited.trust.exact && limited.trust.error == Some(0.10));
-    assert_eq!(given.trust.error, Some(0.25));
+    let million = fujita.response_given(485.1e-9 * 1e6 + 21.55e-3).unwrap();
+    near(given.response(1e6), million, 0.25);
+    assert!(!limited.trust.exact && limited.trust.error == Some(0.03));
+    assert_eq!(given.trust.error, Some(0.10));
     assert!(limited.documents.is_empty(), "a lognormal size has no documents");
-    let hold = by_hand.hold_given(demand.mean()).unwrap();
     assert_eq!(limited.utilisation[0].0, "helpers");
+    let hold = limited.response - limited.wait.unwrap();
     near(limited.utilisation[0].1, 31.16 * hold / 4.0, 1e-12);
     near(limited.utilisation[1].1, 0.8, 1e-3);
 }

@@ -15,3 +15,4 @@ mod questions;
 mod scenario;
 mod setting;
 mod sources;
+mod stations;

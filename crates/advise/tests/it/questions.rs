@@ -100,9 +100,9 @@ fn capacity_brackets_what_is_exact() {
         assert!(low <= exact && exact <= high, "{limit}: {low} to {high}, not {exact}");
         assert!(high / low < 1.2, "{limit}: {low} to {high}");
         assert_eq!(found.kept, Right::Yes, "{limit}");
-        // The formula knows the mean of all requests, and nothing else.
-        let knows = limit.contains("mean<");
-        assert_eq!(found.formula.map(|factor| (factor * 50.0).round()), knows.then_some(50.0));
+        // The formula knows the mean and the quantiles of all requests, and nothing of a class.
+        let knows = (!limit.contains("(web)")).then_some(exact.round());
+        assert_eq!(found.formula.map(|factor| (factor * 50.0).round()), knows, "{limit}");
     }
 }
 

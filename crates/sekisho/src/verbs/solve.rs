@@ -274,6 +274,14 @@ fn text(answer: &FormulaAnswer) -> String {
     if let Some(wait) = answer.wait {
         table.row(vec!["wait for a slot".into(), time(wait)]);
     }
+    for (q, value) in answer.quantiles.iter().flat_map(|known| &known.list) {
+        table.row(vec![format!("response p{}", (q * 1000.0).round() / 10.0), time(*value)]);
+    }
+    for (what, share) in [("turned away", answer.refused), ("lost", answer.lost)] {
+        if let Some(share) = share {
+            table.row(vec![what.into(), format!("{:.3} %", share * 100.0)]);
+        }
+    }
     if answer.classes.len() > 1 {
         for class in &answer.classes {
             let name = label(&class.name);
@@ -287,6 +295,9 @@ fn text(answer: &FormulaAnswer) -> String {
     // Writing to a string does not fail.
     write!(text, "{table}\n{}{}", by_size(answer), table_text(&answer.nodes)).ok();
     text += &paragraph(&answer.note());
+    if let Some(known) = answer.quantiles.as_ref().filter(|known| known.trust != answer.trust) {
+        text += &paragraph(&format!("Quantiles: {}.", known.trust.text));
+    }
     if let Some(given) = answer.given_size.as_ref().filter(|given| given.trust != answer.trust) {
         text += &paragraph(&format!("By size: {}.", given.trust.text));
     }

@@ -63,6 +63,19 @@ pub struct Lps {
     rho: f64,
 }
 
+/// The means over all jobs, without following a job of given demand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LpsMeans {
+    /// From arrival to start \[s\].
+    pub wait: f64,
+    /// From start to departure \[s\].
+    pub hold: f64,
+    /// From arrival to departure \[s\].
+    pub response: f64,
+    /// How far they may be trusted.
+    pub exactness: Exactness,
+}
+
 /// What a station with limited processor sharing does, as means over a long time.
 #[derive(Clone, Debug)]
 pub struct LpsAnswer {
@@ -118,6 +131,35 @@ impl Lps {
     /// # Errors
     /// If moments of the demand are beyond all measure.
     pub fn solve(&self) -> Result<LpsAnswer, SolveError> {
+        let chosen = self.chosen()?;
+        let drive = self.drive(&chosen.followed);
+        let slots = drive.solve();
+        let means = self.means_of(&chosen, &slots);
+        let given = Hold::new(&drive, &slots, self.demand.quantile(FOLLOWED)?);
+        Ok(LpsAnswer {
+            wait: means.wait,
+            hold: means.hold,
+            response: means.response,
+            in_system: self.lambda * means.response,
+            given,
+            exactness: means.exactness,
+            exactness_given: chosen.exactness_given,
+        })
+    }
+
+    /// Wait and hold over all jobs: what [`solve`](Lps::solve) says of them, without the cost of
+    /// following a job.
+    ///
+    /// # Errors
+    /// As [`solve`](Lps::solve).
+    pub fn means(&self) -> Result<LpsMeans, SolveError> {
+        let chosen = self.chosen()?;
+        let slots = self.drive(&chosen.followed).solve();
+        Ok(self.means_of(&chosen, &slots))
+    }
+
+    /// The wait, and the demand to follow in place of the true one.
+    fn chosen(&self) -> Result<Chosen, SolveError> {
         let r = self.speeds.len() as u32;
         let scv = self.demand.moments()?.scv();
         let exact = self.exact_phases();
@@ -135,20 +177,14 @@ impl Lps {
         } else {
             self.fitted(r)
         };
-        let horizon = self.demand.quantile(FOLLOWED)?;
-        let (slots, given) = self.follow(&followed, horizon);
+        Ok(Chosen { wait, followed, exactness, exactness_given })
+    }
+
+    fn means_of(&self, chosen: &Chosen, slots: &Slots) -> LpsMeans {
         // Where the speed is one, the jobs in service hold the work that Little's law gives them.
         let hold = slots.holding / self.lambda;
-        let response = wait + hold;
-        Ok(LpsAnswer {
-            wait,
-            hold,
-            response,
-            in_system: self.lambda * response,
-            given,
-            exactness,
-            exactness_given,
-        })
+        let (wait, exactness) = (chosen.wait, chosen.exactness);
+        LpsMeans { wait, hold, response: wait + hold, exactness }
     }
 
     /// Mean response, from the demand itself or a fit of two phases.
@@ -161,7 +197,7 @@ impl Lps {
                 self.nearest(2)
             }
         });
-        let slots = Drive { lambda: self.lambda, demand: &phases, speeds: &self.speeds }.solve();
+        let slots = self.drive(&phases).solve();
         Ok((slots.waiting + slots.holding) / self.lambda)
     }
 
@@ -173,11 +209,8 @@ impl Lps {
             .find_map(|phases| PhaseType::exact(&self.demand, phases))
     }
 
-    fn follow(&self, demand: &PhaseType, horizon: f64) -> (Slots, Hold) {
-        let drive = Drive { lambda: self.lambda, demand, speeds: &self.speeds };
-        let slots = drive.solve();
-        let hold = Hold::new(&drive, &slots, horizon);
-        (slots, hold)
+    fn drive<'a>(&'a self, demand: &'a PhaseType) -> Drive<'a> {
+        Drive { lambda: self.lambda, demand, speeds: &self.speeds }
     }
 
     /// Mean wait if the demand were this, with the first r slots alone.
@@ -249,6 +282,14 @@ impl Lps {
         }
         Some(0.5 * (low + high))
     }
+}
+
+/// How a demand is solved: its mean wait, and the demand of few phases that a job is followed with.
+struct Chosen {
+    wait: f64,
+    followed: PhaseType,
+    exactness: Exactness,
+    exactness_given: Exactness,
 }
 
 impl LpsAnswer {

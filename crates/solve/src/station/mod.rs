@@ -15,6 +15,6 @@ mod times;
 pub use best::{BestSlots, Goal, best_slots};
 pub use demand::Demand;
 pub use finite::Mmck;
-pub use lps::{Lps, LpsAnswer};
+pub use lps::{Lps, LpsAnswer, LpsMeans};
 pub use priority::Mg1Priority;
 pub use times::{FifoTimes, LpsTimes, PsTimes};

@@ -7,8 +7,6 @@ use super::slots::{Drive, Layer, Slots};
 use crate::error::quantile;
 use crate::{Exactness, SolveError};
 
-/// Transitions times steps that are spent at most: some seconds.
-const WORK_MAX: f64 = 4e9;
 /// Share of jobs that are still there when the chain is no longer followed.
 const LEFT: f64 = 1e-5;
 
@@ -222,13 +220,17 @@ impl Sojourn {
     /// Share of jobs that find or leave a longer queue than is followed.
     pub(crate) const CUT: f64 = 1e-7;
 
+    /// Transitions times steps that are spent at most, unless less is asked for: some seconds.
+    pub(crate) const WORK_MAX: f64 = 4e9;
+
     /// # Errors
-    /// If the chain would take more than some seconds.
+    /// If the chain would take more than so many transitions times steps.
     pub(crate) fn new(
         place: &'static str,
         lambda: f64,
         demand: &PhaseType,
         speeds: &[f64],
+        work_max: f64,
     ) -> Result<Sojourn, SolveError> {
         let drive = Drive { lambda, demand, speeds };
         let too_large = SolveError::NoDistribution {
@@ -250,7 +252,7 @@ impl Sojourn {
         let stay: Vec<f64> = out.iter().map(|out| 1.0 - out / clock).collect();
         let mut next = now.clone();
         while left[left.len() - 1] > LEFT {
-            if left.len() as f64 * rates.len() as f64 > WORK_MAX {
+            if left.len() as f64 * rates.len() as f64 > work_max {
                 return Err(too_large);
             }
             next.iter_mut().zip(&now).zip(&stay).for_each(|((next, now), stay)| *next = now * stay);

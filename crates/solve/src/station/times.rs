@@ -166,6 +166,15 @@ impl PsTimes {
     /// If lambda is not positive, the utilisation is not below 1 or so near it that the chain is too
     /// large, or the demand is not exponential.
     pub fn new(lambda: f64, demand: Demand) -> Result<PsTimes, SolveError> {
+        PsTimes::within(lambda, demand, Sojourn::WORK_MAX)
+    }
+
+    /// The same, refused where it would take more than so many multiplications, a billion being
+    /// about a second.
+    ///
+    /// # Errors
+    /// As [`new`](PsTimes::new).
+    pub fn within(lambda: f64, demand: Demand, work_max: f64) -> Result<PsTimes, SolveError> {
         positive("arrival rate lambda", lambda, "/s")?;
         let Some(mean) = demand.exponential_mean() else {
             return Err(SolveError::NoDistribution {
@@ -178,7 +187,7 @@ impl PsTimes {
         // More slots than are ever held.
         let slots = (Sojourn::CUT.ln() / rho.ln()).ceil().clamp(2.0, 1e6) as usize;
         let phases = PhaseType::exact(&demand, 1).expect("it is exponential");
-        let sojourn = Sojourn::new("M/M/1 PS", lambda, &phases, &vec![1.0; slots])?;
+        let sojourn = Sojourn::new("M/M/1 PS", lambda, &phases, &vec![1.0; slots], work_max)?;
         Ok(PsTimes { lambda, mean, sojourn })
     }
 
@@ -290,6 +299,20 @@ impl LpsTimes {
         demand: Demand,
         speeds: &[f64],
     ) -> Result<LpsTimes, SolveError> {
+        LpsTimes::within(lambda, demand, speeds, Sojourn::WORK_MAX)
+    }
+
+    /// The same, refused where it would take more than so many multiplications, a billion being
+    /// about a second.
+    ///
+    /// # Errors
+    /// As [`with_speeds`](LpsTimes::with_speeds).
+    pub fn within(
+        lambda: f64,
+        demand: Demand,
+        speeds: &[f64],
+        work_max: f64,
+    ) -> Result<LpsTimes, SolveError> {
         crate::Lps::with_speeds(lambda, demand.clone(), speeds)?;
         let Some(phases) = PhaseType::exact(&demand, 5) else {
             return Err(SolveError::NoDistribution {
@@ -298,7 +321,7 @@ impl LpsTimes {
                 way_out: "give a mixture of at most five exponentials, or simulate",
             });
         };
-        Ok(LpsTimes { sojourn: Sojourn::new("M/G/1 LPS", lambda, &phases, speeds)? })
+        Ok(LpsTimes { sojourn: Sojourn::new("M/G/1 LPS", lambda, &phases, speeds, work_max)? })
     }
 
     /// P(R > t), for t \[s\].

@@ -164,7 +164,11 @@ pub(super) fn observed(assessment: &Assessment) -> String {
     let mut table = Table::new(&["", "throughput", "mean response", "p50", "p99"]);
     if let Some(answer) = &assessment.formula {
         let (throughput, response) = (rate(answer.throughput), time(answer.response));
-        table.row(vec!["formula".into(), throughput, response, "-".into(), "-".into()]);
+        let quantile = |q| {
+            let known = answer.quantiles.as_ref().and_then(|known| known.at(q));
+            known.map_or("-".into(), time)
+        };
+        table.row(vec!["formula".into(), throughput, response, quantile(0.5), quantile(0.99)]);
     }
     table.row(vec![
         "simulated".into(),
@@ -230,9 +234,14 @@ pub(super) fn change_text(change: Option<&Change>) -> String {
 }
 
 /// Where the numbers come from.
-pub(super) fn sources(formula_note: &str, seed: u64) -> Vec<String> {
-    vec![
-        format!("formula: {formula_note}"),
-        format!("simulated: 10 replications, 95 % intervals, seed {seed}."),
-    ]
+pub(super) fn sources(formula_note: &str, formula_error: Option<f64>, seed: u64) -> Vec<String> {
+    let mut sources = vec![format!("formula: {formula_note}")];
+    sources.extend(formula_error.and_then(advise::who_answers));
+    sources.push(format!("simulated: 10 replications, 95 % intervals, seed {seed}."));
+    sources
+}
+
+/// The largest error of the formula of an assessment, where it has one.
+pub(super) fn error_of(assessment: &Assessment) -> Option<f64> {
+    assessment.formula.as_ref()?.trust.error
 }

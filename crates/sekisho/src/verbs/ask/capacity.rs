@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
             load_text(&growth, &loads)
         ));
     }
-    why.extend(sources(&answer.formula_note, options.seed));
+    why.extend(sources(&answer.formula_note, answer.formula_error, options.seed));
     why.push(format!(
         "{} loads were tried. Each end is sure to 97.5 %, so that the bracket is to 95 %.",
         answer.tried.len()

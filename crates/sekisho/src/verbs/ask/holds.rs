@@ -6,7 +6,7 @@ use advise::questions::{self, Growth, Holds, Slo};
 use clap::Args as ClapArgs;
 
 use super::answer::{
-    Common, Text, limits, load_text, observed, sources, strip, verdict_of, waiting,
+    Common, Text, error_of, limits, load_text, observed, sources, strip, verdict_of, waiting,
 };
 use super::bottleneck;
 use crate::verdict::{Failure, Verdict};
@@ -42,7 +42,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     bar.finish_and_clear();
     let answer = answer.map_err(args.common.failed())?;
     let mut why = vec![bottleneck::headline(&answer.bottleneck) + "."];
-    why.extend(sources(&answer.assessment.formula_note, options.seed));
+    why.extend(sources(
+        &answer.assessment.formula_note,
+        error_of(&answer.assessment),
+        options.seed,
+    ));
     let path = args.common.path();
     let verdict = verdict_of(answer.assessment.kept);
     let command = match (verdict, &args.slo) {

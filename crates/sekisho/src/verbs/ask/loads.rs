@@ -136,6 +136,13 @@ pub(crate) fn prediction_text(prediction: &Prediction) -> String {
     for note in distinct_notes(prediction) {
         text += &paragraph(&format!("formula: {note}"));
     }
+    let errors = prediction.points.iter().filter_map(|point| point.formula_error);
+    if let Some(who) = errors.reduce(f64::max).and_then(advise::who_answers) {
+        text += &paragraph(&who);
+    }
+    for point in prediction.points.iter().filter(|point| knows_quantiles(point)) {
+        text += &paragraph(&quantiles(point));
+    }
     for point in &prediction.points {
         for beyond in &point.beyond {
             let place = point_text(point.load, point.slots);
@@ -184,6 +191,21 @@ fn short_point(point: &Point) -> String {
         advise::Load::Rate(rate) => format!("{rate}/s"),
     };
     point.slots.map_or(load.clone(), |slots| format!("{load} {slots}r"))
+}
+
+fn knows_quantiles(point: &Point) -> bool {
+    point.formula.as_ref().is_some_and(|formula| !formula.quantiles.is_empty())
+}
+
+/// The formula's quantiles beside the simulation's.
+fn quantiles(point: &Point) -> String {
+    let Some(formula) = &point.formula else { return String::new() };
+    let pair = |(q, value): &(f64, Value)| {
+        let pair = times(Some(value.mean), point.simulation.quantile(*q)?.mean.into());
+        Some(format!("p{} {pair}", (q * 1000.0).round() / 10.0))
+    };
+    let pairs: Vec<String> = formula.quantiles.iter().filter_map(pair).collect();
+    format!("{}: formula / simulation: {}", short_point(point), pairs.join(", "))
 }
 
 /// Formula less simulation in mean response, as a share of the simulation's.

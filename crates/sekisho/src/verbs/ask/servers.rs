@@ -6,7 +6,7 @@ use advise::questions::{self, Growth, Servers, Slo};
 use clap::Args as ClapArgs;
 
 use super::answer::{
-    Common, Text, limits, load_text, observed, share, sources, verdict_of, waiting,
+    Common, Text, error_of, limits, load_text, observed, share, sources, verdict_of, waiting,
 };
 use crate::text::Table;
 use crate::verdict::{Failure, Verdict};
@@ -47,7 +47,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let shown = answer.holds_with.as_ref().or(answer.tried.last());
     let mut why = Vec::new();
     if let Some(point) = shown {
-        why.extend(sources(&point.assessment.formula_note, options.seed));
+        why.extend(sources(
+            &point.assessment.formula_note,
+            error_of(&point.assessment),
+            options.seed,
+        ));
     }
     if answer.kept == advise::Right::No
         && let Some(busy) = shown.and_then(|point| point.assessment.simulated.as_ref()?.busiest())

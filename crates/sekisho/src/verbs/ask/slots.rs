@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use advise::BestByFormula;
 use advise::questions::{self, Slots, SlotsRow};
 use clap::Args as ClapArgs;
 
@@ -43,7 +44,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         "peak throughput: from {} slots on, none is surely lower than the highest.",
         answer.peak
     ));
-    why.extend(sources(&answer.formula_note, options.seed));
+    why.extend(answer.by_formula.as_ref().map(by_formula));
+    why.extend(sources(&answer.formula_note, answer.formula_error, options.seed));
     why.push(
         "Changes are against the best, by pairs under the same chance; a star marks those that are real \
          with 95 % confidence over all of them together."
@@ -89,6 +91,21 @@ fn verdict_on(answer: &Slots, slots: u32) -> String {
         Some(_) => format!("{slots} slots; jobs pile up without end"),
         None => format!("{slots} slots; not among those that were compared"),
     }
+}
+
+/// What the formula's witness says of the question.
+fn by_formula(best: &BestByFormula) -> String {
+    let (slots, most) = (best.slots, best.most);
+    let bound = if slots == most { ", and perhaps more" } else { "" };
+    let peak = match best.peak {
+        peak if peak == slots => String::new(),
+        peak => format!(" (most is served at {peak})"),
+    };
+    format!(
+        "by formula {slots} slots of 1 to {most} are best for the mean{bound}, at {}{peak}: {}.",
+        time(best.response),
+        best.trust.text
+    )
 }
 
 fn numbers(answer: &Slots) -> String {

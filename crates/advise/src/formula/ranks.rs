@@ -1,0 +1,148 @@
+//! One server, several open classes, the more important ones first: M/G/1 with priorities.
+
+use std::collections::BTreeMap;
+
+use sim::{Class, Load, Network, Order, Sizes, StationKind, Step};
+use solve::{Mg1Priority, Moments, Preemption};
+use workload::{Arrivals, Draw};
+
+use super::nodes::moments;
+use super::{ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, Trust};
+use crate::scenario::mean_demand;
+
+/// The answer; none if no server serves by priority, or there is more than it and delays.
+pub(super) fn answer(network: &Network) -> Option<Result<FormulaAnswer, NoFormula>> {
+    let mut ordered = network.stations.iter().enumerate().filter(|(_, of)| of.order != Order::Fifo);
+    let (at, station) = ordered.next()?;
+    let preemption = match (ordered.next(), station.kind, station.order) {
+        (None, StationKind::Queue { servers: 1 }, Order::Priority) => Preemption::None,
+        (None, StationKind::Queue { servers: 1 }, Order::Preemptive) => Preemption::Resume,
+        _ => return None,
+    };
+    let streams = network.classes.iter().map(|class| Stream::of(network, class, at));
+    let streams = streams.collect::<Option<Vec<Stream>>>()?;
+    Some(solve(network, at, &streams, preemption))
+}
+
+/// What one class asks.
+struct Stream {
+    lambda: f64,
+    /// How urgent; larger is first.
+    priority: u8,
+    /// Of its demand at the server; none if it never comes there.
+    demand: Option<Moments>,
+    delays: f64,
+}
+
+impl Stream {
+    fn of(network: &Network, class: &Class, at: usize) -> Option<Stream> {
+        let Load::Open(Arrivals::Poisson { rate: lambda }) = class.load else { return None };
+        // Documents from a deck do not come independently.
+        (!matches!(class.sizes, Sizes::Documents(_, Draw::Deck))).then_some(())?;
+        let (mut demand, mut delays) = (None, 0.0);
+        for step in &class.route {
+            let Step::Visit { station, demand: of_step } = step else { return None };
+            if *station == at {
+                if demand.replace(moments(of_step, &class.sizes)?).is_some() {
+                    return None;
+                }
+            } else if network.stations[*station].kind == StationKind::Delay {
+                delays += mean_demand(of_step, &class.sizes);
+            } else {
+                return None;
+            }
+        }
+        Some(Stream { lambda, priority: class.priority, demand, delays })
+    }
+}
+
+fn solve(
+    network: &Network,
+    at: usize,
+    streams: &[Stream],
+    preemption: Preemption,
+) -> Result<FormulaAnswer, NoFormula> {
+    // Classes of one priority are served first in first out, as if they were one.
+    let mut ranks: BTreeMap<std::cmp::Reverse<u8>, (f64, f64, f64)> = BTreeMap::new();
+    for Stream { lambda, priority, demand, .. } in streams {
+        let Some(demand) = demand else { continue };
+        let sums = ranks.entry(std::cmp::Reverse(*priority)).or_default();
+        sums.0 += lambda;
+        sums.1 += lambda * demand.mean();
+        sums.2 += lambda * demand.second();
+    }
+    let mut merged = Vec::new();
+    for (lambda, work, second) in ranks.values() {
+        merged.push((*lambda, Moments::new(work / lambda, second / lambda)?));
+    }
+    let name = &network.stations[at].name;
+    let server = Mg1Priority::new(&merged, preemption).map_err(|error| super::at(error, name))?;
+    let mut classes = Vec::new();
+    for (class, stream) in network.classes.iter().zip(streams) {
+        let served = match (ranks.keys().position(|rank| rank.0 == stream.priority), stream.demand)
+        {
+            (Some(rank), Some(demand)) => {
+                // What comes first takes its share of the server, during a service too if it may.
+                let before: f64 = merged[..rank].iter().map(|(l, s)| l * s.mean()).sum();
+                let stretch = match preemption {
+                    Preemption::None => 1.0,
+                    Preemption::Resume => 1.0 / (1.0 - before),
+                };
+                server.wait(rank)? + demand.mean() * stretch
+            }
+            _ => 0.0,
+        };
+        classes.push(ClassAnswer {
+            name: class.name.clone(),
+            throughput: stream.lambda,
+            response: stream.delays + served,
+        });
+    }
+    let throughput: f64 = classes.iter().map(|class| class.throughput).sum();
+    let jobs: f64 = classes.iter().map(|class| class.throughput * class.response).sum();
+    Ok(FormulaAnswer {
+        name: match preemption {
+            Preemption::None => "M/G/1 with priorities".into(),
+            Preemption::Resume => "M/G/1 with preemptive priorities".into(),
+        },
+        source: "Cobham 1954; Kleinrock 1976",
+        throughput,
+        response: jobs / throughput,
+        wait: None,
+        utilisation: vec![(name.clone(), server.utilisation())],
+        given_size: None,
+        documents: Vec::new(),
+        quantiles: None,
+        refused: None,
+        lost: None,
+        trust: Trust { exact: true, error: None, text: server.exactness().to_string() },
+        remarks: Vec::new(),
+        bounds: None,
+        nodes: rows(network, at, streams, &classes),
+        classes,
+    })
+}
+
+/// The server, class by class.
+fn rows(
+    network: &Network,
+    at: usize,
+    streams: &[Stream],
+    classes: &[ClassAnswer],
+) -> Vec<NodeAnswer> {
+    let row = |(class, stream): (&ClassAnswer, &Stream)| {
+        let demand = stream.demand?;
+        let (x, response) = (class.throughput, class.response - stream.delays);
+        Some(NodeAnswer {
+            station: network.stations[at].name.clone(),
+            class: Some(class.name.clone()),
+            jobs: Some(x * response),
+            utilisation: Some(x * demand.mean()),
+            response: Some(response),
+            residence: Some(response),
+            arrival_rate: x,
+            throughput: x,
+        })
+    };
+    classes.iter().zip(streams).filter_map(row).collect()
+}
