@@ -243,7 +243,7 @@ impl From<String> for NoFormula {
 /// | --- | --- | --- |
 /// | open, Poisson | one FIFO queue, exponential | M/M/1, M/M/c |
 /// | open, Poisson | one FIFO queue of one server, any demand | Pollaczek-Khinchine |
-/// | open, Poisson | a gate before one sharing processor, of one speed or a `speed-curve` | limited processor sharing as a chain; fujita's formula beyond 16 slots |
+/// | open, Poisson | a gate before one sharing processor, of one speed or a `speed-curve` | limited processor sharing as a chain; fujita's formula beyond 64 slots, or 128 |
 /// | open, Poisson | one station, or a gate before one, with `room`, exponential | M/M/c/K |
 /// | open, Poisson, several classes | one FIFO server with an `order`, any demand | M/G/1 with priorities |
 /// | open, Poisson | stations of product form | Jackson; alone and shared: M/G/1 PS |
