@@ -14,7 +14,7 @@ name = "mixed"
 name = "readers"
 population = 6
 think = { mean = "5s", dist = "exponential" }
-route = ["cpu", { choose = [{ chance = 0.5, route = ["disk"] }] }]
+route = ["cpu", { choose = [{ chance = 0.5, route = ["disk"] }, { chance = 0.5 }] }]
 
 [[class]]
 name = "writers"
