@@ -25,6 +25,12 @@ pub trait Discipline: Debug + Send {
     fn pop(&mut self, now: Time) -> Option<Job>;
     /// Takes a waiting job out because it gave up or timed out; `None` if it does not wait here.
     fn remove(&mut self, id: JobId) -> Option<Job>;
+    /// Whether a job that arrives now may start without being pushed: if so, no job waits, and a
+    /// [`push`](Discipline::push) and a [`pop`](Discipline::pop) would give back this job and leave
+    /// nothing behind that a later answer depends on.
+    fn lets_pass(&self) -> bool {
+        false
+    }
     /// How many jobs wait.
     fn len(&self) -> usize;
     /// Whether no job waits.
@@ -127,6 +133,9 @@ impl Discipline for Fifo {
     fn remove(&mut self, id: JobId) -> Option<Job> {
         self.0.remove(id)
     }
+    fn lets_pass(&self) -> bool {
+        self.0.live == 0
+    }
     fn len(&self) -> usize {
         self.0.live
     }
@@ -145,6 +154,9 @@ impl Discipline for Lifo {
     }
     fn remove(&mut self, id: JobId) -> Option<Job> {
         self.0.remove(id)
+    }
+    fn lets_pass(&self) -> bool {
+        self.0.live == 0
     }
     fn len(&self) -> usize {
         self.0.live

@@ -226,6 +226,9 @@ impl Gate {
             return Touched::None;
         }
         self.waiting += 1;
+        if self.pass(now, job, actions) {
+            return Touched::None;
+        }
         let touched = self.enqueue(now, job);
         // It may start at once, so only a job that could not is held against the room.
         let before = actions.len();
@@ -242,6 +245,21 @@ impl Gate {
             }
         }
         touched
+    }
+
+    /// Starts a job that is counted as waiting at once, where it finds the one queue of all servers
+    /// empty and a slot free; false if it must go through the queue.
+    #[inline]
+    fn pass(&mut self, now: Time, job: &Job, actions: &mut Vec<Action>) -> bool {
+        let passes = self.queued == Queues::Shared
+            && self.available > 0
+            && !self.paused
+            && self.queues[0].lets_pass();
+        if passes {
+            let server = self.route(now, job).expect("a server with a free slot is usable");
+            self.start(job, server, actions);
+        }
+        passes
     }
 
     /// Puts a job that is counted as waiting into its queue.
@@ -403,7 +421,7 @@ impl Gate {
         while self.available > 0 {
             let Some(job) = self.queues[0].pop(now) else { return };
             let server = self.route(now, &job).expect("a server with a free slot is usable");
-            self.start(job, server, actions);
+            self.start(&job, server, actions);
         }
     }
 
@@ -412,14 +430,16 @@ impl Gate {
             let Some(job) = self.queues[server].pop(now) else { return };
             self.views[server].waiting -= 1;
             self.note(server, Work::Leaves(job.size));
-            self.start(job, server, actions);
+            self.start(&job, server, actions);
         }
     }
 
-    fn start(&mut self, job: Job, server: usize, actions: &mut Vec<Action>) {
+    fn start(&mut self, job: &Job, server: usize, actions: &mut Vec<Action>) {
         assert!(self.servers[server].available(), "a router chose server {server}, which is full");
         self.waiting -= 1;
-        if let Some(deadline) = job.deadline {
+        if let Some(deadline) = job.deadline
+            && !self.deadlines.is_empty()
+        {
             self.deadlines.remove(&(deadline, job.id));
         }
         let mut index = 0;
