@@ -85,12 +85,14 @@ fn eliminate(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
         if a[k][k].abs() < 1e-14 {
             continue;
         }
-        for i in k + 1..n {
-            let factor = a[i][k] / a[k][k];
-            for j in k..n {
-                a[i][j] -= factor * a[k][j];
+        let (above, below) = a.split_at_mut(k + 1);
+        let chosen = &above[k];
+        for (i, row) in below.iter_mut().enumerate() {
+            let factor = row[k] / chosen[k];
+            for (value, of_chosen) in row.iter_mut().zip(chosen).skip(k) {
+                *value -= factor * of_chosen;
             }
-            b[i] -= factor * b[k];
+            b[k + 1 + i] -= factor * b[k];
         }
     }
     let mut x = vec![0.0; n];
@@ -172,11 +174,9 @@ fn rotate(a: &mut [Vec<f64>], p: usize, q: usize) {
         row[p] = c * x - s * y;
         row[q] = s * x + c * y;
     }
-    for k in 0..a.len() {
-        let (x, y) = (a[p][k], a[q][k]);
-        a[p][k] = c * x - s * y;
-        a[q][k] = s * x + c * y;
-    }
+    let (rows_p, rows_q) = (a[p].clone(), a[q].clone());
+    a[p] = rows_p.iter().zip(&rows_q).map(|(x, y)| c * x - s * y).collect();
+    a[q] = rows_p.iter().zip(&rows_q).map(|(x, y)| s * x + c * y).collect();
 }
 
 #[cfg(test)]

@@ -350,9 +350,10 @@ fn second_phases_speeds_messages_and_open_arrivals_are_read() {
 
 /// A simulation precise enough for a test, and its mean response over all classes \[s\].
 fn simulated(model: &Model) -> (f64, f64) {
-    let network = model.scenario().unwrap().network().unwrap();
+    let scenario = model.scenario().expect("the model can be simulated");
+    let network = scenario.network().expect("the scenario can be run");
     let options = sim::Options { precision: 0.01, ..sim::Options::default() };
-    let outcome = sim::run(&network, &options).unwrap();
+    let outcome = sim::run(&network, &options).expect("the network is stable");
     let x: f64 = outcome.classes.iter().map(|class| class.throughput.mean).sum();
     let jobs = outcome.classes.iter().map(|class| {
         class.throughput.mean * class.response.as_ref().expect("it was completed").mean

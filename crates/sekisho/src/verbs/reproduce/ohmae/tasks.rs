@@ -120,13 +120,16 @@ impl Case {
 
     /// Simulates this point until its mean response time is known to `precision`.
     fn simulate(&self, precision: f64, seed: u64) -> Result<Row, Failure> {
-        let network = self.scenario()?.network().map_err(Failure::machine)?;
+        let scenario = self.scenario()?;
+        let formula = advise::formula(&scenario).map_err(Failure::machine)?;
+        let network = scenario.network().map_err(Failure::machine)?;
         let options = Options { seed, precision, ..Options::default() };
         let outcome = sim::run(&network, &options).map_err(Failure::machine)?;
         let slots = |gate: &sim::GateOutcome| gate.busy.mean / f64::from(gate.slots);
         let class = &outcome.classes[0];
         Ok(Row {
             case: *self,
+            formula: [formula.response, formula.throughput],
             response: class.response.expect("thousands of requests were completed"),
             throughput: class.throughput,
             wait: outcome.gates[0].wait.expect("every request took a task"),
@@ -148,6 +151,8 @@ fn exponential(mean: f64) -> DistEntry {
 #[derive(Debug)]
 pub(super) struct Row {
     case: Case,
+    /// Response time \[s\] and throughput [1/s] by the layered model, which is approximate.
+    formula: [f64; 2],
     /// Mean response time \[s\].
     pub(super) response: Estimate,
     /// Requests a second \[1/s\].
@@ -223,6 +228,8 @@ struct Column {
     rows: &'static [Printed],
     printed: fn(&Printed) -> f64,
     simulated: fn(&Row) -> f64,
+    /// The same by formula, where there is one.
+    formula: Option<fn(&Row) -> f64>,
     /// What differences are a share of.
     of: fn(&Printed) -> f64,
 }
@@ -235,6 +242,7 @@ const COLUMNS: [Column; 9] = [
         rows: &MORE_TASKS,
         printed: |row| row.response,
         simulated: |row| row.response.mean,
+        formula: Some(|row| row.formula[0]),
         of: |row| row.response,
     },
     Column {
@@ -242,6 +250,7 @@ const COLUMNS: [Column; 9] = [
         rows: &MORE_TASKS,
         printed: |row| row.throughput,
         simulated: |row| row.throughput.mean,
+        formula: Some(|row| row.formula[1]),
         of: |row| row.throughput,
     },
     Column {
@@ -249,6 +258,7 @@ const COLUMNS: [Column; 9] = [
         rows: &MORE_TASKS,
         printed: |row| row.wait,
         simulated: |row| row.wait.mean,
+        formula: None,
         of: |row| row.response,
     },
     Column {
@@ -256,6 +266,7 @@ const COLUMNS: [Column; 9] = [
         rows: &MORE_TASKS,
         printed: |row| row.tasks_busy,
         simulated: |row| row.tasks_busy,
+        formula: None,
         of: |_| 1.0,
     },
     Column {
@@ -263,6 +274,7 @@ const COLUMNS: [Column; 9] = [
         rows: &MORE_TASKS,
         printed: |row| row.servers_busy,
         simulated: |row| row.servers_busy,
+        formula: None,
         of: |_| 1.0,
     },
     Column {
@@ -270,6 +282,7 @@ const COLUMNS: [Column; 9] = [
         rows: &FASTER_SERVERS,
         printed: |row| row.response,
         simulated: |row| row.response.mean,
+        formula: Some(|row| row.formula[0]),
         of: |row| row.response,
     },
     Column {
@@ -277,6 +290,7 @@ const COLUMNS: [Column; 9] = [
         rows: &FASTER_SERVERS,
         printed: |row| row.throughput,
         simulated: |row| row.throughput.mean,
+        formula: Some(|row| row.formula[1]),
         of: |row| row.throughput,
     },
     Column {
@@ -284,6 +298,7 @@ const COLUMNS: [Column; 9] = [
         rows: &FASTER_SERVERS,
         printed: |row| row.wait,
         simulated: |row| row.wait.mean,
+        formula: None,
         of: |row| row.response,
     },
     Column {
@@ -291,6 +306,7 @@ const COLUMNS: [Column; 9] = [
         rows: &FASTER_SERVERS,
         printed: |row| row.servers_busy,
         simulated: |row| row.servers_busy,
+        formula: None,
         of: |_| 1.0,
     },
 ];
@@ -308,18 +324,23 @@ impl Judge<'_> {
     /// The largest difference of a column.
     fn column(&self, column: &Column) -> Result<Judged, Failure> {
         let claim = self.claim(column.claim);
-        let off = |row: &Printed| {
-            ((column.simulated)(self.runs.row(row)) - (column.printed)(row)) / (column.of)(row)
+        let worst = |of: fn(&Row) -> f64| {
+            let off =
+                |row: &Printed| (of(self.runs.row(row)) - (column.printed)(row)) / (column.of)(row);
+            let worst = column.rows.iter().map(off).max_by(|a, b| a.abs().total_cmp(&b.abs()));
+            worst.expect("a table has rows")
         };
-        let worst = column.rows.iter().max_by(|a, b| off(a).abs().total_cmp(&off(b).abs()));
-        let worst = worst.expect("a table has rows");
+        let simulated_off = worst(column.simulated);
+        let formula =
+            column.formula.map_or("-".to_owned(), |of| format!("{} off", percent(worst(of))));
         let simulated: Vec<String> =
             column.rows.iter().map(|row| short((column.simulated)(self.runs.row(row)))).collect();
         Ok(claim
             .judge()
-            .simulation(format!("{} off", percent(off(worst))))
+            .formula(formula)
+            .simulation(format!("{} off", percent(simulated_off)))
             .found(format!("Simulated: {}.", simulated.join(", ")))
-            .number((off(worst).abs() <= claim.within()).into()))
+            .number((simulated_off.abs() <= claim.within()).into()))
     }
 
     /// One task is held from its start to the reply: twice in the tables, in two different lengths.
