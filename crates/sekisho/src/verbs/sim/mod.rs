@@ -27,7 +27,7 @@ use crate::verdict::{Failure, Verdict};
 #[command(after_help = "\
 Examples:
   sekisho sim studies/ohmae/software-bottleneck.toml --precision 5%
-  sekisho sim studies/ohmae/software-bottleneck.toml --precision 5% --plan one-run
+  sekisho sim studies/ohmae/software-bottleneck.toml --plan one-run
   sekisho sim scenario.toml --sweep 'gate.pool.slots=1..4' --csv sweep.csv")]
 pub(crate) struct Args {
     /// The scenario
