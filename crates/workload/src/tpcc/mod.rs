@@ -17,6 +17,7 @@
 //! ```
 
 mod nurand;
+pub mod population;
 mod request;
 pub mod rules;
 mod terminal;
@@ -40,6 +41,8 @@ enum Purpose {
     Pace = 2,
     /// The inputs of a terminal's transactions.
     Inputs = 3,
+    /// The rows of tables.
+    Population = 4,
 }
 
 /// The stream number `number`, below 2^56, of those for this purpose.

@@ -35,6 +35,12 @@ impl<const N: usize> Text<N> {
         made
     }
 
+    /// A text of exactly these ASCII characters.
+    pub(super) fn full(bytes: [u8; N]) -> Text<N> {
+        assert!(bytes.is_ascii(), "{bytes:?} are ASCII");
+        Text { bytes, len: N as u16 }
+    }
+
     /// A-string: letters and digits, of a random length (4.3.2.2).
     pub(super) fn a_string(chance: &mut Chance, length: std::ops::RangeInclusive<usize>) -> Self {
         let mut made = Text::blank(chance.random_range(length));

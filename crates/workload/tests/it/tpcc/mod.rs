@@ -2,6 +2,7 @@
 
 mod inputs;
 mod nurand;
+mod population;
 mod terminals;
 
 /// Chi-square of counts against expected counts, with the largest value that chance explains: the
