@@ -1,0 +1,13 @@
+//! TPC-C on PostgreSQL, by the rules of [`workload::tpcc`].
+//!
+//! [`load()`] fills a database, on several connections, from a seed; [`LoadRecord`] is what the
+//! database remembers of it, and what a run needs to know.
+
+mod copy;
+mod loader;
+pub mod schema;
+
+pub use loader::{
+    Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,
+    load,
+};
