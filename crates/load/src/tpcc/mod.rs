@@ -11,3 +11,5 @@ pub use loader::{
     Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,
     load,
 };
+pub use tokio_postgres::Config;
+pub use tokio_postgres::config::SslMode;
