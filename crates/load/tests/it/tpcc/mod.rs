@@ -33,8 +33,13 @@ impl Database {
     }
 
     fn on(server: &Private, name: &str) -> Database {
+        Database::of(server, "postgres").ask(&format!("create database {name}"));
+        Database::of(server, name)
+    }
+
+    /// One that is there.
+    fn of(server: &Private, name: &str) -> Database {
         let mut config: Config = server.url().as_str().parse().unwrap();
-        Database(config.clone()).ask(&format!("create database {name}"));
         config.dbname(name);
         Database(config)
     }
