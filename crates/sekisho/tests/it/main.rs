@@ -16,6 +16,7 @@ mod faults;
 mod interchange;
 mod interrupt;
 mod json;
+mod late_work;
 mod questions;
 mod recording;
 mod records;
