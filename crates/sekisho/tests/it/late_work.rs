@@ -238,18 +238,19 @@ fn simulated_second_phases_and_messages_give_the_known_answers() {
     let near = |found: f64, wanted: f64| {
         assert!((found / wanted - 1.0).abs() < 0.03, "{found}, not {wanted}");
     };
-    // A client that does not think asks a thread that works 1 s and, behind its reply, 1 s more. The
-    // client comes back at once and waits for that: a renewal of 2 s; R = 2 s, half of it waiting.
+    // A client thinks 1 s on average and asks a thread that works 1 s and, behind its reply, 1 s more, all
+    // exponential. As often as not it is back before that is over, and waits 1 s: R = 1.5 s.
     let one = file(
         "p users f i\np cpu f\n",
-        "t client r use -1 users\nt server n ask -1 cpu\n",
+        "t client r use -1 users z 1.0 m 1\nt server n ask -1 cpu\n",
         "f use 1 -1\ny use ask 1 -1\ns ask 1.0 1.0 -1\n",
     );
     let found = simulated(&one);
-    near(found.classes[0].throughput.mean, 0.5);
-    near(found.classes[0].response.expect("it was completed").mean, 2.0);
+    near(found.classes[0].throughput.mean, 0.4);
+    near(found.classes[0].response.expect("it was completed").mean, 1.5);
     // Requests from outside, 8/s, that compute and send half a message each, by chance, to a disk of 60 ms,
-    // which nobody waits for: by the utilisation law it is busy for 8 * 0.5 * 60 ms a second.
+    // which nobody waits for: by the utilisation law it is busy for 8 * 0.5 * 60 ms a second. The processor is
+    // a queue with feedback (Jackson): R = 20 ms / (1 - 0.16).
     let open = file(
         "p cpu f\np disk f\n",
         "t pool i ask -1 cpu\nt logger n log -1 disk\n",
@@ -259,6 +260,7 @@ fn simulated_second_phases_and_messages_give_the_known_answers() {
     let disk = found.stations.iter().find(|station| station.name == "disk").expect("it is there");
     near(disk.utilisation.expect("it has a server").mean, 0.24);
     near(disk.throughput.mean, 4.0);
+    near(found.classes[0].response.expect("it was completed").mean, 0.02 / 0.84);
 }
 
 #[test]
