@@ -17,6 +17,7 @@ mod interchange;
 mod interrupt;
 mod json;
 mod late_work;
+mod live_policies;
 mod questions;
 mod recording;
 mod records;
