@@ -67,6 +67,9 @@ enum GrainName {
     Table,
 }
 
+/// The database, in a command to type next: its address may hold a password, so it is not repeated.
+const DATABASE: &str = "--db \"$DATABASE_URL\"";
+
 impl Args {
     fn plan(&self) -> LoadPlan {
         let usual = LoadPlan::new(self.seed, self.warehouses);
@@ -90,7 +93,7 @@ impl Args {
     /// The command that goes on with this load.
     fn resuming(&self) -> String {
         let seed = if self.seed == 1 { String::new() } else { format!(" --seed {}", self.seed) };
-        format!("sekisho tpcc load --warehouses {}{seed} --resume", self.warehouses)
+        format!("sekisho tpcc load --warehouses {}{seed} --resume {DATABASE}", self.warehouses)
     }
 }
 
@@ -155,7 +158,7 @@ fn done_text(args: &Args, loaded: &Loaded) -> String {
         loaded.record.seed,
         time(each),
         paragraph(&facts),
-        next(&format!("sekisho tpcc run --warehouses {warehouses}"))
+        next(&format!("sekisho tpcc run --warehouses {warehouses} {DATABASE}"))
     )
 }
 
