@@ -6,10 +6,11 @@
 //! run is one or the other.
 //!
 //! [`http`] is the engine for HTTP servers; [`export`] writes a run record in the formats of
-//! others. The engine needs Linux (epoll).
+//! others. The engine needs Linux (epoll). [`tpcc`] is TPC-C for PostgreSQL.
 
 pub mod export;
 pub mod http;
+pub mod tpcc;
 
 mod host;
 #[allow(unsafe_code)]

@@ -1,0 +1,3 @@
+//! TPC-C for PostgreSQL: what a database must satisfy.
+
+pub mod verify;
