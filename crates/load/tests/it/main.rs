@@ -6,7 +6,7 @@ mod faults;
 mod open;
 mod server;
 mod tls;
-mod verify;
+mod tpcc;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

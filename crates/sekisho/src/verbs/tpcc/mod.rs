@@ -1,0 +1,29 @@
+//! `sekisho tpcc`: TPC-C on PostgreSQL, by the rules of the specification. One module a question.
+
+mod database;
+mod verify;
+
+use std::io::Write;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use crate::session::Session;
+use crate::verdict::{Failure, Verdict};
+
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Check a database: the twelve consistency conditions, counters, population
+    Verify(verify::Args),
+}
+
+pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    match &args.what {
+        What::Verify(args) => verify::run(args, session, out),
+    }
+}
