@@ -22,5 +22,7 @@ mod records;
 mod site;
 mod sources;
 mod the_loop;
+mod tpcc;
 mod verdicts;
+mod verifying;
 mod witnesses;

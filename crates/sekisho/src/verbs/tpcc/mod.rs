@@ -1,6 +1,7 @@
 //! `sekisho tpcc`: TPC-C on PostgreSQL, by the rules of the specification. One module a question.
 
 mod database;
+mod load;
 mod verify;
 
 use std::io::Write;
@@ -18,12 +19,15 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    /// Fill a database with the warehouses of a seed
+    Load(load::Args),
     /// Check a database: the twelve consistency conditions, counters, population
     Verify(verify::Args),
 }
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     match &args.what {
+        What::Load(args) => load::run(args, session, out),
         What::Verify(args) => verify::run(args, session, out),
     }
 }

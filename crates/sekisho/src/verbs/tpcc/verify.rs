@@ -53,9 +53,10 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let found = match found {
         Ok(found) => found,
         Err(error @ VerifyError::Interrupted) => {
-            let text = match args.json {
-                true => format!("{}\n", json!({ "verdict": "interrupted" })),
-                false => sentence(&error.to_string()),
+            let text = if args.json {
+                format!("{}\n", json!({ "verdict": "interrupted" }))
+            } else {
+                sentence(&error.to_string())
             };
             say(out, &text)?;
             return Ok(Verdict::Interrupted);
