@@ -18,6 +18,7 @@ use measure::{Estimate, RunRecord};
 
 use crate::Scenario;
 
+mod buckets;
 mod build;
 mod demands;
 mod draft;
@@ -31,8 +32,9 @@ mod residuals;
 mod spans;
 mod statements;
 
+pub use buckets::QuantileWitness;
 pub use demands::{DemandEvidence, Window, fit_demands};
-pub use draft::{SourceFit, SourceRow};
+pub use draft::{RowStand, SourceFit, SourceRow};
 pub use logged::{LoggedRequest, fit_log};
 pub use points::{LoadPoint, fit_points};
 pub(crate) use residuals::with_quantum;

@@ -29,9 +29,9 @@ pub use explain::{
     NextLoad, NextRun, Pace, Side, Tool, ToolMean, ToolPart, ToolRun, explain,
 };
 pub use fit::{
-    DemandEvidence, Fit, FitError, FitOptions, LoadPoint, LoggedRequest, Residual, SourceFit,
-    SourceRow, Statement, StatementEvidence, TraceSpan, Window, fit, fit_demands, fit_log,
-    fit_points, fit_spans, fit_statements, names,
+    DemandEvidence, Fit, FitError, FitOptions, LoadPoint, LoggedRequest, QuantileWitness, Residual,
+    RowStand, SourceFit, SourceRow, Statement, StatementEvidence, TraceSpan, Window, fit,
+    fit_demands, fit_log, fit_points, fit_spans, fit_statements, names,
 };
 pub use formula::{
     BestByFormula, Bounds, ClassAnswer, DocumentAnswer, Effort, FormulaAnswer, FormulaMeans,

@@ -9,6 +9,8 @@ pub mod exchange;
 #[cfg(feature = "command")]
 pub mod report;
 
+#[cfg_attr(not(feature = "command"), expect(dead_code, reason = "the command reads more files"))]
+mod bounded;
 mod scenario_file;
 #[cfg(feature = "command")]
 mod session;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use advise::Scenario;
 
+use crate::bounded;
 #[cfg(feature = "command")]
 use crate::exchange::{self, Model};
 #[cfg(feature = "command")]
@@ -36,10 +37,13 @@ pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, Failure> {
     parse(&name, &text, beside(path)).map_err(Failure::Usage)
 }
 
+/// The most jobs that a trace may have, with long lines.
+const TRACE_MIB: u64 = 512;
+
 /// Reads a trace, which lies beside the scenario that names it.
 pub(crate) fn beside(scenario: &Path) -> impl Fn(&str) -> Result<String, String> {
     let folder = scenario.parent().unwrap_or(Path::new("")).to_owned();
-    move |file| std::fs::read_to_string(folder.join(file)).map_err(|error| error.to_string())
+    move |file| bounded::text(&folder.join(file), TRACE_MIB).map_err(|error| error.to_string())
 }
 
 /// A scenario that can be run from the text of the file of this name; else what is wrong.

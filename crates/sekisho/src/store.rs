@@ -7,7 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use measure::{RunRecord, RunWriter};
 
+use crate::bounded;
 use crate::verdict::Failure;
+
+/// No scenario, model, prediction or document set needs to be larger.
+const TEXT_MIB: u64 = 64;
+/// A run of weeks, by the second.
+const RUN_MIB: u64 = 4096;
 
 /// The moment, UTC, as RFC 3339 to the second.
 pub(crate) fn now_rfc3339() -> String {
@@ -54,14 +60,14 @@ pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<(), 
 
 /// Reads a text file; `what` says what it should have been.
 pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| {
+    bounded::text(path, TEXT_MIB).map_err(|error| {
         Failure::Usage(format!("cannot read the {what} {}: {error}", path.display()))
     })
 }
 
 /// Reads a run record.
 pub(crate) fn read_run(path: &Path) -> Result<RunRecord, Failure> {
-    let file = File::open(path).map_err(|error| {
+    let file = bounded::open(path, RUN_MIB).map_err(|error| {
         Failure::Usage(format!("cannot read the run {}: {error}", path.display()))
     })?;
     measure::read_run(BufReader::new(file))

@@ -5,7 +5,10 @@
 use rand_distr::{Distribution, Uniform};
 use workload::stream;
 
-use super::draft::{Draft, SourceFit, SourceRow, exponential, listed, open_class, station};
+use super::buckets::{Buckets, witnesses};
+use super::draft::{
+    Draft, RowStand, SourceFit, SourceRow, exponential, listed, open_class, station,
+};
 use super::evidence::interval;
 use super::linear::{condition, correlations, inflations, non_negative};
 use super::{FitError, FitOptions, draft};
@@ -22,6 +25,9 @@ pub struct Window {
     pub completed: Vec<f64>,
     /// Sum of the responses of these \[s\], by class, where it is known.
     pub response: Vec<Option<f64>>,
+    /// By class, where it is known: how many of these took at most as long as each of the class's
+    /// bounds ([`DemandEvidence::bounds`]).
+    pub within: Vec<Option<Vec<f64>>>,
 }
 
 /// What was seen of the use of one machine by several classes.
@@ -31,6 +37,9 @@ pub struct DemandEvidence {
     pub sources: Vec<String>,
     /// The names of the classes.
     pub classes: Vec<String>,
+    /// The bounds \[s\] of the histogram of responses of each class, ascending and finite; none
+    /// where it has no histogram.
+    pub bounds: Vec<Vec<f64>>,
     /// The windows, all with as many entries as there are classes.
     pub windows: Vec<Window>,
 }
@@ -43,9 +52,9 @@ const INFLATION_MAX: f64 = 30.0;
 const VARIATION_MIN: f64 = 0.03;
 
 /// Classes that are told apart only together.
-#[derive(Clone)]
-struct Group {
-    members: Vec<usize>,
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) members: Vec<usize>,
 }
 
 /// Fits the demand of each class on the processors.
@@ -84,13 +93,16 @@ pub fn fit_demands(evidence: &DemandEvidence, options: &FitOptions) -> Result<So
     let told = Told::new(&windows, &groups, options);
     told.report(&mut draft, evidence, &groups, options);
     let scenario = Scenic { evidence, windows: &windows, groups: &groups, told: &told, cores };
-    let (draft, rows) = scenario.build(draft, &mut notes)?;
+    let (mut draft, rows) = scenario.build(draft, &mut notes)?;
+    let buckets = Buckets { evidence, windows: &windows, groups: &groups };
+    buckets.check(&mut draft)?;
     let in_flight: f64 = windows.iter().flat_map(|w| &w.response).flatten().sum::<f64>() / seconds;
     let most =
         windows.iter().map(|w| w.completed.iter().sum::<f64>() / w.seconds).fold(0.0, f64::max);
     let clients = [1.0, in_flight.max(busy / seconds).max(1.0)];
-    let scenario = draft.scenario(options, &evidence.sources, clients, most);
-    Ok(SourceFit { scenario, rows, notes })
+    let mut scenario = draft.scenario(options, &evidence.sources, clients, most);
+    let witnesses = witnesses(&buckets, &mut scenario, options, &mut notes)?;
+    Ok(SourceFit { scenario, rows, witnesses, notes })
 }
 
 /// The rates of the groups in each window [1/s].
@@ -156,7 +168,7 @@ fn groups(
     groups
 }
 
-fn group_name(evidence: &DemandEvidence, group: &Group) -> String {
+pub(super) fn group_name(evidence: &DemandEvidence, group: &Group) -> String {
     let names: Vec<String> = group.members.iter().map(|&c| evidence.classes[c].clone()).collect();
     match names.len() {
         0..=3 => names.join("+"),
@@ -309,6 +321,7 @@ impl Scenic<'_> {
             measured: busy / seconds,
             fitted: self.told.background.map_or(0.0, |(value, _)| value),
             unit: "",
+            stand: RowStand::TakenUp,
         }];
         for (group, demand) in self.groups.iter().zip(&self.told.demands) {
             let name = group_name(self.evidence, group);
@@ -335,16 +348,15 @@ impl Scenic<'_> {
                     )));
                 }
                 let rest = (measured - model).max(0.0);
-                if rest > 0.02 * measured {
+                let (fitted, stand) = if rest > 0.02 * measured {
                     elsewhere.demands.insert(name.clone(), draft::constant(rest));
                     route.push("elsewhere");
-                }
-                rows.push(SourceRow {
-                    name: format!("response {name}"),
-                    measured,
-                    fitted: model + rest,
-                    unit: "s",
-                });
+                    (model + rest, RowStand::TakenUp)
+                } else {
+                    (model, RowStand::Compared)
+                };
+                let name = format!("response {name}");
+                rows.push(SourceRow { name, measured, fitted, unit: "s", stand });
             }
             draft.classes.push(open_class(&name, count / seconds, &route));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{FitOptions, build::as_written};
+use super::{FitOptions, buckets::QuantileWitness, build::as_written};
 use crate::units::{Rate, Span};
 use crate::{
     Calibration, ClassEntry, DemandEntry, DistEntry, DistName, Parameter, RouteEntry, Scenario,
@@ -16,6 +16,8 @@ pub struct SourceFit {
     pub scenario: Scenario,
     /// What was measured beside what the fitted model gives for it.
     pub rows: Vec<SourceRow>,
+    /// Quantiles of response times that the fit did not use, beside those of the fitted scenario.
+    pub witnesses: Vec<QuantileWitness>,
     /// What the user should know, in sentences.
     pub notes: Vec<String>,
 }
@@ -31,6 +33,17 @@ pub struct SourceRow {
     pub fitted: f64,
     /// `s` or `1/s`, or nothing for a share.
     pub unit: &'static str,
+    /// What their agreement is worth.
+    pub stand: RowStand,
+}
+
+/// What the agreement of a measured number with the fitted one is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowStand {
+    /// The model could have been off: their difference says how well it fits.
+    Compared,
+    /// The model has a number of its own that takes up whatever was measured: they agree always.
+    TakenUp,
 }
 
 impl SourceRow {

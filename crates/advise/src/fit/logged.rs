@@ -8,7 +8,9 @@
 use rand_distr::{Distribution, Uniform};
 use workload::stream;
 
-use super::draft::{Draft, SourceFit, SourceRow, constant, exponential, open_class, station};
+use super::draft::{
+    Draft, RowStand, SourceFit, SourceRow, constant, exponential, open_class, station,
+};
 use super::evidence::interval;
 use super::{FitError, FitOptions};
 use crate::StationName;
@@ -107,7 +109,8 @@ pub fn fit_log(
         draft.classes.push(open_class(name, count(c) / total, &route));
         let measured = slices.iter().map(|s| s.sum[c]).sum::<f64>() / count(c);
         let fitted = foot + demand * super::demands::stretch(cores, load);
-        rows.push(SourceRow { name: format!("response {name}"), measured, fitted, unit: "s" });
+        let (name, stand) = (format!("response {name}"), RowStand::Compared);
+        rows.push(SourceRow { name, measured, fitted, unit: "s", stand });
     }
     name_the_unidentified(&mut draft, &vague, options);
     for station in [cpu, delay] {
@@ -118,7 +121,7 @@ pub fn fit_log(
     let [lowest, highest] = under_way(&slices, &mut notes);
     let most = slices.iter().map(|s| s.count.iter().sum::<f64>() / s.seconds).fold(0.0, f64::max);
     let scenario = draft.scenario(options, sources, [lowest.max(1.0), highest.max(1.0)], most);
-    Ok(SourceFit { scenario, rows, notes })
+    Ok(SourceFit { scenario, rows, witnesses: Vec::new(), notes })
 }
 
 /// # Errors

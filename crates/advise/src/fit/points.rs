@@ -9,7 +9,9 @@ use solve::{ClosedNetwork, Station};
 use workload::stream;
 
 use super::build::as_written;
-use super::draft::{Draft, SourceFit, SourceRow, constant, exponential, open_class, station};
+use super::draft::{
+    Draft, RowStand, SourceFit, SourceRow, constant, exponential, open_class, station,
+};
 use super::evidence::interval;
 use super::{FitError, FitOptions};
 use crate::units::Span;
@@ -110,7 +112,7 @@ pub fn fit_points(
     let rows = rows(&points, &fitted, think);
     let peak = seen.iter().copied().fold(0.0, f64::max);
     let scenario = draft.scenario(options, sources, [points[0].clients, most], peak);
-    Ok(SourceFit { scenario, rows, notes })
+    Ok(SourceFit { scenario, rows, witnesses: Vec::new(), notes })
 }
 
 fn check(points: &[LoadPoint]) -> Result<(), FitError> {
@@ -341,10 +343,22 @@ fn rows(points: &[LoadPoint], fitted: &[f64], think: f64) -> Vec<SourceRow> {
     for (point, x) in points.iter().zip(fitted) {
         let name = format!("{} clients", point.clients);
         let measured = point.throughput;
-        rows.push(SourceRow { name: format!("X, {name}"), measured, fitted: *x, unit: "1/s" });
+        rows.push(SourceRow {
+            name: format!("X, {name}"),
+            measured,
+            fitted: *x,
+            unit: "1/s",
+            stand: RowStand::Compared,
+        });
         if let Some(measured) = point.response {
             let fitted = point.clients / x - think;
-            rows.push(SourceRow { name: format!("R, {name}"), measured, fitted, unit: "s" });
+            rows.push(SourceRow {
+                name: format!("R, {name}"),
+                measured,
+                fitted,
+                unit: "s",
+                stand: RowStand::Compared,
+            });
         }
     }
     rows

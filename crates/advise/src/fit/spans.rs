@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::draft::{Draft, SourceFit, SourceRow, constant, listed, open_class, station};
+use super::draft::{Draft, RowStand, SourceFit, SourceRow, constant, listed, open_class, station};
 use super::{FitError, FitOptions};
 use crate::StationName;
 
@@ -113,7 +113,7 @@ pub fn fit_spans(
     let rate = whole as f64 / seconds;
     let in_flight: f64 = classes.values().map(|class| class.whole).sum::<f64>() / seconds;
     let scenario = draft.scenario(options, sources, [1.0, in_flight.max(1.0)], rate);
-    Ok(SourceFit { scenario, rows, notes })
+    Ok(SourceFit { scenario, rows, witnesses: Vec::new(), notes })
 }
 
 /// Adds a trace to its class; false if it is not whole.
@@ -270,7 +270,13 @@ fn build(
         }
         let fitted: f64 = class.at.values().map(|spent| spent.own).sum::<f64>() / class.traces;
         let measured = class.whole / class.traces;
-        rows.push(SourceRow { name: format!("response {name}"), measured, fitted, unit: "s" });
+        rows.push(SourceRow {
+            name: format!("response {name}"),
+            measured,
+            fitted,
+            unit: "s",
+            stand: RowStand::Compared,
+        });
         draft.classes.push(open_class(name, class.traces / seconds, &route));
     }
     draft.stations.extend(stations.into_values().filter(|entry| !entry.demands.is_empty()));

@@ -1,7 +1,7 @@
 //! Statements of a database with their counts and times, and what the host's processor says.
 
 use super::draft::{
-    Draft, SourceFit, SourceRow, constant, exponential, listed, open_class, station,
+    Draft, RowStand, SourceFit, SourceRow, constant, exponential, listed, open_class, station,
 };
 use super::{FitError, FitOptions};
 use crate::StationName;
@@ -97,10 +97,11 @@ pub fn fit_statements(
         measured: each,
         fitted: used + rest,
         unit: "s",
+        stand: RowStand::TakenUp,
     }];
     let clients = [1.0, all / evidence.seconds];
     let scenario = draft.scenario(options, &evidence.sources, clients, rate);
-    Ok(SourceFit { scenario, rows, notes })
+    Ok(SourceFit { scenario, rows, witnesses: Vec::new(), notes })
 }
 
 /// Time and visits of each statement that matters.

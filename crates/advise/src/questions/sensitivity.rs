@@ -15,6 +15,31 @@ pub struct Sensitivity {
     pub rows: Vec<Elasticity>,
     /// Parameters that could not be varied: which, and why.
     pub left_out: Vec<(String, String)>,
+    /// How many parameters are compared: so many intervals of a quantity hold together with the
+    /// confidence asked for (Bonferroni).
+    pub claims: u32,
+}
+
+impl Sensitivity {
+    /// How many parameters might matter more to the mean response than the one of the first row: their
+    /// intervals reach beyond the near end of its interval. All others, where that holds 0.
+    pub fn rivals(&self) -> usize {
+        let reach = |row: &Elasticity| {
+            let [_, low, high] = row.response?;
+            let near = if low <= 0.0 && high >= 0.0 { 0.0 } else { low.abs().min(high.abs()) };
+            Some([near, low.abs().max(high.abs())])
+        };
+        let mut reaches = self.rows.iter().filter_map(reach);
+        let Some([near, _]) = reaches.next() else { return 0 };
+        reaches.filter(|[_, far]| *far >= near).count()
+    }
+}
+
+impl Elasticity {
+    /// Whether the mean response changes by more than chance alone would change it.
+    pub fn is_told(&self) -> bool {
+        self.response.is_some_and(|[_, low, high]| low > 0.0 || high < 0.0)
+    }
 }
 
 /// What one parameter does.
@@ -27,7 +52,7 @@ pub struct Elasticity {
     /// The values that were compared.
     pub between: [f64; 2],
     /// Percent of mean response for each percent of the parameter: the estimate and the ends of its
-    /// interval.
+    /// interval, wide enough to hold together with those of all other parameters.
     pub response: Option<[f64; 3]>,
     /// Percent of throughput.
     pub throughput: Option<[f64; 3]>,
@@ -40,7 +65,7 @@ const STEP: f64 = 0.05;
 
 /// Varies every number of a scenario, one at a time and under the same chance: by 5 % to each side, a
 /// whole number by a tenth, and by one at the least. Elasticities are finite differences of logarithms,
-/// with intervals of their pairs. `each` is told after every parameter how many are done, of how many.
+/// with intervals of their pairs, widened for as many claims as there are parameters. `each` is told after every parameter how many are done, of how many.
 ///
 /// # Errors
 /// If the scenario itself cannot be simulated.
@@ -51,10 +76,11 @@ pub fn sensitivity(
 ) -> Result<Sensitivity, QuestionError> {
     scenario.network()?;
     let parameters = scenario.numeric_parameters();
+    let claims = u32::try_from(parameters.len()).unwrap_or(u32::MAX);
     let mut rows = Vec::new();
     let mut left_out = Vec::new();
     for (done, parameter) in parameters.iter().enumerate() {
-        match vary(scenario, parameter, options)? {
+        match vary(scenario, parameter, options, claims)? {
             Ok(row) => rows.push(row),
             Err(why) => left_out.push((parameter.path.clone(), why)),
         }
@@ -68,7 +94,7 @@ pub fn sensitivity(
     }
     let size = |row: &Elasticity| row.response.map_or(0.0, |[estimate, ..]| estimate.abs());
     rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
-    Ok(Sensitivity { rows, left_out })
+    Ok(Sensitivity { rows, left_out, claims })
 }
 
 /// What a parameter does; else why it cannot be varied.
@@ -76,6 +102,7 @@ fn vary(
     scenario: &Scenario,
     parameter: &NumericParameter,
     options: &Options,
+    claims: u32,
 ) -> Result<Result<Elasticity, String>, QuestionError> {
     if parameter.value == 0.0 {
         return Ok(Err("it is 0, of which there are no percents".into()));
@@ -101,7 +128,7 @@ fn vary(
         }
     };
     let step = (high / low).ln();
-    let elasticity = |quantity| elasticity(&comparison, quantity, step);
+    let elasticity = |quantity| elasticity(&comparison, quantity, step, claims);
     Ok(Ok(Elasticity {
         path: parameter.path.clone(),
         value: parameter.value,
@@ -124,7 +151,12 @@ fn around(parameter: &NumericParameter) -> [f64; 2] {
     }
 }
 
-fn elasticity(comparison: &Comparison, quantity: Quantity, step: f64) -> Option<[f64; 3]> {
-    let Ratio { ratio, low, high, .. } = comparison.ratio((0, 1), Of::All, quantity, 1)?;
+fn elasticity(
+    comparison: &Comparison,
+    quantity: Quantity,
+    step: f64,
+    claims: u32,
+) -> Option<[f64; 3]> {
+    let Ratio { ratio, low, high, .. } = comparison.ratio((0, 1), Of::All, quantity, claims)?;
     Some([ratio, low, high].map(|change| change.ln() / step))
 }

@@ -84,19 +84,6 @@ impl Scenario {
         Err(wrong(path, value, &cause(&first.unwrap_or_default())))
     }
 
-    /// The names that a parameter may have, where it has a name of a list: of `gate.tasks.router`, all
-    /// routers. Empty where it has none.
-    pub fn names_for(&self, path: &str) -> Vec<String> {
-        let mut file = self.written();
-        let Ok(slot) = Slot::find(&mut file, path) else { return Vec::new() };
-        slot.set(Value::String("?".into()));
-        // The reader is the one who knows them all, and tells when it meets one that it does not know.
-        let told = serde_json::from_value::<Scenario>(file).err().map(|error| error.to_string());
-        told.and_then(|told| measure::unknown_name(&told))
-            .map(|(_, known)| known)
-            .unwrap_or_default()
-    }
-
     /// All parameters that are numbers: loads, demands, slots, servers, chances.
     pub fn numeric_parameters(&self) -> Vec<NumericParameter> {
         let mut found = Vec::new();

@@ -1,8 +1,8 @@
 //! Questions whose answers are known: exactly where there is a formula, else by what must be so.
 
 use advise::questions::{
-    self, Growth, QuestionError, Slo, bottleneck, capacity, holds, policy, sensitivity, servers,
-    slots,
+    self, Elasticity, Growth, QuestionError, Sensitivity, Slo, bottleneck, capacity, holds, policy,
+    sensitivity, servers, slots,
 };
 use advise::{Load, NumberKind, Right, Scenario};
 use sim::Options;
@@ -284,6 +284,47 @@ fn elasticities_are_those_of_the_formula() {
         assert!((estimate - exact).abs() < 2.0 * half, "{row:?}");
         assert!(half < 0.15, "{row:?}");
     }
+    assert_eq!((found.claims, found.rivals()), (2, 0));
+    assert!(found.rows.iter().all(Elasticity::is_told));
+    // The same two networks, with one claim of two and with one alone: the intervals are those of two.
+    let row = &found.rows[1];
+    let parameters = scenario(QUEUE).numeric_parameters();
+    let rate = parameters.iter().find(|parameter| parameter.path == row.path).unwrap();
+    let network = |value: f64| {
+        let changed = scenario(QUEUE).with_parameter(&row.path, &rate.written(value));
+        changed.unwrap().network().unwrap()
+    };
+    let compared = sim::compare(&row.between.map(network), &options(10, 1_000_000)).unwrap();
+    let width = |claims| {
+        let ratio = compared.ratio((0, 1), sim::Of::All, sim::Quantity::Response, claims).unwrap();
+        (ratio.high / ratio.low).ln() / (row.between[1] / row.between[0]).ln()
+    };
+    let [_, low, high] = row.response.unwrap();
+    assert!(((high - low) / width(2) - 1.0).abs() < 1e-9, "{row:?}");
+    assert!(high - low > 1.1 * width(1), "{row:?}");
+}
+
+#[test]
+fn an_order_that_chance_may_have_made_is_not_claimed() {
+    let row = |path: &str, response| Elasticity {
+        path: path.into(),
+        value: 1.0,
+        between: [0.9, 1.1],
+        response: Some(response),
+        throughput: None,
+        p99: None,
+    };
+    let of = |rows: &[[f64; 3]]| {
+        let rows = rows.iter().map(|response| row("x", *response)).collect();
+        Sensitivity { rows, left_out: Vec::new(), claims: 3 }
+    };
+    // The second reaches beyond the near end of the first, with either sign; the third does not.
+    assert_eq!(of(&[[2.0, 1.5, 2.5], [-1.2, -1.6, -0.8], [0.1, -1.4, 1.4]]).rivals(), 1);
+    assert_eq!(of(&[[2.0, 1.5, 2.5], [1.2, 1.0, 1.4]]).rivals(), 0);
+    // Where the first may be nothing at all, any other may matter more.
+    let none = of(&[[2.0, -0.1, 4.1], [0.1, 0.05, 0.15]]);
+    assert_eq!(none.rivals(), 1);
+    assert!(!none.rows[0].is_told() && none.rows[1].is_told());
 }
 
 #[test]
@@ -345,9 +386,6 @@ fn every_parameter_has_a_path() {
         let error = tasks.with_parameter(path, value).unwrap_err().to_string();
         assert!(error.contains(wanted), "{path} = {value}: {error}");
     }
-    assert!(tasks.names_for("gate.servers.router").contains(&"shortest-queue".to_owned()));
-    assert!(tasks.names_for("gate.tasks.slots").is_empty());
-    assert!(tasks.names_for("gate.nobody.router").is_empty());
 }
 
 #[test]

@@ -73,13 +73,46 @@ fn window(rates: [f64; 2], seed: u64) -> Window {
         .zip(&completed)
         .map(|(class, count)| class.response.as_ref().map(|response| response.mean * count));
     let busy = 10.0 * 2.0 * outcome.stations[0].utilisation.unwrap().mean;
-    Window { seconds: 10.0, busy, response: response.collect(), completed }
+    let within = outcome.classes[..2]
+        .iter()
+        .zip(&completed)
+        .map(|(class, count)| Some(within(&class.histogram, *count)));
+    Window {
+        seconds: 10.0,
+        busy,
+        response: response.collect(),
+        within: within.collect(),
+        completed,
+    }
+}
+
+/// Those of most client libraries \[s\].
+const BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// How many of so many responses took at most as long as each bound.
+fn within(histogram: &measure::Histogram, completed: f64) -> Vec<f64> {
+    let share = |bound: f64| {
+        let below = histogram.counts().filter(|(nanos, _)| *nanos as f64 <= bound * 1e9);
+        below.map(|(_, count)| count).sum::<u64>() as f64 / histogram.len() as f64
+    };
+    BOUNDS.iter().map(|bound| completed * share(*bound)).collect()
 }
 
 fn windows(seed: u64) -> DemandEvidence {
     let rates = |at: u64| [20.0 + 13.0 * (at % 5) as f64, 10.0 + 17.0 * (at % 4) as f64];
     let windows = (0..20).map(|at| window(rates(at), 1000 * seed + at)).collect();
-    DemandEvidence { sources: sources(), classes: vec!["get".into(), "put".into()], windows }
+    DemandEvidence {
+        sources: sources(),
+        classes: vec!["get".into(), "put".into()],
+        bounds: vec![BOUNDS.to_vec(); 2],
+        windows,
+    }
+}
+
+fn without_histograms(mut evidence: DemandEvidence) -> DemandEvidence {
+    evidence.bounds = vec![Vec::new(); 2];
+    evidence.windows.iter_mut().for_each(|window| window.within = vec![None; 2]);
+    evidence
 }
 
 /// The nominal coverage is 95 %; fewer than 34 hits of 40 would then have a chance of 0.4 %.
@@ -90,7 +123,8 @@ const HITS_MIN: usize = 34;
 fn the_utilisation_law_finds_the_demands_of_each_class() {
     let mut hits = [0; 3];
     for seed in 0..SEEDS {
-        let fit = fit_demands(&windows(seed), &options(Some(2))).unwrap();
+        let evidence = without_histograms(windows(seed));
+        let fit = fit_demands(&evidence, &options(Some(2))).unwrap();
         hits[0] += usize::from(holds(&fit.scenario, "demand get", DEMANDS[0]));
         hits[1] += usize::from(holds(&fit.scenario, "demand put", DEMANDS[1]));
         hits[2] += usize::from(holds(&fit.scenario, "background", BACKGROUND));
@@ -110,13 +144,20 @@ fn classes_that_always_come_together_are_named_and_fitted_as_one() {
     let mut evidence = windows(3);
     for window in &mut evidence.windows {
         window.busy += window.completed[0] * (DEMANDS[1] - 0.0) - window.completed[1] * DEMANDS[1];
+        let more = window.completed[0] / window.completed[1];
         window.completed[1] = window.completed[0];
+        window.response[1] = window.response[1].map(|sum| sum * more);
+        window.within[1].as_mut().unwrap().iter_mut().for_each(|within| *within *= more);
     }
     let fit = fit_demands(&evidence, &options(Some(2))).unwrap();
     let told = unidentified(&fit.scenario);
     assert!(told.contains("`get` and `put` one by one"), "{told}");
     let mean = 0.5 * (DEMANDS[0] + DEMANDS[1]);
     assert!((value(&fit.scenario, "demand get+put") / mean - 1.0).abs() < 0.15, "{fit:?}");
+    assert!(fit.witnesses.iter().all(|witness| witness.class == "get+put"), "{fit:?}");
+    let largest = fit.witnesses.iter().map(|w| w.completed).fold(0.0, f64::max);
+    let all: f64 = evidence.windows.iter().flat_map(|w| &w.completed).sum();
+    assert!(fit.witnesses.len() == 9 && largest < all && largest > all / 3.0, "{fit:?}");
     // Too few windows, and windows of one load, tell only a bound.
     evidence.windows.truncate(3);
     let few = fit_demands(&evidence, &options(Some(2))).unwrap();
@@ -141,6 +182,76 @@ fn what_windows_contradict_is_refused() {
     let mut quick = evidence;
     quick.windows.iter_mut().for_each(|w| w.response = vec![Some(1e-6), Some(1e-6)]);
     assert!(matches!(fit_demands(&quick, &options(Some(2))), Err(FitError::DoesNotFit(_))));
+}
+
+/// 20 windows of about 400 and 350 requests of the model that is fitted: 18 quantiles at 95 %, and
+/// responses under one queue are not independent, so that more than two misses would be news.
+const MISSES_MAX: usize = 2;
+
+#[test]
+fn buckets_are_a_witness_of_the_quantiles() {
+    let fit = fit_demands(&windows(1), &options(Some(2))).unwrap();
+    assert_eq!(fit.witnesses.len(), 18, "3 loads, 2 classes, p50, p90, p99: {:#?}", fit.witnesses);
+    let misses = fit.witnesses.iter().filter(|witness| !witness.agrees()).count();
+    assert!(misses <= MISSES_MAX, "{:#?}", fit.witnesses);
+    let (first, last) = (&fit.witnesses[0], &fit.witnesses[17]);
+    assert!(
+        first.busy < last.busy && first.windows == 7 && last.windows == 6,
+        "{first:?} {last:?}"
+    );
+    for witness in &fit.witnesses {
+        let [low, high] = witness.measured;
+        assert!(low < high && (low == 0.0 || BOUNDS.contains(&low)), "{witness:?}");
+    }
+    // The same means, but one response in ten of `put` takes 2 s more: buckets know what sums do not.
+    let mut evidence = windows(1);
+    for window in &mut evidence.windows {
+        let count = window.completed[1];
+        window.response[1] = window.response[1].map(|sum| sum + 0.1 * 2.0 * count);
+        for (within, bound) in window.within[1].as_mut().unwrap().iter_mut().zip(BOUNDS) {
+            *within = 0.9 * *within + if bound >= 2.5 { 0.1 * count } else { 0.0 };
+        }
+    }
+    let fit = fit_demands(&evidence, &options(Some(2))).unwrap();
+    let p99 = |w: &&advise::QuantileWitness| w.class == "put" && w.quantile == 0.99;
+    let mut off = fit.witnesses.iter().filter(p99);
+    assert!(off.all(|witness| !witness.agrees() && witness.measured == [1.0, 2.5]), "{fit:#?}");
+    let told = unidentified(&fit.scenario);
+    assert!(told.contains("the p99 of `put` below them"), "{told}");
+    assert!(told.contains("its means hold, its quantiles do not"), "{told}");
+}
+
+#[test]
+fn buckets_say_where_they_end_and_when_they_contradict() {
+    let mut evidence = windows(2);
+    // Six bounds, the last of them 250 ms; a tenth of the gets takes longer.
+    evidence.bounds = vec![BOUNDS[..6].to_vec(), Vec::new()];
+    for window in &mut evidence.windows {
+        window.response[0] = window.response[0].map(|sum| sum + 0.1 * window.completed[0]);
+        window.within[1] = None;
+        let within = window.within[0].as_mut().unwrap();
+        within.truncate(6);
+        within.iter_mut().for_each(|within| *within *= 0.9);
+    }
+    let fit = fit_demands(&evidence, &options(Some(2))).unwrap();
+    let told = unidentified(&fit.scenario);
+    assert!(told.contains("beyond the last bound took (10.00 % of `get` beyond 0.25 s)"), "{told}");
+    let p99 = |w: &&advise::QuantileWitness| w.quantile == 0.99;
+    let tail: Vec<_> = fit.witnesses.iter().filter(p99).map(|w| w.measured).collect();
+    assert_eq!(tail, [[0.25, f64::INFINITY]; 3], "above the last bound, and no more");
+    assert!(fit.witnesses.iter().all(|witness| witness.class == "get"));
+    // Sums that cannot be of these responses.
+    let mut evidence = windows(2);
+    for window in &mut evidence.windows {
+        window.response[1] = window.response[1].map(|sum| 50.0 * sum);
+    }
+    let error = fit_demands(&evidence, &options(Some(2))).unwrap_err();
+    let wanted = "do both count the same requests";
+    assert!(matches!(&error, FitError::DoesNotFit(why) if why.contains(wanted)), "{error}");
+    // Without any histogram there is no witness, and no word of one.
+    let fit = fit_demands(&without_histograms(windows(2)), &options(Some(2))).unwrap();
+    assert!(fit.witnesses.is_empty());
+    assert!(!unidentified(&fit.scenario).contains("histogram"));
 }
 
 const DEMAND: f64 = 5e-3;

@@ -12,6 +12,7 @@ mod fuzz;
 mod gating;
 mod life;
 mod passing;
+mod policies;
 mod refusing;
 mod support;
 mod upstreams;

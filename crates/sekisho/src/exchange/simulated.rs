@@ -3,12 +3,16 @@
 //! Visits: less than one on average is a chance; more is one visit, and another each time with the
 //! chance 1 - 1/V. Of a network of product form only the mean matters. A task with threads is a gate,
 //! its threads are the slots; what an entry computes between its calls is a visit to its processor.
+//! Behind its reply the slot is kept for the second phase. What waits for no reply, and what a task
+//! without threads does behind its own, is sent off.
 
 use std::collections::BTreeSet;
 
 use advise::Scenario;
 use serde_json::{Map, Value, json};
-use solve::layered::{CallCounts, CallKind, EntryId, Phase, ProcessorDiscipline, Task, Threads};
+use solve::layered::{
+    Call, CallCounts, CallKind, Entry, EntryId, Phase, ProcessorDiscipline, Task, Threads,
+};
 use solve::{Load, Network, StationKind};
 
 use super::layers::Layers;
@@ -48,11 +52,12 @@ fn scenario(file: &str, parts: Map<String, Value>) -> Result<Scenario, String> {
 struct Names(BTreeSet<String>);
 
 impl Names {
-    /// The name, or one like it that is free. In routes, `server` has a meaning of its own.
+    /// The name, or one like it that is free. In routes, `server` and `reply` have a meaning of their
+    /// own.
     fn free(&mut self, name: &str, kind: &str) -> String {
         let mut free = name.to_owned();
         let mut tries = 1;
-        while free == "server" || self.0.contains(&free) {
+        while ["server", "reply"].contains(&&*free) || self.0.contains(&free) {
             free = if tries == 1 {
                 format!("{name} ({kind})")
             } else {
@@ -142,8 +147,7 @@ fn open(name: &str, rate: f64, route: &[Value]) -> Value {
 /// A layered model as nested gates.
 ///
 /// # Errors
-/// If it has what gates cannot say: second phases, calls that wait for no reply, tasks of several
-/// entries.
+/// If it has what gates cannot say: tasks with threads and several entries.
 pub(super) fn layers(file: &str, layers: &Layers) -> Result<Scenario, String> {
     let mut names = Names::default();
     let gates = layers.tasks.iter().map(|task| names.free(&task.name, "task")).collect();
@@ -156,11 +160,14 @@ pub(super) fn layers(file: &str, layers: &Layers) -> Result<Scenario, String> {
         check(task)?;
         match task.threads {
             Threads::Reference { population, think } => {
-                let route = spelled.phase(at, &task.entries[0].phases[0])?;
+                // Customers have nobody who waits: they go on when both phases are over.
+                let [first, second] = &task.entries[0].phases;
+                let mut route = spelled.phase(at, first)?;
+                route.extend(spelled.phase(at, second)?);
                 classes.push(closed(&task.name, population, think, &route));
             }
             Threads::Finite(slots) => {
-                let inside = spelled.phase(at, &task.entries[0].phases[0])?;
+                let inside = spelled.held(at, &task.entries[0])?;
                 gates.push(json!({ "name": spelled.gates[at], "slots": slots, "inside": inside }));
             }
             Threads::Infinite => {}
@@ -197,23 +204,12 @@ fn check(task: &Task) -> Result<(), String> {
             task.name
         ));
     }
-    for entry in &task.entries {
-        if entry.phases[1].demand > 0.0 || !entry.phases[1].calls.is_empty() {
-            return Err(format!(
-                "entry `{}` has a second phase, which gates do not have: it is solved by formula only",
-                entry.name
-            ));
-        }
-        let mut calls = entry.phases[0].calls.iter();
-        if calls.any(|call| call.kind == CallKind::Asynchronous) {
-            return Err(format!(
-                "entry `{}` sends without waiting for the reply, which routes do not: it is solved by \
-                 formula only",
-                entry.name
-            ));
-        }
-    }
     Ok(())
+}
+
+/// What goes on as a job of its own; nothing, where there is nothing to do.
+fn sent(route: Vec<Value>) -> Option<Value> {
+    (!route.is_empty()).then(|| json!({ "send": route }))
 }
 
 /// Routes, as far as they are spelled out.
@@ -245,9 +241,33 @@ impl Spelled<'_> {
         match task.threads {
             Threads::Finite(_) => Ok(vec![json!(self.gates[to.task])]),
             Threads::Infinite | Threads::Reference { .. } => {
-                self.phase(to.task, &task.entries[to.entry].phases[0])
+                let [first, second] = &task.entries[to.entry].phases;
+                let mut route = self.phase(to.task, first)?;
+                route.extend(sent(self.phase(to.task, second)?));
+                Ok(route)
             }
         }
+    }
+
+    /// What an entry does with a thread held, before its reply and after.
+    fn held(&mut self, task: usize, entry: &Entry) -> Result<Vec<Value>, String> {
+        let [first, second] = &entry.phases;
+        let mut inside = self.phase(task, first)?;
+        let after = self.phase(task, second)?;
+        if !after.is_empty() {
+            inside.push(json!("reply"));
+            inside.extend(after);
+        }
+        Ok(inside)
+    }
+
+    /// A call, waited for or not.
+    fn request(&mut self, call: &Call) -> Result<Vec<Value>, String> {
+        let route = self.call(call.to)?;
+        Ok(match call.kind {
+            CallKind::Synchronous => route,
+            CallKind::Asynchronous => sent(route).into_iter().collect(),
+        })
     }
 
     /// Slices of work with calls between them.
@@ -262,7 +282,7 @@ impl Spelled<'_> {
         if phase.counts == CallCounts::Fixed {
             for call in &phase.calls {
                 for _ in 0..call.mean as u64 {
-                    route.extend(self.call(call.to)?);
+                    route.extend(self.request(call)?);
                     route.extend(slice.clone());
                 }
             }
@@ -270,7 +290,7 @@ impl Spelled<'_> {
         }
         let mut ways = Vec::new();
         for call in &phase.calls {
-            ways.push(json!({ "chance": call.mean / calls, "route": self.call(call.to)? }));
+            ways.push(json!({ "chance": call.mean / calls, "route": self.request(call)? }));
         }
         let mut round: Vec<Value> = match &ways[..] {
             [only] => only["route"].as_array().expect("it was made as one").clone(),

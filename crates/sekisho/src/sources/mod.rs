@@ -16,21 +16,19 @@ pub(crate) use statements::read_statements;
 
 use std::path::Path;
 
+use crate::bounded::{self, Bounded};
 use crate::verdict::Failure;
 
 /// No source that is fitted needs to be larger.
-const BYTES_MAX: u64 = 512 << 20;
+const SOURCE_MIB: u64 = 512;
 
 /// The whole of a source.
 fn text_of(path: &Path) -> Result<String, Failure> {
     let failed = |cause: String| {
         Failure::Usage(format!("cannot read the source {}: {cause}", path.display()))
     };
-    let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-    if length > BYTES_MAX {
-        return Err(failed("it is larger than 512 MiB; give a part of it".into()));
-    }
-    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let bytes = bounded::open(path, SOURCE_MIB).and_then(Bounded::whole);
+    let bytes = bytes.map_err(|error| failed(error.to_string()))?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();

@@ -1,5 +1,5 @@
-//! Prometheus: the text of two scrapes, or the answers of range queries as JSON; counters as they
-//! are, without `rate()`.
+//! Prometheus: the text of two scrapes, or the answers of range queries as JSON; counters and classic
+//! histograms as they are, without `rate()`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -107,6 +107,13 @@ fn range_query(
                 "a result has no name: query the counters themselves, without rate() or sum()";
             return Err(wrong(path, 1, cause));
         };
+        if result.get("histograms").is_some() {
+            let cause = format!(
+                "`{name}` is a native histogram, which is not read: query `{name}_bucket`, `_sum` and \
+                 `_count` of a classic one"
+            );
+            return Err(wrong(path, 1, cause));
+        }
         for point in result.get("values").and_then(Value::as_array).into_iter().flatten() {
             let at = point.get(0).and_then(Value::as_f64).filter(|at| (0.0..1e12).contains(at));
             let value = point.get(1).and_then(Value::as_str).and_then(super::number);
@@ -206,61 +213,202 @@ fn evidence(
     paths: &[PathBuf],
     metrics: &Metrics,
 ) -> Result<(DemandEvidence, Vec<String>), Failure> {
-    let usage = |cause: String| Failure::Usage(cause);
     let names: BTreeSet<&str> = series.iter().map(|series| series.name.as_str()).collect();
     let requests = requests_of(&names, metrics)?;
     let busy = busy_of(&names, metrics)?;
-    let (count, sum) = (format!("{requests}_count"), format!("{requests}_sum"));
     let class_of = |series: &Series| match &metrics.by {
         Some(label) => series.labels.get(label).cloned().unwrap_or_else(|| "others".into()),
         None => "requests".into(),
     };
     let of = |name: &str| series.iter().filter(|s| s.name == name).collect::<Vec<_>>();
-    let (counts, sums) = (of(&count), of(&sum));
+    let (count, counts) = counts_of(series, &requests);
+    let sums = of(&format!("{requests}_sum"));
     check_label(&counts, &count, metrics)?;
     let is_work = |s: &&&Series| !s.labels.get("mode").is_some_and(|m| IDLE.contains(&&**m));
     let works: Vec<&Series> = of(busy).iter().filter(is_work).copied().collect();
     let classes: BTreeSet<String> = counts.iter().map(|series| class_of(series)).collect();
     let classes: Vec<String> = classes.into_iter().collect();
+    let mut notes = Vec::new();
+    let buckets = of(&format!("{requests}_bucket"));
+    let histograms = classes
+        .iter()
+        .map(|class| {
+            let own = buckets.iter().filter(|series| class_of(series) == *class).copied();
+            Histogram::new(class, own, &mut notes)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
     // Windows are between moments at which the processors were looked at.
     let moments: BTreeSet<u64> = works.iter().flat_map(|s| s.points.keys().copied()).collect();
     let moments: Vec<u64> = moments.into_iter().collect();
-    let mut windows = Vec::new();
-    let mut skipped = 0;
-    for pair in moments.windows(2) {
-        let grown = |all: &[&Series], class: Option<&String>| {
-            let of_class = all.iter().filter(|s| class.is_none_or(|class| class_of(s) == *class));
-            growth(of_class.copied(), pair[0], pair[1])
-        };
-        let completed: Option<Vec<f64>> =
-            classes.iter().map(|class| grown(&counts, Some(class))).collect();
-        let (Some(busy), Some(completed)) = (grown(&works, None), completed) else {
-            skipped += 1;
-            continue;
-        };
-        let response =
-            classes.iter().map(|class| grown(&sums, Some(class)).filter(|_| !sums.is_empty()));
-        let response = response.collect();
-        let seconds = (pair[1] - pair[0]) as f64 / 1e3;
-        windows.push(Window { seconds, busy, completed, response });
-    }
+    let [counts, sums] = [counts, sums].map(|all| split(&classes, &all, &class_of));
+    let counters = Counters { works, counts, sums, histograms };
+    let windows: Vec<Window> =
+        moments.windows(2).filter_map(|pair| counters.window(pair[0], pair[1])).collect();
+    let skipped = moments.len().saturating_sub(1 + windows.len());
+    let histograms = counters.histograms;
+    let is_broken = |window: &&Window| {
+        let mut each = histograms.iter().zip(&window.within);
+        each.any(|(histogram, within)| !histogram.bounds.is_empty() && within.is_none())
+    };
+    let broken = windows.iter().filter(is_broken).count();
     if windows.is_empty() {
-        return Err(usage(format!(
+        return Err(Failure::Usage(format!(
             "no two moments have `{busy}` and `{count}` both: query them with the same start, end \
              and step"
         )));
     }
-    let mut notes = vec![format!(
-        "{} windows; requests from `{count}`, processor seconds from `{busy}`",
-        windows.len()
-    )];
+    notes.insert(
+        0,
+        format!(
+            "{} windows; requests from `{count}`, processor seconds from `{busy}`",
+            windows.len()
+        ),
+    );
+    notes.extend(left_out(skipped, broken));
+    if of(&requests).iter().any(|series| series.labels.contains_key("quantile")) {
+        notes.push(format!(
+            "the quantiles of the summary `{requests}` are left out: they are of some time before each \
+             scrape and cannot be added; a histogram has buckets instead"
+        ));
+    }
+    let sources = paths.iter().map(|path| path.display().to_string()).collect();
+    let bounds = histograms.into_iter().map(|histogram| histogram.bounds).collect();
+    Ok((DemandEvidence { sources, classes, bounds, windows }, notes))
+}
+
+/// The series of each class.
+fn split<'a>(
+    classes: &[String],
+    all: &[&'a Series],
+    class_of: &impl Fn(&Series) -> String,
+) -> Vec<Vec<&'a Series>> {
+    let of = |class: &String| all.iter().filter(|s| class_of(s) == *class).copied().collect();
+    classes.iter().map(of).collect()
+}
+
+/// What counts, by class but for the processors.
+struct Counters<'a> {
+    works: Vec<&'a Series>,
+    counts: Vec<Vec<&'a Series>>,
+    sums: Vec<Vec<&'a Series>>,
+    histograms: Vec<Histogram<'a>>,
+}
+
+impl Counters<'_> {
+    /// What happened between two moments; none if a counter of requests or processors began anew, or
+    /// a value of it is missing.
+    fn window(&self, from: u64, to: u64) -> Option<Window> {
+        let grown = |series: &[&Series]| growth(series.iter().copied(), from, to);
+        let completed: Vec<f64> =
+            self.counts.iter().map(|own| grown(own)).collect::<Option<_>>()?;
+        let response = self.sums.iter().map(|own| grown(own).filter(|_| !own.is_empty())).collect();
+        let of_each = self.histograms.iter().zip(&completed);
+        let within = of_each.map(|(one, completed)| one.within(from, to, *completed)).collect();
+        let seconds = (to - from) as f64 / 1e3;
+        Some(Window { seconds, busy: grown(&self.works)?, completed, response, within })
+    }
+}
+
+/// Which windows say nothing, or nothing of quantiles.
+fn left_out(skipped: usize, broken: usize) -> Vec<String> {
+    let mut notes = Vec::new();
     if skipped > 0 {
         notes.push(format!(
             "{skipped} windows are left out: a counter began anew in them, or a value is missing"
         ));
     }
-    let sources = paths.iter().map(|path| path.display().to_string()).collect();
-    Ok((DemandEvidence { sources, classes, windows }, notes))
+    if broken > 0 {
+        notes.push(format!(
+            "the buckets of {broken} windows are left out: one began anew or is missing, or they \
+             contradict each other or the count"
+        ));
+    }
+    notes
+}
+
+/// The counter of requests: its name and its series; buckets without a bound serve where there is none.
+fn counts_of<'a>(series: &'a [Series], requests: &str) -> (String, Vec<&'a Series>) {
+    let count = format!("{requests}_count");
+    let counts: Vec<&Series> = series.iter().filter(|s| s.name == count).collect();
+    if !counts.is_empty() {
+        return (count, counts);
+    }
+    let bucket = format!("{requests}_bucket");
+    let is_all = |s: &&Series| s.labels.get("le").is_some_and(|le| le == "+Inf");
+    let counts = series.iter().filter(|s| s.name == bucket).filter(is_all).collect();
+    (format!("{bucket}{{le=\"+Inf\"}}"), counts)
+}
+
+/// The cumulative buckets of one class, from however many programs.
+struct Histogram<'a> {
+    /// The finite bounds that all programs have, ascending.
+    bounds: Vec<f64>,
+    /// By bound.
+    buckets: Vec<Vec<&'a Series>>,
+}
+
+impl<'a> Histogram<'a> {
+    /// # Errors
+    /// If a bound is no number.
+    fn new(
+        class: &str,
+        buckets: impl Iterator<Item = &'a Series>,
+        notes: &mut Vec<String>,
+    ) -> Result<Histogram<'a>, Failure> {
+        let mut programs: BTreeMap<String, Vec<(f64, &Series)>> = BTreeMap::new();
+        for series in buckets {
+            let mut labels = series.labels.clone();
+            let le = labels.remove("le").unwrap_or_default();
+            let bound = le.parse::<f64>().ok().filter(|bound| !bound.is_nan());
+            let bound = bound.ok_or_else(|| {
+                let name = &series.name;
+                Failure::Usage(format!(
+                    "`{name}` has a bucket without a bound: le=\"{}\"",
+                    shown(&le)
+                ))
+            })?;
+            programs.entry(format!("{labels:?}")).or_default().push((bound, series));
+        }
+        let mut bounds: Vec<f64> = programs
+            .values()
+            .flatten()
+            .map(|(bound, _)| *bound)
+            .filter(|b| b.is_finite())
+            .collect();
+        bounds.sort_by(f64::total_cmp);
+        bounds.dedup();
+        let all = bounds.len();
+        bounds.retain(|bound| programs.values().all(|own| own.iter().any(|(b, _)| b == bound)));
+        if bounds.len() < all {
+            notes.push(format!(
+                "of {all} bounds of the histogram of `{class}` those are used that all its series \
+                 have: {}",
+                bounds.len()
+            ));
+        }
+        let with = |bound: &f64| {
+            let own = programs.values().flatten().filter(|(b, _)| b == bound);
+            own.map(|(_, series)| *series).collect()
+        };
+        let buckets = bounds.iter().map(with).collect();
+        Ok(Histogram { bounds, buckets })
+    }
+
+    /// How many responses between two moments took at most as long as each bound; none if a bucket
+    /// began anew or is missing, or they contradict each other or the count of all.
+    fn within(&self, from: u64, to: u64, completed: f64) -> Option<Vec<f64>> {
+        // Counters of one program are not read in one instant.
+        const SKEW: f64 = 0.01;
+        if self.bounds.is_empty() {
+            return None;
+        }
+        let grown = self.buckets.iter().map(|own| growth(own.iter().copied(), from, to));
+        let grown: Vec<f64> = grown.collect::<Option<_>>()?;
+        let rises = grown.windows(2).all(|pair| pair[0] <= pair[1]);
+        let fits = grown.iter().all(|within| *within <= completed * (1.0 + SKEW) + 1.0);
+        let seen = grown.into_iter().map(|within| within.min(completed)).collect();
+        (rises && fits).then_some(seen)
+    }
 }
 
 /// How much counters grew in all between two moments; none if one began anew, or a value is missing.
@@ -310,7 +458,9 @@ fn busy_of<'a>(names: &BTreeSet<&'a str>, metrics: &'a Metrics) -> Result<&'a st
 
 /// The histogram of the requests, by name or because there is no other.
 fn requests_of(names: &BTreeSet<&str>, metrics: &Metrics) -> Result<String, Failure> {
-    let has = |base: &str| names.contains(format!("{base}_count").as_str());
+    let has = |base: &str| {
+        ["count", "bucket"].iter().any(|end| names.contains(format!("{base}_{end}").as_str()))
+    };
     if let Some(given) = &metrics.requests {
         let base = given.trim_end_matches("_count").trim_end_matches("_sum");
         let base = base.trim_end_matches("_bucket");
@@ -320,9 +470,8 @@ fn requests_of(names: &BTreeSet<&str>, metrics: &Metrics) -> Result<String, Fail
             Err(Failure::Usage(format!("no metric is called `{base}_count` (--requests)")))
         };
     }
-    let bases = names.iter().filter_map(|name| name.strip_suffix("_count"));
-    let found: Vec<&str> =
-        bases.filter(|base| names.contains(format!("{base}_sum").as_str())).collect();
+    let bases = names.iter().filter_map(|name| name.strip_suffix("_sum"));
+    let found: Vec<&str> = bases.filter(|base| has(base)).collect();
     match found[..] {
         [one] => Ok(one.to_owned()),
         [] => Err(Failure::Usage(

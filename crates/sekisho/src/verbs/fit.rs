@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use advise::{
-    Fit, FitError, FitOptions, Parameter, Scenario, SourceFit, SourceRow, Span, StatementEvidence,
+    Fit, FitError, FitOptions, Parameter, QuantileWitness, RowStand, Scenario, SourceFit,
+    SourceRow, Span, StatementEvidence,
 };
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -21,7 +22,7 @@ enum Source {
     Runs,
     /// Common or Combined log with a duration at the end, or JSON lines
     AccessLog,
-    /// Scrapes as text, or range queries of counters as JSON
+    /// Scrapes as text, or range queries as JSON: counters, histograms
     Prometheus,
     /// pg_stat_statements as CSV, one snapshot or two
     PgStatStatements,
@@ -261,6 +262,22 @@ fn source_json(fit: &SourceFit) -> serde_json::Value {
     let row = |row: &SourceRow| {
         serde_json::json!({
             "name": row.name, "measured": row.measured, "fitted": row.fitted, "unit": row.unit,
+            "taken_up": row.stand == RowStand::TakenUp,
+        })
+    };
+    let witness = |witness: &QuantileWitness| {
+        let [low, high] = witness.measured;
+        serde_json::json!({
+            "class": witness.class,
+            "quantile": witness.quantile,
+            "windows": witness.windows,
+            "busy": witness.busy,
+            "completed": witness.completed,
+            "above_s": low,
+            "at_most_s": high.is_finite().then_some(high),
+            "simulated_s": witness.fitted.mean,
+            "simulated_half_width_s": witness.fitted.half_width,
+            "agrees": witness.agrees(),
         })
     };
     serde_json::json!({
@@ -268,6 +285,7 @@ fn source_json(fit: &SourceFit) -> serde_json::Value {
         "exit_code": Verdict::Holds.code(),
         "scenario": fit.scenario,
         "rows": fit.rows.iter().map(row).collect::<Vec<_>>(),
+        "quantiles": fit.witnesses.iter().map(witness).collect::<Vec<_>>(),
         "notes": fit.notes,
     })
 }
@@ -278,11 +296,9 @@ fn source_text(fit: &SourceFit) -> String {
     let parameters = calibration.map(|calibration| &calibration.parameters);
     let count = parameters.map_or(0, |parameters| parameters.len());
     let missing = calibration.map_or(0, |calibration| calibration.unidentified.len());
-    let worst = fit.rows.iter().map(|row| row.relative().abs()).fold(0.0, f64::max);
     let mut text = sentence(&format!(
-        "fits: {count} numbers, at worst {:.1} % off what was measured; {missing} things are not \
-         identified",
-        100.0 * worst
+        "fits: {count} numbers; {}; {missing} things are not identified",
+        compared(fit)
     ));
     let mut table = Table::new(&["parameter", "value", "95 % region"]);
     for (name, parameter) in parameters.into_iter().flatten() {
@@ -304,10 +320,16 @@ fn source_text(fit: &SourceFit) -> String {
             "1/s" => crate::text::rate(value),
             _ => format!("{value:.3}"),
         };
-        let residual = percent(row.relative());
+        let residual = match row.stand {
+            RowStand::Compared => percent(row.relative()),
+            RowStand::TakenUp => "taken up".into(),
+        };
         table.row(vec![long_label(&row.name), number(row.measured), number(row.fitted), residual]);
     }
     text += &format!("{table}\n");
+    if !fit.witnesses.is_empty() {
+        text += &format!("{}\n", witness_table(&fit.witnesses));
+    }
     for note in &fit.notes {
         text += &paragraph(&format!("note: {note}"));
     }
@@ -315,6 +337,52 @@ fn source_text(fit: &SourceFit) -> String {
         text += &paragraph(&format!("not identified: {unidentified}"));
     }
     text
+}
+
+/// What of the measured could have contradicted the model, and how near it came.
+fn compared(fit: &SourceFit) -> String {
+    let rows: Vec<f64> = fit
+        .rows
+        .iter()
+        .filter(|row| row.stand == RowStand::Compared)
+        .map(|row| row.relative().abs())
+        .collect();
+    let agreeing = fit.witnesses.iter().filter(|witness| witness.agrees()).count();
+    let mut parts = Vec::new();
+    if !rows.is_empty() {
+        let worst = 100.0 * rows.iter().copied().fold(0.0, f64::max);
+        parts.push(format!("at worst {worst:.1} % off {} that could differ", rows.len()));
+    }
+    if !fit.witnesses.is_empty() {
+        let all = fit.witnesses.len();
+        parts.push(format!("{agreeing} of {all} quantiles it did not use agree"));
+    }
+    if parts.is_empty() {
+        return "nothing was measured that could contradict them".into();
+    }
+    parts.join(", ")
+}
+
+/// Quantiles between the bounds of a histogram, beside those of the fitted scenario.
+fn witness_table(witnesses: &[QuantileWitness]) -> Table {
+    let mut table = Table::new(&["quantile", "busy", "histogram", "simulated", "agrees"]);
+    for witness in witnesses {
+        let [low, high] = witness.measured;
+        let between = if high.is_finite() {
+            format!("{} to {}", time(low), time(high))
+        } else {
+            format!("above {}", time(low))
+        };
+        let percentile = 100.0 * witness.quantile;
+        table.row(vec![
+            format!("p{percentile:.0} {}", long_label(&witness.class)),
+            format!("{:.2}", witness.busy),
+            between,
+            time_estimate(&witness.fitted),
+            if witness.agrees() { "yes".into() } else { "NO".into() },
+        ]);
+    }
+    table
 }
 
 /// The beginning of a name that may be a whole statement.

@@ -180,3 +180,34 @@ fn other_arguments_that_make_no_sense() {
         refused(AS_IT_IS, words, &[wanted]);
     }
 }
+
+/// A file with holes only: as large as it says, and no room on the disk.
+fn hollow(path: &std::path::Path, mib: u64) {
+    let file = fs::File::create(path).expect("a folder of our own");
+    file.set_len(mib << 20).expect("the file system knows holes");
+}
+
+#[test]
+fn files_that_are_too_large_are_refused_unread() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let text = SCENARIO.replace("rate = \"50/s\"", "trace = { file = \"jobs.csv\" }");
+    fs::write(folder.join("traced.toml"), text).expect("a folder of our own");
+    hollow(&folder.join("jobs.csv"), 513);
+    hollow(&folder.join("large.toml"), 65);
+    hollow(&folder.join("large.lqn"), 65);
+    hollow(&folder.join("points.csv"), 513);
+    for (words, wanted) in [
+        (&["sim", "traced.toml"][..], "512 MiB"),
+        (&["solve", "large.toml"], "64 MiB"),
+        (&["sim", "large.lqn"], "64 MiB"),
+        (&["fit", "--from", "points", "points.csv"], "512 MiB"),
+        (&["solve", "/dev/zero"], "64 MiB"),
+    ] {
+        let ended = sekisho(&folder, words);
+        assert_eq!(ended.code, 2, "{words:?}: {ended:?}");
+        let message = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        let wanted = format!("it is larger than {wanted}; is it the right file?");
+        assert!(message.contains(&wanted), "{words:?}: {message}");
+    }
+}

@@ -68,7 +68,7 @@ fn what_is_no_output_is_refused() {
         ("sekisho explain wrk.txt --clients 3", "16 clients, as its output says, not 3"),
         ("sekisho explain wrk.txt --clients 1,2", "2 numbers of clients are given for 1 runs"),
         ("sekisho explain wrk.txt --alone 0s", "a time above 0 s"),
-        ("sekisho explain big.txt", "longer than 16 MiB"),
+        ("sekisho explain big.txt", "larger than 16 MiB"),
     ];
     for (line, wanted) in cases {
         let ended = shell(&folder, line).ended(PATIENCE);

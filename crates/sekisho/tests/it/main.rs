@@ -16,6 +16,8 @@ mod faults;
 mod interchange;
 mod interrupt;
 mod json;
+mod late_work;
+mod live_policies;
 mod questions;
 mod recording;
 mod records;

@@ -100,6 +100,9 @@ fn every_source_is_fitted_and_its_scenario_can_be_asked() {
     // 4.1 s for 5029 transactions; the updates of the branches wait for one row's lock.
     assert!(flat.contains("demand 815 us 0 s to 815 us"), "{flat}");
     assert!(flat.contains("not identified: the processor time of each statement"), "{flat}");
+    // One number is charged with all that was measured, which proves nothing.
+    assert!(flat.contains("nothing was measured that could contradict them"), "{flat}");
+    assert!(!flat.contains("0.0 % off"), "{flat}");
     let spans = parameters(&fit(&folder, "--from spans spans.json --json"));
     assert_eq!(spans["visits stock SELECT"]["value"], 2.0, "{spans}");
 }
@@ -163,6 +166,154 @@ fn two_scrapes_bound_the_demand() {
     }
     let narrow = fit(&folder, "--from prometheus a.txt b.txt --seconds 2 --cores 1");
     assert_eq!(narrow.code, 6, "{narrow:?}");
+}
+
+/// Growth by bound of 1000 responses of 5 ms of a processor at 8 % and 20 ms elsewhere.
+const GROWN: [(&str, u32); 4] = [("0.025", 600), ("0.05", 992), ("0.1", 1000), ("+Inf", 1000)];
+
+/// Two scrapes, 60 s apart, of a server whose responses were counted so.
+fn histograms(folder: &Path, grown: &[(&str, u32)], more: [&str; 2]) {
+    let scrape = |is_later: u32, more: &str| {
+        let mut text = String::from("# TYPE http_seconds histogram\n");
+        for (le, count) in grown {
+            let count = 40 + is_later * count;
+            writeln!(text, "http_seconds_bucket{{le=\"{le}\"}} {count}")
+                .expect("a String takes all");
+        }
+        let (count, sum) = (40 + is_later * 1000, 1 + is_later * 25);
+        let cpu = 1 + 5 * is_later;
+        write!(
+            text,
+            "http_seconds_count {count}\nhttp_seconds_sum {sum}\nprocess_cpu_seconds_total {cpu}\n\
+             {more}"
+        )
+        .expect("the same");
+        text
+    };
+    fs::write(folder.join("a.txt"), scrape(0, more[0])).expect("a folder of our own");
+    fs::write(folder.join("b.txt"), scrape(1, more[1])).expect("the same");
+}
+
+const SCRAPES: &str = "--from prometheus a.txt b.txt --seconds 60 --cores 1";
+
+#[test]
+fn buckets_of_two_scrapes_bound_the_quantiles() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    histograms(&folder, &GROWN, ["", ""]);
+    let ended = fit(&folder, SCRAPES);
+    let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("fits: 1 numbers; 3 of 3 quantiles it did not use agree;"), "{flat}");
+    // By hand: ranks 468 to 532 of 1000, 881 to 919, 983 to 997.
+    for row in ["p50 requests 0.08 0 s to 25.0 ms", "p90 requests 0.08 25.0 ms to 50.0 ms"] {
+        assert!(flat.contains(row), "no `{row}` in {flat}");
+    }
+    assert!(flat.contains("p99 requests 0.08 25.0 ms to 100 ms"), "{flat}");
+    assert!(flat.contains("response requests 25.0 ms 25.0 ms taken up"), "{flat}");
+    assert!(flat.contains("where between two bounds of the histogram"), "{flat}");
+    // Without +Inf the count says how many there were; without the count +Inf does.
+    histograms(&folder, &GROWN[..3], ["", ""]);
+    assert!(fit(&folder, SCRAPES).out.contains("3 of 3 quantiles"));
+    for name in ["a.txt", "b.txt"] {
+        let text = fs::read_to_string(folder.join(name)).expect("it is there");
+        let text = text.replace("http_seconds_count", "http_seconds_bucket{le=\"+Inf\"}");
+        fs::write(folder.join(name), text).expect("a folder of our own");
+    }
+    let ended = fit(&folder, SCRAPES);
+    let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("3 of 3 quantiles"), "{flat}");
+    assert!(flat.contains("requests from `http_seconds_bucket{le=\"+Inf\"}`"), "{flat}");
+}
+
+#[test]
+fn buckets_contradict_a_model_or_are_left_out() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    // Nine in ten take longer than 25 ms, but the model has the median at 23 ms.
+    histograms(&folder, &[("0.025", 100), ("0.05", 1000), ("0.1", 1000)], ["", ""]);
+    let flat = |ended: Ended| {
+        assert_eq!(ended.code, 0, "{ended:?}");
+        ended.out.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = flat(fit(&folder, SCRAPES));
+    assert!(text.contains("2 of 3 quantiles it did not use agree"), "{text}");
+    assert!(text.contains("the p50 of `requests` below them"), "{text}");
+    let found = fit(&folder, &format!("{SCRAPES} --json")).objects()[0].clone();
+    let median = &found["quantiles"][0];
+    assert_eq!(median["agrees"], false, "{found}");
+    assert_eq!(
+        (&median["above_s"], &median["at_most_s"]),
+        (&0.025.into(), &0.05.into()),
+        "{found}"
+    );
+    // Cumulative counts that fall, that exceed the count, or that began anew say nothing.
+    let ends_low = [("0.025", 600), ("0.05", 500), ("0.1", 1000)];
+    let too_many = [("0.025", 600), ("0.05", 992), ("0.1", 1200)];
+    for grown in [ends_low, too_many] {
+        histograms(&folder, &grown, ["", ""]);
+        let text = flat(fit(&folder, SCRAPES));
+        assert!(text.contains("the buckets of 1 windows are left out"), "{text}");
+        assert!(text.contains("nothing was measured that could contradict them"), "{text}");
+    }
+    let other = |count: u32| format!("http_seconds_bucket{{le=\"0.025\",pod=\"b\"}} {count}\n");
+    histograms(&folder, &GROWN, [&other(50), &other(20)]);
+    let text = flat(fit(&folder, SCRAPES));
+    assert!(text.contains("of 3 bounds of the histogram of `requests` those are used"), "{text}");
+    assert!(text.contains("the buckets of 1 windows are left out"), "{text}");
+    // A sum that these buckets cannot have, and a bound that is none.
+    let slow = [("0.025", 10), ("0.05", 20), ("0.1", 30)];
+    histograms(&folder, &slow, ["", ""]);
+    let ended = fit(&folder, SCRAPES);
+    assert_eq!(ended.code, 6, "{ended:?}");
+    histograms(&folder, &[("soon", 10)], ["", ""]);
+    refused(&folder, SCRAPES, "a bucket without a bound: le=\"soon\"");
+}
+
+/// The answer of a range query: a series each, with its values every 15 s.
+fn range(series: &[(&str, &str, &[u32])]) -> String {
+    let results = series.iter().map(|(name, le, values)| {
+        let points = values.iter().enumerate();
+        let points: Vec<_> =
+            points.map(|(at, v)| serde_json::json!([15 * at, v.to_string()])).collect();
+        let mut metric = serde_json::json!({ "__name__": name });
+        if !le.is_empty() {
+            metric["le"] = (*le).into();
+        }
+        serde_json::json!({ "metric": metric, "values": points })
+    });
+    let results: Vec<_> = results.collect();
+    serde_json::json!({ "data": { "resultType": "matrix", "result": results } }).to_string()
+}
+
+#[test]
+fn buckets_of_range_queries_are_counted_between_resets() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    // The program begins anew before the third value; what it did until then is not known.
+    let series: [(&str, &str, &[u32]); 6] = [
+        ("rpc_count", "", &[0, 500, 100, 600]),
+        ("rpc_sum", "", &[0, 12, 2, 14]),
+        ("rpc_bucket", "0.03", &[0, 450, 90, 540]),
+        ("rpc_bucket", "0.5", &[0, 499, 100, 599]),
+        ("rpc_bucket", "+Inf", &[0, 500, 100, 600]),
+        ("process_cpu_seconds_total", "", &[0, 2, 2, 4]),
+    ];
+    fs::write(folder.join("range.json"), range(&series)).expect("a folder of our own");
+    let line = "--from prometheus range.json --cores 1";
+    let ended = fit(&folder, line);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("2 windows; requests from `rpc_count`"), "{flat}");
+    assert!(flat.contains("1 windows are left out"), "{flat}");
+    let found = fit(&folder, &format!("{line} --json")).objects()[0].clone();
+    let quantiles = found["quantiles"].as_array().expect("three");
+    assert!(quantiles.iter().all(|one| one["completed"] == 1000.0), "{found}");
+    assert!(flat.contains("0.20 % of `requests` beyond 0.5 s"), "{flat}");
+    // A native histogram is refused, not taken as nothing.
+    let native = r#"{"data":{"resultType":"matrix","result":[{"metric":{"__name__":"rpc"},
+        "histograms":[]}]}}"#;
+    fs::write(folder.join("native.json"), native).expect("the same");
+    refused(&folder, "--from prometheus native.json --cores 1", "is a native histogram");
 }
 
 #[track_caller]

@@ -8,6 +8,8 @@ use super::{CallKind, EntryId, Layered, LayeredError, Threads};
 
 /// The largest relative error of throughput and of response seen over the cases of the tests.
 pub(super) const ERROR: f64 = 0.12;
+/// The same where something is done behind a reply, or nobody waits for it, beside simulations.
+pub(super) const ERROR_LATE: f64 = 0.50;
 
 /// A task is saturated where at least this share of its threads is busy.
 const SATURATED: f64 = 0.8;

@@ -16,6 +16,7 @@ mod open;
 mod random;
 mod refusals;
 mod stations;
+mod textbook;
 mod times;
 
 /// Fails unless two numbers agree to a relative tolerance; the message replays the case.

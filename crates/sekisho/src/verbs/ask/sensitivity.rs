@@ -34,8 +34,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let answer = answer.map_err(args.common.failed())?;
     let mut why = vec![format!(
         "Elasticities: percent more for each percent more of the parameter, between the two values, by \
-         pairs under the same chance (10 replications, 95 % intervals, seed {}). No formula is asked.",
-        options.seed
+         pairs under the same chance (10 replications, seed {}). The intervals of the {} parameters hold \
+         together at 95 %, column by column (Bonferroni). No formula is asked.",
+        options.seed, answer.claims
     )];
     for (path, cause) in &answer.left_out {
         why.push(format!("left out: {path}: {cause}"));
@@ -63,10 +64,16 @@ fn written(scenario: &advise::Scenario, row: &Elasticity, value: f64) -> String 
 fn headline(answer: &Sensitivity) -> String {
     let first = &answer.rows[0];
     let [elasticity, ..] = first.response.unwrap_or_default();
-    format!(
-        "{} matters most: 1 % more of it changes the mean response by {elasticity:+.2} %",
-        first.path
-    )
+    let effect = format!("1 % more of it changes the mean response by {elasticity:+.2} %");
+    let path = &first.path;
+    if !first.is_told() {
+        return format!("none can be told from chance; {path} seems to matter most: {effect}");
+    }
+    match answer.rivals() {
+        0 => format!("{path} matters most: {effect}"),
+        1 => format!("{path} matters most or second: {effect}; another one may matter more"),
+        more => format!("{path} is among the first {}: {effect}", more + 1),
+    }
 }
 
 fn numbers(answer: &Sensitivity) -> String {

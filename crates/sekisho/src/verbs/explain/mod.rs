@@ -13,13 +13,14 @@ mod show;
 mod vegeta;
 mod wrk;
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use advise::{ExplainOptions, Explanation, Little, Pace, Span, Tool, ToolRun};
 use clap::Args as ClapArgs;
 
 use self::outputs::{known, runs_of};
+use crate::bounded::{self, Bounded};
 use crate::session::say;
 use crate::verdict::{Failure, Verdict};
 
@@ -53,7 +54,7 @@ pub(crate) struct Args {
 }
 
 /// No output of a load tool is longer.
-const BYTES_MAX: u64 = 16 << 20;
+const OUTPUT_MIB: u64 = 16;
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let mut runs = Vec::new();
@@ -89,21 +90,16 @@ fn read(path: &Path) -> Result<(String, String), Failure> {
     let is_input = path.as_os_str() == "-";
     let name = if is_input { "standard input".into() } else { path.display().to_string() };
     let failed = |error| Failure::Usage(format!("cannot read the output {name}: {error}"));
-    let mut bytes = Vec::new();
-    if is_input {
+    let bytes = if is_input {
         let input = std::io::stdin();
         if input.is_terminal() {
             writeln!(std::io::stderr(), "paste the output, then press Ctrl-D").ok();
         }
-        input.lock().take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+        Bounded::new(input.lock(), OUTPUT_MIB).whole()
     } else {
-        let file = std::fs::File::open(path).map_err(failed)?;
-        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    }
-    if bytes.len() as u64 > BYTES_MAX {
-        let cause = format!("{name} is longer than 16 MiB, which no output of a load tool is");
-        return Err(Failure::Usage(cause));
-    }
+        bounded::open(path, OUTPUT_MIB).and_then(Bounded::whole)
+    };
+    let bytes = bytes.map_err(failed)?;
     Ok((name, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
