@@ -4,6 +4,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use crate::account::Account;
 use crate::process;
@@ -102,11 +104,16 @@ impl Folder {
             && lines.nth(6).is_some_and(|status| status.trim() == "ready")
     }
 
-    /// Removes it with everything in it.
+    /// Removes it with everything in it. What was killed a moment ago may still be writing.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        match fs::remove_dir_all(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        let mut tries = 0..50;
+        loop {
+            match fs::remove_dir_all(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) if tries.next().is_none() => return Err(error),
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+                Ok(()) => return Ok(()),
+            }
         }
     }
 }

@@ -17,10 +17,11 @@ pub(crate) fn signal(child: &Child, signal: i32) {
     send(child.id(), signal);
 }
 
-/// Kills a postmaster and all its children, none of which may clean up. Its children lead sessions
-/// of their own, so no process group holds them; it is stopped first, so that it starts no more.
-pub(crate) fn kill_all(postmaster: &Child) -> io::Result<()> {
-    let pid = postmaster.id();
+/// Kills a process that leads its group, the group, and all its children, none of which may clean
+/// up. A postmaster's children lead sessions of their own, so its group does not hold them; those
+/// of `initdb` are in its group, and have children. It is stopped first, so that it starts no more.
+pub(crate) fn kill_all(leader: &Child) -> io::Result<()> {
+    let pid = leader.id();
     send(pid, libc::SIGSTOP);
     let children = children(pid);
     // Children first: one that notices that its parent is gone would clean up.
@@ -28,6 +29,9 @@ pub(crate) fn kill_all(postmaster: &Child) -> io::Result<()> {
         send(*child, libc::SIGKILL);
     }
     send(pid, libc::SIGKILL);
+    // SAFETY: a plain system call. The leader is not waited for, so the group's number is its own;
+    // the call fails where the child leads no group.
+    unsafe { libc::kill(-(pid as libc::pid_t), libc::SIGKILL) };
     children.map(|_| ())
 }
 
@@ -68,6 +72,7 @@ pub(crate) fn give(path: &Path, user: u32, group: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
     use std::process::Command;
 
     #[test]
@@ -82,5 +87,29 @@ mod tests {
         assert!(children(std::process::id()).unwrap().contains(&child.id()));
         kill_all(&child).unwrap();
         assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn grandchildren_in_the_group_end_too() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sh -c 'sleep 60; true'; true"]).process_group(0);
+        let mut child = shell.spawn().unwrap();
+        let sleep = loop {
+            let children = children(child.id()).unwrap();
+            let grand = children.first().map(|shell| super::children(*shell).unwrap());
+            if let Some(pid) = grand.unwrap_or_default().first() {
+                break *pid;
+            }
+        };
+        kill_all(&child).unwrap();
+        child.wait().unwrap();
+        let begun = std::time::Instant::now();
+        let is_alive = || {
+            let status = fs::read_to_string(format!("/proc/{sleep}/stat")).unwrap_or_default();
+            !status.is_empty() && !status.contains(") Z ")
+        };
+        while is_alive() {
+            assert!(begun.elapsed().as_secs() < 10, "it sleeps on");
+        }
     }
 }

@@ -5,10 +5,11 @@
 //! process, and removes no files.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::account::{self, Account};
+use crate::private::Keep;
 
 /// `$1` is the folder, `$2` says whether to keep it.
 ///
@@ -41,30 +42,36 @@ done 2> /dev/null
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     shell: Child,
+    folder: PathBuf,
+    keep: Keep,
 }
 
 impl Watchdog {
     /// Begins to wait for our end. `keep` leaves the folder, as `$2` of the script has it.
     pub(crate) fn new(
         folder: &Path,
-        keep: crate::Keep,
+        keep: Keep,
         account: Option<&Account>,
     ) -> io::Result<Watchdog> {
         let mut command = Command::new("/bin/sh");
         account::run_as(&mut command, account);
         command.args(["-c", SCRIPT, "sekisho-pg-watchdog"]).arg(folder);
         command.arg(match keep {
-            crate::Keep::Nothing => "remove",
-            crate::Keep::Folder => "keep",
+            Keep::Nothing => "remove",
+            Keep::Folder => "keep",
         });
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Watchdog { shell: command.spawn()? })
+        Ok(Watchdog { shell: command.spawn()?, folder: folder.to_owned(), keep })
     }
 }
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // Everything is cleaned up by now. It ignores what asks it to end, and holds nothing.
+        if self.keep == Keep::Nothing && self.folder.exists() {
+            // What we could not do is its work now: the end of the pipe tells it to begin.
+            return drop(self.shell.stdin.take());
+        }
+        // Everything is done. It ignores what asks it to end, and holds nothing.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }

@@ -3,6 +3,7 @@
 mod loading;
 mod refusing;
 mod resuming;
+mod verifying;
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;

@@ -2,6 +2,7 @@
 
 mod database;
 mod load;
+mod verify;
 
 use std::io::Write;
 
@@ -20,10 +21,13 @@ pub(crate) struct Args {
 enum What {
     /// Fill a database with the warehouses of a seed
     Load(load::Args),
+    /// Check a database: the twelve consistency conditions, counters, population
+    Verify(verify::Args),
 }
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     match &args.what {
         What::Load(args) => load::run(args, session, out),
+        What::Verify(args) => verify::run(args, session, out),
     }
 }
