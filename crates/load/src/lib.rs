@@ -10,6 +10,7 @@
 
 pub mod export;
 pub mod http;
+pub mod tpcc;
 
 mod host;
 #[allow(unsafe_code)]

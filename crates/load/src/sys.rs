@@ -89,6 +89,50 @@ impl Epoll {
     }
 }
 
+/// A clock that becomes readable at a moment, to the nanosecond.
+#[derive(Debug)]
+pub(crate) struct Alarm(OwnedFd);
+
+impl Alarm {
+    pub(crate) fn new() -> io::Result<Alarm> {
+        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+        // SAFETY: no pointers.
+        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+        // SAFETY: the descriptor was just made and belongs to nobody else.
+        Ok(Alarm(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Rings once, after `span`; what was set before is forgotten.
+    pub(crate) fn set(&self, span: Duration) -> io::Result<()> {
+        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let span = span.max(Duration::from_nanos(1)); // Zero would disarm it.
+        let once = libc::itimerspec {
+            it_interval: never,
+            it_value: libc::timespec {
+                tv_sec: span.as_secs() as libc::time_t,
+                tv_nsec: libc::c_long::from(span.subsec_nanos() as i32),
+            },
+        };
+        let fd = self.0.as_raw_fd();
+        // SAFETY: `once` lives through the call; the old value is not asked for.
+        check(unsafe { libc::timerfd_settime(fd, 0, &raw const once, std::ptr::null_mut()) })
+            .map(drop)
+    }
+
+    /// Makes it unreadable until it rings again.
+    pub(crate) fn silence(&self) {
+        let mut times = 0_u64;
+        // SAFETY: `times` has the eight bytes that are read. That there is nothing to read is fine.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut times).cast(), 8) };
+    }
+}
+
+impl AsRawFd for Alarm {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 /// A TCP socket that never blocks.
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);

@@ -1,0 +1,5 @@
+//! TPC-C for PostgreSQL: terminals, transactions and what is concluded from them.
+
+mod transactions;
+
+pub use transactions::*;
