@@ -210,10 +210,17 @@ pub struct Deck {
 impl Deck {
     /// A deck over the set. Decks of weights that sum to millions take as many words of memory.
     pub fn new(set: &DocumentSet) -> Deck {
-        let divisor = set.documents.iter().fold(0, |a, document| gcd(a, document.weight));
-        let cards = set.documents.iter().enumerate().flat_map(|(class, document)| {
-            std::iter::repeat_n(class as u32, (document.weight / divisor) as usize)
-        });
+        let weights: Vec<u32> = set.documents.iter().map(|document| document.weight).collect();
+        let divisor = weights.iter().fold(0, |a, &weight| gcd(a, weight));
+        Deck::of(&weights.iter().map(|weight| weight / divisor).collect::<Vec<_>>())
+    }
+
+    /// A deck with so many cards of each class.
+    pub(crate) fn of(counts: &[u32]) -> Deck {
+        let cards = counts
+            .iter()
+            .enumerate()
+            .flat_map(|(class, &count)| std::iter::repeat_n(class as u32, count as usize));
         Deck { cards: cards.collect(), left: 0 }
     }
 

@@ -22,6 +22,7 @@ mod chance;
 mod curve;
 mod dist;
 mod documents;
+pub mod tpcc;
 mod trace;
 
 pub use arrivals::Arrivals;

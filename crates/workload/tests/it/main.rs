@@ -5,3 +5,4 @@ mod chance;
 mod dist;
 mod documents;
 mod sample;
+mod tpcc;
