@@ -5,7 +5,10 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
 
 /// Readable, or closed by the peer.
 pub(crate) const IN: u32 = libc::EPOLLIN as u32;
@@ -89,17 +92,22 @@ impl Epoll {
     }
 }
 
-/// A clock that becomes readable at a moment, to the nanosecond.
+/// A clock that wakes a task of tokio's at a moment, to the nanosecond, where tokio's own timers
+/// count in milliseconds.
 #[derive(Debug)]
-pub(crate) struct Alarm(OwnedFd);
+pub(crate) struct Alarm(AsyncFd<OwnedFd>);
 
 impl Alarm {
+    /// An alarm of the runtime in which this is called.
     pub(crate) fn new() -> io::Result<Alarm> {
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
-        Ok(Alarm(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: the descriptor is open, and is owned and never given away by what is made here.
+        let fd = unsafe { AsyncFd::register(fd) }.map_err(|error| error.into_parts().1)?;
+        Ok(Alarm(fd))
     }
 
     /// Rings once, after `span`; what was set before is forgotten.
@@ -119,17 +127,16 @@ impl Alarm {
             .map(drop)
     }
 
-    /// Makes it unreadable until it rings again.
-    pub(crate) fn silence(&self) {
-        let mut times = 0_u64;
-        // SAFETY: `times` has the eight bytes that are read. That there is nothing to read is fine.
-        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut times).cast(), 8) };
-    }
-}
-
-impl AsRawFd for Alarm {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+    /// Takes note of rings that have been, and lets the next one wake the task.
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> io::Result<()> {
+        while let Poll::Ready(ready) = self.0.poll_read_ready(context) {
+            let mut ready = ready?;
+            let mut times = 0_u64;
+            // SAFETY: `times` has the eight bytes that are read. That there is nothing is fine.
+            unsafe { libc::read(self.0.as_raw_fd(), (&raw mut times).cast(), 8) };
+            ready.clear_ready();
+        }
+        Ok(())
     }
 }
 

@@ -169,6 +169,8 @@ pub struct DeferredRecord {
     pub times: Histogram,
     /// How many were still open at the end although their limit had passed.
     pub overdue: u64,
+    /// How many the database refused.
+    pub failed: u64,
     /// Districts without an order to deliver.
     pub skipped: u64,
 }
