@@ -34,7 +34,19 @@ const NEEDS: &[Need] = &[
         package: "python3-venv",
         reason: "the Python package is built and tested in an environment of its own",
     },
+    Need {
+        programs: &["postgres"],
+        package: "postgresql",
+        reason: "private servers of the machine's own PostgreSQL are started",
+    },
+    Need {
+        programs: &["mvn"],
+        package: "maven",
+        reason: "it brings the PostgreSQL that machines without one fetch, once",
+    },
 ];
+/// Where Debian puts PostgreSQL's releases side by side, which is on no search path.
+const RELEASES: &str = "/usr/lib/postgresql";
 
 /// Where servers are, which the search path of an ordinary user may leave out.
 const MORE_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -51,6 +63,7 @@ pub(crate) fn install() -> Result<(), String> {
     // Debian splits Python: the program alone cannot make an environment.
     let is_here = |program: &str| match program {
         "python3" => python::is_here(),
+        "postgres" => is_in(&folders, program) || is_in(&releases(), program),
         program => is_in(&folders, program),
     };
     let missing = missing(NEEDS, &is_here);
@@ -87,6 +100,12 @@ fn missing<'a>(needs: &'a [Need], is_here: &dyn Fn(&str) -> bool) -> Vec<&'a Nee
 fn search_path() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).chain(MORE_FOLDERS.map(PathBuf::from)).collect()
+}
+
+/// The folders of programs of PostgreSQL's releases.
+fn releases() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(RELEASES).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path().join("bin")).collect()
 }
 
 fn is_in(folders: &[PathBuf], program: &str) -> bool {
@@ -186,7 +205,7 @@ mod tests {
             .iter()
             .map(|one| one.package)
             .collect();
-        assert_eq!(found, ["apache2-bin", "python3-venv"]);
+        assert_eq!(found, ["apache2-bin", "python3-venv", "postgresql", "maven"]);
     }
 
     #[test]

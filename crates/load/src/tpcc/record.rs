@@ -29,8 +29,6 @@ pub struct Plan {
     pub isolation: Isolation,
     /// What chance is drawn from.
     pub seed: u64,
-    /// The constant C of C_LAST with which the database was populated (2.1.6.1), 0 to 255.
-    pub c_load: u16,
 }
 
 /// Whether terminals wait as people do.
@@ -122,6 +120,11 @@ impl Record {
 pub struct Server {
     /// What it calls itself.
     pub version: String,
+    /// The constant C of C_LAST with which it was populated (2.1.6.1): with the plan's seed it
+    /// decides C-Run.
+    pub c_load: u16,
+    /// From which seed it was populated.
+    pub load_seed: u64,
     /// Its settings, as it says them.
     pub settings: BTreeMap<String, String>,
 }

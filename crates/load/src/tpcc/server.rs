@@ -2,6 +2,7 @@
 
 use tokio_postgres::{Client, Config};
 
+use super::loader::LoadRecord;
 use super::record::Server;
 use super::terminals::RunError;
 use super::transactions::{OpenError, connect};
@@ -23,13 +24,13 @@ pub(super) struct Monitor {
 /// Connects, and looks whether as many warehouses are loaded as are asked for.
 pub(super) async fn examine(config: &Config, asked: u32) -> Result<(Monitor, Server), RunError> {
     let client = connect(config, 1).await?;
-    let loaded: i64 = client
-        .query_one("select count(*) from warehouse where w_id between 1 and $1", &[&(asked as i32)])
-        .await
-        .map_err(OpenError::Schema)?
-        .get(0);
-    if loaded < i64::from(asked) {
-        return Err(RunError::TooFewWarehouses { asked, loaded });
+    let load = LoadRecord::read(&client).await.map_err(OpenError::Schema)?;
+    let load = load.ok_or(RunError::NotLoaded)?;
+    if !load.complete {
+        return Err(RunError::Incomplete);
+    }
+    if load.warehouses < asked {
+        return Err(RunError::TooFewWarehouses { asked, loaded: load.warehouses });
     }
     let settings = SETTINGS.map(str::to_owned).to_vec();
     let rows = client
@@ -49,7 +50,13 @@ pub(super) async fn examine(config: &Config, asked: u32) -> Result<(Monitor, Ser
         _ => "select checkpoints_timed, checkpoints_req from pg_stat_bgwriter",
     };
     let settings = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    Ok((Monitor { client, checkpoints }, Server { version: row.get(0), settings }))
+    let server = Server {
+        version: row.get(0),
+        c_load: load.c_load,
+        load_seed: load.seed,
+        settings,
+    };
+    Ok((Monitor { client, checkpoints }, server))
 }
 
 impl Monitor {

@@ -66,8 +66,14 @@ pub enum RunError {
         /// How many the run wants.
         asked: u32,
         /// How many there are.
-        loaded: i64,
+        loaded: u32,
     },
+    /// The database was not loaded by us.
+    #[error("the database holds no load of TPC-C's tables; load it with `sekisho tpcc load`")]
+    NotLoaded,
+    /// A load was interrupted.
+    #[error("the database was not loaded to the end; go on with `sekisho tpcc load --resume`")]
+    Incomplete,
     /// There is nothing to run.
     #[error("a run needs a warehouse, a connection and a time to measure")]
     Nothing,
@@ -113,7 +119,7 @@ pub fn run(
             idle.push(Session::open(config, plan.execution, plan.isolation, nth).await?);
         }
         crate::sys::set_timer_slack_least();
-        let mut driver = Driver::new(plan, idle, Some(monitor), watch)?;
+        let mut driver = Driver::new(plan, server.c_load, idle, monitor, watch)?;
         let (cpu, began) = (crate::sys::thread_cpu(), driver.epoch);
         let end = std::future::poll_fn(|context| driver.poll(context, stop)).await;
         // What the server still works on is not counted, but a Delivery that it does is noted. What
@@ -198,11 +204,12 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     fn new(
         plan: &Plan,
+        c_load: u16,
         idle: Vec<Session>,
-        monitor: Option<Monitor>,
+        monitor: Monitor,
         watch: &'a mut dyn Watch,
     ) -> Result<Driver<'a>, RunError> {
-        let seats = seats(plan);
+        let seats = seats(plan, c_load);
         let (ramp, finish) = (Time::ZERO + plan.ramp, Time::ZERO + plan.ramp + plan.measure);
         // Terminals begin spread over a turn, of which there are three a minute.
         let spread = match plan.pace {
@@ -226,7 +233,7 @@ impl<'a> Driver<'a> {
             running: FuturesUnordered::new(),
             alarm: Alarm::new()?,
             alarm_at: Time::MAX,
-            monitor,
+            monitor: Some(monitor),
             monitor_at: Time::ZERO,
             tick_at: Time::ZERO,
             tally: Tally::new(ramp, finish, plan.bucket()),
@@ -522,8 +529,8 @@ impl<'a> Driver<'a> {
 
 /// The terminals of a plan. Without waits there is one a connection, spread over the warehouses;
 /// where that is more than the warehouses have terminals, they draw from further seeds.
-fn seats(plan: &Plan) -> Vec<Seat> {
-    let inputs = Inputs::new(Constants::for_run(plan.seed, plan.c_load), plan.warehouses);
+fn seats(plan: &Plan, c_load: u16) -> Vec<Seat> {
+    let inputs = Inputs::new(Constants::for_run(plan.seed, c_load), plan.warehouses);
     let per_warehouse = u32::from(rules::TERMINALS);
     let seat = |warehouse: u32, index: u32, round: u32| {
         let seed = plan.seed.wrapping_add(u64::from(round) << 32);

@@ -1,0 +1,141 @@
+//! Start, stop, restart, kill, remove.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use postgres::{Keep, Private, Settings};
+
+use crate::Test;
+use crate::sql::{ask, ask_at};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_server_starts_answers_and_leaves_nothing", starts_answers_and_leaves_nothing),
+    ("two_servers_at_once_do_not_meet", two_at_once),
+    ("what_was_committed_survives_a_kill", survives_a_kill),
+    ("a_setting_changed_inside_counts_after_a_restart", changed_setting),
+    ("a_folder_that_is_to_stay_stays", stays),
+];
+
+pub(crate) fn exists(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Also run as an ordinary user.
+pub(crate) fn starts_answers_and_leaves_nothing() {
+    let settings = Settings {
+        parameters: vec![
+            ("shared_buffers".to_owned(), "24MB".to_owned()),
+            ("application_name".to_owned(), r"it's a \ test".to_owned()),
+        ],
+        ..Settings::default()
+    };
+    let server = Private::start(&settings).unwrap();
+    for url in [server.url(), server.socket_url()] {
+        assert_eq!(ask(&url, "show shared_buffers").unwrap(), ["24MB"]);
+        let name = "select setting from pg_file_settings where name = 'application_name'";
+        assert_eq!(ask(&url, name).unwrap(), [r"it's a \ test"]);
+    }
+    for url in [server.url(), server.socket_url()] {
+        let (before, after) = url.as_str().split_once('@').unwrap();
+        let guess = format!("{}:guess@{after}", before.rsplit_once(':').unwrap().0);
+        let error = ask_at(&guess, "select 1").unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "28P01", "{error}");
+    }
+    let release = ask(&server.url(), "show server_version").unwrap().remove(0);
+    assert!(release.starts_with(server.programs().version()), "{release}");
+    assert!((14..=18).contains(&server.programs().major()));
+    alone(&server);
+    let (pid, folder) = (server.pid().unwrap(), server.folder().to_owned());
+    server.stop().unwrap();
+    assert!(!exists(pid) && !folder.exists());
+}
+
+/// Nobody else looks in; root does not serve.
+fn alone(server: &Private) {
+    let folder = fs::metadata(server.folder()).unwrap();
+    assert_eq!(folder.permissions().mode() & 0o777, 0o700);
+    let process = fs::metadata(format!("/proc/{}", server.pid().unwrap())).unwrap();
+    assert_ne!(process.uid(), 0);
+    assert_eq!(process.uid(), folder.uid());
+    if let Some((user, group)) = server.user() {
+        assert_eq!((process.uid(), process.gid()), (user, group));
+    }
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid().unwrap())).unwrap();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap();
+    assert!(server.user().is_none() || groups.trim().is_empty(), "root's groups: {groups}");
+}
+
+fn two_at_once() {
+    let (one, other) = std::thread::scope(|scope| {
+        let start = || Private::start(&Settings::default()).unwrap();
+        let one = scope.spawn(start);
+        let other = scope.spawn(start);
+        (one.join().unwrap(), other.join().unwrap())
+    });
+    // The threads that started them are gone by now, and the servers are not.
+    assert_ne!((one.port(), one.folder()), (other.port(), other.folder()));
+    ask(&one.url(), "create table mine (a int)").unwrap();
+    let tables = "select count(*) from pg_tables where tablename = 'mine'";
+    assert_eq!(ask(&one.socket_url(), tables).unwrap(), ["1"]);
+    assert_eq!(ask(&other.socket_url(), tables).unwrap(), ["0"]);
+    drop(one);
+    assert_eq!(ask(&other.url(), "select 1").unwrap(), ["1"]);
+}
+
+fn survives_a_kill() {
+    let mut server = Private::start(&Settings::default()).unwrap();
+    ask(
+        &server.url(),
+        "create table kept (a int); insert into kept select generate_series(1, 500)",
+    )
+    .unwrap();
+    let pid = server.pid().unwrap();
+    let backends = backends_of(pid);
+    assert!(backends.len() >= 4, "{backends:?}");
+    server.kill().unwrap();
+    assert!(server.pid().is_none() && !exists(pid));
+    let begun = Instant::now();
+    while backends.iter().any(|pid| exists(*pid)) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "a part of the server lives on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(ask(&server.url(), "select 1").is_err());
+    server.restart().unwrap();
+    assert_eq!(ask(&server.url(), "select count(*) from kept").unwrap(), ["500"]);
+    assert!(server.log().contains("automatic recovery in progress"), "{}", server.log());
+}
+
+fn backends_of(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = fs::read_to_string(path).unwrap();
+    text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+fn changed_setting() {
+    let settings = Settings {
+        parameters: vec![("max_connections".to_owned(), "20".to_owned())],
+        ..Settings::default()
+    };
+    let mut server = Private::start(&settings).unwrap();
+    let port = server.port();
+    ask(&server.url(), "alter system set max_connections = 30").unwrap();
+    assert_eq!(ask(&server.url(), "show max_connections").unwrap(), ["20"]);
+    server.restart().unwrap();
+    assert_eq!(server.port(), port);
+    assert_eq!(ask(&server.url(), "show max_connections").unwrap(), ["30"]);
+    assert!(!server.log().contains("automatic recovery"), "{}", server.log());
+}
+
+fn stays() {
+    let server = Private::start(&Settings { keep: Keep::Folder, ..Settings::default() }).unwrap();
+    let (pid, data) = (server.pid().unwrap(), server.data());
+    let folder = server.folder().to_owned();
+    let password = fs::read_to_string(folder.join("password")).unwrap();
+    assert!(server.url().as_str().contains(&password));
+    drop(server);
+    assert!(!exists(pid) && data.join("PG_VERSION").is_file());
+    assert!(!data.join("postmaster.pid").exists(), "not shut down cleanly");
+    fs::remove_dir_all(folder).unwrap();
+}
