@@ -6,6 +6,7 @@ mod faults;
 mod open;
 mod server;
 mod tls;
+mod tpcc;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -1,0 +1,113 @@
+//! TPC-C against a private PostgreSQL server.
+
+mod running;
+mod transacting;
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+
+use load::tpcc::{LoadError, LoadPlan, Loaded, load, schema};
+use postgres::{Private, Settings};
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+
+/// The server of all tests that do not kill theirs. It ends with this process.
+fn server() -> &'static Private {
+    static SERVER: OnceLock<Private> = OnceLock::new();
+    SERVER.get_or_init(start)
+}
+
+/// A server that forgets nothing it need not: tests do not wait for a disk.
+fn start() -> Private {
+    let parameters = [("fsync", "off"), ("shared_buffers", "256MB"), ("max_wal_size", "4GB")];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    Private::start(&Settings { parameters, ..Settings::default() }).unwrap()
+}
+
+/// A database of a test's own.
+struct Database(Config);
+
+impl Database {
+    fn new(name: &str) -> Database {
+        Database::on(server(), name)
+    }
+
+    fn on(server: &Private, name: &str) -> Database {
+        let mut config: Config = server.url().as_str().parse().unwrap();
+        Database(config.clone()).ask(&format!("create database {name}"));
+        config.dbname(name);
+        Database(config)
+    }
+
+    /// A database of a test's own that holds two warehouses: a copy of one that is loaded once.
+    fn loaded(name: &str) -> Database {
+        static LOADED: OnceLock<()> = OnceLock::new();
+        LOADED.get_or_init(|| {
+            Database::new("two_warehouses").load(&LoadPlan::new(7, 2)).map(drop).unwrap();
+        });
+        let mut config: Config = server().url().as_str().parse().unwrap();
+        let copy = format!("create database {name} template two_warehouses strategy file_copy");
+        // A copy needs its original to itself, and other tests may be copying.
+        static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Database(config.clone()).ask(&copy);
+        drop(one);
+        config.dbname(name);
+        Database(config)
+    }
+
+    fn load(&self, plan: &LoadPlan) -> Result<Loaded, LoadError> {
+        load(&self.0, plan, &AtomicBool::new(false), &mut |_| {})
+    }
+
+    /// What a client does here.
+    fn with<T>(&self, work: impl AsyncFnOnce(&Client) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (client, connection) = self.0.connect(NoTls).await.unwrap();
+            tokio::spawn(connection);
+            work(&client).await
+        })
+    }
+
+    /// The rows of the last statement that has some, columns divided by `|`.
+    fn ask(&self, sql: &str) -> Vec<String> {
+        let answer = self.with(async |client| client.simple_query(sql).await.unwrap());
+        let row = |message| match message {
+            SimpleQueryMessage::Row(row) => {
+                let columns = (0..row.len()).map(|at| row.get(at).unwrap_or("null"));
+                Some(columns.collect::<Vec<_>>().join("|"))
+            }
+            _ => None,
+        };
+        answer.into_iter().filter_map(row).collect()
+    }
+
+    /// What the nine tables hold, whatever the order of their rows and the time of the load: a
+    /// number of rows and a sum of their hashes.
+    fn hashes(&self) -> Vec<(&'static str, String)> {
+        let table = |table: &schema::Table| {
+            let columns: Vec<String> = self.ask(&format!(
+                "select case when data_type like 'timestamp%' \
+                     then column_name || ' = (select loaded_at from tpcc_load)' \
+                     else column_name end \
+                 from information_schema.columns where table_name = '{}' order by column_name",
+                table.name
+            ));
+            let sql = format!(
+                "select count(*), sum(hashtextextended(row({})::text, 0)) from {}",
+                columns.join(", "),
+                table.name
+            );
+            (table.name, self.ask(&sql).remove(0))
+        };
+        schema::TABLES.iter().map(table).collect()
+    }
+
+    /// The tables of users, which a load that refuses must leave as they are.
+    fn tables(&self) -> Vec<String> {
+        self.ask(
+            "select relname from pg_class where relkind = 'r' \
+                  and relnamespace = 'public'::regnamespace order by 1",
+        )
+    }
+}
