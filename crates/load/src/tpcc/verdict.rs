@@ -422,8 +422,8 @@ fn within(
     let slow = slow + unanswered;
     let (value, (low, high)) = (slow as f64 / n as f64, wilson(slow, n));
     // One in ten exactly is allowed, whatever 1 - 0.9 is in binary.
-    let high = 1.0 - rules::RESPONSE_QUANTILE + 1e-12;
-    let band = Band { low: 0.0, high, nominal: 0.0 };
+    let most = 1.0 - rules::RESPONSE_QUANTILE + 1e-12;
+    let band = Band { low: 0.0, high: most, nominal: 0.0 };
     // As many as tell this share from the limit, if it stays what it is.
     let needs = |edge: f64| (Z.powi(2) * edge * (1.0 - edge) / (value - edge).powi(2)).ceil() as u64;
     let finding = band.finding(value, (low, high), needs);
