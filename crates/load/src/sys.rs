@@ -127,16 +127,18 @@ impl Alarm {
             .map(drop)
     }
 
-    /// Takes note of rings that have been, and lets the next one wake the task.
-    pub(crate) fn poll(&self, context: &mut Context<'_>) -> io::Result<()> {
+    /// Whether it has rung since this was asked last. If not, its ring wakes the task.
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> io::Result<bool> {
+        let mut rang = false;
         while let Poll::Ready(ready) = self.0.poll_read_ready(context) {
             let mut ready = ready?;
             let mut times = 0_u64;
+            let fd = self.0.as_raw_fd();
             // SAFETY: `times` has the eight bytes that are read. That there is nothing is fine.
-            unsafe { libc::read(self.0.as_raw_fd(), (&raw mut times).cast(), 8) };
+            rang |= unsafe { libc::read(fd, (&raw mut times).cast(), 8) } == 8;
             ready.clear_ready();
         }
-        Ok(())
+        Ok(rang)
     }
 }
 
@@ -308,4 +310,34 @@ pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
 
 fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    /// An alarm rang while its task was busy with something else. The task saw the ring only when
+    /// it went to sleep, took the alarm for one that was still to ring, and slept for ever.
+    #[test]
+    fn an_alarm_that_has_rung_says_so_once_and_can_be_set_again() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let alarm = Alarm::new().unwrap();
+            for _ in 0..3 {
+                alarm.set(Duration::from_millis(1)).unwrap();
+                std::thread::sleep(Duration::from_millis(3));
+                let rang = poll_fn(|context| match alarm.poll(context) {
+                    Ok(false) => Poll::Pending,
+                    rang => Poll::Ready(rang),
+                });
+                assert!(rang.await.unwrap());
+                poll_fn(|context| {
+                    assert!(!alarm.poll(context).unwrap(), "it rang once");
+                    Poll::Ready(())
+                })
+                .await;
+            }
+        });
+    }
 }

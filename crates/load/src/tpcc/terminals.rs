@@ -191,6 +191,7 @@ struct Driver<'a> {
     waiting: VecDeque<Job>,
     running: FuturesUnordered<Work>,
     alarm: Alarm,
+    /// When the alarm rings; [`Time::MAX`] where it is not set.
     alarm_at: Time,
     monitor: Option<Monitor>,
     monitor_at: Time,
@@ -278,12 +279,15 @@ impl<'a> Driver<'a> {
     fn sleep(&mut self, context: &mut Context<'_>, now: Time) -> std::io::Result<()> {
         let due = self.agenda.peek().map_or(Time::MAX, |Reverse((due, _))| *due);
         let due = due.min(self.finish).min(now + LOOK);
+        if self.alarm.poll(context)? {
+            self.alarm_at = Time::MAX;
+        }
         // An alarm that rings too early is cheaper than to set it for every change of plan.
-        if self.alarm_at <= now || due < self.alarm_at {
+        if due < self.alarm_at {
             self.alarm.set(due.since(self.now()))?;
             self.alarm_at = due;
         }
-        self.alarm.poll(context)
+        Ok(())
     }
 
     /// Lets every terminal act whose moment has come.
