@@ -136,7 +136,7 @@ impl Context {
 
     pub(super) fn warehouse(self, rows: &mut Rows, warehouse: &Warehouse) {
         rows.row(9).int(warehouse.id).text(&warehouse.name).address(&warehouse.address);
-        rows.rate(warehouse.tax).cents(3_000_0000);
+        rows.rate(warehouse.tax).cents(30_000_000);
     }
 
     pub(super) fn district(self, rows: &mut Rows, district: &District) {

@@ -29,3 +29,5 @@ pub use transactions::{
     TransactionError, install_functions,
 };
 pub use verdict::{Check, Finding, MEASURE_LEAST, NOT_AUDITED, Outcome, Verdict};
+pub use tokio_postgres::Config;
+pub use tokio_postgres::config::SslMode;

@@ -130,7 +130,7 @@ pub const LOAD: &str = "tpcc_load";
 pub const CHUNKS: &str = "tpcc_load_chunk";
 
 pub(super) const CREATE_LOAD: &str = "create table tpcc_load (
-    seed numeric(20) not null, warehouses integer not null, c_load smallint not null,
+    seed numeric(20) not null check (seed between 0 and 18446744073709551615), warehouses integer not null, c_load smallint not null,
     chunk_warehouses integer not null, foreign_keys boolean not null,
     loaded_at timestamptz not null default now(), finished_at timestamptz);
 create table tpcc_load_chunk (

@@ -15,6 +15,7 @@ mod report;
 mod reproduce;
 mod sim;
 mod solve;
+mod tpcc;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -58,6 +59,8 @@ enum Verb {
     Sim(sim::Args),
     /// Put a gate in front of a service
     Gate(gate::Args),
+    /// TPC-C on PostgreSQL
+    Tpcc(tpcc::Args),
     /// Hold a run against expectations, or against a stored prediction
     Check(check::Args),
     /// Say what the output of another load tool means
@@ -100,6 +103,7 @@ fn run(verb: &Verb, session: &Session, out: &mut dyn Write) -> Result<Verdict, F
         Verb::Solve(args) => solve::run(args, out),
         Verb::Sim(args) => sim::run(args, out),
         Verb::Gate(args) => gate::run(args, out),
+        Verb::Tpcc(args) => tpcc::run(args, session, out),
         Verb::Check(args) => check::run(args, out),
         Verb::Explain(args) => explain::run(args, out),
         Verb::Report(args) => report::run(args, out),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arguments::SCENARIO;
 use crate::browser::Scratch;
@@ -10,6 +11,7 @@ use crate::command::{Ended, PATIENCE, sekisho, shell};
 use crate::records;
 use crate::site::{alone, server, write_documents};
 use crate::sources::write_sources;
+use crate::tpcc::database;
 
 /// The verbs that do something, as their words.
 fn verbs() -> Vec<Vec<String>> {
@@ -96,6 +98,7 @@ fn every_verb_has_an_example_that_works() {
         "reproduce",
         "sim",
         "solve",
+        "tpcc load",
     ];
     assert_eq!(names, known, "say below what the examples of a new verb need");
     let scratch = Scratch::new();
@@ -108,6 +111,7 @@ fn every_verb_has_an_example_that_works() {
             Some("demo" | "reproduce") => accepted(&folder, &line),
             Some("gate") => gates(&folder, &line),
             Some("measure") => measures(&folder, &line),
+            Some("tpcc") => loads(&folder, &line),
             _ => works(&folder, &format!("{line}{}", shorter(&line))),
         }
     }
@@ -150,6 +154,17 @@ fn measures(folder: &Path, line: &str) {
     let line = line.replace(" webstone", " documents.toml");
     works(folder, &format!("{line} --duration 200ms --warmup 100ms"));
     origin.stop();
+}
+
+/// Into a database of a private server, one warehouse.
+#[track_caller]
+fn loads(folder: &Path, line: &str) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let url = database(&format!("example_{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
+    let line = line.replace("\"$DATABASE_URL\"", &format!("'{url}'"));
+    let line = line.replace("--warehouses 10", "--warehouses 1");
+    assert!(line.contains(&url) && line.contains("--warehouses 1"), "{line}");
+    works(folder, &line);
 }
 
 /// Listens on a free port, before a real server, until it is told to stop.

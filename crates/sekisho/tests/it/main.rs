@@ -22,5 +22,6 @@ mod records;
 mod site;
 mod sources;
 mod the_loop;
+mod tpcc;
 mod verdicts;
 mod witnesses;

@@ -1,5 +1,7 @@
 //! Why a database could not be loaded, and the way out.
 
+use std::io;
+
 use tokio_postgres::error::SqlState;
 
 /// Why a load did not begin, or did not end.
@@ -117,27 +119,21 @@ impl LoadError {
     /// What an error of the server means, while `doing` something.
     pub(super) fn of(doing: &str, error: &tokio_postgres::Error) -> LoadError {
         let cause = cause(error);
+        let broken =
+            std::error::Error::source(error).is_some_and(|source| source.is::<io::Error>());
         let Some(code) = error.code() else {
-            let alive = !error.is_closed()
-                && std::error::Error::source(error).is_some_and(|e| !e.is::<std::io::Error>());
-            return if alive {
-                LoadError::Refused { doing: doing.into(), cause }
-            } else {
+            return if error.is_closed() || broken {
                 LoadError::ServerGone { cause }
+            } else {
+                LoadError::Refused { doing: doing.into(), cause }
             };
         };
+        const ENDS: [SqlState; 3] =
+            [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];
         match code {
             code if code == &SqlState::DISK_FULL => LoadError::DiskFull { cause },
             code if code == &SqlState::TOO_MANY_CONNECTIONS => LoadError::Connections { cause },
-            code if [
-                SqlState::ADMIN_SHUTDOWN,
-                SqlState::CRASH_SHUTDOWN,
-                SqlState::CANNOT_CONNECT_NOW,
-            ]
-            .contains(code) =>
-            {
-                LoadError::ServerGone { cause }
-            }
+            code if ENDS.contains(code) => LoadError::ServerGone { cause },
             _ => LoadError::Refused { doing: doing.into(), cause },
         }
     }

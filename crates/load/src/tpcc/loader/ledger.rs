@@ -35,10 +35,10 @@ impl LoadRecord {
         let sql = "select seed::text, warehouses, c_load, finished_at is not null from tpcc_load";
         let Some(row) = client.query_opt(sql, &[]).await? else { return Ok(None) };
         Ok(Some(LoadRecord {
-            seed: row.get::<_, String>(0).parse().unwrap_or(0),
-            warehouses: row.get::<_, i32>(1).cast_unsigned(),
-            c_load: row.get::<_, i16>(2).cast_unsigned(),
-            complete: row.get(3),
+            seed: row.try_get::<_, String>(0)?.parse().expect("the table takes only seeds"),
+            warehouses: row.try_get::<_, i32>(1)?.cast_unsigned(),
+            c_load: row.try_get::<_, i16>(2)?.cast_unsigned(),
+            complete: row.try_get(3)?,
         }))
     }
 }

@@ -195,6 +195,7 @@ pub fn load(
         };
         work.all(jobs, ledger.left(), each, tell)
     })?;
+    runtime.block_on(settle(&client))?;
     let phase = Tell { tell, phase: Phase::Keys, of: TABLES.len() as u64, before: 0 };
     let keys_took = phase.during(&config, stop, |work, tell| {
         let each = async |client: &mut Client, table: Table| {
@@ -278,12 +279,19 @@ async fn refer(client: &mut Client, table: Table) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// Waits until all rows are safe on disk. Before that no vacuum marks what committed without waiting
+/// as visible to all.
+async fn settle(client: &Client) -> Result<(), LoadError> {
+    let sql = "set synchronous_commit = on; update tpcc_load set finished_at = null";
+    let written = client.batch_execute(sql).await;
+    written.map_err(|error| LoadError::of("writing the rows to disk", &error))
+}
+
 /// Notes that the load is complete, and waits until that is safe on disk, which makes everything
 /// before it safe too.
 async fn end(client: &Client) -> Result<(u64, u64), LoadError> {
     let wrong = |error| LoadError::of("ending the load", &error);
-    let sql = "set synchronous_commit = on; update tpcc_load set finished_at = now(); \
-        set synchronous_commit = off";
+    let sql = "set synchronous_commit = on; update tpcc_load set finished_at = now()";
     client.batch_execute(sql).await.map_err(wrong)?;
     let sql = "select (select sum(rows) from tpcc_load_chunk)::bigint, \
         (select sum(pg_total_relation_size(oid)) from pg_class \

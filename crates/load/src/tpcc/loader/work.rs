@@ -151,7 +151,7 @@ pub(super) fn runtime() -> Result<Runtime, LoadError> {
 }
 
 /// A connection for bulk work. What a database sets against long statements is put aside, commits
-/// need not wait for the disk (the last one of a load does), and sorts have memory.
+/// need not wait for the disk (those at the end of a phase do), and sorts have memory.
 pub(super) async fn connect(config: &Config) -> Result<Client, LoadError> {
     const SETTINGS: &str = "set statement_timeout = 0; set lock_timeout = 0; \
         set idle_in_transaction_session_timeout = 0; set synchronous_commit = off; \

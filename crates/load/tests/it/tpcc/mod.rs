@@ -1,5 +1,8 @@
 //! TPC-C against a private PostgreSQL server.
 
+mod loading;
+mod refusing;
+mod resuming;
 mod running;
 mod transacting;
 

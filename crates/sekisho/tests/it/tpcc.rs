@@ -1,0 +1,149 @@
+//! `sekisho tpcc` on a private PostgreSQL server.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::{Private, Settings};
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+use crate::browser::Scratch;
+use crate::command::{Ended, PATIENCE, sekisho, start};
+
+/// A server for all tests of this program; it ends with it.
+fn server() -> &'static Private {
+    static SERVER: OnceLock<Private> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let parameters = vec![("fsync".to_owned(), "off".to_owned())];
+        Private::start(&Settings { parameters, ..Settings::default() }).expect("a server starts")
+    })
+}
+
+/// The address of a new database.
+pub(crate) fn database(name: &str) -> String {
+    let url = server().url();
+    ask(url.as_str(), &format!("create database {name}")).expect("it is a new name");
+    let (start, _) = url.as_str().rsplit_once('/').expect("it ends in a database");
+    format!("{start}/{name}")
+}
+
+/// The first column of each row.
+fn ask(url: &str, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("it has nothing behind it").block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+        tokio::spawn(connection);
+        let rows =
+            client.simple_query(sql).await?.into_iter().filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or("null").to_owned()),
+                _ => None,
+            });
+        Ok(rows.collect())
+    })
+}
+
+fn load(folder: &Path, url: &str, rest: &[&str]) -> Ended {
+    sekisho(folder, &[&["tpcc", "load", "--db", url], rest].concat())
+}
+
+/// Waits until so many chunks of a load are there.
+fn has_chunks(url: &str, wanted: u64) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // Until the tables are made there is an error instead.
+        let found = ask(url, "select count(*) from tpcc_load_chunk").ok();
+        if found.is_some_and(|rows| rows[0].parse::<u64>().is_ok_and(|count| count >= wanted)) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no load makes progress");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_killed_load_is_resumed() {
+    let (scratch, url) = (Scratch::new(), database("killed"));
+    let folder = scratch.join("");
+    let words = ["tpcc", "load", "--warehouses", "2", "--db", &url, "--jobs", "1"];
+    let running = start(&folder, &words);
+    has_chunks(&url, 3);
+    running.signal("KILL");
+    drop(running);
+
+    let again = load(&folder, &url, &["--warehouses", "2"]);
+    assert_eq!(again.code, 2, "{again:?}");
+    assert!(again.err.contains("interrupted here") && again.err.contains("--resume"), "{again:?}");
+    let other = load(&folder, &url, &["--warehouses", "2", "--seed", "2", "--resume"]);
+    assert_eq!(other.code, 2, "{other:?}");
+    assert!(other.err.contains("from seed 1"), "{other:?}");
+    let resumed = load(&folder, &url, &["--warehouses", "2", "--resume", "--json"]);
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+    let object = &resumed.objects()[0];
+    assert_eq!((&object["verdict"], &object["seed"]), (&"holds".into(), &1.into()), "{object}");
+    let rows = object["rows"].as_u64().expect("a number");
+    let all = "select (select count(*) from item) + (select count(*) from stock) \
+        + (select count(*) from customer) + (select count(*) from history) \
+        + (select count(*) from orders) + (select count(*) from new_order) \
+        + (select count(*) from order_line) + (select count(*) from warehouse) \
+        + (select count(*) from district)";
+    let all: u64 = ask(&url, all).expect("they are there")[0].parse().expect("a number");
+    assert!(rows > 0 && rows < all - 100_000, "{rows} of {all}: three chunks were there before");
+    assert!(all.abs_diff(1_098_022) < 5_000, "{all}");
+}
+
+#[test]
+fn an_interrupted_load_says_how_to_go_on() {
+    let (scratch, url) = (Scratch::new(), database("interrupted"));
+    let folder = scratch.join("");
+    let words = ["tpcc", "load", "--warehouses", "20", "--db", &url, "--seed", "4"];
+    let running = start(&folder, &words);
+    has_chunks(&url, 1);
+    running.signal("INT");
+    let ended = running.ended(PATIENCE);
+    assert_eq!(ended.code, 130, "{ended:?}");
+    assert!(ended.out.starts_with("interrupted: about "), "{ended:?}");
+    let next = "next: sekisho tpcc load --warehouses 20 --seed 4 --resume";
+    assert!(ended.out.contains(next), "{ended:?}");
+}
+
+#[test]
+fn a_load_tells_what_it_did_and_is_not_done_twice() {
+    let (scratch, url) = (Scratch::new(), database("told"));
+    let folder = scratch.join("");
+    let loaded = load(&folder, &url, &["--warehouses", "1"]);
+    assert_eq!(loaded.code, 0, "{loaded:?}");
+    assert!(loaded.out.starts_with("loaded: 1 warehouse from seed 1, "), "{loaded:?}");
+    assert!(loaded.out.contains("C-Load is "), "{loaded:?}");
+    assert!(!loaded.out.contains(&url) && loaded.err.is_empty(), "{loaded:?}");
+    let twice = load(&folder, &url, &["--warehouses", "1"]);
+    assert_eq!(twice.code, 2, "{twice:?}");
+    assert!(twice.err.contains("loaded already") && twice.err.contains("--replace"), "{twice:?}");
+}
+
+#[test]
+fn what_is_not_ours_is_not_written_to() {
+    let (scratch, url) = (Scratch::new(), database("theirs"));
+    ask(&url, "create table accounts (id int)").expect("it is new");
+    let refused = load(&scratch.join(""), &url, &["--warehouses", "1"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let says = refused.err.contains("other tables (accounts)");
+    assert!(says && refused.err.contains("--beside-others"), "{refused:?}");
+    let tables = "select count(*) from pg_class where relnamespace = 'public'::regnamespace";
+    assert_eq!(ask(&url, tables).expect("it is there"), ["1"]);
+}
+
+#[test]
+fn a_database_that_cannot_be_reached_is_a_usage_error() {
+    let scratch = Scratch::new();
+    for (url, words) in [
+        ("postgresql://nobody:secret@127.0.0.1:1/none", "no connection to the database"),
+        ("postgresql://nobody:secret@127.0.0.1/none?sslmode=require", "sslmode=require"),
+        ("not an address: secret", "`--db` is no address"),
+    ] {
+        let ended = load(&scratch.join(""), url, &["--warehouses", "1"]);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        let found = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(found.contains(words) && !found.contains("secret"), "{ended:?}");
+    }
+}
