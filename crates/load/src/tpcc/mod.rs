@@ -3,7 +3,8 @@
 //! [`load()`] fills a database, on several connections, from a seed; [`LoadRecord`] is what the
 //! database remembers of it, and what a run needs to know. [`run()`] lets terminals work on it,
 //! ten a warehouse in one thread, before far fewer connections ([`Session`]); its [`Record`] is
-//! [judged](Record::judge) by the specification's rules, then or later.
+//! [judged](Record::judge) by the specification's rules, then or later. [`verify`] looks at any time
+//! whether the database is what it must be.
 
 mod copy;
 mod loader;
@@ -14,6 +15,7 @@ mod tally;
 mod terminals;
 mod transactions;
 mod verdict;
+pub mod verify;
 
 pub use loader::{
     Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,

@@ -7,6 +7,7 @@ mod open;
 mod server;
 mod tls;
 mod tpcc;
+mod verify;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -1,0 +1,197 @@
+//! Whether a database holds what the specification says it must: the twelve consistency conditions
+//! (3.3.2), the counters that every transaction keeps, and the rules of its population (4.3.3.1).
+//!
+//! All of it is asked in one snapshot that writes nothing, so it can be asked at any time, also
+//! while a run goes on. Each pass reads a table or two as sets; groups are joined in full, and what
+//! is NULL where it must not be breaks the rule, so that nothing missing looks like nothing wrong.
+
+mod conditions;
+mod pass;
+mod population;
+
+use tokio_postgres::{Client, IsolationLevel};
+
+pub use conditions::Condition;
+pub use population::Rule;
+
+/// The rows that are named for a check that fails.
+pub const ROWS_MAX: usize = 10;
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The consistency conditions and the counters; they hold at any time.
+    Conditions,
+    /// The rules of what was loaded, as far as transactions leave it alone; they hold at any time
+    /// too. Where it is drawn by chance, its frequencies are tested: a right population fails one
+    /// of the tests once in a million.
+    Population,
+}
+
+/// A check: a condition, or a rule of the population.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Of [`Part::Conditions`].
+    Condition(Condition),
+    /// Of [`Part::Population`].
+    Population(Rule),
+}
+
+/// A check and what broke it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was checked.
+    pub check: Check,
+    /// How many rows or groups break it.
+    pub broken: u64,
+    /// The first of them, at most [`ROWS_MAX`].
+    pub rows: Vec<Offence>,
+}
+
+/// A row, or a group of rows, that breaks a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offence {
+    /// Which: `w 1, d 3, o 3001`.
+    pub row: String,
+    /// What it says, and what others say: `O_OL_CNT 9, lines 8`.
+    pub says: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verification {
+    /// The warehouses of the database.
+    pub warehouses: u64,
+    /// Every check that was made, in order.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Why nothing could be verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// A table or a column that every load makes is not there.
+    #[error(
+        "the database has no {missing}: it holds no TPC-C tables, or another program made them; \
+         load it with `sekisho tpcc load`, or name another one"
+    )]
+    NotOurs {
+        /// What is missing first.
+        missing: String,
+    },
+    /// There is nothing to verify.
+    #[error("the table `warehouse` is empty: load the database with `sekisho tpcc load`")]
+    Empty,
+    /// A load has not left its note, without which the population cannot be judged.
+    #[error(
+        "the table `tpcc_load` has {rows} rows and not 1, so nobody knows what was to be loaded: \
+         load the database again with `sekisho tpcc load`"
+    )]
+    Load {
+        /// How many rows it has.
+        rows: usize,
+    },
+    /// The database failed.
+    #[error("{asking}: {}", database(source))]
+    Database {
+        /// What it was asked.
+        asking: String,
+        /// What it said.
+        source: tokio_postgres::Error,
+    },
+}
+
+impl Check {
+    /// A short name, the same in every output: `condition 3`, `stock-remote`.
+    pub fn name(&self) -> String {
+        match self {
+            Check::Condition(condition) => condition.name(),
+            Check::Population(rule) => rule.name().to_owned(),
+        }
+    }
+
+    /// What must hold, in the words of the specification's columns.
+    pub fn statement(&self) -> &'static str {
+        match self {
+            Check::Condition(condition) => condition.statement(),
+            Check::Population(rule) => rule.statement(),
+        }
+    }
+}
+
+impl Verification {
+    /// Whether every check holds.
+    pub fn holds(&self) -> bool {
+        self.outcomes.iter().all(|outcome| outcome.broken == 0)
+    }
+
+    /// The checks that fail.
+    pub fn failed(&self) -> impl Iterator<Item = &Outcome> {
+        self.outcomes.iter().filter(|outcome| outcome.broken > 0)
+    }
+}
+
+/// Verifies `parts` in one snapshot. `progress` is told how many of how many passes are done.
+///
+/// # Errors
+/// If the database is not one of ours, is empty, or fails.
+pub async fn verify(
+    client: &mut Client,
+    parts: &[Part],
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Verification, VerifyError> {
+    let transaction = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .read_only(true)
+        .start()
+        .await
+        .map_err(asking("a snapshot"))?;
+    // Sorts and hashes of whole tables; the server's own setting is meant for small ones.
+    transaction
+        .batch_execute("set local work_mem = '64MB'; set local jit = off")
+        .await
+        .map_err(asking("memory for its answers"))?;
+    pass::examine_schema(&transaction).await?;
+    let row = transaction
+        .query_one("select count(*) from warehouse", &[])
+        .await
+        .map_err(asking("the number of warehouses"))?;
+    let warehouses = row.get::<_, i64>(0) as u64;
+    if warehouses == 0 {
+        return Err(VerifyError::Empty);
+    }
+    let has = |part| parts.contains(&part);
+    let passes = conditions::passes();
+    let conditions = if has(Part::Conditions) { passes.len() } else { 0 };
+    let total = conditions + if has(Part::Population) { population::STEPS } else { 0 };
+    let mut outcomes = Vec::new();
+    for (done, pass) in passes.iter().take(conditions).enumerate() {
+        progress(done, total);
+        outcomes.extend(pass.run(&transaction).await?);
+    }
+    // Passes go by table; people look for conditions by number.
+    outcomes.sort_by_key(|outcome| match outcome.check {
+        Check::Condition(condition) => condition.order(),
+        Check::Population(_) => usize::MAX,
+    });
+    if has(Part::Population) {
+        let mut step = |done| progress(conditions + done, total);
+        outcomes.extend(population::run(&transaction, warehouses, &mut step).await?);
+    }
+    progress(total, total);
+    transaction.rollback().await.map_err(asking("the end of the snapshot"))?;
+    Ok(Verification { warehouses, outcomes })
+}
+
+fn asking(asking: impl Into<String>) -> impl FnOnce(tokio_postgres::Error) -> VerifyError {
+    let asking = asking.into();
+    move |source| VerifyError::Database { asking, source }
+}
+
+/// What the server said, where it said something; a broken connection says little.
+fn database(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => said.message().to_owned(),
+        None => error.to_string(),
+    }
+}

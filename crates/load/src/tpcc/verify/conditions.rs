@@ -1,0 +1,352 @@
+//! The consistency conditions of the specification, and the counters beside them.
+
+use super::Check;
+use super::pass::{Pass, Test, total};
+
+/// What must hold of every committed state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// One of the specification's, 1 to 12. The eleventh is stated there for the state right after
+    /// the load; here deliveries count, so that it holds later too.
+    Consistency(u8),
+    /// Order numbers of a district are without a gap: an order lost with all its parts shows.
+    OrderNumbers,
+    /// O_ALL_LOCAL says whether a line is supplied from elsewhere.
+    AllLocal,
+    /// OL_AMOUNT is the quantity times the item's price.
+    LineAmount,
+    /// C_PAYMENT_CNT counts the customer's payments.
+    PaymentCount,
+    /// C_YTD_PAYMENT is what the customer has paid.
+    Paid,
+    /// C_DELIVERY_CNT counts the customer's deliveries.
+    DeliveryCount,
+    /// S_YTD is what was ordered of the stock.
+    StockYtd,
+    /// S_ORDER_CNT counts the lines that the stock supplied.
+    StockOrders,
+    /// S_REMOTE_CNT counts those of other warehouses.
+    StockRemote,
+    /// S_QUANTITY stays where the refilling of New-Order keeps it.
+    StockQuantity,
+}
+
+use Condition::{
+    AllLocal, Consistency, DeliveryCount, LineAmount, OrderNumbers, Paid, PaymentCount,
+    StockOrders, StockQuantity, StockRemote, StockYtd,
+};
+
+/// All of them, in the order of reports.
+const ALL: [(Condition, &str, &str); 22] = [
+    (Consistency(1), "", "W_YTD = sum(D_YTD), per warehouse"),
+    (Consistency(2), "", "D_NEXT_O_ID - 1 = max(O_ID) = max(NO_O_ID), per district"),
+    (Consistency(3), "", "max(NO_O_ID) - min(NO_O_ID) + 1 = new orders, per district"),
+    (Consistency(4), "", "sum(O_OL_CNT) = order lines, per district"),
+    (Consistency(5), "", "O_CARRIER_ID is NULL where there is a new order, and only there"),
+    (Consistency(6), "", "O_OL_CNT = lines of the order, numbered from 1"),
+    (Consistency(7), "", "OL_DELIVERY_D is NULL where O_CARRIER_ID is, and only there"),
+    (Consistency(8), "", "W_YTD = sum(H_AMOUNT), per warehouse"),
+    (Consistency(9), "", "D_YTD = sum(H_AMOUNT), per district"),
+    (Consistency(10), "", "C_BALANCE = delivered OL_AMOUNT - H_AMOUNT, per customer"),
+    (Consistency(11), "", "orders - new orders = 2100 + deliveries, per district"),
+    (Consistency(12), "", "C_BALANCE + C_YTD_PAYMENT = delivered OL_AMOUNT, per customer"),
+    (OrderNumbers, "order-numbers", "O_ID is 1, 2, ... without a gap, per district"),
+    (AllLocal, "all-local", "O_ALL_LOCAL = 1 where all lines are supplied from home"),
+    (LineAmount, "line-amount", "OL_AMOUNT = OL_QUANTITY * I_PRICE, of new lines"),
+    (PaymentCount, "payment-count", "C_PAYMENT_CNT = rows of HISTORY, per customer"),
+    (Paid, "paid", "C_YTD_PAYMENT = sum(H_AMOUNT), per customer"),
+    (DeliveryCount, "delivery-count", "C_DELIVERY_CNT = orders delivered since the load"),
+    (StockYtd, "stock-ytd", "S_YTD = sum(OL_QUANTITY) of new lines, by supplier and item"),
+    (StockOrders, "stock-orders", "S_ORDER_CNT = new lines, by supplier and item"),
+    (StockRemote, "stock-remote", "S_REMOTE_CNT = new lines of other warehouses"),
+    (StockQuantity, "stock-quantity", "S_QUANTITY is 10 to 100"),
+];
+
+impl Condition {
+    pub(super) fn name(&self) -> String {
+        match self {
+            Consistency(number) => format!("condition {number}"),
+            _ => ALL[self.order()].1.to_owned(),
+        }
+    }
+
+    pub(super) fn statement(&self) -> &'static str {
+        ALL[self.order()].2
+    }
+
+    /// Its place among all.
+    pub(super) fn order(&self) -> usize {
+        ALL.iter().position(|(one, _, _)| one == self).expect("the list has every condition")
+    }
+}
+
+fn test(
+    condition: Condition,
+    broken: &'static str,
+    says: &'static [(&'static str, &'static str)],
+) -> Test {
+    Test { check: Check::Condition(condition), broken, says }
+}
+
+/// One pass for each kind of row. In their joins `k` is the table that counts, NULL where a row of
+/// another table belongs to none of its rows; a check looks at the rows of which the tables that it
+/// names have something.
+pub(super) fn passes() -> [Pass; 6] {
+    [warehouses(), districts(), orders(), customers(), lines(), stock()]
+}
+
+fn warehouses() -> Pass {
+    let from = format!(
+        "(select w_id w, w_ytd from warehouse) k
+         full join (select d_w_id w, {} ytd from district group by 1) d using (w)
+         full join (select h_w_id w, {} paid from history group by 1) h using (w)",
+        total("d_ytd"),
+        total("h_amount"),
+    );
+    let tests = vec![
+        test(
+            Consistency(1),
+            "coalesce(k.w, d.w) is not null
+             and (k.w_ytd is null or k.w_ytd is distinct from d.ytd)",
+            &[("W_YTD", "k.w_ytd"), ("sum(D_YTD)", "d.ytd")],
+        ),
+        test(
+            Consistency(8),
+            "coalesce(k.w, h.w) is not null
+             and (k.w_ytd is null or k.w_ytd is distinct from h.paid)",
+            &[("W_YTD", "k.w_ytd"), ("sum(H_AMOUNT)", "h.paid")],
+        ),
+    ];
+    Pass { about: "warehouses", from, key: &[("w", "w")], tests }
+}
+
+fn districts() -> Pass {
+    let from = format!(
+        "(select d_w_id w, d_id d, d_next_o_id, d_ytd from district) k
+         full join (select o_w_id w, o_d_id d, count(*) n, min(o_id) lowest, max(o_id) highest,
+             {lines} lines from orders group by 1, 2) o using (w, d)
+         full join (select no_w_id w, no_d_id d, count(*) n, min(no_o_id) lowest,
+             max(no_o_id) highest from new_order group by 1, 2) n using (w, d)
+         full join (select ol_w_id w, ol_d_id d, count(*) n from order_line group by 1, 2) l
+             using (w, d)
+         full join (select h_w_id w, h_d_id d, {paid} paid from history group by 1, 2) h
+             using (w, d)
+         full join (select c_w_id w, c_d_id d, {delivered} n from customer group by 1, 2) c
+             using (w, d)",
+        lines = total("o_ol_cnt"),
+        paid = total("h_amount"),
+        delivered = total("c_delivery_cnt"),
+    );
+    let tests = vec![
+        test(
+            Consistency(2),
+            "coalesce(k.w, o.w, n.w) is not null
+             and (k.d_next_o_id is null or k.d_next_o_id - 1 is distinct from o.highest
+             or (n.n is not null and n.highest is distinct from o.highest))",
+            &[
+                ("D_NEXT_O_ID", "k.d_next_o_id"),
+                ("max(O_ID)", "o.highest"),
+                ("max(NO_O_ID)", "n.highest"),
+            ],
+        ),
+        test(
+            Consistency(3),
+            "n.n is not null and n.highest - n.lowest + 1 is distinct from n.n",
+            &[("min(NO_O_ID)", "n.lowest"), ("max(NO_O_ID)", "n.highest"), ("new orders", "n.n")],
+        ),
+        test(
+            Consistency(4),
+            "o.lines is distinct from l.n",
+            &[("sum(O_OL_CNT)", "o.lines"), ("lines", "l.n")],
+        ),
+        test(
+            Consistency(9),
+            "coalesce(k.w, h.w) is not null
+             and (k.d_ytd is null or k.d_ytd is distinct from h.paid)",
+            &[("D_YTD", "k.d_ytd"), ("sum(H_AMOUNT)", "h.paid")],
+        ),
+        test(
+            Consistency(11),
+            "coalesce(k.w, o.w, n.w, c.w) is not null
+             and coalesce(o.n, 0) - coalesce(n.n, 0) is distinct from 2100 + c.n",
+            &[("orders", "o.n"), ("new orders", "n.n"), ("deliveries", "c.n")],
+        ),
+        test(
+            OrderNumbers,
+            "coalesce(k.w, o.w) is not null
+             and (o.lowest is distinct from 1 or o.highest is distinct from o.n)",
+            &[("orders", "o.n"), ("min(O_ID)", "o.lowest"), ("max(O_ID)", "o.highest")],
+        ),
+    ];
+    Pass { about: "districts", from, key: &[("w", "w"), ("d", "d")], tests }
+}
+
+fn orders() -> Pass {
+    let from = "(select o_w_id w, o_d_id d, o_id o, true here, o_carrier_id, o_ol_cnt, o_all_local
+             from orders) k
+         full join (select ol_w_id w, ol_d_id d, ol_o_id o, count(*) n, max(ol_number) highest,
+             count(*) filter (where ol_delivery_d is null) undelivered,
+             count(*) filter (where ol_supply_w_id is distinct from ol_w_id) remote
+             from order_line group by 1, 2, 3) l using (w, d, o)
+         full join (select no_w_id w, no_d_id d, no_o_id o, true here from new_order) n
+             using (w, d, o)"
+        .to_owned();
+    let tests = vec![
+        test(
+            Consistency(5),
+            "case when k.here then (k.o_carrier_id is null) <> (n.here is not null)
+             else n.here is not null end",
+            &[("order", "k.o"), ("O_CARRIER_ID", "k.o_carrier_id"), ("new order", "n.o")],
+        ),
+        test(
+            Consistency(6),
+            "case when k.here then k.o_ol_cnt is distinct from coalesce(l.n, 0)
+                 or l.highest is distinct from l.n
+             else l.n is not null end",
+            &[("O_OL_CNT", "k.o_ol_cnt"), ("lines", "l.n"), ("last", "l.highest")],
+        ),
+        test(
+            Consistency(7),
+            "k.here is not null and l.n is not null and l.undelivered
+             <> case when k.o_carrier_id is null then l.n else 0 end",
+            &[
+                ("O_CARRIER_ID", "k.o_carrier_id"),
+                ("lines", "l.n"),
+                ("without OL_DELIVERY_D", "l.undelivered"),
+            ],
+        ),
+        test(
+            AllLocal,
+            "k.here is not null and l.n is not null
+             and k.o_all_local is distinct from case when l.remote = 0 then 1 else 0 end",
+            &[("O_ALL_LOCAL", "k.o_all_local"), ("remote lines", "l.remote")],
+        ),
+    ];
+    Pass { about: "orders", from, key: &[("w", "w"), ("d", "d"), ("o", "o")], tests }
+}
+
+fn customers() -> Pass {
+    let from = format!(
+        "(select c_w_id w, c_d_id d, c_id c, true here, c_balance, c_ytd_payment, c_payment_cnt,
+             c_delivery_cnt from customer) k
+         full join (select o_w_id w, o_d_id d, o_c_id c, count(*) n,
+             count(*) filter (where o_carrier_id is not null and o_id > 2100) deliveries,
+             coalesce(sum(amount), 0) amount, coalesce(sum(blank), 0) blank
+             from orders left join (select ol_w_id, ol_d_id, ol_o_id,
+                 sum(ol_amount) filter (where ol_delivery_d is not null) amount,
+                 count(*) filter (where ol_delivery_d is not null and ol_amount is null) blank
+                 from order_line group by 1, 2, 3) l
+             on (ol_w_id, ol_d_id, ol_o_id) = (o_w_id, o_d_id, o_id)
+             group by 1, 2, 3) o using (w, d, c)
+         full join (select h_c_w_id w, h_c_d_id d, h_c_id c, count(*) n, {} paid
+             from history group by 1, 2, 3) h using (w, d, c)",
+        total("h_amount"),
+    );
+    let tests = vec![
+        test(
+            Consistency(10),
+            "k.c_balance is null or o.blank > 0 or k.c_balance is distinct from
+             coalesce(o.amount, 0) - case when h.n is null then 0 else h.paid end",
+            &[("C_BALANCE", "k.c_balance"), ("delivered", "o.amount"), ("sum(H_AMOUNT)", "h.paid")],
+        ),
+        test(
+            Consistency(12),
+            "coalesce(k.w, o.w) is not null and (k.here is null or o.blank > 0
+             or k.c_balance + k.c_ytd_payment is distinct from coalesce(o.amount, 0))",
+            &[
+                ("C_BALANCE", "k.c_balance"),
+                ("C_YTD_PAYMENT", "k.c_ytd_payment"),
+                ("delivered", "o.amount"),
+            ],
+        ),
+        test(
+            PaymentCount,
+            "coalesce(k.w, h.w) is not null
+             and k.c_payment_cnt is distinct from coalesce(h.n, 0)",
+            &[("C_PAYMENT_CNT", "k.c_payment_cnt"), ("payments", "h.n")],
+        ),
+        test(
+            Paid,
+            "coalesce(k.w, h.w) is not null and (k.c_ytd_payment is null
+             or k.c_ytd_payment is distinct from case when h.n is null then 0 else h.paid end)",
+            &[("C_YTD_PAYMENT", "k.c_ytd_payment"), ("sum(H_AMOUNT)", "h.paid")],
+        ),
+        test(
+            DeliveryCount,
+            "coalesce(k.w, o.w) is not null
+             and k.c_delivery_cnt is distinct from coalesce(o.deliveries, 0)",
+            &[("C_DELIVERY_CNT", "k.c_delivery_cnt"), ("deliveries", "o.deliveries")],
+        ),
+    ];
+    Pass { about: "customers", from, key: &[("w", "w"), ("d", "d"), ("c", "c")], tests }
+}
+
+/// Lines of orders that are newer than the load; those of the load cost what chance said.
+fn lines() -> Pass {
+    let from =
+        "(select ol_w_id w, ol_d_id d, ol_o_id o, ol_number n, ol_i_id, ol_quantity, ol_amount
+             from order_line where ol_o_id > 3000) l
+         left join item on i_id = ol_i_id"
+            .to_owned();
+    let tests = vec![test(
+        LineAmount,
+        "ol_amount <> ol_quantity * i_price",
+        &[
+            ("OL_I_ID", "ol_i_id"),
+            ("OL_AMOUNT", "ol_amount"),
+            ("OL_QUANTITY", "ol_quantity"),
+            ("I_PRICE", "i_price"),
+        ],
+    )];
+    let key = &[("w", "w"), ("d", "d"), ("o", "o"), ("line", "n")];
+    Pass { about: "order lines", from, key, tests }
+}
+
+/// The load orders without touching the stock, so only newer lines count.
+fn stock() -> Pass {
+    let from = "(select s_w_id w, s_i_id i, s_quantity, s_ytd, s_order_cnt, s_remote_cnt
+             from stock) k
+         full join (select ol_supply_w_id w, ol_i_id i, sum(ol_quantity) quantity, count(*) n,
+             count(*) filter (where ol_supply_w_id <> ol_w_id) remote
+             from order_line where ol_o_id > 3000 group by 1, 2) l using (w, i)"
+        .to_owned();
+    let tests = vec![
+        test(
+            StockYtd,
+            "k.s_ytd is distinct from coalesce(l.quantity, 0)",
+            &[("S_YTD", "k.s_ytd"), ("sum(OL_QUANTITY)", "l.quantity")],
+        ),
+        test(
+            StockOrders,
+            "k.s_order_cnt is distinct from coalesce(l.n, 0)",
+            &[("S_ORDER_CNT", "k.s_order_cnt"), ("lines", "l.n")],
+        ),
+        test(
+            StockRemote,
+            "k.s_remote_cnt is distinct from coalesce(l.remote, 0)",
+            &[("S_REMOTE_CNT", "k.s_remote_cnt"), ("remote lines", "l.remote")],
+        ),
+        test(
+            StockQuantity,
+            "k.s_quantity not between 10 and 100",
+            &[("S_QUANTITY", "k.s_quantity")],
+        ),
+    ];
+    Pass { about: "stock", from, key: &[("w", "w"), ("i", "i")], tests }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_condition_is_tested_once() {
+        let tested: Vec<Check> =
+            passes().iter().flat_map(|pass| pass.tests.iter().map(|test| test.check)).collect();
+        for (condition, _, _) in ALL {
+            let times = tested.iter().filter(|check| **check == Check::Condition(condition));
+            assert_eq!(times.count(), 1, "{condition:?}");
+        }
+        assert_eq!(tested.len(), ALL.len());
+    }
+}

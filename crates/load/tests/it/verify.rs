@@ -1,0 +1,357 @@
+//! The checks of a TPC-C database hold on data that is right, and each fault that is put into it is
+//! found by the checks that must find it, by no other, and named with its row.
+
+use std::time::Duration;
+
+use load::tpcc::verify::{Check, Part, ROWS_MAX, Verification, VerifyError, verify};
+use postgres::{Private, Settings};
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, Config, NoTls};
+
+const SCHEMA: &str = include_str!("../fixtures/tpcc/schema.sql");
+const SMALL: &str = include_str!("../fixtures/tpcc/small.sql");
+const POPULATION: &str = include_str!("../fixtures/tpcc/population.sql");
+
+/// A fault: what it is, the statement that makes it, the checks that find it, and the row that the
+/// first of these names.
+struct Fault(&'static str, &'static str, &'static [&'static str], &'static str);
+
+const FAULTS: [Fault; 21] = [
+    Fault(
+        "an order with the number that the district has next",
+        "update orders set o_id = 3007 where (o_w_id, o_d_id, o_id) = (1, 3, 3006);
+         update order_line set ol_o_id = 3007 where (ol_w_id, ol_d_id, ol_o_id) = (1, 3, 3006);
+         update new_order set no_o_id = 3007 where (no_w_id, no_d_id, no_o_id) = (1, 3, 3006)",
+        &["condition 2", "condition 3", "order-numbers"],
+        "w 1, d 3: D_NEXT_O_ID 3007, max(O_ID) 3007, max(NO_O_ID) 3007",
+    ),
+    Fault(
+        "a line is missing",
+        "delete from order_line where (ol_w_id, ol_d_id, ol_o_id, ol_number) = (2, 4, 3006, 2)",
+        &["condition 4", "condition 6", "stock-ytd", "stock-orders"],
+        "w 2, d 4: sum(O_OL_CNT) 3012, lines 3011",
+    ),
+    Fault(
+        "all lines of an order are missing",
+        "delete from order_line where (ol_w_id, ol_d_id, ol_o_id) = (2, 4, 2500)",
+        &["condition 4", "condition 6"],
+        "w 2, d 4: sum(O_OL_CNT) 3012, lines 3011",
+    ),
+    Fault(
+        "a line has the wrong number",
+        "update order_line set ol_number = 3
+         where (ol_w_id, ol_d_id, ol_o_id, ol_number) = (2, 4, 3006, 2)",
+        &["condition 6"],
+        "w 2, d 4, o 3006: O_OL_CNT 2, lines 2, last 3",
+    ),
+    Fault(
+        "a payment is lost",
+        "delete from history where h_amount = 25.5 and (h_c_w_id, h_c_d_id, h_c_id) = (2, 4, 2)",
+        &["condition 8", "condition 9", "condition 10", "payment-count", "paid"],
+        "w 2: W_YTD 1404.00, sum(H_AMOUNT) 1378.50",
+    ),
+    Fault(
+        "a balance is overwritten",
+        "update customer set c_balance = -77 where (c_w_id, c_d_id, c_id) = (1, 4, 30)",
+        &["condition 10", "condition 12"],
+        "w 1, d 4, c 30: C_BALANCE -77.00, delivered 0.00, sum(H_AMOUNT) 10.00",
+    ),
+    Fault(
+        "a carrier is NULL",
+        "update orders set o_carrier_id = null where (o_w_id, o_d_id, o_id) = (1, 1, 100)",
+        &["condition 5", "condition 7"],
+        "w 1, d 1, o 100: order 100, O_CARRIER_ID missing, new order missing",
+    ),
+    Fault(
+        "remote stock is booked at home",
+        "update stock set s_ytd = s_ytd - 3, s_order_cnt = s_order_cnt - 1,
+             s_remote_cnt = s_remote_cnt - 1 where (s_w_id, s_i_id) = (2, 33);
+         update stock set s_ytd = s_ytd + 3, s_order_cnt = s_order_cnt + 1
+             where (s_w_id, s_i_id) = (1, 33)",
+        &["stock-ytd", "stock-orders", "stock-remote"],
+        "w 1, i 33: S_YTD 9, sum(OL_QUANTITY) 6",
+    ),
+    Fault(
+        "a new order is missing in the middle",
+        "delete from new_order where (no_w_id, no_d_id, no_o_id) = (1, 2, 2500)",
+        &["condition 3", "condition 5", "condition 11"],
+        "w 1, d 2: min(NO_O_ID) 2104, max(NO_O_ID) 3006, new orders 902",
+    ),
+    Fault(
+        "a district is missing",
+        "delete from district where (d_w_id, d_id) = (1, 3)",
+        &["condition 1", "condition 2", "condition 9"],
+        "w 1: W_YTD 1404.00, sum(D_YTD) 1053.00",
+    ),
+    Fault(
+        "an order is lost with all its parts",
+        "delete from orders where (o_w_id, o_d_id, o_id) = (1, 3, 3004);
+         delete from order_line where (ol_w_id, ol_d_id, ol_o_id) = (1, 3, 3004);
+         delete from new_order where (no_w_id, no_d_id, no_o_id) = (1, 3, 3004)",
+        &["condition 3", "order-numbers", "stock-ytd", "stock-orders"],
+        "w 1, d 3: min(NO_O_ID) 2104, max(NO_O_ID) 3006, new orders 902",
+    ),
+    Fault(
+        "a delivery is not counted",
+        "update customer set c_delivery_cnt = 0 where (c_w_id, c_d_id, c_id) = (1, 3, 8)",
+        &["condition 11", "delivery-count"],
+        "w 1, d 3: orders 3006, new orders 903, deliveries 2",
+    ),
+    Fault(
+        "a delivered line has no date",
+        "update order_line set ol_delivery_d = null
+             where (ol_w_id, ol_d_id, ol_o_id) = (1, 3, 2101)",
+        &["condition 7", "condition 10", "condition 12"],
+        "w 1, d 3, o 2101: O_CARRIER_ID 4, lines 1, without OL_DELIVERY_D 1",
+    ),
+    Fault(
+        "an order hides that it has a remote line",
+        "update orders set o_all_local = 1 where (o_w_id, o_d_id, o_id) = (2, 2, 3003)",
+        &["all-local"],
+        "w 2, d 2, o 3003: O_ALL_LOCAL 1, remote lines 1",
+    ),
+    Fault(
+        "an amount holds taxes",
+        "update order_line set ol_amount = ol_amount * 1.2
+             where (ol_w_id, ol_d_id, ol_o_id, ol_number) = (2, 2, 3003, 1)",
+        &["line-amount"],
+        "w 2, d 2, o 3003, line 1: OL_I_ID 33, OL_AMOUNT 33.30, OL_QUANTITY 3, I_PRICE 9.25",
+    ),
+    Fault(
+        "a payment to nowhere by nobody",
+        "insert into history (h_w_id, h_d_id, h_c_w_id, h_c_d_id, h_c_id, h_amount)
+             values (9, 1, 1, 1, 31, 5)",
+        &["condition 8", "condition 9", "condition 10", "payment-count", "paid"],
+        "w 9: W_YTD missing, sum(H_AMOUNT) 5.00",
+    ),
+    Fault(
+        "a new order without an order",
+        "insert into new_order (no_w_id, no_d_id, no_o_id) values (1, 1, 3007)",
+        &["condition 2", "condition 5", "condition 11"],
+        "w 1, d 1: D_NEXT_O_ID 3007, max(O_ID) 3006, max(NO_O_ID) 3007",
+    ),
+    Fault(
+        "an update of a warehouse is lost",
+        "update warehouse set w_ytd = w_ytd - 25.5 where w_id = 2",
+        &["condition 1", "condition 8"],
+        "w 2: W_YTD 1378.50, sum(D_YTD) 1404.00",
+    ),
+    Fault(
+        "a stock runs out",
+        "update stock set s_quantity = -3 where (s_w_id, s_i_id) = (2, 90)",
+        &["stock-quantity"],
+        "w 2, i 90: S_QUANTITY -3",
+    ),
+    Fault(
+        "an amount is NULL",
+        "update history set h_amount = null
+             where h_amount = 25.5 and (h_c_w_id, h_c_d_id, h_c_id) = (2, 4, 2)",
+        &["condition 8", "condition 9", "condition 10", "paid"],
+        "w 2: W_YTD 1404.00, sum(H_AMOUNT) missing",
+    ),
+    Fault(
+        "numbers are NULL",
+        "update customer set c_balance = null where (c_w_id, c_d_id, c_id) = (1, 1, 1);
+         update stock set s_quantity = null where (s_w_id, s_i_id) = (1, 1);
+         update order_line set ol_amount = null
+             where (ol_w_id, ol_d_id, ol_o_id, ol_number) = (1, 1, 3003, 1)",
+        &["condition 10", "condition 12", "line-amount", "stock-quantity"],
+        "w 1, d 1, c 1: C_BALANCE missing, delivered 0.00, sum(H_AMOUNT) 10.00",
+    ),
+];
+
+/// A private server, and what speaks to it.
+struct Bench {
+    runtime: Runtime,
+    server: Private,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let fast = [("fsync", "off"), ("synchronous_commit", "off"), ("autovacuum", "off")];
+        let parameters = fast.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let server = Private::start(&Settings { parameters, ..Settings::default() }).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Bench { runtime, server }
+    }
+
+    /// A connection to a database; it ends when dropped.
+    async fn connect(&self, database: &str) -> Client {
+        let mut config: Config = self.server.socket_url().as_str().parse().unwrap();
+        let (client, connection) = config.dbname(database).connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    async fn run(&self, database: &str, sql: &str) {
+        let client = self.connect(database).await;
+        client.batch_execute(sql).await.unwrap();
+        drop(client);
+        // A copy of a database wants nobody in it.
+        let admin = self.connect("postgres").await;
+        let busy = "select count(*) from pg_stat_activity where datname = $1";
+        while admin.query_one(busy, &[&database]).await.unwrap().get::<_, i64>(0) > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    async fn make(&self, database: &str, from: &str) {
+        let client = self.connect("postgres").await;
+        let sql = format!("create database {database} template {from}");
+        client.batch_execute(&sql).await.unwrap();
+    }
+
+    async fn verify(&self, database: &str, part: Part) -> Result<Verification, VerifyError> {
+        verify(&mut self.connect(database).await, &[part], |_, _| {}).await
+    }
+}
+
+fn names(found: &Verification) -> Vec<String> {
+    found.failed().map(|outcome| outcome.check.name()).collect()
+}
+
+fn first_row(found: &Verification) -> String {
+    let rows = found.failed().next().map(|outcome| &outcome.rows[0]);
+    rows.map_or(String::new(), |row| format!("{}: {}", row.row, row.says))
+}
+
+#[test]
+fn each_fault_is_found_by_the_right_conditions_and_named() {
+    let bench = Bench::new();
+    bench.runtime.block_on(async {
+        bench.make("small", "template0").await;
+        bench.run("small", &format!("{SCHEMA}{SMALL}")).await;
+        let right = bench.verify("small", Part::Conditions).await.unwrap();
+        assert!(right.holds(), "{:?}", right.failed().collect::<Vec<_>>());
+        assert_eq!((right.warehouses, right.outcomes.len()), (2, 22));
+        assert_eq!(right.outcomes[0].check.name(), "condition 1");
+        let (mut found_by, mut wrong) = (Vec::new(), Vec::new());
+        for (number, Fault(what, sql, checks, row)) in FAULTS.iter().enumerate() {
+            let copy = format!("fault_{number}");
+            bench.make(&copy, "small").await;
+            bench.run(&copy, sql).await;
+            let found = bench.verify(&copy, Part::Conditions).await.unwrap();
+            if names(&found) != *checks || first_row(&found) != *row {
+                wrong.push(format!("{what}: {:?}, {}", names(&found), first_row(&found)));
+            }
+            found_by.extend(names(&found));
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        for outcome in &right.outcomes {
+            assert!(found_by.contains(&outcome.check.name()), "no fault breaks {outcome:?}");
+        }
+    });
+}
+
+#[test]
+fn many_rows_are_counted_and_the_first_are_named() {
+    let bench = Bench::new();
+    bench.runtime.block_on(async {
+        bench.make("many", "template0").await;
+        bench.run("many", &format!("{SCHEMA}{SMALL}")).await;
+        bench.run("many", "update customer set c_payment_cnt = 0 where c_id <= 12").await;
+        let found = bench.verify("many", Part::Conditions).await.unwrap();
+        let outcome = found.failed().next().unwrap();
+        assert_eq!(names(&found), ["payment-count"]);
+        assert_eq!((outcome.broken, outcome.rows.len()), (96, ROWS_MAX));
+        assert_eq!(outcome.rows[9].row, "w 1, d 1, c 10");
+    });
+}
+
+#[test]
+fn one_snapshot_sees_no_half_of_what_is_committed_meanwhile() {
+    let bench = Bench::new();
+    bench.runtime.block_on(async {
+        bench.make("moving", "template0").await;
+        bench.run("moving", &format!("{SCHEMA}{SMALL}")).await;
+        let mut client = bench.connect("moving").await;
+        let other = bench.connect("moving").await;
+        // From its first pass on, the verification stands in a database that is being emptied.
+        let (steps, mut stepped) = tokio::sync::mpsc::unbounded_channel();
+        let breaking = tokio::spawn(async move {
+            stepped.recv().await.unwrap();
+            other.batch_execute("delete from stock; delete from order_line").await.unwrap();
+        });
+        let found = verify(&mut client, &[Part::Conditions], |done, _| {
+            let _ = steps.send(done);
+        });
+        let found = found.await;
+        breaking.await.unwrap();
+        assert!(found.unwrap().holds());
+        assert!(!bench.verify("moving", Part::Conditions).await.unwrap().holds());
+    });
+}
+
+#[test]
+fn a_population_by_the_rules_passes_and_every_rule_can_fail() {
+    let bench = Bench::new();
+    bench.runtime.block_on(async {
+        bench.make("whole", "template0").await;
+        bench.run("whole", &format!("{SCHEMA}{POPULATION}")).await;
+        for part in [Part::Population, Part::Conditions] {
+            let right = bench.verify("whole", part).await.unwrap();
+            assert!(right.holds(), "{:?}", right.failed().collect::<Vec<_>>());
+        }
+        let faults = "
+            delete from history where h_c_id = 5;
+            update item set i_name = 'short' where i_id = 7;
+            update item set i_price = 100.01 where i_id = 8;
+            update item set i_data = 'original' || i_data where i_data like '%ORIGINAL%' and i_id < 9999;
+            update item set i_data = replace(i_data, 'ORIGINAL', '') || 'aaaaaaaa';
+            update district set d_zip = '123456789' where d_id = 2;
+            update district set d_tax = 0.2001 where d_id = 3;
+            update stock set s_dist_07 = 'x' where s_i_id = 9;
+            update stock set s_data = left(s_data, 18) || 'ORIGINAL' where s_i_id < 20000;
+            update customer set c_zip = '1234511112' where c_d_id = 1 and c_id = 4;
+            update customer set c_credit = 'BC' where c_id % 2 = 0;
+            update customer set c_credit_lim = 5 where c_d_id = 1 and c_id = 6;
+            update customer set c_first = 'a' where c_d_id = 1 and c_id = 7;
+            update customer set c_last = 'BARBARBAR' where c_d_id = 1 and c_id = 1000;
+            update tpcc_load set c_load = 58;
+            update orders set o_c_id = o_id where o_d_id = 4;
+            update orders set o_ol_cnt = 10 where o_ol_cnt > 10;
+            update order_line set ol_amount = 0 where ol_d_id = 6 and ol_o_id = 2101 and ol_number = 1;
+            update order_line set ol_quantity = 6 where ol_d_id = 6 and ol_o_id = 1 and ol_number = 1;
+        ";
+        bench.run("whole", faults).await;
+        let found = bench.verify("whole", Part::Population).await.unwrap();
+        let holding: Vec<String> = (found.outcomes.iter().filter(|one| one.broken == 0))
+            .map(|one| one.check.name())
+            .collect();
+        assert_eq!(holding, [""; 0]);
+        let row = |name: &str| {
+            let outcome = found.outcomes.iter().find(|one| one.check.name() == name).unwrap();
+            format!("{}: {}", outcome.rows[0].row, outcome.rows[0].says)
+        };
+        assert_eq!(row("cardinalities"), "table history: rows 29990, at least 30000, at most missing");
+        assert_eq!(row("item-price"), "i 8: I_PRICE 100.01");
+        assert!(row("order-customers").starts_with("w 1, d 4: "), "{}", row("order-customers"));
+        assert!(row("last-names").contains("C = 58"), "{}", row("last-names"));
+        assert!(row("customer-first-names").starts_with("w 1, d 1, c 1000: "));
+        assert!(found.outcomes.iter().all(|one| matches!(one.check, Check::Population(_))));
+    });
+}
+
+#[test]
+fn a_database_that_is_not_ours_is_refused() {
+    let bench = Bench::new();
+    bench.runtime.block_on(async {
+        bench.make("strange", "template0").await;
+        let error = bench.verify("strange", Part::Conditions).await.unwrap_err();
+        assert!(error.to_string().contains("no table `warehouse`"), "{error}");
+        bench.run("strange", "create table warehouse (w_id int)").await;
+        let error = bench.verify("strange", Part::Conditions).await.unwrap_err();
+        assert!(error.to_string().contains("no column `warehouse.w_name`"), "{error}");
+        bench.run("strange", &format!("drop table warehouse; {SCHEMA}")).await;
+        let error = bench.verify("strange", Part::Conditions).await.unwrap_err();
+        assert!(matches!(error, VerifyError::Empty), "{error}");
+        bench.run("strange", "insert into warehouse (w_id) values (1)").await;
+        let error = bench.verify("strange", Part::Population).await.unwrap_err();
+        assert!(matches!(error, VerifyError::Load { rows: 0 }), "{error}");
+        bench.run("strange", "drop table tpcc_load").await;
+        let error = bench.verify("strange", Part::Population).await.unwrap_err();
+        assert!(error.to_string().contains("no table `tpcc_load`"), "{error}");
+        // Without its note the conditions can be checked all the same, and they do not hold.
+        assert!(!bench.verify("strange", Part::Conditions).await.unwrap().holds());
+    });
+}
