@@ -99,6 +99,8 @@ fn every_verb_has_an_example_that_works() {
         "sim",
         "solve",
         "tpcc load",
+        "tpcc run",
+        "tpcc stress",
     ];
     assert_eq!(names, known, "say below what the examples of a new verb need");
     let scratch = Scratch::new();

@@ -13,6 +13,11 @@ pub(super) struct DatabaseArgs {
 }
 
 impl DatabaseArgs {
+    /// Whether a database is named at all.
+    pub(super) fn is_named(&self) -> bool {
+        self.db.is_some()
+    }
+
     /// How to connect to the database that is named.
     pub(super) fn named(&self) -> Result<Config, Failure> {
         const NONE: &str = "no database is named: give `--db postgresql://USER@HOST/NAME`, or set \
