@@ -93,8 +93,8 @@ impl Gate {
             now: Time::ZERO,
         };
         gate.available = gate.servers.iter().filter(|server| server.available()).count();
-        for server in 0..gate.servers.len() {
-            gate.refresh_view(server);
+        for (server, view) in gate.servers.iter().zip(&mut gate.views) {
+            server.show(view, gate.queued);
         }
         gate.watch = Watch::new(spec, &gate.views);
         Ok(gate)
@@ -122,19 +122,25 @@ impl Gate {
         }
         let touched = match event {
             Event::Arrive(ref mut job) => self.arrive(now, job, actions),
+            Event::Depart(slot) if self.hand_over(now, slot, actions) => Touched::All,
             other => {
                 let touched = self.apply(now, other);
                 self.dispatch(now, touched, actions);
                 touched
             }
         };
-        if self.waiting > 0 {
+        // Without a free slot and without a deadline there is nobody to see to.
+        if self.waiting > 0 && (self.available > 0 || !self.deadlines.is_empty()) {
             self.settle(now, touched, actions);
         }
     }
 
     /// When to send [`Event::Wake`] at the latest; `None` if only other events can change anything.
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
+        if self.waiting == 0 {
+            return None;
+        }
         let deadline = self.deadlines.first().map(|&(time, _)| time);
         match (self.next_ready(), deadline) {
             (Some(ready), Some(deadline)) => Some(ready.min(deadline)),
@@ -164,10 +170,15 @@ impl Gate {
     }
 
     /// When a job that a discipline holds back becomes ready, beside a free slot.
+    #[inline]
     fn next_ready(&self) -> Option<Time> {
         if self.paused || self.waiting == 0 || self.available == 0 {
             return None;
         }
+        self.next_held_back()
+    }
+
+    fn next_held_back(&self) -> Option<Time> {
         let queues = self.queues.iter().enumerate().filter(|(at, _)| self.serves(*at));
         queues.filter_map(|(_, queue)| queue.next_wakeup()).min()
     }
@@ -262,6 +273,23 @@ impl Gate {
         passes
     }
 
+    /// Gives the slot of a departure to the next job of the one queue, if there is one server and all
+    /// its slots are taken: what giving it back and starting a job would come to. False if the departure
+    /// must go the long way.
+    #[inline]
+    fn hand_over(&mut self, now: Time, slot: Slot, actions: &mut Vec<Action>) -> bool {
+        let ([server], Queues::Shared, None) = (&*self.servers, self.queued, &self.watch) else {
+            return false;
+        };
+        if self.waiting == 0 || self.paused || !server.passes_on(slot) {
+            return false;
+        }
+        let Some(job) = self.queues[0].pop(now) else { return false };
+        self.leave_queue(&job);
+        actions.push(Action::Start { job: job.id, slot });
+        true
+    }
+
     /// Puts a job that is counted as waiting into its queue.
     fn enqueue(&mut self, now: Time, job: &Job) -> Touched {
         if self.queued == Queues::Shared {
@@ -281,6 +309,10 @@ impl Gate {
 
     #[inline]
     fn route(&mut self, now: Time, job: &Job) -> Option<usize> {
+        if let [only] = &*self.views {
+            // No choice: what a router sees and remembers of it cannot matter.
+            return only.usable.then_some(0);
+        }
         let views = match &mut self.watch {
             None => &*self.views,
             Some(watch) => watch.see(now, &self.views),
@@ -339,30 +371,21 @@ impl Gate {
     }
 
     /// Changes one server and what is derived from it.
+    #[inline]
     fn change(&mut self, server: u32, work: Work, how: impl FnOnce(&mut Server)) -> Touched {
-        let at = server as usize;
-        assert!(at < self.servers.len(), "server {at} of {}", self.servers.len());
-        let before = self.servers[at].available();
-        how(&mut self.servers[at]);
-        let after = self.servers[at].available();
+        let (at, servers) = (server as usize, self.servers.len());
+        assert!(at < servers, "server {at} of {servers}");
+        let server = &mut self.servers[at];
+        let before = server.available();
+        how(server);
+        let after = server.available();
+        server.show(&mut self.views[at], self.queued);
         self.available = self.available + usize::from(after) - usize::from(before);
-        self.refresh_view(at);
         self.note(at, work);
         match self.queued {
             Queues::Shared => Touched::All,
             Queues::PerServer => Touched::One(at),
         }
-    }
-
-    fn refresh_view(&mut self, at: usize) {
-        let server = &self.servers[at];
-        let view = &mut self.views[at];
-        view.busy = server.busy;
-        view.slots = server.slots;
-        view.usable = match self.queued {
-            Queues::Shared => server.available(),
-            Queues::PerServer => server.up,
-        };
     }
 
     /// Sees to those who still wait after an event.
@@ -436,17 +459,23 @@ impl Gate {
 
     fn start(&mut self, job: &Job, server: usize, actions: &mut Vec<Action>) {
         assert!(self.servers[server].available(), "a router chose server {server}, which is full");
+        self.leave_queue(job);
+        let mut index = 0;
+        self.change(server as u32, Work::Same, |s| index = s.take());
+        self.note(server, Work::Starts { index, size: job.size });
+        let slot = Slot { server: server as u32, index };
+        actions.push(Action::Start { job: job.id, slot });
+    }
+
+    /// A job that waited is about to start.
+    #[inline]
+    fn leave_queue(&mut self, job: &Job) {
         self.waiting -= 1;
         if let Some(deadline) = job.deadline
             && !self.deadlines.is_empty()
         {
             self.deadlines.remove(&(deadline, job.id));
         }
-        let mut index = 0;
-        self.change(server as u32, Work::Same, |s| index = s.take());
-        self.note(server, Work::Starts { index, size: job.size });
-        let slot = Slot { server: server as u32, index };
-        actions.push(Action::Start { job: job.id, slot });
     }
 
     /// Refuses the jobs whose deadline has passed. A slot that frees exactly at a deadline still

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{ServerSpec, Slot};
+use crate::{Queues, ServerSpec, Slot};
 
 /// What a server reports of itself to a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,10 +54,32 @@ impl Server {
 
     /// Whether a job could start here now. Held slots that are gone count: until they depart, the
     /// jobs being served are as many as the new number allows or more.
+    #[inline]
     pub(crate) fn available(&self) -> bool {
         self.up && self.busy < self.slots
     }
 
+    /// Whether, if this held slot became free, it would be the only free one and a job could start
+    /// there.
+    #[inline]
+    pub(crate) fn passes_on(&self, slot: Slot) -> bool {
+        let is_held = self.held.get(slot.index as usize) == Some(&true);
+        let is_only = self.busy == self.slots && self.free.is_empty();
+        is_held && slot.server == 0 && slot.index < self.slots && self.up && is_only
+    }
+
+    /// Brings what a router sees of it up to date, but for the jobs that wait for it.
+    #[inline]
+    pub(crate) fn show(&self, view: &mut ServerView, queued: Queues) {
+        view.busy = self.busy;
+        view.slots = self.slots;
+        view.usable = match queued {
+            Queues::Shared => self.available(),
+            Queues::PerServer => self.up,
+        };
+    }
+
+    #[inline]
     pub(crate) fn take(&mut self) -> u32 {
         let index = self.free.pop_front().expect("fewer slots are held than exist");
         self.held[index as usize] = true;
@@ -67,10 +89,10 @@ impl Server {
 
     /// # Panics
     /// If the slot is not held: a driver that frees a slot twice would let too many in.
+    #[inline]
     pub(crate) fn give_back(&mut self, slot: Slot) {
-        let held = self.held.get_mut(slot.index as usize);
-        assert!(held.as_deref() == Some(&true), "{slot:?} departs, but nobody holds it");
-        self.held[slot.index as usize] = false;
+        let held = self.held.get_mut(slot.index as usize).map(std::mem::take);
+        assert!(held == Some(true), "{slot:?} departs, but nobody holds it");
         self.busy -= 1;
         if slot.index < self.slots {
             self.free.push_back(slot.index);

@@ -72,9 +72,14 @@ pub(crate) fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// A word of the command line without user and password of a URL.
+/// A word of the command line without user and password of a URL, wherever they stand in it.
 pub(crate) fn without_secret(word: &str) -> String {
+    const SECRET: &str = "password=";
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    if let Some((before, after)) = rest.split_once(SECRET) {
+        let after = after.split_once('&').map_or(String::new(), |(_, after)| format!("&{after}"));
+        return without_secret(&format!("{scheme}://{before}{after}"));
+    }
     let end = rest.find('/').unwrap_or(rest.len());
     match rest[..end].rfind('@') {
         Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
@@ -91,5 +96,7 @@ mod tests {
         assert_eq!(without_secret("http://me:secret@host:1/a@b"), "http://host:1/a@b");
         assert_eq!(without_secret("http://host/me@home"), "http://host/me@home");
         assert_eq!(without_secret("--clients"), "--clients");
+        let url = "postgresql://me@host/db?password=hidden&x=1";
+        assert_eq!(without_secret(url), "postgresql://host/db?&x=1");
     }
 }

@@ -20,9 +20,9 @@ const COMPLETIONS: u64 = 2_000_000;
 fn main() {
     let cases: Vec<(&str, Network, f64, u64)> = vec![
         ("M/M/1, rho 0.8", mm1(), 20.0, COMPLETIONS),
-        ("ring of four FIFO stations, N 10", ring(), 15.0, COMPLETIONS),
-        ("ring of four gates, N 10", ring_of_gates(), 8.0, COMPLETIONS),
-        ("gate of 4 slots before sharing, rho 0.8", limited_sharing(), 8.0, COMPLETIONS),
+        ("ring of four FIFO stations, N 10", ring(), 20.0, COMPLETIONS),
+        ("ring of four gates, N 10", ring_of_gates(), 10.0, COMPLETIONS),
+        ("gate of 4 slots before sharing, rho 0.8", limited_sharing(), 10.0, COMPLETIONS),
         ("closed ring of 1000 stations, N 2000", wide_ring(), 8.0, 20_000),
     ];
     println!("million events per CPU second, one thread, all statistics on; median of {ROUNDS}");

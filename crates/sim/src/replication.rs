@@ -30,6 +30,9 @@ const CUSTOMER_BITS: u32 = 24;
 pub(crate) const CUSTOMERS_MAX: usize = 1 << CUSTOMER_BITS;
 /// More steps than this for each customer without time going on are a loop that never ends.
 const STANDSTILL_MAX: usize = 1_000;
+/// The end of the virtual clock: spans fit an i64, which processors turn into a float in one
+/// instruction.
+const CLOCK_END: Time = Time::from_nanos(i64::MAX as u64);
 /// No station, and no gate.
 const NOWHERE: u32 = u32::MAX;
 
@@ -291,7 +294,7 @@ impl<'a> Replication<'a> {
             return Ok(true);
         }
         let Some((at, entry)) = self.calendar.next() else { return Ok(false) };
-        if at == Time::MAX {
+        if at >= CLOCK_END {
             return Err(SimError::ClockEnds);
         }
         if at > self.now {
@@ -415,5 +418,5 @@ fn desks(program: &Program) -> Vec<Desk> {
 /// To the nearest nanosecond; beyond the end of the clock is its end.
 #[inline]
 fn nanos(seconds: f64) -> u64 {
-    (seconds * 1e9 + 0.5) as u64
+    (seconds * 1e9 + 0.5) as i64 as u64
 }

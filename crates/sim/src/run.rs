@@ -99,7 +99,7 @@ pub enum SimError {
         /// When, in virtual time.
         at: Time,
     },
-    /// The run reached the end of the clock, 584 years of virtual time.
+    /// The run reached the end of the clock, 292 years of virtual time.
     ClockEnds,
     /// Jobs are in the network, but nothing will ever happen.
     Deadlock {
@@ -140,7 +140,7 @@ impl fmt::Display for SimError {
                  and come back at once; give them a think time or a demand above 0"
             ),
             SimError::ClockEnds => f.write_str(
-                "the clock ends after 584 years of virtual time: give times in a larger unit (1 s for an \
+                "the clock ends after 292 years of virtual time: give times in a larger unit (1 s for an \
                  hour, say), or ask for fewer completions",
             ),
             SimError::Deadlock { at, place } => write!(

@@ -31,7 +31,11 @@ pub(crate) struct Desk {
 
 #[derive(Debug)]
 pub(crate) enum Service {
-    Queue { servers: u32, line: VecDeque<u32> },
+    /// Who waits, with the service needed \[ns\].
+    Queue {
+        servers: u32,
+        line: VecDeque<(u32, u64)>,
+    },
     Delay,
     Sharing(Sharing),
     FairShare(FairShare),
@@ -97,7 +101,7 @@ impl Desk {
     /// Brings the integrals up to `now`; before every change of `jobs`.
     #[inline]
     pub(crate) fn touch(&mut self, now: Time) {
-        let span = (now.as_nanos() - self.touched.as_nanos()) as f64;
+        let span = span_ns(self.touched, now);
         self.touched = now;
         self.jobs_area += f64::from(self.jobs) * span;
         self.busy_area += f64::from(self.jobs.min(self.capacity)) * span;
@@ -110,6 +114,12 @@ impl Desk {
         self.served = 0;
         self.lost = 0;
     }
+}
+
+/// The time from one moment to a later one \[ns\]; it fits an i64, because the clock ends before.
+#[inline]
+pub(crate) fn span_ns(from: Time, to: Time) -> f64 {
+    (to.as_nanos() - from.as_nanos()) as i64 as f64
 }
 
 /// Whether a station's speed changes on the way.
@@ -170,7 +180,7 @@ impl Sharing {
     #[inline]
     fn advance(&mut self, now: Time) {
         if !self.jobs.is_empty() {
-            self.attained += (now.as_nanos() - self.updated.as_nanos()) as f64 * self.rate();
+            self.attained += span_ns(self.updated, now) * self.rate();
         }
         self.updated = now;
     }

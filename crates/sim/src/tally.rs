@@ -4,6 +4,7 @@ use gate::Time;
 use measure::Histogram;
 
 use crate::network::{Class, Load, Sizes};
+use crate::station::span_ns;
 
 /// What became of the jobs of one class.
 #[derive(Clone, Debug)]
@@ -167,7 +168,7 @@ impl GateTally {
     /// Brings the integrals up to `now`; before every change of `waiting` or `busy`.
     #[inline]
     pub(crate) fn touch(&mut self, now: Time) {
-        let span = (now.as_nanos() - self.touched.as_nanos()) as f64;
+        let span = span_ns(self.touched, now);
         self.touched = now;
         self.waiting_area += f64::from(self.waiting) * span;
         self.busy_area += f64::from(self.busy) * span;

@@ -9,13 +9,26 @@ mod conditions;
 mod pass;
 mod population;
 
-use tokio_postgres::{Client, IsolationLevel};
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+use tokio_postgres::config::Host;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, IsolationLevel, NoTls};
 
 pub use conditions::Condition;
 pub use population::Rule;
 
 /// The rows that are named for a check that fails.
 pub const ROWS_MAX: usize = 10;
+/// How long a connection may take, where the caller does not say.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How often a wish to stop is looked for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +82,17 @@ pub struct Verification {
 /// Why nothing could be verified.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
+    /// There is no way into the database.
+    #[error("no connection to the database {database}: {cause}")]
+    Connect {
+        /// Which one: `tpcc at 10.0.0.1:5432`.
+        database: String,
+        /// What the server or the system says.
+        cause: String,
+    },
+    /// The user asked to stop.
+    #[error("interrupted: nothing is known of the database")]
+    Interrupted,
     /// A table or a column that every load makes is not there.
     #[error(
         "the database has no {missing}: it holds no TPC-C tables, or another program made them; \
@@ -130,14 +154,53 @@ impl Verification {
     }
 }
 
-/// Verifies `parts` in one snapshot. `progress` is told how many of how many passes are done.
+/// Connects to a database and verifies `parts` of it in one snapshot, until `stop` is set.
+/// `progress` is told how many of how many passes are done.
+///
+/// # Errors
+/// If there is no way into the database, it is not one of ours, is empty, or fails; or if it was to
+/// stop.
+pub fn verify(
+    config: &Config,
+    parts: &[Part],
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Verification, VerifyError> {
+    let built = Builder::new_current_thread().enable_io().enable_time().build();
+    let runtime = built.map_err(|error| VerifyError::connect(config, &error))?;
+    runtime.block_on(async {
+        let mut config = config.clone();
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
+        let connected = config.connect(NoTls).await;
+        let (mut client, connection) =
+            connected.map_err(|error| VerifyError::connect(&config, &Said(&error)))?;
+        // Its errors are those of the statements that were under way.
+        tokio::spawn(connection);
+        let token = client.cancel_token();
+        let mut verifying = pin!(verify_with(&mut client, parts, progress));
+        loop {
+            if let Ok(found) = timeout(LOOK, &mut verifying).await {
+                return found;
+            }
+            if stop.load(Ordering::Relaxed) {
+                // A server that does not even hear this will notice that we are gone.
+                let _ = timeout(CONNECT, token.cancel_query(NoTls)).await;
+                return Err(VerifyError::Interrupted);
+            }
+        }
+    })
+}
+
+/// The same on a connection of the caller's, which has no transaction open.
 ///
 /// # Errors
 /// If the database is not one of ours, is empty, or fails.
-pub async fn verify(
+pub async fn verify_with(
     client: &mut Client,
     parts: &[Part],
-    mut progress: impl FnMut(usize, usize),
+    progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Verification, VerifyError> {
     let transaction = client
         .build_transaction()
@@ -181,6 +244,47 @@ pub async fn verify(
     progress(total, total);
     transaction.rollback().await.map_err(asking("the end of the snapshot"))?;
     Ok(Verification { warehouses, outcomes })
+}
+
+/// An error of connecting in its innermost words, which say what happened.
+struct Said<'a>(&'a tokio_postgres::Error);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(said) = self.0.as_db_error() else {
+            return match std::error::Error::source(self.0) {
+                Some(source) => write!(out, "{source}"),
+                None => write!(out, "{}", self.0),
+            };
+        };
+        let way_out = match *said.code() {
+            SqlState::INVALID_CATALOG_NAME => ": make it with `createdb`, or name another one",
+            SqlState::INVALID_PASSWORD => ": set PGPASSWORD, or put it into the URL",
+            SqlState::TOO_MANY_CONNECTIONS => ": end others, or raise max_connections",
+            _ => "",
+        };
+        write!(out, "{}{way_out}", said.message())
+    }
+}
+
+impl VerifyError {
+    fn connect(config: &Config, cause: &dyn fmt::Display) -> VerifyError {
+        VerifyError::Connect { database: name(config), cause: cause.to_string() }
+    }
+}
+
+/// A database in words, without the password of who asks: `tpcc at 10.0.0.1:5432`.
+pub fn name(config: &Config) -> String {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        Some(Host::Unix(folder)) => folder.display().to_string(),
+        None => config.get_hostaddrs().first().map_or("?".to_owned(), ToString::to_string),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    match config.get_dbname().or(config.get_user()) {
+        Some(database) => format!("{database} at {host}:{port}"),
+        None => format!("{host}:{port}"),
+    }
 }
 
 fn asking(asking: impl Into<String>) -> impl FnOnce(tokio_postgres::Error) -> VerifyError {

@@ -7,7 +7,6 @@ mod open;
 mod server;
 mod tls;
 mod tpcc;
-mod verify;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

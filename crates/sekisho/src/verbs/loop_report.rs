@@ -251,15 +251,16 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
         throughput = throughput.calibrated_to(edge);
         response = response.calibrated_to(edge);
     }
-    let throughput = Figure::new(
-        "Throughput against load",
-        "Dots are measured, with 95 % intervals; lines were predicted.",
-        Plot::Curves(throughput),
-    )?;
+    let caption = if judged.is_empty() {
+        "Predicted; nothing was measured."
+    } else {
+        "Dots are measured, with 95 % intervals; lines were predicted."
+    };
+    let slows = if closed { " A closed load slows down with its server." } else { "" };
+    let throughput = Figure::new("Throughput against load", caption, Plot::Curves(throughput))?;
     let response = Figure::new(
         "Mean response against load",
-        "Dots are measured, with 95 % intervals; lines were predicted. A closed load slows down with \
-         its server.",
+        format!("{caption}{slows}"),
         Plot::Curves(response),
     )?;
     let section = Section::new("Throughput and response against load");
@@ -301,7 +302,9 @@ fn throughput_bound(prediction: &Prediction) -> Option<f64> {
                 .ok()?;
         Some(advise::formula(&scenario).ok()?.bounds?.throughput_max)
     };
-    prediction.points.iter().filter_map(of).max_by(f64::total_cmp)
+    // Of an open load, the bound is the load itself.
+    let closed = prediction.points.iter().filter(|point| matches!(point.load, Load::Clients(_)));
+    closed.filter_map(of).max_by(f64::total_cmp)
 }
 
 fn calibration<'a>(story: &Story<'a>) -> Option<&'a Calibration> {

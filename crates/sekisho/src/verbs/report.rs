@@ -18,7 +18,7 @@ use crate::verdict::{Failure, Verdict};
 
 /// Turn run records (.jsonl), a stored prediction (.json) or a scenario (.toml) into one HTML file
 ///
-/// Runs that the prediction speaks of are scored. A scenario is predicted at its own load; whatever
+/// Runs that the prediction speaks of are scored. A scenario is predicted at and around its own load; whatever
 /// has a scenario gets sliders that turn it inside the page.
 #[derive(ClapArgs)]
 #[command(after_help = "\
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     for path in &args.files {
         let found = match path.extension().and_then(|extension| extension.to_str()) {
             Some("json") => read_prediction(path)?,
-            Some("toml") => at_its_load(read_scenario(path)?)?,
+            Some("toml") => around_its_load(read_scenario(path)?)?,
             _ => {
                 runs.push(store::read_run(path)?);
                 continue;
@@ -105,13 +105,34 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     Ok(verdict)
 }
 
-/// What formula and simulation say of a scenario at the load that it has.
-fn at_its_load(scenario: Scenario) -> Result<Prediction, Failure> {
+/// What formula and simulation say of a scenario at the load that it has and, where that is the load of
+/// one class, around it: a curve tells more than a point.
+fn around_its_load(scenario: Scenario) -> Result<Prediction, Failure> {
     let mut question = Question::default();
-    for class in &scenario.classes {
-        question.clients.extend(class.population);
-        question.rates.extend(class.rate.map(|Rate(rate)| rate));
+    match scenario.classes.as_slice() {
+        [class] => {
+            question.clients.extend(class.population.into_iter().flat_map(clients_around));
+            question.rates.extend(class.rate.into_iter().flat_map(rates_up_to));
+        }
+        classes => {
+            question.clients.extend(classes.iter().filter_map(|class| class.population));
+            question.rates.extend(classes.iter().filter_map(|class| class.rate).map(|rate| rate.0));
+        }
     }
     let seed = scenario.seed.unwrap_or(1);
     ask::predict(scenario, &question, seed)
+}
+
+/// From one client to twice as many as there are.
+fn clients_around(population: u32) -> Vec<u32> {
+    let around = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0].map(|share| f64::from(population) * share);
+    let mut clients: Vec<u32> = around.map(|clients| clients.ceil() as u32).into();
+    clients.insert(0, 1);
+    clients.dedup();
+    clients
+}
+
+/// Up to the rate that there is: above it the queues may grow without end.
+fn rates_up_to(Rate(rate): Rate) -> Vec<f64> {
+    [0.2, 0.4, 0.6, 0.8, 0.9, 1.0].map(|share| share * rate).into()
 }

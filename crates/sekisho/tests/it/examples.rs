@@ -12,6 +12,7 @@ use crate::records;
 use crate::site::{alone, server, write_documents};
 use crate::sources::write_sources;
 use crate::tpcc::database;
+use crate::verifying::small;
 
 /// The verbs that do something, as their words.
 fn verbs() -> Vec<Vec<String>> {
@@ -101,6 +102,7 @@ fn every_verb_has_an_example_that_works() {
         "tpcc load",
         "tpcc run",
         "tpcc stress",
+        "tpcc verify",
     ];
     assert_eq!(names, known, "say below what the examples of a new verb need");
     let scratch = Scratch::new();
@@ -113,6 +115,7 @@ fn every_verb_has_an_example_that_works() {
             Some("demo" | "reproduce") => accepted(&folder, &line),
             Some("gate") => gates(&folder, &line),
             Some("measure") => measures(&folder, &line),
+            Some("tpcc") if line.contains(" verify ") => verifies(&folder, &line),
             Some("tpcc") => loads(&folder, &line),
             _ => works(&folder, &format!("{line}{}", shorter(&line))),
         }
@@ -156,6 +159,16 @@ fn measures(folder: &Path, line: &str) {
     let line = line.replace(" webstone", " documents.toml");
     works(folder, &format!("{line} --duration 200ms --warmup 100ms"));
     origin.stop();
+}
+
+/// A database of a private server with two small warehouses.
+#[track_caller]
+fn verifies(folder: &Path, line: &str) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let url = small(&format!("verify_example_{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
+    let line = line.replace("\"$DATABASE_URL\"", &format!("'{url}'"));
+    assert!(line.contains(&url), "{line}");
+    works(folder, &line);
 }
 
 /// Into a database of a private server, one warehouse.

@@ -24,4 +24,5 @@ mod sources;
 mod the_loop;
 mod tpcc;
 mod verdicts;
+mod verifying;
 mod witnesses;

@@ -29,7 +29,7 @@ pub(crate) fn database(name: &str) -> String {
 }
 
 /// The first column of each row.
-fn ask(url: &str, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+pub(crate) fn ask(url: &str, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("it has nothing behind it").block_on(async {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;

@@ -2,8 +2,8 @@
 
 use gate::{Action, Event, Job, JobId, Reason, Time};
 
-use super::{CUSTOMER_BITS, CUSTOMERS_MAX, Held, Replication};
-use crate::calendar::Entry;
+use super::{CUSTOMER_BITS, CUSTOMERS_MAX, Guard, Held, Replication};
+use crate::calendar::{Calendar, Entry};
 use crate::network::Sizes;
 use crate::replication::clients::Failure;
 
@@ -21,19 +21,8 @@ impl Replication<'_> {
                 guard.tally.touch(self.now);
                 self.tell(gate, Event::Wake);
             }
-            wakeup => self.arm(gate, wakeup),
-        }
-    }
-
-    /// Sees to it that the gate is woken then, at the latest.
-    #[inline]
-    fn arm(&mut self, gate: u32, wakeup: Option<Time>) {
-        let guard = &mut self.gates[gate as usize];
-        if let Some(wakeup) = wakeup
-            && guard.armed.is_none_or(|armed| wakeup < armed)
-        {
-            guard.armed = Some(wakeup);
-            self.calendar.enter(wakeup, Entry::Gate(gate));
+            Some(wakeup) => guard.arm(gate, wakeup, &mut self.calendar),
+            None => {}
         }
     }
 
@@ -105,58 +94,58 @@ impl Replication<'_> {
     /// Tells a gate what happened and does what it says. Its tally is up to now.
     #[inline(always)]
     fn tell(&mut self, gate: u32, event: Event) {
-        let mut actions = std::mem::take(&mut self.actions);
+        let now = self.now;
         let guard = &mut self.gates[gate as usize];
-        guard.gate.handle(self.now, event, &mut actions);
-        let wakeup = guard.gate.next_wakeup();
+        guard.gate.handle(now, event, &mut self.actions);
         if let Some((recorded, recording)) = &mut self.recording
             && *recorded == gate as usize
         {
-            recording.push(self.now, event, &actions);
+            recording.push(now, event, &self.actions);
         }
-        if wakeup.is_some() {
-            self.arm(gate, wakeup);
+        if let Some(wakeup) = guard.gate.next_wakeup() {
+            guard.arm(gate, wakeup, &mut self.calendar);
         }
-        self.carry_out(gate, actions);
-    }
-
-    /// Does what a gate said.
-    #[inline]
-    fn carry_out(&mut self, gate: u32, mut actions: Vec<Action>) {
-        let now = self.now;
-        let tally = &mut self.gates[gate as usize].tally;
         let mut refused = Vec::new();
-        for action in actions.drain(..) {
-            tally.waiting -= 1;
-            match action {
+        for action in &self.actions {
+            guard.tally.waiting -= 1;
+            let customer = match *action {
                 Action::Start { job, slot } => {
                     let customer = customer_of(job);
                     let going = &mut self.customers[customer as usize];
-                    tally.busy += 1;
-                    tally.start(now.as_nanos() - going.knocked.as_nanos());
+                    guard.tally.busy += 1;
+                    guard.tally.start(now.as_nanos() - going.knocked.as_nanos());
                     going.held.push(Held { gate, slot, since: now });
-                    if self.program.restless {
-                        self.affairs[customer as usize].waits = None;
-                    }
                     self.ready.push_back(customer);
+                    customer
                 }
                 Action::Refuse { job, reason } => {
                     match reason {
-                        Reason::QueueFull => tally.refused_full += 1,
-                        _ => tally.refused_deadline += 1,
+                        Reason::QueueFull => guard.tally.refused_full += 1,
+                        _ => guard.tally.refused_deadline += 1,
                     }
-                    let customer = customer_of(job);
-                    if self.program.restless {
-                        self.affairs[customer as usize].waits = None;
-                    }
-                    refused.push(customer);
+                    refused.push(customer_of(job));
+                    customer_of(job)
                 }
+            };
+            if self.program.restless {
+                self.affairs[customer as usize].waits = None;
             }
         }
-        // Who is refused gives other gates something to say, so the list is put back first.
-        self.actions = actions;
+        // Who is refused gives other gates something to say.
+        self.actions.clear();
         for customer in refused {
             self.fail(customer, Failure::Refused);
+        }
+    }
+}
+
+impl Guard {
+    /// Sees to it that the gate is woken then, at the latest.
+    #[inline]
+    fn arm(&mut self, gate: u32, wakeup: Time, calendar: &mut Calendar) {
+        if self.armed.is_none_or(|armed| wakeup < armed) {
+            self.armed = Some(wakeup);
+            calendar.enter(wakeup, Entry::Gate(gate));
         }
     }
 }

@@ -1,22 +1,22 @@
 //! At the stations: who enters, whose service is over, and who must stay where it is because there is
 //! no room.
 
-use super::{NOWHERE, Replication, nanos};
-use crate::calendar::Entry;
+use gate::Time;
+
+use super::{Customer, NOWHERE, Replication, nanos};
+use crate::calendar::{Calendar, Entry};
 use crate::network::{Demand, WhenFull};
 use crate::replication::clients::Failure;
-use crate::station::Service;
+use crate::station::{Desk, Service};
 
 impl Replication<'_> {
     /// A customer comes to a station that works at this speed for it.
     #[inline]
     pub(super) fn visit(&mut self, customer: u32, station: u32, demand: &Demand, speed: f64) {
         let going = &mut self.customers[customer as usize];
-        let classes = self.program.classes.len();
         let seconds = match demand {
             Demand::Drawn(dist) => {
                 let stream = going.origin as usize * self.desks.len() + station as usize;
-                debug_assert!(stream < classes * self.desks.len());
                 dist.sample(&mut self.demands[stream])
             }
             Demand::OfSize { per_byte_s, base_s } => per_byte_s * going.size + base_s,
@@ -28,7 +28,8 @@ impl Replication<'_> {
         if desk.jobs >= desk.room {
             return self.find_full(customer, station);
         }
-        self.enter(customer, station);
+        let priority = self.program.classes[going.class as usize].priority;
+        enter(self.now, (customer, going), (station, desk), priority, &mut self.calendar);
         if self.program.blocks {
             self.leave_kept(customer);
         }
@@ -45,38 +46,6 @@ impl Replication<'_> {
         }
     }
 
-    /// A customer enters a station that has room.
-    #[inline]
-    fn enter(&mut self, customer: u32, station: u32) {
-        let now = self.now;
-        let going = &mut self.customers[customer as usize];
-        let need = going.need;
-        going.station = station;
-        let desk = &mut self.desks[station as usize];
-        desk.touch(now);
-        desk.jobs += 1;
-        let look_again = match &mut desk.service {
-            Service::Queue { servers, line } if desk.jobs > *servers => {
-                return line.push_back(customer);
-            }
-            Service::Queue { .. } | Service::Delay => {
-                return self.calendar.enter_after(now, need, Entry::Customer(customer));
-            }
-            Service::Sharing(sharing) => sharing.enter(now, customer, need),
-            Service::FairShare(share) => {
-                let worker = going.held.last().map(|held| (held.gate, held.slot));
-                share.enter(now, customer, worker, need)
-            }
-            Service::Crew(crew) => {
-                let priority = self.program.classes[going.class as usize].priority;
-                crew.enter(now, customer, priority, need)
-            }
-        };
-        if let Some(at) = look_again {
-            self.calendar.enter(at, Entry::Station(station));
-        }
-    }
-
     /// A customer's service in a queue, its delay, its think time or its pause is over.
     #[inline]
     pub(super) fn customer_due(&mut self, customer: u32) {
@@ -85,31 +54,16 @@ impl Replication<'_> {
             return self.ask_again(customer);
         }
         self.events += 1;
-        let queue = matches!(self.desks[station as usize].service, Service::Queue { .. });
-        if self.program.blocks && queue {
+        let desk = &mut self.desks[station as usize];
+        if !self.program.blocks {
+            depart(self.now, desk, &mut self.calendar);
+        } else if matches!(desk.service, Service::Queue { .. }) {
             // Whether its server is free depends on whether there is room where it goes.
             self.affairs[customer as usize].keeps = station;
         } else {
-            self.depart(station);
-            self.let_in(station);
+            self.depart_and_let_in(station);
         }
         self.advance(customer);
-    }
-
-    /// One job fewer is at a station; in a queue the next one begins.
-    #[inline]
-    fn depart(&mut self, station: u32) {
-        let now = self.now;
-        let desk = &mut self.desks[station as usize];
-        desk.touch(now);
-        desk.jobs -= 1;
-        desk.served += 1;
-        if let Service::Queue { line, .. } = &mut desk.service
-            && let Some(next) = line.pop_front()
-        {
-            let need = self.customers[next as usize].need;
-            self.calendar.enter_after(now, need, Entry::Customer(next));
-        }
     }
 
     /// The next completion or end of a slice at a station that has no entry for each job.
@@ -134,8 +88,11 @@ impl Replication<'_> {
         }
         if let Some(customer) = completed {
             self.events += 1;
-            self.depart(station);
-            self.let_in(station);
+            if self.program.blocks {
+                self.depart_and_let_in(station);
+            } else {
+                depart(now, desk, &mut self.calendar);
+            }
             self.customers[customer as usize].station = NOWHERE;
             self.advance(customer);
         }
@@ -145,29 +102,73 @@ impl Replication<'_> {
     pub(super) fn leave_kept(&mut self, customer: u32) {
         let keeps = std::mem::replace(&mut self.affairs[customer as usize].keeps, NOWHERE);
         if keeps != NOWHERE {
-            self.depart(keeps);
-            self.let_in(keeps);
+            self.depart_and_let_in(keeps);
         }
     }
 
-    /// A station has a place free: the one that is blocked longest comes in, and the server that it
-    /// has kept is free in turn.
-    #[inline]
-    fn let_in(&mut self, station: u32) {
-        if !self.program.blocks {
-            return;
-        }
+    /// One job fewer is at a station, where stations block: the one that is blocked longest comes in, and
+    /// the server that it has kept is free in turn.
+    fn depart_and_let_in(&mut self, station: u32) {
+        let now = self.now;
         let mut vacated = std::mem::take(&mut self.vacated);
         vacated.push(station);
         while let Some(station) = vacated.pop() {
-            let Some(next) = self.desks[station as usize].blocked.pop_front() else { continue };
-            self.enter(next, station);
+            let desk = &mut self.desks[station as usize];
+            depart(now, desk, &mut self.calendar);
+            let Some(next) = desk.blocked.pop_front() else { continue };
+            let coming = &mut self.customers[next as usize];
+            let priority = self.program.classes[coming.class as usize].priority;
+            enter(now, (next, coming), (station, desk), priority, &mut self.calendar);
             let keeps = std::mem::replace(&mut self.affairs[next as usize].keeps, NOWHERE);
             if keeps != NOWHERE {
-                self.depart(keeps);
                 vacated.push(keeps);
             }
         }
         self.vacated = vacated;
+    }
+}
+
+/// A customer enters a station that has room.
+#[inline(always)]
+fn enter(
+    now: Time,
+    (customer, going): (u32, &mut Customer),
+    (station, desk): (u32, &mut Desk),
+    priority: u8,
+    calendar: &mut Calendar,
+) {
+    let need = going.need;
+    going.station = station;
+    desk.touch(now);
+    desk.jobs += 1;
+    let look_again = match &mut desk.service {
+        Service::Queue { servers, line } if desk.jobs > *servers => {
+            return line.push_back((customer, need));
+        }
+        Service::Queue { .. } | Service::Delay => {
+            return calendar.enter_after(now, need, Entry::Customer(customer));
+        }
+        Service::Sharing(sharing) => sharing.enter(now, customer, need),
+        Service::FairShare(share) => {
+            let worker = going.held.last().map(|held| (held.gate, held.slot));
+            share.enter(now, customer, worker, need)
+        }
+        Service::Crew(crew) => crew.enter(now, customer, priority, need),
+    };
+    if let Some(at) = look_again {
+        calendar.enter(at, Entry::Station(station));
+    }
+}
+
+/// One job fewer is at a station; in a queue the next one begins.
+#[inline(always)]
+fn depart(now: Time, desk: &mut Desk, calendar: &mut Calendar) {
+    desk.touch(now);
+    desk.jobs -= 1;
+    desk.served += 1;
+    if let Service::Queue { line, .. } = &mut desk.service
+        && let Some((next, need)) = line.pop_front()
+    {
+        calendar.enter_after(now, need, Entry::Customer(next));
     }
 }

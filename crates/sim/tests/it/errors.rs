@@ -259,7 +259,7 @@ fn the_clock_has_an_end() {
     let network = single(closed(1, no_think()), ONE, constant(1e8));
     let error = sim::run(&network, &options(84, 10_000)).unwrap_err();
     assert_eq!(error, SimError::ClockEnds);
-    assert!(error.to_string().contains("584 years"), "{error}");
+    assert!(error.to_string().contains("292 years"), "{error}");
     for dist in [Dist::Constant(1e300), Dist::Pareto { low: 1e9, shape: 0.01 }] {
         for kind in [ONE, StationKind::Delay, StationKind::Sharing { processors: 1 }] {
             let network = single(closed(1, dist), kind, Demand::Drawn(dist));

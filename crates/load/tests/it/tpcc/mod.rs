@@ -5,6 +5,7 @@ mod refusing;
 mod resuming;
 mod running;
 mod transacting;
+mod verifying;
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;

@@ -31,7 +31,7 @@ struct Effort {
 
 impl Effort {
     const FULL: Effort =
-        Effort { tasks: 0.003, balance: 0.006, clients: &balance::CLIENTS, scanning: 0.005 };
+        Effort { tasks: 0.003, balance: 0.008, clients: &balance::CLIENTS, scanning: 0.005 };
     #[cfg(test)]
     const TEST: Effort = Effort { tasks: 0.007, balance: 0.02, clients: &[5, 50], scanning: 0.015 };
 }

@@ -6,6 +6,7 @@ mod run;
 mod stress;
 mod target;
 mod terminals;
+mod verify;
 
 use std::io::Write;
 
@@ -28,6 +29,8 @@ enum What {
     Run(run::Args),
     /// Let as many terminals as connections work without keying and thinking
     Stress(stress::Args),
+    /// Check a database: the twelve consistency conditions, counters, population
+    Verify(verify::Args),
 }
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -35,5 +38,6 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         What::Load(args) => load::run(args, session, out),
         What::Run(args) => run::run(args, session, out),
         What::Stress(args) => stress::run(args, session, out),
+        What::Verify(args) => verify::run(args, session, out),
     }
 }

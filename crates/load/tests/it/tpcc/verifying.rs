@@ -3,14 +3,19 @@
 
 use std::time::Duration;
 
-use load::tpcc::verify::{Check, Part, ROWS_MAX, Verification, VerifyError, verify};
-use postgres::{Private, Settings};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use load::tpcc::LoadPlan;
+use load::tpcc::verify::{Check, Part, ROWS_MAX, Verification, VerifyError, verify, verify_with};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls};
 
-const SCHEMA: &str = include_str!("../fixtures/tpcc/schema.sql");
-const SMALL: &str = include_str!("../fixtures/tpcc/small.sql");
-const POPULATION: &str = include_str!("../fixtures/tpcc/population.sql");
+use super::{Database, server};
+
+const SCHEMA: &str = include_str!("../../fixtures/tpcc/schema.sql");
+const SMALL: &str = include_str!("../../fixtures/tpcc/small.sql");
+const POPULATION: &str = include_str!("../../fixtures/tpcc/population.sql");
 
 /// A fault: what it is, the statement that makes it, the checks that find it, and the row that the
 /// first of these names.
@@ -160,24 +165,20 @@ const FAULTS: [Fault; 21] = [
     ),
 ];
 
-/// A private server, and what speaks to it.
+/// What speaks to the databases of the tests' server.
 struct Bench {
     runtime: Runtime,
-    server: Private,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let fast = [("fsync", "off"), ("synchronous_commit", "off"), ("autovacuum", "off")];
-        let parameters = fast.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let server = Private::start(&Settings { parameters, ..Settings::default() }).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Bench { runtime, server }
+        Bench { runtime }
     }
 
     /// A connection to a database; it ends when dropped.
     async fn connect(&self, database: &str) -> Client {
-        let mut config: Config = self.server.socket_url().as_str().parse().unwrap();
+        let mut config: Config = server().socket_url().as_str().parse().unwrap();
         let (client, connection) = config.dbname(database).connect(NoTls).await.unwrap();
         tokio::spawn(connection);
         client
@@ -202,7 +203,7 @@ impl Bench {
     }
 
     async fn verify(&self, database: &str, part: Part) -> Result<Verification, VerifyError> {
-        verify(&mut self.connect(database).await, &[part], |_, _| {}).await
+        verify_with(&mut self.connect(database).await, &[part], &mut |_, _| {}).await
     }
 }
 
@@ -272,10 +273,8 @@ fn one_snapshot_sees_no_half_of_what_is_committed_meanwhile() {
             stepped.recv().await.unwrap();
             other.batch_execute("delete from stock; delete from order_line").await.unwrap();
         });
-        let found = verify(&mut client, &[Part::Conditions], |done, _| {
-            let _ = steps.send(done);
-        });
-        let found = found.await;
+        let mut step = |done, _| steps.send(done).unwrap_or_default();
+        let found = verify_with(&mut client, &[Part::Conditions], &mut step).await;
         breaking.await.unwrap();
         assert!(found.unwrap().holds());
         assert!(!bench.verify("moving", Part::Conditions).await.unwrap().holds());
@@ -354,4 +353,49 @@ fn a_database_that_is_not_ours_is_refused() {
         // Without its note the conditions can be checked all the same, and they do not hold.
         assert!(!bench.verify("strange", Part::Conditions).await.unwrap().holds());
     });
+}
+
+#[test]
+fn what_the_loader_makes_holds_and_has_the_population() {
+    let database = Database::new("verified");
+    database.load(&LoadPlan::new(3, 1)).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut steps = Vec::new();
+    let parts = [Part::Conditions, Part::Population];
+    let found = verify(&database.0, &parts, &stop, &mut |done, of| steps.push((done, of))).unwrap();
+    assert!(found.holds(), "{:?}", found.failed().collect::<Vec<_>>());
+    assert_eq!((found.warehouses, found.outcomes.len()), (1, 22 + 18));
+    let of = steps[0].1;
+    assert_eq!(steps, (0..=of).map(|done| (done, of)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_verification_can_be_stopped_and_a_server_that_is_not_there_is_named() {
+    let bench = Bench::new();
+    bench.runtime.block_on(async {
+        bench.make("stopped", "template0").await;
+        // A view in the place of a table, that takes its time.
+        let slow = "drop table warehouse; create view warehouse as select 1 w_id, ''::text w_name,
+            ''::text w_street_1, ''::text w_street_2, ''::text w_city, ''::text w_state,
+            ''::text w_zip, 0.0 w_tax, 0.0 w_ytd, pg_sleep(60)::text slow";
+        bench.run("stopped", &format!("{SCHEMA} {slow}")).await;
+    });
+    let mut config: Config = server().url().as_str().parse().unwrap();
+    config.dbname("stopped");
+    let begun = Instant::now();
+    let stop = AtomicBool::new(true);
+    let error = verify(&config, &[Part::Conditions], &stop, &mut |_, _| {}).unwrap_err();
+    assert!(matches!(error, VerifyError::Interrupted), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    let stop = AtomicBool::new(false);
+    let nowhere: Config = "postgresql://me:no@127.0.0.1:1/tpcc".parse().unwrap();
+    let error = verify(&nowhere, &[Part::Conditions], &stop, &mut |_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    let wrong = server().url().as_str().replace("sekisho:", "sekisho:not").parse().unwrap();
+    let error = verify(&wrong, &[Part::Conditions], &stop, &mut |_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("password"), "{error}");
+    let mut missing: Config = server().url().as_str().parse().unwrap();
+    missing.dbname("never_made");
+    let error = verify(&missing, &[Part::Conditions], &stop, &mut |_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("createdb"), "{error}");
 }
