@@ -177,13 +177,11 @@ fn answers() -> Vec<(&'static str, Answer)> {
     use Value::{Large, Null, Number, Small, Text, Time, Yes};
     let texts = |n| vec![Text("some text here"); n];
     let array = |of| Value::Array(Box::new(of));
-    let head = vec![Number(3001), Time, Text("BARBARBAR"), Text("GC"), Number(1), Number(1), Number(1)];
-    let customer = [
-        vec![Number(7)],
-        texts(9),
-        vec![Time, Text("GC"), Large(5), Number(1), Large(-10), Null],
-    ]
-    .concat();
+    let head =
+        vec![Number(3001), Time, Text("BARBARBAR"), Text("GC"), Number(1), Number(1), Number(1)];
+    let customer =
+        [vec![Number(7)], texts(9), vec![Time, Text("GC"), Large(5), Number(1), Large(-10), Null]]
+            .concat();
     let status = [
         vec![Number(7)],
         texts(3),
@@ -211,7 +209,10 @@ fn answers() -> Vec<(&'static str, Answer)> {
         ("from tpcc_order_status", answer(status.clone(), Just(10))),
         ("from tpcc_delivery", delivered.clone()),
         ("tpcc_stock_level", answer(vec![Number(5)], Just(1))),
-        ("as line(i, n)", answer(vec![Number(0), Text("some item's name"), Large(100), Yes], EachLine)),
+        (
+            "as line(i, n)",
+            answer(vec![Number(0), Text("some item's name"), Large(100), Yes], EachLine),
+        ),
         ("as place(w, i, n)", answer(vec![Number(0), Number(50), Yes], EachLine)),
         ("insert into order_line", Answer { lines_of: 12, ..answer(vec![], Written) }),
         ("returning d_next_o_id", answer(head, Just(1))),
@@ -292,8 +293,11 @@ impl<'a> Canned<'a> {
 
     fn parse(&mut self, mut body: Body) {
         let (name, sql) = (body.text(), body.text());
-        let (_, found) =
-            self.answers.iter().find(|(words, _)| sql.contains(words)).unwrap_or_else(|| panic!("{sql}"));
+        let (_, found) = self
+            .answers
+            .iter()
+            .find(|(words, _)| sql.contains(words))
+            .unwrap_or_else(|| panic!("{sql}"));
         let mut types: Vec<i32> = (0..body.small()).map(|_| body.number()).collect();
         if types.is_empty() {
             types = found.parameters.to_vec();

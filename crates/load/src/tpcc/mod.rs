@@ -25,11 +25,11 @@ pub use record::{
     Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, Pace, Plan, Record, Server,
 };
 pub use terminals::{DeliveryResult, RunError, Watch, run};
+pub use tokio_postgres::Config;
+pub use tokio_postgres::config::SslMode;
 pub use transactions::{
     Address, Delivered, Entered, Execution, Isolation, LastOrder, LineScreen, OpenError,
     OrderScreen, PaymentScreen, Performed, Screen, Session, StatusLine, StatusScreen,
     TransactionError, install_functions,
 };
 pub use verdict::{Check, Finding, MEASURE_LEAST, NOT_AUDITED, Outcome, Verdict};
-pub use tokio_postgres::Config;
-pub use tokio_postgres::config::SslMode;

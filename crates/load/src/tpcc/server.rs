@@ -9,9 +9,20 @@ use super::transactions::{OpenError, connect};
 
 /// The settings that decide what a result is worth.
 const SETTINGS: [&str; 14] = [
-    "autovacuum", "checkpoint_timeout", "commit_delay", "fsync", "full_page_writes", "huge_pages",
-    "max_connections", "max_wal_size", "random_page_cost", "shared_buffers", "synchronous_commit",
-    "wal_buffers", "wal_level", "work_mem",
+    "autovacuum",
+    "checkpoint_timeout",
+    "commit_delay",
+    "fsync",
+    "full_page_writes",
+    "huge_pages",
+    "max_connections",
+    "max_wal_size",
+    "random_page_cost",
+    "shared_buffers",
+    "synchronous_commit",
+    "wal_buffers",
+    "wal_level",
+    "work_mem",
 ];
 
 /// A connection beside those of the terminals, that looks on.
@@ -50,12 +61,8 @@ pub(super) async fn examine(config: &Config, asked: u32) -> Result<(Monitor, Ser
         _ => "select checkpoints_timed, checkpoints_req from pg_stat_bgwriter",
     };
     let settings = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    let server = Server {
-        version: row.get(0),
-        c_load: load.c_load,
-        load_seed: load.seed,
-        settings,
-    };
+    let server =
+        Server { version: row.get(0), c_load: load.c_load, load_seed: load.seed, settings };
     Ok((Monitor { client, checkpoints }, server))
 }
 

@@ -120,7 +120,8 @@ impl Tally {
         let by_name = |customer| u64::from(matches!(customer, CustomerBy::LastName(_)));
         match request {
             Request::NewOrder(order) => {
-                let rolled_back = matches!(screen, Screen::NewOrder(shown) if shown.entered.is_none());
+                let rolled_back =
+                    matches!(screen, Screen::NewOrder(shown) if shown.entered.is_none());
                 counts.rollbacks += u64::from(rolled_back);
                 if let Some(count) =
                     order.lines.len().checked_sub(5).and_then(|n| counts.orders_by_lines.get_mut(n))

@@ -360,7 +360,9 @@ impl<'a> Driver<'a> {
     /// Lets the next Delivery of a warehouse have a connection, if none is under way.
     fn next_delivery(&mut self, lane: usize) {
         let lane = &mut self.lanes[lane];
-        if lane.busy.is_none() && let Some(job) = lane.queue.pop_front() {
+        if lane.busy.is_none()
+            && let Some(job) = lane.queue.pop_front()
+        {
             lane.busy = Some(job.sent);
             self.waiting.push_back(job);
         }
@@ -393,7 +395,9 @@ impl<'a> Driver<'a> {
                 Finished::Transaction(session, job, result)
             }));
         }
-        if now >= self.monitor_at && let Some(monitor) = self.monitor.take() {
+        if now >= self.monitor_at
+            && let Some(monitor) = self.monitor.take()
+        {
             self.monitor_at = now + Duration::from_secs(5);
             self.running.push(Box::pin(async move {
                 let seen = monitor.checkpoints().await;

@@ -189,7 +189,8 @@ fn mix(record: &Record) -> Vec<Check> {
     let mut checks = Vec::new();
     for kind in Kind::ALL {
         let Some(least) = kind.rules().share_min else { continue };
-        let band = Band { low: least, high: 1.0, nominal: f64::from(kind.rules().cards) / deck as f64 };
+        let band =
+            Band { low: least, high: 1.0, nominal: f64::from(kind.rules().cards) / deck as f64 };
         let rule = format!("{}: at least {:.0} % of the mix", kind.name(), least * 100.0);
         checks.push(share(rule, "5.2.4.2", record.of(kind).completed, all, band));
     }
@@ -356,8 +357,7 @@ fn lines_uniform(by_lines: &[u64; 11]) -> Check {
         return check(RULE, "9.2.2.5", Finding::TooFew { needs: 55 }, format!("{n} orders"));
     }
     let expected = n as f64 / 11.0;
-    let chi: f64 =
-        by_lines.iter().map(|&count| (count as f64 - expected).powi(2) / expected).sum();
+    let chi: f64 = by_lines.iter().map(|&count| (count as f64 - expected).powi(2) / expected).sum();
     let finding = if chi > CHI_SQUARE_10 { Finding::Violated } else { Finding::Met };
     let says = format!("chi-square {chi:.1} of at most {CHI_SQUARE_10:.1}");
     check(RULE, "9.2.2.5", finding, says)
@@ -418,14 +418,16 @@ fn within(
         return check(&rule, clause, Finding::TooFew { needs: 1 }, "none".into());
     }
     let limit = limit.as_nanos() as u64;
-    let slow: u64 = times.counts().filter(|&(nanos, _)| nanos > limit).map(|(_, count)| count).sum();
+    let slow: u64 =
+        times.counts().filter(|&(nanos, _)| nanos > limit).map(|(_, count)| count).sum();
     let slow = slow + unanswered;
     let (value, (low, high)) = (slow as f64 / n as f64, wilson(slow, n));
     // One in ten exactly is allowed, whatever 1 - 0.9 is in binary.
     let most = 1.0 - rules::RESPONSE_QUANTILE + 1e-12;
     let band = Band { low: 0.0, high: most, nominal: 0.0 };
     // As many as tell this share from the limit, if it stays what it is.
-    let needs = |edge: f64| (Z.powi(2) * edge * (1.0 - edge) / (value - edge).powi(2)).ceil() as u64;
+    let needs =
+        |edge: f64| (Z.powi(2) * edge * (1.0 - edge) / (value - edge).powi(2)).ceil() as u64;
     let finding = band.finding(value, (low, high), needs);
     // With those beyond that were never answered, the quantile lies further up.
     let q = rules::RESPONSE_QUANTILE * n as f64 / times.len().max(1) as f64;

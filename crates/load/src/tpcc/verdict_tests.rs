@@ -109,7 +109,10 @@ fn a_run_by_the_rules_qualifies_and_says_how_it_deviates() {
 #[test]
 fn each_kind_but_new_order_has_a_least_share_of_completed_work() {
     const RULE: &str = "Payment: at least 43 %";
-    assert_eq!(after(RULE, |record| record.kinds[1].completed = 1200), Finding::TooFew { needs: 71_284 });
+    assert_eq!(
+        after(RULE, |record| record.kinds[1].completed = 1200),
+        Finding::TooFew { needs: 71_284 }
+    );
     assert_eq!(after(RULE, |record| record.kinds[1].completed = 1000), Finding::Violated);
     let level = "Stock-Level: at least 4 %";
     assert_eq!(after(level, |record| record.kinds[4].completed = 60), Finding::Violated);
@@ -151,7 +154,8 @@ fn a_p90_below_the_mean_tells_of_a_stall() {
 
 #[test]
 fn the_menu_answers_within_two_seconds() {
-    let menu = |slow| move |record: &mut Record| record.menu = responses(&[(900, 1), (slow, 2_100)]);
+    let menu =
+        |slow| move |record: &mut Record| record.menu = responses(&[(900, 1), (slow, 2_100)]);
     assert_eq!(after("menu:", menu(90)), Finding::Met);
     assert_eq!(after("menu:", menu(200)), Finding::Violated);
 }
@@ -176,7 +180,11 @@ fn deferred_deliveries_are_done_within_80_seconds_and_skip_few_districts() {
 fn the_inputs_are_audited_and_chance_is_forgiven() {
     let cases: [(&str, fn(&mut InputCounts, u64), [u64; 3]); 5] = [
         ("rolled back", |inputs, n| inputs.rollbacks = n, [12, 20, 60]),
-        ("by name: 57 to 63 % of Payments", |inputs, n| inputs.payments_by_name = n, [720, 700, 500]),
+        (
+            "by name: 57 to 63 % of Payments",
+            |inputs, n| inputs.payments_by_name = n,
+            [720, 700, 500],
+        ),
         ("by name: 57 to 63 % of Order", |inputs, n| inputs.statuses_by_name = n, [75, 70, 30]),
         ("remote: 0.95", |inputs, n| inputs.lines_remote = n, [125, 150, 250]),
         ("remote: 14", |inputs, n| inputs.payments_remote = n, [180, 220, 300]),

@@ -115,6 +115,9 @@ fn every_verb_has_an_example_that_works() {
             Some("demo" | "reproduce") => accepted(&folder, &line),
             Some("gate") => gates(&folder, &line),
             Some("measure") => measures(&folder, &line),
+            Some("tpcc") if line.contains(" run") || line.contains(" stress") => {
+                accepted(&folder, &line);
+            }
             Some("tpcc") if line.contains(" verify ") => verifies(&folder, &line),
             Some("tpcc") => loads(&folder, &line),
             _ => works(&folder, &format!("{line}{}", shorter(&line))),

@@ -119,14 +119,12 @@ impl Functions {
 
     async fn payment(&self, client: &Client, payment: &Payment) -> Result<Screen, Trouble> {
         let (w, d) = (payment.warehouse as i32, i32::from(payment.district));
-        let (c_w, c_d) =
-            (payment.customer_warehouse as i32, i32::from(payment.customer_district));
+        let (c_w, c_d) = (payment.customer_warehouse as i32, i32::from(payment.customer_district));
         let (id, name) = named(payment.customer);
         let name = name.as_ref().map(Text::as_str);
         let cents = i64::from(payment.amount_cents);
-        let row = client
-            .query_one(&self.payment, &[&w, &d, &c_w, &c_d, &id, &name, &cents])
-            .await?;
+        let row =
+            client.query_one(&self.payment, &[&w, &d, &c_w, &c_d, &id, &name, &cents]).await?;
         Ok(Screen::Payment(payment_screen((&row, 0), (&row, 5), (&row, 10)).into()))
     }
 }

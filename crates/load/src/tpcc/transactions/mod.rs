@@ -114,7 +114,9 @@ pub enum OpenError {
     #[error("cannot connect to the database: {}", reason(.0))]
     Connect(#[source] tokio_postgres::Error),
     /// The server has no connection left.
-    #[error("the database has no connection left for session {session}: {message}; ask for fewer connections, or raise max_connections")]
+    #[error(
+        "the database has no connection left for session {session}: {message}; ask for fewer connections, or raise max_connections"
+    )]
     TooMany {
         /// Which one it was, from 1.
         session: u32,
@@ -151,13 +153,11 @@ pub async fn install_functions(config: &Config) -> Result<(), OpenError> {
 
 /// Connects. The connection is driven by a task of the runtime, and ends with the client.
 pub(super) async fn connect(config: &Config, session: u32) -> Result<Client, OpenError> {
-    let (client, connection) = config.connect(NoTls).await.map_err(|error| {
-        match error.code() {
-            Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => {
-                OpenError::TooMany { session, message: reason(&error) }
-            }
-            _ => OpenError::Connect(error),
+    let (client, connection) = config.connect(NoTls).await.map_err(|error| match error.code() {
+        Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => {
+            OpenError::TooMany { session, message: reason(&error) }
         }
+        _ => OpenError::Connect(error),
     })?;
     // Its end is seen by whoever asks the client for something next.
     tokio::spawn(async move { connection.await.ok() });
@@ -243,7 +243,8 @@ impl From<tokio_postgres::Error> for Trouble {
             return Trouble::Final(TransactionError::Lost(reason(&error)));
         };
         let (code, message) = (told.code(), told.message().to_owned());
-        if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
+        if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED
+        {
             return Trouble::Conflict;
         }
         // Class 57P: the server, or this connection, was told to end.

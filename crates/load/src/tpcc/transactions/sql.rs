@@ -38,8 +38,7 @@ impl Statements {
         const N: Type = Type::INT4;
         const NS: Type = Type::INT4_ARRAY;
         const CENTS: Type = Type::INT8;
-        let fill =
-            [N, N, N, N, N, N, NS, NS, NS, NS, NS, NS, NS, NS, NS, NS, Type::INT8_ARRAY];
+        let fill = [N, N, N, N, N, N, NS, NS, NS, NS, NS, NS, NS, NS, NS, NS, Type::INT8_ARRAY];
         let pay = |who: Type| [N, N, who, CENTS, N, N];
         Ok(Statements {
             order_head: client.prepare_typed(ORDER_HEAD, &[N, N, N]).await?,
@@ -67,7 +66,8 @@ impl Statements {
     ) -> Result<Screen, Trouble> {
         match request {
             Request::NewOrder(order) => {
-                let read = rolled_back_on_error(client, self.read_order(client, order).await).await?;
+                let read =
+                    rolled_back_on_error(client, self.read_order(client, order).await).await?;
                 self.write_order(client, order, read).await.map(Screen::NewOrder)
             }
             Request::Payment(payment) => {
@@ -132,10 +132,23 @@ impl Statements {
             client.execute(
                 &self.order_fill,
                 &[
-                    &w, &d, &head.order, &c, &count, &all_local,
-                    &written.warehouses, &written.items, &written.quantities, &written.wanted,
-                    &written.orders, &written.remote,
-                    &lines.numbers, &lines.items, &lines.warehouses, &lines.wanted, &lines.cents,
+                    &w,
+                    &d,
+                    &head.order,
+                    &c,
+                    &count,
+                    &all_local,
+                    &written.warehouses,
+                    &written.items,
+                    &written.quantities,
+                    &written.wanted,
+                    &written.orders,
+                    &written.remote,
+                    &lines.numbers,
+                    &lines.items,
+                    &lines.warehouses,
+                    &lines.wanted,
+                    &lines.cents,
                 ],
             ),
             client.batch_execute(if all_found { "commit" } else { "rollback" }),
@@ -153,7 +166,11 @@ impl Statements {
                 discount: head.discount,
                 warehouse_tax: head.warehouse_tax,
                 district_tax: head.district_tax,
-                total_cents: total_cents(sum, head.discount, head.warehouse_tax + head.district_tax),
+                total_cents: total_cents(
+                    sum,
+                    head.discount,
+                    head.warehouse_tax + head.district_tax,
+                ),
                 lines: lines.shown,
             }
         });
@@ -163,8 +180,7 @@ impl Statements {
     /// All of a Payment but its commit.
     async fn book(&self, client: &Client, payment: &Payment) -> Result<PaymentScreen, Trouble> {
         let (w, d) = (payment.warehouse as i32, i32::from(payment.district));
-        let (c_w, c_d) =
-            (payment.customer_warehouse as i32, i32::from(payment.customer_district));
+        let (c_w, c_d) = (payment.customer_warehouse as i32, i32::from(payment.customer_district));
         let cents = i64::from(payment.amount_cents);
         let at_customer = async {
             match payment.customer {
@@ -197,9 +213,7 @@ impl Statements {
     async fn status(&self, client: &Client, status: &OrderStatus) -> Result<StatusScreen, Trouble> {
         let (w, d) = (status.warehouse as i32, i32::from(status.district));
         let rows = match status.customer {
-            CustomerBy::Id(id) => {
-                client.query(&self.status_by_id, &[&w, &d, &(id as i32)]).await?
-            }
+            CustomerBy::Id(id) => client.query(&self.status_by_id, &[&w, &d, &(id as i32)]).await?,
             CustomerBy::LastName(number) => {
                 client.query(&self.status_by_name, &[&w, &d, &last_name(number).as_str()]).await?
             }
@@ -457,12 +471,7 @@ mod tests {
             supply_warehouse,
             quantity,
         };
-        NewOrder {
-            warehouse: 1,
-            district: 1,
-            customer: 1,
-            lines: lines.iter().map(line).collect(),
-        }
+        NewOrder { warehouse: 1, district: 1, customer: 1, lines: lines.iter().map(line).collect() }
     }
 
     #[test]

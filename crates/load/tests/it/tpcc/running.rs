@@ -126,8 +126,7 @@ fn a_run_that_lost_its_database_is_invalid() {
     let plan = plan(Pace::Stress, Execution::Functions, 0, 600);
     let mut seen = Seen::default();
     let record = std::thread::scope(|scope| {
-        let running =
-            scope.spawn(|| run(&database.0, &plan, &AtomicBool::new(false), &mut seen));
+        let running = scope.spawn(|| run(&database.0, &plan, &AtomicBool::new(false), &mut seen));
         std::thread::sleep(Duration::from_secs(1));
         database.ask(
             "select pg_terminate_backend(pid) from pg_stat_activity \

@@ -54,7 +54,10 @@ fn shown_order(performed: &Performed) -> &OrderScreen {
 
 /// An order of local, remote and repeated items.
 fn some_order(customer: u32) -> Request {
-    order(customer, &[line(70, 1, 3), line(20, 2, 10), line(70, 1, 9), line(20, 1, 1), line(9, 1, 7)])
+    order(
+        customer,
+        &[line(70, 1, 3), line(20, 2, 10), line(70, 1, 9), line(20, 1, 1), line(9, 1, 7)],
+    )
 }
 
 /// Requests of every kind as terminals draw them, and those that chance seldom makes.
@@ -95,9 +98,9 @@ fn in_both_modes_the_same_requests_leave_the_same_rows_and_screens() {
     for (one, two) in rows(&sql).iter().zip(&rows(&functions)) {
         assert_eq!(one, two);
     }
-    let rolled_back = by_sql.iter().filter(|performed| {
-        matches!(&performed.screen, Screen::NewOrder(shown) if shown.entered.is_none())
-    });
+    let rolled_back = by_sql.iter().filter(
+        |performed| matches!(&performed.screen, Screen::NewOrder(shown) if shown.entered.is_none()),
+    );
     assert!(rolled_back.count() >= 1, "an order was rolled back");
 }
 
@@ -181,8 +184,13 @@ fn a_new_order_is_booked_as_clause_2_4_2_says() {
              where ol_w_id = 1 and ol_d_id = 4 and ol_o_id = 3001 order by 1");
         assert_eq!(
             lines,
-            ["1|70|1|3|t|t|null", "2|20|2|10|t|t|null", "3|70|1|9|t|t|null", "4|20|1|1|t|t|null",
-             "5|9|1|7|t|t|null"]
+            [
+                "1|70|1|3|t|t|null",
+                "2|20|2|10|t|t|null",
+                "3|70|1|9|t|t|null",
+                "4|20|1|1|t|t|null",
+                "5|9|1|7|t|t|null"
+            ]
         );
         let sums = ask("select (sum(ol_amount) * 100)::int8, \
              round(sum(ol_amount) * (1 - min(c_discount)) * (1 + min(w_tax) + min(d_tax)), 2) * 100 \
@@ -250,7 +258,8 @@ fn a_payment_by_name_is_the_middle_customer_s_and_bad_credit_keeps_500_character
         ));
         database.ask(&format!(
             "update customer set c_credit = 'BC', c_data = repeat('x', 495) \
-             where c_w_id = 2 and c_d_id = 3 and c_id = {}", middle[0]
+             where c_w_id = 2 and c_d_id = 3 and c_id = {}",
+            middle[0]
         ));
         let payment = Request::Payment(Payment {
             warehouse: 1,
@@ -318,9 +327,8 @@ fn a_delivery_takes_the_oldest_order_of_each_district_and_skips_empty_ones() {
              and (ol_delivery_d is null) <> (ol_d_id = 7)",
         );
         assert_eq!(lines, ["0"]);
-        let left = database.ask(
-            "select count(*) from new_order where no_w_id = 1 and no_o_id = 2101",
-        );
+        let left =
+            database.ask("select count(*) from new_order where no_w_id = 1 and no_o_id = 2101");
         assert_eq!(left, ["0"]);
     }
 }
@@ -351,8 +359,8 @@ fn order_status_and_stock_level_show_what_is_there() {
             .iter()
             .map(|line| (line.item, line.supply_warehouse, line.quantity, line.delivered))
             .collect();
-        let expected =
-            [(70, 1, 3), (20, 2, 10), (70, 1, 9), (20, 1, 1), (9, 1, 7)].map(|(i, w, q)| (i, w, q, None));
+        let expected = [(70, 1, 3), (20, 2, 10), (70, 1, 9), (20, 1, 1), (9, 1, 7)]
+            .map(|(i, w, q)| (i, w, q, None));
         assert_eq!(lines, expected, "{execution:?}");
         // Of the new order, item 9 alone divides by three; its stock falls to 9 - 7 + 91.
         let Screen::StockLevel(count) = performed[2].screen else { panic!("{performed:?}") };
@@ -394,10 +402,11 @@ fn a_transaction_in_a_deadlock_is_tried_again() {
         let request = some_order(42);
         let (performed, ()) = futures_util::future::join(session.perform(&request), async {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let district = "update district set d_ytd = d_ytd where d_w_id = 1 and d_id = 4; commit";
+            let district =
+                "update district set d_ytd = d_ytd where d_w_id = 1 and d_id = 4; commit";
             other.batch_execute(district).await.unwrap();
         })
-            .await;
+        .await;
         let performed = performed.unwrap();
         assert_eq!((performed.retries, shown_order(&performed).order), (1, 3001));
     });

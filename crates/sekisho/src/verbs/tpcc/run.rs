@@ -41,7 +41,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
-    let TerminalArgs { warehouses, seed, json, .. } = args.terminals;
+    let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
     let (ramp, measure) = (terminals::span(args.ramp)?, terminals::span(args.measure)?);
     let plan = args.terminals.plan(Pace::Paced, args.connections, ramp, measure);
     let target = match Target::open(&args.terminals.database, warehouses, seed, session)? {
@@ -50,9 +50,12 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     };
     let kept = terminals::run(&target, &plan, session)?;
     let judged = kept.record.judge();
+    let found = terminals::verified(&args.terminals, &target, session, &judged.outcome)?;
     let verdict = terminals::verdict_of(&judged.outcome);
+    let verdict = terminals::and_verified(verdict, found.as_ref());
     if json {
-        say(out, &format!("{}\n", terminals::object(&kept, &judged, verdict)))?;
+        let object = terminals::object(&kept, &judged, found.as_ref(), verdict);
+        say(out, &format!("{object}\n"))?;
     } else {
         let s = if warehouses == 1 { "" } else { "s" };
         let line = format!(
@@ -69,6 +72,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             terminals::table(record),
             "\n".into(),
             terminals::why(record, &judged),
+            terminals::verified_text(found.as_ref()),
             paragraph(&format!("record: {}", kept.path.display())),
             next(&next_command(warehouses)),
         ];

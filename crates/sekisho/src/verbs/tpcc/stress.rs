@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use ::load::tpcc::verify::Verification;
 use ::load::tpcc::{NOT_AUDITED, Pace};
 use advise::Span;
 use clap::Args as ClapArgs;
@@ -39,7 +40,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
-    let TerminalArgs { warehouses, seed, json, .. } = args.terminals;
+    let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
     let target = match Target::open(&args.terminals.database, warehouses, seed, session)? {
         Opened::Ready(target) => target,
         Opened::Interrupted => return Ok(Verdict::Interrupted),
@@ -51,12 +52,15 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         let plan = args.terminals.plan(Pace::Stress, connections, ramp, measure);
         let kept = terminals::run(&target, &plan, session)?;
         let judged = kept.record.judge();
+        let found = terminals::verified(&args.terminals, &target, session, &judged.outcome)?;
         let own = terminals::verdict_of(&judged.outcome);
+        let own = terminals::and_verified(own, found.as_ref());
         verdict = verdict.and(own);
         if json {
-            say(out, &format!("{}\n", terminals::object(&kept, &judged, own)))?;
+            let object = terminals::object(&kept, &judged, found.as_ref(), own);
+            say(out, &format!("{object}\n"))?;
         }
-        runs.push((kept, judged));
+        runs.push(Run { kept, judged, found });
         if matches!(own, Verdict::Interrupted | Verdict::Invalid) {
             break;
         }
@@ -68,10 +72,17 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     Ok(verdict)
 }
 
-fn text(runs: &[(Kept, ::load::tpcc::Verdict)], target: &Target) -> String {
+/// A run and what became of it.
+struct Run {
+    kept: Kept,
+    judged: ::load::tpcc::Verdict,
+    found: Option<Verification>,
+}
+
+fn text(runs: &[Run], target: &Target) -> String {
     let mean = |judged: &::load::tpcc::Verdict| judged.new_orders_per_minute.mean;
-    let most = runs.iter().max_by(|one, two| mean(&one.1).total_cmp(&mean(&two.1)));
-    let Some((kept, judged)) = most else { return String::new() };
+    let most = runs.iter().max_by(|one, two| mean(&one.judged).total_cmp(&mean(&two.judged)));
+    let Some(Run { kept, judged, .. }) = most else { return String::new() };
     let mut text = sentence(&format!(
         "{}: at most {} with {} connections, {}",
         terminals::outcome_text(&judged.outcome),
@@ -81,7 +92,7 @@ fn text(runs: &[(Kept, ::load::tpcc::Verdict)], target: &Target) -> String {
     ));
     let head = ["connections", "new orders/min", "NO p50", "NO p90", "retries", "client CPU"];
     let mut table = Table::new(&head);
-    for (Kept { record, .. }, judged) in runs {
+    for Run { kept: Kept { record, .. }, judged, .. } in runs {
         let of = record.of(Kind::NewOrder);
         let retries: u64 = record.kinds.iter().map(|kind| kind.retries).sum();
         let cpu = record.client.cpu_s / record.client.elapsed_s.max(1e-9) * 100.0;
@@ -95,7 +106,7 @@ fn text(runs: &[(Kept, ::load::tpcc::Verdict)], target: &Target) -> String {
         ]);
     }
     text += &format!("\n{table}\n{}\n", terminals::table(&kept.record));
-    for (Kept { record, .. }, judged) in runs {
+    for Run { kept: Kept { record, .. }, judged, .. } in runs {
         if let ::load::tpcc::Outcome::Invalid(why) = &judged.outcome {
             let connections = record.plan.connections;
             text += &paragraph(&format!("INVALID with {connections} connections: {why}"));
@@ -106,7 +117,10 @@ fn text(runs: &[(Kept, ::load::tpcc::Verdict)], target: &Target) -> String {
     }
     text += &paragraph(&format!("Deviations: {}.", judged.deviations.join("; ")));
     text += &paragraph(NOT_AUDITED);
-    for (kept, _) in runs {
+    let worst = runs.iter().map(|run| run.found.as_ref());
+    let worst = worst.max_by_key(|found| found.map_or(0, |found| found.failed().count()));
+    text += &terminals::verified_text(worst.flatten());
+    for Run { kept, .. } in runs {
         text += &paragraph(&format!("record: {}", kept.path.display()));
     }
     text + &crate::text::next("sekisho tpcc run --warehouses 10 --measure 10min")

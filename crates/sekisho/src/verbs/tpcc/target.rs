@@ -36,11 +36,8 @@ impl Target {
             let config = database.named()?;
             return Ok(Opened::Ready(Target { config, private: None }));
         }
-        let parameters = [
-            ("shared_buffers", "512MB"),
-            ("max_wal_size", "4GB"),
-            ("checkpoint_timeout", "15min"),
-        ];
+        let parameters =
+            [("shared_buffers", "512MB"), ("max_wal_size", "4GB"), ("checkpoint_timeout", "15min")];
         let settings = Settings {
             parameters: parameters.map(|(name, value)| (name.into(), value.into())).into(),
             interrupt: Some(Arc::clone(&session.interrupt)),

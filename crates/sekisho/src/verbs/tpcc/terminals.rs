@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::load::tpcc::verify::{Part, Verification, VerifyError, verify};
 use ::load::tpcc::{
     Check, DeliveryResult, Execution, Finding, Isolation, NOT_AUDITED, Outcome, Pace, Plan, Record,
     RunError, Watch,
@@ -38,6 +39,9 @@ pub(super) struct TerminalArgs {
     /// What the terminals ask for follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
+    /// Do not verify the database after the run
+    #[arg(long)]
+    no_verify: bool,
     /// Print JSON objects instead of text
     #[arg(long)]
     pub(super) json: bool,
@@ -109,8 +113,8 @@ pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kep
     let (id, started) = (store::new_id(), store::now_rfc3339());
     let path = store::path("runs", &format!("{id}.tpcc.json"))?;
     let mut watch = Watcher::new(&store::path("runs", &format!("{id}.deliveries.jsonl"))?, plan)?;
-    let record = ::load::tpcc::run(&target.config, plan, &session.interrupt, &mut watch)
-        .map_err(failure)?;
+    let record =
+        ::load::tpcc::run(&target.config, plan, &session.interrupt, &mut watch).map_err(failure)?;
     watch.finish()?;
     let object = json!({
         "sekisho-tpcc": 1,
@@ -122,6 +126,53 @@ pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kep
     });
     store::write_whole(&path, format!("{object}\n"))?;
     Ok(Kept { record, path })
+}
+
+/// Verifies the database after a run, unless the user does not want it or the database is gone.
+pub(super) fn verified(
+    args: &TerminalArgs,
+    target: &Target,
+    session: &Session,
+    outcome: &Outcome,
+) -> Result<Option<Verification>, Failure> {
+    if args.no_verify || matches!(outcome, Outcome::Invalid(_) | Outcome::Interrupted) {
+        return Ok(None);
+    }
+    let bar = progress(0, "verifying");
+    let found = verify(&target.config, &[Part::Conditions], &session.interrupt, &mut |done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(VerifyError::Interrupted) => Ok(None),
+        Err(error) => Err(Failure::machine(error)),
+    }
+}
+
+/// The worse of a run's verdict and that on the database after it.
+pub(super) fn and_verified(verdict: Verdict, found: Option<&Verification>) -> Verdict {
+    match found {
+        Some(found) if !found.holds() => verdict.and(Verdict::Fails),
+        _ => verdict,
+    }
+}
+
+/// What a verification found, in a sentence.
+pub(super) fn verified_text(found: Option<&Verification>) -> String {
+    let Some(found) = found else {
+        return paragraph("The database was not verified after the run.");
+    };
+    if found.holds() {
+        let count = found.outcomes.len();
+        return paragraph(&format!("Verified: all {count} checks of the database hold."));
+    }
+    let broken = found.failed().map(|outcome| {
+        let (name, statement) = (outcome.check.name(), outcome.check.statement());
+        paragraph(&format!("FAILS in {} places: {name}: {statement}", outcome.broken))
+    });
+    broken.collect()
 }
 
 /// What the machine refuses is not the user's to mend; the rest is.
@@ -237,7 +288,8 @@ pub(super) fn table(record: &Record) -> String {
         let share = format!("{:.1} %", of.completed as f64 / all * 100.0);
         let limit = format!("{} s", kind.rules().response_max.as_secs());
         table.row(
-            [vec![kind.name().into(), of.completed.to_string(), share], times, vec![limit]].concat(),
+            [vec![kind.name().into(), of.completed.to_string(), share], times, vec![limit]]
+                .concat(),
         );
     }
     table.to_string()
@@ -281,7 +333,12 @@ pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
 }
 
 /// A run as one JSON object.
-pub(super) fn object(kept: &Kept, judged: &::load::tpcc::Verdict, verdict: Verdict) -> Value {
+pub(super) fn object(
+    kept: &Kept,
+    judged: &::load::tpcc::Verdict,
+    found: Option<&Verification>,
+    verdict: Verdict,
+) -> Value {
     let Kept { record, path } = kept;
     let kinds: serde_json::Map<String, Value> = Kind::ALL
         .iter()
@@ -321,6 +378,7 @@ pub(super) fn object(kept: &Kept, judged: &::load::tpcc::Verdict, verdict: Verdi
         "checkpoints": judged.checkpoints,
         "client_cpu_s": record.client.cpu_s,
         "errors": record.errors,
+        "verified": found.map(Verification::holds),
         "record": path.display().to_string(),
     })
 }
