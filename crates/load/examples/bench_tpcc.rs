@@ -1,5 +1,5 @@
-//! What TPC-C's terminals cost: CPU time of the client a transaction, in each mode without waits, and
-//! the share of a processor that 10,000 terminals take as they key and think.
+//! What TPC-C's terminals cost: CPU time of the client a transaction, in each mode without waits,
+//! and the share of a processor that 10,000 terminals take as they key and think.
 //!
 //! ```text
 //! cargo run --release -p load --example bench_tpcc [-- SECONDS]

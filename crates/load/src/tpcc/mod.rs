@@ -3,8 +3,8 @@
 //! [`load()`] fills a database, on several connections, from a seed; [`LoadRecord`] is what the
 //! database remembers of it, and what a run needs to know. [`run()`] lets terminals work on it,
 //! ten a warehouse in one thread, before far fewer connections ([`Session`]); its [`Record`] is
-//! [judged](Record::judge) by the specification's rules, then or later. [`verify`] looks at any time
-//! whether the database is what it must be.
+//! [judged](Record::judge) by the specification's rules, then or later. [`verify`] looks at any
+//! time whether the database is what it must be.
 
 mod copy;
 mod loader;

@@ -42,8 +42,8 @@ pub enum Pace {
 }
 
 impl Plan {
-    /// How long a bucket of [`Record::new_orders`] is: 10 s, and 1 s in a run without waits, which is
-    /// short.
+    /// How long a bucket of [`Record::new_orders`] is: 10 s, and 1 s in a run without waits, which
+    /// is short.
     pub fn bucket(&self) -> Duration {
         match self.pace {
             Pace::Paced => Duration::from_secs(10),

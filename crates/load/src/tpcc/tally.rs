@@ -1,5 +1,5 @@
-//! What the terminals count. Only what lies inside the measurement interval is measured; the New-Orders
-//! of the whole run are counted by buckets, so that it can be seen whether it was steady.
+//! What the terminals count. Only what lies inside the measurement interval is measured; the
+//! New-Orders of the whole run are counted by buckets, so that it can be seen whether it was steady.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

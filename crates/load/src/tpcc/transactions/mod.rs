@@ -115,7 +115,8 @@ pub enum OpenError {
     Connect(#[source] tokio_postgres::Error),
     /// The server has no connection left.
     #[error(
-        "the database has no connection left for session {session}: {message}; ask for fewer connections, or raise max_connections"
+        "the database has no connection left for session {session}: {message}; ask for fewer \
+         connections, or raise max_connections"
     )]
     TooMany {
         /// Which one it was, from 1.
@@ -124,7 +125,10 @@ pub enum OpenError {
         message: String,
     },
     /// The tables are not there, or are others than TPC-C's.
-    #[error("the database holds no TPC-C tables of ours: {}; load it with `sekisho tpcc load`", reason(.0))]
+    #[error(
+        "the database holds no TPC-C tables of ours: {}; load it with `sekisho tpcc load`",
+        reason(.0)
+    )]
     Schema(#[source] tokio_postgres::Error),
     /// The database refused what prepares a session.
     #[error("the database cannot be prepared: {}", reason(.0))]

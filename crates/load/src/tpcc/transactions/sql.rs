@@ -392,7 +392,8 @@ fn supply(
     Ok((lines, all_found))
 }
 
-/// S_QUANTITY after `wanted` were taken: 91 more arrive where fewer than 10 would be left (2.4.2.2).
+/// S_QUANTITY after `wanted` were taken: 91 more arrive where fewer than 10 would be left
+/// (2.4.2.2).
 fn stock_after(quantity: i32, wanted: i32) -> i32 {
     if quantity >= wanted + 10 { quantity - wanted } else { quantity - wanted + 91 }
 }

@@ -65,8 +65,8 @@ returning d_street_1::text, d_street_2::text, d_city::text, d_state::text, d_zip
 /// `customer's w, customer's d, who, cents, w, d`; WHO stands for the C_ID of `$3`.
 const PAY_CUSTOMER: &str = "\
 with paid as (
-  update customer set c_balance = c_balance - $4 / 100.0, c_ytd_payment = c_ytd_payment + $4 / 100.0,
-    c_payment_cnt = c_payment_cnt + 1,
+  update customer set c_balance = c_balance - $4 / 100.0,
+    c_ytd_payment = c_ytd_payment + $4 / 100.0, c_payment_cnt = c_payment_cnt + 1,
     c_data = case when c_credit = 'BC' then left(concat_ws(' ', c_id, c_d_id, c_w_id, $6, $5,
       ($4 / 100.0)::numeric(6, 2), c_data), 500) else c_data end
   where c_w_id = $1 and c_d_id = $2 and c_id = WHO

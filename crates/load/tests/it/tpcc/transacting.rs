@@ -193,7 +193,8 @@ fn a_new_order_is_booked_as_clause_2_4_2_says() {
             ]
         );
         let sums = ask("select (sum(ol_amount) * 100)::int8, \
-             round(sum(ol_amount) * (1 - min(c_discount)) * (1 + min(w_tax) + min(d_tax)), 2) * 100 \
+             round(sum(ol_amount) * (1 - min(c_discount)) \
+             * (1 + min(w_tax) + min(d_tax)), 2) * 100 \
              from order_line, warehouse, district, customer where ol_w_id = 1 and ol_d_id = 4 \
              and ol_o_id = 3001 and w_id = 1 and d_w_id = 1 and d_id = 4 and c_w_id = 1 \
              and c_d_id = 4 and c_id = 42");
@@ -283,7 +284,8 @@ fn a_payment_by_name_is_the_middle_customer_s_and_bad_credit_keeps_500_character
         ));
         assert_eq!(customer, ["-1244.56|1244.56|2|500|t"]);
         let history = database.ask(
-            "select h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_data = w_name || '    ' || d_name \
+            "select h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, \
+             h_data = w_name || '    ' || d_name \
              from history, warehouse, district where h_amount = 1234.56 and w_id = 1 \
              and d_w_id = 1 and d_id = 8",
         );

@@ -29,7 +29,8 @@ pub(super) struct Args {
     #[command(flatten)]
     terminals: TerminalArgs,
     /// Connections to the database, far fewer than terminals
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: u32,
     /// How long the terminals run before they are measured
     #[arg(long, value_name = "TIME", default_value = "30s")]

@@ -28,7 +28,8 @@ pub(super) struct Args {
     #[command(flatten)]
     terminals: TerminalArgs,
     /// Numbers of connections, one run each
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "8", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "8")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: Vec<u32>,
     /// How long each run goes on before it is measured
     #[arg(long, value_name = "TIME", default_value = "2s")]

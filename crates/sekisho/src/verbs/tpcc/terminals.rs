@@ -28,7 +28,8 @@ pub(super) struct TerminalArgs {
     #[command(flatten)]
     pub(super) database: DatabaseArgs,
     /// Active warehouses; each has ten terminals
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) warehouses: u32,
     /// Who runs a transaction: the client, or functions of the server
     #[arg(long, value_enum, default_value = "sql")]
@@ -322,10 +323,10 @@ pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
     let retries: u64 = record.kinds.iter().map(|kind| kind.retries).sum();
     text += &paragraph(&format!(
         "{retries} tries came into conflict and were repeated with the same inputs, and that time \
-         counts. {} checkpoints inside the interval. The terminals used {:.0} us of CPU a \
-         transaction. Seed {}.",
+         counts. {} checkpoints inside the interval. The terminals used {:.1} % of a \
+         processor. Seed {}.",
         judged.checkpoints,
-        record.client.cpu_s * 1e6 / record.client.transactions.max(1) as f64,
+        record.client.cpu_s / record.client.elapsed_s.max(1e-9) * 100.0,
         record.plan.seed,
     ));
     text += &paragraph(&format!("Deviations: {}.", judged.deviations.join("; ")));
