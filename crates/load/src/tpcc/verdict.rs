@@ -470,8 +470,8 @@ fn checkpoints_inside(record: &Record) -> u64 {
     let end = begin + record.measured_s;
     let total = |seen: &super::Checkpoints| seen.timed + seen.requested;
     let until = |moment: f64| record.checkpoints.iter().filter(move |seen| seen.at_s <= moment);
-    let before = until(begin).last().or(record.checkpoints.first()).map_or(0, total);
-    let after = until(end).last().map_or(before, total);
+    let before = until(begin).next_back().or(record.checkpoints.first()).map_or(0, total);
+    let after = until(end).next_back().map_or(before, total);
     u64::try_from(after - before).unwrap_or(0) // The statistics may have been reset.
 }
 

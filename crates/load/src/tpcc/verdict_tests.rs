@@ -178,7 +178,8 @@ fn deferred_deliveries_are_done_within_80_seconds_and_skip_few_districts() {
 
 #[test]
 fn the_inputs_are_audited_and_chance_is_forgiven() {
-    let cases: [(&str, fn(&mut InputCounts, u64), [u64; 3]); 5] = [
+    type Set = fn(&mut InputCounts, u64);
+    let cases: [(&str, Set, [u64; 3]); 5] = [
         ("rolled back", |inputs, n| inputs.rollbacks = n, [12, 20, 60]),
         (
             "by name: 57 to 63 % of Payments",

@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let plan = args.terminals.plan(Pace::Paced, args.connections, ramp, measure);
     let target = match Target::open(&args.terminals.database, warehouses, seed, session)? {
         Opened::Ready(target) => target,
-        Opened::Interrupted => return Ok(Verdict::Interrupted),
+        Opened::Interrupted => return terminals::not_begun(&args.terminals, out),
     };
     let kept = terminals::run(&target, &plan, session)?;
     let judged = kept.record.judge();

@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
     let target = match Target::open(&args.terminals.database, warehouses, seed, session)? {
         Opened::Ready(target) => target,
-        Opened::Interrupted => return Ok(Verdict::Interrupted),
+        Opened::Interrupted => return terminals::not_begun(&args.terminals, out),
     };
     let mut runs = Vec::new();
     let mut verdict = Verdict::Holds;

@@ -18,7 +18,7 @@ use workload::tpcc::Kind;
 
 use super::database::DatabaseArgs;
 use super::target::Target;
-use crate::session::{Session, progress, tool};
+use crate::session::{Session, progress, say, tool};
 use crate::store;
 use crate::text::{Table, paragraph, time};
 use crate::verdict::{Failure, Verdict};
@@ -101,6 +101,17 @@ pub(super) fn span(span: Span) -> Result<Duration, Failure> {
         return Err(Failure::Usage("a run lasts 30 days at most; ask for less".into()));
     }
     Ok(Duration::from_secs_f64(span.0))
+}
+
+/// What is said where the user did not want to wait for a database.
+pub(super) fn not_begun(args: &TerminalArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let verdict = Verdict::Interrupted;
+    let text = match args.json {
+        true => format!("{}\n", json!({ "verdict": verdict.word(), "exit_code": verdict.code() })),
+        false => "interrupted: before the terminals began, so nothing was recorded\n".into(),
+    };
+    say(out, &text)?;
+    Ok(verdict)
 }
 
 /// A run that was kept.
