@@ -93,7 +93,9 @@ fn terminals_key_and_think_and_are_answered_at_once() {
     // those that key eighteen have not.
     assert!(payments.completed > 3, "{}", payments.completed);
     assert_eq!(record.of(Kind::NewOrder).completed, 0);
-    assert_eq!(payments.keying.quantile(0.5).as_millis(), 3_000, "keying is constant");
+    // A histogram knows a thousandth.
+    let keying = (payments.keying.min().as_secs_f64(), payments.keying.max().as_secs_f64());
+    assert!(2.99 < keying.0 && keying.1 < 3.01, "keying is constant: {keying:?}");
     assert_eq!(payments.failed + payments.unfinished, 0);
     assert!(payments.response.quantile(0.9) < Duration::from_secs(1), "this is no load");
     assert!(!payments.think.is_empty());
