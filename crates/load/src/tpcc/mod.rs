@@ -1,17 +1,35 @@
 //! TPC-C on PostgreSQL, by the rules of [`workload::tpcc`].
 //!
 //! [`load()`] fills a database, on several connections, from a seed; [`LoadRecord`] is what the
-//! database remembers of it, and what a run needs to know. [`verify`] asks whether what is there is
-//! what must be there.
+//! database remembers of it, and what a run needs to know. [`run()`] lets terminals work on it,
+//! ten a warehouse in one thread, before far fewer connections ([`Session`]); its [`Record`] is
+//! [judged](Record::judge) by the specification's rules, then or later. [`verify`] looks at any
+//! time whether the database is what it must be.
 
 mod copy;
 mod loader;
+mod record;
 pub mod schema;
+mod server;
+mod tally;
+mod terminals;
+mod transactions;
+mod verdict;
 pub mod verify;
 
 pub use loader::{
     Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,
     load,
 };
+pub use record::{
+    Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, Pace, Plan, Record, Server,
+};
+pub use terminals::{DeliveryResult, RunError, Watch, run};
 pub use tokio_postgres::Config;
 pub use tokio_postgres::config::SslMode;
+pub use transactions::{
+    Address, Delivered, Entered, Execution, Isolation, LastOrder, LineScreen, OpenError,
+    OrderScreen, PaymentScreen, Performed, Screen, Session, StatusLine, StatusScreen,
+    TransactionError, install_functions,
+};
+pub use verdict::{Check, Finding, MEASURE_LEAST, NOT_AUDITED, Outcome, Verdict};

@@ -100,6 +100,8 @@ fn every_verb_has_an_example_that_works() {
         "sim",
         "solve",
         "tpcc load",
+        "tpcc run",
+        "tpcc stress",
         "tpcc verify",
     ];
     assert_eq!(names, known, "say below what the examples of a new verb need");
@@ -113,6 +115,9 @@ fn every_verb_has_an_example_that_works() {
             Some("demo" | "reproduce") => accepted(&folder, &line),
             Some("gate") => gates(&folder, &line),
             Some("measure") => measures(&folder, &line),
+            Some("tpcc") if line.contains(" run") || line.contains(" stress") => {
+                accepted(&folder, &line);
+            }
             Some("tpcc") if line.contains(" verify ") => verifies(&folder, &line),
             Some("tpcc") => loads(&folder, &line),
             _ => works(&folder, &format!("{line}{}", shorter(&line))),

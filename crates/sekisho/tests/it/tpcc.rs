@@ -147,3 +147,71 @@ fn a_database_that_cannot_be_reached_is_a_usage_error() {
         assert!(found.contains(words) && !found.contains("secret"), "{ended:?}");
     }
 }
+
+#[test]
+fn terminals_run_on_a_database_and_leave_a_record() {
+    let (scratch, url) = (Scratch::new(), database("terminals"));
+    let folder = scratch.join("");
+    assert_eq!(load(&folder, &url, &["--warehouses", "1"]).code, 0);
+    let words = ["tpcc", "run", "--db", &url, "--ramp", "0s", "--measure", "5s"];
+    let ended = sekisho(&folder, &words);
+    assert_eq!(ended.code, 4, "{ended:?}");
+    assert!(ended.out.starts_with("too short to qualify: "), "{ended:?}");
+    let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "new orders per minute (TPC-C-like)",
+        "This is not an audited TPC result",
+        "short interval: 0.1 minutes of 120",
+        "Verified: all",
+    ] {
+        assert!(flat.contains(words), "{words}: {ended:?}");
+    }
+    let record = std::fs::read_to_string(folder.join(ended.after("record"))).expect("it is kept");
+    let record: serde_json::Value = serde_json::from_str(&record).expect("it is JSON");
+    assert_eq!(record["record"]["plan"]["warehouses"], 1);
+    assert!(!record.to_string().contains(&url), "a record holds no password");
+
+    let words = ["tpcc", "stress", "--db", &url, "--ramp", "0s", "--measure", "1s"];
+    let more = ["--connections", "1,2", "--execute", "functions"];
+    let ended = sekisho(&folder, &[&words[..], &more].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.starts_with("no waits, so no verdict: at most "), "{ended:?}");
+    let ended = sekisho(&folder, &[&words[..], &more, &["--json"]].concat());
+    let objects = ended.objects();
+    assert_eq!(objects.len(), 2, "{ended:?}");
+    let done = |at: usize| objects[at]["transactions"]["New-Order"]["completed"].as_u64();
+    assert!(done(0) > Some(0) && done(1) > Some(0), "{ended:?}");
+    assert_eq!(objects[0]["verified"], true);
+}
+
+#[test]
+fn with_no_database_named_a_private_one_is_lent_and_an_interrupt_leaves_the_record() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let running = start(&folder, &["tpcc", "run", "--ramp", "0s", "--measure", "1h"]);
+    let runs = folder.join(".sekisho/runs");
+    let deadline = Instant::now() + PATIENCE;
+    // The file of results is there as soon as the terminals are.
+    while !std::fs::read_dir(&runs).is_ok_and(|mut files| files.next().is_some()) {
+        assert!(Instant::now() < deadline, "no terminals begin");
+        thread::sleep(Duration::from_millis(50));
+    }
+    thread::sleep(Duration::from_secs(1));
+    running.signal("INT");
+    let asked = Instant::now();
+    let ended = running.ended(PATIENCE);
+    assert_eq!(ended.code, 130, "{ended:?}");
+    assert!(ended.out.starts_with("interrupted: "), "{ended:?}");
+    assert!(folder.join(ended.after("record")).exists(), "{ended:?}");
+    // The terminals stop within a second; to stop and remove the server takes some more.
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+}
+
+#[test]
+fn terminals_on_a_database_that_is_not_loaded_are_a_usage_error() {
+    let (scratch, url) = (Scratch::new(), database("nothing_in_it"));
+    let ended = sekisho(&scratch.join(""), &["tpcc", "run", "--db", &url]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    let found = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(found.contains("load it with `sekisho tpcc load`"), "{ended:?}");
+}

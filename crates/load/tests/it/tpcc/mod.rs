@@ -3,6 +3,8 @@
 mod loading;
 mod refusing;
 mod resuming;
+mod running;
+mod transacting;
 mod verifying;
 
 use std::sync::OnceLock;
@@ -41,6 +43,23 @@ impl Database {
     /// One that is there.
     fn of(server: &Private, name: &str) -> Database {
         let mut config: Config = server.url().as_str().parse().unwrap();
+        config.dbname(name);
+        Database(config)
+    }
+
+    /// A database of a test's own that holds two warehouses: a copy of one that is loaded once.
+    fn loaded(name: &str) -> Database {
+        static LOADED: OnceLock<()> = OnceLock::new();
+        LOADED.get_or_init(|| {
+            Database::new("two_warehouses").load(&LoadPlan::new(7, 2)).map(drop).unwrap();
+        });
+        let mut config: Config = server().url().as_str().parse().unwrap();
+        let copy = format!("create database {name} template two_warehouses strategy file_copy");
+        // A copy needs its original to itself, and other tests may be copying.
+        static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Database(config.clone()).ask(&copy);
+        drop(one);
         config.dbname(name);
         Database(config)
     }

@@ -2,6 +2,10 @@
 
 mod database;
 mod load;
+mod run;
+mod stress;
+mod target;
+mod terminals;
 mod verify;
 
 use std::io::Write;
@@ -21,6 +25,10 @@ pub(crate) struct Args {
 enum What {
     /// Fill a database with the warehouses of a seed
     Load(load::Args),
+    /// Let ten terminals a warehouse key and think, and judge what they see
+    Run(run::Args),
+    /// Let as many terminals as connections work without keying and thinking
+    Stress(stress::Args),
     /// Check a database: the twelve consistency conditions, counters, population
     Verify(verify::Args),
 }
@@ -28,6 +36,8 @@ enum What {
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     match &args.what {
         What::Load(args) => load::run(args, session, out),
+        What::Run(args) => run::run(args, session, out),
+        What::Stress(args) => stress::run(args, session, out),
         What::Verify(args) => verify::run(args, session, out),
     }
 }

@@ -1,0 +1,223 @@
+//! The record of a run: all that its verdict is computed from, and enough to run it again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use measure::{Histogram, Host};
+use serde::{Deserialize, Serialize};
+use workload::tpcc::Kind;
+
+use super::{Execution, Isolation};
+
+/// What a run is to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Whether terminals wait as people do.
+    pub pace: Pace,
+    /// Active warehouses, from 1; each has ten terminals.
+    pub warehouses: u32,
+    /// Connections to the database, 1 or more, whatever the number of terminals.
+    pub connections: u32,
+    /// How long the run goes on before it is measured.
+    pub ramp: Duration,
+    /// The measurement interval.
+    pub measure: Duration,
+    /// Who runs the profiles.
+    pub execution: Execution,
+    /// The isolation of the transactions.
+    pub isolation: Isolation,
+    /// What chance is drawn from.
+    pub seed: u64,
+}
+
+/// Whether terminals wait as people do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pace {
+    /// Menu, keying time, transaction, think time (5.2).
+    Paced,
+    /// One terminal a connection, and no waits: throughput, never a qualified result.
+    Stress,
+}
+
+impl Plan {
+    /// How long a bucket of [`Record::new_orders`] is: 10 s, and 1 s in a run without waits, which
+    /// is short.
+    pub fn bucket(&self) -> Duration {
+        match self.pace {
+            Pace::Paced => Duration::from_secs(10),
+            Pace::Stress => Duration::from_secs(1),
+        }
+    }
+
+    /// How many terminals there are.
+    pub fn terminals(&self) -> u32 {
+        match self.pace {
+            Pace::Paced => self.warehouses * u32::from(workload::tpcc::rules::TERMINALS),
+            Pace::Stress => self.connections,
+        }
+    }
+}
+
+/// What happened in a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// What it was to be.
+    pub plan: Plan,
+    /// The machine of the terminals.
+    pub host: Host,
+    /// The database.
+    pub server: Server,
+    /// How it ended.
+    pub end: End,
+    /// How long was measured \[s\]: less than planned in a run that ended early.
+    pub measured_s: f64,
+    /// By kind, in the order of [`Kind::ALL`].
+    pub kinds: [KindRecord; 5],
+    /// Response times of the menu inside the measurement interval.
+    pub menu: Histogram,
+    /// The deferred part of Deliveries.
+    pub deferred: DeferredRecord,
+    /// What was drawn, for the audit of the inputs.
+    pub inputs: InputCounts,
+    /// New-Orders completed in each [bucket](Plan::bucket) since the run began, the ramp included.
+    pub new_orders: Vec<u64>,
+    /// Checkpoints seen, the ramp included.
+    pub checkpoints: Vec<Checkpoints>,
+    /// Transactions that the database refused, by SQLSTATE, in the whole run.
+    pub errors: BTreeMap<String, u64>,
+    /// What it said the first time.
+    pub error_first: Option<String>,
+    /// What the terminals themselves cost.
+    pub client: Client,
+}
+
+impl Record {
+    /// What was recorded of one kind.
+    pub fn of(&self, kind: Kind) -> &KindRecord {
+        &self.kinds[kind.index()]
+    }
+
+    /// Transactions completed inside the measurement interval.
+    pub fn completed(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.completed).sum()
+    }
+
+    /// New-Orders a minute over the measurement interval, rolled back ones included (5.4.1).
+    pub fn new_orders_per_minute(&self) -> f64 {
+        if self.measured_s <= 0.0 {
+            return 0.0;
+        }
+        self.of(Kind::NewOrder).completed as f64 * 60.0 / self.measured_s
+    }
+}
+
+/// A database, as far as it matters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// What it calls itself.
+    pub version: String,
+    /// The constant C of C_LAST with which it was populated (2.1.6.1): with the plan's seed it
+    /// decides C-Run.
+    pub c_load: u16,
+    /// From which seed it was populated.
+    pub load_seed: u64,
+    /// Its settings, as it says them.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// As planned.
+    Complete,
+    /// By its user, so long after it began \[s\].
+    Interrupted(f64),
+    /// Without its database, so long after it began \[s\], with what was the last news of it.
+    Lost(f64, String),
+    /// By an error that no later transaction could have been spared \[s\].
+    Failed(f64, String),
+}
+
+/// One kind of transaction inside the measurement interval.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindRecord {
+    /// Sent and answered inside it.
+    pub completed: u64,
+    /// Sent inside it and not answered at its end.
+    pub unfinished: u64,
+    /// Tries that came into conflict and were repeated.
+    pub retries: u64,
+    /// Sent inside it, and refused by the database.
+    pub failed: u64,
+    /// From the moment at which the terminal intends to send to the answer, with the wait for a
+    /// connection and all retries.
+    pub response: Histogram,
+    /// Keying times.
+    pub keying: Histogram,
+    /// Think times.
+    pub think: Histogram,
+}
+
+/// The deferred part of Deliveries that were queued inside the measurement interval.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeferredRecord {
+    /// From the queue to the end, of those that ended.
+    pub times: Histogram,
+    /// How many were still open at the end although their limit had passed.
+    pub overdue: u64,
+    /// How many the database refused.
+    pub failed: u64,
+    /// Districts without an order to deliver.
+    pub skipped: u64,
+}
+
+/// What the inputs of the completed transactions were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InputCounts {
+    /// New-Orders that were rolled back.
+    pub rollbacks: u64,
+    /// New-Orders of 5 to 15 lines.
+    pub orders_by_lines: [u64; 11],
+    /// Lines that another warehouse supplied.
+    pub lines_remote: u64,
+    /// Payments of a customer of another warehouse.
+    pub payments_remote: u64,
+    /// Payments by last name.
+    pub payments_by_name: u64,
+    /// Order-Statuses by last name.
+    pub statuses_by_name: u64,
+}
+
+/// Checkpoints that the server has seen since its statistics began.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checkpoints {
+    /// When this was seen, since the run began \[s\].
+    pub at_s: f64,
+    /// Because it was time.
+    pub timed: i64,
+    /// Because the log had grown, or somebody asked.
+    pub requested: i64,
+}
+
+/// What the terminals cost, and how late they were.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// CPU time \[s\].
+    pub cpu_s: f64,
+    /// In how much time \[s\].
+    pub elapsed_s: f64,
+    /// For how many transactions, deferred ones counted once.
+    pub transactions: u64,
+    /// How late menus were picked and transactions sent, inside the measurement interval.
+    pub lag: Histogram,
+}

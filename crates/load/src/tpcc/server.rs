@@ -1,0 +1,76 @@
+//! The database as a whole: whether it holds what a run asks for, its settings, its checkpoints.
+
+use tokio_postgres::{Client, Config};
+
+use super::loader::LoadRecord;
+use super::record::Server;
+use super::terminals::RunError;
+use super::transactions::{OpenError, connect};
+
+/// The settings that decide what a result is worth.
+const SETTINGS: [&str; 14] = [
+    "autovacuum",
+    "checkpoint_timeout",
+    "commit_delay",
+    "fsync",
+    "full_page_writes",
+    "huge_pages",
+    "max_connections",
+    "max_wal_size",
+    "random_page_cost",
+    "shared_buffers",
+    "synchronous_commit",
+    "wal_buffers",
+    "wal_level",
+    "work_mem",
+];
+
+/// A connection beside those of the terminals, that looks on.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    client: Client,
+    checkpoints: &'static str,
+}
+
+/// Connects, and looks whether as many warehouses are loaded as are asked for.
+pub(super) async fn examine(config: &Config, asked: u32) -> Result<(Monitor, Server), RunError> {
+    let client = connect(config, 1).await?;
+    let load = LoadRecord::read(&client).await.map_err(OpenError::Schema)?;
+    let load = load.ok_or(RunError::NotLoaded)?;
+    if !load.complete {
+        return Err(RunError::Incomplete);
+    }
+    if load.warehouses < asked {
+        return Err(RunError::TooFewWarehouses { asked, loaded: load.warehouses });
+    }
+    let settings = SETTINGS.map(str::to_owned).to_vec();
+    let rows = client
+        .query(
+            "select name, current_setting(name) from pg_settings where name = any ($1)",
+            &[&settings],
+        )
+        .await
+        .map_err(OpenError::Prepare)?;
+    let row = client
+        .query_one("select version(), current_setting('server_version_num')::int4", &[])
+        .await
+        .map_err(OpenError::Prepare)?;
+    // The checkpointer has statistics of its own since release 17.
+    let checkpoints = match row.get::<_, i32>(1) {
+        170_000.. => "select num_timed, num_requested from pg_stat_checkpointer",
+        _ => "select checkpoints_timed, checkpoints_req from pg_stat_bgwriter",
+    };
+    let settings = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let server =
+        Server { version: row.get(0), c_load: load.c_load, load_seed: load.seed, settings };
+    Ok((Monitor { client, checkpoints }, server))
+}
+
+impl Monitor {
+    /// Checkpoints since the server's statistics began, timed and requested; `None` where they
+    /// cannot be seen.
+    pub(super) async fn checkpoints(&self) -> Option<(i64, i64)> {
+        let row = self.client.query_one(self.checkpoints, &[]).await.ok()?;
+        Some((row.get(0), row.get(1)))
+    }
+}

@@ -1,0 +1,557 @@
+//! Terminals in real time: ten a warehouse, each a small state on one agenda in one thread, before
+//! far fewer connections.
+//!
+//! A terminal's moments are its own and are laid down before they come: a transaction's response
+//! time begins when the terminal *intends* to send, so that whatever delays it inside the program,
+//! the wait for a connection above all, is part of it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use gate::Time;
+use tokio_postgres::Config;
+use workload::tpcc::{Constants, Cycle, Inputs, Kind, Request, Terminal, rules};
+
+use super::record::{Client, End, Pace, Plan, Record};
+use super::server::{self, Monitor};
+use super::tally::Tally;
+use super::transactions::{
+    Delivered, Execution, OpenError, Performed, Screen, Session, TransactionError,
+    install_functions,
+};
+use crate::sys::Alarm;
+
+/// Who looks on while a run goes on.
+pub trait Watch {
+    /// About once a second: how long it has run, and the New-Orders completed so far.
+    fn tick(&mut self, elapsed: Duration, new_orders: u64);
+
+    /// The deferred part of a Delivery has ended: a line of the result file (2.7.2.2).
+    fn delivered(&mut self, result: &DeliveryResult);
+}
+
+/// A line of the result file of Deliveries (2.7.2.2).
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeliveryResult {
+    /// When it was queued.
+    pub queued: SystemTime,
+    /// W_ID.
+    pub warehouse: u32,
+    /// O_CARRIER_ID.
+    pub carrier: u8,
+    /// (D_ID, O_ID) of what was delivered; a district without an order is not there.
+    pub delivered: Delivered,
+    /// When it was done.
+    pub completed: SystemTime,
+}
+
+/// Why a run could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A session could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Fewer warehouses are loaded than are asked for.
+    #[error(
+        "{asked} warehouses are asked for, and {loaded} are loaded; ask for {loaded}, or load more"
+    )]
+    TooFewWarehouses {
+        /// How many the run wants.
+        asked: u32,
+        /// How many there are.
+        loaded: u32,
+    },
+    /// The database was not loaded by us.
+    #[error("the database holds no load of TPC-C's tables; load it with `sekisho tpcc load`")]
+    NotLoaded,
+    /// A load was interrupted.
+    #[error("the database was not loaded to the end; go on with `sekisho tpcc load --resume`")]
+    Incomplete,
+    /// There is nothing to run.
+    #[error("a run needs a warehouse, a connection and a time to measure")]
+    Nothing,
+    /// The machine refuses what the terminals need.
+    #[error("cannot start the terminals: {0}")]
+    Machine(#[from] std::io::Error),
+}
+
+/// How often the loop looks whether it is to stop, at least.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long the end of a run waits for transactions under way.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How many Deliveries may wait for one warehouse; more are refused and counted as failed.
+const LANE_MAX: usize = 10_000;
+
+/// After so many refused transactions a run ends: what the database refuses is not the load.
+const FAILED_MAX: u64 = 1_000;
+
+/// Runs a plan against a loaded database, until its end, until `stop` is set, or until the database
+/// is lost. In each case there is a record; it says which.
+///
+/// # Errors
+/// If it cannot begin: no connection, no tables, too few warehouses.
+pub fn run(
+    config: &Config,
+    plan: &Plan,
+    stop: &AtomicBool,
+    watch: &mut dyn Watch,
+) -> Result<Record, RunError> {
+    if plan.warehouses == 0 || plan.connections == 0 || plan.measure.is_zero() {
+        return Err(RunError::Nothing);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (monitor, server) = server::examine(config, plan.warehouses).await?;
+        if plan.execution == Execution::Functions {
+            install_functions(config).await?;
+        }
+        let mut idle = Vec::with_capacity(plan.connections as usize);
+        for nth in 1..=plan.connections {
+            idle.push(Session::open(config, plan.execution, plan.isolation, nth).await?);
+        }
+        crate::sys::set_timer_slack_least();
+        let mut driver = Driver::new(plan, server.c_load, idle, monitor, watch)?;
+        let (cpu, began) = (crate::sys::thread_cpu(), driver.epoch);
+        let end = std::future::poll_fn(|context| driver.poll(context, stop)).await;
+        // What the server still works on is not counted, but a Delivery that it does is noted. What
+        // takes longer is left to the server, which rolls it back when the connection is gone.
+        tokio::time::timeout(GRACE, driver.settle()).await.ok();
+        let cost = Client {
+            cpu_s: crate::sys::thread_cpu().saturating_sub(cpu).as_secs_f64(),
+            elapsed_s: began.elapsed().as_secs_f64(),
+            transactions: driver.performed,
+            lag: Default::default(),
+        };
+        Ok(driver.record(plan, server, end, cost))
+    })
+}
+
+/// What a terminal does next.
+#[derive(Clone, Copy)]
+enum Step {
+    /// Its user picks from the menu.
+    Pick,
+    /// Its user has keyed all in.
+    Send,
+}
+
+/// A terminal of the run.
+struct Seat {
+    terminal: Terminal,
+    step: Step,
+    /// The turn that was picked, until it is sent; then its think time is what is left of it.
+    cycle: Option<Cycle>,
+    think: Duration,
+}
+
+/// A transaction between a terminal and a connection.
+struct Job {
+    request: Request,
+    /// When it was sent, or queued.
+    sent: Time,
+    /// Who waits for its end; nobody for a Delivery that was queued.
+    waits: Option<u32>,
+}
+
+/// The Deliveries of a warehouse: one at a time, in the order in which they came.
+#[derive(Default)]
+struct Lane {
+    queue: VecDeque<Job>,
+    /// When the one was queued that is under way.
+    busy: Option<Time>,
+}
+
+/// Something that went on while the loop slept.
+enum Finished {
+    Transaction(Session, Job, Result<Performed, TransactionError>),
+    Looked(Monitor, Option<(i64, i64)>),
+}
+
+type Work = Pin<Box<dyn Future<Output = Finished>>>;
+
+struct Driver<'a> {
+    pace: Pace,
+    epoch: Instant,
+    epoch_wall: SystemTime,
+    finish: Time,
+    seats: Vec<Seat>,
+    agenda: BinaryHeap<Reverse<(Time, u32)>>,
+    lanes: Vec<Lane>,
+    /// Sessions without work; the last used is the next used.
+    idle: Vec<Session>,
+    waiting: VecDeque<Job>,
+    running: FuturesUnordered<Work>,
+    alarm: Alarm,
+    /// When the alarm rings; [`Time::MAX`] where it is not set.
+    alarm_at: Time,
+    monitor: Option<Monitor>,
+    monitor_at: Time,
+    tick_at: Time,
+    tally: Tally,
+    performed: u64,
+    failed: u64,
+    watch: &'a mut dyn Watch,
+}
+
+impl<'a> Driver<'a> {
+    fn new(
+        plan: &Plan,
+        c_load: u16,
+        idle: Vec<Session>,
+        monitor: Monitor,
+        watch: &'a mut dyn Watch,
+    ) -> Result<Driver<'a>, RunError> {
+        let seats = seats(plan, c_load);
+        let (ramp, finish) = (Time::ZERO + plan.ramp, Time::ZERO + plan.ramp + plan.measure);
+        // Terminals begin spread over a turn, of which there are three a minute.
+        let spread = match plan.pace {
+            Pace::Paced => plan.ramp.min(Duration::from_secs(20)),
+            Pace::Stress => Duration::ZERO,
+        };
+        let count = seats.len() as f64;
+        let agenda = (0..seats.len() as u32)
+            .map(|seat| Reverse((Time::ZERO + spread.mul_f64(f64::from(seat) / count), seat)))
+            .collect();
+        Ok(Driver {
+            pace: plan.pace,
+            epoch: Instant::now(),
+            epoch_wall: SystemTime::now(),
+            finish,
+            seats,
+            agenda,
+            lanes: (0..plan.warehouses).map(|_| Lane::default()).collect(),
+            idle,
+            waiting: VecDeque::new(),
+            running: FuturesUnordered::new(),
+            alarm: Alarm::new()?,
+            alarm_at: Time::MAX,
+            monitor: Some(monitor),
+            monitor_at: Time::ZERO,
+            tick_at: Time::ZERO,
+            tally: Tally::new(ramp, finish, plan.bucket()),
+            performed: 0,
+            failed: 0,
+            watch,
+        })
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
+    }
+
+    /// One pass of the loop: what has ended, what is due, what can start, when to wake.
+    fn poll(&mut self, context: &mut Context<'_>, stop: &AtomicBool) -> Poll<End> {
+        loop {
+            while let Poll::Ready(Some(finished)) = self.running.poll_next_unpin(context) {
+                if let Some(end) = self.finished(finished) {
+                    return Poll::Ready(end);
+                }
+            }
+            let now = self.now();
+            if now >= self.finish {
+                return Poll::Ready(End::Complete);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Poll::Ready(End::Interrupted(now.as_secs_f64()));
+            }
+            self.take_due(now);
+            if self.start_work(now) {
+                continue; // What was started has yet to be polled for the first time.
+            }
+            if let Err(error) = self.sleep(context, now) {
+                let end = End::Failed(now.as_secs_f64(), format!("the clock failed: {error}"));
+                return Poll::Ready(end);
+            }
+            return Poll::Pending;
+        }
+    }
+
+    /// Sets the alarm for what comes next and registers for its ring.
+    fn sleep(&mut self, context: &mut Context<'_>, now: Time) -> std::io::Result<()> {
+        let due = self.agenda.peek().map_or(Time::MAX, |Reverse((due, _))| *due);
+        let due = due.min(self.finish).min(now + LOOK);
+        if self.alarm.poll(context)? {
+            self.alarm_at = Time::MAX;
+        }
+        // An alarm that rings too early is cheaper than to set it for every change of plan.
+        if due < self.alarm_at {
+            self.alarm.set(due.since(self.now()))?;
+            self.alarm_at = due;
+        }
+        Ok(())
+    }
+
+    /// Lets every terminal act whose moment has come.
+    fn take_due(&mut self, now: Time) {
+        while let Some(&Reverse((due, seat))) = self.agenda.peek().filter(|next| next.0.0 <= now) {
+            self.agenda.pop();
+            match self.seats[seat as usize].step {
+                Step::Pick => self.pick(due, seat),
+                Step::Send => self.send(due, seat),
+            }
+        }
+        if now >= self.tick_at {
+            self.tick_at = now + Duration::from_secs(1);
+            self.watch.tick(now.since(Time::ZERO), self.tally.new_orders());
+        }
+    }
+
+    /// The user picks a transaction, and its form appears: the driver shows it, so that the menu's
+    /// response time is how long that took it.
+    fn pick(&mut self, due: Time, seat: u32) {
+        let now = self.now();
+        let at = &mut self.seats[seat as usize];
+        let cycle = at.terminal.cycle();
+        at.step = Step::Send;
+        let keying = cycle.keying;
+        if self.pace == Pace::Paced {
+            self.tally.picked(due, now, cycle.request.kind(), keying);
+        }
+        at.cycle = Some(cycle);
+        match self.pace {
+            Pace::Paced => self.agenda.push(Reverse((now + keying, seat))),
+            Pace::Stress => self.send(now, seat),
+        }
+    }
+
+    /// The user sends.
+    fn send(&mut self, due: Time, seat: u32) {
+        let now = self.now();
+        let at = &mut self.seats[seat as usize];
+        let cycle = at.cycle.take().expect("a terminal sends what it has picked");
+        at.think = cycle.think;
+        let kind = cycle.request.kind();
+        self.tally.sent(due, now, kind);
+        let job = Job { request: cycle.request, sent: due, waits: Some(seat) };
+        if kind != Kind::Delivery {
+            self.waiting.push_back(job);
+            return;
+        }
+        let lane = job.request.warehouse() as usize - 1;
+        if self.lanes[lane].queue.len() >= LANE_MAX {
+            self.tally.failed(kind, due, "queue full", "too many Deliveries wait");
+            self.failed += 1;
+            self.rest(seat, now, kind);
+            return;
+        }
+        // A terminal that waits as people do has its answer as soon as its Delivery is queued. One
+        // that never waits would queue without end; it waits for the deferred part.
+        let waits = match self.pace {
+            Pace::Stress => Some(seat),
+            Pace::Paced => {
+                self.tally.answered(kind, due, now, 0);
+                self.rest(seat, now, kind);
+                None
+            }
+        };
+        self.lanes[lane].queue.push_back(Job { waits, ..job });
+        self.next_delivery(lane);
+    }
+
+    /// Lets the next Delivery of a warehouse have a connection, if none is under way.
+    fn next_delivery(&mut self, lane: usize) {
+        let lane = &mut self.lanes[lane];
+        if lane.busy.is_none()
+            && let Some(job) = lane.queue.pop_front()
+        {
+            lane.busy = Some(job.sent);
+            self.waiting.push_back(job);
+        }
+    }
+
+    /// The user has the answer, and thinks.
+    fn rest(&mut self, seat: u32, now: Time, kind: Kind) {
+        let at = &mut self.seats[seat as usize];
+        at.step = Step::Pick;
+        let think = at.think;
+        match self.pace {
+            Pace::Paced => {
+                self.tally.thinks(now, kind, think);
+                self.agenda.push(Reverse((now + think, seat)));
+            }
+            Pace::Stress => self.pick(now, seat),
+        }
+    }
+
+    /// Gives waiting transactions to idle connections; whether there were any.
+    fn start_work(&mut self, now: Time) -> bool {
+        let before = self.running.len();
+        while let Some(session) = self.idle.pop() {
+            let Some(job) = self.waiting.pop_front() else {
+                self.idle.push(session);
+                break;
+            };
+            self.running.push(Box::pin(async move {
+                let result = session.perform(&job.request).await;
+                Finished::Transaction(session, job, result)
+            }));
+        }
+        if now >= self.monitor_at
+            && let Some(monitor) = self.monitor.take()
+        {
+            self.monitor_at = now + Duration::from_secs(5);
+            self.running.push(Box::pin(async move {
+                let seen = monitor.checkpoints().await;
+                Finished::Looked(monitor, seen)
+            }));
+        }
+        self.running.len() > before
+    }
+
+    /// Books what has ended; the end of the run, if that was it.
+    fn finished(&mut self, finished: Finished) -> Option<End> {
+        let now = self.now();
+        let (session, job, result) = match finished {
+            Finished::Looked(monitor, seen) => {
+                self.monitor = Some(monitor);
+                if let Some(counts) = seen {
+                    self.tally.checkpoints(now, counts);
+                }
+                return None;
+            }
+            Finished::Transaction(session, job, result) => (session, job, result),
+        };
+        self.idle.push(session);
+        let kind = job.request.kind();
+        match &result {
+            Ok(performed) => {
+                self.performed += 1;
+                self.book(&job, performed, now);
+            }
+            Err(error) => {
+                if let Some(end) = self.refused(&job, error, now) {
+                    return Some(end);
+                }
+            }
+        }
+        if kind == Kind::Delivery {
+            let lane = job.request.warehouse() as usize - 1;
+            self.lanes[lane].busy = None;
+            self.next_delivery(lane);
+        }
+        if let Some(seat) = job.waits {
+            self.rest(seat, now, kind);
+        }
+        None
+    }
+
+    fn book(&mut self, job: &Job, performed: &Performed, now: Time) {
+        let kind = job.request.kind();
+        if job.waits.is_some() {
+            self.tally.answered(kind, job.sent, now, performed.retries);
+            self.tally.inputs(job.sent, now, &job.request, &performed.screen);
+        } else {
+            self.tally.retried(kind, job.sent, performed.retries);
+        }
+        if let Screen::Delivery(delivered) = &performed.screen {
+            self.tally.deferred(job.sent, now, delivered.skipped());
+        }
+        self.note(job, performed, now);
+    }
+
+    /// Writes a Delivery into the result file.
+    fn note(&mut self, job: &Job, performed: &Performed, now: Time) {
+        if let (Request::Delivery(inputs), Screen::Delivery(delivered)) =
+            (&job.request, &performed.screen)
+        {
+            let moment = |at: Time| self.epoch_wall + at.since(Time::ZERO);
+            self.watch.delivered(&DeliveryResult {
+                queued: moment(job.sent),
+                warehouse: inputs.warehouse,
+                carrier: inputs.carrier,
+                delivered: delivered.clone(),
+                completed: moment(now),
+            });
+        }
+    }
+
+    /// Books what was refused. Without its database, its rows, or room a run cannot go on.
+    fn refused(&mut self, job: &Job, error: &TransactionError, now: Time) -> Option<End> {
+        let (at, text) = (now.as_secs_f64(), error.to_string());
+        let code = match error {
+            TransactionError::Lost(_) => return Some(End::Lost(at, text)),
+            TransactionError::Missing { .. } => return Some(End::Failed(at, text)),
+            // Class 53: the disk is full, or memory is; XX: the server contradicts itself.
+            TransactionError::Refused { code, .. } if code.starts_with("53") => {
+                return Some(End::Failed(at, format!("{text}; make room and run again")));
+            }
+            TransactionError::Refused { code, .. } if code.starts_with("XX") => {
+                return Some(End::Failed(at, text));
+            }
+            TransactionError::Refused { code, .. } => code.as_str(),
+            TransactionError::GaveUp => "gave up",
+        };
+        match job.waits {
+            Some(_) => self.tally.failed(job.request.kind(), job.sent, code, &text),
+            None => self.tally.deferred_failed(job.sent, code, &text),
+        }
+        self.failed += 1;
+        let many = self.failed >= FAILED_MAX;
+        many.then(|| End::Failed(at, format!("{FAILED_MAX} transactions were refused: {text}")))
+    }
+
+    /// Waits for the transactions under way.
+    async fn settle(&mut self) {
+        while let Some(finished) = self.running.next().await {
+            if let Finished::Transaction(_, job, Ok(performed)) = finished {
+                self.note(&job, &performed, self.now());
+            }
+        }
+    }
+
+    fn record(self, plan: &Plan, server: super::Server, end: End, cost: Client) -> Record {
+        let open: Vec<Time> = self
+            .lanes
+            .iter()
+            .flat_map(|lane| lane.busy.into_iter().chain(lane.queue.iter().map(|job| job.sent)))
+            .collect();
+        let until = self.now().min(self.finish);
+        let parts = self.tally.close(until, &open, rules::DELIVERY_DONE_MAX);
+        Record {
+            plan: plan.clone(),
+            host: crate::host::facts(),
+            server,
+            end,
+            measured_s: until.since(Time::ZERO + plan.ramp).as_secs_f64(),
+            client: Client { lag: parts.lag, ..cost },
+            kinds: parts.kinds,
+            menu: parts.menu,
+            deferred: parts.deferred,
+            inputs: parts.inputs,
+            new_orders: parts.new_orders,
+            checkpoints: parts.checkpoints,
+            errors: parts.errors,
+            error_first: parts.error_first,
+        }
+    }
+}
+
+/// The terminals of a plan. Without waits there is one a connection, spread over the warehouses;
+/// where that is more than the warehouses have terminals, they draw from further seeds.
+fn seats(plan: &Plan, c_load: u16) -> Vec<Seat> {
+    let inputs = Inputs::new(Constants::for_run(plan.seed, c_load), plan.warehouses);
+    let per_warehouse = u32::from(rules::TERMINALS);
+    let seat = |warehouse: u32, index: u32, round: u32| {
+        let seed = plan.seed.wrapping_add(u64::from(round) << 32);
+        let terminal = Terminal::new(seed, inputs, warehouse, index as u8);
+        Seat { terminal, step: Step::Pick, cycle: None, think: Duration::ZERO }
+    };
+    (0..plan.terminals())
+        .map(|nth| match plan.pace {
+            Pace::Paced => seat(nth / per_warehouse + 1, nth % per_warehouse, 0),
+            Pace::Stress => {
+                let row = nth / plan.warehouses;
+                seat(nth % plan.warehouses + 1, row % per_warehouse, row / per_warehouse)
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,313 @@
+//! Each rule of the verdict, on both sides.
+
+use std::time::Duration;
+
+use measure::{Histogram, Host};
+
+use super::super::record::{
+    Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, Pace, Plan, Record, Server,
+};
+use super::super::transactions::{Execution, Isolation};
+use super::{Check, Finding, Outcome};
+
+/// Ten warehouses for ten minutes as the specification would have it.
+fn good() -> Record {
+    let plan = Plan {
+        pace: Pace::Paced,
+        warehouses: 10,
+        connections: 4,
+        ramp: Duration::from_secs(60),
+        measure: Duration::from_secs(600),
+        execution: Execution::Sql,
+        isolation: Isolation::RepeatableRead,
+        seed: 1,
+    };
+    let counts = [1260, 1260, 126, 126, 126];
+    let kinds = counts.map(|completed| KindRecord {
+        completed,
+        response: responses(&[(completed, 10)]),
+        ..KindRecord::default()
+    });
+    let lines = 1260 / 11;
+    let inputs = InputCounts {
+        rollbacks: 13,
+        orders_by_lines: [lines; 11],
+        lines_remote: 125,
+        payments_remote: 189,
+        payments_by_name: 756,
+        statuses_by_name: 76,
+    };
+    let settings = [("synchronous_commit", "on"), ("fsync", "on"), ("checkpoint_timeout", "5min")];
+    let checkpoint = |at_s: f64, timed| Checkpoints { at_s, timed, requested: 0 };
+    Record {
+        plan,
+        host: Host::default(),
+        server: Server {
+            settings: settings.map(|(name, value)| (name.into(), value.into())).into(),
+            ..Server::default()
+        },
+        end: End::Complete,
+        measured_s: 600.0,
+        kinds,
+        menu: responses(&[(2898, 0)]),
+        deferred: DeferredRecord { times: responses(&[(126, 30)]), ..DeferredRecord::default() },
+        inputs,
+        // Around 21 in ten seconds, up and down without a trend.
+        new_orders: (0..66).map(|nth| 18 + (nth * 7) % 5 + (nth * 3) % 4).collect(),
+        checkpoints: vec![checkpoint(0.0, 7), checkpoint(200.0, 8), checkpoint(500.0, 9)],
+        errors: Default::default(),
+        error_first: None,
+        client: Client { cpu_s: 1.0, elapsed_s: 660.0, transactions: 3200, ..Client::default() },
+    }
+}
+
+/// So many responses of so many milliseconds each.
+fn responses(parts: &[(u64, u64)]) -> Histogram {
+    let mut times = Histogram::new();
+    for &(count, millis) in parts {
+        for _ in 0..count {
+            times.record(Duration::from_millis(millis));
+        }
+    }
+    times
+}
+
+fn finding(record: &Record, rule: &str) -> Finding {
+    let checks = record.judge().checks;
+    let found: Vec<&Check> = checks.iter().filter(|check| check.rule.starts_with(rule)).collect();
+    assert_eq!(found.len(), 1, "{rule}: {checks:#?}");
+    found[0].finding
+}
+
+/// What becomes of a rule after a change.
+fn after(rule: &str, change: impl FnOnce(&mut Record)) -> Finding {
+    let mut record = good();
+    change(&mut record);
+    finding(&record, rule)
+}
+
+fn outcome_after(change: impl FnOnce(&mut Record)) -> Outcome {
+    let mut record = good();
+    change(&mut record);
+    record.judge().outcome
+}
+
+#[test]
+fn a_run_by_the_rules_qualifies_and_says_how_it_deviates() {
+    let verdict = good().judge();
+    let violated: Vec<&Check> =
+        verdict.checks.iter().filter(|check| check.finding != Finding::Met).collect();
+    assert!(violated.is_empty(), "{violated:#?}");
+    assert_eq!(verdict.outcome, Outcome::Qualified);
+    assert_eq!(verdict.deviations, ["short interval: 10.0 minutes of 120"]);
+    assert_eq!(verdict.checkpoints, 2);
+    assert!((verdict.new_orders_per_minute.mean - 126.0).abs() < 1e-9);
+    let half = verdict.new_orders_per_minute.half_width;
+    assert!(0.0 < half && half < 10.0, "{half}");
+}
+
+#[test]
+fn each_kind_but_new_order_has_a_least_share_of_completed_work() {
+    const RULE: &str = "Payment: at least 43 %";
+    assert_eq!(
+        after(RULE, |record| record.kinds[1].completed = 1200),
+        Finding::TooFew { needs: 71_284 }
+    );
+    assert_eq!(after(RULE, |record| record.kinds[1].completed = 1000), Finding::Violated);
+    let level = "Stock-Level: at least 4 %";
+    assert_eq!(after(level, |record| record.kinds[4].completed = 60), Finding::Violated);
+    assert_eq!(after(level, |record| record.kinds[4].completed = 117), Finding::Met);
+}
+
+#[test]
+fn nine_of_ten_are_answered_within_the_limit() {
+    let with = |slow: u64| {
+        move |record: &mut Record| {
+            record.kinds[0].response = responses(&[(1260 - slow, 10), (slow, 5_100)]);
+        }
+    };
+    const RULE: &str = "New-Order: 90 %";
+    assert_eq!(after(RULE, with(126)), Finding::Met);
+    assert!(matches!(after(RULE, with(135)), Finding::TooFew { needs } if needs > 1260));
+    assert_eq!(after(RULE, with(180)), Finding::Violated);
+    // Stock-Level has 20 s.
+    let level = |record: &mut Record| record.kinds[4].response = responses(&[(126, 19_000)]);
+    assert_eq!(after("Stock-Level: 90 %", level), Finding::Met);
+}
+
+#[test]
+fn what_was_not_answered_counts_as_too_slow() {
+    const RULE: &str = "New-Order: 90 %";
+    assert_eq!(after(RULE, |record| record.kinds[0].unfinished = 100), Finding::Met);
+    assert_eq!(after(RULE, |record| record.kinds[0].unfinished = 400), Finding::Violated);
+}
+
+#[test]
+fn a_p90_below_the_mean_tells_of_a_stall() {
+    const RULE: &str = "Payment: its p90";
+    assert_eq!(after(RULE, |_| {}), Finding::Met);
+    let stalled = |record: &mut Record| {
+        record.kinds[1].response = responses(&[(1200, 10), (60, 60_000)]);
+    };
+    assert_eq!(after(RULE, stalled), Finding::Violated);
+}
+
+#[test]
+fn the_menu_answers_within_two_seconds() {
+    let menu =
+        |slow| move |record: &mut Record| record.menu = responses(&[(900, 1), (slow, 2_100)]);
+    assert_eq!(after("menu:", menu(90)), Finding::Met);
+    assert_eq!(after("menu:", menu(200)), Finding::Violated);
+}
+
+#[test]
+fn deferred_deliveries_are_done_within_80_seconds_and_skip_few_districts() {
+    const RULE: &str = "Delivery, deferred";
+    let late = |late| {
+        move |record: &mut Record| {
+            record.deferred.times = responses(&[(126 - late, 79_000), (late, 81_000)]);
+        }
+    };
+    assert_eq!(after(RULE, late(12)), Finding::Met);
+    assert_eq!(after(RULE, late(40)), Finding::Violated);
+    assert_eq!(after(RULE, |record| record.deferred.overdue = 60), Finding::Violated);
+    const SKIPPED: &str = "districts skipped";
+    assert_eq!(after(SKIPPED, |record| record.deferred.skipped = 1), Finding::Met);
+    assert_eq!(after(SKIPPED, |record| record.deferred.skipped = 2), Finding::Violated);
+}
+
+#[test]
+fn the_inputs_are_audited_and_chance_is_forgiven() {
+    type Set = fn(&mut InputCounts, u64);
+    let cases: [(&str, Set, [u64; 3]); 5] = [
+        ("rolled back", |inputs, n| inputs.rollbacks = n, [12, 20, 60]),
+        (
+            "by name: 57 to 63 % of Payments",
+            |inputs, n| inputs.payments_by_name = n,
+            [720, 700, 500],
+        ),
+        ("by name: 57 to 63 % of Order", |inputs, n| inputs.statuses_by_name = n, [75, 70, 30]),
+        ("remote: 0.95", |inputs, n| inputs.lines_remote = n, [125, 150, 250]),
+        ("remote: 14", |inputs, n| inputs.payments_remote = n, [180, 220, 300]),
+    ];
+    for (rule, set, [met, too_few, violated]) in cases {
+        assert_eq!(after(rule, |record| set(&mut record.inputs, met)), Finding::Met, "{rule}");
+        let few = after(rule, |record| set(&mut record.inputs, too_few));
+        assert!(matches!(few, Finding::TooFew { needs } if needs > 1000), "{rule}: {few:?}");
+        let far = after(rule, |record| set(&mut record.inputs, violated));
+        assert_eq!(far, Finding::Violated, "{rule}");
+    }
+}
+
+#[test]
+fn orders_have_five_to_fifteen_lines_each_as_often() {
+    let lines = |by: [u64; 11]| move |record: &mut Record| record.inputs.orders_by_lines = by;
+    const MEAN: &str = "lines of an order: 9.5";
+    const EACH: &str = "lines of an order: 5 to 15";
+    let ends = [600, 0, 0, 0, 0, 0, 0, 0, 0, 0, 600];
+    assert_eq!(after(MEAN, lines(ends)), Finding::Met);
+    assert_eq!(after(EACH, lines(ends)), Finding::Violated);
+    let short = [300, 200, 100, 100, 100, 100, 100, 100, 50, 50, 50];
+    assert_eq!(after(MEAN, lines(short)), Finding::Violated);
+    let few = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    assert_eq!(after(MEAN, lines(few)), Finding::TooFew { needs: 266 });
+    assert_eq!(after(EACH, lines(few)), Finding::TooFew { needs: 55 });
+}
+
+#[test]
+fn one_warehouse_alone_has_nothing_remote() {
+    let mut record = good();
+    record.plan.warehouses = 1;
+    let verdict = record.judge();
+    assert!(!verdict.checks.iter().any(|check| check.rule.starts_with("remote")));
+    assert!(verdict.deviations.iter().any(|name| name.starts_with("one warehouse")));
+}
+
+#[test]
+fn a_warehouse_makes_9_to_12_86_new_orders_a_minute() {
+    const RULE: &str = "new orders a minute";
+    assert_eq!(after(RULE, |record| record.kinds[0].completed = 901), Finding::Met);
+    assert_eq!(after(RULE, |record| record.kinds[0].completed = 700), Finding::Violated);
+    assert_eq!(after(RULE, |record| record.kinds[0].completed = 1600), Finding::Violated);
+    let near = after(RULE, |record| record.kinds[0].completed = 1300);
+    assert!(matches!(near, Finding::TooFew { needs } if needs > 10_000), "{near:?}");
+}
+
+#[test]
+fn throughput_is_steady_inside_the_interval_whatever_came_before() {
+    const RULE: &str = "steady state";
+    let falls = |record: &mut Record| record.new_orders = (0..66).map(|nth| 60 - nth / 2).collect();
+    assert_eq!(after(RULE, falls), Finding::Violated);
+    let rises_in_the_ramp = |record: &mut Record| record.new_orders[..6].fill(0);
+    assert_eq!(after(RULE, rises_in_the_ramp), Finding::Met);
+    let short = |record: &mut Record| record.new_orders.truncate(12);
+    assert_eq!(after(RULE, short), Finding::TooFew { needs: 10 });
+}
+
+#[test]
+fn a_refused_transaction_is_a_violation() {
+    let refused = |record: &mut Record| {
+        record.errors.insert("42501".into(), 1);
+        record.error_first = Some("permission denied".into());
+    };
+    assert_eq!(after("every transaction", refused), Finding::Violated);
+    assert_eq!(outcome_after(refused), Outcome::NotQualified);
+}
+
+#[test]
+fn outcomes() {
+    let lost = outcome_after(|record| record.end = End::Lost(61.0, "connection closed".into()));
+    assert!(matches!(&lost, Outcome::Invalid(why) if why.contains("after 61 s")), "{lost:?}");
+    let failed = outcome_after(|record| record.end = End::Failed(3.0, "disk full".into()));
+    assert!(matches!(failed, Outcome::Invalid(_)));
+    assert_eq!(outcome_after(|record| record.end = End::Interrupted(1.0)), Outcome::Interrupted);
+    assert_eq!(outcome_after(|record| record.kinds[1].completed = 500), Outcome::NotQualified);
+    let late = outcome_after(|record| record.client.lag = responses(&[(90, 1), (10, 150)]));
+    assert!(matches!(late, Outcome::Invalid(_)), "{late:?}");
+    let busy = outcome_after(|record| record.client.cpu_s = 650.0);
+    assert!(matches!(busy, Outcome::Invalid(_)), "{busy:?}");
+    let short = outcome_after(|record| {
+        record.plan.measure = Duration::from_secs(120);
+        record.measured_s = 120.0;
+        for of in &mut record.kinds {
+            of.completed /= 5;
+        }
+        record.inputs = InputCounts {
+            rollbacks: 3,
+            orders_by_lines: [23; 11],
+            lines_remote: 25,
+            payments_remote: 38,
+            payments_by_name: 151,
+            statuses_by_name: 15,
+        };
+    });
+    assert_eq!(short, Outcome::TooShort);
+    let stress = outcome_after(|record| {
+        record.plan.pace = Pace::Stress;
+        record.kinds[1].completed = 1300;
+    });
+    assert_eq!(stress, Outcome::NoWaits);
+}
+
+#[test]
+fn deviations_are_named() {
+    let named = |change: fn(&mut Record), words: &str| {
+        let mut record = good();
+        assert!(!record.judge().deviations.iter().any(|name| name.contains(words)), "{words}");
+        change(&mut record);
+        let deviations = record.judge().deviations;
+        assert!(deviations.iter().any(|name| name.contains(words)), "{words}: {deviations:?}");
+    };
+    named(|record| record.plan.pace = Pace::Stress, "no waits");
+    named(|record| record.plan.isolation = Isolation::ReadCommitted, "read committed");
+    named(|record| drop(record.server.settings.insert("fsync".into(), "off".into())), "fsync");
+    named(
+        |record| drop(record.server.settings.insert("synchronous_commit".into(), "off".into())),
+        "synchronous_commit",
+    );
+    named(
+        |record| drop(record.server.settings.insert("checkpoint_timeout".into(), "1h".into())),
+        "30 minutes apart",
+    );
+    named(|record| record.checkpoints.truncate(1), "no checkpoint");
+}

@@ -1,0 +1,128 @@
+//! `sekisho tpcc stress`: throughput against the number of connections, without waits.
+
+use std::io::Write;
+
+use ::load::tpcc::verify::Verification;
+use ::load::tpcc::{NOT_AUDITED, Pace};
+use advise::Span;
+use clap::Args as ClapArgs;
+use workload::tpcc::Kind;
+
+use super::target::{Opened, Target};
+use super::terminals::{self, Kept, TerminalArgs};
+use crate::session::{Session, say};
+use crate::text::{Table, paragraph, sentence, time};
+use crate::verdict::{Failure, Verdict};
+
+/// Let as many terminals as connections work without keying and thinking
+///
+/// A closed load at each number of connections, one after the other, on the same database: what it
+/// does at most, and from which number on more connections do not help. Never a qualified result.
+/// With no database named, a private PostgreSQL is started, loaded, and removed at the end.
+#[derive(ClapArgs)]
+#[command(after_help = "\
+Examples:
+  sekisho tpcc stress --connections 8
+  sekisho tpcc stress --connections 1,2,4,8,16 --execute functions")]
+pub(super) struct Args {
+    #[command(flatten)]
+    terminals: TerminalArgs,
+    /// Numbers of connections, one run each
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "8")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    connections: Vec<u32>,
+    /// How long each run goes on before it is measured
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    ramp: Span,
+    /// How long each run is measured
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    measure: Span,
+}
+
+pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    session.catch_interrupts()?;
+    let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
+    let target = match Target::open(&args.terminals.database, warehouses, seed, session)? {
+        Opened::Ready(target) => target,
+        Opened::Interrupted => return terminals::not_begun(&args.terminals, out),
+    };
+    let mut runs = Vec::new();
+    let mut verdict = Verdict::Holds;
+    for &connections in &args.connections {
+        let (ramp, measure) = (terminals::span(args.ramp)?, terminals::span(args.measure)?);
+        let plan = args.terminals.plan(Pace::Stress, connections, ramp, measure);
+        let kept = terminals::run(&target, &plan, session)?;
+        let judged = kept.record.judge();
+        let found = terminals::verified(&args.terminals, &target, session, &judged.outcome)?;
+        let own = terminals::verdict_of(&judged.outcome);
+        let own = terminals::and_verified(own, found.as_ref());
+        verdict = verdict.and(own);
+        if json {
+            let object = terminals::object(&kept, &judged, found.as_ref(), own);
+            say(out, &format!("{object}\n"))?;
+        }
+        runs.push(Run { kept, judged, found });
+        if matches!(own, Verdict::Interrupted | Verdict::Invalid) {
+            break;
+        }
+    }
+    if !json {
+        say(out, &text(&runs, &target))?;
+    }
+    target.close()?;
+    Ok(verdict)
+}
+
+/// A run and what became of it.
+struct Run {
+    kept: Kept,
+    judged: ::load::tpcc::Verdict,
+    found: Option<Verification>,
+}
+
+fn text(runs: &[Run], target: &Target) -> String {
+    let mean = |judged: &::load::tpcc::Verdict| judged.new_orders_per_minute.mean;
+    let most = runs.iter().max_by(|one, two| mean(&one.judged).total_cmp(&mean(&two.judged)));
+    let Some(Run { kept, judged, .. }) = most else { return String::new() };
+    let mut text = sentence(&format!(
+        "{}: at most {} with {} connections, {}",
+        terminals::outcome_text(&judged.outcome),
+        terminals::per_minute(judged),
+        kept.record.plan.connections,
+        target.name(),
+    ));
+    let head = ["connections", "new orders/min", "NO p50", "NO p90", "retries", "client CPU"];
+    let mut table = Table::new(&head);
+    for Run { kept: Kept { record, .. }, judged, .. } in runs {
+        let of = record.of(Kind::NewOrder);
+        let retries: u64 = record.kinds.iter().map(|kind| kind.retries).sum();
+        let cpu = record.client.cpu_s / record.client.elapsed_s.max(1e-9) * 100.0;
+        table.row(vec![
+            record.plan.connections.to_string(),
+            format!("{:.0}", mean(judged)),
+            time(of.response.quantile(0.5).as_secs_f64()),
+            time(of.response.quantile(0.9).as_secs_f64()),
+            retries.to_string(),
+            format!("{cpu:.0} %"),
+        ]);
+    }
+    text += &format!("\n{table}\n{}\n", terminals::table(&kept.record));
+    for Run { kept: Kept { record, .. }, judged, .. } in runs {
+        if let ::load::tpcc::Outcome::Invalid(why) = &judged.outcome {
+            let connections = record.plan.connections;
+            text += &paragraph(&format!("INVALID with {connections} connections: {why}"));
+        }
+        if let Some(first) = &record.error_first {
+            text += &paragraph(&format!("refused: {first}"));
+        }
+    }
+    text += &paragraph(&format!("Deviations: {}.", judged.deviations.join("; ")));
+    text += &paragraph(NOT_AUDITED);
+    let worst = runs.iter().map(|run| run.found.as_ref());
+    let worst = worst.max_by_key(|found| found.map_or(0, |found| found.failed().count()));
+    text += &terminals::verified_text(worst.flatten());
+    for Run { kept, .. } in runs {
+        text += &paragraph(&format!("record: {}", kept.path.display()));
+    }
+    text + &crate::text::next("sekisho tpcc run --warehouses 10 --measure 10min")
+}

@@ -1,0 +1,88 @@
+//! The database of a run: the one that is named, or a private one that is started, loaded and
+//! removed again.
+
+use std::sync::Arc;
+
+use ::load::tpcc::{Config, LoadError, LoadPlan, Phase};
+use postgres::{Private, Settings, StartError};
+
+use super::database::DatabaseArgs;
+use crate::session::{Session, progress};
+use crate::verdict::Failure;
+
+/// A database with warehouses in it.
+pub(super) struct Target {
+    pub(super) config: Config,
+    /// Stopped and removed with this.
+    private: Option<Private>,
+}
+
+/// What comes of asking for a database.
+pub(super) enum Opened {
+    Ready(Target),
+    /// The user did not want to wait for it.
+    Interrupted,
+}
+
+impl Target {
+    /// The database that is named, as it is; else a private one, loaded with so many warehouses.
+    pub(super) fn open(
+        database: &DatabaseArgs,
+        warehouses: u32,
+        seed: u64,
+        session: &Session,
+    ) -> Result<Opened, Failure> {
+        if database.is_named() {
+            let config = database.named()?;
+            return Ok(Opened::Ready(Target { config, private: None }));
+        }
+        let parameters =
+            [("shared_buffers", "512MB"), ("max_wal_size", "4GB"), ("checkpoint_timeout", "15min")];
+        let settings = Settings {
+            parameters: parameters.map(|(name, value)| (name.into(), value.into())).into(),
+            interrupt: Some(Arc::clone(&session.interrupt)),
+            ..Settings::default()
+        };
+        let private = match Private::start(&settings) {
+            Ok(private) => private,
+            Err(StartError::Interrupted) => return Ok(Opened::Interrupted),
+            Err(error) => return Err(Failure::machine(error)),
+        };
+        let config: Config = private.url().as_str().parse().map_err(Failure::machine)?;
+        let bar = progress(0, "loading rows");
+        let loaded = ::load::tpcc::load(
+            &config,
+            &LoadPlan::new(seed, warehouses),
+            &session.interrupt,
+            &mut |now| {
+                bar.set_length(now.of);
+                bar.set_position(now.done);
+                if now.phase == Phase::Keys {
+                    bar.set_message("keys, indexes, vacuum");
+                }
+            },
+        );
+        bar.finish_and_clear();
+        match loaded {
+            Ok(_) => Ok(Opened::Ready(Target { config, private: Some(private) })),
+            Err(LoadError::Interrupted) => Ok(Opened::Interrupted),
+            Err(error) => Err(Failure::machine(error)),
+        }
+    }
+
+    /// What the database is called where one says what was measured.
+    pub(super) fn name(&self) -> &'static str {
+        match self.private {
+            Some(_) => "a private PostgreSQL",
+            None => "the database that was named",
+        }
+    }
+
+    /// Stops and removes a private server.
+    pub(super) fn close(self) -> Result<(), Failure> {
+        match self.private {
+            Some(private) => private.stop().map_err(Failure::machine),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! What `run` and `stress` have in common: their arguments, what is kept of a run, what is shown.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ::load::tpcc::verify::{Part, Verification, VerifyError, verify};
+use ::load::tpcc::{
+    Check, DeliveryResult, Execution, Finding, Isolation, NOT_AUDITED, Outcome, Pace, Plan, Record,
+    RunError, Watch,
+};
+use advise::Span;
+use clap::{Args as ClapArgs, ValueEnum};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use workload::tpcc::Kind;
+
+use super::database::DatabaseArgs;
+use super::target::Target;
+use crate::session::{Session, progress, say, tool};
+use crate::store;
+use crate::text::{Table, paragraph, time};
+use crate::verdict::{Failure, Verdict};
+
+#[derive(ClapArgs)]
+pub(super) struct TerminalArgs {
+    #[command(flatten)]
+    pub(super) database: DatabaseArgs,
+    /// Active warehouses; each has ten terminals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) warehouses: u32,
+    /// Who runs a transaction: the client, or functions of the server
+    #[arg(long, value_enum, default_value = "sql")]
+    execute: ExecuteName,
+    /// Isolation of the transactions; `read-committed` is a deviation
+    #[arg(long, value_enum, default_value = "repeatable-read")]
+    isolation: IsolationName,
+    /// What the terminals ask for follows from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Do not verify the database after the run
+    #[arg(long)]
+    no_verify: bool,
+    /// Print JSON objects instead of text
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ExecuteName {
+    /// Statements of the client, pipelined
+    Sql,
+    /// PL/pgSQL, one call a transaction
+    Functions,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum IsolationName {
+    /// Below what the specification asks for
+    ReadCommitted,
+    /// Snapshot isolation
+    RepeatableRead,
+    /// Serialisable whatever else runs
+    Serializable,
+}
+
+impl TerminalArgs {
+    pub(super) fn plan(
+        &self,
+        pace: Pace,
+        connections: u32,
+        ramp: Duration,
+        measure: Duration,
+    ) -> Plan {
+        Plan {
+            pace,
+            warehouses: self.warehouses,
+            connections,
+            ramp,
+            measure,
+            execution: match self.execute {
+                ExecuteName::Sql => Execution::Sql,
+                ExecuteName::Functions => Execution::Functions,
+            },
+            isolation: match self.isolation {
+                IsolationName::ReadCommitted => Isolation::ReadCommitted,
+                IsolationName::RepeatableRead => Isolation::RepeatableRead,
+                IsolationName::Serializable => Isolation::Serializable,
+            },
+            seed: self.seed,
+        }
+    }
+}
+
+/// A length of time that a run may have.
+pub(super) fn span(span: Span) -> Result<Duration, Failure> {
+    const MOST: f64 = 30.0 * 86_400.0;
+    if span.0 > MOST {
+        return Err(Failure::Usage("a run lasts 30 days at most; ask for less".into()));
+    }
+    Ok(Duration::from_secs_f64(span.0))
+}
+
+/// What is said where the user did not want to wait for a database.
+pub(super) fn not_begun(args: &TerminalArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let verdict = Verdict::Interrupted;
+    let text = match args.json {
+        true => format!("{}\n", json!({ "verdict": verdict.word(), "exit_code": verdict.code() })),
+        false => "interrupted: before the terminals began, so nothing was recorded\n".into(),
+    };
+    say(out, &text)?;
+    Ok(verdict)
+}
+
+/// A run that was kept.
+pub(super) struct Kept {
+    pub(super) record: Record,
+    pub(super) path: PathBuf,
+}
+
+/// Runs a plan, and keeps its record and the result file of its Deliveries.
+pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kept, Failure> {
+    let (id, started) = (store::new_id(), store::now_rfc3339());
+    let path = store::path("runs", &format!("{id}.tpcc.json"))?;
+    let mut watch = Watcher::new(&store::path("runs", &format!("{id}.deliveries.jsonl"))?, plan)?;
+    let record =
+        ::load::tpcc::run(&target.config, plan, &session.interrupt, &mut watch).map_err(failure)?;
+    watch.finish()?;
+    let object = json!({
+        "sekisho-tpcc": 1,
+        "id": id,
+        "started": started,
+        "tool": tool(),
+        "command": session.command,
+        "record": record,
+    });
+    store::write_whole(&path, format!("{object}\n"))?;
+    Ok(Kept { record, path })
+}
+
+/// Verifies the database after a run, unless the user does not want it or the database is gone.
+pub(super) fn verified(
+    args: &TerminalArgs,
+    target: &Target,
+    session: &Session,
+    outcome: &Outcome,
+) -> Result<Option<Verification>, Failure> {
+    if args.no_verify || matches!(outcome, Outcome::Invalid(_) | Outcome::Interrupted) {
+        return Ok(None);
+    }
+    let bar = progress(0, "verifying");
+    let found = verify(&target.config, &[Part::Conditions], &session.interrupt, &mut |done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(VerifyError::Interrupted) => Ok(None),
+        Err(error) => Err(Failure::machine(error)),
+    }
+}
+
+/// The worse of a run's verdict and that on the database after it.
+pub(super) fn and_verified(verdict: Verdict, found: Option<&Verification>) -> Verdict {
+    match found {
+        Some(found) if !found.holds() => verdict.and(Verdict::Fails),
+        _ => verdict,
+    }
+}
+
+/// What a verification found, in a sentence.
+pub(super) fn verified_text(found: Option<&Verification>) -> String {
+    let Some(found) = found else {
+        return paragraph("The database was not verified after the run.");
+    };
+    if found.holds() {
+        let count = found.outcomes.len();
+        return paragraph(&format!("Verified: all {count} checks of the database hold."));
+    }
+    let broken = found.failed().map(|outcome| {
+        let (name, statement) = (outcome.check.name(), outcome.check.statement());
+        paragraph(&format!("FAILS in {} places: {name}: {statement}", outcome.broken))
+    });
+    broken.collect()
+}
+
+/// What the machine refuses is not the user's to mend; the rest is.
+fn failure(error: RunError) -> Failure {
+    match error {
+        RunError::Machine(_) => Failure::machine(error),
+        _ => Failure::usage(error),
+    }
+}
+
+/// Shows how far a run is, and writes the result file of its Deliveries.
+struct Watcher {
+    bar: ProgressBar,
+    file: BufWriter<File>,
+    path: PathBuf,
+    /// The first line that could not be written; later ones are not tried.
+    failed: Option<std::io::Error>,
+}
+
+impl Watcher {
+    fn new(path: &Path, plan: &Plan) -> Result<Watcher, Failure> {
+        let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+        let seconds = (plan.ramp + plan.measure).as_secs();
+        let bar = progress(seconds, &format!("{} terminals", plan.terminals()));
+        Ok(Watcher { bar, file: BufWriter::new(file), path: path.to_owned(), failed: None })
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        self.bar.finish_and_clear();
+        match self.failed.take().or(self.file.flush().err()) {
+            Some(error) => Err(cannot_write(&self.path, &error)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Machine(format!("cannot write the results of Deliveries {}: {error}", path.display()))
+}
+
+impl Watch for Watcher {
+    fn tick(&mut self, elapsed: Duration, new_orders: u64) {
+        self.bar.set_position(elapsed.as_secs());
+        self.bar.set_prefix(format!("{new_orders} new orders"));
+    }
+
+    fn delivered(&mut self, result: &DeliveryResult) {
+        if self.failed.is_some() {
+            return;
+        }
+        let moment = |at| humantime::format_rfc3339_millis(at).to_string();
+        let line = json!({
+            "queued": moment(result.queued),
+            "w_id": result.warehouse,
+            "o_carrier_id": result.carrier,
+            "delivered": result.delivered.orders,
+            "completed": moment(result.completed),
+        });
+        self.failed = writeln!(self.file, "{line}").err();
+    }
+}
+
+/// The exit that an outcome stands for.
+pub(super) fn verdict_of(outcome: &Outcome) -> Verdict {
+    match outcome {
+        Outcome::Qualified | Outcome::NoWaits => Verdict::Holds,
+        Outcome::TooShort => Verdict::Inconclusive,
+        Outcome::NotQualified => Verdict::Fails,
+        Outcome::Interrupted => Verdict::Interrupted,
+        Outcome::Invalid(_) => Verdict::Invalid,
+    }
+}
+
+/// An outcome, as a verdict line begins.
+pub(super) fn outcome_text(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Qualified => "qualified",
+        Outcome::TooShort => "too short to qualify",
+        Outcome::NotQualified => "NOT QUALIFIED",
+        Outcome::NoWaits => "no waits, so no verdict",
+        Outcome::Interrupted => "interrupted",
+        Outcome::Invalid(_) => "INVALID",
+    }
+}
+
+/// New orders per minute with their interval.
+pub(super) fn per_minute(judged: &::load::tpcc::Verdict) -> String {
+    let estimate = &judged.new_orders_per_minute;
+    let half = match estimate.half_width.is_finite() {
+        true => format!(" ± {:.1}", estimate.half_width),
+        false => String::from(" ± ?"),
+    };
+    format!("{:.1}{half} new orders per minute (TPC-C-like)", estimate.mean)
+}
+
+/// A row a kind of transaction.
+pub(super) fn table(record: &Record) -> String {
+    let mut table =
+        Table::new(&["transaction", "done", "mix", "mean", "p50", "p90", "max", "limit"]);
+    let all = record.completed().max(1) as f64;
+    for kind in Kind::ALL {
+        let of = record.of(kind);
+        let quantile = |q| time(of.response.quantile(q).as_secs_f64());
+        let times = match of.response.is_empty() {
+            true => vec!["-".into(); 4],
+            false => vec![
+                time(of.response.mean_s()),
+                quantile(0.5),
+                quantile(0.9),
+                time(of.response.max().as_secs_f64()),
+            ],
+        };
+        let share = format!("{:.1} %", of.completed as f64 / all * 100.0);
+        let limit = format!("{} s", kind.rules().response_max.as_secs());
+        table.row(
+            [vec![kind.name().into(), of.completed.to_string(), share], times, vec![limit]]
+                .concat(),
+        );
+    }
+    table.to_string()
+}
+
+/// What the numbers rest on, and what stands in their way.
+pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
+    let mut text = String::new();
+    if let Outcome::Invalid(why) = &judged.outcome {
+        text += &paragraph(&format!("INVALID: {why}"));
+    }
+    let with = |finding: fn(&Finding) -> bool| {
+        judged.checks.iter().filter(move |check: &&Check| finding(&check.finding))
+    };
+    for check in with(|finding| *finding == Finding::Violated) {
+        let Check { rule, clause, measured, .. } = check;
+        text += &paragraph(&format!("violated: {rule} (clause {clause}): {measured}"));
+    }
+    let few: Vec<String> = with(|finding| matches!(finding, Finding::TooFew { .. }))
+        .map(|check| match check.finding {
+            Finding::TooFew { needs } => format!("{} (needs {needs})", check.rule),
+            _ => check.rule.clone(),
+        })
+        .collect();
+    let met = with(|finding| *finding == Finding::Met).count();
+    text += &paragraph(&format!("{met} of {} rules are met.", judged.checks.len()));
+    if !few.is_empty() {
+        text += &paragraph(&format!("Too few to judge: {}.", few.join("; ")));
+    }
+    let retries: u64 = record.kinds.iter().map(|kind| kind.retries).sum();
+    text += &paragraph(&format!(
+        "{retries} tries came into conflict and were repeated with the same inputs, and that time \
+         counts. {} checkpoints inside the interval. The terminals used {:.1} % of a \
+         processor. Seed {}.",
+        judged.checkpoints,
+        record.client.cpu_s / record.client.elapsed_s.max(1e-9) * 100.0,
+        record.plan.seed,
+    ));
+    text += &paragraph(&format!("Deviations: {}.", judged.deviations.join("; ")));
+    text + &paragraph(NOT_AUDITED)
+}
+
+/// A run as one JSON object.
+pub(super) fn object(
+    kept: &Kept,
+    judged: &::load::tpcc::Verdict,
+    found: Option<&Verification>,
+    verdict: Verdict,
+) -> Value {
+    let Kept { record, path } = kept;
+    let kinds: serde_json::Map<String, Value> = Kind::ALL
+        .iter()
+        .map(|&kind| {
+            let of = record.of(kind);
+            let seconds = |q| of.response.quantile(q).as_secs_f64();
+            let object = json!({
+                "completed": of.completed,
+                "unfinished": of.unfinished,
+                "failed": of.failed,
+                "retries": of.retries,
+                "response_mean_s": of.response.mean_s(),
+                "response_p50_s": seconds(0.5),
+                "response_p90_s": seconds(0.9),
+                "response_max_s": of.response.max().as_secs_f64(),
+                "keying_mean_s": of.keying.mean_s(),
+                "think_mean_s": of.think.mean_s(),
+            });
+            (kind.name().to_owned(), object)
+        })
+        .collect();
+    json!({
+        "verdict": verdict.word(),
+        "exit_code": verdict.code(),
+        "outcome": judged.outcome,
+        "new_orders_per_minute": judged.new_orders_per_minute,
+        "not_audited": NOT_AUDITED,
+        "warehouses": record.plan.warehouses,
+        "connections": record.plan.connections,
+        "measured_s": record.measured_s,
+        "transactions": kinds,
+        "deferred_p90_s": record.deferred.times.quantile(0.9).as_secs_f64(),
+        "districts_skipped": record.deferred.skipped,
+        "menu_p90_s": record.menu.quantile(0.9).as_secs_f64(),
+        "checks": judged.checks,
+        "deviations": judged.deviations,
+        "checkpoints": judged.checkpoints,
+        "client_cpu_s": record.client.cpu_s,
+        "errors": record.errors,
+        "verified": found.map(Verification::holds),
+        "record": path.display().to_string(),
+    })
+}
