@@ -6,7 +6,7 @@ use ::load::tpcc::{MEASURE_LEAST, Pace};
 use advise::Span;
 use clap::Args as ClapArgs;
 
-use super::target::{Opened, Target};
+use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use crate::session::{Session, say};
 use crate::text::{next, paragraph, sentence};
@@ -45,10 +45,8 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
     let (ramp, measure) = (terminals::span(args.ramp)?, terminals::span(args.measure)?);
     let plan = args.terminals.plan(Pace::Paced, args.connections, ramp, measure);
-    let target = match Target::open(&args.terminals.database, warehouses, seed, session)? {
-        Opened::Ready(target) => target,
-        Opened::Interrupted => return terminals::not_begun(&args.terminals, out),
-    };
+    let target = Target::open(&args.terminals.database, warehouses, seed, session)?;
+    let Some(target) = target else { return terminals::not_begun(&args.terminals, out) };
     let kept = terminals::run(&target, &plan, session)?;
     let judged = kept.record.judge();
     let found = terminals::verified(&args.terminals, &target, session, &judged.outcome)?;

@@ -8,7 +8,7 @@ use advise::Span;
 use clap::Args as ClapArgs;
 use workload::tpcc::Kind;
 
-use super::target::{Opened, Target};
+use super::target::Target;
 use super::terminals::{self, Kept, TerminalArgs};
 use crate::session::{Session, say};
 use crate::text::{Table, paragraph, sentence, time};
@@ -42,10 +42,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
     let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
-    let target = match Target::open(&args.terminals.database, warehouses, seed, session)? {
-        Opened::Ready(target) => target,
-        Opened::Interrupted => return terminals::not_begun(&args.terminals, out),
-    };
+    let target = Target::open(&args.terminals.database, warehouses, seed, session)?;
+    let Some(target) = target else { return terminals::not_begun(&args.terminals, out) };
     let mut runs = Vec::new();
     let mut verdict = Verdict::Holds;
     for &connections in &args.connections {

@@ -17,24 +17,18 @@ pub(super) struct Target {
     private: Option<Private>,
 }
 
-/// What comes of asking for a database.
-pub(super) enum Opened {
-    Ready(Target),
-    /// The user did not want to wait for it.
-    Interrupted,
-}
-
 impl Target {
     /// The database that is named, as it is; else a private one, loaded with so many warehouses.
+    /// `None` if the user did not want to wait for that.
     pub(super) fn open(
         database: &DatabaseArgs,
         warehouses: u32,
         seed: u64,
         session: &Session,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<Option<Target>, Failure> {
         if database.is_named() {
             let config = database.named()?;
-            return Ok(Opened::Ready(Target { config, private: None }));
+            return Ok(Some(Target { config, private: None }));
         }
         let parameters =
             [("shared_buffers", "512MB"), ("max_wal_size", "4GB"), ("checkpoint_timeout", "15min")];
@@ -45,7 +39,7 @@ impl Target {
         };
         let private = match Private::start(&settings) {
             Ok(private) => private,
-            Err(StartError::Interrupted) => return Ok(Opened::Interrupted),
+            Err(StartError::Interrupted) => return Ok(None),
             Err(error) => return Err(Failure::machine(error)),
         };
         let config: Config = private.url().as_str().parse().map_err(Failure::machine)?;
@@ -64,8 +58,8 @@ impl Target {
         );
         bar.finish_and_clear();
         match loaded {
-            Ok(_) => Ok(Opened::Ready(Target { config, private: Some(private) })),
-            Err(LoadError::Interrupted) => Ok(Opened::Interrupted),
+            Ok(_) => Ok(Some(Target { config, private: Some(private) })),
+            Err(LoadError::Interrupted) => Ok(None),
             Err(error) => Err(Failure::machine(error)),
         }
     }
