@@ -44,7 +44,7 @@ fn unbroken() -> &'static [(&'static str, String)] {
 /// chunks.
 #[test]
 fn an_interrupted_load_goes_on_where_it_was() {
-    let database = Database::new("stopped");
+    let database = Database::new("stopped_load");
     // In the middle: after the items and some chunk of a warehouse.
     let error = stopped(&database, &FRESH, |progress| progress.done > 600_000).unwrap_err();
     assert!(matches!(error, LoadError::Interrupted), "{error}");

@@ -106,7 +106,7 @@ fn terminals_key_and_think_and_are_answered_at_once() {
 
 #[test]
 fn a_run_that_is_stopped_ends_within_a_second_and_leaves_a_record() {
-    let database = Database::loaded("stopped");
+    let database = Database::loaded("stopped_run");
     let plan = plan(Pace::Stress, Execution::Sql, 0, 600);
     let (stop, mut seen) = (AtomicBool::new(false), Seen::default());
     let record = std::thread::scope(|scope| {

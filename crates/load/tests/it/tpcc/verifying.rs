@@ -373,15 +373,15 @@ fn what_the_loader_makes_holds_and_has_the_population() {
 fn a_verification_can_be_stopped_and_a_server_that_is_not_there_is_named() {
     let bench = Bench::new();
     bench.runtime.block_on(async {
-        bench.make("stopped", "template0").await;
+        bench.make("stopped_check", "template0").await;
         // A view in the place of a table, that takes its time.
         let slow = "drop table warehouse; create view warehouse as select 1 w_id, ''::text w_name,
             ''::text w_street_1, ''::text w_street_2, ''::text w_city, ''::text w_state,
             ''::text w_zip, 0.0 w_tax, 0.0 w_ytd, pg_sleep(60)::text slow";
-        bench.run("stopped", &format!("{SCHEMA} {slow}")).await;
+        bench.run("stopped_check", &format!("{SCHEMA} {slow}")).await;
     });
     let mut config: Config = server().url().as_str().parse().unwrap();
-    config.dbname("stopped");
+    config.dbname("stopped_check");
     let begun = Instant::now();
     let stop = AtomicBool::new(true);
     let error = verify(&config, &[Part::Conditions], &stop, &mut |_, _| {}).unwrap_err();
