@@ -2,10 +2,11 @@
 //! way of bringing the rows.
 //!
 //! ```text
-//! cargo run --release -p load --example bench_tpcc_load -- URL [WAREHOUSES]
+//! cargo run --release -p load --example bench_tpcc_load -- [WAREHOUSES [URL]]
 //! ```
 //!
-//! The database must be empty or hold a load; it is loaded anew each time. "Machine" is what all
+//! Two warehouses unless told, on a private server unless a database is named, which must be empty or hold
+//! a load; it is loaded anew each time. "Machine" is what all
 //! processors together were busy, other programs included; "client" is this process alone.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -13,16 +14,18 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use load::tpcc::{Existing, Grain, LoadPlan, load};
+use postgres::{Private, Settings};
 use tokio_postgres::Config;
 use workload::tpcc::population::Population;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let Some(config) = words.first().and_then(|url| url.parse::<Config>().ok()) else {
-        eprintln!("usage: bench_tpcc_load URL [WAREHOUSES]");
+    let warehouses = words.first().map_or(Ok(2), |word| word.parse());
+    let (Ok(warehouses), Ok(server)) = (warehouses, Server::open(words.get(1))) else {
+        eprintln!("usage: bench_tpcc_load [WAREHOUSES [URL]]; without URL PostgreSQL must be here");
         return ExitCode::from(2);
     };
-    let warehouses = words.get(1).and_then(|word| word.parse().ok()).unwrap_or(2);
+    let config = server.config;
     let start = (std::time::Instant::now(), own());
     let rows = make(warehouses);
     println!(
@@ -59,6 +62,23 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Where the rows go.
+struct Server {
+    config: Config,
+    /// Ours, for as long as it is kept.
+    _private: Option<Private>,
+}
+
+impl Server {
+    fn open(url: Option<&String>) -> Result<Server, Box<dyn std::error::Error>> {
+        if let Some(url) = url {
+            return Ok(Server { config: url.parse()?, _private: None });
+        }
+        let private = Private::start(&Settings::default())?;
+        Ok(Server { config: private.url().as_str().parse()?, _private: Some(private) })
+    }
 }
 
 /// All rows of so many warehouses, made and forgotten.

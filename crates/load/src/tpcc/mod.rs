@@ -29,7 +29,7 @@ pub use tokio_postgres::Config;
 pub use tokio_postgres::config::SslMode;
 pub use transactions::{
     Address, Delivered, Entered, Execution, Isolation, LastOrder, LineScreen, OpenError,
-    OrderScreen, PaymentScreen, Performed, Screen, Session, StatusLine, StatusScreen,
-    TransactionError, install_functions,
+    OrderScreen, PaymentScreen, Performed, SESSION_SETTINGS, Screen, Session, StatusLine,
+    StatusScreen, TransactionError, install_functions,
 };
 pub use verdict::{Check, Finding, MEASURE_LEAST, NOT_AUDITED, Outcome, Verdict};

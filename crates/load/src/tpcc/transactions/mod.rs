@@ -60,6 +60,11 @@ impl Isolation {
 /// How often a transaction is tried again before it counts as failed.
 const RETRIES_MAX: u32 = 10_000;
 
+/// What every session sets, to be told with each result: one plan for all parameters from the first call
+/// on, by keys (a scan of a small table would conflict with every write to it), without compiling it.
+pub const SESSION_SETTINGS: [(&str, &str); 3] =
+    [("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off"), ("jit", "off")];
+
 /// A connection that performs transactions, one at a time.
 #[derive(Debug)]
 pub struct Session {
@@ -187,11 +192,13 @@ impl Session {
         session: u32,
     ) -> Result<Session, OpenError> {
         let client = connect(config, session).await?;
-        let settings = format!(
-            "set default_transaction_isolation = '{}'; set plan_cache_mode = force_generic_plan; \
-             set enable_seqscan = off; set jit = off; set statement_timeout = 0",
+        let mut settings = format!(
+            "set default_transaction_isolation = '{}'; set statement_timeout = 0",
             isolation.name()
         );
+        for (name, value) in SESSION_SETTINGS {
+            settings += &format!("; set {name} = {value}");
+        }
         client.batch_execute(&settings).await.map_err(OpenError::Prepare)?;
         let profiles = match execution {
             Execution::Sql => Statements::prepare(&client).await.map(|s| Profiles::Sql(s.into())),

@@ -1,5 +1,6 @@
 //! What `run` and `stress` have in common: their arguments, what is kept of a run, what is shown.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use ::load::tpcc::verify::{Part, Verification, VerifyError, verify};
 use ::load::tpcc::{
     Check, DeliveryResult, Execution, Finding, Isolation, NOT_AUDITED, Outcome, Pace, Plan, Record,
-    RunError, Watch,
+    RunError, SESSION_SETTINGS, Watch,
 };
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -273,11 +274,13 @@ pub(super) fn outcome_text(outcome: &Outcome) -> &'static str {
 /// New orders per minute with their interval.
 pub(super) fn per_minute(judged: &::load::tpcc::Verdict) -> String {
     let estimate = &judged.new_orders_per_minute;
+    // A paced run makes twelve a warehouse, one without waits tens of thousands.
+    let decimals = usize::from(estimate.mean < 1000.0);
     let half = match estimate.half_width.is_finite() {
-        true => format!(" ± {:.1}", estimate.half_width),
+        true => format!(" ± {:.decimals$}", estimate.half_width),
         false => String::from(" ± ?"),
     };
-    format!("{:.1}{half} new orders per minute (TPC-C-like)", estimate.mean)
+    format!("{:.decimals$}{half} new orders per minute (TPC-C-like)", estimate.mean)
 }
 
 /// A row a kind of transaction.
@@ -340,6 +343,8 @@ pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
         record.client.cpu_s / record.client.elapsed_s.max(1e-9) * 100.0,
         record.plan.seed,
     ));
+    let settings = SESSION_SETTINGS.map(|(name, value)| format!("{name} = {value}"));
+    text += &paragraph(&format!("Sessions of the terminals: {}.", settings.join(", ")));
     text += &paragraph(&format!("Deviations: {}.", judged.deviations.join("; ")));
     text + &paragraph(NOT_AUDITED)
 }
@@ -378,6 +383,7 @@ pub(super) fn object(
         "outcome": judged.outcome,
         "new_orders_per_minute": judged.new_orders_per_minute,
         "not_audited": NOT_AUDITED,
+        "session_settings": BTreeMap::from(SESSION_SETTINGS),
         "warehouses": record.plan.warehouses,
         "connections": record.plan.connections,
         "measured_s": record.measured_s,
