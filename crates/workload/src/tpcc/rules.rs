@@ -44,6 +44,8 @@ pub const BY_NAME_PERCENT: u8 = 60;
 pub const THINK_CUT: f64 = 10.0;
 /// The quantile of response times that the limits are about (5.2.5.3).
 pub const RESPONSE_QUANTILE: f64 = 0.9;
+/// The resolution that a response time must at least have; smaller differences mean nothing.
+pub const RESPONSE_RESOLUTION: Duration = Duration::from_millis(100);
 /// The limit on the menu's response time (5.2.5.1).
 pub const MENU_RESPONSE_MAX: Duration = Duration::from_secs(2);
 /// The limit on the time from a Delivery's entry in the queue to its end (2.7.2.2, 5.2.5.7).
