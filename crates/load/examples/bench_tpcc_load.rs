@@ -21,9 +21,16 @@ use workload::tpcc::population::Population;
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let warehouses = words.first().map_or(Ok(2), |word| word.parse());
-    let (Ok(warehouses), Ok(server)) = (warehouses, Server::open(words.get(1))) else {
-        eprintln!("usage: bench_tpcc_load [WAREHOUSES [URL]]; without URL PostgreSQL must be here");
+    let Ok(warehouses) = warehouses else {
+        eprintln!("usage: bench_tpcc_load [WAREHOUSES [URL]]");
         return ExitCode::from(2);
+    };
+    let server = match Server::open(words.get(1)) {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("the database: {error}");
+            return ExitCode::from(2);
+        }
     };
     let config = server.config;
     let start = (std::time::Instant::now(), own());
@@ -97,7 +104,7 @@ fn make(warehouses: u32) -> usize {
 
 /// Seconds that the processors were busy since the machine started, all together.
 fn machine() -> f64 {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let text = std::fs::read_to_string("/proc/stat").expect("Linux says it");
     let first = text.lines().next().unwrap_or_default();
     let ticks: Vec<f64> = first.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     // user, nice, system; idle and waiting come after, then interrupts.
@@ -106,7 +113,7 @@ fn machine() -> f64 {
 
 /// Seconds that this process has used.
 fn own() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let text = std::fs::read_to_string("/proc/self/stat").expect("Linux says it");
     let after = text.rsplit(')').next().unwrap_or_default();
     let words: Vec<f64> =
         after.split_whitespace().map(|word| word.parse().unwrap_or(0.0)).collect();
