@@ -1,6 +1,8 @@
 //! `sekisho tpcc`: TPC-C on PostgreSQL, by the rules of the specification. One module a question.
 
 mod database;
+#[allow(dead_code, reason = "reports read what runs keep")]
+mod kept;
 mod load;
 mod run;
 mod stress;

@@ -8,8 +8,9 @@ use advise::Span;
 use clap::Args as ClapArgs;
 use workload::tpcc::Kind;
 
+use super::kept::Kept;
 use super::target::Target;
-use super::terminals::{self, Kept, TerminalArgs};
+use super::terminals::{self, TerminalArgs};
 use crate::session::{Session, say};
 use crate::text::{Table, paragraph, sentence, time};
 use crate::verdict::{Failure, Verdict};

@@ -10,6 +10,10 @@ use super::database::DatabaseArgs;
 use crate::session::{Session, progress};
 use crate::verdict::Failure;
 
+/// With which a private server runs, unless a verb has reasons for others.
+pub(super) const PARAMETERS: [(&str, &str); 3] =
+    [("shared_buffers", "512MB"), ("max_wal_size", "4GB"), ("checkpoint_timeout", "15min")];
+
 /// A database with warehouses in it.
 pub(super) struct Target {
     pub(super) config: Config,
@@ -30,10 +34,20 @@ impl Target {
             let config = database.named()?;
             return Ok(Some(Target { config, private: None }));
         }
-        let parameters =
-            [("shared_buffers", "512MB"), ("max_wal_size", "4GB"), ("checkpoint_timeout", "15min")];
+        Target::lend(&PARAMETERS, warehouses, seed, session)
+    }
+
+    /// A private server with these parameters, and a database of so many warehouses on it. `None`
+    /// if the user did not want to wait for that.
+    pub(super) fn lend(
+        parameters: &[(&str, &str)],
+        warehouses: u32,
+        seed: u64,
+        session: &Session,
+    ) -> Result<Option<Target>, Failure> {
+        let parameters = parameters.iter().map(|&(name, value)| (name.into(), value.into()));
         let settings = Settings {
-            parameters: parameters.map(|(name, value)| (name.into(), value.into())).into(),
+            parameters: parameters.collect(),
             interrupt: Some(Arc::clone(&session.interrupt)),
             ..Settings::default()
         };
@@ -62,6 +76,12 @@ impl Target {
             Err(LoadError::Interrupted) => Ok(None),
             Err(error) => Err(Failure::machine(error)),
         }
+    }
+
+    #[allow(dead_code, reason = "whoever kills or retunes asks first whose it is")]
+    /// The server, if it is ours: only such a one is killed, restarted or set otherwise.
+    pub(super) fn private(&mut self) -> Option<&mut Private> {
+        self.private.as_mut()
     }
 
     /// What the database is called where one says what was measured.

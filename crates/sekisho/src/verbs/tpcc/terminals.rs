@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use workload::tpcc::Kind;
 
 use super::database::DatabaseArgs;
+use super::kept::{Begun, Kept};
 use super::target::Target;
-use crate::session::{Session, progress, say, tool};
-use crate::store;
+use crate::session::{Session, progress, say};
 use crate::text::{Table, paragraph, time};
 use crate::verdict::{Failure, Verdict};
 
@@ -115,30 +115,14 @@ pub(super) fn not_begun(args: &TerminalArgs, out: &mut dyn Write) -> Result<Verd
     Ok(verdict)
 }
 
-/// A run that was kept.
-pub(super) struct Kept {
-    pub(super) record: Record,
-    pub(super) path: PathBuf,
-}
-
 /// Runs a plan, and keeps its record and the result file of its Deliveries.
 pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kept, Failure> {
-    let (id, started) = (store::new_id(), store::now_rfc3339());
-    let path = store::path("runs", &format!("{id}.tpcc.json"))?;
-    let mut watch = Watcher::new(&store::path("runs", &format!("{id}.deliveries.jsonl"))?, plan)?;
+    let begun = Begun::now();
+    let mut watch = Watcher::new(&begun.path("deliveries.jsonl")?, plan)?;
     let record =
         ::load::tpcc::run(&target.config, plan, &session.interrupt, &mut watch).map_err(failure)?;
     watch.finish()?;
-    let object = json!({
-        "sekisho-tpcc": 1,
-        "id": id,
-        "started": started,
-        "tool": tool(),
-        "command": session.command,
-        "record": record,
-    });
-    store::write_whole(&path, format!("{object}\n"))?;
-    Ok(Kept { record, path })
+    begun.keep(record, session)
 }
 
 /// Verifies the database after a run, unless the user does not want it or the database is gone.
@@ -356,7 +340,7 @@ pub(super) fn object(
     found: Option<&Verification>,
     verdict: Verdict,
 ) -> Value {
-    let Kept { record, path } = kept;
+    let Kept { record, path, .. } = kept;
     let kinds: serde_json::Map<String, Value> = Kind::ALL
         .iter()
         .map(|&kind| {
