@@ -1,10 +1,13 @@
 //! The system calls that the standard library does not offer: epoll, sockets that connect without
 //! blocking, discarding receives, thread clocks and pinning. All `unsafe` of the crate is here.
 
+use std::ffi::CString;
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -310,6 +313,16 @@ pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
 
 fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// What an unprivileged process may still write to the file system of a path \[bytes\].
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: all zero is a valid value of the plain struct.
+    let mut found: libc::statvfs = unsafe { mem::zeroed() };
+    // SAFETY: both pointers live through the call, and the path ends in a zero.
+    check(unsafe { libc::statvfs(path.as_ptr(), &raw mut found) })?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 #[cfg(test)]

@@ -40,6 +40,13 @@ pub enum ChangeVerdict {
     Inconclusive,
 }
 
+impl ChangeVerdict {
+    /// What to make of a ratio of which more is better; `difference_min` as in [`compare`].
+    pub fn of(ratio: Ratio, difference_min: f64) -> ChangeVerdict {
+        verdict(ratio, difference_min, Better::More)
+    }
+}
+
 /// Compares run b with run a, each a single run: Welch's intervals on logarithms (see [`Ratio::of`]).
 /// `difference_min` is the smallest relative difference that matters, 0.05 for 5 %. What differs from
 /// run to run (a neighbour, a thermal state) is not in a single run's interval: for that, interleave

@@ -335,6 +335,33 @@ impl Ratio {
         Ratio::from_log(Estimate::combine(&[(1.0, log_of(b)), (-1.0, log_of(a))]))
     }
 
+    /// From a, b, a, b, ..., a measured one after the other in like steps: least squares on the
+    /// logarithms with a line for the drift of both (a database that grows, a machine that warms
+    /// up), which this order keeps apart from the difference, and Student's t interval.
+    ///
+    /// # Panics
+    /// If there are fewer than five values or an even number, or a value is not positive.
+    pub fn alternating(values: &[f64], confidence: f64) -> Ratio {
+        let n = values.len();
+        assert!(n >= 5 && n % 2 == 1, "{n} values are no a, b, a, b, a");
+        let logs: Vec<f64> = values.iter().map(|&value| log(value)).collect();
+        // Times are symmetric about zero on either side, so the line is orthogonal to the levels.
+        let time = |nth: usize| nth as f64 - (n - 1) as f64 / 2.0;
+        let slope = logs.iter().enumerate().map(|(nth, y)| time(nth) * y).sum::<f64>()
+            / (0..n).map(|nth| time(nth).powi(2)).sum::<f64>();
+        let (bs, all) = ((n / 2) as f64, n as f64);
+        let level =
+            |side: usize, count: f64| logs.iter().skip(side).step_by(2).sum::<f64>() / count;
+        let levels = [level(0, all - bs), level(1, bs)];
+        let residual = |(nth, y): (usize, &f64)| y - levels[nth % 2] - slope * time(nth);
+        let squares: f64 = logs.iter().enumerate().map(|value| residual(value).powi(2)).sum();
+        let freedom = all - 3.0;
+        let error = (squares / freedom * (1.0 / bs + 1.0 / (all - bs))).sqrt();
+        let half_width = half_width(error, freedom, confidence);
+        let mean = levels[1] - levels[0];
+        Ratio::from_log(Estimate { mean, half_width, confidence, n: n as u64 })
+    }
+
     fn from_log(log: Estimate) -> Ratio {
         Ratio {
             ratio: log.mean.exp(),

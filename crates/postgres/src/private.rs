@@ -318,6 +318,15 @@ impl Private {
         self.launch()
     }
 
+    /// Empties what `ALTER SYSTEM` has written, for a server that does not start with it. At the
+    /// next start all is as [`Settings::parameters`] say.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn forget_settings(&mut self) -> Result<(), RestartError> {
+        self.write("exec cat > data/postgresql.auto.conf", "")
+    }
+
     /// Stops it and removes its folder, or keeps it as the settings say. Dropping does the same
     /// without a word.
     ///
@@ -395,8 +404,13 @@ impl Private {
         for (name, value) in parameters {
             text += &line(name, value)?;
         }
+        self.write("exec cat >> data/postgresql.conf", &text)
+    }
+
+    /// Lets a shell of the server's user write `text`.
+    fn write(&self, script: &str, text: &str) -> Result<(), StartError> {
         let mut command = self.command(Path::new("/bin/sh"))?;
-        command.args(["-c", "exec cat >> data/postgresql.conf"]).stdin(Stdio::piped());
+        command.args(["-c", script]).stdin(Stdio::piped());
         let mut child = command.spawn().map_err(system("start /bin/sh"))?;
         let mut pipe = child.stdin.take().expect("the command asked for a pipe");
         let written = pipe.write_all(text.as_bytes());

@@ -4,7 +4,8 @@
 //! database remembers of it, and what a run needs to know. [`run()`] lets terminals work on it,
 //! ten a warehouse in one thread, before far fewer connections ([`Session`]); its [`Record`] is
 //! [judged](Record::judge) by the specification's rules, then or later. [`verify`] looks at any
-//! time whether the database is what it must be.
+//! time whether the database is what it must be. [`tuning`] reads what its server did meanwhile, and
+//! says which settings to try.
 
 mod copy;
 mod loader;
@@ -14,6 +15,7 @@ mod server;
 mod tally;
 mod terminals;
 mod transactions;
+pub mod tuning;
 mod verdict;
 pub mod verify;
 
@@ -26,7 +28,7 @@ pub use record::{
 };
 pub use terminals::{DeliveryResult, RunError, Watch, run};
 pub use tokio_postgres::Config;
-pub use tokio_postgres::config::SslMode;
+pub use tokio_postgres::config::{Host, SslMode};
 pub use transactions::{
     Address, Delivered, Entered, Execution, Isolation, LastOrder, LineScreen, OpenError,
     OrderScreen, PaymentScreen, Performed, SESSION_SETTINGS, Screen, Session, StatusLine,

@@ -305,3 +305,31 @@ fn quantiles_of_what_hardly_varies_are_sharp_and_of_next_to_nothing_unknown() {
     assert_eq!(Parts::Independent.ratio(&[(1.0, 2.0), (0.0, 0.0)], 0.95), None);
     assert_eq!(Parts::Independent.ratio(&[(1.0, 2.0); 2], 0.95).unwrap().mean, 0.5);
 }
+
+#[test]
+fn alternating_ratios_cover_whatever_both_drift_by() {
+    let (runs, truth) = (2000, 1.1);
+    for drift in [0.0, -0.2] {
+        let cover = share(runs, |rng| {
+            let noise = ar1(rng, 7, 0.0, 0.0);
+            let side = |nth: usize| if nth % 2 == 1 { truth } else { 1.0 };
+            let values = noise.iter().enumerate();
+            let values: Vec<f64> =
+                values.map(|(nth, z)| side(nth) * (drift * nth as f64 + 0.03 * z).exp()).collect();
+            let ratio = Ratio::alternating(&values, 0.95);
+            ratio.low <= truth && truth <= ratio.high
+        });
+        assert!((cover - 0.95).abs() < tolerance(0.95, runs), "covers {cover} at {drift}");
+    }
+    // By hand: logarithms 0, 1, 0, 1, 0 with a line of slope 2 under them leave nothing over.
+    let exact: Vec<f64> = [0.0, 3.0, 4.0, 7.0, 8.0].map(f64::exp).into();
+    let ratio = Ratio::alternating(&exact, 0.95);
+    assert!((ratio.ratio - std::f64::consts::E).abs() < 1e-9, "{ratio:?}");
+    assert!(ratio.high - ratio.low < 1e-6, "{ratio:?}");
+    // And 1, 0, 0, 0, 0: levels 1/3 and 0, slope -1/5, squares 4/15 with two degrees of freedom, so
+    // a standard error of sqrt(2/15 * 5/6) = 1/3 and 4.3027 of them to either side.
+    let one: Vec<f64> = [1.0, 0.0, 0.0, 0.0, 0.0].map(f64::exp).into();
+    let ratio = Ratio::alternating(&one, 0.95);
+    assert!((ratio.ratio.ln() + 1.0 / 3.0).abs() < 1e-9, "{ratio:?}");
+    assert!((ratio.high.ln() - (-1.0 + 4.3027) / 3.0).abs() < 1e-4, "{ratio:?}");
+}

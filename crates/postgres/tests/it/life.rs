@@ -15,6 +15,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("two_servers_at_once_do_not_meet", two_at_once),
     ("what_was_committed_survives_a_kill", survives_a_kill),
     ("a_setting_changed_inside_counts_after_a_restart", changed_setting),
+    ("settings_that_do_not_start_are_forgotten", forgotten),
     ("a_folder_that_is_to_stay_stays", stays),
 ];
 
@@ -126,6 +127,20 @@ fn changed_setting() {
     assert_eq!(server.port(), port);
     assert_eq!(ask(&server.url(), "show max_connections").unwrap(), ["30"]);
     assert!(!server.log().contains("automatic recovery"), "{}", server.log());
+}
+
+fn forgotten() {
+    let mut server = Private::start(&Settings::default()).unwrap();
+    let url = server.url();
+    let usual = ask(&url, "show shared_buffers").unwrap();
+    ask(&url, "alter system set shared_buffers = '4000GB'").unwrap();
+    let error = server.restart().unwrap_err().to_string();
+    assert!(error.contains("memory"), "{error}");
+    assert_eq!(server.pid(), None);
+    server.forget_settings().unwrap();
+    server.restart().unwrap();
+    assert_eq!(ask(&url, "show shared_buffers").unwrap(), usual);
+    server.stop().unwrap();
 }
 
 fn stays() {

@@ -102,6 +102,7 @@ fn every_verb_has_an_example_that_works() {
         "tpcc load",
         "tpcc run",
         "tpcc stress",
+        "tpcc tune",
         "tpcc verify",
     ];
     assert_eq!(names, known, "say below what the examples of a new verb need");
@@ -115,7 +116,7 @@ fn every_verb_has_an_example_that_works() {
             Some("demo" | "reproduce") => accepted(&folder, &line),
             Some("gate") => gates(&folder, &line),
             Some("measure") => measures(&folder, &line),
-            Some("tpcc") if line.contains(" run") || line.contains(" stress") => {
+            Some("tpcc") if [" run", " stress", " tune"].iter().any(|verb| line.contains(verb)) => {
                 accepted(&folder, &line);
             }
             Some("tpcc") if line.contains(" verify ") => verifies(&folder, &line),

@@ -25,6 +25,7 @@ mod site;
 mod sources;
 mod the_loop;
 mod tpcc;
+mod tuning;
 mod verdicts;
 mod verifying;
 mod witnesses;

@@ -5,6 +5,7 @@ mod refusing;
 mod resuming;
 mod running;
 mod transacting;
+mod tuning;
 mod verifying;
 
 use std::sync::OnceLock;

@@ -8,6 +8,7 @@ mod run;
 mod stress;
 mod target;
 mod terminals;
+mod tune;
 mod verify;
 
 use std::io::Write;
@@ -31,6 +32,8 @@ enum What {
     Run(run::Args),
     /// Let as many terminals as connections work without keying and thinking
     Stress(stress::Args),
+    /// Find the settings of PostgreSQL that help, by trying them
+    Tune(tune::Args),
     /// Check a database: the twelve consistency conditions, counters, population
     Verify(verify::Args),
 }
@@ -40,6 +43,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         What::Load(args) => load::run(args, session, out),
         What::Run(args) => run::run(args, session, out),
         What::Stress(args) => stress::run(args, session, out),
+        What::Tune(args) => tune::run(args, session, out),
         What::Verify(args) => verify::run(args, session, out),
     }
 }

@@ -78,7 +78,6 @@ impl Target {
         }
     }
 
-    #[allow(dead_code, reason = "whoever kills or retunes asks first whose it is")]
     /// The server, if it is ours: only such a one is killed, restarted or set otherwise.
     pub(super) fn private(&mut self) -> Option<&mut Private> {
         self.private.as_mut()
