@@ -81,7 +81,7 @@ impl Drop for Scratch {
 }
 
 /// Keeps `bytes` for a person to look at, where one asked for it.
-fn keep(name: &str, bytes: &[u8]) {
+pub(crate) fn keep(name: &str, bytes: &[u8]) {
     if let Some(directory) = env::var_os("SEKISHO_SCREENSHOTS") {
         fs::create_dir_all(&directory).expect("the directory for screenshots must be writable");
         fs::write(Path::new(&directory).join(name), bytes).expect("a screenshot can be written");

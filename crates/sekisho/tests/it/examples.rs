@@ -12,6 +12,7 @@ use crate::records;
 use crate::site::{alone, server, write_documents};
 use crate::sources::write_sources;
 use crate::tpcc::database;
+use crate::tpcc_records::{self, stressed};
 use crate::verifying::small;
 
 /// The verbs that do something, as their words.
@@ -72,6 +73,7 @@ fn prepare(folder: &Path) {
     fs::create_dir_all(folder.join(".sekisho/runs")).expect("the same");
     records::write(&folder.join(".sekisho/runs/RUN.jsonl"), &records::record(1));
     records::write(&folder.join(".sekisho/runs/32.jsonl"), &records::record(32));
+    tpcc_records::write(&folder.join(".sekisho/runs/ID.tpcc.json"), "ID", &stressed(4));
     let ask = ["ask", "scenario.toml", "--clients", "1", "--out", ".sekisho/predictions/P.json"];
     assert_eq!(sekisho(folder, &ask).code, 0);
 }
@@ -100,6 +102,7 @@ fn every_verb_has_an_example_that_works() {
         "sim",
         "solve",
         "tpcc load",
+        "tpcc report",
         "tpcc run",
         "tpcc stress",
         "tpcc tune",
@@ -116,7 +119,8 @@ fn every_verb_has_an_example_that_works() {
             Some("demo" | "reproduce") => accepted(&folder, &line),
             Some("gate") => gates(&folder, &line),
             Some("measure") => measures(&folder, &line),
-            Some("tpcc") if [" run", " stress", " tune"].iter().any(|verb| line.contains(verb)) => {
+            Some("tpcc") if line.contains(" report ") => works(&folder, &line),
+            Some("tpcc") if LONG.iter().any(|verb| line.contains(verb)) => {
                 accepted(&folder, &line);
             }
             Some("tpcc") if line.contains(" verify ") => verifies(&folder, &line),
@@ -125,6 +129,9 @@ fn every_verb_has_an_example_that_works() {
         }
     }
 }
+
+/// Verbs of `tpcc` that take minutes.
+const LONG: [&str; 3] = [" run", " stress", " tune"];
 
 /// What makes an example short.
 fn shorter(line: &str) -> &'static str {

@@ -25,6 +25,8 @@ mod site;
 mod sources;
 mod the_loop;
 mod tpcc;
+mod tpcc_records;
+mod tpcc_report;
 mod tuning;
 mod verdicts;
 mod verifying;

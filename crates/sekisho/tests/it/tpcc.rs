@@ -170,6 +170,8 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     let record: serde_json::Value = serde_json::from_str(&record).expect("it is JSON");
     assert_eq!(record["record"]["plan"]["warehouses"], 1);
     assert!(!record.to_string().contains(&url), "a record holds no password");
+    let page = std::fs::read_to_string(folder.join(ended.after("report"))).expect("it is written");
+    assert!(page.contains("Verified afterwards: all") && !page.contains(&url));
 
     let words = ["tpcc", "stress", "--db", &url, "--ramp", "0s", "--measure", "1s"];
     let more = ["--connections", "1,2", "--execute", "functions"];
@@ -182,6 +184,15 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     let done = |at: usize| objects[at]["transactions"]["New-Order"]["completed"].as_u64();
     assert!(done(0) > Some(0) && done(1) > Some(0), "{ended:?}");
     assert_eq!(objects[0]["verified"], true);
+    let report = |at: usize| objects[at]["report"].as_str().expect("it has one").to_owned();
+    assert_eq!(report(0), report(1), "one page for all of them");
+    let page = std::fs::read_to_string(folder.join(report(0))).expect("it is written");
+    assert!(page.contains("Throughput against connections"));
+    let words = [&words[..], &more[2..], &["--connections", "1", "--report", "no/such/place.html"]];
+    let ended = sekisho(&folder, &words.concat());
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(folder.join(ended.after("record")).exists(), "what was measured is told all the same");
+    assert!(ended.err.contains("place.html cannot be written"), "{ended:?}");
 }
 
 #[test]

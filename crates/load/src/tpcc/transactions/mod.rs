@@ -48,7 +48,8 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    fn name(self) -> &'static str {
+    /// The level's name in SQL.
+    pub fn name(self) -> &'static str {
         match self {
             Isolation::ReadCommitted => "read committed",
             Isolation::RepeatableRead => "repeatable read",

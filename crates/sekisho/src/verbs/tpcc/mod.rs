@@ -4,6 +4,8 @@ mod database;
 #[allow(dead_code, reason = "reports read what runs keep")]
 mod kept;
 mod load;
+mod page;
+mod report;
 mod run;
 mod stress;
 mod target;
@@ -36,6 +38,8 @@ enum What {
     Tune(tune::Args),
     /// Check a database: the twelve consistency conditions, counters, population
     Verify(verify::Args),
+    /// Turn records of runs into one HTML file
+    Report(report::Args),
 }
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -45,5 +49,6 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         What::Stress(args) => stress::run(args, session, out),
         What::Tune(args) => tune::run(args, session, out),
         What::Verify(args) => verify::run(args, session, out),
+        What::Report(args) => report::run(args, out),
     }
 }

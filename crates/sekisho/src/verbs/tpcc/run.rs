@@ -5,7 +5,10 @@ use std::io::Write;
 use ::load::tpcc::{MEASURE_LEAST, Pace};
 use advise::Span;
 use clap::Args as ClapArgs;
+use serde_json::json;
 
+use super::page::Run;
+use super::report::{ReportArgs, written};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use crate::session::{Session, say};
@@ -20,7 +23,7 @@ use crate::verdict::{Failure, Verdict};
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Less than ten minutes never qualify, and the specification asks for 120. A
-record goes to .sekisho/runs/, and so do the results of Deliveries.
+record goes to .sekisho/runs/, and so do a report and the results of Deliveries.
 
 Examples:
   sekisho tpcc run
@@ -28,6 +31,8 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     terminals: TerminalArgs,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Connections to the database, far fewer than terminals
     #[arg(long, value_name = "N", default_value_t = 8)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -48,12 +53,14 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let target = Target::open(&args.terminals.database, warehouses, seed, session)?;
     let Some(target) = target else { return terminals::not_begun(&args.terminals, out) };
     let kept = terminals::run(&target, &plan, session)?;
-    let judged = kept.record.judge();
-    let found = terminals::verified(&args.terminals, &target, session, &judged.outcome)?;
-    let verdict = terminals::verdict_of(&judged.outcome);
-    let verdict = terminals::and_verified(verdict, found.as_ref());
+    let mut run = Run::new(kept, None);
+    run.found = terminals::verified(&args.terminals, &target, session, &run.judged.outcome)?;
+    let report = args.report.write(std::slice::from_ref(&run));
+    let verdict = run.verdict();
+    let Run { kept, judged, found } = run;
     if json {
-        let object = terminals::object(&kept, &judged, found.as_ref(), verdict);
+        let mut object = terminals::object(&kept, &judged, found.as_ref(), verdict);
+        object["report"] = json!(report.as_ref().ok());
         say(out, &format!("{object}\n"))?;
     } else {
         let s = if warehouses == 1 { "" } else { "s" };
@@ -73,12 +80,13 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             terminals::why(record, &judged),
             terminals::verified_text(found.as_ref()),
             paragraph(&format!("record: {}", kept.path.display())),
+            written(&report),
             next(&next_command(warehouses)),
         ];
         say(out, &text.concat())?;
     }
     target.close()?;
-    Ok(verdict)
+    report.map(|_| verdict)
 }
 
 fn next_command(warehouses: u32) -> String {

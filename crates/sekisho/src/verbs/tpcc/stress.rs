@@ -1,14 +1,17 @@
 //! `sekisho tpcc stress`: throughput against the number of connections, without waits.
 
 use std::io::Write;
+use std::path::PathBuf;
 
-use ::load::tpcc::verify::Verification;
 use ::load::tpcc::{NOT_AUDITED, Pace};
 use advise::Span;
 use clap::Args as ClapArgs;
+use serde_json::json;
 use workload::tpcc::Kind;
 
 use super::kept::Kept;
+use super::page::Run;
+use super::report::{ReportArgs, written};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use crate::session::{Session, say};
@@ -28,6 +31,8 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     terminals: TerminalArgs,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Numbers of connections, one run each
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "8")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -45,41 +50,35 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
     let target = Target::open(&args.terminals.database, warehouses, seed, session)?;
     let Some(target) = target else { return terminals::not_begun(&args.terminals, out) };
-    let mut runs = Vec::new();
-    let mut verdict = Verdict::Holds;
+    let (mut runs, mut verdict) = (Vec::new(), Verdict::Holds);
+    let mut report = Err(Failure::Machine("nothing was run".into()));
     for &connections in &args.connections {
         let (ramp, measure) = (terminals::span(args.ramp)?, terminals::span(args.measure)?);
         let plan = args.terminals.plan(Pace::Stress, connections, ramp, measure);
         let kept = terminals::run(&target, &plan, session)?;
-        let judged = kept.record.judge();
-        let found = terminals::verified(&args.terminals, &target, session, &judged.outcome)?;
-        let own = terminals::verdict_of(&judged.outcome);
-        let own = terminals::and_verified(own, found.as_ref());
+        let mut run = Run::new(kept, None);
+        run.found = terminals::verified(&args.terminals, &target, session, &run.judged.outcome)?;
+        let own = run.verdict();
         verdict = verdict.and(own);
-        if json {
-            let object = terminals::object(&kept, &judged, found.as_ref(), own);
+        runs.push(run);
+        report = args.report.write(&runs);
+        if let (true, Some(Run { kept, judged, found })) = (json, runs.last()) {
+            let mut object = terminals::object(kept, judged, found.as_ref(), own);
+            object["report"] = json!(report.as_ref().ok());
             say(out, &format!("{object}\n"))?;
         }
-        runs.push(Run { kept, judged, found });
         if matches!(own, Verdict::Interrupted | Verdict::Invalid) {
             break;
         }
     }
     if !json {
-        say(out, &text(&runs, &target))?;
+        say(out, &text(&runs, &target, &report))?;
     }
     target.close()?;
-    Ok(verdict)
+    report.map(|_| verdict)
 }
 
-/// A run and what became of it.
-struct Run {
-    kept: Kept,
-    judged: ::load::tpcc::Verdict,
-    found: Option<Verification>,
-}
-
-fn text(runs: &[Run], target: &Target) -> String {
+fn text(runs: &[Run], target: &Target, report: &Result<PathBuf, Failure>) -> String {
     let mean = |judged: &::load::tpcc::Verdict| judged.new_orders_per_minute.mean;
     let most = runs.iter().max_by(|one, two| mean(&one.judged).total_cmp(&mean(&two.judged)));
     let Some(Run { kept, judged, .. }) = most else { return String::new() };
@@ -123,5 +122,6 @@ fn text(runs: &[Run], target: &Target) -> String {
     for Run { kept, .. } in runs {
         text += &paragraph(&format!("record: {}", kept.path.display()));
     }
+    text += &written(report);
     text + &crate::text::next("sekisho tpcc run --warehouses 10 --measure 10min")
 }

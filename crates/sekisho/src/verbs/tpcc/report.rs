@@ -1,0 +1,93 @@
+//! `sekisho tpcc report`: kept records as one HTML page; and the page that `run` and `stress` write.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+
+use super::kept::Kept;
+use super::page::{Run, apart, headline, page};
+use crate::session::say;
+use crate::text::{paragraph, sentence};
+use crate::verdict::{Failure, Verdict};
+
+/// Turn the record of a run, or of several, into one HTML file
+///
+/// Of one run: throughput over time, how every response time and the think times are distributed,
+/// each rule and what became of it, each deviation. Of several: without waits, throughput and
+/// response against connections; paced, against warehouses.
+#[derive(ClapArgs)]
+#[command(after_help = "\
+The exit code is that of the worst of the runs.
+
+Examples:
+  sekisho tpcc report .sekisho/runs/ID.tpcc.json
+  sekisho tpcc report .sekisho/runs/*.tpcc.json --out tpcc.html")]
+pub(super) struct Args {
+    /// Records of `tpcc run` or of `tpcc stress`
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where the report is written
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let runs = args.files.iter().map(|path| Ok(Run::new(Kept::read(path)?, None)));
+    let runs: Vec<Run> = runs.collect::<Result<_, Failure>>()?;
+    apart(&runs)?;
+    page(&runs)?.write(&args.out).map_err(Failure::machine)?;
+    let verdict = runs.iter().map(Run::verdict).max().unwrap_or(Verdict::Invalid);
+    let path = std::path::absolute(&args.out)?;
+    if args.json {
+        let object = serde_json::json!({
+            "verdict": verdict.word(),
+            "exit_code": verdict.code(),
+            "finding": headline(&runs),
+            "runs": runs.iter().map(|run| run.kept.id.as_str()).collect::<Vec<_>>(),
+            "report": path,
+        });
+        say(out, &format!("{object}\n"))?;
+    } else {
+        let line = sentence(&headline(&runs));
+        say(out, &format!("{line}\n  report: {}\n", path.display()))?;
+    }
+    Ok(verdict)
+}
+
+/// Where the page of a command that measures goes.
+#[derive(ClapArgs)]
+pub(super) struct ReportArgs {
+    /// Where the report is written [default: beside the record, .sekisho/runs/ID.html]
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+impl ReportArgs {
+    /// Writes the page of runs, at least one; where it is. What was measured is told in any case, so
+    /// that the failure is for the end.
+    pub(super) fn write(&self, runs: &[Run]) -> Result<PathBuf, Failure> {
+        let beside = |run: &Run| {
+            let folder = run.kept.path.parent().unwrap_or(Path::new(""));
+            folder.join(format!("{}.html", run.kept.id))
+        };
+        let path = match (&self.report, runs.first()) {
+            (Some(path), _) => path.clone(),
+            (None, Some(first)) => beside(first),
+            (None, None) => return Err(Failure::Machine("there is no run to report of".into())),
+        };
+        page(runs)?.write(&path).map_err(Failure::machine)?;
+        Ok(path)
+    }
+}
+
+/// Where the report is, as a line of text; its failure ends the command later.
+pub(super) fn written(report: &Result<PathBuf, Failure>) -> String {
+    match report {
+        Ok(path) => format!("  report: {}\n", path.display()),
+        Err(_) => paragraph("report: it could not be written; the record was"),
+    }
+}

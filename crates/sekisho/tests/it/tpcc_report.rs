@@ -1,0 +1,204 @@
+//! `sekisho tpcc report` on records whose truth is known, to its page in a real browser.
+
+use std::fs;
+
+use load::tpcc::{End, Record};
+
+use crate::browser::{Page, Scratch, Theme, framed, keep, open, screenshot};
+use crate::command::{Ended, sekisho};
+use crate::tpcc_records::{empty, paced, stressed, write};
+
+const PHONE_WIDTH: u32 = 390;
+
+/// Reports of records, in the order given; what was said, and the page.
+fn report(scratch: &Scratch, records: &[Record]) -> (Ended, String) {
+    let mut words = vec!["tpcc".to_owned(), "report".to_owned()];
+    for (nth, record) in records.iter().enumerate() {
+        let name = format!("{nth}.tpcc.json");
+        write(&scratch.join(&name), &format!("run-{nth}"), record);
+        words.push(name);
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ended = sekisho(&scratch.join(""), &words);
+    let html = fs::read_to_string(scratch.join("report.html")).unwrap_or_default();
+    (ended, html)
+}
+
+/// Everything is drawn, wide and on a phone, and nothing fails.
+#[track_caller]
+fn drawn(scratch: &Scratch, name: &str, html: &str) -> Page {
+    let page = open(&scratch.join("report.html"), (1280, 900));
+    assert_eq!(page.root_data("errors"), Some("0"), "{:?}", page.script_messages());
+    assert!(page.script_messages().is_empty(), "{:?}", page.script_messages());
+    let phone = scratch.join("phone.html");
+    fs::write(&phone, framed(html, PHONE_WIDTH, 900)).expect("a folder of our own");
+    let narrow = open(&phone, (800, 900));
+    let width = narrow.root_data("client-width").expect("the page tells");
+    assert_eq!(narrow.root_data("scroll-width"), Some(width), "the page is too wide");
+    keep(&format!("tpcc-{name}.html"), html.as_bytes());
+    if std::env::var_os("SEKISHO_SCREENSHOTS").is_some() {
+        let wide = screenshot(&scratch.join("report.html"), (1280, 8000), Theme::Light);
+        keep(&format!("tpcc-{name}.png"), &wide);
+    }
+    page
+}
+
+/// What stands in the page, its white space made one.
+fn has(html: &str, words: &[&str]) {
+    let flat = html.split_whitespace().collect::<Vec<_>>().join(" ");
+    for word in words {
+        assert!(flat.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn the_page_of_a_paced_run_has_all_that_the_specification_asks_for() {
+    let scratch = Scratch::new();
+    let (ended, html) = report(&scratch, &[paced(10)]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.starts_with("qualified: 126.0 ± "), "{ended:?}");
+    let verdict = html.find("class=\"verdict holds\"").expect("it has one");
+    assert!(verdict < html.find("<section").expect("it has some"));
+    has(
+        &html,
+        &[
+            "new orders per minute (TPC-C-like) at 10 warehouses, 100 terminals, 8 connections",
+            "This is not an audited TPC result",
+            "C-Load of C_LAST",
+            "C-Run of C_LAST",
+            "<code>sekisho tpcc run --warehouses 10</code>",
+            "PostgreSQL 15.18",
+            "repeatable read",
+            "force_generic_plan",
+            "short interval: 10.0 minutes of 120",
+            "Share of 1260 answers",
+            "2 checkpoints were seen to begin",
+            "Share of 1260 think times",
+            "\u{2713} met",
+            "9.2.2.5",
+            "synchronous_commit",
+        ],
+    );
+    assert!(!html.contains("/some/where"), "where a program lies is nobody's business");
+    // Throughput, quantiles, five kinds, the deferred part, the menu, thinking.
+    let page = drawn(&scratch, "paced", &html);
+    assert_eq!(page.root_data("figures"), Some("10"));
+}
+
+#[test]
+fn think_times_that_are_not_exponential_are_seen_to_be_apart() {
+    let scratch = Scratch::new();
+    let mut record = paced(10);
+    let apart = |html: &str| {
+        let (_, rest) = html.split_once("The cumulative shares are ").expect("it is told");
+        let (share, _) = rest.split_once(" %").expect("in per cent");
+        share.trim().parse::<f64>().expect("a number")
+    };
+    let (_, html) = report(&scratch, &[record.clone()]);
+    assert!(apart(&html) < 0.2, "{}", apart(&html));
+    // Payment keys for three seconds: a constant.
+    record.kinds[0].think = record.kinds[1].keying.clone();
+    let (_, html) = report(&scratch, &[record]);
+    assert!(apart(&html) > 70.0, "{}", apart(&html));
+}
+
+#[test]
+fn a_run_that_came_to_nothing_has_a_page_that_says_so() {
+    let scratch = Scratch::new();
+    let (ended, html) = report(&scratch, &[empty()]);
+    assert_eq!(ended.code, 130, "{ended:?}");
+    assert!(ended.out.starts_with("interrupted: 0.0 ± ?"), "{ended:?}");
+    has(&html, &["there is nothing to draw", "New-Order: none was answered", "too few, needs"]);
+    assert_eq!(drawn(&scratch, "empty", &html).root_data("figures"), Some("0"));
+
+    let lost = Record { end: End::Lost(61.0, "<b>closed</b>".into()), ..paced(1) };
+    let (ended, html) = report(&scratch, &[lost]);
+    assert_eq!(ended.code, 5, "{ended:?}");
+    assert!(ended.out.starts_with("INVALID: "), "{ended:?}");
+    has(&html, &["class=\"verdict invalid\"", "after 61 s: &lt;b&gt;closed&lt;/b&gt;"]);
+    drawn(&scratch, "lost", &html);
+
+    let mut refused = paced(1);
+    refused.errors.insert("42501".into(), 3);
+    refused.error_first = Some("permission denied".into());
+    let (ended, html) = report(&scratch, &[refused]);
+    assert_eq!(ended.code, 3, "{ended:?}");
+    has(&html, &["\u{2717} VIOLATED", "42501", "permission denied"]);
+}
+
+#[test]
+fn runs_without_waits_become_curves_against_connections() {
+    let scratch = Scratch::new();
+    let lost = Record { end: End::Lost(3.0, "gone".into()), ..stressed(16) };
+    let records = [stressed(8), stressed(1), stressed(2), stressed(4), lost];
+    let (ended, html) = report(&scratch, &records[..4]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.starts_with("no waits, so no verdict: at most "), "{ended:?}");
+    has(&html, &["Throughput against connections", "Response of New-Order", "run-3"]);
+    assert_eq!(drawn(&scratch, "stress", &html).root_data("figures"), Some("3"));
+    // One that lost its server is listed, and drawn nowhere.
+    assert!(
+        html.contains("\"x\":8.0,") && !html.contains("\"x\":16.0,"),
+        "points are written otherwise"
+    );
+    let (ended, html) = report(&scratch, &records);
+    assert_eq!(ended.code, 5, "{ended:?}");
+    has(&html, &["Run run-4: invalid: after 3 s: gone."]);
+    assert!(
+        html.contains("\"x\":8.0,") && !html.contains("\"x\":16.0,"),
+        "an invalid run is no point"
+    );
+}
+
+#[test]
+fn paced_runs_become_curves_against_warehouses() {
+    let scratch = Scratch::new();
+    let mut other = paced(30);
+    other.server.settings.insert("shared_buffers".into(), "1GB".into());
+    let (ended, html) = report(&scratch, &[paced(10), paced(20), other]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.starts_with("qualified: 378.0 ± "), "{ended:?}");
+    has(
+        &html,
+        &[
+            "30 warehouses, the most of 3 runs",
+            "the runs differ in <code>shared_buffers</code>: 512MB, 1GB",
+            "12.86 a warehouse",
+        ],
+    );
+    assert_eq!(drawn(&scratch, "several", &html).root_data("figures"), Some("3"));
+}
+
+#[test]
+fn what_does_not_belong_on_one_page_is_refused_and_nothing_is_written() {
+    let scratch = Scratch::new();
+    let slow = |record: Record| Record {
+        plan: load::tpcc::Plan { isolation: load::tpcc::Isolation::Serializable, ..record.plan },
+        ..record
+    };
+    let wide = |mut record: Record| {
+        record.plan.warehouses = 5;
+        record
+    };
+    for (one, two, why) in [
+        (paced(10), stressed(4), "one was paced"),
+        (paced(10), slow(paced(10)), "isolation levels differ"),
+        (stressed(4), wide(stressed(4)), "warehouses differ"),
+    ] {
+        let (ended, html) = report(&scratch, &[one, two]);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        let said = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(why) && said.contains("make a report of each"), "{ended:?}");
+        assert!(said.contains("0.tpcc.json and 1.tpcc.json") && html.is_empty(), "{ended:?}");
+    }
+    let twice = ["tpcc", "report", "0.tpcc.json", "0.tpcc.json"];
+    let ended = sekisho(&scratch.join(""), &twice);
+    let said = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(ended.code == 2 && said.contains("are the same run; name it once"), "{ended:?}");
+    fs::write(scratch.join("run.json"), "{\"sekisho-prediction\": 1}").expect("our own");
+    for (name, why) in [("run.json", "no record of a TPC-C run"), ("none.json", "cannot read")] {
+        let ended = sekisho(&scratch.join(""), &["tpcc", "report", name]);
+        let said = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(ended.code == 2 && said.contains(why), "{ended:?}");
+    }
+}
