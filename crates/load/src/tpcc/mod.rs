@@ -4,9 +4,10 @@
 //! database remembers of it, and what a run needs to know. [`run()`] lets terminals work on it,
 //! ten a warehouse in one thread, before far fewer connections ([`Session`]); its [`Record`] is
 //! [judged](Record::judge) by the specification's rules, then or later. [`verify`] looks at any
-//! time whether the database is what it must be. [`tuning`] reads what its server did meanwhile, and
-//! says which settings to try.
+//! time whether the database is what it must be; [`acid()`] interleaves transactions and looks whether
+//! they are kept apart; [`tuning`] reads what the server did meanwhile, and says which settings to try.
 
+mod acid;
 mod copy;
 mod loader;
 mod record;
@@ -19,6 +20,7 @@ pub mod tuning;
 mod verdict;
 pub mod verify;
 
+pub use acid::{AcidError, AcidFinding, AcidPlan, AcidTest, Expected, Observation, Trial, acid};
 pub use loader::{
     Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,
     load,

@@ -101,6 +101,7 @@ fn every_verb_has_an_example_that_works() {
         "reproduce",
         "sim",
         "solve",
+        "tpcc acid",
         "tpcc load",
         "tpcc report",
         "tpcc run",
@@ -131,7 +132,7 @@ fn every_verb_has_an_example_that_works() {
 }
 
 /// Verbs of `tpcc` that take minutes.
-const LONG: [&str; 3] = [" run", " stress", " tune"];
+const LONG: [&str; 4] = [" run", " stress", " tune", " acid"];
 
 /// What makes an example short.
 fn shorter(line: &str) -> &'static str {

@@ -15,6 +15,7 @@ mod explain;
 mod faults;
 mod interchange;
 mod interrupt;
+mod isolating;
 mod json;
 mod late_work;
 mod live_policies;

@@ -9,6 +9,7 @@
 //! the same inputs.
 
 mod functions;
+mod open;
 mod screens;
 mod sql;
 mod statements;
@@ -18,6 +19,7 @@ use tokio_postgres::{Client, Config, NoTls};
 use workload::tpcc::Request;
 
 use functions::Functions;
+pub(super) use open::OpenTransaction;
 pub use screens::{
     Address, Delivered, Entered, LastOrder, LineScreen, OrderScreen, PaymentScreen, Screen,
     StatusLine, StatusScreen,
@@ -48,7 +50,7 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// The level's name in SQL.
+    /// Its name in SQL, in small letters, as the server shows it.
     pub fn name(self) -> &'static str {
         match self {
             Isolation::ReadCommitted => "read committed",
@@ -220,7 +222,9 @@ impl Session {
         let mut retries = 0;
         loop {
             let tried = match &self.profiles {
-                Profiles::Sql(statements) => statements.perform(&self.client, request).await,
+                Profiles::Sql(statements) => {
+                    statements.perform(&self.client, request, Bounds::Own).await
+                }
                 Profiles::Functions(functions) => functions.perform(&self.client, request).await,
             };
             match tried {
@@ -235,11 +239,30 @@ impl Session {
     }
 }
 
+/// Who begins and ends the transaction that a profile runs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bounds {
+    /// The profile itself, with its first and its last statement.
+    Own,
+    /// Whoever calls: what the profile would send for it is empty.
+    Callers,
+}
+
+impl Bounds {
+    fn statement(self, own: &'static str) -> &'static str {
+        match self {
+            Bounds::Own => own,
+            Bounds::Callers => "",
+        }
+    }
+}
+
 /// How one try of a transaction ended, if not well.
 #[derive(Debug)]
-enum Trouble {
+pub(super) enum Trouble {
     /// The server gave it up for the sake of others: it may be tried again.
     Conflict,
+    /// It will not do better another time.
     Final(TransactionError),
 }
 

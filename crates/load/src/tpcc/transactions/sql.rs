@@ -9,12 +9,12 @@ use workload::tpcc::{
     CustomerBy, Delivery, NewOrder, OrderStatus, Payment, Request, StockLevel, last_name,
 };
 
-use super::Trouble;
 use super::screens::{
     Delivered, Entered, LastOrder, LineScreen, OrderScreen, PaymentScreen, Screen, StatusLine,
     StatusScreen, total_cents,
 };
 use super::statements::{self as text, *};
+use super::{Bounds, Trouble};
 
 /// The prepared statements of a session.
 #[derive(Debug)]
@@ -58,22 +58,24 @@ impl Statements {
         })
     }
 
-    /// One try. Whatever it ends with, the connection is out of the transaction.
+    /// One try. Whatever it ends with, the connection is out of the transaction, if that is the
+    /// profile's own.
     pub(super) async fn perform(
         &self,
         client: &Client,
         request: &Request,
+        bounds: Bounds,
     ) -> Result<Screen, Trouble> {
         match request {
             Request::NewOrder(order) => {
-                let read =
-                    rolled_back_on_error(client, self.read_order(client, order).await).await?;
-                self.write_order(client, order, read).await.map(Screen::NewOrder)
+                let read = self.read_order(client, order, bounds).await;
+                let read = rolled_back_on_error(client, read).await?;
+                self.write_order(client, order, read, bounds).await.map(Screen::NewOrder)
             }
             Request::Payment(payment) => {
-                let booked = self.book(client, payment).await;
+                let booked = self.book(client, payment, bounds).await;
                 let screen = rolled_back_on_error(client, booked).await?;
-                client.batch_execute("commit").await?;
+                client.batch_execute(bounds.statement("commit")).await?;
                 Ok(Screen::Payment(screen.into()))
             }
             Request::OrderStatus(status) => {
@@ -87,12 +89,17 @@ impl Statements {
     }
 
     /// The reading half of a New-Order, with the district's number and the locks on the stocks.
-    async fn read_order(&self, client: &Client, order: &NewOrder) -> Result<Read, Trouble> {
+    async fn read_order(
+        &self,
+        client: &Client,
+        order: &NewOrder,
+        bounds: Bounds,
+    ) -> Result<Read, Trouble> {
         let (w, d, c) = (order.warehouse as i32, i32::from(order.district), order.customer as i32);
         let items: Vec<i32> = order.lines.iter().map(|line| line.item as i32).collect();
         let mut places = Places::of(order);
         let (began, head, items, stocks) = join4(
-            client.batch_execute("begin"),
+            client.batch_execute(bounds.statement("begin")),
             client.query_opt(&self.order_head, &[&w, &d, &c]),
             client.query(&self.order_items, &[&items]),
             client.query(&self.order_stocks, &[&places.warehouses, &places.items]),
@@ -120,6 +127,7 @@ impl Statements {
         client: &Client,
         order: &NewOrder,
         read: Read,
+        bounds: Bounds,
     ) -> Result<OrderScreen, Trouble> {
         let Read { head, items, mut places } = read;
         let supplied = supply(order, items, &mut places);
@@ -151,7 +159,7 @@ impl Statements {
                     &lines.cents,
                 ],
             ),
-            client.batch_execute(if all_found { "commit" } else { "rollback" }),
+            client.batch_execute(bounds.statement(if all_found { "commit" } else { "rollback" })),
         )
         .await;
         if filled? != lines.numbers.len() as u64 {
@@ -178,7 +186,12 @@ impl Statements {
     }
 
     /// All of a Payment but its commit.
-    async fn book(&self, client: &Client, payment: &Payment) -> Result<PaymentScreen, Trouble> {
+    async fn book(
+        &self,
+        client: &Client,
+        payment: &Payment,
+        bounds: Bounds,
+    ) -> Result<PaymentScreen, Trouble> {
         let (w, d) = (payment.warehouse as i32, i32::from(payment.district));
         let (c_w, c_d) = (payment.customer_warehouse as i32, i32::from(payment.customer_district));
         let cents = i64::from(payment.amount_cents);
@@ -196,7 +209,7 @@ impl Statements {
             }
         };
         let (began, warehouse, district, customer) = join4(
-            client.batch_execute("begin"),
+            client.batch_execute(bounds.statement("begin")),
             client.query_opt(&self.pay_warehouse, &[&w, &cents]),
             client.query_opt(&self.pay_district, &[&w, &d, &cents]),
             at_customer,

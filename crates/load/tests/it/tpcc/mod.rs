@@ -1,5 +1,6 @@
 //! TPC-C against a private PostgreSQL server.
 
+mod isolating;
 mod loading;
 mod refusing;
 mod resuming;

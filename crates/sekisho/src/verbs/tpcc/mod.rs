@@ -1,5 +1,6 @@
 //! `sekisho tpcc`: TPC-C on PostgreSQL, by the rules of the specification. One module a question.
 
+mod acid;
 mod database;
 #[allow(dead_code, reason = "reports read what runs keep")]
 mod kept;
@@ -40,6 +41,8 @@ enum What {
     Verify(verify::Args),
     /// Turn records of runs into one HTML file
     Report(report::Args),
+    /// Interleave transactions, and check whether they are kept apart
+    Acid(acid::Args),
 }
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -50,5 +53,6 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         What::Tune(args) => tune::run(args, session, out),
         What::Verify(args) => verify::run(args, session, out),
         What::Report(args) => report::run(args, out),
+        What::Acid(args) => acid::run(args, session, out),
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct TerminalArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum ExecuteName {
+pub(super) enum ExecuteName {
     /// Statements of the client, pipelined
     Sql,
     /// PL/pgSQL, one call a transaction
@@ -58,13 +58,32 @@ enum ExecuteName {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum IsolationName {
+pub(super) enum IsolationName {
     /// Below what the specification asks for
     ReadCommitted,
     /// Snapshot isolation
     RepeatableRead,
     /// Serialisable whatever else runs
     Serializable,
+}
+
+impl ExecuteName {
+    pub(super) fn execution(self) -> Execution {
+        match self {
+            ExecuteName::Sql => Execution::Sql,
+            ExecuteName::Functions => Execution::Functions,
+        }
+    }
+}
+
+impl IsolationName {
+    pub(super) fn isolation(self) -> Isolation {
+        match self {
+            IsolationName::ReadCommitted => Isolation::ReadCommitted,
+            IsolationName::RepeatableRead => Isolation::RepeatableRead,
+            IsolationName::Serializable => Isolation::Serializable,
+        }
+    }
 }
 
 impl TerminalArgs {
@@ -81,15 +100,8 @@ impl TerminalArgs {
             connections,
             ramp,
             measure,
-            execution: match self.execute {
-                ExecuteName::Sql => Execution::Sql,
-                ExecuteName::Functions => Execution::Functions,
-            },
-            isolation: match self.isolation {
-                IsolationName::ReadCommitted => Isolation::ReadCommitted,
-                IsolationName::RepeatableRead => Isolation::RepeatableRead,
-                IsolationName::Serializable => Isolation::Serializable,
-            },
+            execution: self.execute.execution(),
+            isolation: self.isolation.isolation(),
             seed: self.seed,
         }
     }
@@ -135,6 +147,14 @@ pub(super) fn verified(
     if args.no_verify || matches!(outcome, Outcome::Invalid(_) | Outcome::Interrupted) {
         return Ok(None);
     }
+    conditions(target, session)
+}
+
+/// Verifies the consistency conditions, unless the user does not want to wait.
+pub(super) fn conditions(
+    target: &Target,
+    session: &Session,
+) -> Result<Option<Verification>, Failure> {
     let bar = progress(0, "verifying");
     let found = verify(&target.config, &[Part::Conditions], &session.interrupt, &mut |done, of| {
         bar.set_length(of as u64);
