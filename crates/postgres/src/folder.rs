@@ -30,17 +30,7 @@ impl Folder {
         password: &str,
         account: Option<&Account>,
     ) -> io::Result<Folder> {
-        let mut tries = 0_u32..10_000;
-        let path = loop {
-            let number = tries.next().ok_or(io::ErrorKind::AlreadyExists)?;
-            let path = parent.join(format!("sekisho-pg-{}-{number}", std::process::id()));
-            // Fails where anything of that name exists, so nobody can put a trap there.
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => break path,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        };
+        let path = make(parent)?;
         Folder::fill(&path, password, account).inspect_err(|_| {
             // The error in hand says more than one about what is left.
             let _ = fs::remove_dir_all(&path);
@@ -104,16 +94,36 @@ impl Folder {
             && lines.nth(6).is_some_and(|status| status.trim() == "ready")
     }
 
-    /// Removes it with everything in it. What was killed a moment ago may still be writing.
+    /// Removes it with everything in it.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        let mut tries = 0..50;
-        loop {
-            match fs::remove_dir_all(&self.path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) if tries.next().is_none() => return Err(error),
-                Err(_) => thread::sleep(Duration::from_millis(10)),
-                Ok(()) => return Ok(()),
-            }
+        remove(&self.path)
+    }
+}
+
+/// A new folder below `parent` with a name of its own, closed to others.
+pub(crate) fn make(parent: &Path) -> io::Result<PathBuf> {
+    let mut tries = 0_u32..10_000;
+    loop {
+        let number = tries.next().ok_or(io::ErrorKind::AlreadyExists)?;
+        let path = parent.join(format!("sekisho-pg-{}-{number}", std::process::id()));
+        // Fails where anything of that name exists, so nobody can put a trap there.
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Removes a folder with everything in it. What was killed a moment ago may still be writing.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    let mut tries = 0..50;
+    loop {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if tries.next().is_none() => return Err(error),
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+            Ok(()) => return Ok(()),
         }
     }
 }

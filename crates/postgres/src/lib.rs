@@ -25,6 +25,7 @@
 mod account;
 mod archive;
 mod folder;
+mod lent;
 mod private;
 mod process;
 mod programs;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::account::{self, Account, AccountError};
 use crate::archive::{self, Fetch, FetchError, MAVEN_CENTRAL};
 use crate::folder::Folder;
+use crate::lent::Lent;
 use crate::process;
 use crate::programs::{Programs, Rejected, Search};
 use crate::url::Url;
@@ -32,6 +33,20 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long a server that will not stop is left before it is made to.
 const STOP: Duration = Duration::from_secs(60);
 const STOP_AT_ONCE: Duration = Duration::from_secs(5);
+
+/// `$1` is the folder that gets `pg_wal`. The old one goes last, so that a failure leaves it.
+const MOVE_LOG: &str = r#"
+set -e
+old=$(readlink -f data/pg_wal)
+mkdir -m 700 "$1/pg_wal"
+trap '[ "$?" = 0 ] || rm -rf -- "$1/pg_wal"' EXIT
+cp -a "$old/." "$1/pg_wal/"
+ln -s "$1/pg_wal" data/pg_wal.new
+mv data/pg_wal data/pg_wal.old
+mv data/pg_wal.new data/pg_wal
+[ ! -L data/pg_wal.old ] || rm -rf -- "$old"
+rm -rf -- data/pg_wal.old
+"#;
 
 /// What becomes of a server's folder at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,6 +201,8 @@ pub struct Private {
     programs: Programs,
     account: Option<Account>,
     folder: Folder,
+    /// Folders on other disks.
+    lent: Vec<Lent>,
     port: u16,
     password: String,
     postmaster: Option<Child>,
@@ -232,6 +249,7 @@ impl Private {
             programs,
             account,
             folder,
+            lent: Vec::new(),
             port: 0,
             password,
             postmaster: None,
@@ -327,6 +345,47 @@ impl Private {
         self.write("exec cat > data/postgresql.auto.conf", "")
     }
 
+    /// Makes a folder below `parent`, on another disk perhaps, that belongs to the server's user: a
+    /// place for a tablespace, or for the log. It is removed, or kept, with the server.
+    ///
+    /// # Errors
+    /// If `parent` is no folder, or is closed to us or to the server's user.
+    pub fn lend(&mut self, parent: &Path) -> Result<PathBuf, StartError> {
+        let parent = fs::canonicalize(parent)
+            .map_err(system(format!("use the folder {}", parent.display())))?;
+        if let Some(folder) = self.account.as_ref().and_then(|_| archive::closed(&parent)) {
+            return Err(StartError::Closed { folder });
+        }
+        let lent = Lent::new(&parent, self.keep, self.account.as_ref())?;
+        let path = lent.path().to_owned();
+        self.lent.push(lent);
+        Ok(path)
+    }
+
+    /// Stops it, moves its write-ahead log to `pg_wal` in a folder of its user's, leaves a symbolic
+    /// link, and starts it again.
+    ///
+    /// # Errors
+    /// If the log could not be moved, with the end of the server's log; it is then where it was, and
+    /// the server is stopped and can be [started again](Private::restart). Or if it does not start.
+    pub fn move_log(&mut self, folder: &Path) -> Result<(), RestartError> {
+        self.shut_down(libc::SIGINT, STOP).map_err(|error| StartError::NotReady {
+            what: format!("could not be stopped ({error})"),
+            log: self.log(),
+        })?;
+        let since = self.folder.log_length();
+        let mut command = self.command(Path::new("/bin/sh"))?;
+        command.args(["-c", MOVE_LOG, "sekisho-pg-log"]).arg(folder);
+        let status = command.status().map_err(system("start /bin/sh"))?;
+        if !status.success() {
+            return Err(StartError::NotReady {
+                what: format!("stopped, and its log could not be moved to {}", folder.display()),
+                log: self.folder.log_tail(since),
+            });
+        }
+        self.launch()
+    }
+
     /// Stops it and removes its folder, or keeps it as the settings say. Dropping does the same
     /// without a word.
     ///
@@ -343,7 +402,12 @@ impl Private {
             Keep::Nothing => {
                 let stopped = self.shut_down(libc::SIGQUIT, STOP_AT_ONCE);
                 let folder = self.folder.path().to_owned();
-                self.folder.remove().map_err(|source| StopError::Remove { folder, source })?;
+                let removed = self.folder.remove();
+                for lent in &self.lent {
+                    let folder = lent.path().to_owned();
+                    lent.remove().map_err(|source| StopError::Remove { folder, source })?;
+                }
+                removed.map_err(|source| StopError::Remove { folder, source })?;
                 stopped
             }
         }

@@ -204,6 +204,32 @@ pub(crate) fn next(command: &str) -> String {
     format!("{lines}{line}\n")
 }
 
+/// A command or a statement, broken between words as a shell or PostgreSQL reads them, so that it can
+/// be pasted; `mark` stands where it is broken.
+pub(crate) fn pasted(text: &str, mark: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::from("   ");
+    for word in words(text) {
+        let length = line.chars().count() + 1 + word.chars().count();
+        if length > COLUMNS - mark.len() && !line.trim().is_empty() {
+            lines.push_str(&line);
+            lines.push_str(mark);
+            lines.push('\n');
+            line = " ".repeat(5);
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    format!("{lines}{line}\n")
+}
+
+/// A path as one word of a shell.
+pub(crate) fn shell_word(path: &std::path::Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:$".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
 /// The words of a command; a space between single quotes does not end one.
 fn words(command: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;
@@ -286,6 +312,18 @@ mod tests {
         let joined = text.replace("\\\n", " ").replace("  next:", "");
         assert_eq!(words(joined.trim()).collect::<Vec<_>>(), words(&long).collect::<Vec<_>>());
         assert_eq!(words(limit).collect::<Vec<_>>(), ["--expect", "'p99 <= 50ms'"]);
+    }
+
+    #[test]
+    fn what_is_to_be_pasted_is_broken_only_between_words() {
+        let path = shell_word(std::path::Path::new("/a b/it's"));
+        assert_eq!(path, r"'/a b/it'\''s'");
+        assert_eq!(shell_word(std::path::Path::new("/var/lib_1/x-y")), "/var/lib_1/x-y");
+        let text = format!("mv /var/{} {}", "a".repeat(50), "b".repeat(30));
+        let lines = pasted(&text, " \\");
+        let expected = format!("    mv /var/{} \\\n      {}\n", "a".repeat(50), "b".repeat(30));
+        assert_eq!(lines, expected);
+        assert_eq!(pasted("select 1;", ""), "    select 1;\n");
     }
 
     #[test]

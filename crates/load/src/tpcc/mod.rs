@@ -5,11 +5,13 @@
 //! ten a warehouse in one thread, before far fewer connections ([`Session`]); its [`Record`] is
 //! [judged](Record::judge) by the specification's rules, then or later. [`verify`] looks at any
 //! time whether the database is what it must be; [`acid()`] interleaves transactions and looks whether
-//! they are kept apart; [`tuning`] reads what the server did meanwhile, and says which settings to try.
+//! they are kept apart; [`tuning`] reads what the server did meanwhile, and says which settings to
+//! try; [`place`] spreads the database over directories.
 
 mod acid;
 mod copy;
 mod loader;
+pub mod place;
 mod record;
 pub mod schema;
 mod server;

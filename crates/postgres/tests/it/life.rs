@@ -17,6 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_setting_changed_inside_counts_after_a_restart", changed_setting),
     ("settings_that_do_not_start_are_forgotten", forgotten),
     ("a_folder_that_is_to_stay_stays", stays),
+    ("folders_elsewhere_hold_tablespaces_and_the_log_and_go_too", lends),
 ];
 
 pub(crate) fn exists(pid: u32) -> bool {
@@ -153,4 +154,42 @@ fn stays() {
     assert!(!exists(pid) && data.join("PG_VERSION").is_file());
     assert!(!data.join("postmaster.pid").exists(), "not shut down cleanly");
     fs::remove_dir_all(folder).unwrap();
+}
+
+fn lends() {
+    let mut server = Private::start(&Settings::default()).unwrap();
+    let missing = server.lend(Path::new("/var/tmp/sekisho-is-not-here")).unwrap_err().to_string();
+    assert!(missing.contains("sekisho-is-not-here"), "{missing}");
+    let closed = Path::new("/var/tmp").join(format!("sekisho-closed-{}", std::process::id()));
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    if server.user().is_some() {
+        let refused = server.lend(&closed).unwrap_err().to_string();
+        assert!(refused.contains("closed to the user"), "{refused}");
+    }
+    fs::remove_dir(&closed).unwrap();
+    let [one, two] = [(); 2].map(|()| server.lend(Path::new("/var/tmp")).unwrap());
+    assert_ne!(one, two);
+    ask(&server.url(), &format!("create tablespace elsewhere location '{}'", one.display()))
+        .unwrap();
+    ask(&server.url(), "create table there (id int) tablespace elsewhere").unwrap();
+    ask(&server.url(), "insert into there values (7)").unwrap();
+    // Twice: from the data directory, and from where it was moved to.
+    for folder in [&one, &two] {
+        server.move_log(folder).unwrap();
+        assert_eq!(fs::read_link(server.data().join("pg_wal")).unwrap(), folder.join("pg_wal"));
+        assert!(!server.data().join("pg_wal.old").exists());
+        assert_eq!(ask(&server.url(), "select id from there").unwrap(), ["7"]);
+        ask(&server.url(), "insert into there values (7)").unwrap();
+        ask(&server.url(), "delete from there where ctid <> (select min(ctid) from there)")
+            .unwrap();
+    }
+    assert!(!one.join("pg_wal").exists(), "what was moved on is not left");
+    assert!(fs::read_dir(two.join("pg_wal")).unwrap().count() > 1);
+    let taken = server.move_log(&two).unwrap_err().to_string();
+    assert!(taken.contains("could not be moved"), "{taken}");
+    server.restart().unwrap();
+    assert_eq!(ask(&server.url(), "select id from there").unwrap(), ["7"]);
+    server.stop().unwrap();
+    assert!(!one.exists() && !two.exists());
 }

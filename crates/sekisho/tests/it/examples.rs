@@ -103,6 +103,7 @@ fn every_verb_has_an_example_that_works() {
         "solve",
         "tpcc acid",
         "tpcc load",
+        "tpcc place",
         "tpcc report",
         "tpcc run",
         "tpcc stress",
@@ -132,7 +133,7 @@ fn every_verb_has_an_example_that_works() {
 }
 
 /// Verbs of `tpcc` that take minutes.
-const LONG: [&str; 4] = [" run", " stress", " tune", " acid"];
+const LONG: [&str; 5] = [" run", " stress", " tune", " acid", " place"];
 
 /// What makes an example short.
 fn shorter(line: &str) -> &'static str {

@@ -19,6 +19,7 @@ mod isolating;
 mod json;
 mod late_work;
 mod live_policies;
+mod placing;
 mod questions;
 mod recording;
 mod records;

@@ -12,7 +12,7 @@ use crate::browser::Scratch;
 use crate::command::{Ended, PATIENCE, sekisho, start};
 
 /// A server for all tests of this program; it ends with it.
-fn server() -> &'static Private {
+pub(crate) fn server() -> &'static Private {
     static SERVER: OnceLock<Private> = OnceLock::new();
     SERVER.get_or_init(|| {
         let parameters = vec![("fsync".to_owned(), "off".to_owned())];

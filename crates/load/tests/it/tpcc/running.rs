@@ -26,7 +26,7 @@ fn plan(pace: Pace, execution: Execution, ramp: u64, measure: u64) -> Plan {
 
 /// Keeps what it is shown.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     ticks: u32,
     deliveries: Vec<DeliveryResult>,
 }

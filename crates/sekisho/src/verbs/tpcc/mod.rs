@@ -2,10 +2,10 @@
 
 mod acid;
 mod database;
-#[allow(dead_code, reason = "reports read what runs keep")]
 mod kept;
 mod load;
 mod page;
+mod place;
 mod report;
 mod run;
 mod stress;
@@ -37,6 +37,8 @@ enum What {
     Stress(stress::Args),
     /// Find the settings of PostgreSQL that help, by trying them
     Tune(tune::Args),
+    /// Spread tables, indexes and the log over directories, so that access rates even out
+    Place(place::Args),
     /// Check a database: the twelve consistency conditions, counters, population
     Verify(verify::Args),
     /// Turn records of runs into one HTML file
@@ -51,6 +53,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         What::Run(args) => run::run(args, session, out),
         What::Stress(args) => stress::run(args, session, out),
         What::Tune(args) => tune::run(args, session, out),
+        What::Place(args) => place::run(args, session, out),
         What::Verify(args) => verify::run(args, session, out),
         What::Report(args) => report::run(args, out),
         What::Acid(args) => acid::run(args, session, out),

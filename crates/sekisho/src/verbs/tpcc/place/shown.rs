@@ -1,0 +1,321 @@
+//! A placement as text and as JSON.
+
+use ::load::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
+use ::load::tpcc::verify::Verification;
+use ::load::tpcc::{NOT_AUDITED, Outcome};
+use serde_json::{Value, json};
+use workload::tpcc::Kind as Transaction;
+
+use super::super::kept::Kept;
+use super::super::terminals;
+use super::{Measured, Placed};
+use crate::text::{Table, next, paragraph, pasted, sentence, shell_word, time};
+use crate::verdict::Verdict;
+
+/// Who reads it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Json,
+}
+
+impl Placed<'_> {
+    fn head(&self) -> String {
+        let (count, busiest) = (self.folders.len(), self.placement.imbalance() * 100.0);
+        let even = format!("the busiest of {count} directories {busiest:.0} % above the mean");
+        let what = arrangement(self.placement.arrangement);
+        let Some(after) = &self.after else {
+            return format!("plan: {what}; {even}; nothing was moved");
+        };
+        let rates = self.rates(after);
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        let found = (rates.iter().copied().fold(0.0, f64::max) / mean - 1.0) * 100.0;
+        let ratio = self.ratio().map_or(String::new(), |ratio| {
+            format!(
+                "; {:.2} times ({:.2} to {:.2}) the New-Orders",
+                ratio.ratio, ratio.low, ratio.high
+            )
+        });
+        format!("placed: {what}; {even} by plan, {found:.0} % as measured{ratio}")
+    }
+
+    fn directories(&self) -> String {
+        let head = ["directory", "log", "tables", "indexes", "planned /s", "measured /s", "share"];
+        let mut table = Table::new(&head);
+        let measured = self.after.as_ref().map(|after| self.rates(after));
+        let shown = measured.as_ref().unwrap_or(&self.placement.rates);
+        let all: f64 = shown.iter().sum();
+        for at in 0..self.folders.len() {
+            let count = |kind: Kind| {
+                let of = self.before.accesses.all.iter().zip(&self.placement.of);
+                of.filter(|(access, of)| access.kind == kind && **of == at).count()
+            };
+            let stays = self.log.is_some() && self.after.is_some();
+            let log = match (count(Kind::Log), stays) {
+                (0, _) => "-",
+                (_, true) => "advised",
+                (_, false) => "log",
+            };
+            table.row(vec![
+                (at + 1).to_string(),
+                log.into(),
+                count(Kind::Table).to_string(),
+                count(Kind::Index).to_string(),
+                format!("{:.1}", self.placement.rates[at]),
+                measured.as_ref().map_or("-".into(), |rates| format!("{:.1}", rates[at])),
+                format!("{:.0} %", shown[at] / all.max(f64::MIN_POSITIVE) * 100.0),
+            ]);
+        }
+        let names: String = self
+            .folders
+            .iter()
+            .enumerate()
+            .map(|(at, folder)| paragraph(&format!("{}: {}", at + 1, folder.display())))
+            .collect();
+        format!("{table}\n{names}")
+    }
+
+    fn relations(&self) -> String {
+        let mut table = Table::new(&["relation", "kind", "pattern", "read /s", "written /s", "to"]);
+        let mut rows: Vec<(&Access, usize)> =
+            self.before.accesses.all.iter().zip(self.placement.of.iter().copied()).collect();
+        rows.sort_by(|(one, _), (other, _)| other.rate().total_cmp(&one.rate()));
+        for (access, to) in rows {
+            table.row(vec![
+                access.name.clone(),
+                kind(access.kind).into(),
+                pattern(access.pattern()).into(),
+                format!("{:.1}", access.read),
+                format!("{:.1}", access.written),
+                (to + 1).to_string(),
+            ]);
+        }
+        table.to_string()
+    }
+
+    fn runs(&self) -> String {
+        let mut table = Table::new(&["run", "new orders/min", "NO p90", "95 % interval"]);
+        for (name, run) in [("before", Some(&self.before)), ("after", self.after.as_ref())] {
+            let Some(run) = run else { continue };
+            let estimate = run.judged.new_orders_per_minute;
+            let (low, p90, high) = run.response();
+            table.row(vec![
+                name.into(),
+                format!("{:.0} ± {:.0}", estimate.mean, estimate.half_width),
+                time(p90),
+                format!("{} to {}", time(low), time(high)),
+            ]);
+        }
+        table.to_string()
+    }
+
+    fn why(&self) -> String {
+        let accesses = &self.before.accesses;
+        let optimum = match self.placement.above_best() {
+            share if share < 1e-9 => "No placement is more even.".to_owned(),
+            share => format!(
+                "The most even placement would have a busiest directory that is at most {:.1} % less \
+                 busy.",
+                share * 100.0
+            ),
+        };
+        let mut text = paragraph(&format!(
+            "Rates are in blocks of {:.0} kB. Reads are measured, of what the server's own buffers \
+             did not hold. Writes of relations are measured in all ({:.1} /s) and shared out by an \
+             estimate: pages changed, from rows and growth, times {:.2}. Writes of the log are \
+             measured.",
+            accesses.block / 1024.0,
+            accesses.written,
+            accesses.scale
+        ));
+        if let Some(said) = &self.before.unwritten {
+            text += &paragraph(&format!(
+                "The server would not write all changed pages at the end of a run (\"{said}\"), so \
+                 those still in its buffers are not counted as written."
+            ));
+        }
+        text += &paragraph(&format!("{optimum} {}", self.disks.text()));
+        if self.after.is_some() {
+            text += &paragraph(
+                "The run after follows the one before on tables that have grown; the difference is \
+                 that too.",
+            );
+        }
+        text
+    }
+}
+
+impl Measured {
+    /// The 90th percentile of New-Orders' response times within its 95 % interval, of order
+    /// statistics \[s\].
+    fn response(&self) -> (f64, f64, f64) {
+        let times = &self.kept.record.of(Transaction::NewOrder).response;
+        let half = 1.96 * (0.9 * 0.1 / times.len().max(1) as f64).sqrt();
+        let at = |q: f64| times.quantile(q.clamp(0.0, 1.0)).as_secs_f64();
+        (at(0.9 - half), at(0.9), at(0.9 + half))
+    }
+}
+
+fn arrangement(arrangement: Arrangement) -> &'static str {
+    match arrangement {
+        Arrangement::Apart => "sequential and random access apart",
+        Arrangement::LogAlone => "the log apart",
+        Arrangement::LogBesideLeastUsed => "the log beside what is least used",
+        Arrangement::Even => "the log beside others",
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Log => "log",
+        Kind::Table => "table",
+        Kind::Index => "index",
+    }
+}
+
+fn pattern(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::Sequential => "sequential",
+        Pattern::Random => "random",
+    }
+}
+
+/// The whole text.
+pub(super) fn text(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verification>) -> String {
+    let mark = if verdict == Verdict::Fails { "FAILS: " } else { "" };
+    let mut text = sentence(&format!("{mark}{}, {}", placed.head(), placed.name));
+    text += &format!("\n{}\n{}\n{}\n", placed.directories(), placed.relations(), placed.runs());
+    text += &placed.why();
+    if let Some(advice) = &placed.log {
+        text += &paragraph(
+            "The log is not moved: it takes a stop of the server, which is yours to decide. As the \
+             server's user:",
+        );
+        for line in advice.lines() {
+            text += &pasted(line, " \\");
+        }
+    }
+    if placed.after.is_none() {
+        text += &paragraph("Tables and indexes, with `--apply`:");
+        for step in &placed.steps {
+            text += &pasted(&format!("{};", step.sql()), "");
+        }
+    }
+    text += &terminals::verified_text(found);
+    text += &paragraph(NOT_AUDITED);
+    for run in std::iter::once(&placed.before).chain(&placed.after) {
+        text += &paragraph(&format!("record: {}", run.kept.path.display()));
+    }
+    text + &next(&command(placed))
+}
+
+/// What to type next.
+fn command(placed: &Placed<'_>) -> String {
+    let folders: Vec<String> = placed.folders.iter().map(|folder| shell_word(folder)).collect();
+    let on = format!("sekisho tpcc place --on {}", folders.join(","));
+    match (&placed.log, &placed.after) {
+        (None, _) => format!("{on} --db \"$DATABASE_URL\""),
+        (Some(_), None) => format!("{on} --apply --db \"$DATABASE_URL\""),
+        (Some(_), Some(_)) => "sekisho tpcc place --undo --db \"$DATABASE_URL\"".into(),
+    }
+}
+
+/// One JSON object.
+pub(super) fn object(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verification>) -> Value {
+    let accesses = &placed.before.accesses;
+    let relations = accesses.all.iter().zip(&placed.placement.of).map(|(access, to)| {
+        json!({
+            "name": access.name,
+            "kind": kind(access.kind),
+            "pattern": pattern(access.pattern()),
+            "pages": access.pages,
+            "read_per_s": access.read,
+            "written_per_s": access.written,
+            "written_is": if access.name == LOG { "measured" } else { "estimated" },
+            "directory": to + 1,
+        })
+    });
+    let run = |run: &Measured| {
+        let (low, p90, high) = run.response();
+        json!({
+            "new_orders_per_minute": run.judged.new_orders_per_minute,
+            "new_order_p90_s": p90,
+            "new_order_p90_interval_s": [low, high],
+            "blocks_per_s_by_directory": placed.rates(run),
+            "record": run.kept.path.display().to_string(),
+        })
+    };
+    let ratio = placed.ratio();
+    json!({
+        "verdict": verdict.word(),
+        "exit_code": verdict.code(),
+        "applied": placed.after.is_some(),
+        "arrangement": format!("{:?}", placed.placement.arrangement),
+        "directories": placed.folders.iter().map(|one| one.display().to_string()).collect::<Vec<_>>(),
+        "planned_blocks_per_s": placed.placement.rates,
+        "imbalance": placed.placement.imbalance(),
+        "above_best": placed.placement.above_best(),
+        "disks": placed.disks.word(),
+        "block_bytes": accesses.block,
+        "written_blocks_per_s": accesses.written,
+        "relations": relations.collect::<Vec<_>>(),
+        "steps": placed.steps.iter().map(Step::sql).collect::<Vec<_>>(),
+        "log_advice": placed.log.as_ref().map(|advice| advice.lines().collect::<Vec<_>>()),
+        "before": run(&placed.before),
+        "after": placed.after.as_ref().map(run),
+        "new_orders_ratio": ratio,
+        "verified": found.map(Verification::holds),
+        "not_audited": NOT_AUDITED,
+    })
+}
+
+/// What an interrupt left.
+pub(super) fn interrupted(at: &str, form: Form) -> String {
+    let verdict = Verdict::Interrupted;
+    if form == Form::Json {
+        let object = json!({ "verdict": verdict.word(), "exit_code": verdict.code(), "where": at });
+        return format!("{object}\n");
+    }
+    sentence(at)
+}
+
+/// A run that says nothing about accesses.
+pub(super) fn invalid(kept: &Kept, judged: &::load::tpcc::Verdict, form: Form) -> String {
+    let Outcome::Invalid(why) = &judged.outcome else { unreachable!("only such a run is shown") };
+    let path = kept.path.display();
+    if form == Form::Json {
+        let verdict = Verdict::Invalid;
+        let object = json!({
+            "verdict": verdict.word(),
+            "exit_code": verdict.code(),
+            "why": why,
+            "record": path.to_string(),
+        });
+        return format!("{object}\n");
+    }
+    sentence(&format!("INVALID: {why}; nothing was placed"))
+        + &paragraph(&format!("record: {path}"))
+}
+
+/// What was put back.
+pub(super) fn undone(steps: &[Step], form: Form) -> String {
+    let verdict = Verdict::Holds;
+    let moved = steps.iter().filter(|step| matches!(step, Step::Move { .. })).count();
+    if form == Form::Json {
+        let steps: Vec<String> = steps.iter().map(Step::sql).collect();
+        let object = json!({
+            "verdict": verdict.word(),
+            "exit_code": verdict.code(),
+            "moved": moved,
+            "steps": steps,
+        });
+        return format!("{object}\n");
+    }
+    let removed = steps.len() - moved;
+    if steps.is_empty() {
+        return "undone: nothing, no tablespaces of a placement are there\n".into();
+    }
+    sentence(&format!(
+        "undone: {moved} tables and indexes are back, {removed} tablespaces are removed"
+    )) + &next("sekisho tpcc verify --db \"$DATABASE_URL\"")
+}
