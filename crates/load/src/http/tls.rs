@@ -1,6 +1,7 @@
 //! TLS for the client side: whom to trust, made once a run.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +16,9 @@ use super::plan::{Resumption, Trust};
 
 /// Where the system keeps the certificates that it trusts.
 const SYSTEM: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// No file of certificates is as large \[bytes\]; a system's has some hundred kB.
+const PEM_MAX: u64 = 16 << 20;
 
 /// Why TLS cannot be set up.
 #[derive(Debug, Error)]
@@ -83,13 +87,23 @@ impl Tls {
 /// The certificates of a file. Single odd ones are left out, as every client does with a system's.
 fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     let no_certificate = || TlsError::NoCertificate { path: path.to_owned() };
-    let pem =
-        std::fs::read(path).map_err(|error| TlsError::File { path: path.to_owned(), error })?;
+    let pem = whole(path).map_err(|error| TlsError::File { path: path.to_owned(), error })?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         roots.add_parsable_certificates([certificate.map_err(|_| no_certificate())?]);
     }
     if roots.is_empty() { Err(no_certificate()) } else { Ok(roots) }
+}
+
+/// A file that may be the wrong one, or have no end.
+fn whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(PEM_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > PEM_MAX {
+        let cause = format!("it is larger than {} MiB; is it the right file?", PEM_MAX >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, cause));
+    }
+    Ok(bytes)
 }
 
 /// Accepts every certificate; signatures are still checked, so that the work is the same.

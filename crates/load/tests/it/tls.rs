@@ -109,7 +109,12 @@ fn who_is_not_trusted_gets_no_request() {
 #[test]
 fn a_file_without_certificates_ends_the_run_before_it_begins() {
     let server = answering(10);
-    for (file, says) in [("no/such.pem", "no/such.pem"), ("Cargo.toml", "no usable certificate")] {
+    let files = [
+        ("no/such.pem", "no/such.pem"),
+        ("Cargo.toml", "no usable certificate"),
+        ("/dev/zero", "larger than 16 MiB"),
+    ];
+    for (file, says) in files {
         let mut plan = plan(&server, 1, 4);
         plan.trust = Trust::File(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file));
         let plan = load::http::Plan::new(plan).unwrap();
