@@ -3,7 +3,8 @@
 //! [`load()`] fills a database, on several connections, from a seed; [`LoadRecord`] is what the
 //! database remembers of it, and what a run needs to know. [`run()`] lets terminals work on it,
 //! ten a warehouse in one thread, before far fewer connections ([`Session`]); its [`Record`] is
-//! [judged](Record::judge) by the specification's rules, then or later. [`verify`] looks at any
+//! [judged](Record::judge) by the specification's rules, then or later. Several processes share a
+//! plan with [`run_part`], and their records [merge](Record::merge) into one. [`verify`] looks at any
 //! time whether the database is what it must be; [`acid()`] interleaves transactions and looks whether
 //! they are kept apart; [`tuning`] reads what the server did meanwhile, and says which settings to
 //! try; [`place`] spreads the database over directories.
@@ -11,6 +12,9 @@
 mod acid;
 mod copy;
 mod loader;
+mod meeting;
+mod merge;
+mod parts;
 pub mod place;
 mod record;
 pub mod schema;
@@ -27,10 +31,14 @@ pub use loader::{
     Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,
     load,
 };
+pub use meeting::{MeetError, Meeting};
+pub use merge::MergeError;
+pub use parts::{Difference, NotAPart, RunPart};
 pub use record::{
-    Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, Pace, Plan, Record, Server,
+    Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, MergedPart, Pace,
+    PartRecord, Plan, Record, Server,
 };
-pub use terminals::{DeliveryResult, RunError, Watch, run};
+pub use terminals::{DeliveryResult, RunError, Watch, run, run_part};
 pub use tokio_postgres::Config;
 pub use tokio_postgres::config::{Host, SslMode};
 pub use transactions::{

@@ -7,6 +7,7 @@ use measure::{Histogram, Host};
 use serde::{Deserialize, Serialize};
 use workload::tpcc::Kind;
 
+use super::parts::RunPart;
 use super::{Execution, Isolation};
 
 /// What a run is to be.
@@ -17,7 +18,8 @@ pub struct Plan {
     pub pace: Pace,
     /// Active warehouses, from 1; each has ten terminals.
     pub warehouses: u32,
-    /// Connections to the database, 1 or more, whatever the number of terminals.
+    /// Connections to the database, 1 or more, whatever the number of terminals. Of a part, its
+    /// own; those of the parts add up.
     pub connections: u32,
     /// How long the run goes on before it is measured.
     pub ramp: Duration,
@@ -66,7 +68,7 @@ impl Plan {
 pub struct Record {
     /// What it was to be.
     pub plan: Plan,
-    /// The machine of the terminals.
+    /// The machine of the terminals; of a merged run, that of part 1.
     pub host: Host,
     /// The database.
     pub server: Server,
@@ -92,9 +94,25 @@ pub struct Record {
     pub error_first: Option<String>,
     /// What the terminals themselves cost.
     pub client: Client,
+    /// Which part of a run in several processes this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartRecord>,
+    /// Of a run that was [merged](Record::merge), its parts in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<MergedPart>,
 }
 
 impl Record {
+    /// The active warehouses at which its terminals are at home: of a part, its share.
+    pub fn warehouses(&self) -> u32 {
+        match (self.part, self.plan.pace) {
+            (Some(PartRecord { part, .. }), Pace::Paced) => {
+                part.warehouses(&self.plan).count() as u32
+            }
+            _ => self.plan.warehouses,
+        }
+    }
+
     /// What was recorded of one kind.
     pub fn of(&self, kind: Kind) -> &KindRecord {
         &self.kinds[kind.index()]
@@ -112,6 +130,36 @@ impl Record {
         }
         self.of(Kind::NewOrder).completed as f64 * 60.0 / self.measured_s
     }
+}
+
+/// A part of a run, and how well it knows when the run began.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartRecord {
+    /// Which part of how many.
+    pub part: RunPart,
+    /// The start that all parts agreed on, by the database's clock \[us since 1970\].
+    pub start_us: i64,
+    /// How far this machine's reading of that clock may be off \[s\]: half the shortest round trip.
+    pub clock_error_s: f64,
+    /// How long after the start its terminals began \[s\].
+    pub late_s: f64,
+}
+
+/// What a merged record keeps of a part as it was.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MergedPart {
+    /// Which it was, and when it began.
+    pub part: PartRecord,
+    /// Its machine.
+    pub host: Host,
+    /// How it ended.
+    pub end: End,
+    /// How long it measured \[s\].
+    pub measured_s: f64,
+    /// What its terminals cost.
+    pub client: Client,
 }
 
 /// A database, as far as it matters.
@@ -214,7 +262,7 @@ pub struct Checkpoints {
 pub struct Client {
     /// CPU time \[s\].
     pub cpu_s: f64,
-    /// In how much time \[s\].
+    /// In how much time \[s\]; of a merged run, that of the longest part.
     pub elapsed_s: f64,
     /// For how many transactions, deferred ones counted once.
     pub transactions: u64,

@@ -128,6 +128,8 @@ pub const TABLES: [Table; 9] = [
 pub const LOAD: &str = "tpcc_load";
 /// The table of the parts of a load that are done.
 pub const CHUNKS: &str = "tpcc_load_chunk";
+/// The table in which the parts of a run meet; it is there once there was such a run.
+pub const PARTS: &str = "tpcc_part";
 
 pub(super) const CREATE_LOAD: &str = "create table tpcc_load (
     seed numeric(20) not null check (seed between 0 and 18446744073709551615), warehouses integer not null, c_load smallint not null,
@@ -137,9 +139,9 @@ create table tpcc_load_chunk (
     part text not null, warehouse integer not null, rows bigint not null,
     primary key (part, warehouse));";
 
-/// Whether a table's name is one of the eleven of a load.
+/// Whether a table's name is one of the eleven of a load, or that of the parts of a run.
 pub fn is_ours(name: &str) -> bool {
-    name == LOAD || name == CHUNKS || TABLES.iter().any(|table| table.name == name)
+    name == LOAD || name == CHUNKS || name == PARTS || TABLES.iter().any(|table| table.name == name)
 }
 
 impl Table {

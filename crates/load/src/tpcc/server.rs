@@ -1,9 +1,12 @@
 //! The database as a whole: whether it holds what a run asks for, its settings, its checkpoints.
 
+use std::sync::atomic::AtomicBool;
+
 use tokio_postgres::{Client, Config};
 
 use super::loader::LoadRecord;
-use super::record::Server;
+use super::meeting::{MeetError, Meeting, Start};
+use super::record::{Plan, Server};
 use super::terminals::RunError;
 use super::transactions::{OpenError, connect};
 
@@ -67,6 +70,17 @@ pub(super) async fn examine(config: &Config, asked: u32) -> Result<(Monitor, Ser
 }
 
 impl Monitor {
+    /// Meets the other parts of a run; this part is there as long as the monitor is.
+    pub(super) async fn attend(
+        &mut self,
+        meeting: &Meeting,
+        plan: &Plan,
+        stop: &AtomicBool,
+        waits: &mut dyn FnMut(&[u32]),
+    ) -> Result<Start, MeetError> {
+        meeting.attend(&mut self.client, plan, stop, waits).await
+    }
+
     /// Checkpoints since the server's statistics began, timed and requested; `None` where they
     /// cannot be seen.
     pub(super) async fn checkpoints(&self) -> Option<(i64, i64)> {

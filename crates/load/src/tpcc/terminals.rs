@@ -19,7 +19,9 @@ use gate::Time;
 use tokio_postgres::Config;
 use workload::tpcc::{Constants, Cycle, Inputs, Kind, Request, Terminal, rules};
 
-use super::record::{Client, End, Pace, Plan, Record};
+use super::meeting::{MeetError, Meeting, Start};
+use super::parts::RunPart;
+use super::record::{Client, End, Pace, PartRecord, Plan, Record};
 use super::server::{self, Monitor};
 use super::tally::Tally;
 use super::transactions::{
@@ -35,6 +37,9 @@ pub trait Watch {
 
     /// The deferred part of a Delivery has ended: a line of the result file (2.7.2.2).
     fn delivered(&mut self, result: &DeliveryResult);
+
+    /// The run has not begun: these parts of it have not come, or are still in another run.
+    fn waits(&mut self, _parts: &[u32]) {}
 }
 
 /// A line of the result file of Deliveries (2.7.2.2).
@@ -74,6 +79,9 @@ pub enum RunError {
     /// A load was interrupted.
     #[error("the database was not loaded to the end; go on with `sekisho tpcc load --resume`")]
     Incomplete,
+    /// The parts of the run have not met.
+    #[error(transparent)]
+    Meet(#[from] MeetError),
     /// There is nothing to run.
     #[error("a run needs a warehouse, a connection and a time to measure")]
     Nothing,
@@ -105,12 +113,43 @@ pub fn run(
     stop: &AtomicBool,
     watch: &mut dyn Watch,
 ) -> Result<Record, RunError> {
+    run_terminals(config, plan, None, stop, watch)
+}
+
+/// Runs the terminals of one part of a plan, once all parts have come to the same database. What
+/// the parts ask for together is what [`run()`] asks for. The parts of a run without waits have
+/// as many terminals together as they have connections.
+///
+/// The parts meet in the table `tpcc_part`, which is made where it is missing. When all are there
+/// they agree on a start by the database's clock; each record is of a [part](Record::part), and
+/// [`Record::merge`] makes one of them.
+///
+/// # Errors
+/// As [`run()`]; and if a part is missing, has another plan, or is there already.
+pub fn run_part(
+    config: &Config,
+    plan: &Plan,
+    meeting: &Meeting,
+    stop: &AtomicBool,
+    watch: &mut dyn Watch,
+) -> Result<Record, RunError> {
+    meeting.check(plan)?;
+    run_terminals(config, plan, Some(meeting), stop, watch)
+}
+
+fn run_terminals(
+    config: &Config,
+    plan: &Plan,
+    meeting: Option<&Meeting>,
+    stop: &AtomicBool,
+    watch: &mut dyn Watch,
+) -> Result<Record, RunError> {
     if plan.warehouses == 0 || plan.connections == 0 || plan.measure.is_zero() {
         return Err(RunError::Nothing);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (monitor, server) = server::examine(config, plan.warehouses).await?;
+        let (mut monitor, server) = server::examine(config, plan.warehouses).await?;
         if plan.execution == Execution::Functions {
             install_functions(config).await?;
         }
@@ -119,7 +158,16 @@ pub fn run(
             idle.push(Session::open(config, plan.execution, plan.isolation, nth).await?);
         }
         crate::sys::set_timer_slack_least();
-        let mut driver = Driver::new(plan, server.c_load, idle, monitor, watch)?;
+        let mut part = None;
+        if let Some(meeting) = meeting {
+            let mut waits = |missing: &[u32]| watch.waits(missing);
+            let start = monitor.attend(meeting, plan, stop, &mut waits).await?;
+            part = Some(begin(start, stop).await?);
+        }
+        let seats =
+            seats(plan, meeting.map_or(RunPart::WHOLE, |meeting| meeting.part), server.c_load);
+        let epoch = part.map_or_else(Instant::now, |(epoch, _)| epoch);
+        let mut driver = Driver::new(plan, seats, epoch, idle, monitor, watch)?;
         let (cpu, began) = (crate::sys::thread_cpu(), driver.epoch);
         let end = std::future::poll_fn(|context| driver.poll(context, stop)).await;
         // What the server still works on is not counted, but a Delivery that it does is noted. What
@@ -131,8 +179,21 @@ pub fn run(
             transactions: driver.performed,
             lag: Default::default(),
         };
-        Ok(driver.record(plan, server, end, cost))
+        let part = part.map(|(_, part)| part);
+        Ok(Record { part, ..driver.record(plan, server, end, cost) })
     })
+}
+
+/// Waits for the start that the parts have agreed on; when it is, and what is kept of it.
+async fn begin(start: Start, stop: &AtomicBool) -> Result<(Instant, PartRecord), MeetError> {
+    while let Some(left) = start.at.checked_duration_since(Instant::now()) {
+        if stop.load(Ordering::Relaxed) {
+            return Err(MeetError::Interrupted);
+        }
+        tokio::time::sleep(left.min(LOOK)).await;
+    }
+    let late_s = start.at.elapsed().as_secs_f64();
+    Ok((start.at, PartRecord { late_s, ..start.record }))
 }
 
 /// What a terminal does next.
@@ -147,6 +208,8 @@ enum Step {
 /// A terminal of the run.
 struct Seat {
     terminal: Terminal,
+    /// When its user first picks from the menu.
+    begins: Time,
     step: Step,
     /// The turn that was picked, until it is sent; then its think time is what is left of it.
     cycle: Option<Cycle>,
@@ -205,26 +268,18 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     fn new(
         plan: &Plan,
-        c_load: u16,
+        seats: Vec<Seat>,
+        epoch: Instant,
         idle: Vec<Session>,
         monitor: Monitor,
         watch: &'a mut dyn Watch,
     ) -> Result<Driver<'a>, RunError> {
-        let seats = seats(plan, c_load);
         let (ramp, finish) = (Time::ZERO + plan.ramp, Time::ZERO + plan.ramp + plan.measure);
-        // Terminals begin spread over a turn, of which there are three a minute.
-        let spread = match plan.pace {
-            Pace::Paced => plan.ramp.min(Duration::from_secs(20)),
-            Pace::Stress => Duration::ZERO,
-        };
-        let count = seats.len() as f64;
-        let agenda = (0..seats.len() as u32)
-            .map(|seat| Reverse((Time::ZERO + spread.mul_f64(f64::from(seat) / count), seat)))
-            .collect();
+        let agenda = (0..).zip(&seats).map(|(nth, seat)| Reverse((seat.begins, nth))).collect();
         Ok(Driver {
             pace: plan.pace,
-            epoch: Instant::now(),
-            epoch_wall: SystemTime::now(),
+            epoch,
+            epoch_wall: SystemTime::now() - epoch.elapsed(),
             finish,
             seats,
             agenda,
@@ -531,27 +586,76 @@ impl<'a> Driver<'a> {
             checkpoints: parts.checkpoints,
             errors: parts.errors,
             error_first: parts.error_first,
+            part: None,
+            merged: Vec::new(),
         }
     }
 }
 
-/// The terminals of a plan. Without waits there is one a connection, spread over the warehouses;
-/// where that is more than the warehouses have terminals, they draw from further seeds.
-fn seats(plan: &Plan, c_load: u16) -> Vec<Seat> {
+/// The terminals of a part of a plan. Without waits there is one a connection, spread over the
+/// warehouses; where that is more than the warehouses have terminals, they draw from further seeds.
+fn seats(plan: &Plan, part: RunPart, c_load: u16) -> Vec<Seat> {
     let inputs = Inputs::new(Constants::for_run(plan.seed, c_load), plan.warehouses);
     let per_warehouse = u32::from(rules::TERMINALS);
-    let seat = |warehouse: u32, index: u32, round: u32| {
+    // Terminals begin spread over a turn, of which there are three a minute.
+    let spread = match plan.pace {
+        Pace::Paced => plan.ramp.min(Duration::from_secs(20)),
+        Pace::Stress => Duration::ZERO,
+    };
+    let all = f64::from(part.seats_of_all(plan));
+    let seat = |nth: u32, warehouse: u32, index: u32, round: u32| {
         let seed = plan.seed.wrapping_add(u64::from(round) << 32);
         let terminal = Terminal::new(seed, inputs, warehouse, index as u8);
-        Seat { terminal, step: Step::Pick, cycle: None, think: Duration::ZERO }
+        let begins = Time::ZERO + spread.mul_f64(f64::from(nth) / all);
+        Seat { terminal, begins, step: Step::Pick, cycle: None, think: Duration::ZERO }
     };
-    (0..plan.terminals())
+    part.seats(plan)
         .map(|nth| match plan.pace {
-            Pace::Paced => seat(nth / per_warehouse + 1, nth % per_warehouse, 0),
+            Pace::Paced => seat(nth, nth / per_warehouse + 1, nth % per_warehouse, 0),
             Pace::Stress => {
                 let row = nth / plan.warehouses;
-                seat(nth % plan.warehouses + 1, row % per_warehouse, row / per_warehouse)
+                let (warehouse, index) = (nth % plan.warehouses + 1, row % per_warehouse);
+                seat(nth, warehouse, index, row / per_warehouse)
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Isolation;
+    use super::*;
+
+    #[test]
+    fn parts_ask_together_for_what_one_process_asks_for() {
+        for pace in [Pace::Paced, Pace::Stress] {
+            for of in [2, 3] {
+                let plan = Plan {
+                    pace,
+                    warehouses: 4,
+                    connections: 30,
+                    ramp: Duration::from_secs(30),
+                    measure: Duration::from_secs(60),
+                    execution: Execution::Sql,
+                    isolation: Isolation::RepeatableRead,
+                    seed: 3,
+                };
+                let asked = |seats: Vec<Seat>| -> Vec<(Time, Vec<Cycle>)> {
+                    let cycles =
+                        |terminal: &mut Terminal| (0..30).map(|_| terminal.cycle()).collect();
+                    seats
+                        .into_iter()
+                        .map(|mut seat| (seat.begins, cycles(&mut seat.terminal)))
+                        .collect()
+                };
+                // Connections, and without waits so terminals, add up.
+                let one = Plan { connections: plan.connections * of, ..plan.clone() };
+                let whole = asked(seats(&one, RunPart::WHOLE, 100));
+                let parts = (1..=of).map(|number| format!("{number}/{of}").parse().unwrap());
+                let union: Vec<_> = parts.flat_map(|part| asked(seats(&plan, part, 100))).collect();
+                assert!(union == whole, "{pace:?} in {of} parts");
+                assert_eq!(whole.len(), one.terminals() as usize);
+            }
+        }
+    }
 }

@@ -11,7 +11,8 @@ use measure::{Estimate, Histogram, trend};
 use serde::Serialize;
 use workload::tpcc::{Kind, rules};
 
-use super::record::{End, Pace, Record};
+use super::parts::RunPart;
+use super::record::{Client, End, Pace, PartRecord, Record};
 use super::transactions::Isolation;
 
 /// What is said with every result.
@@ -68,6 +69,8 @@ pub enum Outcome {
     NotQualified,
     /// Terminals did not wait: throughput, which no rule of pacing is about.
     NoWaits,
+    /// It is one part of a run: what its own terminals saw, and no verdict until all are merged.
+    Part(RunPart),
     /// The user ended it.
     Interrupted,
     /// What was measured is not the database under the load that was asked for; and why.
@@ -143,6 +146,9 @@ fn outcome(record: &Record, checks: &[Check]) -> Outcome {
     if let Some(why) = terminals_were_the_limit(record) {
         return Outcome::Invalid(why);
     }
+    if let Some(PartRecord { part, .. }) = record.part {
+        return Outcome::Part(part);
+    }
     if checks.iter().any(|check| check.finding == Finding::Violated) {
         return Outcome::NotQualified;
     }
@@ -153,16 +159,28 @@ fn outcome(record: &Record, checks: &[Check]) -> Outcome {
     }
 }
 
-/// Why the measurement says more about the terminals than about the database, if so.
+/// Why the measurement says more about the terminals than about the database, if so. Each of the
+/// processes that shared them must have kept up: one that was slow is lost among many.
 fn terminals_were_the_limit(record: &Record) -> Option<String> {
-    let late = record.client.lag.quantile(0.99);
-    if record.plan.pace == Pace::Paced && late > LAG_MOST {
+    if record.merged.is_empty() {
+        return limited(record.plan.pace, &record.client);
+    }
+    record.merged.iter().find_map(|merged| {
+        let why = limited(record.plan.pace, &merged.client)?;
+        Some(format!("part {}: {why}", merged.part.part))
+    })
+}
+
+/// Why one process could not keep up, if so.
+fn limited(pace: Pace, client: &Client) -> Option<String> {
+    let late = client.lag.quantile(0.99);
+    if pace == Pace::Paced && late > LAG_MOST {
         let late = late.as_secs_f64() * 1e3;
         return Some(format!(
             "one of a hundred terminals was {late:.0} ms late or more: this machine is too slow"
         ));
     }
-    let busy = record.client.cpu_s / record.client.elapsed_s.max(1e-9);
+    let busy = client.cpu_s / client.elapsed_s.max(1e-9);
     (busy > CLIENT_BUSY_MOST).then(|| {
         format!(
             "the terminals used {:.0} % of a processor: they were the limit; ask for fewer",
@@ -241,7 +259,7 @@ fn deliveries(record: &Record) -> Vec<Check> {
 
 /// New-Orders a minute and warehouse (4.2.2).
 fn rate(record: &Record) -> Check {
-    let warehouse_minutes = f64::from(record.plan.warehouses) * record.measured_s / 60.0;
+    let warehouse_minutes = f64::from(record.warehouses()) * record.measured_s / 60.0;
     let count = record.of(Kind::NewOrder).completed as f64;
     let rule = format!("new orders a minute and warehouse: {RATE_LEAST} to {RATE_MOST}");
     if warehouse_minutes <= 0.0 {

@@ -58,6 +58,8 @@ fn good() -> Record {
         errors: Default::default(),
         error_first: None,
         client: Client { cpu_s: 1.0, elapsed_s: 660.0, transactions: 3200, ..Client::default() },
+        part: None,
+        merged: Vec::new(),
     }
 }
 

@@ -103,6 +103,7 @@ fn every_verb_has_an_example_that_works() {
         "solve",
         "tpcc acid",
         "tpcc load",
+        "tpcc merge",
         "tpcc place",
         "tpcc report",
         "tpcc run",
@@ -125,6 +126,7 @@ fn every_verb_has_an_example_that_works() {
             Some("tpcc") if LONG.iter().any(|verb| line.contains(verb)) => {
                 accepted(&folder, &line);
             }
+            Some("tpcc") if line.contains(" merge ") => merges(&line),
             Some("tpcc") if line.contains(" verify ") => verifies(&folder, &line),
             Some("tpcc") => loads(&folder, &line),
             _ => works(&folder, &format!("{line}{}", shorter(&line))),
@@ -182,6 +184,18 @@ fn verifies(folder: &Path, line: &str) {
     let line = line.replace("\"$DATABASE_URL\"", &format!("'{url}'"));
     assert!(line.contains(&url), "{line}");
     works(folder, &line);
+}
+
+/// Records of two parts, in a folder where no other run is.
+#[track_caller]
+fn merges(line: &str) {
+    let scratch = Scratch::new();
+    let (folder, parts) = (scratch.join(""), Path::new(env!("CARGO_MANIFEST_DIR")));
+    for part in ["part-1.tpcc.json", "part-2.tpcc.json"] {
+        let kept = parts.join("tests/fixtures/tpcc").join(part);
+        fs::copy(kept, folder.join(part)).expect("a folder of our own");
+    }
+    works(&folder, line);
 }
 
 /// Into a database of a private server, one warehouse.

@@ -218,6 +218,88 @@ fn with_no_database_named_a_private_one_is_lent_and_an_interrupt_leaves_the_reco
     assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
 }
 
+/// Two processes on one machine, as they would be on two.
+#[test]
+fn two_processes_share_the_terminals_and_their_records_merge() {
+    let (scratch, url) = (Scratch::new(), database("parts"));
+    let folder = scratch.join("");
+    assert_eq!(load(&folder, &url, &["--warehouses", "2"]).code, 0);
+    let words = ["tpcc", "run", "--db", &url, "--warehouses", "2", "--ramp", "2s"];
+    let part = |number: &str, measure: &str| {
+        let rest = ["--part", number, "--measure", measure, "--connections", "2"];
+        start(&folder, &[&words[..], &rest].concat())
+    };
+    let (first, second) = (part("1/2", "4s"), part("2/2", "4s"));
+    let (first, second) = (first.ended(PATIENCE), second.ended(PATIENCE));
+    let mut merge = vec!["tpcc", "merge"];
+    for (ended, number, verified) in [(&first, 1, true), (&second, 2, false)] {
+        assert_eq!(ended.code, 4, "{ended:?}");
+        assert!(ended.out.starts_with("one part, so no verdict: "), "{ended:?}");
+        let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains("at 1 of 2 warehouses"), "{ended:?}");
+        assert!(flat.contains(&format!("Part {number}/2: its terminals began ")), "{ended:?}");
+        assert_eq!(flat.contains("Verified: all"), verified, "{ended:?}");
+        assert!(flat.contains("next: sekisho tpcc merge .sekisho/runs/"), "{ended:?}");
+        merge.push(ended.after("record"));
+    }
+    let merged = sekisho(&folder, &[&merge[..], &["--json"]].concat());
+    assert_eq!(merged.code, 4, "{merged:?}");
+    let object = &merged.objects()[0];
+    assert_eq!(object["outcome"], "too-short", "the whole run has a verdict");
+    assert_eq!((&object["warehouses"], &object["connections"]), (&2.into(), &4.into()));
+    let text = sekisho(&folder, &merge);
+    assert!(text.out.starts_with("too short to qualify: "), "{text:?}");
+    assert!(text.out.contains("Merged of 2 parts, on "), "{text:?}");
+
+    let alone = sekisho(&folder, &merge[..3]);
+    assert_eq!(alone.code, 2, "{alone:?}");
+    assert!(alone.err.contains("part 2 of 2 is missing"), "{alone:?}");
+
+    // Who is interrupted ends alone, and the run is then not complete.
+    let (first, second) = (part("1/2", "6s"), part("2/2", "6s"));
+    let started = "select count(*) from tpcc_part where start_us is not null \
+        and start_us < extract(epoch from clock_timestamp()) * 1000000";
+    let deadline = Instant::now() + PATIENCE;
+    // The rows of the run before are as old as the run.
+    let recent = format!(
+        "{started} and start_us > extract(epoch from clock_timestamp() \
+        - interval '3 s') * 1000000"
+    );
+    while ask(&url, &recent).expect("it is there")[0] != "2" {
+        assert!(Instant::now() < deadline, "they do not start");
+        thread::sleep(Duration::from_millis(50));
+    }
+    second.signal("INT");
+    let (first, second) = (first.ended(PATIENCE), second.ended(PATIENCE));
+    assert_eq!((first.code, second.code), (4, 130), "{first:?} {second:?}");
+    let merge = ["tpcc", "merge", second.after("record"), first.after("record")];
+    let merged = sekisho(&folder, &merge);
+    assert_eq!(merged.code, 130, "{merged:?}");
+    assert!(merged.out.starts_with("interrupted: "), "{merged:?}");
+}
+
+#[test]
+fn parts_that_cannot_meet_say_why() {
+    let (scratch, url) = (Scratch::new(), database("no_parts"));
+    let folder = scratch.join("");
+    let says = |words: &[&str], wanted: &str| {
+        let ended = sekisho(&folder, &[&["tpcc", "run"], words].concat());
+        assert_eq!(ended.code, 2, "{ended:?}");
+        let found = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(found.contains(wanted), "{wanted}: {ended:?}");
+    };
+    says(&["--part", "1/2"], "name it with `--db`");
+    says(&["--part", "3/2", "--db", &url], "`3/2` is no part of a run");
+    says(&["--part", "1/2", "--db", &url], "2 parts are too many for 1 warehouses");
+    says(&["--patience", "9s"], "--part");
+    assert_eq!(load(&folder, &url, &["--warehouses", "2"]).code, 0);
+    let words = ["--part", "1/2", "--db", &url, "--warehouses", "2", "--patience", "1s"];
+    says(&words, "part 2 of 2 did not come within 1s");
+    let runs = folder.join(".sekisho/runs");
+    let left = std::fs::read_dir(&runs).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "what did not begin leaves nothing");
+}
+
 #[test]
 fn terminals_on_a_database_that_is_not_loaded_are_a_usage_error() {
     let (scratch, url) = (Scratch::new(), database("nothing_in_it"));

@@ -129,6 +129,8 @@ fn frame(plan: Plan, inputs: InputCounts) -> Record {
             transactions: 3200,
             lag: times(1000, 5e-6, 20e-6),
         },
+        part: None,
+        merged: Vec::new(),
         plan,
     }
 }

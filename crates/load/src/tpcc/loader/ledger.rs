@@ -159,7 +159,7 @@ async fn create(client: &mut Client, plan: &LoadPlan) -> Result<(), LoadError> {
 /// Removes a load of ours, whole.
 async fn remove(client: &Client) -> Result<(), LoadError> {
     let names = schema::TABLES.iter().map(|table| table.name);
-    let names: Vec<&str> = names.chain([schema::CHUNKS, schema::LOAD]).collect();
+    let names: Vec<&str> = names.chain([schema::CHUNKS, schema::PARTS, schema::LOAD]).collect();
     let sql = format!("drop table if exists {}", names.join(", "));
     let dropped = client.batch_execute(&sql).await;
     dropped.map_err(|error| LoadError::of("removing the earlier load", &error))

@@ -2,6 +2,7 @@
 
 mod isolating;
 mod loading;
+mod parts;
 mod placing;
 mod refusing;
 mod resuming;

@@ -4,7 +4,9 @@ mod acid;
 mod database;
 mod kept;
 mod load;
+mod merge;
 mod page;
+mod parts;
 mod place;
 mod report;
 mod run;
@@ -39,6 +41,8 @@ enum What {
     Tune(tune::Args),
     /// Spread tables, indexes and the log over directories, so that access rates even out
     Place(place::Args),
+    /// Make one record of those of all parts of a run, and judge it
+    Merge(merge::Args),
     /// Check a database: the twelve consistency conditions, counters, population
     Verify(verify::Args),
     /// Turn records of runs into one HTML file
@@ -54,6 +58,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         What::Stress(args) => stress::run(args, session, out),
         What::Tune(args) => tune::run(args, session, out),
         What::Place(args) => place::run(args, session, out),
+        What::Merge(args) => merge::run(args, session, out),
         What::Verify(args) => verify::run(args, session, out),
         What::Report(args) => report::run(args, out),
         What::Acid(args) => acid::run(args, session, out),

@@ -1,13 +1,16 @@
 //! `sekisho tpcc run`: terminals that key and think, and whether their throughput qualifies.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use ::load::tpcc::{MEASURE_LEAST, Pace};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::json;
 
+use super::kept::Kept;
 use super::page::Run;
+use super::parts::{self, PartArgs};
 use super::report::{ReportArgs, written};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
@@ -25,12 +28,20 @@ use crate::verdict::{Failure, Verdict};
 Less than ten minutes never qualify, and the specification asks for 120. A
 record goes to .sekisho/runs/, and so do a report and the results of Deliveries.
 
+Where one machine is too slow for all terminals, several share them: each a
+part of the warehouses, with as many connections; `tpcc merge` makes one
+record of theirs. A part alone is no verdict (exit code 4), and part 1 verifies
+the database.
+
 Examples:
   sekisho tpcc run
+  sekisho tpcc run --part 1/2 --warehouses 900 --db \"$DATABASE_URL\"
   sekisho tpcc run --warehouses 10 --measure 10min --db \"$DATABASE_URL\"")]
 pub(super) struct Args {
     #[command(flatten)]
     terminals: TerminalArgs,
+    #[command(flatten)]
+    parts: PartArgs,
     #[command(flatten)]
     report: ReportArgs,
     /// Connections to the database, far fewer than terminals
@@ -50,46 +61,66 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
     let (ramp, measure) = (terminals::span(args.ramp)?, terminals::span(args.measure)?);
     let plan = args.terminals.plan(Pace::Paced, args.connections, ramp, measure);
+    let meeting = args.parts.meeting(&args.terminals.database)?;
     let target = Target::open(&args.terminals.database, warehouses, seed, session)?;
     let Some(target) = target else { return terminals::not_begun(&args.terminals, out) };
-    let kept = terminals::run(&target, &plan, session)?;
+    let kept = parts::run(meeting.as_ref(), &target, &plan, session)?;
+    let Some(kept) = kept else { return terminals::not_begun(&args.terminals, out) };
     let mut run = Run::new(kept, None);
-    run.found = terminals::verified(&args.terminals, &target, session, &run.judged.outcome)?;
+    if parts::verifies(meeting.as_ref()) {
+        run.found = terminals::verified(&args.terminals, &target, session, &run.judged.outcome)?;
+    }
     let report = args.report.write(std::slice::from_ref(&run));
     let verdict = run.verdict();
-    let Run { kept, judged, found } = run;
     if json {
-        let mut object = terminals::object(&kept, &judged, found.as_ref(), verdict);
+        let mut object = terminals::object(&run.kept, &run.judged, run.found.as_ref(), verdict);
         object["report"] = json!(report.as_ref().ok());
         say(out, &format!("{object}\n"))?;
     } else {
-        let s = if warehouses == 1 { "" } else { "s" };
-        let line = format!(
-            "{}: {} at {warehouses} warehouse{s} of {}, {} connections",
-            terminals::outcome_text(&judged.outcome),
-            terminals::per_minute(&judged),
-            target.name(),
-            args.connections,
-        );
-        let record = &kept.record;
-        let text = [
-            sentence(&line),
-            "\n".into(),
-            terminals::table(record),
-            "\n".into(),
-            terminals::why(record, &judged),
-            terminals::verified_text(found.as_ref()),
-            paragraph(&format!("record: {}", kept.path.display())),
-            written(&report),
-            next(&next_command(warehouses)),
-        ];
-        say(out, &text.concat())?;
+        let verified = terminals::verified_text(run.found.as_ref());
+        say(out, &text(&run, target.name(), &verified, &report))?;
     }
     target.close()?;
     report.map(|_| verdict)
 }
 
-fn next_command(warehouses: u32) -> String {
-    let minutes = MEASURE_LEAST.as_secs() / 60;
+/// A run, or what was merged of its parts, for a person.
+pub(super) fn text(
+    run: &Run,
+    database: &str,
+    verified: &str,
+    report: &Result<PathBuf, Failure>,
+) -> String {
+    let Run { kept, judged, .. } = run;
+    let record = &kept.record;
+    let (own, all) = (record.warehouses(), record.plan.warehouses);
+    let share = if own == all { String::new() } else { format!("{own} of ") };
+    let s = if all == 1 { "" } else { "s" };
+    let line = format!(
+        "{}: {} at {share}{all} warehouse{s} of {database}, {} connections",
+        terminals::outcome_text(&judged.outcome),
+        terminals::per_minute(judged),
+        record.plan.connections,
+    );
+    [
+        sentence(&line),
+        "\n".into(),
+        terminals::table(record),
+        "\n".into(),
+        terminals::why(record, judged),
+        verified.to_owned(),
+        paragraph(&format!("record: {}", kept.path.display())),
+        written(report),
+        next(&next_command(kept)),
+    ]
+    .concat()
+}
+
+fn next_command(kept: &Kept) -> String {
+    if let Some(part) = &kept.record.part {
+        let others = if part.part.of() > 2 { "RECORD..." } else { "RECORD" };
+        return format!("sekisho tpcc merge {} {others}", kept.path.display());
+    }
+    let (minutes, warehouses) = (MEASURE_LEAST.as_secs() / 60, kept.record.plan.warehouses);
     format!("sekisho tpcc run --warehouses {} --measure {minutes}min", warehouses.max(10))
 }

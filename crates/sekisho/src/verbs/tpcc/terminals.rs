@@ -19,6 +19,7 @@ use workload::tpcc::Kind;
 
 use super::database::DatabaseArgs;
 use super::kept::{Begun, Kept};
+use super::parts;
 use super::target::Target;
 use crate::session::{Session, progress, say};
 use crate::text::{Table, paragraph, time};
@@ -131,10 +132,27 @@ pub(super) fn not_begun(args: &TerminalArgs, out: &mut dyn Write) -> Result<Verd
 pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kept, Failure> {
     let begun = Begun::now();
     let mut watch = Watcher::new(&begun.path("deliveries.jsonl")?, plan)?;
-    let record =
-        ::load::tpcc::run(&target.config, plan, &session.interrupt, &mut watch).map_err(failure)?;
-    watch.finish()?;
-    begun.keep(record, session)
+    let record = ::load::tpcc::run(&target.config, plan, &session.interrupt, &mut watch);
+    keep(record, begun, watch, session)
+}
+
+/// Keeps what came of a run that has begun.
+pub(super) fn keep(
+    record: Result<Record, RunError>,
+    begun: Begun,
+    watch: Watcher,
+    session: &Session,
+) -> Result<Kept, Failure> {
+    match record {
+        Ok(record) => {
+            watch.finish()?;
+            begun.keep(record, session)
+        }
+        Err(error) => {
+            watch.discard();
+            Err(failure(error))
+        }
+    }
 }
 
 /// Verifies the database after a run, unless the user does not want it or the database is gone.
@@ -201,20 +219,30 @@ fn failure(error: RunError) -> Failure {
 }
 
 /// Shows how far a run is, and writes the result file of its Deliveries.
-struct Watcher {
+pub(super) struct Watcher {
     bar: ProgressBar,
     file: BufWriter<File>,
     path: PathBuf,
+    /// What the bar says of a run that has begun.
+    what: String,
     /// The first line that could not be written; later ones are not tried.
     failed: Option<std::io::Error>,
 }
 
 impl Watcher {
-    fn new(path: &Path, plan: &Plan) -> Result<Watcher, Failure> {
+    pub(super) fn new(path: &Path, plan: &Plan) -> Result<Watcher, Failure> {
         let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
         let seconds = (plan.ramp + plan.measure).as_secs();
-        let bar = progress(seconds, &format!("{} terminals", plan.terminals()));
-        Ok(Watcher { bar, file: BufWriter::new(file), path: path.to_owned(), failed: None })
+        let what = format!("{} terminals", plan.terminals());
+        let bar = progress(seconds, &what);
+        Ok(Watcher { bar, file: BufWriter::new(file), path: path.to_owned(), what, failed: None })
+    }
+
+    /// The run has not begun, so that there is nothing to keep.
+    pub(super) fn discard(self) {
+        self.bar.finish_and_clear();
+        // An empty file that cannot be removed does no harm.
+        std::fs::remove_file(&self.path).ok();
     }
 
     fn finish(mut self) -> Result<(), Failure> {
@@ -233,7 +261,13 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
 impl Watch for Watcher {
     fn tick(&mut self, elapsed: Duration, new_orders: u64) {
         self.bar.set_position(elapsed.as_secs());
+        self.bar.set_message(self.what.clone());
         self.bar.set_prefix(format!("{new_orders} new orders"));
+    }
+
+    fn waits(&mut self, parts: &[u32]) {
+        let parts: Vec<String> = parts.iter().map(u32::to_string).collect();
+        self.bar.set_message(format!("waiting for part {}", parts.join(", ")));
     }
 
     fn delivered(&mut self, result: &DeliveryResult) {
@@ -256,7 +290,7 @@ impl Watch for Watcher {
 pub(super) fn verdict_of(outcome: &Outcome) -> Verdict {
     match outcome {
         Outcome::Qualified | Outcome::NoWaits => Verdict::Holds,
-        Outcome::TooShort => Verdict::Inconclusive,
+        Outcome::TooShort | Outcome::Part(_) => Verdict::Inconclusive,
         Outcome::NotQualified => Verdict::Fails,
         Outcome::Interrupted => Verdict::Interrupted,
         Outcome::Invalid(_) => Verdict::Invalid,
@@ -270,6 +304,7 @@ pub(super) fn outcome_text(outcome: &Outcome) -> &'static str {
         Outcome::TooShort => "too short to qualify",
         Outcome::NotQualified => "NOT QUALIFIED",
         Outcome::NoWaits => "no waits, so no verdict",
+        Outcome::Part(_) => "one part, so no verdict",
         Outcome::Interrupted => "interrupted",
         Outcome::Invalid(_) => "INVALID",
     }
@@ -347,6 +382,7 @@ pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
         record.client.cpu_s / record.client.elapsed_s.max(1e-9) * 100.0,
         record.plan.seed,
     ));
+    text += &parts::text(record);
     let settings = SESSION_SETTINGS.map(|(name, value)| format!("{name} = {value}"));
     text += &paragraph(&format!("Sessions of the terminals: {}.", settings.join(", ")));
     text += &paragraph(&format!("Deviations: {}.", judged.deviations.join("; ")));
@@ -388,7 +424,9 @@ pub(super) fn object(
         "new_orders_per_minute": judged.new_orders_per_minute,
         "not_audited": NOT_AUDITED,
         "session_settings": BTreeMap::from(SESSION_SETTINGS),
-        "warehouses": record.plan.warehouses,
+        "warehouses": record.warehouses(),
+        "part": record.part,
+        "merged": record.merged.iter().map(|merged| &merged.part).collect::<Vec<_>>(),
         "connections": record.plan.connections,
         "measured_s": record.measured_s,
         "transactions": kinds,

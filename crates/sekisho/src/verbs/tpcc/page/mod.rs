@@ -36,7 +36,8 @@ impl Run {
 
     /// Whether what was measured is what was asked for, to its end.
     fn is_whole(&self) -> bool {
-        !matches!(self.judged.outcome, Outcome::Invalid(_) | Outcome::Interrupted)
+        let outcome = &self.judged.outcome;
+        !matches!(outcome, Outcome::Invalid(_) | Outcome::Interrupted | Outcome::Part(_))
     }
 }
 
@@ -137,6 +138,12 @@ fn leads(mut report: Report, runs: &[Run]) -> Report {
         };
         if let Outcome::Invalid(why) = &run.judged.outcome {
             report = report.lead(format!("{whose}invalid: {why}."));
+        }
+        if let Outcome::Part(part) = &run.judged.outcome {
+            report = report.lead(format!(
+                "{whose}part {part} of a run: what its own terminals saw. The verdict is of the records \
+                 of all parts, merged (`sekisho tpcc merge`)."
+            ));
         }
         match &run.found {
             Some(found) if found.holds() => {}

@@ -1,0 +1,323 @@
+//! One record of several: the parts of a run, merged without loss. Pure, so that it can be done
+//! whenever and wherever the records are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use measure::Histogram;
+
+use super::parts::{Difference, named};
+use super::record::{
+    Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, MergedPart, PartRecord,
+    Plan, Record, Server,
+};
+
+/// How far apart the parts of a run may have begun \[s\]: the length of the shortest bucket in which
+/// its throughput is counted.
+const APART_MOST_S: f64 = 1.0;
+
+/// Why records are not those of the parts of one run.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MergeError {
+    /// There is none.
+    #[error("there is no record to merge; give one of each part")]
+    None,
+    /// One is not of a part.
+    #[error("record {nth} is of a whole run and not of a part; merge what `--part` has left")]
+    NotAPart {
+        /// Which of those given, from 1.
+        nth: usize,
+    },
+    /// Some are missing.
+    #[error("{} of {of} {} missing; give the record of each part", named(numbers), being(numbers))]
+    Missing {
+        /// Which.
+        numbers: Vec<u32>,
+        /// How many parts there are.
+        of: u32,
+    },
+    /// One is given twice.
+    #[error("part {number} is given twice; give one record of each part")]
+    Twice {
+        /// Which.
+        number: u32,
+    },
+    /// They ran different plans, or on different databases.
+    #[error(
+        "parts {} and {with} are not of one run: the {} is {} in the one and {} in the other",
+        .difference.part, .difference.what, .difference.there, .difference.here
+    )]
+    Differs {
+        /// The other part of the two.
+        with: u32,
+        /// What differs, and how.
+        difference: Difference,
+    },
+    /// They did not begin together.
+    #[error(
+        "parts {one} and {other} began {apart_s:.1} s apart, and more than 1 s is too far: they are of \
+         different runs, or a machine was too slow; run all parts again"
+    )]
+    Apart {
+        /// One of the two.
+        one: u32,
+        /// The other.
+        other: u32,
+        /// How far apart they may have begun \[s\], the errors of their clocks included.
+        apart_s: f64,
+    },
+}
+
+fn being(numbers: &[u32]) -> &'static str {
+    if numbers.len() == 1 { "is" } else { "are" }
+}
+
+impl Record {
+    /// The record of a whole run from those of its parts, in any order. Histograms merge and counts
+    /// add, so that it is what one process would have recorded; of what each part saw alike, the
+    /// server's checkpoints, each is there once. A run is as complete as its least complete part.
+    ///
+    /// Throughput by buckets is kept as long as all parts ran; the longest part says how long was
+    /// measured, so that a run that lost a part never looks faster than it was.
+    ///
+    /// # Errors
+    /// If they are not the parts of one run: one is missing or there twice, their plans or databases
+    /// differ, or they began too far apart.
+    pub fn merge(records: &[Record]) -> Result<Record, MergeError> {
+        let parts = ordered(records)?;
+        agree(&parts)?;
+        together(&parts)?;
+        let first = parts.first().expect("without a record there is an error").1;
+        let each = || parts.iter().map(|(_, record)| *record);
+        let merged: Vec<MergedPart> =
+            parts.iter().map(|(part, record)| kept(*part, record)).collect();
+        let buckets = each().map(|record| record.new_orders.len()).min().unwrap_or(0);
+        let connections = each().map(|record| record.plan.connections).sum();
+        Ok(Record {
+            plan: Plan { connections, ..first.plan.clone() },
+            host: first.host.clone(),
+            server: first.server.clone(),
+            end: end(each().map(|record| &record.end)),
+            measured_s: each().map(|record| record.measured_s).fold(0.0, f64::max),
+            kinds: std::array::from_fn(|at| kind(each().map(|record| &record.kinds[at]))),
+            menu: histogram(each().map(|record| &record.menu)),
+            deferred: deferred(each().map(|record| &record.deferred)),
+            inputs: inputs(each().map(|record| &record.inputs)),
+            new_orders: (0..buckets)
+                .map(|at| each().map(|record| record.new_orders[at]).sum())
+                .collect(),
+            checkpoints: checkpoints(each().map(|record| &record.checkpoints[..])),
+            errors: errors(each().map(|record| &record.errors)),
+            error_first: each().find_map(|record| record.error_first.clone()),
+            client: client(each().map(|record| &record.client)),
+            part: None,
+            merged,
+        })
+    }
+}
+
+/// A part's record, with what it says of the part.
+type PartOf<'a> = (PartRecord, &'a Record);
+
+/// One record of each part, in their order.
+fn ordered(records: &[Record]) -> Result<Vec<PartOf<'_>>, MergeError> {
+    let mut parts = BTreeMap::new();
+    for (nth, record) in (1..).zip(records) {
+        let part = record.part.ok_or(MergeError::NotAPart { nth })?;
+        let number = part.part.number();
+        if parts.insert(number, (part, record)).is_some() {
+            return Err(MergeError::Twice { number });
+        }
+    }
+    let (first, _) = parts.values().next().ok_or(MergeError::None)?;
+    let of = first.part.of();
+    for (part, _) in parts.values() {
+        if part.part.of() != of {
+            let sizes = (of.to_string(), part.part.of().to_string());
+            return Err(differs(first, part, "number of parts", sizes));
+        }
+    }
+    let missing = (1..=of).filter(|number| !parts.contains_key(number));
+    let numbers: Vec<u32> = missing.collect();
+    match numbers.is_empty() {
+        true => Ok(parts.into_values().collect()),
+        false => Err(MergeError::Missing { numbers, of }),
+    }
+}
+
+fn differs(one: &PartRecord, two: &PartRecord, what: &str, values: (String, String)) -> MergeError {
+    let (there, here) = values;
+    let difference = Difference { part: one.part.number(), what: what.to_owned(), there, here };
+    MergeError::Differs { with: two.part.number(), difference }
+}
+
+/// That all parts ran the same plan on the same database.
+fn agree(parts: &[PartOf]) -> Result<(), MergeError> {
+    let (first, record) = &parts[0];
+    for (part, other) in &parts[1..] {
+        for ((what, one), (_, two)) in record.plan.facts().into_iter().zip(other.plan.facts()) {
+            if one != two {
+                return Err(differs(first, part, what, (one, two)));
+            }
+        }
+        if let Some((what, values)) = servers(&record.server, &other.server) {
+            return Err(differs(first, part, &what, values));
+        }
+    }
+    Ok(())
+}
+
+/// The first thing in which two databases differ.
+fn servers(one: &Server, two: &Server) -> Option<(String, (String, String))> {
+    let facts = |server: &Server| {
+        let mut facts = vec![
+            ("version of PostgreSQL".to_owned(), server.version.clone()),
+            ("seed of the load".to_owned(), server.load_seed.to_string()),
+            ("constant C-Load".to_owned(), server.c_load.to_string()),
+        ];
+        facts.extend(server.settings.iter().map(|(name, value)| (name.clone(), value.clone())));
+        facts
+    };
+    let (one, two): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        (facts(one).into_iter().collect(), facts(two).into_iter().collect());
+    let names: BTreeSet<&String> = one.keys().chain(two.keys()).collect();
+    let name = names.into_iter().find(|name| one.get(*name) != two.get(*name))?;
+    let value =
+        |of: &BTreeMap<String, String>| of.get(name).map_or("not said".into(), Clone::clone);
+    Some((name.clone(), (value(&one), value(&two))))
+}
+
+/// That all parts began together, as far as their clocks can tell.
+fn together(parts: &[PartOf]) -> Result<(), MergeError> {
+    let first_us = parts[0].0.start_us;
+    let begun =
+        |part: &PartRecord| part.start_us.saturating_sub(first_us) as f64 * 1e-6 + part.late_s;
+    for (one, _) in parts {
+        for (other, _) in parts {
+            let sure = one.clock_error_s + other.clock_error_s;
+            let apart_s = begun(other) - begun(one) + sure;
+            let (one, other) = (one.part.number(), other.part.number());
+            // What is no number is too far.
+            if one != other && (apart_s > APART_MOST_S || apart_s.is_nan()) {
+                return Err(MergeError::Apart { one, other, apart_s });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn kept(part: PartRecord, record: &Record) -> MergedPart {
+    MergedPart {
+        part,
+        host: record.host.clone(),
+        end: record.end.clone(),
+        measured_s: record.measured_s,
+        client: record.client.clone(),
+    }
+}
+
+/// The gravest end, and of those alike the earliest.
+fn end<'a>(ends: impl Iterator<Item = &'a End>) -> End {
+    let grave = |end: &End| match end {
+        End::Complete => (0, 0.0),
+        End::Interrupted(at) => (1, -at),
+        End::Failed(at, _) => (2, -at),
+        End::Lost(at, _) => (3, -at),
+    };
+    let gravest = ends.reduce(|one, two| {
+        let ((one_rank, one_at), (two_rank, two_at)) = (grave(one), grave(two));
+        let order = one_rank.cmp(&two_rank).then(f64::total_cmp(&one_at, &two_at));
+        if order.is_lt() { two } else { one }
+    });
+    gravest.expect("a run has a part").clone()
+}
+
+fn histogram<'a>(parts: impl Iterator<Item = &'a Histogram>) -> Histogram {
+    let mut all = Histogram::new();
+    parts.for_each(|part| all.merge(part));
+    all
+}
+
+fn kind<'a>(parts: impl Iterator<Item = &'a KindRecord>) -> KindRecord {
+    let mut all = KindRecord::default();
+    for part in parts {
+        let KindRecord { completed, unfinished, retries, failed, response, keying, think } = part;
+        all.completed += completed;
+        all.unfinished += unfinished;
+        all.retries += retries;
+        all.failed += failed;
+        all.response.merge(response);
+        all.keying.merge(keying);
+        all.think.merge(think);
+    }
+    all
+}
+
+fn deferred<'a>(parts: impl Iterator<Item = &'a DeferredRecord>) -> DeferredRecord {
+    let mut all = DeferredRecord::default();
+    for DeferredRecord { times, overdue, failed, skipped } in parts {
+        all.times.merge(times);
+        all.overdue += overdue;
+        all.failed += failed;
+        all.skipped += skipped;
+    }
+    all
+}
+
+fn inputs<'a>(parts: impl Iterator<Item = &'a InputCounts>) -> InputCounts {
+    let mut all = InputCounts::default();
+    for part in parts {
+        let InputCounts {
+            rollbacks,
+            orders_by_lines,
+            lines_remote,
+            payments_remote,
+            payments_by_name,
+            statuses_by_name,
+        } = part;
+        all.rollbacks += rollbacks;
+        all.orders_by_lines.iter_mut().zip(orders_by_lines).for_each(|(sum, of)| *sum += of);
+        all.lines_remote += lines_remote;
+        all.payments_remote += payments_remote;
+        all.payments_by_name += payments_by_name;
+        all.statuses_by_name += statuses_by_name;
+    }
+    all
+}
+
+/// Each state of the server's counters once, when the first part saw it.
+fn checkpoints<'a>(parts: impl Iterator<Item = &'a [Checkpoints]>) -> Vec<Checkpoints> {
+    let mut first: BTreeMap<(i64, i64), f64> = BTreeMap::new();
+    for seen in parts.flatten() {
+        let at_s = first.entry((seen.timed, seen.requested)).or_insert(seen.at_s);
+        *at_s = at_s.min(seen.at_s);
+    }
+    let seen = first.into_iter();
+    let mut all: Vec<Checkpoints> =
+        seen.map(|((timed, requested), at_s)| Checkpoints { at_s, timed, requested }).collect();
+    all.sort_by(|one, two| one.at_s.total_cmp(&two.at_s));
+    all
+}
+
+fn errors<'a>(parts: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for (code, count) in parts.flatten() {
+        *all.entry(code.clone()).or_default() += count;
+    }
+    all
+}
+
+/// Processor time adds up; the parts ran at the same time.
+fn client<'a>(parts: impl Iterator<Item = &'a Client>) -> Client {
+    let mut all = Client::default();
+    for Client { cpu_s, elapsed_s, transactions, lag } in parts {
+        all.cpu_s += cpu_s;
+        all.elapsed_s = all.elapsed_s.max(*elapsed_s);
+        all.transactions += transactions;
+        all.lag.merge(lag);
+    }
+    all
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

@@ -1,0 +1,57 @@
+//! `sekisho tpcc merge`: one record of those that the parts of a run have left.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use ::load::tpcc::Record;
+use clap::Args as ClapArgs;
+use serde_json::json;
+
+use super::kept::{Begun, Kept};
+use super::page::Run;
+use super::report::ReportArgs;
+use super::run::text;
+use super::terminals;
+use crate::session::{Session, say};
+use crate::text::paragraph;
+use crate::verdict::{Failure, Verdict};
+
+/// Make one record of those of all parts of a run, and judge it
+///
+/// Histograms merge and counts add, so that it is what one process would have recorded. Parts that
+/// are missing, there twice, of another plan, or did not begin together are refused.
+#[derive(ClapArgs)]
+#[command(after_help = "\
+The merged record goes to .sekisho/runs/ too, and so does a report. A run is as
+complete as its least complete part.
+
+Examples:
+  sekisho tpcc merge part-1.tpcc.json part-2.tpcc.json")]
+pub(super) struct Args {
+    /// A record of each part, in any order
+    #[arg(value_name = "RECORD", required = true)]
+    records: Vec<PathBuf>,
+    #[command(flatten)]
+    report: ReportArgs,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let kept = args.records.iter().map(|path| Kept::read(path).map(|kept| kept.record));
+    let records: Vec<Record> = kept.collect::<Result<_, _>>()?;
+    let record = Record::merge(&records).map_err(Failure::usage)?;
+    let run = Run::new(Begun::now().keep(record, session)?, None);
+    let report = args.report.write(std::slice::from_ref(&run));
+    let verdict = run.verdict();
+    if args.json {
+        let mut object = terminals::object(&run.kept, &run.judged, None, verdict);
+        object["report"] = json!(report.as_ref().ok());
+        say(out, &format!("{object}\n"))?;
+    } else {
+        let verified = paragraph("Part 1 verified the database when it ended, unless told not to.");
+        say(out, &text(&run, "the database that was named", &verified, &report))?;
+    }
+    report.map(|_| verdict)
+}
