@@ -324,6 +324,18 @@ impl Private {
         result
     }
 
+    /// Holds its WAL writer still until the end of the server, as a machine does that has no time
+    /// for it: what was not written when a commit was acknowledged then stays unwritten.
+    ///
+    /// # Errors
+    /// If it does not run, or its processes could not be looked up.
+    pub fn hold_wal_writer(&self) -> io::Result<()> {
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "the server does not run");
+        let postmaster = self.pid().ok_or_else(missing)?;
+        process::hold(process::child_titled(postmaster, "postgres: walwriter")?);
+        Ok(())
+    }
+
     /// Starts it again on the same port, after a clean stop if it runs.
     ///
     /// # Errors

@@ -58,6 +58,27 @@ pub(crate) fn children(parent: u32) -> io::Result<Vec<u32>> {
     Ok(found)
 }
 
+/// The child that calls itself so, as the background processes of PostgreSQL do.
+pub(crate) fn child_titled(parent: u32, title: &str) -> io::Result<u32> {
+    let is_it = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        is_titled(&line, title)
+    };
+    let missing = || io::Error::new(io::ErrorKind::NotFound, format!("no process `{title}`"));
+    children(parent)?.into_iter().find(is_it).ok_or_else(missing)
+}
+
+/// Whether a command line, which ends in zeros and spaces, is this title.
+fn is_titled(line: &[u8], title: &str) -> bool {
+    let line = String::from_utf8_lossy(line);
+    line.trim_end_matches(['\0', ' ']) == title
+}
+
+/// Holds a child of a process of ours still; nothing but the end wakes it.
+pub(crate) fn hold(child: u32) {
+    send(child, libc::SIGSTOP);
+}
+
 /// The second field after the name, which stands in parentheses and may hold anything.
 fn parent_in(status: &str) -> Option<u32> {
     let (_, rest) = status.rsplit_once(')')?;
@@ -79,6 +100,13 @@ mod tests {
     fn a_parent_is_found_behind_any_name() {
         assert_eq!(parent_in("12 (a) b (c) S 7 12 12 0"), Some(7));
         assert_eq!(parent_in("12 (a"), None);
+    }
+
+    #[test]
+    fn a_title_is_the_whole_line() {
+        assert!(is_titled(b"postgres: walwriter \0\0", "postgres: walwriter"));
+        assert!(!is_titled(b"postgres: walwriter x", "postgres: walwriter"));
+        assert!(!is_titled(b"", "postgres: walwriter"));
     }
 
     #[test]

@@ -6,8 +6,9 @@
 //! [judged](Record::judge) by the specification's rules, then or later. Several processes share a
 //! plan with [`run_part`], and their records [merge](Record::merge) into one. [`verify`] looks at any
 //! time whether the database is what it must be; [`acid()`] interleaves transactions and looks whether
-//! they are kept apart; [`tuning`] reads what the server did meanwhile, and says which settings to
-//! try; [`place`] spreads the database over directories.
+//! they are kept apart; [`survival`] tells what of all that was acknowledged outlived a crash;
+//! [`tuning`] reads what the server did meanwhile, and says which settings to try; [`place`]
+//! spreads the database over directories.
 
 mod acid;
 mod copy;
@@ -19,6 +20,7 @@ pub mod place;
 mod record;
 pub mod schema;
 mod server;
+pub mod survival;
 mod tally;
 mod terminals;
 mod transactions;

@@ -40,6 +40,10 @@ pub trait Watch {
 
     /// The run has not begun: these parts of it have not come, or are still in another run.
     fn waits(&mut self, _parts: &[u32]) {}
+
+    /// The reply to a transaction's commit has arrived. Told before it counts: a line of the
+    /// success file (3.5.4).
+    fn acknowledged(&mut self, _request: &Request, _screen: &Screen) {}
 }
 
 /// A line of the result file of Deliveries (2.7.2.2).
@@ -479,6 +483,7 @@ impl<'a> Driver<'a> {
         let kind = job.request.kind();
         match &result {
             Ok(performed) => {
+                self.watch.acknowledged(&job.request, &performed.screen);
                 self.performed += 1;
                 self.book(&job, performed, now);
             }
@@ -558,6 +563,7 @@ impl<'a> Driver<'a> {
     async fn settle(&mut self) {
         while let Some(finished) = self.running.next().await {
             if let Finished::Transaction(_, job, Ok(performed)) = finished {
+                self.watch.acknowledged(&job.request, &performed.screen);
                 self.note(&job, &performed, self.now());
             }
         }

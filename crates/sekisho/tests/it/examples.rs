@@ -102,6 +102,7 @@ fn every_verb_has_an_example_that_works() {
         "sim",
         "solve",
         "tpcc acid",
+        "tpcc crash",
         "tpcc load",
         "tpcc merge",
         "tpcc place",
@@ -135,7 +136,7 @@ fn every_verb_has_an_example_that_works() {
 }
 
 /// Verbs of `tpcc` that take minutes.
-const LONG: [&str; 5] = [" run", " stress", " tune", " acid", " place"];
+const LONG: [&str; 6] = [" run", " stress", " tune", " acid", " crash", " place"];
 
 /// What makes an example short.
 fn shorter(line: &str) -> &'static str {

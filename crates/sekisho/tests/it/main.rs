@@ -9,6 +9,7 @@ mod browser;
 
 mod arguments;
 mod command;
+mod crashing;
 mod demo;
 mod examples;
 mod explain;

@@ -138,6 +138,9 @@ pub enum OpenError {
         reason(.0)
     )]
     Schema(#[source] tokio_postgres::Error),
+    /// The machine refuses what a connection needs.
+    #[error("cannot connect to the database: {0}")]
+    Machine(#[source] std::io::Error),
     /// The database refused what prepares a session.
     #[error("the database cannot be prepared: {}", reason(.0))]
     Prepare(#[source] tokio_postgres::Error),

@@ -167,7 +167,7 @@ fn text(
     }
     let command = match args.isolation[..] {
         [IsolationName::RepeatableRead] => "sekisho tpcc acid --isolation read-committed",
-        _ => "sekisho tpcc run",
+        _ => "sekisho tpcc crash",
     };
     text + &next(command)
 }

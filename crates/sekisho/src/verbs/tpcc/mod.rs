@@ -1,6 +1,7 @@
 //! `sekisho tpcc`: TPC-C on PostgreSQL, by the rules of the specification. One module a question.
 
 mod acid;
+mod crash;
 mod database;
 mod kept;
 mod load;
@@ -49,6 +50,8 @@ enum What {
     Report(report::Args),
     /// Interleave transactions, and check whether they are kept apart
     Acid(acid::Args),
+    /// Kill a server under load, and look whether all it had acknowledged is there
+    Crash(crash::Args),
 }
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -62,5 +65,6 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         What::Verify(args) => verify::run(args, session, out),
         What::Report(args) => report::run(args, out),
         What::Acid(args) => acid::run(args, session, out),
+        What::Crash(args) => crash::run(args, session, out),
     }
 }
