@@ -370,6 +370,19 @@ fn order_status_and_stock_level_show_what_is_there() {
     }
 }
 
+/// Returns when somebody waits for a lock of this session's.
+async fn is_waited_for(client: &Client) {
+    let sql = "select exists (select from pg_locks where not granted \
+        and pg_backend_pid() = any (pg_blocking_pids(pid)))";
+    for _ in 0..3000 {
+        if client.query_one(sql, &[]).await.unwrap().get(0) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nobody waits");
+}
+
 #[test]
 fn a_transaction_in_conflict_is_tried_again_with_the_same_inputs() {
     for execution in BOTH {
@@ -381,7 +394,7 @@ fn a_transaction_in_conflict_is_tried_again_with_the_same_inputs() {
             other.batch_execute(raise).await.unwrap();
             let request = some_order(42);
             let (performed, ()) = futures_util::future::join(session.perform(&request), async {
-                tokio::time::sleep(Duration::from_millis(200)).await;
+                is_waited_for(other).await;
                 other.batch_execute("commit").await.unwrap();
             })
             .await;
@@ -403,7 +416,7 @@ fn a_transaction_in_a_deadlock_is_tried_again() {
         other.batch_execute(stock).await.unwrap();
         let request = some_order(42);
         let (performed, ()) = futures_util::future::join(session.perform(&request), async {
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            is_waited_for(other).await;
             let district =
                 "update district set d_ytd = d_ytd where d_w_id = 1 and d_id = 4; commit";
             other.batch_execute(district).await.unwrap();
