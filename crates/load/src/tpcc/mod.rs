@@ -7,11 +7,12 @@
 //! plan with [`run_part`], and their records [merge](Record::merge) into one. [`verify`] looks at any
 //! time whether the database is what it must be; [`acid()`] interleaves transactions and looks whether
 //! they are kept apart; [`survival`] tells what of all that was acknowledged outlived a crash;
-//! [`tuning`] reads what the server did meanwhile, and says which settings to try; [`place`]
-//! spreads the database over directories.
+//! [`tuning`] reads what the server did meanwhile, and says which settings to try; [`find`] searches
+//! for the most warehouses that qualify; [`place`] spreads the database over directories.
 
 mod acid;
 mod copy;
+pub mod find;
 mod loader;
 mod meeting;
 mod merge;

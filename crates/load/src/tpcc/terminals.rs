@@ -69,7 +69,8 @@ pub enum RunError {
     Open(#[from] OpenError),
     /// Fewer warehouses are loaded than are asked for.
     #[error(
-        "{asked} warehouses are asked for, and {loaded} are loaded; ask for {loaded}, or load more"
+        "{asked} warehouses are asked for, and {loaded} are loaded; ask for {loaded}, or load {asked} \
+         with `sekisho tpcc load --warehouses {asked} --replace`"
     )]
     TooFewWarehouses {
         /// How many the run wants.

@@ -26,7 +26,7 @@ pub const MEASURE_LEAST: Duration = Duration::from_secs(10 * 60);
 /// The longest time between checkpoints (5.5.2.2).
 const CHECKPOINT_SPACING_MAX_S: f64 = 30.0 * 60.0;
 /// New-Orders a minute and warehouse that a valid configuration shows (4.2.2).
-const RATE_LEAST: f64 = 9.0;
+pub(super) const RATE_LEAST: f64 = 9.0;
 /// The most that keying and think times allow.
 const RATE_MOST: f64 = 12.86;
 /// What terminals would do with a deck of 23 cards and answers that take no time: ten New-Orders in

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use measure::{Histogram, Host};
 
+use super::super::find::{Reading, Stage};
 use super::super::record::{
     Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, Pace, Plan, Record, Server,
 };
@@ -315,4 +316,42 @@ fn deviations_are_named() {
         "30 minutes apart",
     );
     named(|record| record.checkpoints.truncate(1), "no checkpoint");
+}
+
+/// What a search reads from a run is its verdict, but a probe is asked only what minutes can tell.
+#[test]
+fn a_search_reads_whether_the_database_keeps_up() {
+    let read = |stage, change: fn(&mut Record)| {
+        let mut record = good();
+        change(&mut record);
+        record.reading(stage)
+    };
+    let both = |change| [Stage::Probe, Stage::Confirm].map(|stage| read(stage, change));
+    assert_eq!(both(|_| ()), [Reading::Holds, Reading::Holds]);
+    let slow = both(|record| record.kinds[0].response = responses(&[(1000, 10), (260, 5_100)]));
+    for reading in slow {
+        let Reading::Fails(rules) = reading else { panic!("{reading:?}") };
+        assert!(rules.iter().any(|rule| rule.starts_with("New-Order: 90 % within 5 s: p90")));
+    }
+    let [probe, confirm] = both(|record| record.inputs.rollbacks = 60);
+    assert_eq!(probe, Reading::Holds, "chance in the inputs is for the long run");
+    assert!(matches!(confirm, Reading::Fails(_)), "{confirm:?}");
+    let [probe, confirm] = both(|record| record.new_orders.truncate(12));
+    assert!(
+        matches!(&probe, Reading::TooFew(rules) if rules[0].starts_with("steady")),
+        "{probe:?}"
+    );
+    assert_eq!(confirm, Reading::Holds);
+    // Above the band by chance is fast enough; below it by chance cannot be told.
+    assert_eq!(read(Stage::Probe, |record| record.kinds[0].completed = 1300), Reading::Holds);
+    let under = read(Stage::Probe, |record| record.kinds[0].completed = 880);
+    assert!(matches!(under, Reading::TooFew(_)), "{under:?}");
+    let far = read(Stage::Probe, |record| record.kinds[0].completed = 700);
+    assert!(matches!(far, Reading::Fails(_)), "{far:?}");
+    let lost = read(Stage::Probe, |record| record.end = End::Lost(3.0, "closed".into()));
+    assert_eq!(lost, Reading::Broken("after 3 s: closed".into()));
+    let busy = read(Stage::Probe, |record| record.client.cpu_s = 650.0);
+    assert!(matches!(busy, Reading::Invalid(_)), "{busy:?}");
+    let stopped = read(Stage::Confirm, |record| record.end = End::Interrupted(3.0));
+    assert_eq!(stopped, Reading::Interrupted);
 }

@@ -103,6 +103,7 @@ fn every_verb_has_an_example_that_works() {
         "solve",
         "tpcc acid",
         "tpcc crash",
+        "tpcc find",
         "tpcc load",
         "tpcc merge",
         "tpcc place",
@@ -136,7 +137,7 @@ fn every_verb_has_an_example_that_works() {
 }
 
 /// Verbs of `tpcc` that take minutes.
-const LONG: [&str; 6] = [" run", " stress", " tune", " acid", " crash", " place"];
+const LONG: [&str; 7] = [" run", " stress", " tune", " acid", " crash", " place", " find"];
 
 /// What makes an example short.
 fn shorter(line: &str) -> &'static str {

@@ -14,6 +14,7 @@ mod demo;
 mod examples;
 mod explain;
 mod faults;
+mod finding;
 mod interchange;
 mod interrupt;
 mod isolating;

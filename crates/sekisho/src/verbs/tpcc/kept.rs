@@ -48,6 +48,16 @@ impl Begun {
         Begun { id: store::new_id(), started: store::now_rfc3339() }
     }
 
+    /// Its name.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// When it began, UTC, RFC 3339.
+    pub(super) fn started(&self) -> &str {
+        &self.started
+    }
+
     /// A file of this run; `ending` as in `deliveries.jsonl`.
     pub(super) fn path(&self, ending: &str) -> Result<PathBuf, Failure> {
         store::path("runs", &format!("{}.{ending}", self.id))

@@ -3,6 +3,7 @@
 mod acid;
 mod crash;
 mod database;
+mod find;
 mod kept;
 mod load;
 mod merge;
@@ -38,6 +39,8 @@ enum What {
     Run(run::Args),
     /// Let as many terminals as connections work without keying and thinking
     Stress(stress::Args),
+    /// Find the most warehouses that qualify
+    Find(find::Args),
     /// Find the settings of PostgreSQL that help, by trying them
     Tune(tune::Args),
     /// Spread tables, indexes and the log over directories, so that access rates even out
@@ -59,6 +62,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         What::Load(args) => load::run(args, session, out),
         What::Run(args) => run::run(args, session, out),
         What::Stress(args) => stress::run(args, session, out),
+        What::Find(args) => find::run(args, session, out),
         What::Tune(args) => tune::run(args, session, out),
         What::Place(args) => place::run(args, session, out),
         What::Merge(args) => merge::run(args, session, out),

@@ -1,0 +1,419 @@
+//! `sekisho tpcc find`: the most warehouses that qualify, and so the highest throughput (MQTh).
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ::load::tpcc::find::{Above, Answer, Reading, SearchPlan, Stage, Step, Tried};
+use ::load::tpcc::{NOT_AUDITED, Pace, Plan};
+use advise::Span;
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+use workload::tpcc::Kind;
+
+use super::database::DatabaseArgs;
+use super::kept::Begun;
+use super::page::{Run, page};
+use super::report::written;
+use super::target::Target;
+use super::terminals::{self, ExecuteName, IsolationName};
+use crate::session::{Session, say, tool};
+use crate::store;
+use crate::text::{Table, next, paragraph, sentence, time};
+use crate::verdict::{Failure, Verdict};
+
+/// Find the most warehouses that qualify, and so the highest throughput (MQTh)
+///
+/// Loads once for the largest size, tries numbers of active warehouses with short paced probes, and
+/// confirms with a long run. A size is ruled out by two of at most three probes that could tell; a
+/// probe that saw too few is neither yes nor no and is repeated for longer, up to four times. A
+/// confirmation that fails overrules the probes: the search steps down and confirms again.
+#[derive(ClapArgs)]
+#[command(after_help = "\
+A warehouse takes about 110 MB. With no database named, a private PostgreSQL is
+started, loaded, and removed at the end. Every trial leaves a record, the search
+ID.find.json and a report of the curve. A confirmation below ten minutes is too
+short to qualify.
+
+Examples:
+  sekisho tpcc find --max-warehouses 60
+  sekisho tpcc find --max-warehouses 200 --confirm 2h --db \"$DATABASE_URL\"")]
+pub(super) struct Args {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// The most warehouses that are tried; a database that is named must hold as many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_warehouses: u32,
+    /// How long a probe is measured at first; steadiness takes 100 s
+    #[arg(long, value_name = "TIME", default_value = "2min")]
+    probe: Span,
+    /// How long the confirmation is measured
+    #[arg(long, value_name = "TIME", default_value = "10min")]
+    confirm: Span,
+    /// How long the terminals of each trial run before they are measured
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    ramp: Span,
+    /// Connections to the database, far fewer than terminals
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    connections: u32,
+    /// Who runs a transaction: the client, or functions of the server
+    #[arg(long, value_enum, default_value = "sql")]
+    execute: ExecuteName,
+    /// Isolation of the transactions; `read-committed` is a deviation
+    #[arg(long, value_enum, default_value = "repeatable-read")]
+    isolation: IsolationName,
+    /// What the terminals ask for follows from it; each trial has the next one
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Do not verify the database after the search
+    #[arg(long)]
+    no_verify: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    fn search(&self) -> Result<SearchPlan, Failure> {
+        let (probe, confirm) = (terminals::span(self.probe)?, terminals::span(self.confirm)?);
+        if probe.is_zero() || confirm.is_zero() {
+            return Err(Failure::Usage(
+                "nothing is found in no time: give `--probe` and `--confirm` some".into(),
+            ));
+        }
+        Ok(SearchPlan { max: self.max_warehouses, probe, confirm })
+    }
+
+    /// The run that tries a size. Each has a seed of its own, so that two probes are not the same.
+    fn plan(&self, nth: u64, warehouses: u32, measure: Duration) -> Result<Plan, Failure> {
+        Ok(Plan {
+            pace: Pace::Paced,
+            warehouses,
+            connections: self.connections,
+            ramp: terminals::span(self.ramp)?,
+            measure,
+            execution: self.execute.execution(),
+            isolation: self.isolation.isolation(),
+            seed: self.seed.wrapping_add(nth),
+        })
+    }
+}
+
+/// A search as far as it came.
+struct Search {
+    plan: SearchPlan,
+    answer: Answer,
+    tried: Vec<Tried>,
+    /// The run of each.
+    runs: Vec<Run>,
+}
+
+pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    session.catch_interrupts()?;
+    let plan = args.search()?;
+    args.plan(0, 1, plan.probe)?;
+    let begun = Begun::now();
+    let target = Target::open(&args.database, args.max_warehouses, args.seed, session)?;
+    let Some(target) = target else { return not_begun(args, out) };
+    let search = follow(args, plan, &target, session)?;
+    let verdict = search.verdict();
+    let found = match (args.no_verify, verdict) {
+        (true, _) | (_, Verdict::Interrupted | Verdict::Invalid) => None,
+        _ => terminals::conditions(&target, session)?,
+    };
+    let verdict = terminals::and_verified(verdict, found.as_ref());
+    let record = begun.path("find.json")?;
+    let report = search.report(&begun.path("find.html")?);
+    let mut object = search.object();
+    object["verified"] = json!(found.as_ref().map(|found| found.holds()));
+    object["report"] = json!(report.as_ref().ok());
+    keep(&record, &begun, &object, session)?;
+    if args.json {
+        object["verdict"] = json!(verdict.word());
+        object["exit_code"] = json!(verdict.code());
+        object["record"] = json!(record);
+        say(out, &format!("{object}\n"))?;
+    } else {
+        let text = [
+            search.text(&target),
+            match verdict {
+                Verdict::Interrupted | Verdict::Invalid => String::new(),
+                _ => terminals::verified_text(found.as_ref()),
+            },
+            paragraph(&format!("record: {}", record.display())),
+            written(&report),
+            next(&search.next_command()),
+        ];
+        say(out, &text.concat())?;
+    }
+    target.close()?;
+    report.map(|_| verdict)
+}
+
+fn not_begun(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let verdict = Verdict::Interrupted;
+    let text = match args.json {
+        true => format!("{}\n", json!({ "verdict": verdict.word(), "exit_code": verdict.code() })),
+        false => "interrupted: before the first probe, so nothing was recorded\n".into(),
+    };
+    say(out, &text)?;
+    Ok(verdict)
+}
+
+/// Tries what the search asks for, until it has its answer.
+fn follow(
+    args: &Args,
+    plan: SearchPlan,
+    target: &Target,
+    session: &Session,
+) -> Result<Search, Failure> {
+    let (mut tried, mut runs) = (Vec::new(), Vec::new());
+    loop {
+        let (warehouses, stage, measure) = match plan.next(&tried) {
+            Step::End(answer) => return Ok(Search { plan, answer, tried, runs }),
+            Step::Try { warehouses, stage, measure } => (warehouses, stage, measure),
+        };
+        let asked = args.plan(tried.len() as u64, warehouses, measure)?;
+        let kept = match terminals::run(target, &asked, session) {
+            Ok(kept) => kept,
+            Err(failure) if tried.is_empty() => return Err(failure),
+            // What was tried is kept although the database let nobody in any more.
+            Err(failure) => {
+                let answer = Answer::Invalid(failure.to_string());
+                return Ok(Search { plan, answer, tried, runs });
+            }
+        };
+        let reading = kept.record.reading(stage);
+        tried.push(Tried { warehouses, stage, measure, reading });
+        runs.push(Run::new(kept, None));
+    }
+}
+
+/// Writes the search beside the records of its trials.
+fn keep(path: &Path, begun: &Begun, object: &Value, session: &Session) -> Result<(), Failure> {
+    let mut document = json!({
+        "sekisho-tpcc-find": 1,
+        "id": begun.id(),
+        "started": begun.started(),
+        "tool": tool(),
+        "command": session.command,
+    });
+    if let (Value::Object(document), Value::Object(object)) = (&mut document, object) {
+        document.extend(object.clone());
+    }
+    store::write_whole(path, format!("{document}\n"))
+}
+
+impl Search {
+    fn verdict(&self) -> Verdict {
+        match self.answer {
+            Answer::Qualifies { .. } => Verdict::Holds,
+            Answer::TooShort { .. } | Answer::Inconclusive(_) => Verdict::Inconclusive,
+            Answer::None => Verdict::Fails,
+            Answer::Invalid(_) => Verdict::Invalid,
+            Answer::Interrupted => Verdict::Interrupted,
+        }
+    }
+
+    /// The run that the answer rests on.
+    fn confirmed(&self) -> Option<&Run> {
+        let last = self.tried.last().filter(|tried| tried.stage == Stage::Confirm)?;
+        (last.reading == Reading::Holds).then(|| self.runs.last()).flatten()
+    }
+
+    fn text(&self, target: &Target) -> String {
+        let mut text = sentence(&format!("{}, on {}", self.headline(), target.name()));
+        text += &format!("\n{}\n", self.curve());
+        for (nth, tried) in self.tried.iter().enumerate() {
+            let (word, rules) = match &tried.reading {
+                Reading::Fails(rules) => ("fails", rules),
+                Reading::TooFew(rules) => ("too few", rules),
+                _ => continue,
+            };
+            let first = rules.first().map_or("", String::as_str);
+            let more = rules.len().saturating_sub(1);
+            let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+            let size = of(tried.warehouses);
+            text += &paragraph(&format!("{}. {size}, {word}: {first}{more}", nth + 1));
+        }
+        text += &paragraph(
+            "A size is ruled out by two probes that fail, and one that sees too few to tell counts as \
+             neither. Probes are asked about answers, response times, rate and steadiness; the \
+             confirmation about every rule.",
+        );
+        if self.confirmed().is_some() {
+            text += &paragraph(&format!("Deviations: {}.", self.deviations().join("; ")));
+        }
+        text += &paragraph(&format!(
+            "All trials ran on one load, whose tables have grown by {} orders meanwhile. Deliveries \
+             take as many orders as New-Orders bring but for the 1 % that are rolled back, so that \
+             those undelivered last.",
+            self.runs.iter().map(entered).sum::<u64>(),
+        ));
+        text + &paragraph(NOT_AUDITED)
+    }
+
+    /// What the run that the answer rests on did otherwise than the specification asks.
+    fn deviations(&self) -> Vec<String> {
+        let Some(run) = self.confirmed() else { return Vec::new() };
+        let mut found = run.judged.deviations.clone();
+        let (active, loaded) = (run.kept.record.plan.warehouses, self.plan.max);
+        if active < loaded {
+            found.push(format!("{active} of {loaded} loaded warehouses were active"));
+        }
+        found
+    }
+
+    fn headline(&self) -> String {
+        let rate = self.confirmed().map_or(String::new(), |run| terminals::per_minute(&run.judged));
+        let known = |above: Above| match above {
+            Above::NotTried => String::new(),
+            Above::Fails(size) => format!(", {size} are too many"),
+            Above::Undecided(size) => format!(", of {size} it could not be told"),
+        };
+        match &self.answer {
+            Answer::Qualifies { warehouses, above: Above::NotTried } => {
+                format!("at least {} qualify: {rate}", of(*warehouses))
+            }
+            Answer::Qualifies { warehouses, above } => {
+                format!("{} qualify: {rate}{}", of(*warehouses), known(*above))
+            }
+            Answer::TooShort { warehouses, above } => {
+                let least = if *above == Above::NotTried { "at least " } else { "" };
+                let (of, known) = (of(*warehouses), known(*above));
+                format!("too short to qualify: {least}{of} hold, {rate}{known}")
+            }
+            Answer::None => "NOT QUALIFIED: not even 1 warehouse does".into(),
+            Answer::Inconclusive(why) => format!("inconclusive: {why}"),
+            Answer::Invalid(why) => format!("INVALID: {why}"),
+            Answer::Interrupted => {
+                let (low, above) = self.plan.known(&self.tried);
+                let (trials, known) = (self.tried.len(), known(above));
+                let low = if low == 0 { "none".into() } else { of(low) };
+                format!("interrupted: in trial {trials}; so far {low} held{known}")
+            }
+        }
+    }
+
+    fn curve(&self) -> Table {
+        let head = [
+            "trial",
+            "warehouses",
+            "stage",
+            "measured",
+            "new orders/min",
+            "each",
+            "NO p90",
+            "says",
+        ];
+        let mut table = Table::new(&head);
+        for (nth, (tried, run)) in self.tried.iter().zip(&self.runs).enumerate() {
+            let (record, estimate) = (&run.kept.record, &run.judged.new_orders_per_minute);
+            let half = match estimate.half_width.is_finite() {
+                true => format!("{:.1}", estimate.half_width),
+                false => "?".into(),
+            };
+            table.row(vec![
+                (nth + 1).to_string(),
+                tried.warehouses.to_string(),
+                word_of(tried.stage).into(),
+                format!("{:.0} s", record.measured_s),
+                format!("{:.1} ± {half}", estimate.mean),
+                format!("{:.2}", estimate.mean / f64::from(tried.warehouses)),
+                time(record.of(Kind::NewOrder).response.quantile(0.9).as_secs_f64()),
+                says(&tried.reading).into(),
+            ]);
+        }
+        table
+    }
+
+    fn object(&self) -> Value {
+        let trials = self.tried.iter().zip(&self.runs).map(|(tried, run)| {
+            let record = &run.kept.record;
+            let p90 = Kind::ALL.map(|kind| {
+                let response = record.of(kind).response.quantile(0.9).as_secs_f64();
+                (kind.name().to_owned(), json!(response))
+            });
+            json!({
+                "warehouses": tried.warehouses,
+                "stage": tried.stage,
+                "seed": record.plan.seed,
+                "measured_s": record.measured_s,
+                "reading": tried.reading,
+                "outcome": run.judged.outcome,
+                "new_orders_per_minute": run.judged.new_orders_per_minute,
+                "per_warehouse": record.new_orders_per_minute() / f64::from(tried.warehouses),
+                "response_p90_s": serde_json::Map::from_iter(p90),
+                "record": run.kept.path,
+            })
+        });
+        json!({
+            "answer": self.answer,
+            "max_warehouses": self.plan.max,
+            "probe_s": self.plan.probe.as_secs_f64(),
+            "confirm_s": self.plan.confirm.as_secs_f64(),
+            "new_orders_per_minute":
+                self.confirmed().map(|run| &run.judged.new_orders_per_minute),
+            "deviations": self.deviations(),
+            "trials": trials.collect::<Vec<_>>(),
+            "not_audited": NOT_AUDITED,
+        })
+    }
+
+    /// Writes the curve as a page; where it is.
+    fn report(&self, path: &Path) -> Result<PathBuf, Failure> {
+        page(&self.runs)?.write(path).map_err(Failure::machine)?;
+        Ok(path.to_owned())
+    }
+
+    fn next_command(&self) -> String {
+        let max = self.plan.max;
+        match &self.answer {
+            Answer::Qualifies { above: Above::NotTried, .. } => {
+                format!("sekisho tpcc find --max-warehouses {}", max.saturating_mul(2))
+            }
+            Answer::Qualifies { warehouses, .. } => {
+                format!("sekisho tpcc run --warehouses {warehouses} --measure 2h")
+            }
+            Answer::None => "sekisho tpcc tune".into(),
+            Answer::TooShort { warehouses, .. } => {
+                format!("sekisho tpcc run --warehouses {warehouses} --measure 10min")
+            }
+            Answer::Inconclusive(_) => {
+                let longer = self.plan.probe.as_secs().max(60) * 2;
+                format!("sekisho tpcc find --max-warehouses {max} --probe {longer}s")
+            }
+            Answer::Invalid(_) | Answer::Interrupted => {
+                format!("sekisho tpcc find --max-warehouses {max}")
+            }
+        }
+    }
+}
+
+fn of(warehouses: u32) -> String {
+    format!("{warehouses} warehouse{}", if warehouses == 1 { "" } else { "s" })
+}
+
+/// The orders that a run has entered, its ramp included; by what it counts, those rolled back too.
+fn entered(run: &Run) -> u64 {
+    run.kept.record.new_orders.iter().sum()
+}
+
+fn word_of(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Probe => "probe",
+        Stage::Confirm => "confirm",
+    }
+}
+
+fn says(reading: &Reading) -> &'static str {
+    match reading {
+        Reading::Holds => "holds",
+        Reading::Fails(_) => "fails",
+        Reading::TooFew(_) => "too few",
+        Reading::Invalid(_) => "invalid",
+        Reading::Broken(_) => "broken",
+        Reading::Interrupted => "stopped",
+    }
+}
