@@ -16,8 +16,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use load::tpcc::Config;
 use load::tpcc::{DeliveryResult, Execution, Isolation, Pace, Plan, Record, Watch, run};
-use tokio_postgres::Config;
 
 fn main() {
     let seconds = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(5);

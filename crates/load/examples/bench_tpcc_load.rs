@@ -13,9 +13,9 @@
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use load::tpcc::Config;
 use load::tpcc::{Existing, Grain, LoadPlan, load};
 use postgres::{Private, Settings};
-use tokio_postgres::Config;
 use workload::tpcc::population::Population;
 
 fn main() -> ExitCode {

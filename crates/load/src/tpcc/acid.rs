@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::time::timeout;
-use tokio_postgres::Config;
 
+use super::connection::Config;
 use super::terminals::RunError;
 use super::transactions::{Execution, Isolation, TransactionError};
 use stage::Stage;

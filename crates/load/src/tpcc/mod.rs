@@ -11,6 +11,7 @@
 //! for the most warehouses that qualify; [`place`] spreads the database over directories.
 
 mod acid;
+mod connection;
 mod copy;
 pub mod find;
 mod loader;
@@ -30,6 +31,7 @@ mod verdict;
 pub mod verify;
 
 pub use acid::{AcidError, AcidFinding, AcidPlan, AcidTest, Expected, Observation, Trial, acid};
+pub use connection::{Config, TrustError, Verify};
 pub use loader::{
     Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,
     load,
@@ -42,7 +44,6 @@ pub use record::{
     PartRecord, Plan, Record, Server,
 };
 pub use terminals::{DeliveryResult, RunError, Watch, run, run_part};
-pub use tokio_postgres::Config;
 pub use tokio_postgres::config::{Host, SslMode};
 pub use transactions::{
     Address, Delivered, Entered, Execution, Isolation, LastOrder, LineScreen, OpenError,

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Client;
 
+use super::connection::Config;
 use super::loader::LoadRecord;
 use super::meeting::{MeetError, Meeting, Start};
 use super::record::{Plan, Server};

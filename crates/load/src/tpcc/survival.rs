@@ -7,13 +7,14 @@ mod acknowledged;
 
 use std::collections::BTreeMap;
 
-use tokio_postgres::{Client, Config, IsolationLevel, Transaction};
+use tokio_postgres::{Client, IsolationLevel, Transaction};
 use workload::tpcc::rules;
 
 pub use acknowledged::{
     Acknowledged, AcknowledgedOrder, AcknowledgedPayment, LOST_MAX, OrderKey, OrderLine, Survival,
 };
 
+use super::connection::Config;
 use super::transactions::{OpenError, connect};
 
 /// What the database holds of orders and payments since it was loaded.

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant, SystemTime};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use gate::Time;
-use tokio_postgres::Config;
 use workload::tpcc::{Constants, Cycle, Inputs, Kind, Request, Terminal, rules};
 
+use super::connection::Config;
 use super::meeting::{MeetError, Meeting, Start};
 use super::parts::RunPart;
 use super::record::{Client, End, Pace, PartRecord, Plan, Record};

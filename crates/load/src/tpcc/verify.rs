@@ -18,8 +18,9 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, IsolationLevel, NoTls};
+use tokio_postgres::{Client, IsolationLevel};
 
+use super::connection::Config;
 pub use conditions::Condition;
 pub use population::Rule;
 
@@ -173,11 +174,8 @@ pub fn verify(
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT);
         }
-        let connected = config.connect(NoTls).await;
-        let (mut client, connection) =
-            connected.map_err(|error| VerifyError::connect(&config, &Said(&error)))?;
-        // Its errors are those of the statements that were under way.
-        tokio::spawn(connection);
+        let connected = config.open().await;
+        let mut client = connected.map_err(|error| VerifyError::connect(&config, &Said(&error)))?;
         let token = client.cancel_token();
         let mut verifying = pin!(verify_with(&mut client, parts, progress));
         loop {
@@ -186,7 +184,7 @@ pub fn verify(
             }
             if stop.load(Ordering::Relaxed) {
                 // A server that does not even hear this will notice that we are gone.
-                let _ = timeout(CONNECT, token.cancel_query(NoTls)).await;
+                let _ = timeout(CONNECT, config.cancel(&token)).await;
                 return Err(VerifyError::Interrupted);
             }
         }

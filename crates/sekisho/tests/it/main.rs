@@ -11,6 +11,7 @@ mod arguments;
 mod command;
 mod crashing;
 mod demo;
+mod encrypting;
 mod examples;
 mod explain;
 mod faults;

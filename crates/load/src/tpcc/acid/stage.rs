@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Client;
 use workload::tpcc::{Constants, Inputs, Kind, Line, NewOrder, Request, rules};
 use workload::{Chance, stream};
 
 use super::scripts::Stuck;
 use super::{AcidError, AcidPlan, AcidTest};
+use crate::tpcc::connection::Config;
 use crate::tpcc::loader::LoadRecord;
 use crate::tpcc::server;
 use crate::tpcc::terminals::RunError;

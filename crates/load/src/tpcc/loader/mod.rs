@@ -12,11 +12,12 @@ mod work;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Client;
 
 pub use error::LoadError;
 pub use ledger::LoadRecord;
 
+use super::connection::Config;
 use super::schema::{TABLES, Table};
 use ledger::Ledger;
 use work::{Work, connect, runtime};

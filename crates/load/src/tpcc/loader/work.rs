@@ -8,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::{CancelToken, Client, Config, NoTls};
+use tokio_postgres::{CancelToken, Client};
 
 use super::LoadError;
+use crate::tpcc::connection::Config;
 
 /// How often the one who waits is told how far it is, and looks whether to stop.
 const TOLD_EVERY: Duration = Duration::from_millis(100);
@@ -137,7 +138,7 @@ impl<'a> Work<'a> {
         runtime()?.block_on(async {
             for token in tokens {
                 // A connection that is gone has nothing to be cancelled.
-                tokio::time::timeout(CANCEL_MAX, token.cancel_query(NoTls)).await.ok();
+                tokio::time::timeout(CANCEL_MAX, self.config.cancel(&token)).await.ok();
             }
         });
         Ok(())
@@ -157,10 +158,7 @@ pub(super) async fn connect(config: &Config) -> Result<Client, LoadError> {
         set idle_in_transaction_session_timeout = 0; set synchronous_commit = off; \
         select set_config('maintenance_work_mem', '128MB', false) \
         where pg_size_bytes(current_setting('maintenance_work_mem')) < 128 * 1024 * 1024";
-    let (client, connection) =
-        config.connect(NoTls).await.map_err(|error| LoadError::of_connecting(&error))?;
-    // Its errors are those of the statements that were under way.
-    tokio::spawn(connection);
+    let client = config.open().await.map_err(|error| LoadError::of_connecting(&error))?;
     let set = client.batch_execute(SETTINGS).await;
     set.map_err(|error| LoadError::of("preparing the connection", &error))?;
     Ok(client)

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls};
 
 use super::assign::{Kind, Placement};
 use super::counters::{Accesses, Relation, Snapshot};
+use crate::tpcc::connection::Config;
 use crate::tpcc::loader::LoadRecord;
 use crate::tpcc::schema::TABLES;
 use crate::tpcc::transactions::{OpenError, connect};
@@ -412,7 +413,7 @@ fn with_client<T>(
                 }
                 if stop.load(Ordering::Relaxed) {
                     // A server that does not even hear this will notice that we are gone.
-                    let _ = timeout(CANCEL, token.cancel_query(NoTls)).await;
+                    let _ = timeout(CANCEL, config.cancel(&token)).await;
                     break None;
                 }
             }

@@ -14,10 +14,11 @@ mod screens;
 mod sql;
 mod statements;
 
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls};
 use workload::tpcc::Request;
 
+use super::connection::Config;
 use functions::Functions;
 pub(super) use open::OpenTransaction;
 pub use screens::{
@@ -168,15 +169,12 @@ pub async fn install_functions(config: &Config) -> Result<(), OpenError> {
 
 /// Connects. The connection is driven by a task of the runtime, and ends with the client.
 pub(super) async fn connect(config: &Config, session: u32) -> Result<Client, OpenError> {
-    let (client, connection) = config.connect(NoTls).await.map_err(|error| match error.code() {
+    config.open().await.map_err(|error| match error.code() {
         Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => {
             OpenError::TooMany { session, message: reason(&error) }
         }
         _ => OpenError::Connect(error),
-    })?;
-    // Its end is seen by whoever asks the client for something next.
-    tokio::spawn(async move { connection.await.ok() });
-    Ok(client)
+    })
 }
 
 impl Session {

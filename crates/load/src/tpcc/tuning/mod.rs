@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config};
 
+use super::connection::Config;
 use super::transactions::{OpenError, connect, reason};
 
 pub use advice::{Advice, Machine, What, advise, settings};

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tokio_postgres::{Client, Config};
+use tokio_postgres::Client;
 
 use super::{TuneError, with};
+use crate::tpcc::connection::Config;
 
 /// How long a server may take until a setting that it has read is in force.
 const PATIENCE: Duration = Duration::from_secs(10);

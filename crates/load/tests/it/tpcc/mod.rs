@@ -14,9 +14,9 @@ mod verifying;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use load::tpcc::{LoadError, LoadPlan, Loaded, load, schema};
+use load::tpcc::{Config, LoadError, LoadPlan, Loaded, load, schema};
 use postgres::{Private, Settings};
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// The server of all tests that do not kill theirs. It ends with this process.
 fn server() -> &'static Private {

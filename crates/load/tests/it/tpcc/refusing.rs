@@ -96,7 +96,7 @@ fn what_cannot_be_reached_or_asked_for_is_named() {
     stranger.0.user("stranger").password("wrong");
     let error = stranger.load(&PLAN).unwrap_err().to_string();
     assert!(error.contains("no connection") && error.contains("stranger"), "{error}");
-    let mut silent = Database(tokio_postgres::Config::new());
+    let mut silent = Database(load::tpcc::Config::new());
     silent.0.host("127.0.0.1").port(1).user("nobody");
     let error = silent.load(&PLAN).unwrap_err();
     assert!(matches!(error, LoadError::Connect { .. }), "{error}");

@@ -6,10 +6,11 @@ use std::time::Duration;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use load::tpcc::Config;
 use load::tpcc::LoadPlan;
 use load::tpcc::verify::{Check, Part, ROWS_MAX, Verification, VerifyError, verify, verify_with};
 use tokio::runtime::Runtime;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, NoTls};
 
 use super::{Database, server};
 

@@ -1,6 +1,8 @@
 //! Which database a verb works on, as the user names it.
 
-use ::load::tpcc::{Config, SslMode};
+use std::path::Path;
+
+use ::load::tpcc::{Config, SslMode, Verify};
 use clap::Args as ClapArgs;
 
 use crate::verdict::Failure;
@@ -31,7 +33,11 @@ impl DatabaseArgs {
         if !self.is_named() {
             return Err(Failure::Usage(NONE.into()));
         }
-        completed(self.url().map_or(Ok(Config::new()), of_url)?, &variable)
+        let (config, encryption) = match self.url() {
+            Some(url) => of_url(url)?,
+            None => (Config::new(), Encryption::default()),
+        };
+        encryption.completed(&variable).demanded_of(completed(config, &variable)?)
     }
 
     /// An empty variable names nothing.
@@ -49,7 +55,7 @@ fn is_in_environment(variable: &dyn Fn(&str) -> Option<String>) -> bool {
 }
 
 /// The address may hold a password, so no message repeats it.
-fn of_url(url: &str) -> Result<Config, Failure> {
+fn of_url(url: &str) -> Result<(Config, Encryption), Failure> {
     let refuse = |cause: &str| {
         Failure::Usage(format!(
             "`--db` is no address of a database ({cause}): it has the form \
@@ -59,15 +65,121 @@ fn of_url(url: &str) -> Result<Config, Failure> {
     if !url.starts_with("postgresql://") && !url.starts_with("postgres://") {
         return Err(refuse("it does not begin with postgresql://"));
     }
+    let (url, encryption) = Encryption::of_url(url);
     let config: Config = url.parse().map_err(|error| refuse(&format!("{error}")))?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(Failure::Usage(
-            "`--db` asks for TLS (sslmode=require), which `tpcc` does not speak: measure from \
-             within the server's network, with sslmode=disable"
-                .into(),
-        ));
+    Ok((config, encryption))
+}
+
+/// What is said of encryption, in libpq's words: `sslmode` and `sslrootcert`.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Encryption {
+    mode: Option<String>,
+    authorities: Option<String>,
+}
+
+impl Encryption {
+    /// What an address says of it, and the address without that.
+    fn of_url(url: &str) -> (String, Encryption) {
+        let mut encryption = Encryption::default();
+        let Some((place, options)) = url.split_once('?') else {
+            return (url.to_owned(), encryption);
+        };
+        let mut others = Vec::new();
+        for option in options.split('&') {
+            match option.split_once('=') {
+                Some(("sslmode", mode)) => encryption.mode = Some(plain(mode)),
+                Some(("sslrootcert", file)) => encryption.authorities = Some(plain(file)),
+                _ => others.push(option),
+            }
+        }
+        let others =
+            if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
+        (format!("{place}{others}"), encryption)
     }
-    Ok(config)
+
+    /// What is not said comes from the variables of PostgreSQL's own programs.
+    fn completed(self, variable: &dyn Fn(&str) -> Option<String>) -> Encryption {
+        Encryption {
+            mode: self.mode.or_else(|| variable("PGSSLMODE")),
+            authorities: self.authorities.or_else(|| variable("PGSSLROOTCERT")),
+        }
+    }
+
+    /// Demands it of a connection. With authorities `require` verifies them too, as libpq has it.
+    fn demanded_of(self, mut config: Config) -> Result<Config, Failure> {
+        let file = self.authorities.as_deref();
+        let verify = match (self.mode.as_deref(), file) {
+            (Some("verify-full"), _) => Verify::AuthorityAndHost,
+            (Some(mode @ ("require" | "verify-ca")), Some("system")) => {
+                return Err(Failure::Usage(format!(
+                    "sslmode={mode} with sslrootcert=system lets in whoever has any certificate: \
+                     use sslmode=verify-full"
+                )));
+            }
+            (Some("verify-ca"), _) | (Some("require"), Some(_)) => Verify::Authority,
+            (Some("require"), None) => {
+                config.ssl_mode(SslMode::Require);
+                return Ok(config);
+            }
+            (None | Some("prefer" | "disable"), Some(_)) => {
+                return Err(Failure::Usage(
+                    "sslrootcert verifies nothing without sslmode=verify-full (or verify-ca): \
+                     add that, or leave it out"
+                        .into(),
+                ));
+            }
+            (None | Some("prefer"), None) => return Ok(config),
+            (Some("disable"), None) => {
+                config.ssl_mode(SslMode::Disable);
+                return Ok(config);
+            }
+            (Some(other), _) => {
+                let other = other.escape_debug();
+                return Err(Failure::Usage(format!(
+                    "sslmode is `{other}`: use disable, prefer, require, verify-ca or verify-full"
+                )));
+            }
+        };
+        let found = match file {
+            None | Some("system") => rustls_native_certs::load_native_certs(),
+            Some(file) => rustls_native_certs::load_certs_from_paths(Some(Path::new(file)), None),
+        };
+        let place = file.unwrap_or("this machine's");
+        let refuse = |cause: &dyn std::fmt::Display| {
+            Failure::Usage(format!(
+                "no authorities to verify the server with ({place}: {cause}): name a file of \
+                 their certificates, as in sslrootcert=/etc/ssl/ca.pem"
+            ))
+        };
+        match (found.certs.is_empty(), found.errors.first()) {
+            (true, Some(error)) => Err(refuse(error)),
+            // Of the machine's own some may be of a kind that is of no use here.
+            _ => match config.verify(verify, found.certs) {
+                Ok(()) => Ok(config),
+                Err(error) => Err(refuse(&error)),
+            },
+        }
+    }
+}
+
+/// A value of an address, with `%2F` and the like resolved.
+fn plain(value: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = value.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// What the address leaves out comes from the variables of PostgreSQL's own programs.
@@ -127,7 +239,7 @@ mod tests {
         assert_eq!(verify::name(&all), "tpcc at db:6000");
         assert_eq!(all.get_password(), Some(&b"secret"[..]));
         let url = of_url("postgresql://me:mine@other:7000/bench").unwrap();
-        let own = completed(url, &set).unwrap();
+        let own = completed(url.0, &set).unwrap();
         assert_eq!(verify::name(&own), "bench at other:7000");
         assert_eq!(own.get_password(), Some(&b"mine"[..]));
     }
@@ -140,9 +252,41 @@ mod tests {
             assert!(error.contains("postgresql://USER@HOST"), "{error}");
             assert!(!error.contains("secret"), "{error}");
         }
-        let error = of_url("postgresql://db/x?sslmode=require").unwrap_err().to_string();
-        assert!(error.contains("sslmode=disable"), "{error}");
         let port = |_: &str| Some("many".to_owned());
         assert!(completed(Config::new(), &port).unwrap_err().to_string().contains("PGPORT"));
+    }
+
+    #[test]
+    fn encryption_is_demanded_in_libpq_s_words() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls/ca.pem");
+        let demanded = |options: &str| {
+            let (config, encryption) = of_url(&format!("postgresql://db/x?{options}")).unwrap();
+            encryption.completed(&none).demanded_of(config)
+        };
+        let mode = |options: &str| demanded(options).unwrap().get_ssl_mode();
+        assert_eq!(mode("connect_timeout=5"), SslMode::Prefer);
+        assert_eq!(mode("sslmode=disable"), SslMode::Disable);
+        assert_eq!(mode("sslmode=require"), SslMode::Require);
+        let escaped = file.replace('/', "%2F");
+        let full = demanded(&format!("sslmode=verify-full&sslrootcert={escaped}")).unwrap();
+        assert_eq!(full.get_ssl_mode(), SslMode::Require);
+        let shown = |config: &Config| format!("{config:?}");
+        assert!(shown(&full).contains("Named(1)"), "{full:?}");
+        let strict = demanded(&format!("sslmode=require&sslrootcert={file}")).unwrap();
+        assert!(shown(&strict).contains("Authorities(1)"), "{strict:?}");
+        for (options, words) in [
+            ("sslmode=allow", "use disable, prefer, require"),
+            ("sslmode=verify-ca&sslrootcert=system", "sslmode=verify-full"),
+            ("sslrootcert=x", "verifies nothing"),
+            ("sslmode=verify-full&sslrootcert=/no/such/file", "/no/such/file"),
+        ] {
+            let error = demanded(options).unwrap_err().to_string();
+            assert!(error.contains(words), "{options}: {error}");
+        }
+        let key = file.replace("ca.pem", "server.pem");
+        let server = demanded(&format!("sslmode=verify-ca&sslrootcert={key}"));
+        assert!(server.is_ok(), "whoever is named is trusted");
+        let set = |name: &str| (name == "PGSSLMODE").then(|| "require".to_owned());
+        assert_eq!(Encryption::default().completed(&set).mode.as_deref(), Some("require"));
     }
 }

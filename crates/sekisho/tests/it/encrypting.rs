@@ -1,0 +1,95 @@
+//! `sekisho tpcc` over TLS, in libpq's modes, against a server that lets nobody in without.
+//!
+//! The certificates in `tests/fixtures/tls` are good for a hundred years: an authority (`ca.pem`), a
+//! server of the name `localhost` under it (`server.pem` with its key), and another authority
+//! (`other.pem`).
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use postgres::{Private, Settings};
+
+use crate::browser::Scratch;
+use crate::command::{Ended, sekisho};
+use crate::tpcc::ask;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls").join(name)
+}
+
+/// A server whose connections over TCP must be encrypted.
+fn encrypting_server() -> Private {
+    let mut server = Private::start(&Settings {
+        parameters: vec![("fsync".to_owned(), "off".to_owned())],
+        ..Settings::default()
+    })
+    .expect("a server starts");
+    let data = server.data();
+    for name in ["server.pem", "server.key"] {
+        let place = data.join(name);
+        fs::copy(fixture(name), &place).expect("its folder is there");
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        if let Some((user, group)) = server.user() {
+            chown(&place, Some(user), Some(group)).expect("it is ours");
+        }
+    }
+    for setting in ["ssl = on", "ssl_cert_file = 'server.pem'", "ssl_key_file = 'server.key'"] {
+        let url = server.url();
+        ask(url.as_str(), &format!("alter system set {setting}")).expect("it is one's own");
+    }
+    let rules = "hostssl all all all scram-sha-256\nlocal all all scram-sha-256\n";
+    fs::write(data.join("pg_hba.conf"), rules).expect("its folder is there");
+    server.restart().expect("it starts again");
+    server
+}
+
+#[test]
+fn a_server_that_demands_encryption_is_loaded_pressed_and_verified() {
+    let server = encrypting_server();
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let url = server.url();
+    let named = url.as_str().replace("127.0.0.1", "localhost");
+    let address = |mode: &str| format!("{}?{mode}", url.as_str());
+    let ends = |verb: &[&str], address: &str| -> Ended {
+        sekisho(&folder, &[&["tpcc"], verb, &["--db", address]].concat())
+    };
+    let load = ["load", "--warehouses", "1"];
+
+    let refused = ends(&load, &address("sslmode=disable"));
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("no encryption"), "the server lets nobody in: {refused:?}");
+
+    let ca = fixture("ca.pem");
+    let authority = format!("sslrootcert={}", ca.display());
+    let full = format!("{named}?sslmode=verify-full&{authority}");
+    let loaded = ends(&load, &full);
+    assert_eq!(loaded.code, 0, "{loaded:?}");
+    let stress = ["stress", "--ramp", "0s", "--measure", "500ms", "--connections", "2"];
+    let pressed = ends(&stress, &address("sslmode=require"));
+    assert_eq!(pressed.code, 0, "{pressed:?}");
+    assert!(pressed.out.contains("Verified: all"), "{pressed:?}");
+    // Nothing is said of encryption: the server's wish counts.
+    assert_eq!(ends(&["verify"], url.as_str()).code, 0);
+    // The certificate is for another name than the address; who signed it is right.
+    let by_authority = ends(&["verify"], &address(&format!("sslmode=verify-ca&{authority}")));
+    assert_eq!(by_authority.code, 0, "{by_authority:?}");
+
+    let other = format!("sslrootcert={}", fixture("other.pem").display());
+    for (address, words) in [
+        (address(&format!("sslmode=verify-full&{authority}")), "not valid for name"),
+        (address(&format!("sslmode=verify-ca&{other}")), "UnknownIssuer"),
+        (address(&format!("sslmode=require&{other}")), "UnknownIssuer"),
+        (format!("{named}?sslmode=verify-full&{other}"), "UnknownIssuer"),
+        (format!("{named}?sslmode=verify-full"), "UnknownIssuer"),
+    ] {
+        for verb in [&["verify"][..], &load, &["run", "--measure", "1s"]] {
+            let ended = ends(verb, &address);
+            assert_eq!(ended.code, 2, "{address}: {ended:?}");
+            let said = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(said.contains(words), "{address}: {ended:?}");
+        }
+    }
+    server.stop().expect("it stops");
+}
