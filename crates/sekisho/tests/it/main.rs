@@ -26,6 +26,7 @@ mod placing;
 mod questions;
 mod recording;
 mod records;
+mod scarce;
 mod site;
 mod sources;
 mod the_loop;
