@@ -18,6 +18,22 @@ pub(crate) fn facts() -> Host {
     }
 }
 
+/// Ticks of all processors since the machine began, busy and in all; `None` where the kernel does not
+/// tell.
+pub(crate) fn ticks() -> Option<(u64, u64)> {
+    ticks_of(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// The first line has user, nice, system, idle, iowait, irq, softirq, steal, and guest times that are
+/// in the first two already. A processor that another machine has stolen is not free.
+fn ticks_of(stat: &str) -> Option<(u64, u64)> {
+    let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
+    let fields: Vec<u64> = fields.map(|field| field.parse().ok()).collect::<Option<_>>()?;
+    let idle = fields.get(3)? + fields.get(4)?;
+    let all: u64 = fields.iter().sum();
+    Some((all - idle, all))
+}
+
 /// x86 names the model; arm64 only numbers its implementer and part.
 fn cpu_model(cpuinfo: &str) -> String {
     let field = |name: &str| {
@@ -49,6 +65,16 @@ mod tests {
         let host = facts();
         assert!(!host.name.is_empty() && host.kernel.starts_with("Linux "), "{host:?}");
         assert!(host.cpus >= 1 && host.memory_bytes > 1 << 20, "{host:?}");
+    }
+
+    #[test]
+    fn busy_is_what_is_neither_idle_nor_waiting() {
+        let stat = "cpu  100 5 20 800 60 3 2 10 7 0\ncpu0 1 2 3\n";
+        assert_eq!(ticks_of(stat), Some((140, 1000)));
+        for broken in ["", "cpu  1 2 3", "cpu  1 2 x 4 5", "intr 5"] {
+            assert_eq!(ticks_of(broken), None, "{broken}");
+        }
+        assert!(ticks().is_some_and(|(busy, all)| 0 < busy && busy < all));
     }
 
     #[test]

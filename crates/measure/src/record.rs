@@ -182,7 +182,8 @@ pub enum ErrorKind {
     Timeout,
     /// Status 4xx.
     Status4xx,
-    /// Status 503: the server, or a gate before it, turned the request away.
+    /// Status 503: the server, or a gate before it, turned the request away; of a database, it refused
+    /// the transaction.
     Refused,
     /// Status 5xx other than 503.
     Status5xx,

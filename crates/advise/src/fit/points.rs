@@ -38,6 +38,8 @@ const CLIENTS_MAX: f64 = 5_000.0;
 const LITTLE_MAX: f64 = 1.1;
 /// Below this utilisation the ceiling is not seen, only inferred.
 const NEAR_CEILING: f64 = 0.8;
+/// A delay shorter than this is none \[s\]: no scenario can hold it.
+const PAUSE_LEAST: f64 = 1e-9;
 /// A misfit of throughput beyond this is no noise.
 const MISFIT_MAX: f64 = 0.25;
 
@@ -326,7 +328,9 @@ fn build(draft: &mut Draft, model: Model, think: f64, servers: u32, most: f64) {
     let mut queue = station("machine", StationName::Sharing, servers);
     queue.demand = Some(exponential(model.demand));
     let mut delay = station("elsewhere", StationName::Delay, 1);
-    delay.demand = Some(constant(model.pause));
+    // The search goes towards no delay without end; a scenario has it or has not.
+    let pause = if model.pause < PAUSE_LEAST { 0.0 } else { model.pause };
+    delay.demand = Some(constant(pause));
     let open = open_class("requests", 1.0, &["elsewhere", "machine"]);
     draft.classes.push(ClassEntry {
         rate: None,

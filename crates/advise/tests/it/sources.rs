@@ -304,6 +304,19 @@ fn points_give_the_queue_and_the_delay() {
     assert!(fit.scenario.classes[0].think.is_some(), "{fit:?}");
 }
 
+/// Two processors and nothing else came out with a delay of 2e-19 s, which no scenario may have.
+#[test]
+fn points_without_a_delay_give_a_scenario_that_runs() {
+    let point = |(line, clients): (usize, f64)| {
+        let throughput = clients.min(2.0) / DEMAND;
+        LoadPoint { line, clients, throughput, response: Some(clients / throughput) }
+    };
+    let points: Vec<LoadPoint> = [1.0, 2.0, 4.0, 8.0].into_iter().enumerate().map(point).collect();
+    let fit = fit_points(&points, &sources(), &options(Some(2))).unwrap();
+    fit.scenario.network().unwrap();
+    assert!((value(&fit.scenario, "demand") / DEMAND - 1.0).abs() < 1e-3, "{fit:?}");
+}
+
 #[test]
 fn points_that_do_not_suffice_say_what_is_missing() {
     let all = points(2, "");

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use measure::Histogram;
 
+use super::intervals;
 use super::parts::{Difference, named};
 use super::record::{
     Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, MergedPart, PartRecord,
@@ -111,6 +112,9 @@ impl Record {
             client: client(each().map(|record| &record.client)),
             part: None,
             merged,
+            intervals: intervals::merged(each().map(|record| &record.intervals[..])),
+            // Each part saw its own machine, or the same one as another.
+            machine_busy: Vec::new(),
         })
     }
 }

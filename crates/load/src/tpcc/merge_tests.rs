@@ -31,7 +31,7 @@ fn plan() -> Plan {
 /// whoever counts it.
 fn counted(plan: &Plan, part: RunPart, whole: bool) -> Record {
     let (begin, end) = (Time::ZERO + plan.ramp, Time::ZERO + plan.ramp + plan.measure);
-    let mut tally = Tally::new(begin, end, plan.bucket());
+    let mut tally = Tally::new(begin, end, plan.bucket(), None);
     let inputs = Inputs::new(Constants::for_run(plan.seed, 100), plan.warehouses);
     let (mut open, mut performed) = (Vec::new(), 0);
     for seat in part.seats(plan) {
@@ -52,8 +52,8 @@ fn counted(plan: &Plan, part: RunPart, whole: bool) -> Record {
             tally.sent(sent, sent + some(500), kind);
             let screen = Screen::Delivery(Delivered { orders: vec![] });
             match chance.random_range(0..50) {
-                0 => tally.failed(kind, sent, "40003", "unknown"),
-                1 => tally.failed(kind, sent, "23505", "twice"),
+                0 => tally.failed(kind, (sent, sent), "40003", "unknown"),
+                1 => tally.failed(kind, (sent, sent), "23505", "twice"),
                 2..=12 if kind == Kind::Delivery => {
                     tally.deferred_failed(sent, "57014", "cancelled")
                 }
@@ -102,6 +102,8 @@ fn record_of(plan: &Plan, part: Option<RunPart>, parts: Counted, transactions: u
         errors: parts.errors,
         error_first: parts.error_first,
         client: Client { cpu_s, elapsed_s: 320.0, transactions, lag: parts.lag },
+        intervals: parts.intervals,
+        machine_busy: parts.machine_busy,
         part: part.map(|part| PartRecord { part, start_us, clock_error_s: 1e-4, late_s: 0.0 }),
         merged: Vec::new(),
     }

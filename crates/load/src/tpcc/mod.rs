@@ -11,9 +11,11 @@
 //! for the most warehouses that qualify; [`place`] spreads the database over directories.
 
 mod acid;
+mod closed;
 mod connection;
 mod copy;
 pub mod find;
+mod intervals;
 mod loader;
 mod meeting;
 mod merge;
@@ -31,6 +33,7 @@ mod verdict;
 pub mod verify;
 
 pub use acid::{AcidError, AcidFinding, AcidPlan, AcidTest, Expected, Observation, Trial, acid};
+pub use closed::NotClosed;
 pub use connection::{Config, TrustError, Verify};
 pub use loader::{
     Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,

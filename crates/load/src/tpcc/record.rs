@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use measure::{Histogram, Host};
+use measure::{Histogram, Host, Interval};
 use serde::{Deserialize, Serialize};
 use workload::tpcc::Kind;
 
@@ -100,6 +100,14 @@ pub struct Record {
     /// Of a run that was [merged](Record::merge), its parts in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<MergedPart>,
+    /// Of a run without waits, what ended in each interval since it began, the ramp included, by kind
+    /// in the order of [`Kind::ALL`]; see [`Record::closed`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Interval>,
+    /// In each of them, the share of the processors of the terminals' machine that were busy, by
+    /// whatever ran there; empty where that cannot be seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machine_busy: Vec<f64>,
 }
 
 impl Record {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gate::Time;
-use measure::Histogram;
+use measure::{Histogram, Interval};
 use workload::tpcc::{CustomerBy, Kind, Request};
 
+use super::intervals::Intervals;
 use super::record::{Checkpoints, DeferredRecord, InputCounts, KindRecord};
 use super::transactions::Screen;
 
@@ -27,6 +28,8 @@ pub(super) struct Tally {
     checkpoints: Vec<Checkpoints>,
     errors: BTreeMap<String, u64>,
     error_first: Option<String>,
+    /// Of a run without waits.
+    intervals: Option<Intervals>,
 }
 
 /// What was counted.
@@ -40,10 +43,17 @@ pub(super) struct Counted {
     pub(super) checkpoints: Vec<Checkpoints>,
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) error_first: Option<String>,
+    pub(super) intervals: Vec<Interval>,
+    pub(super) machine_busy: Vec<f64>,
 }
 
 impl Tally {
-    pub(super) fn new(begin: Time, end: Time, bucket: Duration) -> Tally {
+    pub(super) fn new(
+        begin: Time,
+        end: Time,
+        bucket: Duration,
+        intervals: Option<Intervals>,
+    ) -> Tally {
         Tally {
             begin,
             end,
@@ -58,6 +68,7 @@ impl Tally {
             checkpoints: Vec::new(),
             errors: BTreeMap::new(),
             error_first: None,
+            intervals,
         }
     }
 
@@ -76,6 +87,9 @@ impl Tally {
     }
 
     pub(super) fn sent(&mut self, due: Time, now: Time, kind: Kind) {
+        if let Some(intervals) = &mut self.intervals {
+            intervals.sent(due, now);
+        }
         if self.inside(due, due) {
             self.sent[kind.index()] += 1;
             self.lag.record(now - due);
@@ -84,6 +98,9 @@ impl Tally {
 
     /// A transaction that was answered.
     pub(super) fn answered(&mut self, kind: Kind, sent: Time, now: Time, retries: u32) {
+        if let Some(intervals) = &mut self.intervals {
+            intervals.answered(kind, sent, now);
+        }
         if kind == Kind::NewOrder {
             let bucket = (now.since(Time::ZERO).as_nanos() / self.bucket.as_nanos()) as usize;
             if self.new_orders.len() <= bucket {
@@ -150,7 +167,10 @@ impl Tally {
         }
     }
 
-    pub(super) fn failed(&mut self, kind: Kind, sent: Time, code: &str, text: &str) {
+    pub(super) fn failed(&mut self, kind: Kind, (sent, now): (Time, Time), code: &str, text: &str) {
+        if let Some(intervals) = &mut self.intervals {
+            intervals.failed(kind, now);
+        }
         if self.inside(sent, sent) {
             self.kinds[kind.index()].failed += 1;
         }
@@ -191,7 +211,11 @@ impl Tally {
         self.deferred.overdue = open.iter().filter(overdue).count() as u64;
         let whole = (until.since(Time::ZERO).as_nanos() / self.bucket.as_nanos()) as usize;
         self.new_orders.resize(whole, 0); // A bucket that was cut off says nothing.
+        let intervals = self.intervals.map(|intervals| intervals.close(until));
+        let (intervals, machine_busy) = intervals.unwrap_or_default();
         Counted {
+            intervals,
+            machine_busy,
             kinds: self.kinds,
             menu: self.menu,
             lag: self.lag,

@@ -19,6 +19,7 @@ use gate::Time;
 use workload::tpcc::{Constants, Cycle, Inputs, Kind, Request, Terminal, rules};
 
 use super::connection::Config;
+use super::intervals::{self, Intervals, Meters};
 use super::meeting::{MeetError, Meeting, Start};
 use super::parts::RunPart;
 use super::record::{Client, End, Pace, PartRecord, Plan, Record};
@@ -297,7 +298,7 @@ impl<'a> Driver<'a> {
             monitor: Some(monitor),
             monitor_at: Time::ZERO,
             tick_at: Time::ZERO,
-            tally: Tally::new(ramp, finish, plan.bucket()),
+            tally: Tally::new(ramp, finish, plan.bucket(), intervals_of(plan)),
             performed: 0,
             failed: 0,
             watch,
@@ -398,7 +399,7 @@ impl<'a> Driver<'a> {
         }
         let lane = job.request.warehouse() as usize - 1;
         if self.lanes[lane].queue.len() >= LANE_MAX {
-            self.tally.failed(kind, due, "queue full", "too many Deliveries wait");
+            self.tally.failed(kind, (due, now), "queue full", "too many Deliveries wait");
             self.failed += 1;
             self.rest(seat, now, kind);
             return;
@@ -552,7 +553,7 @@ impl<'a> Driver<'a> {
             TransactionError::GaveUp => "gave up",
         };
         match job.waits {
-            Some(_) => self.tally.failed(job.request.kind(), job.sent, code, &text),
+            Some(_) => self.tally.failed(job.request.kind(), (job.sent, now), code, &text),
             None => self.tally.deferred_failed(job.sent, code, &text),
         }
         self.failed += 1;
@@ -595,8 +596,17 @@ impl<'a> Driver<'a> {
             error_first: parts.error_first,
             part: None,
             merged: Vec::new(),
+            intervals: parts.intervals,
+            machine_busy: parts.machine_busy,
         }
     }
+}
+
+/// Counts by interval, of a run without waits: a paced one has no load that is always the same.
+fn intervals_of(plan: &Plan) -> Option<Intervals> {
+    let meters = || Meters { thread: crate::sys::thread_cpu(), machine: crate::host::ticks() };
+    let length = intervals::length(plan.ramp + plan.measure);
+    (plan.pace == Pace::Stress).then(|| Intervals::new(length, Box::new(meters)))
 }
 
 /// The terminals of a part of a plan. Without waits there is one a connection, spread over the

@@ -61,6 +61,8 @@ fn good() -> Record {
         client: Client { cpu_s: 1.0, elapsed_s: 660.0, transactions: 3200, ..Client::default() },
         part: None,
         merged: Vec::new(),
+        intervals: Vec::new(),
+        machine_busy: Vec::new(),
     }
 }
 

@@ -10,6 +10,7 @@ use clap::Args as ClapArgs;
 use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
 use sim::Options;
 
+use super::tpcc;
 use crate::session::say;
 use crate::store;
 use crate::text::{
@@ -29,7 +30,7 @@ Examples:
   sekisho check .sekisho/runs/RUN.jsonl --prediction .sekisho/predictions/P.json
   sekisho check .sekisho/runs/RUN.jsonl --against .sekisho/runs/RUN.jsonl")]
 pub(crate) struct Args {
-    /// Run records
+    /// Run records, of TPC-C's transactions without waits too
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     /// A limit that every run must hold
@@ -57,11 +58,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
                 .into(),
         ));
     }
-    let baseline = args.against.as_deref().map(store::read_run).transpose()?;
+    let baseline = args.against.as_deref().map(tpcc::read_run).transpose()?;
     let prediction = args.prediction.as_deref().map(read_prediction).transpose()?;
     let mut verdict = Verdict::Holds;
     for path in &args.runs {
-        let record = store::read_run(path)?;
+        let record = tpcc::read_run(path)?;
         let judgement = record.judge(0.95);
         let mut outcomes: Vec<Outcome> = args
             .expect

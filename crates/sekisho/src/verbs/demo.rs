@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use advise::{Fit, FitError, FitOptions, Prediction, Question, Right, Score, Tolerance};
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, Subcommand};
 use indicatif::ProgressBar;
 use load::http::{Load, PlanSpec, Reach, Target};
 use measure::{RunRecord, Until};
@@ -24,18 +24,26 @@ use workload::{Dist, DocumentSet};
 
 use super::check::{point_text, quick, score_text, verdict_of};
 use super::http_target::press;
-use super::{ask, fit, loop_report};
+use super::{ask, fit, loop_report, tpcc};
 use crate::session::{Session, progress, say};
 use crate::store;
 use crate::text::{paragraph, percent, sentence};
 use crate::verdict::{Failure, Verdict};
 
 /// The whole loop on a real HTTP server on this machine: measure, fit, ask, gate, check
+///
+/// With the name of another service, on that.
 #[derive(ClapArgs)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_value_name = "SERVICE",
+    after_help = "\
 Example:
-  sekisho demo")]
+  sekisho demo"
+)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    service: Option<Service>,
     /// How long each of the seven runs is measured
     #[arg(long, value_name = "TIME", default_value = "9s")]
     run: advise::Span,
@@ -48,6 +56,12 @@ pub(crate) struct Args {
     /// Print the scores as JSON instead of text
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Subcommand)]
+enum Service {
+    /// The same loop on a private PostgreSQL: how many connections are best
+    Postgres(tpcc::demo::Args),
 }
 
 /// What a request costs the origin: 0.025 us for each byte and 1 ms. With WebStone's documents that
@@ -64,6 +78,9 @@ const WORKERS: u32 = 32;
 const WARMUP: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if let Some(Service::Postgres(args)) = &args.service {
+        return tpcc::demo::run(args, session, out);
+    }
     session.catch_interrupts()?;
     let site = Site::start()?;
     if !args.json {
@@ -322,6 +339,7 @@ impl Demo {
             prediction: Some(&self.prediction),
             scores: &self.scores,
             notes: std::slice::from_ref(&replayed),
+            more: Vec::new(),
         })?;
         page.write(&args.report).map_err(Failure::machine)?;
         if args.json {

@@ -4,11 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use advise::{
-    Fit, FitError, FitOptions, Parameter, QuantileWitness, RowStand, Scenario, SourceFit,
-    SourceRow, Span, StatementEvidence,
+    Fit, FitError, FitOptions, LoadPoint, Parameter, QuantileWitness, RowStand, Scenario,
+    SourceFit, SourceRow, Span, StatementEvidence,
 };
 use clap::{Args as ClapArgs, ValueEnum};
+use measure::{Judgement, LoadShape, RunRecord};
 
+use super::tpcc;
 use crate::session::say;
 use crate::sources::{self, Fields, Metrics};
 use crate::store;
@@ -37,13 +39,14 @@ enum Source {
 #[command(after_help = "\
 Examples:
   sekisho fit .sekisho/runs/*.jsonl --cores 1 --out scenario.toml
+  sekisho fit .sekisho/runs/*.tpcc.json --cores 2
   sekisho fit --from points points.csv
   sekisho fit --from access-log access.log --cores 1
   sekisho fit --from prometheus range.json --by handler --cores 2
   sekisho fit --from pg-stat-statements pss.csv --seconds 6 --busy 4.1s
   sekisho fit --from spans spans.json")]
 pub(crate) struct Args {
-    /// Run records of one document set, or files of the source that --from names
+    /// Run records of one document set, or of one database under TPC-C, or files of the source that --from names
     #[arg(value_name = "FILE", required = true)]
     runs: Vec<PathBuf>,
     /// What the files are
@@ -103,6 +106,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     if let Some((name, _)) = foreign.iter().find(|(_, given)| *given) {
         let cause = format!("`{name}` is of other sources than run records; say which with --from");
         return Err(Failure::Usage(cause));
+    }
+    let of_tpcc = args.runs.iter().filter(|path| tpcc::is_record(path)).count();
+    if of_tpcc > 0 {
+        if of_tpcc < args.runs.len() {
+            let cause =
+                "records of TPC-C and of HTTP load tell of different services: fit them apart";
+            return Err(Failure::usage(cause));
+        }
+        return run_tpcc(args, out);
     }
     let runs = args.runs.iter().map(|path| store::read_run(path)).collect::<Result<Vec<_>, _>>()?;
     let options = FitOptions {
@@ -169,6 +181,15 @@ fn run_source(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
             advise::fit_points(&points, &names, &options)
         }
     };
+    told(fitted, args, out)
+}
+
+/// What came of a fit, and the scenario in its file.
+fn told(
+    fitted: Result<SourceFit, FitError>,
+    args: &Args,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
     let fitted = match fitted {
         Ok(fitted) => fitted,
         Err(error @ FitError::DoesNotFit(_)) => {
@@ -190,6 +211,71 @@ fn run_source(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
         say(out, &format!("\n  scenario: {path}\n{command}"))?;
     }
     Ok(Verdict::Holds)
+}
+
+/// Fits records of TPC-C's transactions without waits: each is a point of a closed load.
+fn run_tpcc(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if args.slots.is_some() {
+        let cause = "`--slots` is of HTTP load: connections to a database are its clients here";
+        return Err(Failure::usage(cause));
+    }
+    if args.cores == Some(0) {
+        return Err(Failure::usage("`--cores` must be at least 1"));
+    }
+    let runs = args.runs.iter().map(|path| tpcc::read_run(path)).collect::<Result<Vec<_>, _>>()?;
+    let first = runs.first().map(|run| &run.header);
+    if let Some(other) = runs.iter().find(|run| {
+        first.is_some_and(|first| {
+            (&first.target, &first.settings) != (&run.header.target, &run.header.settings)
+        })
+    }) {
+        return Err(Failure::Usage(format!(
+            "run {} has other warehouses, another execution, isolation or server than the first: fit \
+             those that differ in connections alone",
+            other.header.id
+        )));
+    }
+    let judged: Vec<(&RunRecord, Judgement)> =
+        runs.iter().map(|run| (run, run.judge(0.95))).collect();
+    let points = points_of(&judged)?;
+    let names: Vec<String> = runs.iter().map(|run| run.header.id.clone()).collect();
+    let options = FitOptions {
+        slots: None,
+        cores: args.cores,
+        seed: args.seed,
+        confidence: 0.95,
+        date: store::now_rfc3339(),
+        name: first.map_or(String::new(), |first| first.target.clone()),
+    };
+    let fitted = advise::fit_points(&points, &names, &options).map(|mut fit| {
+        for (run, judgement) in &judged {
+            let id = &run.header.id;
+            let invalid = judgement.faults.iter();
+            fit.notes.extend(invalid.map(|fault| format!("run {id} is invalid: {fault}")));
+        }
+        fit
+    });
+    told(fitted, args, out)
+}
+
+/// Closed runs as points of load, throughput and response.
+pub(crate) fn points_of(runs: &[(&RunRecord, Judgement)]) -> Result<Vec<LoadPoint>, Failure> {
+    let point = |(nth, (run, judgement)): (usize, &(&RunRecord, Judgement))| {
+        let id = &run.header.id;
+        let LoadShape::Closed { clients, .. } = run.header.load else {
+            return Err(Failure::Usage(format!("run {id} is no closed load")));
+        };
+        if judgement.all.completed == 0 {
+            return Err(Failure::Usage(format!("run {id}: nothing was completed in it")));
+        }
+        Ok(LoadPoint {
+            line: nth + 1,
+            clients: f64::from(clients),
+            throughput: judgement.all.throughput.mean,
+            response: judgement.all.response.as_ref().map(|response| response.mean),
+        })
+    };
+    runs.iter().enumerate().map(point).collect()
 }
 
 fn only(args: &Args) -> Result<&PathBuf, Failure> {
@@ -291,7 +377,7 @@ fn source_json(fit: &SourceFit) -> serde_json::Value {
 }
 
 /// What was fitted with its regions, beside what was measured, and what could not be identified.
-fn source_text(fit: &SourceFit) -> String {
+pub(crate) fn source_text(fit: &SourceFit) -> String {
     let calibration = fit.scenario.calibration.as_ref();
     let parameters = calibration.map(|calibration| &calibration.parameters);
     let count = parameters.map_or(0, |parameters| parameters.len());
@@ -509,7 +595,7 @@ fn parameter_name(name: &str) -> &str {
     }
 }
 
-fn parameter_text(parameter: &Parameter, value: f64) -> String {
+pub(crate) fn parameter_text(parameter: &Parameter, value: f64) -> String {
     match parameter.unit.as_str() {
         "s" if value < 0.0 => format!("-{}", time(-value)),
         "s" => time(value),

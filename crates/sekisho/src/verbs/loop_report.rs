@@ -22,6 +22,8 @@ pub(crate) struct Story<'a> {
     pub(crate) prediction: Option<&'a Prediction>,
     pub(crate) scores: &'a [Score],
     pub(crate) notes: &'a [String],
+    /// What else there is to say, after the curves.
+    pub(crate) more: Vec<Section>,
 }
 
 /// The page.
@@ -68,6 +70,9 @@ fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
     report = facts(report, story);
     if let Some(section) = against_load(story, judged)? {
         report = report.section(section);
+    }
+    for section in &story.more {
+        report = report.section(section.clone());
     }
     if let Some(section) = by_size(story, judged)? {
         report = report.section(section);
@@ -652,10 +657,14 @@ fn variation(run: &RunRecord) -> Option<f64> {
 
 fn next(story: &Story<'_>) -> Section {
     let section = Section::new("Next");
-    if story.prediction.is_some() {
+    if let Some(prediction) = story.prediction {
+        let (what, slots) = match prediction.scenario.gates.len() {
+            1 => ("loads and slots", " --slots 2,8"),
+            _ => ("loads", ""),
+        };
         section.command(
-            "Ask the fitted scenario about other loads and slots:",
-            "sekisho ask scenario.toml --clients 8,64 --slots 2,8",
+            format!("Ask the scenario about other {what}:"),
+            format!("sekisho ask scenario.toml --clients 8,64{slots}"),
         )
     } else {
         section.command(

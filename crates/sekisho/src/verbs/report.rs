@@ -10,13 +10,14 @@ use sim::Options;
 use super::ask;
 use super::check::{quick, read_prediction, verdict_of};
 use super::loop_report::{Story, page};
+use super::tpcc;
 use crate::scenario_file::read_scenario;
 use crate::session::say;
 use crate::store;
 use crate::text::sentence;
 use crate::verdict::{Failure, Verdict};
 
-/// Turn run records (.jsonl), a stored prediction (.json) or a scenario (.toml) into one HTML file
+/// Turn run records (.jsonl, .tpcc.json), a stored prediction (.json) or a scenario (.toml) into one HTML file
 ///
 /// Runs that the prediction speaks of are scored. A scenario is predicted at and around its own load; whatever
 /// has a scenario gets sliders that turn it inside the page.
@@ -40,6 +41,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let mut runs = Vec::new();
     let mut prediction: Option<Prediction> = None;
     for path in &args.files {
+        if tpcc::is_record(path) {
+            runs.push(tpcc::read_run(path)?);
+            continue;
+        }
         let found = match path.extension().and_then(|extension| extension.to_str()) {
             Some("json") => read_prediction(path)?,
             Some("toml") => around_its_load(read_scenario(path)?)?,
@@ -88,6 +93,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         prediction: prediction.as_ref(),
         scores: &scores,
         notes: &[],
+        more: Vec::new(),
     })?;
     report.write(&args.out).map_err(Failure::machine)?;
     let path = std::path::absolute(&args.out)?;

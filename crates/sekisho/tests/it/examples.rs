@@ -27,7 +27,7 @@ fn verbs() -> Vec<Vec<String>> {
         let names = names.filter(|line| !line.starts_with("   "));
         let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
         // A verb may do something by itself and have questions besides.
-        if names.is_empty() || help.out.contains("\nArguments:\n") {
+        if names.is_empty() || help.out.contains("\nArguments:\n") || words == ["demo"] {
             found.push(words.clone());
         }
         for name in names.into_iter().filter(|name| *name != "help") {
@@ -73,7 +73,10 @@ fn prepare(folder: &Path) {
     fs::create_dir_all(folder.join(".sekisho/runs")).expect("the same");
     records::write(&folder.join(".sekisho/runs/RUN.jsonl"), &records::record(1));
     records::write(&folder.join(".sekisho/runs/32.jsonl"), &records::record(32));
-    tpcc_records::write(&folder.join(".sekisho/runs/ID.tpcc.json"), "ID", &stressed(4));
+    for (id, connections) in [("ID", 4), ("1", 1), ("2", 2), ("8", 8)] {
+        let path = folder.join(format!(".sekisho/runs/{id}.tpcc.json"));
+        tpcc_records::write(&path, id, &stressed(connections));
+    }
     let ask = ["ask", "scenario.toml", "--clients", "1", "--out", ".sekisho/predictions/P.json"];
     assert_eq!(sekisho(folder, &ask).code, 0);
 }
@@ -93,6 +96,7 @@ fn every_verb_has_an_example_that_works() {
         "ask slots",
         "check",
         "demo",
+        "demo postgres",
         "explain",
         "fit",
         "gate http",

@@ -31,6 +31,7 @@ mod site;
 mod sources;
 mod the_loop;
 mod tpcc;
+mod tpcc_closed;
 mod tpcc_records;
 mod tpcc_report;
 mod tuning;

@@ -9,7 +9,7 @@ use load::tpcc::{
     Checkpoints, Client, DeferredRecord, End, Execution, InputCounts, Isolation, KindRecord, Pace,
     Plan, Record, Server,
 };
-use measure::{Histogram, Host};
+use measure::{ClassCounts, GeneratorHealth, Histogram, Host, Interval};
 use workload::tpcc::Kind;
 
 /// So many times of an exponential distribution, each quantile once, shifted by a least time.
@@ -75,7 +75,16 @@ fn inputs(decks: u64) -> InputCounts {
     }
 }
 
-/// Twenty seconds without waits at so many connections: a server of two processors.
+/// Decks of 23 transactions that one processor of the server does in a second.
+const DECKS: u32 = 40;
+
+/// What a transaction costs one of them \[s\].
+pub(crate) fn demand() -> f64 {
+    1.0 / f64::from(23 * DECKS)
+}
+
+/// Twenty seconds without waits at so many connections: a server of two processors, whose throughput
+/// is that of a closed network of them and nothing else.
 pub(crate) fn stressed(connections: u32) -> Record {
     let plan = Plan {
         pace: Pace::Stress,
@@ -88,8 +97,8 @@ pub(crate) fn stressed(connections: u32) -> Record {
         seed: 1,
     };
     let busy = connections.min(2);
-    let decks = 40 * u64::from(busy) * 20;
-    let response = 1e-3 * f64::from(connections) / f64::from(busy);
+    let decks = u64::from(DECKS * busy) * 20;
+    let response = demand() * f64::from(connections) / f64::from(busy);
     let kinds = Kind::ALL.map(|kind| {
         let completed = decks * u64::from(kind.rules().cards);
         let retries = completed * u64::from(connections - 1) / 20;
@@ -97,7 +106,35 @@ pub(crate) fn stressed(connections: u32) -> Record {
         KindRecord { completed, retries, response, ..KindRecord::default() }
     });
     let second = |nth: u64| 400 * u64::from(busy) + (nth * 7) % 5 * 3;
-    Record { kinds, new_orders: (0..22).map(second).collect(), ..frame(plan, inputs(decks)) }
+    Record {
+        kinds,
+        new_orders: (0..22).map(second).collect(),
+        intervals: (0..44).map(|nth| interval(nth, connections, response)).collect(),
+        machine_busy: vec![0.98 * f64::from(busy) / 2.0; 44],
+        ..frame(plan, inputs(decks))
+    }
+}
+
+/// Half a second of it; no two are quite alike.
+fn interval(nth: u32, connections: u32, response_s: f64) -> Interval {
+    let decks = DECKS * connections.min(2) / 2;
+    let wobble = 1.0 + 0.02 * (f64::from(nth) * 2.4).sin();
+    let classes = Kind::ALL.map(|kind| {
+        let completed = u64::from(decks) * u64::from(kind.rules().cards);
+        let mut total = Histogram::new();
+        (0..completed).for_each(|_| total.record(Duration::from_secs_f64(response_s * wobble)));
+        ClassCounts { completed, total, ..ClassCounts::default() }
+    });
+    Interval {
+        start_s: f64::from(nth) / 2.0,
+        length_s: 0.5,
+        in_flight_mean: f64::from(connections) * wobble,
+        started: u64::from(decks) * 23,
+        connects: 0,
+        lag: Histogram::new(),
+        generator: GeneratorHealth { thread_cpu_s: vec![0.1] },
+        classes: classes.into(),
+    }
 }
 
 /// What every record has.
@@ -131,6 +168,8 @@ fn frame(plan: Plan, inputs: InputCounts) -> Record {
         },
         part: None,
         merged: Vec::new(),
+        intervals: Vec::new(),
+        machine_busy: Vec::new(),
         plan,
     }
 }

@@ -76,10 +76,29 @@ fn without_waits_what_is_counted_is_what_the_database_holds() {
              (select sum(d_ytd) from district where d_w_id = w_id)";
         assert_eq!(done(&database, unbalanced), 0);
         assert_eq!(record.judge().outcome, Outcome::NoWaits, "{:?}", record.judge());
+        is_a_closed_load(&record);
         let text = serde_json::to_string(&record).unwrap();
         let again: Record = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json::to_string(&again).unwrap(), text, "a record can be kept");
     }
+}
+
+/// The same run by intervals: nothing is lost, three are always under way, the books balance.
+fn is_a_closed_load(record: &Record) {
+    let closed = record.closed().unwrap();
+    assert_eq!(closed.intervals.len(), 6);
+    for kind in Kind::ALL {
+        let classes = closed.intervals.iter().map(|interval| &interval.classes[kind.index()]);
+        let counted: u64 = classes.map(|class| class.completed).sum();
+        assert_eq!(counted, record.of(kind).completed, "{kind:?}");
+    }
+    for interval in &closed.intervals {
+        assert!((interval.in_flight_mean - 3.0).abs() < 0.3, "{}", interval.in_flight_mean);
+    }
+    let little = closed.judge(0.95).little;
+    assert_ne!(little.verdict, measure::LittleVerdict::DoesNot, "{little:?}");
+    assert!((little.computed / 3.0 - 1.0).abs() < 0.1, "{little:?}");
+    assert!(record.machine_busy().is_some_and(|share| 0.0 < share && share <= 1.0));
 }
 
 #[test]

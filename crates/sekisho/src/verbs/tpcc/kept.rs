@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ::load::tpcc::Record;
+use measure::RunRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::session::{Session, tool};
@@ -22,6 +23,7 @@ pub(super) struct Kept {
     /// The words of the command line that made it, without secrets.
     pub(super) command: Vec<String>,
     pub(super) path: PathBuf,
+    tool: String,
 }
 
 /// What stands in the file.
@@ -76,8 +78,8 @@ impl Begun {
         };
         let text = serde_json::to_string(&document).map_err(Failure::machine)?;
         store::write_whole(&path, text + "\n")?;
-        let Document { id, started, command, record, .. } = document;
-        Ok(Kept { record, id, started, command, path })
+        let Document { id, started, tool, command, record, .. } = document;
+        Ok(Kept { record, id, started, command, path, tool })
     }
 }
 
@@ -87,6 +89,30 @@ impl Kept {
         let text = store::read_text(path, "TPC-C record")?;
         parse(&text, path)
     }
+
+    /// The run as a closed load, for what judges, fits and checks such.
+    pub(super) fn closed(&self) -> Result<RunRecord, Failure> {
+        let closed = self.record.closed();
+        let mut run = closed.map_err(|why| {
+            Failure::Usage(format!("{} is no closed load: {why}", self.path.display()))
+        })?;
+        run.header.id.clone_from(&self.id);
+        run.header.started.clone_from(&self.started);
+        run.header.tool.clone_from(&self.tool);
+        run.header.command.clone_from(&self.command);
+        Ok(run)
+    }
+}
+
+/// Whether a file is named as the record of a TPC-C run is.
+pub(crate) fn is_record(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.ends_with(".tpcc.json"))
+}
+
+/// Reads the record of any run, of TPC-C's transactions without waits too.
+pub(crate) fn read_run(path: &Path) -> Result<RunRecord, Failure> {
+    if is_record(path) { Kept::read(path)?.closed() } else { store::read_run(path) }
 }
 
 fn parse(text: &str, path: &Path) -> Result<Kept, Failure> {
@@ -109,8 +135,8 @@ fn parse(text: &str, path: &Path) -> Result<Kept, Failure> {
         return Err(refuse(cause));
     }
     let document = serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
-    let Document { id, started, command, record, .. } = document;
-    Ok(Kept { record, id, started, command, path: path.to_owned() })
+    let Document { id, started, tool, command, record, .. } = document;
+    Ok(Kept { record, id, started, command, path: path.to_owned(), tool })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod acid;
 mod crash;
 mod database;
+pub(crate) mod demo;
 mod find;
 mod kept;
 mod load;
@@ -24,6 +25,8 @@ use clap::{Args as ClapArgs, Subcommand};
 
 use crate::session::Session;
 use crate::verdict::{Failure, Verdict};
+
+pub(crate) use kept::{is_record, read_run};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {

@@ -1,0 +1,681 @@
+//! `sekisho demo postgres`: the whole loop on a database, on this machine.
+//!
+//! A private PostgreSQL is loaded and pressed without waits at several numbers of connections; a
+//! closed network of the machine's processors and a delay is fitted to that; it says from which number
+//! on more connections hardly help, and is checked at numbers that it never saw.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::load::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan};
+use advise::{
+    Calibration, FitError, FitOptions, Prediction, Quantity, Question, Right, Score, SourceFit,
+    Span, Tolerance,
+};
+use clap::Args as ClapArgs;
+use measure::{Judgement, RunRecord};
+use sim::Options;
+use solve::{ClosedNetwork, Station};
+
+use super::kept::Kept;
+use super::target::{PARAMETERS, Target};
+use super::terminals;
+use crate::report::{Cell, Column, Section, Table as ReportTable};
+use crate::session::{Session, say};
+use crate::store;
+use crate::text::{Table, paragraph, percent, rate, sentence, time};
+use crate::verbs::check::{point_text, quick, score_text, verdict_of};
+use crate::verbs::{ask, fit, loop_report};
+use crate::verdict::{Failure, Verdict};
+
+/// Share of the most throughput from which on more connections are not worth it.
+const ENOUGH: f64 = 0.95;
+/// A private server takes a hundred, of which some are kept for others.
+const CONNECTIONS_MAX: i64 = 90;
+/// Shorter runs would have no two intervals.
+const MEASURE_LEAST: Duration = Duration::from_secs(1);
+/// Warehouses that are loaded at most unless more are asked for.
+const WAREHOUSES_MAX: u32 = 32;
+/// Processors that a server uses besides its connections: to flush, to checkpoint, to vacuum.
+const BESIDES: f64 = 0.5;
+/// Share of busy processors from which on they are what a load waits for.
+const SATURATED: f64 = 0.85;
+
+/// The whole loop on a private PostgreSQL: load, press, fit, ask for the best number of connections, check
+#[derive(ClapArgs)]
+#[command(after_help = "\
+Example:
+  sekisho demo postgres")]
+pub(crate) struct Args {
+    /// Warehouses; with fewer than connections, terminals wait for each other's rows [default: as many
+    /// as connections at most, up to 32]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    warehouses: Option<u32>,
+    /// Numbers of connections that are fitted: three at least [default: 1, half as many as processors,
+    /// as many, and 2, 3 and 4 times]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=CONNECTIONS_MAX))]
+    connections: Vec<u32>,
+    /// How long each run goes on before it is measured
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    ramp: Span,
+    /// How long each run is measured
+    #[arg(long, value_name = "TIME", default_value = "8s")]
+    measure: Span,
+    /// The seed of all chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where the report is written
+    #[arg(long, value_name = "FILE", default_value = "sekisho-demo-postgres.html")]
+    report: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    session.catch_interrupts()?;
+    if terminals::span(args.measure)? < MEASURE_LEAST {
+        let cause = "`--measure` must be 1s at least: runs are counted by half seconds";
+        return Err(Failure::usage(cause));
+    }
+    let cores = std::thread::available_parallelism().map_err(Failure::machine)?.get() as u32;
+    let fitted = to_fit(&args.connections, cores)?;
+    let most = fitted.last().copied().unwrap_or(1);
+    let warehouses = args.warehouses.unwrap_or(most.min(WAREHOUSES_MAX));
+    if !args.json {
+        say(out, &introduction(warehouses, cores))?;
+    }
+    let target = Target::lend(&PARAMETERS, warehouses, args.seed, session)?;
+    let Some(target) = target else { return interrupted(0, args, out) };
+    let press = |connections| Pressed::new(&target, (warehouses, connections), args, session);
+    let mut runs = Vec::new();
+    for &connections in &fitted {
+        match press(connections)? {
+            Some(run) => runs.push(run),
+            None => return interrupted(runs.len(), args, out),
+        }
+    }
+    let fit = match fit_of(&runs, cores, args)? {
+        Ok(fit) => fit,
+        Err(error) => {
+            let verdict = match error {
+                FitError::DoesNotFit(_) => Verdict::DoesNotFit,
+                _ => Verdict::Invalid,
+            };
+            target.close()?;
+            return fit::no_fit(verdict, &error, args.json, out);
+        }
+    };
+    let mut demo = Demo::new(runs, fit, fitted, cores, args)?;
+    for connections in demo.unseen.clone() {
+        match press(connections)? {
+            Some(run) => demo.check(run)?,
+            None => return interrupted(demo.runs.len() + demo.checked.len(), args, out),
+        }
+    }
+    target.close()?;
+    demo.finish(args, out)
+}
+
+/// The different numbers of connections, smallest first.
+fn to_fit(connections: &[u32], cores: u32) -> Result<Vec<u32>, Failure> {
+    let cores = cores.max(2);
+    let spread = [1, cores.div_ceil(2), cores, 2 * cores, 3 * cores, 4 * cores];
+    let mut fitted = match connections {
+        [] => spread.map(|n| n.min(CONNECTIONS_MAX as u32)).to_vec(),
+        given => given.to_vec(),
+    };
+    fitted.sort_unstable();
+    fitted.dedup();
+    let most = fitted.last().copied().unwrap_or(0);
+    if fitted.len() < 3 || fitted.len() == most as usize {
+        return Err(Failure::Usage(
+            "`--connections` takes three different numbers at least, and must leave one out between 1 \
+             and the largest, for the check: 1,2,4,8 say"
+                .into(),
+        ));
+    }
+    Ok(fitted)
+}
+
+fn introduction(warehouses: u32, cores: u32) -> String {
+    paragraph(&format!(
+        "A private PostgreSQL with TPC-C's tables of {warehouses} warehouses. As many terminals as \
+         connections work without keying and thinking, on the same {cores} processors: a closed load."
+    )) + "\n"
+}
+
+fn interrupted(kept: usize, args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let verdict = Verdict::Interrupted;
+    let text = match args.json {
+        true => {
+            let object = serde_json::json!({
+                "verdict": verdict.word(), "exit_code": verdict.code(), "runs": kept,
+            });
+            format!("{object}\n")
+        }
+        false => sentence(&format!("interrupted: {kept} runs are kept in .sekisho/runs/")),
+    };
+    say(out, &text)?;
+    Ok(verdict)
+}
+
+/// A run at a number of connections, as a closed load.
+struct Pressed {
+    kept: Kept,
+    run: RunRecord,
+    judgement: Judgement,
+    /// Why it is of no use, if so.
+    invalid: Option<String>,
+}
+
+impl Pressed {
+    /// Measures one; `None` if the user does not want to wait for it.
+    fn new(
+        target: &Target,
+        (warehouses, connections): (u32, u32),
+        args: &Args,
+        session: &Session,
+    ) -> Result<Option<Pressed>, Failure> {
+        let plan = Plan {
+            pace: Pace::Stress,
+            warehouses,
+            connections,
+            ramp: terminals::span(args.ramp)?,
+            measure: terminals::span(args.measure)?,
+            execution: Execution::Sql,
+            isolation: Isolation::RepeatableRead,
+            seed: args.seed + u64::from(connections),
+        };
+        let kept = terminals::run(target, &plan, session)?;
+        if session.interrupted() {
+            return Ok(None);
+        }
+        if let End::Lost(at, why) | End::Failed(at, why) = &kept.record.end {
+            return Err(Failure::Machine(format!(
+                "the private server was lost after {at:.0} s of the run with {connections} connections: \
+                 {why}; what was measured is in {}",
+                kept.path.display()
+            )));
+        }
+        let run = kept.closed()?;
+        let judgement = run.judge(0.95);
+        let invalid = match kept.record.judge().outcome {
+            Outcome::Invalid(why) => Some(why),
+            _ => judgement.faults.first().map(ToString::to_string),
+        };
+        Ok(Some(Pressed { kept, run, judgement, invalid }))
+    }
+
+    fn connections(&self) -> u32 {
+        self.kept.record.plan.connections
+    }
+
+    fn throughput(&self) -> f64 {
+        self.judgement.all.throughput.mean
+    }
+
+    /// Of a hundred transactions, the tries that were repeated.
+    fn retries(&self) -> f64 {
+        let retries: u64 = self.kept.record.kinds.iter().map(|kind| kind.retries).sum();
+        retries as f64 * 100.0 / self.kept.record.completed().max(1) as f64
+    }
+
+    /// Processor time of the whole machine for each transaction \[s\], as the machine counted it.
+    fn processors_each(&self, cores: u32) -> Option<f64> {
+        Some(self.kept.record.machine_busy()? * f64::from(cores) / self.throughput())
+    }
+}
+
+fn fit_of(
+    runs: &[Pressed],
+    cores: u32,
+    args: &Args,
+) -> Result<Result<SourceFit, FitError>, Failure> {
+    let names: Vec<String> = runs.iter().map(|run| run.kept.id.clone()).collect();
+    let judged: Vec<_> = runs.iter().map(|run| (&run.run, run.judgement.clone())).collect();
+    let points = fit::points_of(&judged)?;
+    let options = FitOptions {
+        slots: None,
+        cores: Some(cores),
+        seed: args.seed,
+        confidence: 0.95,
+        date: store::now_rfc3339(),
+        name: "demo: TPC-C's transactions on a private PostgreSQL".into(),
+    };
+    Ok(advise::fit_points(&points, &names, &options))
+}
+
+/// From which number of connections on more hardly help.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Best {
+    connections: u32,
+    /// The least and the most that it may be, by the regions of demand and delay.
+    region: [u32; 2],
+    /// Its throughput [1/s], and the most of all numbers that were asked about.
+    throughput: f64,
+    most: f64,
+    /// Utilisation of the queue with it.
+    busy: f64,
+}
+
+/// Throughput [1/s] with 1, 2, ... `most` connections of a demand and a delay \[s\].
+fn curve(demand: f64, delay: f64, cores: u32, most: u32) -> Option<Vec<f64>> {
+    let stations = [Station::multi(demand, cores).ok()?, Station::delay(delay.max(0.0)).ok()?];
+    Some(ClosedNetwork::new(most, 0.0, &stations).ok()?.throughputs())
+}
+
+/// The smallest number whose throughput is [enough](ENOUGH) of the most.
+fn smallest(curve: &[f64]) -> u32 {
+    let most = curve.iter().copied().fold(0.0, f64::max);
+    curve.iter().position(|&x| x >= ENOUGH * most).map_or(1, |at| at as u32 + 1)
+}
+
+/// `None` where the calibration has not the two numbers of the fit.
+fn best(calibration: &Calibration, cores: u32, most: u32) -> Option<Best> {
+    let of = |name: &str| calibration.parameters.get(name);
+    let (demand, delay) = (of("demand")?, of("delay")?);
+    let all = curve(demand.value, delay.value, cores, most)?;
+    let connections = smallest(&all);
+    // The more of a cycle is a delay, the more connections it takes.
+    let at = |demand, delay| Some(smallest(&curve(demand, delay, cores, most)?));
+    let region =
+        [at(demand.interval[1], delay.interval[0])?, at(demand.interval[0], delay.interval[1])?];
+    let throughput = all[connections as usize - 1];
+    Some(Best {
+        connections,
+        region: [region[0].min(connections), region[1].max(connections)],
+        throughput,
+        most: all.iter().copied().fold(0.0, f64::max),
+        busy: (throughput * demand.value / f64::from(cores)).min(1.0),
+    })
+}
+
+/// Where the prediction is checked: the nearest numbers on both sides that the fit has not seen, the
+/// best one itself before any other.
+fn unseen(best: u32, fitted: &[u32], most: u32) -> Vec<u32> {
+    let new = |n: &u32| !fitted.contains(n);
+    let mut numbers: Vec<u32> = (1..=best).rev().find(new).into_iter().collect();
+    numbers.extend((best + 1..=most).find(new));
+    numbers
+}
+
+/// That others use the processors too, if they were busier than so few connections can keep them.
+fn others(connections: u32, cores: u32, busy: f64) -> Option<String> {
+    let used = busy * f64::from(cores);
+    let can = f64::from(connections) + BESIDES;
+    (can < f64::from(cores) && used > can).then(|| {
+        let s = if connections == 1 { "" } else { "s" };
+        format!(
+            "With {connections} connection{s} {used:.1} processors were busy: other programs use this \
+             machine, and what they take looks like demand."
+        )
+    })
+}
+
+/// Which queue it is that a load waits for, as far as that can be told.
+fn why(best: &Best, cores: u32, busy: Option<f64>, retries: f64) -> String {
+    let share = |share: f64| format!("{:.0} %", share * 100.0);
+    let model = format!(
+        "With {} connections the queue of the model is {} busy; with more they wait for it.",
+        best.connections,
+        share(best.busy)
+    );
+    let witness = match busy {
+        Some(busy) if busy >= SATURATED => format!(
+            "It is the {cores} processors, which server and terminals share: the machine counted them \
+             {} busy at the highest load.",
+            share(busy)
+        ),
+        Some(busy) => format!(
+            "It is NOT the processors: the machine counted them only {} busy at the highest load. What \
+             queues is something that these numbers do not name: the flush of the log at each commit, \
+             or locks.",
+            share(busy)
+        ),
+        None => "Whether it is the processors the machine does not tell.".into(),
+    };
+    let conflicts = match retries {
+        retries if retries >= 1.0 => format!(
+            " At the highest load {retries:.0} of 100 transactions were repeated after a conflict, \
+             which is work that the model takes as part of each."
+        ),
+        _ => String::new(),
+    };
+    format!("{model} {witness}{conflicts}")
+}
+
+/// What the loop has found so far.
+struct Demo {
+    runs: Vec<Pressed>,
+    fit: SourceFit,
+    cores: u32,
+    best: Best,
+    unseen: Vec<u32>,
+    prediction: Prediction,
+    prediction_path: PathBuf,
+    checked: Vec<Pressed>,
+    scores: Vec<Score>,
+}
+
+impl Demo {
+    /// Asks about what the fitted runs never saw, before it is measured.
+    fn new(
+        runs: Vec<Pressed>,
+        fit: SourceFit,
+        fitted: Vec<u32>,
+        cores: u32,
+        args: &Args,
+    ) -> Result<Demo, Failure> {
+        let found = fit.scenario.calibration.as_ref().and_then(|of| {
+            // Where the throughput falls, only what comes before that was fitted.
+            let [_, most] = of.clients;
+            Some((best(of, cores, most)?, most))
+        });
+        let (best, most) = found.ok_or_else(|| Failure::Machine("the fit has no demand".into()))?;
+        let unseen = unseen(best.connections, &fitted, most);
+        let mut clients = [fitted, unseen.clone(), vec![best.connections]].concat();
+        clients.sort_unstable();
+        clients.dedup();
+        let question = Question { clients, ..Question::default() };
+        let prediction = ask::predict(fit.scenario.clone(), &question, args.seed)?;
+        let path = store::path("predictions", &format!("{}.json", prediction.id))?;
+        ask::store_prediction(&path, &prediction)?;
+        Ok(Demo {
+            runs,
+            fit,
+            cores,
+            best,
+            unseen,
+            prediction,
+            prediction_path: path,
+            checked: Vec::new(),
+            scores: Vec::new(),
+        })
+    }
+
+    fn check(&mut self, pressed: Pressed) -> Result<(), Failure> {
+        let point = advise::point_for(&self.prediction, &pressed.run, None)
+            .ok_or_else(|| Failure::Machine("the demo did not ask about its own check".into()))?;
+        let options = Options { seed: self.prediction.seed, ..quick() };
+        let scenario = &self.prediction.scenario;
+        let score = advise::score(scenario, point, &pressed.run, Tolerance::default(), &options)
+            .map_err(Failure::machine)?;
+        self.scores.push(score);
+        self.checked.push(pressed);
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Pressed> {
+        self.runs.iter().chain(&self.checked)
+    }
+
+    /// All runs by their connections, and what each was for.
+    fn sorted(&self) -> Vec<(&Pressed, &'static str)> {
+        let fitted = self.runs.iter().map(|run| (run, "fitted"));
+        let mut all: Vec<_> =
+            fitted.chain(self.checked.iter().map(|run| (run, "checked"))).collect();
+        all.sort_by_key(|(run, _)| run.connections());
+        all
+    }
+
+    fn verdict(&self) -> Verdict {
+        let right = self.scores.iter().map(Score::right).max().unwrap_or(Right::CannotTell);
+        let invalid = self.all().any(|run| run.invalid.is_some());
+        if invalid { Verdict::Invalid } else { verdict_of(right) }
+    }
+
+    fn headline(&self) -> String {
+        let rows = self.scores.iter().flat_map(|score| &score.rows);
+        let counted =
+            rows.filter(|row| matches!(row.quantity, Quantity::Throughput | Quantity::Response));
+        let worst = counted
+            .map(advise::Row::error)
+            .max_by(|a, b| a.abs().total_cmp(&b.abs()))
+            .unwrap_or(0.0);
+        let Best { connections, region: [low, high], throughput, most, .. } = self.best;
+        let unseen: Vec<String> = self.unseen.iter().map(ToString::to_string).collect();
+        format!(
+            "{connections} connections ({low} to {high}) are best: {throughput:.0} transactions/s, \
+             {:.0} % of what any number brings; at {}, which the fit never saw, throughput and mean \
+             response were at worst {} off",
+            throughput / most * 100.0,
+            unseen.join(" and "),
+            percent(worst)
+        )
+    }
+
+    fn why(&self) -> String {
+        let last = self.runs.last();
+        let busy = last.and_then(|run| run.kept.record.machine_busy());
+        let mut text = why(&self.best, self.cores, busy, last.map_or(0.0, Pressed::retries));
+        if let Some(first) = self.runs.first()
+            && let Some(busy) = first.kept.record.machine_busy()
+            && let Some(others) = others(first.connections(), self.cores, busy)
+        {
+            text += &format!(" {others}");
+        }
+        let demand = self.fit.scenario.calibration.as_ref();
+        let demand = demand.and_then(|of| of.parameters.get("demand"));
+        match (last.and_then(|run| run.processors_each(self.cores)), demand) {
+            (Some(each), Some(demand)) => format!(
+                "{text} A transaction costs {} of processor time, as the machine counted at that load; \
+                 the fit, which saw only throughputs, says {}.",
+                time(each),
+                time(demand.value)
+            ),
+            _ => text,
+        }
+    }
+
+    fn table(&self) -> Table {
+        let mut table =
+            Table::new(&["connections", "", "done", "X", "mean R", "repeated", "processors busy"]);
+        for (run, what) in self.sorted() {
+            let busy = run.kept.record.machine_busy();
+            table.row(vec![
+                run.connections().to_string(),
+                what.into(),
+                run.judgement.all.completed.to_string(),
+                rate(run.throughput()),
+                run.judgement.all.response.map_or("-".into(), |response| time(response.mean)),
+                format!("{:.1} %", run.retries()),
+                busy.map_or("-".into(), |busy| format!("{:.0} %", busy * 100.0)),
+            ]);
+        }
+        table
+    }
+
+    fn section(&self) -> Result<Section, Failure> {
+        let columns = [
+            Column::plain("connections"),
+            Column::plain("used"),
+            Column::plain("transactions"),
+            Column::new("throughput", "1/s"),
+            Column::new("repeated", "of 100"),
+            Column::new("processors busy", "%"),
+            Column::new("processor time each", "ms"),
+        ];
+        let mut table = ReportTable::new("Every run, as the machine saw it", columns);
+        for (run, what) in self.sorted() {
+            let number = |value: Option<f64>| value.map_or(Cell::Empty, Cell::Number);
+            let busy = run.kept.record.machine_busy();
+            let row = [
+                Cell::Number(run.connections().into()),
+                Cell::from(what),
+                Cell::Number(run.judgement.all.completed as f64),
+                Cell::Number(run.throughput()),
+                Cell::Number(run.retries()),
+                number(busy.map(|busy| busy * 100.0)),
+                number(run.processors_each(self.cores).map(|each| each * 1e3)),
+            ];
+            table = table.row(row).map_err(Failure::machine)?;
+        }
+        let columns = ["parameter", "value", "95 % region"].map(Column::plain);
+        let mut fitted = ReportTable::new("The fitted numbers", columns);
+        let calibration = self.fit.scenario.calibration.iter();
+        for (name, parameter) in calibration.flat_map(|of| &of.parameters) {
+            let [low, high] = parameter.interval.map(|value| fit::parameter_text(parameter, value));
+            let value = fit::parameter_text(parameter, parameter.value);
+            let row = [name.clone(), value, format!("{low} to {high}")].map(Cell::Text);
+            fitted = fitted.row(row).map_err(Failure::machine)?;
+        }
+        let mut section = Section::new("How many connections, and why")
+            .paragraph(self.why())
+            .table(table)
+            .table(fitted);
+        for note in &self.fit.notes {
+            section = section.paragraph(format!("Note: {note}."));
+        }
+        Ok(section)
+    }
+
+    fn finish(&self, args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+        let verdict = self.verdict();
+        let runs: Vec<RunRecord> = self.all().map(|pressed| pressed.run.clone()).collect();
+        let page = loop_report::page(&loop_report::Story {
+            title: "Sekisho demo: how many connections PostgreSQL is best used with",
+            verdict,
+            line: self.headline(),
+            runs: &runs,
+            fit: None,
+            prediction: Some(&self.prediction),
+            scores: &self.scores,
+            notes: &[NOT_AUDITED.to_owned()],
+            more: vec![self.section()?],
+        })?;
+        page.write(&args.report).map_err(Failure::machine)?;
+        if args.json {
+            let scores: Vec<_> = self.scores.iter().map(crate::verbs::json::score).collect();
+            let object = serde_json::json!({
+                "verdict": verdict.word(), "exit_code": verdict.code(),
+                "connections_best": self.best.connections, "connections_region": self.best.region,
+                "throughput_best": self.best.throughput, "why": self.why(),
+                "scores": scores, "report": args.report,
+            });
+            say(out, &format!("{object}\n"))?;
+            return Ok(verdict);
+        }
+        say(out, &self.text(verdict))?;
+        say(
+            out,
+            &format!(
+                "\n  prediction: {}\n  report: {}\n  next: sekisho tpcc stress --connections {} --db URL\n",
+                self.prediction_path.display(),
+                std::path::absolute(&args.report)?.display(),
+                self.best.connections
+            ),
+        )?;
+        Ok(verdict)
+    }
+
+    fn text(&self, verdict: Verdict) -> String {
+        let mut text = sentence(&format!("{}: {}", verdict.word(), self.headline()));
+        text += &format!("\n{}\n{}", self.table(), paragraph(&self.why()));
+        text += &paragraph(NOT_AUDITED);
+        text += &format!("\n1. measured and fitted\n\n{}", fit::source_text(&self.fit));
+        let asked = ask::prediction_text(&self.prediction);
+        text += &format!("\n2. asked, before it was measured\n\n{asked}\n3. checked\n");
+        for score in &self.scores {
+            let right = verdict_of(score.right());
+            text += &format!("\n  {}: {}\n", right.word(), point_text(score.load, score.slots));
+            text += &score_text(score);
+        }
+        for run in self.all() {
+            if let Some(why) = &run.invalid {
+                text += &paragraph(&format!("INVALID: run {}: {why}", run.kept.id));
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use advise::Parameter;
+
+    use super::*;
+
+    /// A fit with these demands and delays \[s\]: value, least, most.
+    fn calibration(demand: [f64; 3], delay: [f64; 3]) -> Calibration {
+        let parameter = |[value, low, high]: [f64; 3]| Parameter {
+            value,
+            interval: [low, high],
+            confidence: 0.95,
+            unit: "s".into(),
+        };
+        Calibration {
+            date: String::new(),
+            runs: Vec::new(),
+            clients: [1, 16],
+            throughput_max: "100/s".parse().unwrap(),
+            parameters: BTreeMap::from([
+                ("demand".into(), parameter(demand)),
+                ("delay".into(), parameter(delay)),
+            ]),
+            unidentified: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn without_a_delay_as_many_connections_as_processors_are_enough() {
+        let exact = calibration([2e-3; 3], [0.0; 3]);
+        let best = best(&exact, 2, 16).unwrap();
+        assert_eq!((best.connections, best.region), (2, [2, 2]));
+        assert!((best.throughput - 1000.0).abs() < 1e-6 && (best.busy - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_delay_asks_for_more_and_an_uncertain_one_for_a_wider_region() {
+        // X(N) of M/M/2 sharing with a delay of twice the demand: the asymptotes meet at 6.
+        let exact = best(&calibration([2e-3; 3], [4e-3; 3]), 2, 16).unwrap();
+        assert!((6..=9).contains(&exact.connections), "{exact:?}");
+        assert!(exact.throughput >= ENOUGH * exact.most, "{exact:?}");
+        let all = curve(2e-3, 4e-3, 2, 16).unwrap();
+        assert!(all[exact.connections as usize - 2] < ENOUGH * exact.most, "one less is enough");
+        let rough = best(&calibration([2e-3, 1.8e-3, 2.2e-3], [4e-3, 2e-3, 6e-3]), 2, 16).unwrap();
+        let [low, high] = rough.region;
+        assert!(low < exact.connections && exact.connections < high, "{rough:?}");
+    }
+
+    #[test]
+    fn the_check_is_where_the_fit_has_not_been() {
+        let fitted = [1, 2, 4, 8, 16];
+        assert_eq!(unseen(3, &fitted, 16), [3, 5]);
+        assert_eq!(unseen(4, &fitted, 16), [3, 5]);
+        assert_eq!(unseen(4, &fitted, 4), [3], "beyond its calibration a fit is not checked");
+        assert_eq!(unseen(2, &fitted, 16), [3]);
+        assert_eq!(unseen(16, &fitted, 16), [15]);
+        assert!(to_fit(&[1, 2, 3], 2).is_err() && to_fit(&[1, 8], 2).is_err());
+        assert_eq!(to_fit(&[8, 2, 2, 1], 2).unwrap(), [1, 2, 8]);
+    }
+
+    #[test]
+    fn what_is_fitted_grows_with_the_machine() {
+        assert_eq!(to_fit(&[], 1).unwrap(), [1, 2, 4, 6, 8]);
+        assert_eq!(to_fit(&[], 2).unwrap(), [1, 2, 4, 6, 8]);
+        assert_eq!(to_fit(&[], 8).unwrap(), [1, 4, 8, 16, 24, 32]);
+        assert_eq!(to_fit(&[], 64).unwrap(), [1, 32, 64, 90]);
+    }
+
+    #[test]
+    fn others_on_the_machine_are_noticed_where_few_connections_could_not_be_it() {
+        assert_eq!(others(1, 2, 0.6), None);
+        assert!(others(1, 2, 0.9).is_some_and(|text| text.contains("1.8 processors were busy")));
+        assert_eq!(others(2, 2, 1.0), None, "two connections may do that by themselves");
+    }
+
+    #[test]
+    fn the_processors_are_named_only_if_the_machine_saw_them_busy() {
+        let best = best(&calibration([2e-3; 3], [1e-3; 3]), 2, 16).unwrap();
+        assert!(why(&best, 2, Some(0.97), 0.0).contains("It is the 2 processors"));
+        let idle = why(&best, 2, Some(0.4), 30.0);
+        assert!(idle.contains("NOT the processors") && idle.contains("30 of 100"), "{idle}");
+        assert!(why(&best, 2, None, 0.0).contains("does not tell"));
+    }
+}

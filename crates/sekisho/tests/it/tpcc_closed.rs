@@ -1,0 +1,123 @@
+//! Runs of TPC-C's transactions without waits as closed loads: `fit`, `ask`, `check` and `report` take
+//! their records, and `demo postgres` goes round the loop.
+
+use std::fs;
+use std::path::Path;
+
+use crate::browser::{Scratch, open};
+use crate::command::{Ended, sekisho};
+use crate::records;
+use crate::site::alone;
+use crate::tpcc_records::{demand, paced, stressed, write};
+
+/// Records at 1, 2, 4 and 8 connections, and the words that fit them.
+fn fit(folder: &Path) -> Ended {
+    let mut words = vec!["fit".to_owned(), "--cores".to_owned(), "2".to_owned()];
+    for connections in [1, 2, 4, 8] {
+        let name = format!("{connections}.tpcc.json");
+        write(&folder.join(&name), &name, &stressed(connections));
+        words.push(name);
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    sekisho(folder, &words)
+}
+
+/// What was said, its white space made one.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_loop_goes_round_on_records_of_tpcc() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let fitted = fit(&folder);
+    assert_eq!(fitted.code, 0, "{fitted:?}");
+    let scenario = fs::read_to_string(folder.join("scenario.toml")).expect("it is written");
+    let (_, rest) = scenario.split_once("[calibration.parameters.demand]").expect("it is fitted");
+    let value = rest.lines().find_map(|line| line.strip_prefix("value = ")).expect("it has one");
+    let value: f64 = value.parse().expect("a number");
+    assert!((value / demand() - 1.0).abs() < 0.02, "{value} s of {} s", demand());
+    assert!(scenario.contains("TPC-C-like, 4 warehouses: PostgreSQL 15.18"), "{scenario}");
+
+    let ask = ["ask", "scenario.toml", "--clients", "3,6", "--out", "P.json"];
+    assert_eq!(sekisho(&folder, &ask).code, 0);
+    write(&folder.join("3.tpcc.json"), "three", &stressed(3));
+    let check = ["check", "3.tpcc.json", "--prediction", "P.json", "--expect", "mean<2ms"];
+    let checked = sekisho(&folder, &check);
+    assert_eq!(checked.code, 0, "{checked:?}");
+    assert!(checked.out.contains("closed load, 3 clients"), "{checked:?}");
+    let slow = sekisho(&folder, &["check", "3.tpcc.json", "--expect", "mean<1ms"]);
+    assert_eq!(slow.code, 3, "{slow:?}");
+    let other = sekisho(&folder, &["check", "8.tpcc.json", "--against", "4.tpcc.json"]);
+    assert_eq!(other.code, 3, "twice the connections, twice the response: {other:?}");
+    assert!(other.out.contains("inconclusive: the runs differ in load"), "{other:?}");
+
+    let report = ["report", "1.tpcc.json", "3.tpcc.json", "P.json"];
+    let reported = sekisho(&folder, &report);
+    assert_eq!(reported.code, 0, "{reported:?}");
+    let page = fs::read_to_string(folder.join("report.html")).expect("it is written");
+    assert!(page.contains("Throughput against load") && page.contains("Checked: 3 clients"));
+}
+
+#[test]
+fn what_is_no_closed_load_or_another_one_is_refused() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    write(&folder.join("paced.tpcc.json"), "paced", &paced(10));
+    write(&folder.join("1.tpcc.json"), "1", &stressed(1));
+    let mut wide = stressed(8);
+    wide.plan.warehouses = 5;
+    write(&folder.join("wide.tpcc.json"), "wide", &wide);
+    let mut old = stressed(2);
+    old.intervals.clear();
+    old.machine_busy.clear();
+    write(&folder.join("old.tpcc.json"), "old", &old);
+    records::write(&folder.join("http.jsonl"), &records::record(1));
+    let cases: [(&[&str], &str); 5] = [
+        (&["fit", "paced.tpcc.json"], "its terminals keyed and thought"),
+        (&["fit", "1.tpcc.json", "old.tpcc.json"], "old.tpcc.json is no closed load: it has no"),
+        (&["fit", "1.tpcc.json", "wide.tpcc.json"], "run wide has other warehouses"),
+        (&["fit", "1.tpcc.json", "http.jsonl"], "fit them apart"),
+        (&["check", "paced.tpcc.json", "--expect", "p99<1s"], "sekisho tpcc stress"),
+    ];
+    for (words, why) in cases {
+        let ended = sekisho(&folder, words);
+        assert_eq!(ended.code, 2, "{words:?}: {ended:?}");
+        assert!(flat(&ended.err).contains(why), "{words:?}: {ended:?}");
+    }
+    assert!(!folder.join("scenario.toml").exists(), "nothing was fitted");
+}
+
+/// As short as it goes. Where the machine is busy with other things the model may fit nothing (6), or
+/// the runs be of no use (5); what it says of that is looked at then.
+#[test]
+fn the_demo_on_postgresql_closes_the_loop() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let _live = alone();
+    let words = ["demo", "postgres", "--warehouses", "1", "--connections", "1,2,4"];
+    let ended = sekisho(&folder, &[&words[..], &["--ramp", "0s", "--measure", "1500ms"]].concat());
+    assert!([0, 3, 4, 5, 6].contains(&ended.code), "{ended:?}");
+    let kept = fs::read_dir(folder.join(".sekisho/runs")).expect("runs are kept");
+    let names = kept.map(|file| file.expect("readable").file_name().into_string().expect("ours"));
+    let kept = names.filter(|name| name.ends_with(".tpcc.json")).count();
+    assert!(kept >= 3, "{ended:?}");
+    if !folder.join("sekisho-demo-postgres.html").exists() {
+        let words = ["\nINVALID: ", "\nDOES NOT FIT: "];
+        assert!([5, 6].contains(&ended.code), "{ended:?}");
+        assert!(words.iter().any(|word| ended.out.contains(word)), "{ended:?}");
+        return;
+    }
+    assert!(kept >= 4, "a number that the fit never saw was measured: {ended:?}");
+    let parts = ["\n1. measured and fitted\n", "\n2. asked, before", "\n3. checked\n"];
+    let places: Vec<_> = parts.iter().map(|part| ended.out.find(part)).collect();
+    assert!(places.is_sorted() && places[0].is_some(), "{ended:?}");
+    let said = flat(&ended.out);
+    assert!(said.contains(" are best: ") && said.contains("which the fit never saw"), "{ended:?}");
+    assert!(said.contains("the queue of the model is "), "{ended:?}");
+    assert!(folder.join(ended.after("prediction")).is_file(), "{ended:?}");
+    let page = open(&folder.join("sekisho-demo-postgres.html"), (1200, 900));
+    assert_eq!(page.root_data("errors"), Some("0"), "{:?}", page.script_messages());
+    assert!(page.dom.contains("How many connections, and why"));
+}
