@@ -25,6 +25,7 @@
 //! | open | several stations | [`OpenNetwork`] |
 //! | closed, no pause | any demand, at most r at once | [`SaturatedLoop`] |
 //! | closed, with a pause | any demand, at most r at once, one core or more | [`ClosedGate`] |
+//! | closed, with a pause | one server, exponential service: quantiles of response times | [`FiniteSource`] |
 //! | closed | several stations | [`ClosedNetwork`] |
 //! | open, closed or both, of several classes | any stations | [`Network`] |
 //! | one scan of all agents | servers with caches, one database | [`Cluster`] |
@@ -55,6 +56,7 @@ mod closed;
 mod cluster;
 mod error;
 mod exactness;
+mod finite_source;
 mod general;
 pub mod layered;
 mod loops;
@@ -70,6 +72,7 @@ pub use closed::{ClosedAnswer, ClosedNetwork, Station, StationAnswer};
 pub use cluster::{Cluster, ClusterAnswer, Cohorts, chord_hit_ratio, lru_hit_ratio};
 pub use error::SolveError;
 pub use exactness::Exactness;
+pub use finite_source::FiniteSource;
 pub use general::{Mg1Fifo, Mg1Lps, Mg1Ps};
 pub use loops::{ClosedGate, ClosedGateAnswer, SaturatedLoop};
 pub use markov::{Mm1, Mmc, erlang_b};

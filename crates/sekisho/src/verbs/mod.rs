@@ -3,6 +3,7 @@
 mod ask;
 mod check;
 mod demo;
+mod disk_model;
 mod explain;
 mod fit;
 mod gate;

@@ -125,6 +125,11 @@ impl Running {
         }
     }
 
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use crate::browser::Scratch;
-use crate::command::{Ended, sekisho};
+use crate::command::{Ended, PATIENCE, sekisho, start};
 use crate::tpcc::{ask, database, server};
 
 const SHORT: [&str; 6] = ["--ramp", "0s", "--measure", "2s", "--connections", "2"];
@@ -106,4 +106,49 @@ fn directories_that_will_not_do_are_usage_errors() {
     refused(&[], "--on");
     let url = "postgresql://nobody@127.0.0.1:1/none";
     refused(&["--on", "a,b", "--db", url], "from its root");
+}
+
+#[test]
+fn three_disks_are_simulated_by_the_model() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let ended = place(&folder, &[&["--simulate=model"], &SHORT[..]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let first = "holds: by the queueing model of disks, 6 warehouses are within 5 s on one disk";
+    let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.starts_with(first), "{ended:?}");
+    assert!(flat.contains("not devices: the model was asked for"), "{ended:?}");
+    assert!(flat.contains("Seconds are of the model"), "{ended:?}");
+    let (_, scenario) = flat.split_once("sekisho sim ").expect("it says what to type next");
+    assert_eq!(sekisho(&folder, &["solve", scenario]).code, 0, "{scenario}");
+}
+
+/// Where the machine can make devices it is they that are used, else there are words for why not; in
+/// both cases nothing is left.
+#[test]
+fn three_disks_are_devices_where_the_machine_can_make_them() {
+    let scratch = Scratch::new();
+    let words = ["tpcc", "place", "--simulate", "--json", "--ramp", "0s", "--measure", "3s"];
+    let running = start(&scratch.join(""), &words);
+    let disks = format!("/var/tmp/sekisho-disks-{}", running.pid());
+    let ended = running.ended(2 * PATIENCE);
+    let object = &ended.objects()[0];
+    match object["simulated_by"].as_str() {
+        Some("devices") => {
+            assert!([0, 3, 4].contains(&ended.code), "three short runs may say anything: {object}");
+            let loads = object["loads"].as_array().expect("a list");
+            assert_eq!(loads.len(), 3, "{object}");
+            assert!(
+                loads.iter().all(|load| load["new_orders_ratio"]["ratio"].is_f64()),
+                "{object}"
+            );
+        }
+        Some("model") => assert_ne!(object["why"], "the model was asked for", "{object}"),
+        other => panic!("{other:?}: {ended:?}"),
+    }
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("it is Linux");
+    assert!(!mounts.contains(&disks) && !Path::new(&disks).exists(), "{mounts}");
+    let named = ["--simulate", "--db", "postgresql://nobody@127.0.0.1:1/none"];
+    let refused = place(&scratch.join(""), &named);
+    assert!(refused.code == 2 && refused.err.contains("leave out `--db`"), "{refused:?}");
 }

@@ -3,6 +3,7 @@
 
 mod claim;
 mod fujita;
+mod nakamura;
 mod ohmae;
 mod present;
 mod yamamoto;
@@ -30,6 +31,7 @@ Examples:
   sekisho reproduce fujita --report fujita.html
   sekisho reproduce ohmae --report ohmae.html
   sekisho reproduce yamamoto --model
+  sekisho reproduce nakamura --report nakamura.html
   sekisho reproduce fujita --live --seconds 3 --report fujita.html")]
 pub(crate) struct Args {
     /// The paper
@@ -64,6 +66,8 @@ enum Study {
     Fujita,
     /// Client/server systems: software bottleneck, load balancing, nested servers
     Ohmae,
+    /// TPC-C for PostgreSQL: the tool, and tables over three disks by a model of the disks
+    Nakamura,
     /// An agent server: a scheduler that knows its cache, and a model of a cluster
     Yamamoto,
 }
@@ -113,6 +117,11 @@ pub(crate) fn run(
         Study::Yamamoto => {
             let registry = yamamoto::registry();
             let reproduced = yamamoto::reproduce(&registry, args.seed)?;
+            (registry, reproduced)
+        }
+        Study::Nakamura => {
+            let registry = nakamura::registry();
+            let reproduced = nakamura::reproduce(&registry, args.seed)?;
             (registry, reproduced)
         }
         Study::Ohmae => {

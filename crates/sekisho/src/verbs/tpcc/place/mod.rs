@@ -1,8 +1,10 @@
 //! `sekisho tpcc place`: tables, indexes and the log over directories, so that access rates even out
 //! with sequential and random access apart (nakamura, 4.3).
 
+mod devices;
 mod folders;
 mod shown;
+mod simulated;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -39,10 +41,12 @@ log of a database that is named is never moved: how to is printed.
 Examples:
   sekisho tpcc place --on /disk1,/disk2,/disk3
   sekisho tpcc place --on /disk1,/disk2,/disk3 --db \"$DATABASE_URL\" --apply
-  sekisho tpcc place --undo --db \"$DATABASE_URL\"")]
+  sekisho tpcc place --undo --db \"$DATABASE_URL\"
+  sekisho tpcc place --simulate")]
 pub(super) struct Args {
     /// The directories, best one a disk, on the server's machine
-    #[arg(long, value_name = "DIR,...", value_delimiter = ',', required_unless_present = "undo")]
+    #[arg(long, value_name = "DIR,...", value_delimiter = ',')]
+    #[arg(required_unless_present_any = ["undo", "simulate"])]
     on: Vec<PathBuf>,
     /// Move tables and indexes of a database that is named
     #[arg(long)]
@@ -50,6 +54,14 @@ pub(super) struct Args {
     /// Put all back, and remove the tablespaces of an earlier placement
     #[arg(long, conflicts_with_all = ["on", "apply"])]
     undo: bool,
+    /// Three disks where there is one: limited block devices, or a queueing model of disks
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "auto", conflicts_with_all = ["on", "apply", "undo"])]
+    simulate: Option<How>,
+    /// Reads, and writes, a second of each simulated device
+    #[arg(long, value_name = "N", default_value_t = 200, requires = "simulate")]
+    #[arg(value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
+    per_second: u32,
     #[command(flatten)]
     terminals: TerminalArgs,
     /// Whether the terminals of the runs wait as people do
@@ -73,6 +85,17 @@ enum PaceName {
     Stress,
     /// Keying and thinking, ten terminals a warehouse
     Paced,
+}
+
+/// How three disks are simulated.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum How {
+    /// By devices if this machine can make them, else by the model
+    Auto,
+    /// By devices, or not at all
+    Devices,
+    /// By the model
+    Model,
 }
 
 /// A private server's buffers are small, so that a warehouse does not fit and reads are seen.
@@ -113,6 +136,9 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     session.catch_interrupts()?;
     if args.undo {
         return undo(args, session, out);
+    }
+    if args.simulate.is_some() {
+        return simulated::run(args, session, out);
     }
     let is_named = args.terminals.database.is_named();
     let folders = if is_named { folders::there(&args.on)? } else { folders::here(&args.on)? };

@@ -150,13 +150,11 @@ impl Measured {
     /// statistics \[s\].
     fn response(&self) -> (f64, f64, f64) {
         let times = &self.kept.record.of(Transaction::NewOrder).response;
-        let half = 1.96 * (0.9 * 0.1 / times.len().max(1) as f64).sqrt();
-        let at = |q: f64| times.quantile(q.clamp(0.0, 1.0)).as_secs_f64();
-        (at(0.9 - half), at(0.9), at(0.9 + half))
+        p90(times)
     }
 }
 
-fn arrangement(arrangement: Arrangement) -> &'static str {
+pub(super) fn arrangement(arrangement: Arrangement) -> &'static str {
     match arrangement {
         Arrangement::Apart => "sequential and random access apart",
         Arrangement::LogAlone => "the log apart",
@@ -178,6 +176,13 @@ fn pattern(pattern: Pattern) -> &'static str {
         Pattern::Sequential => "sequential",
         Pattern::Random => "random",
     }
+}
+
+/// The 90th percentile of some times within its 95 % interval, of order statistics \[s\].
+pub(super) fn p90(times: &::measure::Histogram) -> (f64, f64, f64) {
+    let half = 1.96 * (0.9 * 0.1 / times.len().max(1) as f64).sqrt();
+    let at = |q: f64| times.quantile(q.clamp(0.0, 1.0)).as_secs_f64();
+    (at(0.9 - half), at(0.9), at(0.9 + half))
 }
 
 /// The whole text.

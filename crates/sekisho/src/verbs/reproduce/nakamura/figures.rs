@@ -1,0 +1,60 @@
+//! Table 5 as a figure, and table 6.
+
+use super::disks::{Row, Runs, SECTORS};
+use crate::report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
+use crate::verbs::disk_model::{PAPER_ONE, PAPER_THREE, limit};
+use crate::verdict::Failure;
+
+/// The sections of the report that show them.
+pub(super) fn sections(runs: &Runs) -> Result<Vec<Section>, Failure> {
+    let section = Section::new("Tables over three disks: section 4 of the paper")
+        .paragraph(format!(
+            "Every time here is one of the disk model: ten terminals a warehouse, a transaction that \
+             works for {} s at disks in the mean, first come, first served. That one number is fitted \
+             to the three times of one disk. The times of three disks are predictions: nothing of \
+             them was used but how table 6 shares out the sectors.",
+            runs.demand_text()
+        ))
+        .figure(table_5(runs)?)
+        .table(table_6()?);
+    Ok(vec![section])
+}
+
+fn table_5(runs: &Runs) -> Result<Figure, Failure> {
+    let printed = |points: &[(u32, f64)]| -> Vec<(f64, f64)> {
+        points.iter().map(|(warehouses, p90)| (f64::from(*warehouses), *p90)).collect()
+    };
+    let found = |rows: &[Row]| -> Vec<(f64, f64)> {
+        rows.iter().map(|row| (f64::from(row.warehouses), row.answer.p90.mean)).collect()
+    };
+    let curves = Curves::new(
+        Axis::linear("Warehouses", ""),
+        Axis::linear("90th percentile of New-Order", "s"),
+    )
+    .series(Series::line("model, one disk: fitted", found(&runs.single)))
+    .series(Series::line("model, three disks: predicted", found(&runs.spread)))
+    .series(Series::dots("paper, one disk", printed(&PAPER_ONE)))
+    .series(Series::dots("paper, three disks", printed(&PAPER_THREE)))
+    .series(Series::dashed("limit", vec![(4.0, limit()), (16.0, limit())]));
+    Figure::new(
+        "Table 5: the 90th percentile by warehouses",
+        "Spread over three disks, the limit is reached at 2.5 times as many warehouses.",
+        curves,
+    )
+    .map_err(Failure::machine)
+}
+
+fn table_6() -> Result<Table, Failure> {
+    let heads = ["disk", "sectors a second", "share"].map(Column::plain);
+    let mut table = Table::new("Table 6, spread, at 8 warehouses: how the model shares out", heads);
+    let all: f64 = SECTORS.iter().sum();
+    for (at, sectors) in SECTORS.iter().enumerate() {
+        let cells = [
+            (at + 1).to_string(),
+            format!("{sectors:.2}"),
+            format!("{:.1} %", sectors / all * 100.0),
+        ];
+        table = table.row(cells.map(Cell::from)).map_err(Failure::machine)?;
+    }
+    Ok(table)
+}
