@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// The paper
     #[arg(value_enum)]
     study: Study,
-    /// Also measure: a real Apache on loopback, under 6 minutes
+    /// Also measure: `fujita` a real Apache, under 6 minutes; `nakamura` PostgreSQL, under 2
     #[arg(long, conflicts_with = "model")]
     live: bool,
     /// Judge the claims on the paper's model only: formulas and simulation
@@ -49,12 +49,9 @@ pub(crate) struct Args {
     /// The seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Length of each measured run, in seconds
-    #[arg(
-        long, value_name = "S", default_value_t = 2.0, requires = "live",
-        value_parser = seconds
-    )]
-    seconds: f64,
+    /// Length of each measured run, in seconds; left out, 2, and 6 for `nakamura`
+    #[arg(long, value_name = "S", requires = "live", value_parser = seconds)]
+    seconds: Option<f64>,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -97,13 +94,15 @@ pub(crate) fn run(
     supervised: origin::Supervised,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    if args.live && !matches!(args.study, Study::Fujita) {
-        return Err(Failure::Usage("`--live` measures for `fujita` only: remove it".into()));
+    if args.live && !matches!(args.study, Study::Fujita | Study::Nakamura) {
+        return Err(Failure::Usage(
+            "`--live` measures for `fujita` and `nakamura` only: remove it".into(),
+        ));
     }
     let (registry, reproduced) = match args.study {
         Study::Fujita => {
             let registry = fujita::registry();
-            let length = args.live.then_some(args.seconds);
+            let length = args.live.then_some(args.seconds.unwrap_or(2.0));
             let reproduced = fujita::reproduce(&registry, args.seed, length, supervised)?;
             (registry, reproduced)
         }
@@ -121,7 +120,8 @@ pub(crate) fn run(
         }
         Study::Nakamura => {
             let registry = nakamura::registry();
-            let reproduced = nakamura::reproduce(&registry, args.seed)?;
+            let live = args.live.then_some(args.seconds.unwrap_or(nakamura::SECONDS));
+            let reproduced = nakamura::reproduce(&registry, args.seed, live)?;
             (registry, reproduced)
         }
         Study::Ohmae => {

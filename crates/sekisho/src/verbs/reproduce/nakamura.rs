@@ -3,6 +3,7 @@
 
 mod disks;
 mod figures;
+mod live;
 mod tool;
 
 use crate::verbs::disk_model::Effort;
@@ -17,21 +18,33 @@ const EXPECTED: &str =
 
 const FULL: Effort = Effort { requests: 60_000, runs: 8 };
 
+/// How long a measured run is, unless the user says \[s\].
+pub(super) const SECONDS: f64 = 6.0;
+
 /// The list of claims.
 pub(super) fn registry() -> Registry {
     Registry::parse(EXPECTED)
 }
 
-/// Judges every claim.
-pub(super) fn reproduce(registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
-    reproduce_with(FULL, registry, seed)
+/// Judges every claim; those that need a PostgreSQL only by `live` runs of this length \[s\].
+pub(super) fn reproduce(
+    registry: &Registry,
+    seed: u64,
+    live: Option<f64>,
+) -> Result<Reproduced, Failure> {
+    let mut all = reproduce_with(FULL, registry, seed)?;
+    if let Some(seconds) = live {
+        all.judged.extend(live::measure(registry, seed, seconds)?);
+    }
+    let part = if live.is_some() { Live::Judged } else { Live::LeftOut };
+    registry.assert_complete(&all.judged, part);
+    Ok(all)
 }
 
 fn reproduce_with(effort: Effort, registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
     let mut judged = tool::judge(registry, seed);
     let runs = disks::Runs::simulate(effort, seed)?;
     judged.extend(disks::judge(registry, &runs)?);
-    registry.assert_complete(&judged, Live::LeftOut);
     let facts = vec![
         ("disk time of a transaction, fitted to one disk".into(), runs.demand_text(), "s".into()),
         ("times".into(), "of the disk model, not of a machine".into(), String::new()),
@@ -50,6 +63,7 @@ mod tests {
     fn every_claim_is_judged_as_expected() {
         let registry = registry();
         let all = reproduce_with(Effort { requests: 20_000, runs: 5 }, &registry, 1).unwrap();
+        registry.assert_complete(&all.judged, Live::LeftOut);
         let verdict = claim::verdict(&all.judged);
         let text = present::text(&registry, &all.judged, verdict, 1);
         assert_eq!(verdict, Verdict::Holds, "{text}");

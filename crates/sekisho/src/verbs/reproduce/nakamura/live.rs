@@ -1,0 +1,124 @@
+//! What only a PostgreSQL can judge: the space of a warehouse, and what memory and checkpoint settings
+//! bring.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use load::tpcc::{
+    Config, DeliveryResult, Execution, Isolation, LoadPlan, Outcome, Pace, Plan, Watch, load, run,
+};
+use measure::{Estimate, Ratio};
+use postgres::{Private, Settings};
+
+use super::super::claim::{Answer, Judged, Registry};
+use crate::verdict::Failure;
+
+/// The paper's table 3 as PostgreSQL had it, in today's names: buffers of what then was the default's
+/// order, a log of a few segments. (Sort memory, free space map and vacuum have no part in a run of seconds.)
+const PLAIN: [(&str, &str); 4] = [
+    ("shared_buffers", "2MB"),
+    ("wal_buffers", "64kB"),
+    ("max_wal_size", "48MB"),
+    ("checkpoint_timeout", "30s"),
+];
+/// The same, tuned.
+const TUNED: [(&str, &str); 4] = [
+    ("shared_buffers", "512MB"),
+    ("wal_buffers", "16MB"),
+    ("max_wal_size", "4GB"),
+    ("checkpoint_timeout", "15min"),
+];
+const CONNECTIONS: u32 = 4;
+
+/// A server with a warehouse.
+struct Lab {
+    server: Private,
+    config: Config,
+    bytes: u64,
+}
+
+impl Lab {
+    fn open(parameters: &[(&str, &str)], seed: u64) -> Result<Lab, Failure> {
+        let parameters =
+            parameters.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let server = Private::start(&Settings { parameters, ..Settings::default() });
+        let server = server.map_err(Failure::machine)?;
+        let config: Config = server.url().as_str().parse().map_err(Failure::machine)?;
+        let plan = LoadPlan::new(seed, 1);
+        let loaded = load(&config, &plan, &AtomicBool::new(false), &mut |_| {});
+        let bytes = loaded.map_err(Failure::machine)?.bytes;
+        Ok(Lab { server, config, bytes })
+    }
+
+    /// New-Orders a minute without waits.
+    fn run(&self, seconds: f64, seed: u64) -> Result<Estimate, Failure> {
+        let plan = Plan {
+            pace: Pace::Stress,
+            warehouses: 1,
+            connections: CONNECTIONS,
+            ramp: Duration::from_secs(1),
+            measure: Duration::from_secs_f64(seconds),
+            execution: Execution::Sql,
+            isolation: Isolation::RepeatableRead,
+            seed,
+        };
+        let record = run(&self.config, &plan, &AtomicBool::new(false), &mut Unwatched);
+        let judged = record.map_err(Failure::machine)?.judge();
+        match judged.outcome {
+            Outcome::Invalid(why) => Err(Failure::Machine(format!("a run is invalid: {why}"))),
+            _ => Ok(judged.new_orders_per_minute),
+        }
+    }
+}
+
+/// Nobody looks on.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn tick(&mut self, _: Duration, _: u64) {}
+    fn delivered(&mut self, _: &DeliveryResult) {}
+}
+
+/// Judges the claims that need a server, each run so many seconds long.
+pub(super) fn measure(
+    registry: &Registry,
+    seed: u64,
+    seconds: f64,
+) -> Result<Vec<Judged>, Failure> {
+    let [plain, tuned] = [Lab::open(&PLAIN, seed)?, Lab::open(&TUNED, seed)?];
+    // Plain, tuned, tuned, plain: what grows over time does so for both.
+    let first = plain.run(seconds, seed)?;
+    let second = [tuned.run(seconds, seed)?, tuned.run(seconds, seed.wrapping_add(1))?];
+    let first = [first, plain.run(seconds, seed.wrapping_add(1))?];
+    let mean = |[one, other]: [Estimate; 2]| Estimate::combine(&[(0.5, one), (0.5, other)]);
+    let (first, second) = (mean(first), mean(second));
+    let judged = vec![space(registry, tuned.bytes), tuning(registry, first, second)];
+    for lab in [plain, tuned] {
+        lab.server.stop().map_err(Failure::machine)?;
+    }
+    Ok(judged)
+}
+
+fn space(registry: &Registry, bytes: u64) -> Judged {
+    let claim = registry.claim("space");
+    let megabytes = bytes as f64 / 1e6;
+    claim
+        .judge()
+        .measured(format!("{megabytes:.0} MB"))
+        .found("Tables and indexes of one warehouse, the items with it, right after a load.")
+        .number(claim.same(megabytes, claim.value()).into())
+}
+
+fn tuning(registry: &Registry, plain: Estimate, tuned: Estimate) -> Judged {
+    let gain = Ratio::of(plain, tuned);
+    registry
+        .claim("memory-tuning")
+        .judge()
+        .measured(format!("x{:.2}", gain.ratio))
+        .found(format!(
+            "New-Orders with {CONNECTIONS} connections without waits, tuned over untuned: {:.2} to {:.2} \
+             times.",
+            gain.low, gain.high
+        ))
+        .shape(Answer::above(1.0, gain.low, gain.high))
+}
