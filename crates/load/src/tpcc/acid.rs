@@ -329,18 +329,17 @@ async fn play(
 ) -> Result<Vec<Observation>, AcidError> {
     let begun = std::time::Instant::now();
     let mut script = pin!(scripts::play(stage, test));
-    loop {
+    // Also before a test that would be over by the first look.
+    while !stop.load(Ordering::Relaxed) {
         if let Ok(played) = timeout(LOOK, &mut script).await {
             return played.or_else(|stuck| stuck.observed(test));
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Err(AcidError::Interrupted);
         }
         if begun.elapsed() > TEST_MAX {
             let words = format!("no end within {} s", TEST_MAX.as_secs());
             return scripts::Stuck::Unexpected(words).observed(test);
         }
     }
+    Err(AcidError::Interrupted)
 }
 
 #[cfg(test)]

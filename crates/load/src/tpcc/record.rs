@@ -176,6 +176,9 @@ pub struct MergedPart {
 pub struct Server {
     /// What it calls itself.
     pub version: String,
+    /// The version of TLS that its connections speak, if they do: `TLSv1.3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
     /// The constant C of C_LAST with which it was populated (2.1.6.1): with the plan's seed it
     /// decides C-Run.
     pub c_load: u16,

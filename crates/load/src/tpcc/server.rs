@@ -56,7 +56,11 @@ pub(super) async fn examine(config: &Config, asked: u32) -> Result<(Monitor, Ser
         .await
         .map_err(OpenError::Prepare)?;
     let row = client
-        .query_one("select version(), current_setting('server_version_num')::int4", &[])
+        .query_one(
+            "select version(), current_setting('server_version_num')::int4, \
+             (select version from pg_stat_ssl where ssl and pid = pg_backend_pid())",
+            &[],
+        )
         .await
         .map_err(OpenError::Prepare)?;
     // The checkpointer has statistics of its own since release 17.
@@ -65,8 +69,13 @@ pub(super) async fn examine(config: &Config, asked: u32) -> Result<(Monitor, Ser
         _ => "select checkpoints_timed, checkpoints_req from pg_stat_bgwriter",
     };
     let settings = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    let server =
-        Server { version: row.get(0), c_load: load.c_load, load_seed: load.seed, settings };
+    let server = Server {
+        version: row.get(0),
+        tls: row.get(2),
+        c_load: load.c_load,
+        load_seed: load.seed,
+        settings,
+    };
     Ok((Monitor { client, checkpoints }, server))
 }
 

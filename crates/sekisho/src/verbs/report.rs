@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use advise::{Prediction, Question, Rate, Scenario, Score, Tolerance};
 use clap::Args as ClapArgs;
+use measure::RunRecord;
 use sim::Options;
 
 use super::ask;
@@ -58,20 +59,13 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
             return Err(Failure::Usage(cause.into()));
         }
     }
-    let mut scores: Vec<Score> = Vec::new();
-    if let Some(prediction) = &prediction {
-        let options = Options { seed: prediction.seed, ..quick() };
-        for run in &runs {
-            if let Some(point) = advise::point_for(prediction, run, None) {
-                let tolerance = Tolerance::default();
-                let score = advise::score(&prediction.scenario, point, run, tolerance, &options);
-                scores.push(score.map_err(Failure::usage)?);
-            }
-        }
-    }
+    let scores = match &prediction {
+        Some(prediction) => scored(prediction, &runs)?,
+        None => Vec::new(),
+    };
     let valid = runs.iter().all(|run| run.judge(0.95).is_valid());
-    let scored = scores.iter().map(Score::right).max().map_or(Verdict::Holds, verdict_of);
-    let verdict = if valid { scored } else { scored.and(Verdict::Invalid) };
+    let right = scores.iter().map(Score::right).max().map_or(Verdict::Holds, verdict_of);
+    let verdict = if valid { right } else { right.and(Verdict::Invalid) };
     let several = match runs.len() {
         1 => "1 run".to_owned(),
         runs => format!("{runs} runs"),
@@ -109,6 +103,20 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let line = sentence(&format!("{}: {line}", verdict.word()));
     say(out, &format!("{line}\n  report: {}\n", path.display()))?;
     Ok(verdict)
+}
+
+/// Each run of which the prediction speaks, held against it.
+fn scored(prediction: &Prediction, runs: &[RunRecord]) -> Result<Vec<Score>, Failure> {
+    let options = Options { seed: prediction.seed, ..quick() };
+    let mut scores = Vec::new();
+    for run in runs {
+        if let Some(point) = advise::point_for(prediction, run, None) {
+            let tolerance = Tolerance::default();
+            let score = advise::score(&prediction.scenario, point, run, tolerance, &options);
+            scores.push(score.map_err(Failure::usage)?);
+        }
+    }
+    Ok(scores)
 }
 
 /// What formula and simulation say of a scenario at the load that it has and, where that is the load of

@@ -70,6 +70,8 @@ fn a_server_that_demands_encryption_is_loaded_pressed_and_verified() {
     let pressed = ends(&stress, &address("sslmode=require"));
     assert_eq!(pressed.code, 0, "{pressed:?}");
     assert!(pressed.out.contains("Verified: all"), "{pressed:?}");
+    let record = std::fs::read_to_string(folder.join(pressed.after("record"))).expect("it is kept");
+    assert!(record.contains("\"tls\":\"TLSv1."), "the record says so");
     // Nothing is said of encryption: the server's wish counts.
     assert_eq!(ends(&["verify"], url.as_str()).code, 0);
     // The certificate is for another name than the address; who signed it is right.

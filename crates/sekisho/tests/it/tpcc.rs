@@ -172,6 +172,10 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     assert!(!record.to_string().contains(&url), "a record holds no password");
     let page = std::fs::read_to_string(folder.join(ended.after("report"))).expect("it is written");
     assert!(page.contains("Verified afterwards: all") && !page.contains(&url));
+    assert!(record["record"]["server"].get("tls").is_none(), "nobody asked for it here");
+    let again = sekisho(&folder, &["tpcc", "report", ended.after("record")]);
+    let page = std::fs::read_to_string(folder.join(again.after("report"))).expect("it is written");
+    assert!(page.contains("Verified afterwards: all"), "the record knows: {again:?}");
 
     let words = ["tpcc", "stress", "--db", &url, "--ramp", "0s", "--measure", "1s"];
     let more = ["--connections", "1,2", "--execute", "functions"];
@@ -250,6 +254,7 @@ fn two_processes_share_the_terminals_and_their_records_merge() {
     let text = sekisho(&folder, &merge);
     assert!(text.out.starts_with("too short to qualify: "), "{text:?}");
     assert!(text.out.contains("Merged of 2 parts, on "), "{text:?}");
+    assert!(text.out.contains("Verified: all"), "as part 1 did: {text:?}");
 
     let alone = sekisho(&folder, &merge[..3]);
     assert_eq!(alone.code, 2, "{alone:?}");

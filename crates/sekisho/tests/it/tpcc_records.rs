@@ -146,6 +146,7 @@ fn frame(plan: Plan, inputs: InputCounts) -> Record {
         host: Host { name: "nowhere".into(), cpus: 2, memory_bytes: 4 << 30, ..Host::default() },
         server: Server {
             version: "PostgreSQL 15.18 on a machine of tests".into(),
+            tls: None,
             c_load: 87,
             load_seed: 1,
             settings: settings.map(|(name, value)| (name.into(), value.into())).into(),

@@ -86,6 +86,28 @@ fn the_page_of_a_paced_run_has_all_that_the_specification_asks_for() {
 }
 
 #[test]
+fn what_the_database_said_afterwards_is_kept_with_the_run() {
+    let scratch = Scratch::new();
+    let path = scratch.join("0.tpcc.json");
+    write(&path, "run-0", &paced(10));
+    let mut kept: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&path).expect("written")).expect("JSON");
+    let mut page = |verified| {
+        kept["verified"] = verified;
+        fs::write(&path, kept.to_string()).expect("a folder of our own");
+        let ended = sekisho(&scratch.join(""), &["tpcc", "report", "0.tpcc.json"]);
+        (ended, fs::read_to_string(scratch.join("report.html")).unwrap_or_default())
+    };
+    let (ended, html) = page(serde_json::json!({ "checks": 22, "failed": [] }));
+    assert_eq!(ended.code, 0, "{ended:?}");
+    has(&html, &["Verified afterwards: all 22 checks of the database hold."]);
+    let broken = serde_json::json!({ "check": "3.3.2.1", "statement": "it adds up", "places": 2 });
+    let (ended, html) = page(serde_json::json!({ "checks": 22, "failed": [broken] }));
+    assert_eq!(ended.code, 3, "{ended:?}");
+    has(&html, &["afterwards 1 of 22 checks of the database FAIL", "class=\"verdict fails\""]);
+}
+
+#[test]
 fn think_times_that_are_not_exponential_are_seen_to_be_apart() {
     let scratch = Scratch::new();
     let mut record = paced(10);

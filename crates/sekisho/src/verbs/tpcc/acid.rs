@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use ::load::tpcc::verify::Verification;
 use ::load::tpcc::{
     AcidError, AcidFinding, AcidPlan, AcidTest, Execution, Isolation, RunError, Trial, acid,
 };
@@ -11,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::database::DatabaseArgs;
 use super::target::Target;
-use super::terminals::{self, ExecuteName, IsolationName};
+use super::terminals::{ExecuteName, IsolationName};
+use super::verified::{Verified, and_verified, verified_text};
 use crate::session::{Session, progress, say};
 use crate::text::{filled, next, paragraph, sentence};
 use crate::verdict::{Failure, Verdict};
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             }
         }
     }
-    let found = terminals::conditions(&target, session)?;
+    let found = Verified::of(&target, session)?;
     let verdict = verdict_of(&suites, found.as_ref());
     if args.json {
         say(out, &format!("{}\n", object(&suites, found.as_ref(), verdict)))?;
@@ -110,19 +110,19 @@ fn interrupted(args: &Args, out: &mut dyn Write, when: &str) -> Result<Verdict, 
     Ok(verdict)
 }
 
-fn verdict_of(suites: &[Suite], found: Option<&Verification>) -> Verdict {
+fn verdict_of(suites: &[Suite], found: Option<&Verified>) -> Verdict {
     let fails = |finding| finding == AcidFinding::Fails;
     let verdict = match suites.iter().flat_map(Suite::findings).any(fails) {
         true => Verdict::Fails,
         false => Verdict::Holds,
     };
-    terminals::and_verified(verdict, found)
+    and_verified(verdict, found)
 }
 
 fn text(
     args: &Args,
     suites: &[Suite],
-    found: Option<&Verification>,
+    found: Option<&Verified>,
     verdict: Verdict,
     target: &Target,
 ) -> String {
@@ -158,7 +158,7 @@ fn text(
         }
     }
     text += "\n";
-    text += &terminals::verified_text(found);
+    text += &verified_text(found);
     if odd > 0 {
         text += &paragraph(
             "Clause 3.4.1 forbids these anomalies. The transactions read each of these rows once, so \
@@ -202,7 +202,7 @@ fn trial_text(trial: &Trial, level: Isolation) -> String {
     text
 }
 
-fn object(suites: &[Suite], found: Option<&Verification>, verdict: Verdict) -> Value {
+fn object(suites: &[Suite], found: Option<&Verified>, verdict: Verdict) -> Value {
     let suite = |suite: &Suite| {
         let AcidPlan { execution, isolation, seed } = suite.plan;
         let trials: Vec<Value> =
@@ -213,7 +213,7 @@ fn object(suites: &[Suite], found: Option<&Verification>, verdict: Verdict) -> V
         "verdict": verdict.word(),
         "exit_code": verdict.code(),
         "suites": suites.iter().map(suite).collect::<Vec<_>>(),
-        "verified": found.map(Verification::holds),
+        "verified": found.map(Verified::holds),
     })
 }
 

@@ -9,7 +9,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ::load::tpcc::survival::{Acknowledged, OrderKey, Survival, entries};
-use ::load::tpcc::verify::Verification;
 use ::load::tpcc::{DeliveryResult, End, Pace, Plan, Record, Screen, Watch};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -22,6 +21,7 @@ use super::database::DatabaseArgs;
 use super::kept::Begun;
 use super::target::{PARAMETERS, Target};
 use super::terminals::{self, ExecuteName, IsolationName};
+use super::verified::{Verified, verified_text};
 use crate::bounded;
 use crate::session::{Session, progress, say};
 use crate::text::{Table, filled, next, paragraph, sentence, time};
@@ -114,7 +114,7 @@ struct Round {
     lost: u64,
     /// Of everything since the load.
     survival: Survival,
-    found: Verification,
+    found: Verified,
     /// What was there without having been acknowledged, of this round alone.
     unacknowledged: u64,
 }
@@ -220,7 +220,7 @@ fn crash(
     let recovery_s = begun.elapsed().as_secs_f64();
     let there = entries(&config).map_err(Failure::machine)?;
     let survival = Survival::of(&read(path)?, &there);
-    let Some(found) = terminals::conditions(target, session)? else { return Ok(None) };
+    let Some(found) = Verified::of(target, session)? else { return Ok(None) };
     let nothing = Survival::default();
     let before = before.unwrap_or(&nothing);
     Ok(Some(Round {
@@ -407,7 +407,7 @@ fn text(args: &Args, rounds: &[Round], path: &Path, verdict: Verdict) -> String 
         text += &filled("  ", "    ", &format!("lost: {}{more}", keys.join("; ")));
     }
     for round in rounds.iter().filter(|round| !round.found.holds()) {
-        text += &terminals::verified_text(Some(&round.found));
+        text += &verified_text(Some(&round.found));
     }
     text += &why(args, rounds);
     text += &paragraph(&format!("acknowledged: {}", path.display()));

@@ -17,6 +17,7 @@ use super::page::{Run, page};
 use super::report::written;
 use super::target::Target;
 use super::terminals::{self, ExecuteName, IsolationName};
+use super::verified::{Verified, and_verified, verified_text};
 use crate::session::{Session, say, tool};
 use crate::store;
 use crate::text::{Table, next, paragraph, sentence, time};
@@ -120,9 +121,9 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let verdict = search.verdict();
     let found = match (args.no_verify, verdict) {
         (true, _) | (_, Verdict::Interrupted | Verdict::Invalid) => None,
-        _ => terminals::conditions(&target, session)?,
+        _ => Verified::of(&target, session)?,
     };
-    let verdict = terminals::and_verified(verdict, found.as_ref());
+    let verdict = and_verified(verdict, found.as_ref());
     let record = begun.path("find.json")?;
     let report = search.report(&begun.path("find.html")?);
     let mut object = search.object();
@@ -139,7 +140,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             search.text(&target),
             match verdict {
                 Verdict::Interrupted | Verdict::Invalid => String::new(),
-                _ => terminals::verified_text(found.as_ref()),
+                _ => verified_text(found.as_ref()),
             },
             paragraph(&format!("record: {}", record.display())),
             written(&report),
@@ -186,7 +187,7 @@ fn follow(
         };
         let reading = kept.record.reading(stage);
         tried.push(Tried { warehouses, stage, measure, reading });
-        runs.push(Run::new(kept, None));
+        runs.push(Run::new(kept));
     }
 }
 

@@ -6,6 +6,7 @@ use ::load::tpcc::Record;
 use measure::RunRecord;
 use serde::{Deserialize, Serialize};
 
+use super::verified::Verified;
 use crate::session::{Session, tool};
 use crate::store;
 use crate::verdict::Failure;
@@ -13,30 +14,24 @@ use crate::verdict::Failure;
 /// The version of the format that is written and read.
 const FORMAT: u32 = 1;
 
-/// A run that was kept.
-#[derive(Debug)]
+/// A run that was kept: what stands in the file, and where that is.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Kept {
-    pub(super) record: Record,
+    #[serde(rename = "sekisho-tpcc")]
+    format: u32,
     pub(super) id: String,
     /// When it began, UTC, RFC 3339.
     pub(super) started: String,
+    tool: String,
     /// The words of the command line that made it, without secrets.
     pub(super) command: Vec<String>,
+    pub(super) record: Record,
+    /// What was found in the database afterwards, if it was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) verified: Option<Verified>,
+    #[serde(skip)]
     pub(super) path: PathBuf,
-    tool: String,
-}
-
-/// What stands in the file.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Document {
-    #[serde(rename = "sekisho-tpcc")]
-    format: u32,
-    id: String,
-    started: String,
-    tool: String,
-    command: Vec<String>,
-    record: Record,
 }
 
 /// Where a run that begins now will be kept, and under which name.
@@ -67,19 +62,18 @@ impl Begun {
 
     /// Writes what came of it.
     pub(super) fn keep(self, record: Record, session: &Session) -> Result<Kept, Failure> {
-        let path = self.path("tpcc.json")?;
-        let document = Document {
+        let kept = Kept {
+            path: self.path("tpcc.json")?,
             format: FORMAT,
             id: self.id,
             started: self.started,
             tool: tool(),
             command: session.command.clone(),
             record,
+            verified: None,
         };
-        let text = serde_json::to_string(&document).map_err(Failure::machine)?;
-        store::write_whole(&path, text + "\n")?;
-        let Document { id, started, tool, command, record, .. } = document;
-        Ok(Kept { record, id, started, command, path, tool })
+        kept.write()?;
+        Ok(kept)
     }
 }
 
@@ -88,6 +82,20 @@ impl Kept {
     pub(super) fn read(path: &Path) -> Result<Kept, Failure> {
         let text = store::read_text(path, "TPC-C record")?;
         parse(&text, path)
+    }
+
+    /// Writes down what was found in the database afterwards.
+    pub(super) fn note(&mut self, verified: Option<Verified>) -> Result<(), Failure> {
+        if verified.is_some() {
+            self.verified = verified;
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&self) -> Result<(), Failure> {
+        let text = serde_json::to_string(self).map_err(Failure::machine)?;
+        store::write_whole(&self.path, text + "\n")
     }
 
     /// The run as a closed load, for what judges, fits and checks such.
@@ -134,28 +142,6 @@ fn parse(text: &str, path: &Path) -> Result<Kept, Failure> {
         let cause = format!("its format is {format}, this program reads {FORMAT}");
         return Err(refuse(cause));
     }
-    let document = serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
-    let Document { id, started, tool, command, record, .. } = document;
-    Ok(Kept { record, id, started, command, path: path.to_owned(), tool })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::parse;
-
-    #[test]
-    fn what_is_no_record_says_what_one_is() {
-        for (text, cause) in [
-            ("", "EOF"),
-            ("{\"sekisho-tpcc\": 2}", "its format is 2, this program reads 1"),
-            ("{\"sekisho-tpcc\": 1, \"record\": 3}", "invalid type"),
-            ("{\"sekisho-prediction\": 1}", "missing field `sekisho-tpcc`"),
-        ] {
-            let error = parse(text, Path::new("some.json")).unwrap_err().to_string();
-            assert!(error.starts_with("some.json: it is no record"), "{error}");
-            assert!(error.contains(cause) && error.contains("ID.tpcc.json"), "{error}");
-        }
-    }
+    let kept: Kept = serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
+    Ok(Kept { path: path.to_owned(), ..kept })
 }

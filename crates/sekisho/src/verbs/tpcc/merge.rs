@@ -13,7 +13,6 @@ use super::report::ReportArgs;
 use super::run::text;
 use super::terminals;
 use crate::session::{Session, say};
-use crate::text::paragraph;
 use crate::verdict::{Failure, Verdict};
 
 /// Make one record of those of all parts of a run, and judge it
@@ -39,19 +38,22 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let kept = args.records.iter().map(|path| Kept::read(path).map(|kept| kept.record));
-    let records: Vec<Record> = kept.collect::<Result<_, _>>()?;
+    let parts: Vec<Kept> =
+        args.records.iter().map(|path| Kept::read(path)).collect::<Result<_, _>>()?;
+    // Part 1 verified the database when all had ended.
+    let verified = parts.iter().find_map(|part| part.verified.clone());
+    let records: Vec<Record> = parts.into_iter().map(|part| part.record).collect();
     let record = Record::merge(&records).map_err(Failure::usage)?;
-    let run = Run::new(Begun::now().keep(record, session)?, None);
+    let mut run = Run::new(Begun::now().keep(record, session)?);
+    run.kept.note(verified)?;
     let report = args.report.write(std::slice::from_ref(&run));
     let verdict = run.verdict();
     if args.json {
-        let mut object = terminals::object(&run.kept, &run.judged, None, verdict);
+        let mut object = terminals::object(&run.kept, &run.judged, verdict);
         object["report"] = json!(report.as_ref().ok());
         say(out, &format!("{object}\n"))?;
     } else {
-        let verified = paragraph("Part 1 verified the database when it ended, unless told not to.");
-        say(out, &text(&run, "the database that was named", &verified, &report))?;
+        say(out, &text(&run, "the database that was named", &report))?;
     }
     report.map(|_| verdict)
 }

@@ -17,6 +17,7 @@ mod stress;
 mod target;
 mod terminals;
 mod tune;
+mod verified;
 mod verify;
 
 use std::io::Write;

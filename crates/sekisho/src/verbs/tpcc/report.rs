@@ -36,7 +36,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let runs = args.files.iter().map(|path| Ok(Run::new(Kept::read(path)?, None)));
+    let runs = args.files.iter().map(|path| Ok(Run::new(Kept::read(path)?)));
     let runs: Vec<Run> = runs.collect::<Result<_, Failure>>()?;
     apart(&runs)?;
     page(&runs)?.write(&args.out).map_err(Failure::machine)?;

@@ -14,6 +14,7 @@ use super::parts::{self, PartArgs};
 use super::report::{ReportArgs, written};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
+use super::verified::verified_text;
 use crate::session::{Session, say};
 use crate::text::{next, paragraph, sentence};
 use crate::verdict::{Failure, Verdict};
@@ -66,31 +67,27 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let Some(target) = target else { return terminals::not_begun(&args.terminals, out) };
     let kept = parts::run(meeting.as_ref(), &target, &plan, session)?;
     let Some(kept) = kept else { return terminals::not_begun(&args.terminals, out) };
-    let mut run = Run::new(kept, None);
+    let mut run = Run::new(kept);
     if parts::verifies(meeting.as_ref()) {
-        run.found = terminals::verified(&args.terminals, &target, session, &run.judged.outcome)?;
+        let outcome = &run.judged.outcome;
+        let found = terminals::verified(&args.terminals, &target, session, outcome)?;
+        run.kept.note(found)?;
     }
     let report = args.report.write(std::slice::from_ref(&run));
     let verdict = run.verdict();
     if json {
-        let mut object = terminals::object(&run.kept, &run.judged, run.found.as_ref(), verdict);
+        let mut object = terminals::object(&run.kept, &run.judged, verdict);
         object["report"] = json!(report.as_ref().ok());
         say(out, &format!("{object}\n"))?;
     } else {
-        let verified = terminals::verified_text(run.found.as_ref());
-        say(out, &text(&run, target.name(), &verified, &report))?;
+        say(out, &text(&run, target.name(), &report))?;
     }
     target.close()?;
     report.map(|_| verdict)
 }
 
 /// A run, or what was merged of its parts, for a person.
-pub(super) fn text(
-    run: &Run,
-    database: &str,
-    verified: &str,
-    report: &Result<PathBuf, Failure>,
-) -> String {
+pub(super) fn text(run: &Run, database: &str, report: &Result<PathBuf, Failure>) -> String {
     let Run { kept, judged, .. } = run;
     let record = &kept.record;
     let (own, all) = (record.warehouses(), record.plan.warehouses);
@@ -108,7 +105,7 @@ pub(super) fn text(
         terminals::table(record),
         "\n".into(),
         terminals::why(record, judged),
-        verified.to_owned(),
+        verified_text(kept.verified.as_ref()),
         paragraph(&format!("record: {}", kept.path.display())),
         written(report),
         next(&next_command(kept)),

@@ -15,6 +15,7 @@ use super::parts::{self, PartArgs};
 use super::report::{ReportArgs, written};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
+use super::verified::verified_text;
 use crate::session::{Session, say};
 use crate::text::{Table, paragraph, sentence, time};
 use crate::verdict::{Failure, Verdict};
@@ -68,17 +69,18 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             verdict = Verdict::Interrupted;
             break;
         };
-        let mut run = Run::new(kept, None);
+        let mut run = Run::new(kept);
         if parts::verifies(meeting.as_ref()) {
             let outcome = &run.judged.outcome;
-            run.found = terminals::verified(&args.terminals, &target, session, outcome)?;
+            let found = terminals::verified(&args.terminals, &target, session, outcome)?;
+            run.kept.note(found)?;
         }
         let own = run.verdict();
         verdict = verdict.and(own);
         runs.push(run);
         report = args.report.write(&runs);
-        if let (true, Some(Run { kept, judged, found })) = (json, runs.last()) {
-            let mut object = terminals::object(kept, judged, found.as_ref(), own);
+        if let (true, Some(Run { kept, judged })) = (json, runs.last()) {
+            let mut object = terminals::object(kept, judged, own);
             object["report"] = json!(report.as_ref().ok());
             say(out, &format!("{object}\n"))?;
         }
@@ -134,9 +136,9 @@ fn text(runs: &[Run], target: &Target, report: &Result<PathBuf, Failure>) -> Str
     }
     text += &paragraph(&format!("Deviations: {}.", judged.deviations.join("; ")));
     text += &paragraph(NOT_AUDITED);
-    let worst = runs.iter().map(|run| run.found.as_ref());
-    let worst = worst.max_by_key(|found| found.map_or(0, |found| found.failed().count()));
-    text += &terminals::verified_text(worst.flatten());
+    let worst = runs.iter().map(|run| run.kept.verified.as_ref());
+    let worst = worst.max_by_key(|found| found.map_or(0, |found| found.failed.len()));
+    text += &verified_text(worst.flatten());
     for Run { kept, .. } in runs {
         text += &paragraph(&format!("record: {}", kept.path.display()));
     }

@@ -6,7 +6,6 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::load::tpcc::verify::{Part, Verification, VerifyError, verify};
 use ::load::tpcc::{
     Check, DeliveryResult, Execution, Finding, Isolation, NOT_AUDITED, Outcome, Pace, Plan, Record,
     RunError, SESSION_SETTINGS, Watch,
@@ -21,6 +20,7 @@ use super::database::DatabaseArgs;
 use super::kept::{Begun, Kept};
 use super::parts;
 use super::target::Target;
+use super::verified::Verified;
 use crate::session::{Session, progress, say};
 use crate::text::{Table, paragraph, time};
 use crate::verdict::{Failure, Verdict};
@@ -161,53 +161,11 @@ pub(super) fn verified(
     target: &Target,
     session: &Session,
     outcome: &Outcome,
-) -> Result<Option<Verification>, Failure> {
+) -> Result<Option<Verified>, Failure> {
     if args.no_verify || matches!(outcome, Outcome::Invalid(_) | Outcome::Interrupted) {
         return Ok(None);
     }
-    conditions(target, session)
-}
-
-/// Verifies the consistency conditions, unless the user does not want to wait.
-pub(super) fn conditions(
-    target: &Target,
-    session: &Session,
-) -> Result<Option<Verification>, Failure> {
-    let bar = progress(0, "verifying");
-    let found = verify(&target.config, &[Part::Conditions], &session.interrupt, &mut |done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    });
-    bar.finish_and_clear();
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(VerifyError::Interrupted) => Ok(None),
-        Err(error) => Err(Failure::machine(error)),
-    }
-}
-
-/// The worse of a run's verdict and that on the database after it.
-pub(super) fn and_verified(verdict: Verdict, found: Option<&Verification>) -> Verdict {
-    match found {
-        Some(found) if !found.holds() => verdict.and(Verdict::Fails),
-        _ => verdict,
-    }
-}
-
-/// What a verification found, in a sentence.
-pub(super) fn verified_text(found: Option<&Verification>) -> String {
-    let Some(found) = found else {
-        return paragraph("The database was not verified after the run.");
-    };
-    if found.holds() {
-        let count = found.outcomes.len();
-        return paragraph(&format!("Verified: all {count} checks of the database hold."));
-    }
-    let broken = found.failed().map(|outcome| {
-        let (name, statement) = (outcome.check.name(), outcome.check.statement());
-        paragraph(&format!("FAILS in {} places: {name}: {statement}", outcome.broken))
-    });
-    broken.collect()
+    Verified::of(target, session)
 }
 
 /// What the machine refuses is not the user's to mend; the rest is.
@@ -390,13 +348,8 @@ pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
 }
 
 /// A run as one JSON object.
-pub(super) fn object(
-    kept: &Kept,
-    judged: &::load::tpcc::Verdict,
-    found: Option<&Verification>,
-    verdict: Verdict,
-) -> Value {
-    let Kept { record, path, .. } = kept;
+pub(super) fn object(kept: &Kept, judged: &::load::tpcc::Verdict, verdict: Verdict) -> Value {
+    let Kept { record, path, verified, .. } = kept;
     let kinds: serde_json::Map<String, Value> = Kind::ALL
         .iter()
         .map(|&kind| {
@@ -438,7 +391,7 @@ pub(super) fn object(
         "checkpoints": judged.checkpoints,
         "client_cpu_s": record.client.cpu_s,
         "errors": record.errors,
-        "verified": found.map(Verification::holds),
+        "verified": verified.as_ref().map(Verified::holds),
         "record": path.display().to_string(),
     })
 }

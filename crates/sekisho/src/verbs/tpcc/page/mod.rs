@@ -5,12 +5,12 @@ mod one;
 mod several;
 mod times;
 
-use ::load::tpcc::verify::Verification;
 use ::load::tpcc::{Execution, NOT_AUDITED, Outcome, Pace, Record};
 use workload::tpcc::Constants;
 
 use super::kept::Kept;
-use super::terminals::{and_verified, outcome_text, per_minute, verdict_of};
+use super::terminals::{outcome_text, per_minute, verdict_of};
+use super::verified::and_verified;
 use crate::report::{FigureError, Report, TableError};
 use crate::verbs::loop_report::outcome;
 use crate::verdict::{Failure, Verdict};
@@ -20,18 +20,16 @@ use crate::verdict::{Failure, Verdict};
 pub(super) struct Run {
     pub(super) kept: Kept,
     pub(super) judged: ::load::tpcc::Verdict,
-    /// What was found in the database afterwards, if it was looked at.
-    pub(super) found: Option<Verification>,
 }
 
 impl Run {
-    pub(super) fn new(kept: Kept, found: Option<Verification>) -> Run {
-        Run { judged: kept.record.judge(), kept, found }
+    pub(super) fn new(kept: Kept) -> Run {
+        Run { judged: kept.record.judge(), kept }
     }
 
     /// How a command that made this run ends.
     pub(super) fn verdict(&self) -> Verdict {
-        and_verified(verdict_of(&self.judged.outcome), self.found.as_ref())
+        and_verified(verdict_of(&self.judged.outcome), self.kept.verified.as_ref())
     }
 
     /// Whether what was measured is what was asked for, to its end.
@@ -145,10 +143,10 @@ fn leads(mut report: Report, runs: &[Run]) -> Report {
                  of all parts, merged (`sekisho tpcc merge`)."
             ));
         }
-        match &run.found {
+        match &run.kept.verified {
             Some(found) if found.holds() => {}
             Some(found) => {
-                let (failed, all) = (found.failed().count(), found.outcomes.len());
+                let (failed, all) = (found.failed.len(), found.checks);
                 report = report.lead(format!(
                     "{whose}afterwards {failed} of {all} checks of the database FAIL: the server or the \
                      terminals did something wrong, and no number of this run counts."
@@ -157,9 +155,9 @@ fn leads(mut report: Report, runs: &[Run]) -> Report {
             None => {}
         }
     }
-    let verified: Vec<_> = runs.iter().filter_map(|run| run.found.as_ref()).collect();
+    let verified: Vec<_> = runs.iter().filter_map(|run| run.kept.verified.as_ref()).collect();
     if verified.len() == runs.len() && verified.iter().all(|found| found.holds()) {
-        let count = verified.first().map_or(0, |found| found.outcomes.len());
+        let count = verified.first().map_or(0, |found| found.checks);
         report =
             report.lead(format!("Verified afterwards: all {count} checks of the database hold."));
     }
@@ -194,6 +192,7 @@ fn facts(mut report: Report, kept: &Kept) -> Report {
         .fact("ramp-up", plan.ramp.as_secs_f64().to_string(), "s")
         .fact("interval as planned", plan.measure.as_secs_f64().to_string(), "s")
         .fact("server", server.version.clone(), "")
+        .fact("connections speak", server.tls.clone().unwrap_or_else(|| "no TLS".into()), "")
         .fact(
             "host of the terminals",
             format!("{}, {} x {}, {gib:.1} GiB", host.kernel, host.cpus, host.cpu_model),

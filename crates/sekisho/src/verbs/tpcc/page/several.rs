@@ -78,6 +78,7 @@ fn differences(runs: &[Run]) -> Vec<String> {
         let record = &kept.record;
         let own = [
             ("the server's version", record.server.version.clone()),
+            ("TLS", record.server.tls.clone().unwrap_or_else(|| "none".into())),
             ("the host of the terminals", record.host.name.clone()),
             ("the seed of the load", record.server.load_seed.to_string()),
             ("the planned interval", format!("{:?}", record.plan.measure)),

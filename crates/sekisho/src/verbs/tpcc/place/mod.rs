@@ -22,6 +22,7 @@ use self::shown::Form;
 use super::kept::Kept;
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
+use super::verified::and_verified;
 use crate::session::{Session, progress, say};
 use crate::text::shell_word;
 use crate::verdict::{Failure, Verdict};
@@ -289,7 +290,7 @@ fn finish(
     // Where nothing can become faster, a run that was slower says nothing.
     let slower = placed.disks == Disks::Apart && placed.ratio().is_some_and(|it| it.high < 1.0);
     let verdict = if slower { Verdict::Fails } else { Verdict::Holds };
-    let verdict = terminals::and_verified(verdict, found.as_ref());
+    let verdict = and_verified(verdict, found.as_ref());
     if args.terminals.json {
         say(out, &format!("{}\n", shown::object(placed, verdict, found.as_ref())))?;
     } else {

@@ -1,13 +1,12 @@
 //! A placement as text and as JSON.
 
 use ::load::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
-use ::load::tpcc::verify::Verification;
 use ::load::tpcc::{NOT_AUDITED, Outcome};
 use serde_json::{Value, json};
 use workload::tpcc::Kind as Transaction;
 
 use super::super::kept::Kept;
-use super::super::terminals;
+use super::super::verified::{Verified, verified_text};
 use super::{Measured, Placed};
 use crate::text::{Table, next, paragraph, pasted, sentence, shell_word, time};
 use crate::verdict::Verdict;
@@ -186,7 +185,7 @@ pub(super) fn p90(times: &::measure::Histogram) -> (f64, f64, f64) {
 }
 
 /// The whole text.
-pub(super) fn text(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verification>) -> String {
+pub(super) fn text(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verified>) -> String {
     let mark = if verdict == Verdict::Fails { "FAILS: " } else { "" };
     let mut text = sentence(&format!("{mark}{}, {}", placed.head(), placed.name));
     text += &format!("\n{}\n{}\n{}\n", placed.directories(), placed.relations(), placed.runs());
@@ -206,7 +205,7 @@ pub(super) fn text(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verific
             text += &pasted(&format!("{};", step.sql()), "");
         }
     }
-    text += &terminals::verified_text(found);
+    text += &verified_text(found);
     text += &paragraph(NOT_AUDITED);
     for run in std::iter::once(&placed.before).chain(&placed.after) {
         text += &paragraph(&format!("record: {}", run.kept.path.display()));
@@ -226,7 +225,7 @@ fn command(placed: &Placed<'_>) -> String {
 }
 
 /// One JSON object.
-pub(super) fn object(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verification>) -> Value {
+pub(super) fn object(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verified>) -> Value {
     let accesses = &placed.before.accesses;
     let relations = accesses.all.iter().zip(&placed.placement.of).map(|(access, to)| {
         json!({
@@ -269,7 +268,7 @@ pub(super) fn object(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verif
         "before": run(&placed.before),
         "after": placed.after.as_ref().map(run),
         "new_orders_ratio": ratio,
-        "verified": found.map(Verification::holds),
+        "verified": found.map(Verified::holds),
         "not_audited": NOT_AUDITED,
     })
 }

@@ -23,6 +23,7 @@ use serde::Serialize;
 use super::kept::Kept;
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
+use super::verified::{and_verified, verified_text};
 use crate::session::{Session, progress, say, tool};
 use crate::store;
 use crate::verdict::{Failure, Verdict};
@@ -136,7 +137,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         (_, false) => Verdict::Holds,
     };
     let found = terminals::verified(&args.terminals, &target, session, &outcome)?;
-    let verdict = terminals::and_verified(verdict, found.as_ref());
+    let verdict = and_verified(verdict, found.as_ref());
     let path = store::path("runs", &format!("{}.tune.json", tuning.id))?;
     let object = serde_json::to_value(&tuning).map_err(Failure::machine)?;
     store::write_whole(&path, format!("{object}\n"))?;
@@ -150,7 +151,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     } else {
         let text = text::Text { tuning: &tuning, outcome: &outcome, named, tries, verdict };
         say(out, &text.render(target.name()))?;
-        say(out, &terminals::verified_text(found.as_ref()))?;
+        say(out, &verified_text(found.as_ref()))?;
         say(out, &text.last(&path))?;
     }
     target.close()?;
