@@ -92,8 +92,7 @@ pub enum LittleVerdict {
     /// It does.
     Closes,
     /// It does not, but need not: more was in flight than response times account for, and requests
-    /// failed, of which is not recorded how long they were in flight; or the run drifts, so that
-    /// its end is not like its start.
+    /// failed, of which is not recorded how long they were in flight.
     CannotTell,
     /// It does not: the generator's books are wrong.
     DoesNot,
@@ -195,7 +194,7 @@ impl RunRecord {
         let steady = self.steady();
         let sheet = Sheet::of_all(steady);
         let all = sheet.measures(confidence);
-        let mut little = sheet.little(steady, self.rare(steady));
+        let little = sheet.little(steady, self.rare(steady));
         let classes = (0..self.header.classes.len())
             .map(|class| Sheet::of_class(steady, class).measures(confidence))
             .collect();
@@ -206,12 +205,7 @@ impl RunRecord {
             faults.push(Fault::NothingCompleted);
         } else {
             faults.extend(self.generator(&sheet).into_iter().map(Fault::Generator));
-            let drifts = sheet.drifts(steady);
-            if !drifts.is_empty() && little.verdict == LittleVerdict::DoesNot {
-                // Its tolerance supposes that the two edges of the window are alike.
-                little.verdict = LittleVerdict::CannotTell;
-            }
-            faults.extend(drifts);
+            faults.extend(sheet.drifts(steady));
             if little.verdict == LittleVerdict::DoesNot {
                 faults.push(Fault::Little(little));
             }
@@ -458,7 +452,8 @@ impl<'a> Sheet<'a> {
     /// E\[R^3\] / 3 E\[R\] (renewal theory). The two edges cancel in the mean if the window is
     /// stationary; one is empty if it began with the run. So allowed is the mean of one edge and
     /// three standard deviations of both, and what a histogram and the lag (which counting may or
-    /// may not include) can add.
+    /// may not include) can add. Those in flight may be held up together, by a flush of a disk say,
+    /// so that the standard deviations of their ages add up, not only their variances.
     /// `rare` requests may have been in flight all the time without being seen to end.
     fn little(&self, steady: &[Interval], rare: usize) -> LittleCheck {
         let length_s = self.length_s();
@@ -482,7 +477,7 @@ impl<'a> Sheet<'a> {
         let (age, age_squared) =
             if m1 > 0.0 { (m2 / (2.0 * m1), m3 / (3.0 * m1)) } else { (0.0, 0.0) };
         let in_flight = counted.max(computed);
-        let edges_s = in_flight * age + 3.0 * (2.0 * in_flight * age_squared).sqrt();
+        let edges_s = in_flight * (age + 3.0 * (2.0 * age_squared).sqrt());
         let lag_s: f64 = steady.iter().map(|i| i.lag.mean_s() * i.lag.len() as f64).sum();
         let resolution_s = 1e-3 * time_in_flight + 1e-6 * n;
         let tolerance = (edges_s + lag_s + resolution_s) / length_s + rare as f64;

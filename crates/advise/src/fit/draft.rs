@@ -22,6 +22,16 @@ pub struct SourceFit {
     pub notes: Vec<String>,
 }
 
+impl SourceFit {
+    /// How far the model is off what it could be off: root mean square of ln(fitted / measured).
+    pub fn misfit(&self) -> f64 {
+        let compared = self.rows.iter().filter(|row| row.stand == RowStand::Compared);
+        let squares: Vec<f64> =
+            compared.map(|row| (row.fitted / row.measured).ln().powi(2)).collect();
+        (squares.iter().sum::<f64>() / squares.len().max(1) as f64).sqrt()
+    }
+}
+
 /// A measured number beside the fitted one.
 #[derive(Clone, Debug)]
 pub struct SourceRow {

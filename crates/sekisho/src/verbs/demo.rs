@@ -245,6 +245,7 @@ struct Demo {
     fit: Fit,
     prediction: Prediction,
     prediction_path: PathBuf,
+    scenario_path: PathBuf,
     checked: Vec<RunRecord>,
     scores: Vec<Score>,
 }
@@ -275,11 +276,13 @@ impl Demo {
         let prediction = ask::predict(fit.scenario.clone(), &question, args.seed)?;
         let path = store::path("predictions", &format!("{}.json", prediction.id))?;
         ask::store_prediction(&path, &prediction)?;
+        let scenario_path = fit::keep_scenario(&fit.scenario, &prediction.id)?;
         Ok(Demo {
             runs,
             fit,
             prediction,
             prediction_path: path,
+            scenario_path,
             checked: Vec::new(),
             scores: Vec::new(),
         })
@@ -337,6 +340,7 @@ impl Demo {
             runs: &runs,
             fit: Some(&self.fit),
             prediction: Some(&self.prediction),
+            scenario: Some(&self.scenario_path),
             scores: &self.scores,
             notes: std::slice::from_ref(&replayed),
             more: Vec::new(),
@@ -376,9 +380,10 @@ impl Demo {
         say(
             out,
             &format!(
-                "\n  prediction: {}\n  report: {}\n  next: open the report; then \
-                 sekisho measure http URL --clients 1,32\n",
+                "\n  prediction: {}\n  scenario: {}\n  report: {}\n  next: open the report; \
+                 then sekisho measure http URL --clients 1,32\n",
                 self.prediction_path.display(),
+                self.scenario_path.display(),
                 std::path::absolute(&args.report)?.display()
             ),
         )?;

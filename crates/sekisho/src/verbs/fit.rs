@@ -499,6 +499,13 @@ pub(crate) fn no_fit(
     Ok(verdict)
 }
 
+/// Keeps a scenario that was fitted on the way to something else, so that it can be asked; its file.
+pub(crate) fn keep_scenario(scenario: &Scenario, id: &str) -> Result<PathBuf, Failure> {
+    let path = store::path("scenarios", &format!("{id}.toml"))?;
+    store::write_whole(&path, &scenario_text(scenario)?)?;
+    Ok(path)
+}
+
 /// A scenario as a file.
 pub(crate) fn scenario_text(scenario: &Scenario) -> Result<String, Failure> {
     toml::to_string(scenario).map_err(Failure::machine)

@@ -1,6 +1,8 @@
 //! The page of the loop: what was measured, fitted, predicted and checked, as one report. Everything
 //! is optional but the runs or the prediction, so that the same page serves `demo` and `report`.
 
+use std::path::Path;
+
 use advise::{Calibration, Fit, Load, Point, Prediction, Quantity, Right, Score};
 use measure::{Histogram, Judgement, LittleVerdict, LoadShape, RunRecord};
 
@@ -20,6 +22,8 @@ pub(crate) struct Story<'a> {
     pub(crate) runs: &'a [RunRecord],
     pub(crate) fit: Option<&'a Fit>,
     pub(crate) prediction: Option<&'a Prediction>,
+    /// The file of the scenario that was predicted, if there is one.
+    pub(crate) scenario: Option<&'a Path>,
     pub(crate) scores: &'a [Score],
     pub(crate) notes: &'a [String],
     /// What else there is to say, after the curves.
@@ -662,9 +666,10 @@ fn next(story: &Story<'_>) -> Section {
             1 => ("loads and slots", " --slots 2,8"),
             _ => ("loads", ""),
         };
+        let file = story.scenario.unwrap_or(Path::new("scenario.toml")).display();
         section.command(
             format!("Ask the scenario about other {what}:"),
-            format!("sekisho ask scenario.toml --clients 8,64{slots}"),
+            format!("sekisho ask {file} --clients 8,64{slots}"),
         )
     } else {
         section.command(

@@ -78,6 +78,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         }
         (Some(_), scores) => format!("{several}, {scores} held against the prediction"),
     };
+    let is_scenario = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
+    let scenario = args.files.iter().find(is_scenario).map(PathBuf::as_path);
     let report = page(&Story {
         title: "Sekisho report",
         verdict,
@@ -85,6 +87,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         runs: &runs,
         fit: None,
         prediction: prediction.as_ref(),
+        scenario,
         scores: &scores,
         notes: &[],
         more: Vec::new(),

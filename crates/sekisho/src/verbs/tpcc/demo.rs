@@ -1,7 +1,7 @@
 //! `sekisho demo postgres`: the whole loop on a database, on this machine.
 //!
 //! A private PostgreSQL is loaded and pressed without waits at several numbers of connections; a
-//! closed network of the machine's processors and a delay is fitted to that; it says from which number
+//! closed network of one queue and a delay is fitted to that; it says from which number
 //! on more connections hardly help, and is checked at numbers that it never saw.
 
 use std::io::Write;
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "2s")]
     ramp: Span,
     /// How long each run is measured
-    #[arg(long, value_name = "TIME", default_value = "8s")]
+    #[arg(long, value_name = "TIME", default_value = "12s")]
     measure: Span,
     /// The seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -98,8 +98,8 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             None => return interrupted(runs.len(), args, out),
         }
     }
-    let fit = match fit_of(&runs, cores, args)? {
-        Ok(fit) => fit,
+    let (fit, servers) = match fit_of(&runs, cores, args)? {
+        Ok(found) => found,
         Err(error) => {
             let verdict = match error {
                 FitError::DoesNotFit(_) => Verdict::DoesNotFit,
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             return fit::no_fit(verdict, &error, args.json, out);
         }
     };
-    let mut demo = Demo::new(runs, fit, fitted, cores, args)?;
+    let mut demo = Demo::new(runs, (fit, servers), fitted, cores, args)?;
     for connections in demo.unseen.clone() {
         match press(connections)? {
             Some(run) => demo.check(run)?,
@@ -230,23 +230,40 @@ impl Pressed {
     }
 }
 
+/// The numbers of servers that the queue may have: as many as there are processors if each does all
+/// that it does alone; fewer if they slow each other, or wait for something there is less of.
+fn servers(cores: u32) -> Vec<u32> {
+    let fewer = std::iter::successors(Some(1_u32), |n| n.checked_mul(2));
+    fewer.take_while(|&n| n < cores).chain([cores]).collect()
+}
+
+/// The network that fits best, and how many servers its queue has.
 fn fit_of(
     runs: &[Pressed],
     cores: u32,
     args: &Args,
-) -> Result<Result<SourceFit, FitError>, Failure> {
+) -> Result<Result<(SourceFit, u32), FitError>, Failure> {
     let names: Vec<String> = runs.iter().map(|run| run.kept.id.clone()).collect();
     let judged: Vec<_> = runs.iter().map(|run| (&run.run, run.judgement.clone())).collect();
     let points = fit::points_of(&judged)?;
-    let options = FitOptions {
-        slots: None,
-        cores: Some(cores),
-        seed: args.seed,
-        confidence: 0.95,
-        date: store::now_rfc3339(),
-        name: "demo: TPC-C's transactions on a private PostgreSQL".into(),
+    let with = |servers| {
+        let options = FitOptions {
+            slots: None,
+            cores: Some(servers),
+            seed: args.seed,
+            confidence: 0.95,
+            date: store::now_rfc3339(),
+            name: "demo: TPC-C's transactions on a private PostgreSQL".into(),
+        };
+        advise::fit_points(&points, &names, &options).map(|fit| (fit, servers))
     };
-    Ok(advise::fit_points(&points, &names, &options))
+    // Of those that fit alike the one with all processors; of errors too.
+    let misfit = |fit: &Result<(SourceFit, u32), FitError>| {
+        fit.as_ref().map_or(f64::INFINITY, |(fit, _)| fit.misfit())
+    };
+    let fits = servers(cores).into_iter().rev().map(with);
+    let best = fits.min_by(|a, b| misfit(a).total_cmp(&misfit(b)));
+    best.ok_or_else(|| Failure::Machine("there is no processor".into()))
 }
 
 /// From which number of connections on more hardly help.
@@ -263,8 +280,8 @@ struct Best {
 }
 
 /// Throughput [1/s] with 1, 2, ... `most` connections of a demand and a delay \[s\].
-fn curve(demand: f64, delay: f64, cores: u32, most: u32) -> Option<Vec<f64>> {
-    let stations = [Station::multi(demand, cores).ok()?, Station::delay(delay.max(0.0)).ok()?];
+fn curve(demand: f64, delay: f64, servers: u32, most: u32) -> Option<Vec<f64>> {
+    let stations = [Station::multi(demand, servers).ok()?, Station::delay(delay.max(0.0)).ok()?];
     Some(ClosedNetwork::new(most, 0.0, &stations).ok()?.throughputs())
 }
 
@@ -275,13 +292,13 @@ fn smallest(curve: &[f64]) -> u32 {
 }
 
 /// `None` where the calibration has not the two numbers of the fit.
-fn best(calibration: &Calibration, cores: u32, most: u32) -> Option<Best> {
+fn best(calibration: &Calibration, servers: u32, most: u32) -> Option<Best> {
     let of = |name: &str| calibration.parameters.get(name);
     let (demand, delay) = (of("demand")?, of("delay")?);
-    let all = curve(demand.value, delay.value, cores, most)?;
+    let all = curve(demand.value, delay.value, servers, most)?;
     let connections = smallest(&all);
     // The more of a cycle is a delay, the more connections it takes.
-    let at = |demand, delay| Some(smallest(&curve(demand, delay, cores, most)?));
+    let at = |demand, delay| Some(smallest(&curve(demand, delay, servers, most)?));
     let region =
         [at(demand.interval[1], delay.interval[0])?, at(demand.interval[0], delay.interval[1])?];
     let throughput = all[connections as usize - 1];
@@ -290,7 +307,7 @@ fn best(calibration: &Calibration, cores: u32, most: u32) -> Option<Best> {
         region: [region[0].min(connections), region[1].max(connections)],
         throughput,
         most: all.iter().copied().fold(0.0, f64::max),
-        busy: (throughput * demand.value / f64::from(cores)).min(1.0),
+        busy: (throughput * demand.value / f64::from(servers)).min(1.0),
     })
 }
 
@@ -352,11 +369,14 @@ fn why(best: &Best, cores: u32, busy: Option<f64>, retries: f64) -> String {
 struct Demo {
     runs: Vec<Pressed>,
     fit: SourceFit,
+    /// Of the queue of the model.
+    servers: u32,
     cores: u32,
     best: Best,
     unseen: Vec<u32>,
     prediction: Prediction,
     prediction_path: PathBuf,
+    scenario_path: PathBuf,
     checked: Vec<Pressed>,
     scores: Vec<Score>,
 }
@@ -365,7 +385,7 @@ impl Demo {
     /// Asks about what the fitted runs never saw, before it is measured.
     fn new(
         runs: Vec<Pressed>,
-        fit: SourceFit,
+        (fit, servers): (SourceFit, u32),
         fitted: Vec<u32>,
         cores: u32,
         args: &Args,
@@ -373,7 +393,7 @@ impl Demo {
         let found = fit.scenario.calibration.as_ref().and_then(|of| {
             // Where the throughput falls, only what comes before that was fitted.
             let [_, most] = of.clients;
-            Some((best(of, cores, most)?, most))
+            Some((best(of, servers, most)?, most))
         });
         let (best, most) = found.ok_or_else(|| Failure::Machine("the fit has no demand".into()))?;
         let unseen = unseen(best.connections, &fitted, most);
@@ -384,14 +404,17 @@ impl Demo {
         let prediction = ask::predict(fit.scenario.clone(), &question, args.seed)?;
         let path = store::path("predictions", &format!("{}.json", prediction.id))?;
         ask::store_prediction(&path, &prediction)?;
+        let scenario_path = fit::keep_scenario(&fit.scenario, &prediction.id)?;
         Ok(Demo {
             runs,
             fit,
+            servers,
             cores,
             best,
             unseen,
             prediction,
             prediction_path: path,
+            scenario_path,
             checked: Vec::new(),
             scores: Vec::new(),
         })
@@ -458,17 +481,30 @@ impl Demo {
         {
             text += &format!(" {others}");
         }
-        let demand = self.fit.scenario.calibration.as_ref();
-        let demand = demand.and_then(|of| of.parameters.get("demand"));
-        match (last.and_then(|run| run.processors_each(self.cores)), demand) {
-            (Some(each), Some(demand)) => format!(
-                "{text} A transaction costs {} of processor time, as the machine counted at that load; \
-                 the fit, which saw only throughputs, says {}.",
-                time(each),
-                time(demand.value)
-            ),
-            _ => text,
+        if self.servers < self.cores {
+            text += &format!(" {}", self.slowed());
         }
+        let each = |run: Option<&Pressed>| run.and_then(|run| run.processors_each(self.cores));
+        if let (Some(one), Some(more)) = (each(self.runs.first()), each(last)) {
+            text += &format!(
+                " A transaction cost {} of processor time at the lowest load and {} at the highest, as \
+                 the machine counted.",
+                time(one),
+                time(more)
+            );
+        }
+        text
+    }
+
+    /// What fewer servers than processors mean.
+    fn slowed(&self) -> String {
+        let Demo { servers, cores, .. } = self;
+        let s = if *servers == 1 { "" } else { "s" };
+        format!(
+            "The throughputs are those of a queue with {servers} server{s}, not of {cores} processors: \
+             they slow each other when they work at once, or wait for something there is less of, as \
+             the flush of the log."
+        )
     }
 
     fn table(&self) -> Table {
@@ -543,6 +579,7 @@ impl Demo {
             runs: &runs,
             fit: None,
             prediction: Some(&self.prediction),
+            scenario: Some(&self.scenario_path),
             scores: &self.scores,
             notes: &[NOT_AUDITED.to_owned()],
             more: vec![self.section()?],
@@ -563,8 +600,10 @@ impl Demo {
         say(
             out,
             &format!(
-                "\n  prediction: {}\n  report: {}\n  next: sekisho tpcc stress --connections {} --db URL\n",
+                "\n  prediction: {}\n  scenario: {}\n  report: {}\n  \
+                 next: sekisho tpcc stress --connections {} --db URL\n",
                 self.prediction_path.display(),
+                self.scenario_path.display(),
                 std::path::absolute(&args.report)?.display(),
                 self.best.connections
             ),
