@@ -12,6 +12,7 @@ pub mod export;
 pub mod http;
 pub mod tpcc;
 
+mod certificates;
 mod host;
 #[allow(unsafe_code)]
 mod sys;

@@ -5,14 +5,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
 use super::plan::{Resumption, Trust};
+use crate::certificates::Lenient;
 
 /// Where the system keeps the certificates that it trusts.
 const SYSTEM: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -71,7 +70,8 @@ impl Tls {
             Trust::System => builder.with_root_certificates(roots(Path::new(SYSTEM))?),
             Trust::File(path) => builder.with_root_certificates(roots(path)?),
             Trust::Insecure => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustsAll(provider)))
+                let any = Lenient::any_server(provider.signature_verification_algorithms);
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(any))
             }
         }
         .with_no_client_auth();
@@ -104,45 +104,4 @@ fn whole(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, cause));
     }
     Ok(bytes)
-}
-
-/// Accepts every certificate; signatures are still checked, so that the work is the same.
-#[derive(Debug)]
-struct TrustsAll(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for TrustsAll {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

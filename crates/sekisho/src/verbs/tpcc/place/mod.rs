@@ -157,15 +157,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let Some(mut target) = target else { return terminals::not_begun(&args.terminals, out) };
     let verdict = match place_all(args, &mut target, &folders, session) {
         Ok(placed) => finish(args, &placed, &target, session, out)?,
-        Err(Stop::Interrupted(at)) => {
-            say(out, &shown::interrupted(&at, args.form()))?;
-            Verdict::Interrupted
-        }
-        Err(Stop::Invalid(run)) => {
-            say(out, &shown::invalid(&run.0, &run.1, args.form()))?;
-            terminals::verdict_of(&run.1.outcome)
-        }
-        Err(Stop::Failed(failure)) => return Err(failure),
+        Err(stop) => stop.tell(args.form(), out)?,
     };
     target.close()?;
     Ok(verdict)
@@ -178,6 +170,23 @@ enum Stop {
     /// A run that tells nothing.
     Invalid(Box<(Kept, ::load::tpcc::Verdict)>),
     Failed(Failure),
+}
+
+impl Stop {
+    /// Says so, as the command's last words.
+    fn tell(self, form: Form, out: &mut dyn Write) -> Result<Verdict, Failure> {
+        match self {
+            Stop::Interrupted(at) => {
+                say(out, &shown::interrupted(&at, form))?;
+                Ok(Verdict::Interrupted)
+            }
+            Stop::Invalid(run) => {
+                say(out, &shown::invalid(&run.0, &run.1, form))?;
+                Ok(terminals::verdict_of(&run.1.outcome))
+            }
+            Stop::Failed(failure) => Err(failure),
+        }
+    }
 }
 
 impl From<Failure> for Stop {

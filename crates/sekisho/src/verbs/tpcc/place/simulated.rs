@@ -77,15 +77,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             say(out, &text)?;
             story.verdict
         }
-        Err(Stop::Interrupted(at)) => {
-            say(out, &shown::interrupted(&at, args.form()))?;
-            Verdict::Interrupted
-        }
-        Err(Stop::Invalid(run)) => {
-            say(out, &shown::invalid(&run.0, &run.1, args.form()))?;
-            terminals::verdict_of(&run.1.outcome)
-        }
-        Err(Stop::Failed(failure)) => return Err(failure),
+        Err(stop) => stop.tell(args.form(), out)?,
     };
     target.close()?;
     Ok(verdict)
