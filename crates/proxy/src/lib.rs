@@ -5,3 +5,4 @@
 //! be replayed. No discipline and no router is known here by name.
 
 pub mod http;
+pub mod postgres;

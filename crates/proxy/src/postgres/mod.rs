@@ -1,0 +1,26 @@
+//! The core of the PostgreSQL gate: what its protocol says, without sockets, tasks or a clock.
+//!
+//! ```text
+//!   bytes ──▶ startup ──▶ auth ◀── secrets (users, HBA)
+//!                          │
+//!   bytes ──▶ frame ───────┴──▶ message (read, write)
+//! ```
+//!
+//! Each part takes bytes that are there and says what they mean or writes bytes to be sent; who
+//! reads and writes sockets asks again when there are more. Chance is given by the caller, so every
+//! answer can be replayed.
+//!
+//! - [`startup`]: the packets without a tag, with which a connection begins;
+//! - [`frame`]: the stream behind them, cut into messages where they lie;
+//! - [`message`]: the messages that the gate says itself or must understand;
+//! - [`auth`]: how clients prove who they are, and how the gate does to servers;
+//! - [`secrets`]: what it knows of users, and who may come from where.
+
+pub mod auth;
+pub mod frame;
+pub mod message;
+pub mod secrets;
+mod sqlstate;
+pub mod startup;
+
+pub use sqlstate::SqlState;

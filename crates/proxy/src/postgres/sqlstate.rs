@@ -1,0 +1,60 @@
+//! The codes by which programs tell errors apart, as far as the gate says or looks at them.
+
+use std::fmt;
+
+/// A SQLSTATE: five digits or capital letters.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlState([u8; 5]);
+
+impl SqlState {
+    /// 08P01: what came is not the protocol.
+    pub const PROTOCOL_VIOLATION: SqlState = SqlState(*b"08P01");
+    /// 0A000: it is the protocol, but a part that is not there.
+    pub const FEATURE_NOT_SUPPORTED: SqlState = SqlState(*b"0A000");
+    /// 22023: a parameter has a value that it cannot have.
+    pub const INVALID_PARAMETER_VALUE: SqlState = SqlState(*b"22023");
+    /// 28000: this user may not come in this way.
+    pub const INVALID_AUTHORIZATION: SqlState = SqlState(*b"28000");
+    /// 28P01: the password is wrong.
+    pub const INVALID_PASSWORD: SqlState = SqlState(*b"28P01");
+    /// 42601: a text does not follow its grammar.
+    pub const SYNTAX_ERROR: SqlState = SqlState(*b"42601");
+
+    /// The code that `bytes` are, if they are one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<SqlState> {
+        let code: [u8; 5] = bytes.try_into().ok()?;
+        let valid = code.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+        valid.then_some(SqlState(code))
+    }
+
+    /// The five characters.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("digits and capital letters are ASCII")
+    }
+}
+
+impl fmt::Display for SqlState {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "SqlState({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_has_five_digits_or_capital_letters() {
+        assert_eq!(SqlState::from_bytes(b"08P01"), Some(SqlState::PROTOCOL_VIOLATION));
+        assert_eq!(SqlState::PROTOCOL_VIOLATION.to_string(), "08P01");
+        for bytes in [&b""[..], b"08P0", b"08P011", b"08p01", b"08 01", b"08P\xff1"] {
+            assert_eq!(SqlState::from_bytes(bytes), None);
+        }
+    }
+}
