@@ -5,17 +5,17 @@ use proxy::http::body::{ChunkedDecoder, EXTRA_MAX, Framing, Piece};
 use proxy::http::message::{Asked, HeadError, HeadScan, Request, Response, room};
 
 /// xorshift64*: enough for choosing mutations.
-struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    fn new(default: u64) -> Chance {
+    pub(crate) fn new(default: u64) -> Chance {
         let seed = std::env::var("SEKISHO_SEED").ok().and_then(|text| text.parse().ok());
         let seed = seed.unwrap_or(default);
         println!("SEKISHO_SEED={seed}");
         Chance(seed.max(1))
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;

@@ -1,5 +1,6 @@
 //! The HTTP gate on real sockets of 127.0.0.1, with servers behind that behave and that do not,
-//! and its parsers against an oracle. Every read has a timeout, so nothing here can hang.
+//! and its parsers against an oracle. The core of the PostgreSQL gate against itself, real servers and
+//! a real client. Every read has a timeout, so nothing here can hang.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +14,7 @@ mod gating;
 mod life;
 mod passing;
 mod policies;
+mod postgres;
 mod refusing;
 mod support;
 mod upstreams;

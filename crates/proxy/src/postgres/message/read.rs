@@ -98,11 +98,9 @@ pub fn authentication(body: &[u8]) -> Result<Authentication<'_>, ReadError> {
         3 => Authentication::CleartextPassword,
         5 => Authentication::Md5Password { salt: body.array()? },
         10 => {
-            let list = body.rest();
+            let list = body.left;
             // Each name ends with a NUL, and so does the list.
-            if list != b"\0" && !list.ends_with(b"\0\0") {
-                return Err(body.invalid("list of mechanisms"));
-            }
+            while !body.text()?.is_empty() {}
             Authentication::Sasl(Mechanisms(list))
         }
         11 => Authentication::SaslContinue(body.rest()),

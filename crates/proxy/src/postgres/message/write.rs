@@ -80,14 +80,18 @@ pub fn authentication_sasl_final(out: &mut Vec<u8>, outcome: &[u8]) {
 pub fn negotiate_protocol_version<'a>(
     out: &mut Vec<u8>,
     version: Version,
-    unknown: impl Iterator<Item = &'a [u8]> + Clone,
+    unknown: impl IntoIterator<Item = &'a [u8]>,
 ) {
     message(out, Backend::NegotiateProtocolVersion, |out| {
         out.extend_from_slice(&version.code().to_be_bytes());
-        out.extend_from_slice(&(unknown.clone().count() as u32).to_be_bytes());
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        let mut count = 0_u32;
         for option in unknown {
             text(out, option);
+            count += 1;
         }
+        out[at..at + 4].copy_from_slice(&count.to_be_bytes());
     });
 }
 

@@ -380,14 +380,17 @@ fn rule(line: usize, fields: Vec<Vec<Word>>) -> Result<Rule, HbaCause> {
     let mut fields = fields.into_iter();
     let mut list = |what| fields.next().ok_or(HbaCause::Missing { what });
     let kind = one(list("type")?, "type")?;
-    let databases = list("database")?.into_iter().map(database).collect::<Result<_, _>>()?;
-    let users = list("user")?.into_iter().map(user).collect::<Result<_, _>>()?;
     let transport = match kind.text.as_str() {
         "local" | "host" | "hostnogssenc" => None,
         "hostssl" => Some(Transport::Tls),
         "hostnossl" => Some(Transport::Clear),
+        "include" | "include_if_exists" | "include_dir" => {
+            return Err(undecidable("directive", kind, "write the lines of that file here"));
+        }
         _ => return Err(HbaCause::Type { word: kind.text }),
     };
+    let databases = list("database")?.into_iter().map(database).collect::<Result<_, _>>()?;
+    let users = list("user")?.into_iter().map(user).collect::<Result<_, _>>()?;
     let way = if kind.text == "local" {
         Way::Local
     } else {
