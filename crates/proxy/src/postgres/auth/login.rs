@@ -114,11 +114,17 @@ pub enum LoginStep {
 /// A login that has not ended.
 #[derive(Clone)]
 pub struct Login {
+    given: Box<Given>,
+    state: State,
+}
+
+/// With what it began.
+#[derive(Clone)]
+struct Given {
     user: Vec<u8>,
     credential: Credential,
     terms: Terms,
     nonce: Nonce,
-    state: State,
 }
 
 #[derive(Clone)]
@@ -127,7 +133,7 @@ enum State {
     Begun,
     /// A password or a hash is sent; only the end may follow.
     Said,
-    Proving(Proving),
+    Proving(Box<Proving>),
     /// The server must say this signature.
     Signature([u8; 32]),
     /// It did.
@@ -143,14 +149,15 @@ impl std::fmt::Debug for Login {
             State::Signature(_) => "signature",
             State::Proven => "proven",
         };
-        write!(out, "Login({:?}, {state})", self.credential)
+        write!(out, "Login({:?}, {state})", self.given.credential)
     }
 }
 
 impl Login {
     /// A login as `user`, who is the one in the start-up packet.
     pub fn new(user: &[u8], credential: Credential, terms: Terms, nonce: Nonce) -> Login {
-        Login { user: user.to_vec(), credential, terms, nonce, state: State::Begun }
+        let given = Given { user: user.to_vec(), credential, terms, nonce };
+        Login { given: Box::new(given), state: State::Begun }
     }
 
     /// Takes what the server asks for, and writes the answer at the end of `out`.
@@ -176,22 +183,22 @@ impl Login {
             (State::Begun, Authentication::Md5Password { salt }) => self.say_hash(*salt, out)?,
             (State::Begun, Authentication::Sasl(offered)) => {
                 self.check_scram()?;
-                let bound = self.terms.binding != Binding::Absent && offered.has(scram::PLUS);
+                let bound = self.given.terms.binding != Binding::Absent && offered.has(scram::PLUS);
                 if !bound && !offered.has(scram::PLAIN) {
                     let names = offered.iter().map(|name| name.escape_ascii().to_string());
                     let offered = names.collect::<Vec<_>>().join(", ");
                     return Err(LoginError::Mechanism { offered });
                 }
                 let mechanism = if bound { scram::PLUS } else { scram::PLAIN };
-                let proving = Proving::new(mechanism, &self.terms.binding, self.nonce);
+                let proving = Proving::new(mechanism, &self.given.terms.binding, self.given.nonce);
                 write::sasl_initial_response(out, mechanism, proving.first().as_bytes());
-                State::Proving(proving)
+                State::Proving(Box::new(proving))
             }
             (State::Begun, &Authentication::Other { code }) => {
                 return Err(LoginError::Unsupported { code });
             }
             (State::Proving(proving), Authentication::SaslContinue(challenge)) => {
-                let iterations_max = self.terms.iterations_max;
+                let iterations_max = self.given.terms.iterations_max;
                 let (last, signature) =
                     proving.answer(challenge, self.check_scram()?, iterations_max)?;
                 write::sasl_response(out, last.as_bytes());
@@ -207,10 +214,10 @@ impl Login {
     }
 
     fn say_password(&self, out: &mut Vec<u8>) -> Result<State, LoginError> {
-        let Credential::Password(password) = &self.credential else {
+        let Credential::Password(password) = &self.given.credential else {
             return Err(self.lacks("a password"));
         };
-        if self.terms.cleartext == Cleartext::Refused {
+        if self.given.terms.cleartext == Cleartext::Refused {
             return Err(LoginError::Cleartext);
         }
         write::password(out, password);
@@ -218,8 +225,8 @@ impl Login {
     }
 
     fn say_hash(&self, salt: [u8; 4], out: &mut Vec<u8>) -> Result<State, LoginError> {
-        let stored = match &self.credential {
-            Credential::Password(password) => md5_stored(password, &self.user),
+        let stored = match &self.given.credential {
+            Credential::Password(password) => md5_stored(password, &self.given.user),
             Credential::Md5(stored) => *stored,
             Credential::Nothing | Credential::Keys(_) => return Err(self.lacks("an MD5 hash")),
         };
@@ -229,7 +236,7 @@ impl Login {
 
     /// What SCRAM can be spoken with.
     fn check_scram(&self) -> Result<Knowledge<'_>, LoginError> {
-        match &self.credential {
+        match &self.given.credential {
             Credential::Password(password) => Ok(Knowledge::Password(password)),
             Credential::Keys(keys) => Ok(Knowledge::Keys(keys)),
             Credential::Nothing | Credential::Md5(_) => Err(self.lacks("SCRAM-SHA-256")),
@@ -237,14 +244,14 @@ impl Login {
     }
 
     fn lacks(&self, method: &'static str) -> LoginError {
-        let has = match self.credential {
+        let has = match self.given.credential {
             Credential::Nothing => "nothing to prove itself with",
             Credential::Password(_) => "a password",
             Credential::Md5(_) => "only an MD5 hash",
             Credential::Keys(_) => "only SCRAM keys",
         };
         LoginError::Credential {
-            user: String::from_utf8_lossy(&self.user).into_owned(),
+            user: String::from_utf8_lossy(&self.given.user).into_owned(),
             method,
             has,
         }

@@ -7,6 +7,8 @@ mod users;
 pub use hba::{Admission, Certificate, Facts, Hba, HbaCause, HbaError, Origin, Refusal, Transport};
 pub use users::{Users, UsersCause, UsersError};
 
+use std::num::NonZeroU32;
+
 use subtle::ConstantTimeEq;
 
 use super::auth::{
@@ -36,7 +38,7 @@ impl MockKey {
     }
 
     /// A verifier that no password fits.
-    fn verifier(&self, user: &[u8], iterations: std::num::NonZeroU32) -> Verifier {
+    fn verifier(&self, user: &[u8], iterations: NonZeroU32) -> Verifier {
         Verifier {
             iterations,
             salt: self.salt(user),
@@ -107,15 +109,16 @@ impl Secret {
         Ok(Secret { form: Form::Plain(password.to_vec()), md5, verifier })
     }
 
-    /// The secret of a user who is not known, which nothing fits. It looks as those of `kind` do.
-    pub fn mock(user: &[u8], kind: Kind, key: &MockKey) -> Secret {
+    /// The secret of a user who is not known, which nothing fits. It looks as those of `kind` do that
+    /// are hashed `iterations` times for SCRAM.
+    pub fn mock(user: &[u8], kind: Kind, iterations: NonZeroU32, key: &MockKey) -> Secret {
         let md5 = digits(&key.draw("md5", user));
         let form = match kind {
             Kind::Plain => Form::Plain(digits(&key.draw("plain", user)).to_vec()),
             Kind::Md5 => Form::Md5,
             Kind::Scram => Form::Scram,
         };
-        Secret { form, md5, verifier: key.verifier(user, ITERATIONS) }
+        Secret { form, md5, verifier: key.verifier(user, iterations) }
     }
 
     /// In which form it is stored.
@@ -190,7 +193,7 @@ mod tests {
     fn a_mock_stays_the_same_and_is_of_its_user_alone() {
         for kind in [Kind::Plain, Kind::Md5, Kind::Scram] {
             let [one, again, other] =
-                [&b"a"[..], b"a", b"b"].map(|user| Secret::mock(user, kind, &KEY));
+                [&b"a"[..], b"a", b"b"].map(|user| Secret::mock(user, kind, ITERATIONS, &KEY));
             assert_eq!((one.kind(), &one.verifier), (kind, &again.verifier));
             assert_ne!(one.verifier.salt, other.verifier.salt);
             assert_ne!(one.md5, other.md5);

@@ -1,11 +1,12 @@
 //! Users and their secrets, as PgBouncer's `userlist.txt` has them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
 
 use thiserror::Error;
 
 use super::{Kind, MockKey, Secret};
-use crate::postgres::auth::VerifierError;
+use crate::postgres::auth::{ITERATIONS, VerifierError};
 
 /// The longest user name and the longest secret \[byte\], as PgBouncer has them.
 const USER_MAX: usize = 127;
@@ -16,7 +17,9 @@ const SECRET_MAX: usize = 2047;
 pub struct Users {
     secrets: HashMap<Vec<u8>, Secret>,
     key: MockKey,
+    /// What those of unknown users look like.
     kind: Kind,
+    iterations: NonZeroU32,
 }
 
 /// Why a list of users cannot be read.
@@ -83,7 +86,8 @@ impl Users {
     /// If a line is not of this form or a user stands there twice.
     pub fn parse(text: &str, key: MockKey) -> Result<Users, UsersError> {
         let mut lines: HashMap<Vec<u8>, usize> = HashMap::new();
-        let mut users = Users { secrets: HashMap::new(), key, kind: Kind::Scram };
+        let mut users =
+            Users { secrets: HashMap::new(), key, kind: Kind::Scram, iterations: ITERATIONS };
         let mut without = Vec::new();
         for (index, text) in text.lines().enumerate() {
             let line = index + 1;
@@ -101,7 +105,12 @@ impl Users {
             let secret = secret.map_err(|error| failed(error.into()))?;
             users.secrets.insert(name, secret);
         }
-        users.kind = users.usual();
+        // Of forms that are as frequent the safest, of counts the greatest.
+        let secrets = users.secrets.values();
+        let kind = usual(secrets.clone().map(Secret::kind)).unwrap_or(Kind::Scram);
+        let iterations =
+            usual(secrets.filter(|one| one.kind() == kind).map(|one| one.verifier().iterations));
+        (users.kind, users.iterations) = (kind, iterations.unwrap_or(ITERATIONS));
         for name in without {
             let secret = users.secret(&name);
             users.secrets.insert(name, secret);
@@ -109,18 +118,11 @@ impl Users {
         Ok(users)
     }
 
-    /// The form in which most secrets are stored; the safest of those.
-    fn usual(&self) -> Kind {
-        let count = |kind| self.secrets.values().filter(|secret| secret.kind() == kind).count();
-        let kinds = [Kind::Plain, Kind::Md5, Kind::Scram];
-        kinds.into_iter().max_by_key(|&kind| count(kind)).expect("there are three kinds")
-    }
-
     /// The user's secret; of a user who is not known, one that nothing fits and that nobody can tell
     /// from others.
     pub fn secret(&self, user: &[u8]) -> Secret {
         let known = self.secrets.get(user).cloned();
-        known.unwrap_or_else(|| Secret::mock(user, self.kind, &self.key))
+        known.unwrap_or_else(|| Secret::mock(user, self.kind, self.iterations, &self.key))
     }
 
     /// Whether the user is known; for the gate's own log.
@@ -137,6 +139,13 @@ impl Users {
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
     }
+}
+
+/// What occurs most often; of several the greatest.
+fn usual<T: Ord>(all: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts.into_iter().max_by_key(|&(_, count)| count).map(|(one, _)| one)
 }
 
 /// The two texts of a line that says something.
@@ -180,6 +189,7 @@ fn quoted<'a>(line: &'a str, what: &'static str) -> Result<(String, &'a str), Us
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::postgres::auth::Verifier;
 
     fn parse(text: &str) -> Result<Users, String> {
         Users::parse(text, MockKey::new([1; 32])).map_err(|error| error.to_string())
@@ -205,6 +215,14 @@ mod tests {
         assert_eq!(kind(""), Kind::Scram);
         assert_eq!(kind(&format!("\"a\" \"{md5}\"\n\"b\" \"{md5}\"\n\"c\" \"plain\"")), Kind::Md5);
         assert_eq!(kind("\"a\" \"plain\""), Kind::Plain);
+        let hashed = |times| {
+            let times = NonZeroU32::new(times).unwrap();
+            Verifier::derive(b"x", b"0123456789abcdef", times).to_text()
+        };
+        let (few, many) = (hashed(10), hashed(20));
+        let users = format!("\"a\" \"{few}\"\n\"b\" \"{many}\"\n\"c\" \"{many}\"\n\"d\" \"{few}\"");
+        let unknown = parse(&users).unwrap().secret(b"unknown");
+        assert_eq!((unknown.kind(), unknown.verifier().iterations.get()), (Kind::Scram, 20));
     }
 
     #[test]

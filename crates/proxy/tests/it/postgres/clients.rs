@@ -250,7 +250,7 @@ fn a_real_client_comes_in_by_every_method() {
 fn a_real_client_that_is_unknown_hears_what_others_hear() {
     for kind in [Kind::Plain, Kind::Md5, Kind::Scram] {
         for method in [Method::Password, Method::Md5, Method::ScramSha256] {
-            let mock = Secret::mock(b"alice", kind, &MockKey::new(KEY));
+            let mock = Secret::mock(b"alice", kind, ITERATIONS, &MockKey::new(KEY));
             let (heard, passed) = talk(method, mock, Binding::Absent, &config("secret"));
             assert_eq!((heard, passed), (Err(SqlState::INVALID_PASSWORD), None), "{method:?}");
         }
