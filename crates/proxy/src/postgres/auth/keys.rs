@@ -196,6 +196,8 @@ mod tests {
         assert!(fits("I\u{ad}X".as_bytes(), b"IX"));
         assert!(fits("a\u{a0}b".as_bytes(), b"a b"));
         assert!(fits("\u{2168}".as_bytes(), b"IX"));
+        // A letter and its accent become one character.
+        assert!(fits("e\u{301}".as_bytes(), "\u{e9}".as_bytes()));
         // Neither can be prepared.
         assert!(fits(b"\x07", b"\x07") && fits(b"\xff\xfe", b"\xff\xfe"));
         assert!(!fits(b"\xff\xfe", b"\xff\xff"));

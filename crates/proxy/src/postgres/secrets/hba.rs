@@ -462,11 +462,14 @@ fn user(word: Word) -> Result<User, HbaCause> {
 
 /// A name that stands for itself.
 fn name(what: &'static str, word: Word) -> Result<String, HbaCause> {
-    match word.keyword().chars().next() {
-        Some('@') => Err(undecidable(what, word, "write the names of that file here")),
-        Some('/') => Err(undecidable(what, word, "regular expressions are not read; name each")),
-        _ => Ok(word.text),
+    if word.keyword().starts_with('@') {
+        return Err(undecidable(what, word, "write the names of that file here"));
     }
+    // Quotation marks do not keep it from being one: they are there for its commas.
+    if word.text.starts_with('/') {
+        return Err(undecidable(what, word, "regular expressions are not read; name each"));
+    }
+    Ok(word.text)
 }
 
 fn undecidable(what: &'static str, word: Word, way_out: &'static str) -> HbaCause {

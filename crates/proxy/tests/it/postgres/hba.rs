@@ -164,6 +164,7 @@ fn what_cannot_be_decided_here_is_refused_with_line_cause_and_way_out() {
         ("local samerole all trust", "line 1: database \"samerole\" cannot be decided here"),
         ("local @dbs all trust", "line 1: database \"@dbs\" cannot be decided here"),
         ("local all /^a trust", "line 1: user \"/^a\" cannot be decided here"),
+        ("local \"/^a,b\" all trust", "line 1: database \"/^a,b\" cannot be decided here"),
         ("local all all peer", "line 1: unsupported method \"peer\""),
         ("local all all Trust", "line 1: unsupported method \"Trust\""),
         ("local all all cert", "line 1: cert needs a client certificate"),

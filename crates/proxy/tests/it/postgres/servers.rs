@@ -246,6 +246,11 @@ fn a_server_lets_in_who_proves_it_by_its_method_and_nobody_else() {
         let error = comes_in(user, Credential::Nothing).unwrap_err();
         assert!(matches!(error, Refused::Login(LoginError::Credential { .. })), "{error:?}");
     }
+    // SCRAM knows a password by what it is prepared to, a hash by its bytes alone.
+    let decomposed = PASSWORD.replace('\u{e4}', "a\u{308}");
+    assert_ne!(decomposed, PASSWORD);
+    assert_eq!(comes_in("salted", password(&decomposed)), Ok(()));
+    assert_eq!(comes_in("hashed", password(&decomposed)), refused("28P01"));
     assert_eq!(comes_in("rejected", password(PASSWORD)), refused("28000"));
     assert_eq!(comes_in("nobody", password(PASSWORD)), refused("28000"));
     // Without TLS the rule of this user does not match.
