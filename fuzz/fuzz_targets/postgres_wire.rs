@@ -130,8 +130,7 @@ fn backend(tag: Backend, bytes: &[u8]) {
         Backend::NegotiateProtocolVersion => {
             let Ok(found) = read::negotiate_protocol_version(bytes) else { return };
             let (version, unknown) = (found.version, found.unknown_options());
-            let mut written =
-                body(|out| write::negotiate_protocol_version(out, version, unknown));
+            let mut written = body(|out| write::negotiate_protocol_version(out, version, unknown));
             // The major version may be left out.
             written[1] &= bytes[1];
             assert_eq!(written, bytes);

@@ -145,7 +145,8 @@ tags! {
     FunctionCall = b'F' Long,
     /// Prepares a statement.
     Parse = b'P' Long,
-    /// PasswordMessage, SASLInitialResponse, SASLResponse or GSSResponse, as the state has it.
+    /// PasswordMessage, SASLInitialResponse, SASLResponse or GSSResponse, as the state has it. In a
+    /// session it is as unknown as any other byte.
     Password = b'p' Long,
     /// Statements in one text.
     Query = b'Q' Long,

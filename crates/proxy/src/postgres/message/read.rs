@@ -116,7 +116,8 @@ pub fn authentication(body: &[u8]) -> Result<Authentication<'_>, ReadError> {
 /// NegotiateProtocolVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated<'a> {
-    /// The newest version that the server speaks, and not newer than what was asked for.
+    /// The newest version that the server speaks. Who asked compares it with what was asked for: a
+    /// newer one is an error.
     pub version: Version,
     count: u32,
     names: &'a [u8],

@@ -377,26 +377,27 @@ fn hostile(credential: Credential, terms: Terms, said: &[Authentication<'_>]) ->
     format!("{} {error}", error.sqlstate())
 }
 
-#[test]
-fn a_server_that_proves_nothing_or_wants_too_much_gets_nothing() {
-    use Authentication::{
-        CleartextPassword, Md5Password, Ok as In, Other, Sasl, SaslContinue, SaslFinal,
-    };
-    let mut offers = [Vec::new(), Vec::new()];
-    write::authentication_sasl(&mut offers[0], &["SCRAM-SHA-256"]);
-    write::authentication_sasl(&mut offers[1], &["SCRAM-SHA-512", "SCRAM-SHA-256-PLUS"]);
-    let [offer, foreign] =
-        [0, 1].map(|index: usize| read::authentication(&offers[index][5..]).unwrap());
-    assert!(matches!(offer, Sasl(_)));
-    let own = BASE64.encode(CLIENT_NONCE);
-    let challenge = |text: &str| text.replace("OWN", &own);
-    let right = challenge("r=OWNserver,s=c2FsdA==,i=4096");
-    let secret = || password("secret");
+/// The body of what a server offers.
+fn offer(mechanisms: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::authentication_sasl(&mut out, mechanisms);
+    out.split_off(5)
+}
 
+/// A challenge, where `OWN` stands for the client's nonce.
+fn challenge(text: &str) -> String {
+    text.replace("OWN", &BASE64.encode(CLIENT_NONCE))
+}
+
+#[test]
+fn a_challenge_that_is_none_or_wants_too_much_gets_no_proof() {
+    let offer = offer(&["SCRAM-SHA-256"]);
+    let offer = read::authentication(&offer).unwrap();
     let continued = |text: &str| {
         let text = challenge(text);
         let terms = Terms { iterations_max: 5000, ..Terms::default() };
-        hostile(secret(), terms, &[offer, SaslContinue(text.as_bytes())])
+        let said = [offer, Authentication::SaslContinue(text.as_bytes())];
+        hostile(password("secret"), terms, &said)
     };
     let ahead = "SCRAM with the server failed: ";
     for (text, code, error) in [
@@ -417,6 +418,17 @@ fn a_server_that_proves_nothing_or_wants_too_much_gets_nothing() {
         let found = continued(text);
         assert!(found.starts_with(&format!("{code} {ahead}{error}")), "{text}: {found}");
     }
+}
+
+#[test]
+fn a_server_that_proves_nothing_gets_nothing() {
+    use Authentication::{
+        CleartextPassword, Md5Password, Ok as In, Other, SaslContinue, SaslFinal,
+    };
+    let offers = [offer(&["SCRAM-SHA-256"]), offer(&["SCRAM-SHA-512", "SCRAM-SHA-256-PLUS"])];
+    let [offer, foreign] = [0, 1].map(|index: usize| read::authentication(&offers[index]).unwrap());
+    let right = challenge("r=OWNserver,s=c2FsdA==,i=4096");
+    let secret = || password("secret");
     let finished = |text: &[u8]| {
         let said = [offer, SaslContinue(right.as_bytes()), SaslFinal(text)];
         hostile(secret(), Terms::default(), &said)

@@ -31,29 +31,7 @@ async fn serve(
 ) -> Option<Credential> {
     let (mut stream, _) = listener.accept().await.unwrap();
     let (mut buffer, mut out) = (Vec::new(), Vec::new());
-    let mut opening = Opening::in_clear();
-    let user = loop {
-        match opening.read(&buffer).unwrap() {
-            Packet::More { .. } => fill(&mut stream, &mut buffer).await?,
-            Packet::SslRequest => {
-                // Whoever binds says that this is TLS; the bytes stay as they are.
-                let answer = if binding == Binding::Absent { b"N" } else { b"S" };
-                stream.write_all(answer).await.unwrap();
-                buffer.clear();
-            }
-            Packet::Startup(startup) => {
-                assert_eq!(startup.database(), b"shop");
-                let (user, taken) = (startup.user().to_vec(), startup.bytes());
-                if startup.negotiates() {
-                    let granted = startup.version().granted();
-                    write::negotiate_protocol_version(&mut out, granted, startup.unknown_options());
-                }
-                buffer.drain(..taken);
-                break user;
-            }
-            other => panic!("{other:?}"),
-        }
-    };
+    let user = opens(&mut stream, &mut buffer, &mut out, &binding).await?;
     let mut frames = Frames::<Frontend>::new(Limits::AUTHENTICATION);
     let mut checked = Check::begin(method, &user, &secret, binding, SERVER_NONCE, &mut out);
     let passed = loop {
@@ -96,6 +74,38 @@ async fn serve(
                 write::ready_for_query(&mut out, Status::Idle);
             }
             Some((Frontend::Terminate, _)) | None => return Some(passed),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Who wants in.
+async fn opens(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+    binding: &Binding,
+) -> Option<Vec<u8>> {
+    let mut opening = Opening::in_clear();
+    loop {
+        match opening.read(buffer).unwrap() {
+            Packet::More { .. } => fill(stream, buffer).await?,
+            Packet::SslRequest => {
+                // Whoever binds says that this is TLS; the bytes stay as they are.
+                let answer = if *binding == Binding::Absent { b"N" } else { b"S" };
+                stream.write_all(answer).await.unwrap();
+                buffer.clear();
+            }
+            Packet::Startup(startup) => {
+                assert_eq!(startup.database(), b"shop");
+                let (user, taken) = (startup.user().to_vec(), startup.bytes());
+                if startup.negotiates() {
+                    let granted = startup.version().granted();
+                    write::negotiate_protocol_version(out, granted, startup.unknown_options());
+                }
+                buffer.drain(..taken);
+                return Some(user);
+            }
             other => panic!("{other:?}"),
         }
     }
