@@ -11,8 +11,8 @@ use crate::session::{Session, progress};
 use crate::verdict::Failure;
 
 /// With which a private server runs, unless a verb has reasons for others.
-pub(super) const PARAMETERS: [(&str, &str); 3] =
-    [("shared_buffers", "512MB"), ("max_wal_size", "4GB"), ("checkpoint_timeout", "15min")];
+pub(super) const PARAMETERS: [(&str, &str); 2] =
+    [("shared_buffers", "512MB"), ("max_wal_size", "4GB")];
 
 /// A database with warehouses in it.
 pub(super) struct Target {
