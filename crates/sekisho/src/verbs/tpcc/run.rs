@@ -3,12 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use ::load::tpcc::{MEASURE_LEAST, Pace};
+use ::load::tpcc::{MEASURE_LEAST, Outcome, Pace};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::json;
 
-use super::kept::Kept;
 use super::page::Run;
 use super::parts::{self, PartArgs};
 use super::report::{ReportArgs, written};
@@ -108,16 +107,20 @@ pub(super) fn text(run: &Run, database: &str, report: &Result<PathBuf, Failure>)
         verified_text(kept.verified.as_ref()),
         paragraph(&format!("record: {}", kept.path.display())),
         written(report),
-        next(&next_command(kept)),
+        next(&next_command(run)),
     ]
     .concat()
 }
 
-fn next_command(kept: &Kept) -> String {
+fn next_command(run: &Run) -> String {
+    let Run { kept, judged } = run;
     if let Some(part) = &kept.record.part {
         let others = if part.part.of() > 2 { "RECORD..." } else { "RECORD" };
         return format!("sekisho tpcc merge {} {others}", kept.path.display());
     }
     let (minutes, warehouses) = (MEASURE_LEAST.as_secs() / 60, kept.record.plan.warehouses);
+    if judged.outcome == Outcome::Qualified {
+        return format!("sekisho tpcc find --max-warehouses {}", warehouses.saturating_mul(2));
+    }
     format!("sekisho tpcc run --warehouses {} --measure {minutes}min", warehouses.max(10))
 }
