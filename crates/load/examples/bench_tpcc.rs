@@ -202,7 +202,7 @@ fn answers() -> Vec<(&'static str, Answer)> {
         ("to_regclass", regclass),
         ("from tpcc_load", answer(loaded, Just(1))),
         ("from pg_settings", settings),
-        ("version()", answer(vec![Text("canned"), Number(150_000)], Just(1))),
+        ("version()", answer(vec![Text("canned"), Number(150_000), Null], Just(1))),
         ("pg_stat_bgwriter", answer(vec![Large(1), Large(1)], Just(1))),
         ("from tpcc_new_order", Answer { lines_of: 3, ..answer(by_function, Just(1)) }),
         ("from tpcc_payment", answer([texts(10), customer.clone()].concat(), Just(1))),
@@ -224,6 +224,9 @@ fn answers() -> Vec<(&'static str, Answer)> {
         ("with recent", answer(vec![Number(5)], Just(1))),
     ]
 }
+
+/// The first number of a packet that asks for encryption.
+const SSL_REQUEST: i32 = 80_877_103;
 
 /// One connection of the server.
 struct Canned<'a> {
@@ -255,11 +258,20 @@ impl<'a> Canned<'a> {
         self.out.extend(body);
     }
 
-    fn serve(mut self) {
+    /// The first packet: what its first number says.
+    fn opening(&mut self) -> i32 {
         let mut length = [0; 4];
         self.input.read_exact(&mut length).unwrap();
-        let mut startup = vec![0; u32::from_be_bytes(length) as usize - 4];
-        self.input.read_exact(&mut startup).unwrap();
+        let mut packet = vec![0; u32::from_be_bytes(length) as usize - 4];
+        self.input.read_exact(&mut packet).unwrap();
+        i32::from_be_bytes(packet[..4].try_into().unwrap())
+    }
+
+    fn serve(mut self) {
+        // Whoever asks for encryption first is told that there is none.
+        while self.opening() == SSL_REQUEST {
+            self.output.write_all(b"N").unwrap();
+        }
         self.message(b'R', &[0; 4]);
         self.message(b'Z', b"I");
         loop {

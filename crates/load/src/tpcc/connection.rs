@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -19,11 +20,42 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::error::DbError;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_postgres::{CancelToken, Client, Error};
 
+use super::transactions::reason;
 use crate::certificates::Lenient;
+
+/// How long whoever listens may take to let a session begin, where `connect_timeout` says nothing.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The database, or the way to it, refuses.
+    #[error("{}", reason(.0))]
+    Refused(#[from] Error),
+    /// Somebody listens, and does not let a session begin.
+    #[error(
+        "no session began within {} s: is it PostgreSQL that listens there, and is it well? \
+         connect_timeout=SECONDS in the URL waits longer",
+        .0.as_secs_f64()
+    )]
+    Silent(Duration),
+}
+
+impl ConnectError {
+    /// What the database itself said, if it did.
+    pub(super) fn said(&self) -> Option<&DbError> {
+        match self {
+            ConnectError::Refused(error) => error.as_db_error(),
+            ConnectError::Silent(_) => None,
+        }
+    }
+}
 
 /// How to connect to a database, as tokio-postgres has it, and whom to trust there.
 ///
@@ -114,13 +146,16 @@ impl Config {
     }
 
     /// Connects; a task of the runtime drives the connection, which ends with the client.
-    pub(super) async fn open(&self) -> Result<Client, Error> {
+    pub(super) async fn open(&self) -> Result<Client, ConnectError> {
         let mut place = self.place.clone();
         // As libpq does: on a socket of the same machine nothing is encrypted.
         if place.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             place.ssl_mode(SslMode::Disable);
         }
-        let (client, connection) = place.connect(self.encryption()).await?;
+        // As libpq has it: until there is a session, not only a connection.
+        let patience = place.get_connect_timeout().copied().unwrap_or(PATIENCE);
+        let connected = timeout(patience, place.connect(self.encryption())).await;
+        let (client, connection) = connected.map_err(|_| ConnectError::Silent(patience))??;
         // Its end is seen by whoever asks the client for something next.
         tokio::spawn(async move { connection.await.ok() });
         Ok(client)

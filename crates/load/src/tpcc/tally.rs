@@ -81,7 +81,6 @@ impl Tally {
     pub(super) fn picked(&mut self, due: Time, now: Time, kind: Kind, keying: Duration) {
         if self.inside(due, now) {
             self.menu.record(now - due);
-            self.lag.record(now - due);
             self.kinds[kind.index()].keying.record(keying);
         }
     }

@@ -98,6 +98,8 @@ pub enum RunError {
 
 /// How often the loop looks whether it is to stop, at least.
 const LOOK: Duration = Duration::from_millis(100);
+/// How late a menu may be: a thousandth of what its 90th percentile may be (5.2.5.1).
+const MENU_SLACK: Duration = Duration::from_millis(2);
 
 /// How long the end of a run waits for transactions under way.
 const GRACE: Duration = Duration::from_millis(500);
@@ -203,7 +205,7 @@ async fn begin(start: Start, stop: &AtomicBool) -> Result<(Instant, PartRecord),
 }
 
 /// What a terminal does next.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Its user picks from the menu.
     Pick,
@@ -211,12 +213,51 @@ enum Step {
     Send,
 }
 
+/// When which terminal does what.
+///
+/// To wake is most of what a terminal costs that rests, and nobody's response time depends on when a
+/// form appears. So a user who picks is served when the program is awake anyhow, at most
+/// [`MENU_SLACK`] late, which counts as the menu's response time; one who sends is served at once.
+#[derive(Default)]
+struct Agenda {
+    picks: BinaryHeap<Reverse<(Time, u32)>>,
+    sends: BinaryHeap<Reverse<(Time, u32)>>,
+}
+
+impl Agenda {
+    fn push(&mut self, step: Step, at: Time, seat: u32) {
+        self.of(step).push(Reverse((at, seat)));
+    }
+
+    /// The next terminal whose moment has come, and when that was.
+    fn due(&mut self, now: Time) -> Option<(Step, Time, u32)> {
+        [Step::Send, Step::Pick].into_iter().find_map(|step| {
+            let of = self.of(step);
+            of.peek().filter(|next| next.0.0 <= now)?;
+            of.pop().map(|Reverse((at, seat))| (step, at, seat))
+        })
+    }
+
+    /// When to wake at the latest.
+    fn wake(&self) -> Time {
+        let next = |of: &BinaryHeap<Reverse<(Time, u32)>>| of.peek().map(|next| next.0.0);
+        let sends = next(&self.sends).unwrap_or(Time::MAX);
+        next(&self.picks).map_or(sends, |pick| sends.min(pick + MENU_SLACK))
+    }
+
+    fn of(&mut self, step: Step) -> &mut BinaryHeap<Reverse<(Time, u32)>> {
+        match step {
+            Step::Pick => &mut self.picks,
+            Step::Send => &mut self.sends,
+        }
+    }
+}
+
 /// A terminal of the run.
 struct Seat {
     terminal: Terminal,
     /// When its user first picks from the menu.
     begins: Time,
-    step: Step,
     /// The turn that was picked, until it is sent; then its think time is what is left of it.
     cycle: Option<Cycle>,
     think: Duration,
@@ -253,7 +294,7 @@ struct Driver<'a> {
     epoch_wall: SystemTime,
     finish: Time,
     seats: Vec<Seat>,
-    agenda: BinaryHeap<Reverse<(Time, u32)>>,
+    agenda: Agenda,
     lanes: Vec<Lane>,
     /// Sessions without work; the last used is the next used.
     idle: Vec<Session>,
@@ -281,7 +322,8 @@ impl<'a> Driver<'a> {
         watch: &'a mut dyn Watch,
     ) -> Result<Driver<'a>, RunError> {
         let (ramp, finish) = (Time::ZERO + plan.ramp, Time::ZERO + plan.ramp + plan.measure);
-        let agenda = (0..).zip(&seats).map(|(nth, seat)| Reverse((seat.begins, nth))).collect();
+        let mut agenda = Agenda::default();
+        (0..).zip(&seats).for_each(|(nth, seat)| agenda.push(Step::Pick, seat.begins, nth));
         Ok(Driver {
             pace: plan.pace,
             epoch,
@@ -338,8 +380,7 @@ impl<'a> Driver<'a> {
 
     /// Sets the alarm for what comes next and registers for its ring.
     fn sleep(&mut self, context: &mut Context<'_>, now: Time) -> std::io::Result<()> {
-        let due = self.agenda.peek().map_or(Time::MAX, |Reverse((due, _))| *due);
-        let due = due.min(self.finish).min(now + LOOK);
+        let due = self.agenda.wake().min(self.finish).min(now + LOOK);
         if self.alarm.poll(context)? {
             self.alarm_at = Time::MAX;
         }
@@ -353,9 +394,8 @@ impl<'a> Driver<'a> {
 
     /// Lets every terminal act whose moment has come.
     fn take_due(&mut self, now: Time) {
-        while let Some(&Reverse((due, seat))) = self.agenda.peek().filter(|next| next.0.0 <= now) {
-            self.agenda.pop();
-            match self.seats[seat as usize].step {
+        while let Some((step, due, seat)) = self.agenda.due(now) {
+            match step {
                 Step::Pick => self.pick(due, seat),
                 Step::Send => self.send(due, seat),
             }
@@ -372,14 +412,13 @@ impl<'a> Driver<'a> {
         let now = self.now();
         let at = &mut self.seats[seat as usize];
         let cycle = at.terminal.cycle();
-        at.step = Step::Send;
         let keying = cycle.keying;
         if self.pace == Pace::Paced {
             self.tally.picked(due, now, cycle.request.kind(), keying);
         }
         at.cycle = Some(cycle);
         match self.pace {
-            Pace::Paced => self.agenda.push(Reverse((now + keying, seat))),
+            Pace::Paced => self.agenda.push(Step::Send, now + keying, seat),
             Pace::Stress => self.send(now, seat),
         }
     }
@@ -432,12 +471,11 @@ impl<'a> Driver<'a> {
     /// The user has the answer, and thinks.
     fn rest(&mut self, seat: u32, now: Time, kind: Kind) {
         let at = &mut self.seats[seat as usize];
-        at.step = Step::Pick;
         let think = at.think;
         match self.pace {
             Pace::Paced => {
                 self.tally.thinks(now, kind, think);
-                self.agenda.push(Reverse((now + think, seat)));
+                self.agenda.push(Step::Pick, now + think, seat);
             }
             Pace::Stress => self.pick(now, seat),
         }
@@ -624,7 +662,7 @@ fn seats(plan: &Plan, part: RunPart, c_load: u16) -> Vec<Seat> {
         let seed = plan.seed.wrapping_add(u64::from(round) << 32);
         let terminal = Terminal::new(seed, inputs, warehouse, index as u8);
         let begins = Time::ZERO + spread.mul_f64(f64::from(nth) / all);
-        Seat { terminal, begins, step: Step::Pick, cycle: None, think: Duration::ZERO }
+        Seat { terminal, begins, cycle: None, think: Duration::ZERO }
     };
     part.seats(plan)
         .map(|nth| match plan.pace {

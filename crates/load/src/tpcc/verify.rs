@@ -20,7 +20,7 @@ use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, IsolationLevel};
 
-use super::connection::Config;
+use super::connection::{Config, ConnectError};
 pub use conditions::Condition;
 pub use population::Rule;
 
@@ -245,15 +245,12 @@ pub async fn verify_with(
 }
 
 /// An error of connecting in its innermost words, which say what happened.
-struct Said<'a>(&'a tokio_postgres::Error);
+struct Said<'a>(&'a ConnectError);
 
 impl fmt::Display for Said<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(said) = self.0.as_db_error() else {
-            return match std::error::Error::source(self.0) {
-                Some(source) => write!(out, "{source}"),
-                None => write!(out, "{}", self.0),
-            };
+        let Some(said) = self.0.said() else {
+            return self.0.fmt(out);
         };
         let way_out = match *said.code() {
             SqlState::INVALID_CATALOG_NAME => ": make it with `createdb`, or name another one",

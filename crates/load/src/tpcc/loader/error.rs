@@ -4,6 +4,8 @@ use std::io;
 
 use tokio_postgres::error::SqlState;
 
+use super::super::connection::ConnectError;
+
 /// Why a load did not begin, or did not end.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -139,12 +141,13 @@ impl LoadError {
     }
 
     /// What an error of connecting means.
-    pub(super) fn of_connecting(error: &tokio_postgres::Error) -> LoadError {
-        match error.code() {
-            Some(code) if code == &SqlState::TOO_MANY_CONNECTIONS => {
-                LoadError::Connections { cause: cause(error) }
+    pub(super) fn of_connecting(error: &ConnectError) -> LoadError {
+        let cause = error.to_string();
+        match error.said() {
+            Some(said) if *said.code() == SqlState::TOO_MANY_CONNECTIONS => {
+                LoadError::Connections { cause }
             }
-            _ => LoadError::Connect { cause: cause(error) },
+            _ => LoadError::Connect { cause },
         }
     }
 }

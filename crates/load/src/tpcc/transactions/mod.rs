@@ -18,7 +18,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use workload::tpcc::Request;
 
-use super::connection::Config;
+use super::connection::{Config, ConnectError};
 use functions::Functions;
 pub(super) use open::OpenTransaction;
 pub use screens::{
@@ -120,8 +120,8 @@ pub enum TransactionError {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// There is no connection.
-    #[error("cannot connect to the database: {}", reason(.0))]
-    Connect(#[source] tokio_postgres::Error),
+    #[error("cannot connect to the database: {0}")]
+    Connect(#[source] ConnectError),
     /// The server has no connection left.
     #[error(
         "the database has no connection left for session {session}: {message}; ask for fewer \
@@ -169,9 +169,9 @@ pub async fn install_functions(config: &Config) -> Result<(), OpenError> {
 
 /// Connects. The connection is driven by a task of the runtime, and ends with the client.
 pub(super) async fn connect(config: &Config, session: u32) -> Result<Client, OpenError> {
-    config.open().await.map_err(|error| match error.code() {
-        Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => {
-            OpenError::TooMany { session, message: reason(&error) }
+    config.open().await.map_err(|error| match error.said() {
+        Some(said) if *said.code() == SqlState::TOO_MANY_CONNECTIONS => {
+            OpenError::TooMany { session, message: error.to_string() }
         }
         _ => OpenError::Connect(error),
     })

@@ -118,3 +118,17 @@ fn too_few_connections_are_named() {
     assert!(matches!(error, LoadError::Connections { .. }), "{error}");
     assert!(error.to_string().contains("jobs"), "{error}");
 }
+
+/// A socket that lets everybody in and never says a word.
+#[test]
+fn who_listens_and_says_nothing_is_not_waited_for_without_end() {
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = mute.local_addr().unwrap().port();
+    let url = format!("postgresql://u@127.0.0.1:{port}/d?connect_timeout=1");
+    let config: load::tpcc::Config = url.parse().unwrap();
+    let begun = std::time::Instant::now();
+    let error = load(&config, &PLAN, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("no session began within 1 s"), "{error}");
+    assert!(error.to_string().contains("connect_timeout"), "it says how to wait longer: {error}");
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}
