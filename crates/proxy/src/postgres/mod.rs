@@ -13,10 +13,12 @@
 //! - [`startup`]: the packets without a tag, with which a connection begins;
 //! - [`frame`]: the stream behind them, cut into messages where they lie;
 //! - [`message`]: the messages that the gate says itself or must understand;
+//! - [`conversation`]: what a server still owes, and whether it may go to another client;
 //! - [`auth`]: how clients prove who they are, and how the gate does to servers;
 //! - [`secrets`]: what it knows of users, and who may come from where.
 
 pub mod auth;
+pub mod conversation;
 pub mod frame;
 pub mod message;
 pub mod secrets;

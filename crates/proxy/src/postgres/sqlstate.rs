@@ -7,6 +7,8 @@ use std::fmt;
 pub struct SqlState([u8; 5]);
 
 impl SqlState {
+    /// 08006: a connection is gone.
+    pub const CONNECTION_FAILURE: SqlState = SqlState(*b"08006");
     /// 08P01: what came is not the protocol.
     pub const PROTOCOL_VIOLATION: SqlState = SqlState(*b"08P01");
     /// 0A000: it is the protocol, but a part that is not there.
@@ -19,6 +21,8 @@ impl SqlState {
     pub const INVALID_PASSWORD: SqlState = SqlState(*b"28P01");
     /// 42601: a text does not follow its grammar.
     pub const SYNTAX_ERROR: SqlState = SqlState(*b"42601");
+    /// 54000: it is more than fits.
+    pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState(*b"54000");
 
     /// The code that `bytes` are, if they are one.
     pub fn from_bytes(bytes: &[u8]) -> Option<SqlState> {

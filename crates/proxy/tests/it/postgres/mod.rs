@@ -3,11 +3,13 @@
 
 mod checks;
 mod clients;
+mod conversations;
 mod damage;
 mod frames;
 mod hba;
 mod servers;
 mod startup;
+mod talks;
 
 use proxy::postgres::auth::{Binding, Check, Checked, Credential, Login, LoginStep, Method, Terms};
 use proxy::postgres::auth::{CheckError, LoginError};

@@ -1,0 +1,90 @@
+//! What the gate says on its own: to end a doubt, and to clean up behind a client that has gone.
+
+use super::{Conversation, Copy, End, Fence, Flushed, Kept, Series, Skip, Whose};
+use crate::postgres::frame::Frontend;
+use crate::postgres::message::write;
+
+/// The name of a portal that nobody has.
+const FENCE: &[u8] = b"Psekisho: a fence\0";
+
+/// Whether the last message of a client that has gone is at the server as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarded {
+    /// It is.
+    Whole,
+    /// Its head went out and its end never came, so nothing more can be said.
+    InPart,
+}
+
+/// What a server needs whose client has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abandoned {
+    /// Nothing more: it is free.
+    Free,
+    /// Time, for what it still has to say. The caller bounds it, and closes the connection after.
+    Waits(Kept),
+    /// To be closed: it cannot be used any more.
+    Close(Kept),
+}
+
+impl Conversation {
+    /// Ends a doubt after a COPY that failed, if there is one and this is the place. To be called
+    /// after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what it
+    /// writes, which is mostly nothing, is to be sent before anything else.
+    pub fn resolve(&mut self, out: &mut Vec<u8>) {
+        let here = self.skip == Skip::No && self.series == Series::Closed;
+        if self.extra == 0 || self.fence == Fence::Placed || !here || self.end.is_some() {
+            return;
+        }
+        self.fence = Fence::Placed;
+        self.say(Frontend::Close, out, |out| out.extend_from_slice(FENCE));
+        self.say(Frontend::Sync, out, |_| {});
+    }
+
+    /// The client has gone. Writes what the server must be told next; to be called when that is
+    /// known and again after each message of the server, until it is free or must be closed. What
+    /// the server says meanwhile is for nobody.
+    ///
+    /// A COPY fails, a series without Sync is rolled back (a Sync would commit it), as is a
+    /// transaction; what is whole is let run to its end, as PostgreSQL does.
+    pub fn abandon(&mut self, forwarded: Forwarded, out: &mut Vec<u8>) -> Abandoned {
+        if forwarded == Forwarded::InPart && self.end.is_none() {
+            self.end = Some(End::Lost);
+        }
+        self.resolve(out);
+        let Some(kept) = self.kept() else { return Abandoned::Free };
+        match kept {
+            Kept::Ended(_) | Kept::Replication => return Abandoned::Close(kept),
+            Kept::CopyIn => {
+                self.say(Frontend::CopyFail, out, |out| {
+                    out.extend_from_slice(b"the client has gone\0");
+                });
+            }
+            Kept::Skipping => self.end_series(out),
+            Kept::InDoubt if self.skip == Skip::Maybe => self.end_series(out),
+            Kept::Series | Kept::InTransaction | Kept::InFailedTransaction => {
+                self.say(Frontend::Query, out, |out| out.extend_from_slice(b"ROLLBACK\0"));
+            }
+            Kept::Owes { .. } | Kept::InDoubt | Kept::CopyOut => {}
+        }
+        // What is in no series is flushed by itself.
+        let unflushed = self.series == Series::Open && self.flushed == Flushed::No;
+        if unflushed && !self.queue.is_empty() && !matches!(self.copy, Copy::In { .. }) {
+            self.say(Frontend::Flush, out, |_| {});
+        }
+        Abandoned::Waits(kept)
+    }
+
+    fn end_series(&mut self, out: &mut Vec<u8>) {
+        self.say(Frontend::Sync, out, |_| {});
+        self.resolve(out);
+    }
+
+    /// Says something of the gate's own, where it is known to be possible.
+    fn say(&mut self, tag: Frontend, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+        match self.send(tag, Whose::Gate) {
+            Ok(_) => write::message(out, tag, body),
+            Err(_) => self.end = Some(End::Lost),
+        }
+    }
+}
