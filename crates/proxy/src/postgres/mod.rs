@@ -15,7 +15,8 @@
 //! - [`message`]: the messages that the gate says itself or must understand;
 //! - [`conversation`]: what a server still owes, and whether it may go to another client;
 //! - [`auth`]: how clients prove who they are, and how the gate does to servers;
-//! - [`secrets`]: what it knows of users, and who may come from where.
+//! - [`secrets`]: what it knows of users, and who may come from where;
+//! - [`statements`]: prepared statements of many clients on few servers.
 
 pub mod auth;
 pub mod conversation;
@@ -24,5 +25,6 @@ pub mod message;
 pub mod secrets;
 mod sqlstate;
 pub mod startup;
+pub mod statements;
 
 pub use sqlstate::SqlState;

@@ -15,6 +15,8 @@ impl SqlState {
     pub const FEATURE_NOT_SUPPORTED: SqlState = SqlState(*b"0A000");
     /// 22023: a parameter has a value that it cannot have.
     pub const INVALID_PARAMETER_VALUE: SqlState = SqlState(*b"22023");
+    /// 26000: there is no statement of this name.
+    pub const UNDEFINED_STATEMENT: SqlState = SqlState(*b"26000");
     /// 28000: this user may not come in this way.
     pub const INVALID_AUTHORIZATION: SqlState = SqlState(*b"28000");
     /// 28P01: the password is wrong.
@@ -22,6 +24,11 @@ impl SqlState {
     /// 42601: a text does not follow its grammar.
     pub const SYNTAX_ERROR: SqlState = SqlState(*b"42601");
     /// 54000: it is more than fits.
+    pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState(*b"54000");
+
+    /// 53400: there is more of something than the configuration lets be.
+    pub const CONFIGURATION_LIMIT_EXCEEDED: SqlState = SqlState(*b"53400");
+    /// 54000: something is larger than what can be done with it here.
     pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState(*b"54000");
 
     /// The code that `bytes` are, if they are one.

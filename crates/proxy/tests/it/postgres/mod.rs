@@ -10,6 +10,7 @@ mod hba;
 mod servers;
 mod startup;
 mod talks;
+mod statements;
 
 use proxy::postgres::auth::{Binding, Check, Checked, Credential, Login, LoginStep, Method, Terms};
 use proxy::postgres::auth::{CheckError, LoginError};

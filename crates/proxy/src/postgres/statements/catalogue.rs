@@ -1,0 +1,240 @@
+//! What statements there are, each once by what it is, however many clients have a name for it.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use super::recent::Recent;
+use super::sql::{self, Found, Target};
+use super::{Bounds, Client};
+use crate::postgres::frame::Frontend;
+use crate::postgres::message::write;
+
+/// Where an entry lies. Whoever keeps one has counted it.
+pub(super) type EntryId = u32;
+
+/// A statement.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Part of its name at servers; never given twice.
+    pub(super) number: u64,
+    /// The scope, and the body of its Parse behind the name.
+    content: Arc<[u8]>,
+    /// The body behind the name that servers get, where that is another one.
+    rewritten: Option<Box<[u8]>>,
+    pub(super) found: Found,
+    references: usize,
+}
+
+/// The statements of all clients of a pool of servers: those of one database and one user.
+///
+/// An entry that no client has a name for stays while there is room, so that a client that comes
+/// again finds it prepared.
+#[derive(Debug)]
+pub struct Catalogue {
+    prefix: Vec<u8>,
+    pub(super) bounds: Bounds,
+    entries: Vec<Option<Entry>>,
+    free: Vec<EntryId>,
+    by_content: HashMap<Arc<[u8]>, EntryId>,
+    unused: Recent<EntryId, ()>,
+    bytes: usize,
+    next: u64,
+    epoch: u64,
+    key: Vec<u8>,
+}
+
+impl Catalogue {
+    /// An empty one. `secret` makes the names at servers, `sekisho.SECRET.NUMBER`, unlike any that a
+    /// client chooses, and unlike those of another gate before the same servers.
+    pub fn new(secret: [u8; 8], bounds: Bounds) -> Catalogue {
+        let prefix = format!("sekisho.{:016x}.", u64::from_be_bytes(secret)).into_bytes();
+        Catalogue {
+            prefix,
+            bounds,
+            entries: Vec::new(),
+            free: Vec::new(),
+            by_content: HashMap::new(),
+            unused: Recent::new(),
+            bytes: 0,
+            next: 1,
+            epoch: 0,
+            key: Vec::new(),
+        }
+    }
+
+    /// How many statements are known, with a client or without.
+    pub fn len(&self) -> usize {
+        self.by_content.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.by_content.is_empty()
+    }
+
+    /// How many of them a client has a name for.
+    pub fn used(&self) -> usize {
+        self.len() - self.unused.len()
+    }
+
+    /// The bytes of their texts \[byte\].
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets a client and its names. Whoever drops a client without this keeps its statements.
+    pub fn forget(&mut self, mut client: Client) {
+        client.drop_all(self);
+        if let Some(id) = client.unnamed.take() {
+            self.release(id);
+        }
+    }
+
+    pub(super) fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Changes when a schema may have: what was prepared before may have other columns now.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(super) fn schema_changed(&mut self) {
+        self.epoch += 1;
+    }
+
+    pub(super) fn entry(&self, id: EntryId) -> &Entry {
+        self.entries[id as usize].as_ref().expect("whoever has an id has counted the entry")
+    }
+
+    fn entry_mut(&mut self, id: EntryId) -> &mut Entry {
+        self.entries[id as usize].as_mut().expect("whoever has an id has counted the entry")
+    }
+
+    /// The entry of this content, counted once more; none if there is no room for it.
+    pub(super) fn intern(&mut self, scope: u64, tail: &[u8]) -> Option<EntryId> {
+        self.key.clear();
+        self.key.extend_from_slice(&scope.to_be_bytes());
+        self.key.extend_from_slice(tail);
+        if let Some(&id) = self.by_content.get(&self.key[..]) {
+            self.hold(id);
+            return Some(id);
+        }
+        let bytes = self.key.len();
+        while self.len() >= self.bounds.entries_max || self.bytes + bytes > self.bounds.bytes_max {
+            let oldest = self.unused.oldest()?;
+            self.remove(oldest);
+        }
+        let content: Arc<[u8]> = self.key.as_slice().into();
+        if self.key.capacity() > 1 << 16 {
+            self.key = Vec::new();
+        }
+        let end = tail.iter().position(|&byte| byte == 0).expect("a Parse's text ends");
+        let found = sql::look(&tail[..end]);
+        let rewritten = self.rewritten(&found, tail);
+        let entry =
+            Entry { number: self.next, content: content.clone(), rewritten, found, references: 1 };
+        self.next += 1;
+        self.bytes += bytes;
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            EntryId::try_from(self.entries.len() - 1).expect("the bounds are far below")
+        });
+        self.entries[id as usize] = Some(entry);
+        self.by_content.insert(content, id);
+        Some(id)
+    }
+
+    /// DEALLOCATE speaks of the client's names: a server gets it with one of ours.
+    fn rewritten(&self, found: &Found, tail: &[u8]) -> Option<Box<[u8]>> {
+        match &found.drops[..] {
+            [(at, Target::Name(_) | Target::All)] => {
+                let mut text = tail[..at.start].to_vec();
+                self.write_quoted(&mut text, Given::Present(0));
+                text.extend_from_slice(&tail[at.end..]);
+                Some(text.into())
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn hold(&mut self, id: EntryId) {
+        let entry = self.entry_mut(id);
+        entry.references += 1;
+        if entry.references == 1 {
+            self.unused.remove(id);
+        }
+    }
+
+    pub(super) fn release(&mut self, id: EntryId) {
+        let entry = self.entry_mut(id);
+        entry.references -= 1;
+        if entry.references == 0 {
+            self.unused.insert(id, ());
+        }
+    }
+
+    fn remove(&mut self, id: EntryId) {
+        self.unused.remove(id);
+        let entry = self.entries[id as usize].take().expect("an unused entry is there");
+        self.bytes -= entry.content.len();
+        self.by_content.remove(&entry.content);
+        self.free.push(id);
+    }
+
+    pub(super) fn write_name(&self, out: &mut Vec<u8>, name: Given) {
+        out.extend_from_slice(&self.prefix);
+        let written = match name {
+            Given::Entry(number) => write!(out, "{number}"),
+            Given::Present(place) => write!(out, "d{place}"),
+            Given::Lacking(place) => write!(out, "n{place}"),
+        };
+        written.expect("a Vec takes everything");
+    }
+
+    pub(super) fn write_quoted(&self, out: &mut Vec<u8>, name: Given) {
+        out.push(b'"');
+        self.write_name(out, name);
+        out.push(b'"');
+    }
+
+    /// A Parse of an entry, under its own name.
+    pub(super) fn write_parse(&self, out: &mut Vec<u8>, id: EntryId) {
+        let entry = self.entry(id);
+        self.write_parse_as(out, Some(Given::Entry(entry.number)), id);
+    }
+
+    /// A Parse of an entry; without a name as the unnamed one.
+    pub(super) fn write_parse_as(&self, out: &mut Vec<u8>, name: Option<Given>, id: EntryId) {
+        let entry = self.entry(id);
+        write::message(out, Frontend::Parse, |out| {
+            if let Some(name) = name {
+                self.write_name(out, name);
+            }
+            out.push(0);
+            out.extend_from_slice(entry.rewritten.as_deref().unwrap_or(&entry.content[8..]));
+        });
+    }
+
+    pub(super) fn write_close(&self, out: &mut Vec<u8>, name: Option<Given>) {
+        write::message(out, Frontend::Close, |out| {
+            out.push(b'S');
+            if let Some(name) = name {
+                self.write_name(out, name);
+            }
+            out.push(0);
+        });
+    }
+}
+
+/// A name that a server knows a statement by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    /// An entry's.
+    Entry(u64),
+    /// One that is prepared on purpose, so that it can be dropped or be there already.
+    Present(usize),
+    /// One that is never prepared.
+    Lacking(usize),
+}

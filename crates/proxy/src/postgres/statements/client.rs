@@ -1,0 +1,51 @@
+//! A client's own names for statements.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::NAME_MAX;
+use super::catalogue::{Catalogue, EntryId};
+
+/// The statements of a client, by its names for them. It stays while servers come and go.
+#[derive(Debug, Default)]
+pub struct Client {
+    pub(super) names: HashMap<Arc<[u8]>, EntryId>,
+    pub(super) unnamed: Option<EntryId>,
+    pub(super) scope: u64,
+    /// Whether it has statements of SQL's PREPARE at its server, which it then keeps.
+    pub(super) has_sql: bool,
+}
+
+impl Client {
+    /// A client that has just come. `scope` tells apart settings that change what a text means, such
+    /// as DateStyle: statements are shared only within one.
+    pub fn new(scope: u64) -> Client {
+        Client { scope, ..Client::default() }
+    }
+
+    /// Sets the scope of what is prepared from now on.
+    pub fn set_scope(&mut self, scope: u64) {
+        self.scope = scope;
+    }
+
+    /// How many names it has; the unnamed statement does not count.
+    pub fn names(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The name as a server tells it from others: its first 63 bytes.
+    pub(super) fn key(name: &[u8]) -> &[u8] {
+        &name[..name.len().min(NAME_MAX)]
+    }
+
+    pub(super) fn lookup(&self, name: &[u8]) -> Option<EntryId> {
+        if name.is_empty() { self.unnamed } else { self.names.get(Client::key(name)).copied() }
+    }
+
+    pub(super) fn drop_all(&mut self, catalogue: &mut Catalogue) {
+        for (_, id) in self.names.drain() {
+            catalogue.release(id);
+        }
+        self.has_sql = false;
+    }
+}

@@ -1,0 +1,80 @@
+//! Prepared statements of many clients on few servers, when a client has another server in each
+//! transaction.
+//!
+//! ```text
+//!   Client: "a" ─┐                 ┌─▶ Server: sekisho.SECRET.7, sekisho.SECRET.9
+//!   Client: ""  ─┴─▶ Catalogue: 7 ─┴─▶ Server: sekisho.SECRET.7
+//! ```
+//!
+//! Each client has names of its own, the unnamed one among them. What they stand for is in the
+//! [`Catalogue`], once by content. Each [`Server`] has some of that prepared, under names of ours.
+//! [`Server::ask`] says what a client's message becomes; [`Server::reply`] what becomes of a server's
+//! reply, and lets the gate's own replies out in their turn.
+//!
+//! No name of a client ever reaches a server, so none can mean another client's statement. What is
+//! an error at PostgreSQL is made by PostgreSQL: it gets a name that it lacks (or has, for a
+//! duplicate), and its words reach the client with the client's name in them. So a transaction fails
+//! when it must, and texts, codes and languages are the server's. A Parse of what the server has is
+//! answered here only while the transaction cannot have failed; else the server parses it once more,
+//! as its unnamed statement.
+//!
+//! `DEALLOCATE`, also within other statements, gets a name of ours that is prepared for that purpose
+//! alone: the server says and counts it as ever, and nobody else's statement goes. `DISCARD ALL` is
+//! meant for the whole session and passes; the server has nothing prepared behind it. What follows
+//! either waits for its outcome ([`Forward::Later`]), and so does whatever would need to know how an
+//! earlier batch ends that is not answered yet.
+//!
+//! Not kept: `EXECUTE` in SQL of a statement that was prepared by the protocol; `EXECUTE` and
+//! `DEALLOCATE` within a function; the position in an error behind a `DEALLOCATE` in the same text.
+
+mod catalogue;
+mod client;
+mod recent;
+mod server;
+mod sql;
+
+pub use catalogue::Catalogue;
+pub use client::Client;
+pub use server::{Asked, Forward, Message, Server, Treatment, Unexpected};
+
+/// The bytes by which a server tells names apart (NAMEDATALEN - 1) \[byte\].
+const NAME_MAX: usize = 63;
+
+/// How much is remembered at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Names of one client.
+    pub client_max: usize,
+    /// Statements in the catalogue.
+    pub entries_max: usize,
+    /// Their texts \[byte\].
+    pub bytes_max: usize,
+    /// The text of one, as its Parse has it \[byte\].
+    pub statement_max: usize,
+    /// Prepared statements of one server; at least 1.
+    pub server_max: usize,
+    /// Replies that one server owes; what comes then waits.
+    pub replies_max: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            client_max: 1000,
+            entries_max: 10_000,
+            bytes_max: 64 << 20,
+            statement_max: 1 << 20,
+            server_max: 200,
+            replies_max: 4096,
+        }
+    }
+}
+
+/// Why a client needs its server for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pin {
+    /// SQL's PREPARE: the statement is at that server alone.
+    Prepare,
+    /// SQL's EXECUTE of one.
+    Execute,
+}

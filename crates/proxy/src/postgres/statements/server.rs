@@ -1,0 +1,697 @@
+//! What a server has prepared, the replies that it owes, and what becomes of each.
+
+mod ask;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::catalogue::{Catalogue, EntryId, Given};
+use super::recent::Recent;
+use super::sql::Target;
+use super::{Client, Pin};
+use crate::postgres::SqlState;
+use crate::postgres::frame::{Backend, Frontend, HEAD};
+use crate::postgres::message::read::Fields;
+use crate::postgres::message::{Status, read, write};
+
+/// A message of a client: all of it, or what its piece has.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Which one.
+    pub tag: Frontend,
+    /// Its bytes in all, head included \[byte\].
+    pub len: usize,
+    /// Those that are here, head included.
+    pub here: &'a [u8],
+}
+
+/// What goes to the server for a message, behind what was written for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// The message as it is.
+    AsItIs,
+    /// The message without its first bytes: others were written for them.
+    Behind {
+        /// How many are left out \[byte\].
+        bytes: usize,
+    },
+    /// Nothing of it, whatever pieces follow.
+    Nothing,
+    /// Nothing yet, and the message is not taken: the same again after a reply of the server. What
+    /// was written must be sent; it lets the replies come.
+    Later,
+    /// Nothing yet, and the message is not taken: the same again when all of it is here.
+    Whole,
+}
+
+/// What a message of a client became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Asked {
+    /// What goes to the server.
+    pub forward: Forward,
+    /// Why the client must keep this server.
+    pub pin: Option<Pin>,
+}
+
+/// What becomes of a reply of a server. What was written goes to the client behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Treatment {
+    /// The client gets it.
+    Pass,
+    /// The client does not get it, or what was written in its place.
+    Swallow,
+}
+
+/// A server said what nothing asked for. The connection to it is of no use any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the server sent {tag:?} where it owed another reply")]
+pub struct Unexpected {
+    /// What it said.
+    pub tag: Backend,
+}
+
+/// What a server owes a reply for, or we do in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Parse,
+    Bind,
+    Describe,
+    Execute,
+    Close,
+    /// A Parse and a Close of ours, of which the client hears nothing.
+    PutParse,
+    PutClose,
+    /// Replies of ours.
+    OwnParse,
+    OwnClose,
+    /// The client's CopyDone or CopyFail, which no reply answers.
+    CopyEnd,
+    Sync,
+    Query,
+    Call,
+    /// A Bind that fails for a reason of ours.
+    Refused,
+}
+
+impl Step {
+    fn is_boundary(self) -> bool {
+        matches!(self, Step::Sync | Step::Query | Step::Call)
+    }
+}
+
+/// What was done to the client's names on the way, to be undone if the server does not do it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Renamed {
+    Nothing,
+    Named(Arc<[u8]>, Option<EntryId>),
+    Unnamed(Option<EntryId>),
+}
+
+/// The same of the server's set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Altered {
+    Nothing,
+    Prepared {
+        number: u64,
+        change: u64,
+    },
+    Closed {
+        number: u64,
+    },
+    /// Nothing; but this entry is what the message speaks of.
+    Uses {
+        number: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Expected {
+    step: Step,
+    /// The client's name for the statement that it uses; none for the unnamed one.
+    name: Option<Arc<[u8]>>,
+    renamed: Renamed,
+    altered: Altered,
+}
+
+/// How a server has a statement.
+#[derive(Clone, Copy, Debug)]
+struct Prepared {
+    epoch: u64,
+    /// Which change made it, and in which batch.
+    change: u64,
+    batch: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Asked,
+    There,
+    /// Perhaps it is there, perhaps with other columns.
+    Doubtful,
+}
+
+/// How many changes wait for their replies, and how many of them in the batch that is being asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    all: usize,
+    here: usize,
+}
+
+impl Pending {
+    fn add(&mut self) {
+        self.all += 1;
+        self.here += 1;
+    }
+
+    fn take(&mut self, batches_follow: usize) {
+        self.all -= 1;
+        if batches_follow == 0 {
+            self.here = self.here.saturating_sub(1);
+        }
+    }
+
+    fn earlier(self) -> bool {
+        self.all > self.here
+    }
+}
+
+/// A statement of the client's that an irregular message is about.
+#[derive(Clone, Debug)]
+struct Special {
+    name: Arc<[u8]>,
+    /// What its DEALLOCATE drops of the client's; [`Target::Discard`] for none of that.
+    target: Target,
+}
+
+/// Why the gate itself refuses a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    Names { most: usize },
+    Catalogue,
+    Long { most: usize },
+}
+
+/// A connection to a server: what it has prepared, and the replies that it owes to the client that
+/// has it now.
+#[derive(Debug)]
+pub struct Server {
+    prepared: Recent<u64, Prepared>,
+    expected: VecDeque<Expected>,
+    status: Status,
+    /// Whether the transaction may be another one behind what is not answered yet.
+    may_open: bool,
+    boundaries: usize,
+    syncs: usize,
+    batch: u64,
+    changes: u64,
+    skipping: bool,
+    copying: bool,
+    /// Whether nothing more is asked before all is answered.
+    held: bool,
+    flushed: bool,
+    unnamed_parsed: bool,
+    names: Pending,
+    unnamed: Pending,
+    closes: Pending,
+    specials: Vec<Special>,
+    specials_done: usize,
+    refusal: Option<Refusal>,
+    /// A portal of a command that drops statements, by its name.
+    portal: Option<(Box<[u8]>, EntryId)>,
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        Server::new()
+    }
+}
+
+impl Server {
+    /// A session that has just begun, or just ended with `DISCARD ALL`.
+    pub fn new() -> Server {
+        Server {
+            prepared: Recent::new(),
+            expected: VecDeque::new(),
+            status: Status::Idle,
+            may_open: false,
+            boundaries: 0,
+            syncs: 0,
+            batch: 0,
+            changes: 0,
+            skipping: false,
+            copying: false,
+            held: false,
+            flushed: false,
+            unnamed_parsed: false,
+            names: Pending::default(),
+            unnamed: Pending::default(),
+            closes: Pending::default(),
+            specials: Vec::new(),
+            specials_done: 0,
+            refusal: None,
+            portal: None,
+        }
+    }
+
+    /// Whether every reply has come, and what is asked next begins a batch. Only then may another
+    /// client have the server, if it is in no transaction.
+    pub fn is_settled(&self) -> bool {
+        self.expected.is_empty() && !self.skipping
+    }
+
+    /// For how many messages a reply is owed, or waits for its turn.
+    pub fn owes(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// How many statements it has prepared, as far as that is known.
+    pub fn prepared(&self) -> usize {
+        self.prepared.len()
+    }
+
+    /// The gate itself has dropped all statements of the session, as by `DISCARD ALL`.
+    ///
+    /// # Panics
+    /// If replies are owed.
+    pub fn discarded(&mut self) {
+        assert!(self.is_settled(), "a session is reset between its clients");
+        self.prepared.clear();
+    }
+
+    /// Gives up the connection: what its client asked and got no reply for has not happened.
+    pub fn lost(mut self, client: &mut Client, catalogue: &mut Catalogue) {
+        while let Some(last) = self.pop_back() {
+            self.undo(last, client, catalogue);
+        }
+        if let Some((_, id)) = self.portal.take() {
+            catalogue.release(id);
+        }
+    }
+
+    /// Takes a reply of the server: the whole message of a tag that the gate reads (`message` is what
+    /// of it is there, head included). What is written to `to_client` goes behind it, or stands for it.
+    ///
+    /// # Errors
+    /// If the server does not owe this.
+    pub fn reply(
+        &mut self,
+        client: &mut Client,
+        catalogue: &mut Catalogue,
+        tag: Backend,
+        message: &[u8],
+        to_client: &mut Vec<u8>,
+    ) -> Result<Treatment, Unexpected> {
+        let front = self.expected.front().map(|front| front.step);
+        let is_query = front == Some(Step::Query);
+        let body = message.get(HEAD..).unwrap_or_default();
+        let mut treatment = Treatment::Pass;
+        match (tag, front) {
+            (Backend::ParseComplete, Some(Step::Parse))
+            | (Backend::BindComplete, Some(Step::Bind))
+            | (Backend::CloseComplete, Some(Step::Close))
+            | (Backend::RowDescription | Backend::NoData, Some(Step::Describe)) => {
+                self.done(catalogue);
+            }
+            (Backend::ParseComplete, Some(Step::PutParse))
+            | (Backend::CloseComplete, Some(Step::PutClose)) => {
+                self.done(catalogue);
+                treatment = Treatment::Swallow;
+            }
+            (Backend::CommandComplete, Some(Step::Execute | Step::Query)) => {
+                treatment = self.completed(client, catalogue, body, to_client);
+                if !is_query {
+                    self.done(catalogue);
+                }
+            }
+            (Backend::EmptyQueryResponse | Backend::PortalSuspended, Some(Step::Execute)) => {
+                self.done(catalogue);
+            }
+            (Backend::ReadyForQuery, Some(step)) if step.is_boundary() => {
+                self.ready(catalogue, body, tag)?;
+            }
+            (Backend::ErrorResponse, _) => {
+                treatment = self.failed(client, catalogue, message, to_client);
+            }
+            (Backend::CopyInResponse, Some(Step::Execute | Step::Query)) => self.copies(catalogue),
+            (
+                Backend::ParseComplete
+                | Backend::BindComplete
+                | Backend::CloseComplete
+                | Backend::ReadyForQuery,
+                _,
+            ) => return Err(Unexpected { tag }),
+            (Backend::NoData | Backend::PortalSuspended | Backend::CommandComplete, front)
+                if front != Some(Step::Query) =>
+            {
+                return Err(Unexpected { tag });
+            }
+            _ => {}
+        }
+        self.answer(catalogue, to_client);
+        self.flushed = false;
+        Ok(treatment)
+    }
+
+    /// Lets our own replies out, as far as it is their turn.
+    fn answer(&mut self, catalogue: &mut Catalogue, to_client: &mut Vec<u8>) {
+        while let Some(front) = self.expected.front() {
+            match front.step {
+                Step::OwnParse => write::bare(to_client, Backend::ParseComplete),
+                Step::OwnClose => write::bare(to_client, Backend::CloseComplete),
+                Step::CopyEnd => {}
+                _ => break,
+            }
+            self.done(catalogue);
+        }
+        if self.expected.is_empty() {
+            self.held = false;
+            self.specials.clear();
+            self.specials_done = 0;
+        }
+    }
+
+    /// What was asked first is done: it stays so.
+    fn done(&mut self, catalogue: &mut Catalogue) {
+        let Some(front) = self.expected.pop_front() else { return };
+        self.uncount(&front);
+        if let Altered::Prepared { number, change } = front.altered
+            && let Some(prepared) = self.prepared.peek_mut(number)
+            && prepared.change == change
+        {
+            prepared.state = State::There;
+        }
+        match front.renamed {
+            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => catalogue.release(was),
+            _ => {}
+        }
+    }
+
+    fn uncount(&mut self, one: &Expected) {
+        self.boundaries -= usize::from(one.step.is_boundary());
+        self.syncs -= usize::from(one.step == Step::Sync);
+        match one.renamed {
+            Renamed::Nothing => {}
+            Renamed::Named(..) => self.names.take(self.syncs),
+            Renamed::Unnamed(_) => self.unnamed.take(self.syncs),
+        }
+        if matches!(one.altered, Altered::Closed { .. }) {
+            self.closes.take(self.syncs);
+        }
+    }
+
+    fn pop_back(&mut self) -> Option<Expected> {
+        let last = self.expected.pop_back()?;
+        self.uncount(&last);
+        Some(last)
+    }
+
+    /// What was asked has not happened. Later changes are undone before.
+    fn undo(&mut self, one: Expected, client: &mut Client, catalogue: &mut Catalogue) {
+        match one.renamed {
+            Renamed::Nothing => {}
+            Renamed::Named(name, was) => {
+                let now = match was {
+                    Some(was) => client.names.insert(name, was),
+                    None => client.names.remove(&name),
+                };
+                if let Some(now) = now {
+                    catalogue.release(now);
+                }
+            }
+            Renamed::Unnamed(was) => self.set_unnamed(was, client, catalogue),
+        }
+        match one.altered {
+            Altered::Prepared { number, change } => {
+                if self.prepared.peek(number).is_some_and(|now| now.change == change) {
+                    self.prepared.remove(number);
+                }
+            }
+            Altered::Closed { number } => {
+                if self.prepared.peek(number).is_none() {
+                    let (epoch, change, batch) = (0, 0, 0);
+                    let state = State::Doubtful;
+                    self.prepared.insert(number, Prepared { epoch, change, batch, state });
+                }
+            }
+            Altered::Nothing | Altered::Uses { .. } => {}
+        }
+    }
+
+    /// The unnamed statement was this before what was asked in later batches.
+    fn set_unnamed(
+        &mut self,
+        was: Option<EntryId>,
+        client: &mut Client,
+        catalogue: &mut Catalogue,
+    ) {
+        let later = self.expected.iter_mut().find_map(|one| match &mut one.renamed {
+            Renamed::Unnamed(was) => Some(was),
+            _ => None,
+        });
+        let place = later.unwrap_or(&mut client.unnamed);
+        if let Some(now) = std::mem::replace(place, was) {
+            catalogue.release(now);
+        }
+    }
+
+    fn ready(
+        &mut self,
+        catalogue: &mut Catalogue,
+        body: &[u8],
+        tag: Backend,
+    ) -> Result<(), Unexpected> {
+        self.status = read::ready_for_query(body).map_err(|_| Unexpected { tag })?;
+        self.done(catalogue);
+        self.copying = false;
+        if self.expected.is_empty() {
+            self.may_open = false;
+        }
+        if self.status == Status::Idle {
+            if let Some((_, id)) = self.portal.take_if(|_| self.expected.is_empty()) {
+                catalogue.release(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// A command is done, and its tag tells what happened to statements and to the schema.
+    fn completed(
+        &mut self,
+        client: &mut Client,
+        catalogue: &mut Catalogue,
+        body: &[u8],
+        to_client: &mut Vec<u8>,
+    ) -> Treatment {
+        self.copying = false;
+        match body {
+            b"DEALLOCATE\0" => {
+                let Some(special) = self.specials.get(self.specials_done) else {
+                    return Treatment::Pass;
+                };
+                self.specials_done += 1;
+                match &special.target {
+                    Target::Name(name) => {
+                        if let Some(id) = client.names.remove(name) {
+                            catalogue.release(id);
+                        }
+                        Treatment::Pass
+                    }
+                    Target::Discard => Treatment::Pass,
+                    Target::All => {
+                        client.drop_all(catalogue);
+                        write::command_complete(to_client, "DEALLOCATE ALL");
+                        Treatment::Swallow
+                    }
+                }
+            }
+            b"DEALLOCATE ALL\0" | b"DISCARD ALL\0" => {
+                client.drop_all(catalogue);
+                self.prepared.clear();
+                Treatment::Pass
+            }
+            _ => {
+                if body.starts_with(b"ALTER ") || body.starts_with(b"DROP ") {
+                    catalogue.schema_changed();
+                }
+                Treatment::Pass
+            }
+        }
+    }
+
+    /// Rows are wanted: until their end a server overlooks every Sync.
+    fn copies(&mut self, catalogue: &mut Catalogue) {
+        let end = self.expected.iter().position(|one| one.step == Step::CopyEnd);
+        self.copying = end.is_none();
+        let mut at = 1;
+        let mut end = end.unwrap_or(self.expected.len());
+        while at < end {
+            if self.expected[at].step == Step::Sync {
+                let sync = self.expected.remove(at).expect("it is before the end");
+                self.uncount(&sync);
+                end -= 1;
+            } else {
+                at += 1;
+            }
+        }
+        self.answer(catalogue, &mut Vec::new());
+    }
+
+    /// An error: in a batch, all that follows up to Sync does not happen.
+    fn failed(
+        &mut self,
+        client: &mut Client,
+        catalogue: &mut Catalogue,
+        message: &[u8],
+        to_client: &mut Vec<u8>,
+    ) -> Treatment {
+        self.copying = false;
+        let front = self.expected.front().cloned();
+        let fields = read::fields(message.get(HEAD..).unwrap_or_default()).ok();
+        let mut treatment = Treatment::Pass;
+        if let Some(fields) = fields {
+            if let Some(Altered::Uses { number }) = front.as_ref().map(|front| front.altered) {
+                self.doubt(number, fields);
+            }
+            let refused = front.as_ref().is_some_and(|front| front.step == Step::Refused);
+            let told = match self.refusal.filter(|_| refused) {
+                Some(refusal) if names(catalogue, fields) => Some(refused_text(refusal)),
+                _ => None,
+            };
+            if told.is_some() || names(catalogue, fields) {
+                self.translate(catalogue, fields, told, to_client);
+                treatment = Treatment::Swallow;
+            }
+        }
+        if front.is_none_or(|front| !front.step.is_boundary()) {
+            self.skip(client, catalogue);
+        }
+        treatment
+    }
+
+    /// Undoes what the server skips.
+    fn skip(&mut self, client: &mut Client, catalogue: &mut Catalogue) {
+        let Some(first) = self.expected.front().cloned() else {
+            // Of no message: the server is about to close.
+            return;
+        };
+        let sync = self.expected.iter().position(|one| one.step == Step::Sync);
+        let behind = sync.map(|at| self.expected.split_off(at)).unwrap_or_default();
+        self.skipping = behind.is_empty();
+        let mut skipped = std::mem::replace(&mut self.expected, behind);
+        while let Some(last) = skipped.pop_back() {
+            self.uncount(&last);
+            self.undo(last, client, catalogue);
+        }
+        // A Parse of the unnamed statement begins by dropping the one before.
+        if first.step == Step::Parse && matches!(first.renamed, Renamed::Unnamed(_)) {
+            self.set_unnamed(None, client, catalogue);
+        }
+        if self.skipping {
+            (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
+        }
+    }
+
+    /// The server says that it lacks what it was thought to have, or that its columns have changed.
+    fn doubt(&mut self, number: u64, fields: Fields<'_>) {
+        // By where it comes from: the words depend on the server's language.
+        let changed = fields.sqlstate() == Some(SqlState::FEATURE_NOT_SUPPORTED)
+            && fields.field(b'R') == Some(b"RevalidateCachedQuery");
+        if (changed || fields.sqlstate() == Some(SqlState::UNDEFINED_STATEMENT))
+            && let Some(prepared) = self.prepared.peek_mut(number)
+        {
+            prepared.state = State::Doubtful;
+        }
+    }
+
+    /// Writes an error with the client's names for ours, or with words of the gate's.
+    fn translate(
+        &self,
+        catalogue: &Catalogue,
+        fields: Fields<'_>,
+        told: Option<(SqlState, String)>,
+        out: &mut Vec<u8>,
+    ) {
+        write::message(out, Backend::ErrorResponse, |out| {
+            for (kind, value) in fields.iter() {
+                out.push(kind);
+                match (kind, &told) {
+                    (b'C', Some((code, _))) => out.extend_from_slice(code.as_str().as_bytes()),
+                    (b'M', Some((_, text))) => out.extend_from_slice(text.as_bytes()),
+                    (b'M' | b'D' | b'H', None) => self.renamed(catalogue, value, out),
+                    _ => out.extend_from_slice(value),
+                }
+                out.push(0);
+            }
+            out.push(0);
+        });
+    }
+
+    fn renamed(&self, catalogue: &Catalogue, text: &[u8], out: &mut Vec<u8>) {
+        let prefix = catalogue.prefix();
+        let mut rest = text;
+        while let Some(at) = position(rest, prefix) {
+            out.extend_from_slice(&rest[..at]);
+            rest = &rest[at + prefix.len()..];
+            let is_of_name = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'd' | b'n');
+            let end = rest.iter().position(|byte| !is_of_name(byte)).unwrap_or(rest.len());
+            let (ours, behind) = rest.split_at(end);
+            let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse::<u64>().ok();
+            match ours {
+                [b'd' | b'n', place @ ..] => {
+                    let place = number(place).map_or(0, |place| place as usize);
+                    let special = self.specials.get(place);
+                    out.extend_from_slice(special.map_or(&b""[..], |special| &special.name));
+                }
+                _ => {
+                    // What the server speaks of is what its message was about.
+                    let front = self.expected.front();
+                    let name = front.and_then(|front| front.name.as_deref());
+                    out.extend_from_slice(name.unwrap_or_default());
+                }
+            }
+            rest = behind;
+        }
+        out.extend_from_slice(rest);
+    }
+}
+
+/// Whether an error speaks of a name of ours.
+fn names(catalogue: &Catalogue, fields: Fields<'_>) -> bool {
+    fields.iter().any(|(kind, value)| {
+        matches!(kind, b'M' | b'D' | b'H') && position(value, catalogue.prefix()).is_some()
+    })
+}
+
+fn position(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
+}
+
+fn refused_text(refusal: Refusal) -> (SqlState, String) {
+    match refusal {
+        Refusal::Names { most } => (
+            SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+            format!("too many prepared statements: a client may have {most}; close some"),
+        ),
+        Refusal::Catalogue => (
+            SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+            "too many prepared statements: the clients of this database hold all there is room \
+             for; close some"
+                .to_owned(),
+        ),
+        Refusal::Long { most } => (
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("the statement is too long to be prepared here: at most {most} bytes"),
+        ),
+    }
+}
+
+impl Server {
+    fn given_of(catalogue: &Catalogue, id: EntryId) -> Given {
+        Given::Entry(catalogue.entry(id).number)
+    }
+}

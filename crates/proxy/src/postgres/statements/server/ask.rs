@@ -1,0 +1,597 @@
+//! What the messages of a client become for the server that it has now.
+
+use std::sync::Arc;
+
+use super::{
+    Altered, Asked, Catalogue, Client, EntryId, Expected, Forward, Given, HEAD, Message, Pin,
+    Prepared, Refusal, Renamed, Server, Special, State, Status, Step, Target,
+};
+use crate::postgres::frame::Frontend;
+use crate::postgres::message::write;
+use crate::postgres::statements::sql::{self, Found};
+
+/// The parts that a message of a client meets.
+struct Turn<'a> {
+    server: &'a mut Server,
+    client: &'a mut Client,
+    catalogue: &'a mut Catalogue,
+    out: &'a mut Vec<u8>,
+    pin: Option<Pin>,
+}
+
+impl Server {
+    /// Takes a message of the client: writes to `to_server` what goes before it or for it, and to
+    /// `to_client` replies of ours whose turn it is. In a session: not while authenticating.
+    pub fn ask(
+        &mut self,
+        client: &mut Client,
+        catalogue: &mut Catalogue,
+        message: Message<'_>,
+        to_server: &mut Vec<u8>,
+        to_client: &mut Vec<u8>,
+    ) -> Asked {
+        let mut turn = Turn { server: self, client, catalogue, out: to_server, pin: None };
+        let forward = turn.take(message);
+        let pin = turn.pin;
+        self.answer(catalogue, to_client);
+        Asked { forward, pin }
+    }
+
+    fn push(&mut self, step: Step, renamed: Renamed, altered: Altered) {
+        match renamed {
+            Renamed::Nothing => {}
+            Renamed::Named(..) => self.names.add(),
+            Renamed::Unnamed(_) => self.unnamed.add(),
+        }
+        if matches!(altered, Altered::Closed { .. }) {
+            self.closes.add();
+        }
+        self.boundaries += usize::from(step.is_boundary());
+        if step == Step::Sync {
+            self.syncs += 1;
+            self.batch += 1;
+            (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
+        }
+        let name = match &renamed {
+            Renamed::Named(name, _) => Some(name.clone()),
+            _ => None,
+        };
+        self.expected.push_back(Expected { step, name, renamed, altered });
+    }
+
+    /// The client's name for what was asked last.
+    fn name(&mut self, client: &Client, name: &[u8]) {
+        if let Some(last) = self.expected.back_mut() {
+            last.name = client.names.get_key_value(Client::key(name)).map(|(key, _)| key.clone());
+        }
+    }
+
+    fn plain(&mut self, step: Step) {
+        self.push(step, Renamed::Nothing, Altered::Nothing);
+    }
+
+    /// Whether the transaction cannot have failed when what is asked now has its turn.
+    fn is_sound(&self) -> bool {
+        let known = self.boundaries == 0 && self.status != Status::InFailedTransaction;
+        known || (self.status == Status::Idle && !self.may_open)
+    }
+}
+
+/// A text at the front of a body; none if it does not end there.
+fn text(body: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = body.iter().position(|&byte| byte == 0)?;
+    Some((&body[..end], &body[end + 1..]))
+}
+
+/// Whether a Parse is well formed behind its name, by the server's own reading.
+fn is_parse(tail: &[u8]) -> bool {
+    match text(tail) {
+        Some((_, [a, b, types @ ..])) => {
+            types.len() == 4 * usize::from(u16::from_be_bytes([*a, *b]))
+        }
+        _ => false,
+    }
+}
+
+impl Turn<'_> {
+    fn take(&mut self, message: Message<'_>) -> Forward {
+        let tag = message.tag;
+        let copy = matches!(tag, Frontend::CopyData | Frontend::CopyDone | Frontend::CopyFail);
+        if tag == Frontend::Terminate || tag == Frontend::Password {
+            return Forward::AsItIs;
+        }
+        if self.server.skipping && tag != Frontend::Sync {
+            return Forward::Nothing;
+        }
+        if self.server.copying && matches!(tag, Frontend::Sync | Frontend::Flush) {
+            return Forward::AsItIs;
+        }
+        let busy = !self.server.expected.is_empty();
+        let full = self.server.expected.len() >= self.catalogue.bounds.replies_max;
+        if !(copy && self.server.copying) && busy && (self.server.held || full) {
+            return self.later();
+        }
+        match tag {
+            Frontend::Parse => self.parse(message),
+            Frontend::Bind => self.bind(message),
+            Frontend::Describe => self.describe(message),
+            Frontend::Close => self.close(message),
+            Frontend::Execute => self.execute(message),
+            Frontend::Query => self.query(message),
+            Frontend::FunctionCall => {
+                self.server.plain(Step::Call);
+                Forward::AsItIs
+            }
+            Frontend::Sync => {
+                self.server.skipping = false;
+                self.server.plain(Step::Sync);
+                Forward::AsItIs
+            }
+            Frontend::CopyDone | Frontend::CopyFail => {
+                let last = self.server.expected.back().map(|last| last.step);
+                if self.server.copying {
+                    self.server.copying = false;
+                } else if last.is_some_and(|last| last != Step::CopyEnd) {
+                    self.server.plain(Step::CopyEnd);
+                }
+                Forward::AsItIs
+            }
+            _ => Forward::AsItIs,
+        }
+    }
+
+    fn later(&mut self) -> Forward {
+        if !self.server.flushed {
+            write::bare(self.out, Frontend::Flush);
+            self.server.flushed = true;
+        }
+        Forward::Later
+    }
+
+    /// Begins what is answered before anything else is asked.
+    fn hold(&mut self) {
+        self.server.held = true;
+        self.server.specials.clear();
+        self.server.specials_done = 0;
+        self.server.refusal = None;
+    }
+
+    fn special(&mut self, name: &[u8]) {
+        self.hold();
+        let target = Target::Name(Client::key(name).into());
+        self.server.specials.push(Special { name: name.into(), target });
+    }
+
+    /// A failing Bind in the place of a message, so that the server's transaction fails too.
+    fn refuse(&mut self, refusal: Refusal) -> Forward {
+        if !self.server.expected.is_empty() {
+            return self.later();
+        }
+        self.hold();
+        self.server.refusal = Some(refusal);
+        let catalogue = &*self.catalogue;
+        write::message(self.out, Frontend::Bind, |out| {
+            out.push(0);
+            catalogue.write_name(out, Given::Lacking(0));
+            out.extend_from_slice(&[0; 7]);
+        });
+        self.server.plain(Step::Refused);
+        Forward::Nothing
+    }
+
+    fn put_close(&mut self, name: Given) {
+        self.catalogue.write_close(self.out, Some(name));
+        let altered = match name {
+            Given::Entry(number) => {
+                self.server.prepared.remove(number);
+                Altered::Closed { number }
+            }
+            _ => Altered::Nothing,
+        };
+        self.server.push(Step::PutClose, Renamed::Nothing, altered);
+    }
+
+    /// Makes the server know a name of ours by an empty statement, which even a failed transaction
+    /// takes.
+    fn put_present(&mut self, name: Given) {
+        self.put_close(name);
+        let catalogue = &*self.catalogue;
+        write::message(self.out, Frontend::Parse, |out| {
+            catalogue.write_name(out, name);
+            out.extend_from_slice(&[0; 4]);
+        });
+        self.server.plain(Step::PutParse);
+    }
+
+    /// Whether an earlier batch, of which nothing is known yet, decides what the server has.
+    fn waits_for(&self, number: u64) -> bool {
+        match self.server.prepared.peek(number) {
+            Some(prepared) => prepared.state == State::Asked && prepared.batch != self.server.batch,
+            None => self.server.closes.earlier(),
+        }
+    }
+
+    /// Makes room for an entry that the server lacks, and counts it as there.
+    fn prepare(&mut self, number: u64) -> Altered {
+        if self.server.prepared.peek(number).is_some() {
+            self.put_close(Given::Entry(number));
+        }
+        while self.server.prepared.len() >= self.catalogue.bounds.server_max.max(1) {
+            let oldest = self.server.prepared.oldest().expect("there is one at least");
+            self.put_close(Given::Entry(oldest));
+        }
+        self.server.changes += 1;
+        let (change, batch) = (self.server.changes, self.server.batch);
+        let prepared =
+            Prepared { epoch: self.catalogue.epoch(), change, batch, state: State::Asked };
+        self.server.prepared.insert(number, prepared);
+        Altered::Prepared { number, change }
+    }
+
+    /// Sees to it that the server has an entry.
+    fn provide(&mut self, id: EntryId) -> Provided {
+        let number = self.catalogue.entry(id).number;
+        let prepared = self.server.prepared.peek(number);
+        if prepared.is_some_and(|prepared| prepared.state != State::Doubtful) {
+            self.server.prepared.touch(number);
+            return Provided::Before;
+        }
+        let altered = self.prepare(number);
+        self.catalogue.write_parse(self.out, id);
+        self.server.push(Step::PutParse, Renamed::Nothing, altered);
+        Provided::Now
+    }
+
+    fn parse(&mut self, message: Message<'_>) -> Forward {
+        let most = self.catalogue.bounds.statement_max;
+        if message.len > most {
+            return self.refuse(Refusal::Long { most });
+        }
+        if message.here.len() < message.len {
+            return Forward::Whole;
+        }
+        let body = &message.here[HEAD..];
+        let Some((name, tail)) = text(body).filter(|(_, tail)| is_parse(tail)) else {
+            return self.malformed(Step::Parse);
+        };
+        if !name.is_empty() {
+            if self.server.names.earlier() {
+                return self.later();
+            }
+            if self.client.lookup(name).is_some() {
+                return self.duplicate(name, tail);
+            }
+            if self.client.names.len() >= self.catalogue.bounds.client_max {
+                return self.refuse(Refusal::Names { most: self.catalogue.bounds.client_max });
+            }
+        }
+        let Some(id) = self.catalogue.intern(self.client.scope, tail) else {
+            return self.refuse(Refusal::Catalogue);
+        };
+        let number = self.catalogue.entry(id).number;
+        if self.waits_for(number) {
+            self.catalogue.release(id);
+            return self.later();
+        }
+        self.pin = self.catalogue.entry(id).found.pin;
+        self.client.has_sql |= self.pin == Some(Pin::Prepare);
+        let renamed = if name.is_empty() {
+            Renamed::Unnamed(self.client.unnamed.replace(id))
+        } else {
+            let name: Arc<[u8]> = Client::key(name).into();
+            self.client.names.insert(name.clone(), id);
+            Renamed::Named(name, None)
+        };
+        self.parsed(id, number, renamed);
+        Forward::Nothing
+    }
+
+    /// Answers a Parse, or has it answered.
+    fn parsed(&mut self, id: EntryId, number: u64, renamed: Renamed) {
+        let epoch = self.catalogue.epoch();
+        let fresh =
+            self.server.prepared.peek(number).is_some_and(|prepared| {
+                prepared.state != State::Doubtful && prepared.epoch == epoch
+            });
+        if !fresh {
+            let altered = self.prepare(number);
+            self.catalogue.write_parse(self.out, id);
+            self.server.push(Step::Parse, renamed, altered);
+        } else if self.server.is_sound() {
+            self.server.prepared.touch(number);
+            self.server.push(Step::OwnParse, renamed, Altered::Nothing);
+        } else {
+            self.catalogue.write_parse_as(self.out, None, id);
+            self.server.unnamed_parsed = true;
+            self.server.push(Step::Parse, renamed, Altered::Nothing);
+        }
+    }
+
+    /// The server refuses what cannot be read; under a name of ours, in case that it does not.
+    fn malformed(&mut self, step: Step) -> Forward {
+        self.hold();
+        self.server.plain(step);
+        Forward::AsItIs
+    }
+
+    /// A name that the client has already: the server looks at the statement first, and then says so.
+    fn duplicate(&mut self, name: &[u8], tail: &[u8]) -> Forward {
+        self.special(name);
+        self.put_present(Given::Present(0));
+        let catalogue = &*self.catalogue;
+        write::message(self.out, Frontend::Parse, |out| {
+            catalogue.write_name(out, Given::Present(0));
+            out.push(0);
+            out.extend_from_slice(tail);
+        });
+        self.server.plain(Step::Parse);
+        Forward::Nothing
+    }
+
+    /// Writes the head of a message, of which `old` bytes of the body are replaced.
+    fn head(
+        &mut self,
+        message: Message<'_>,
+        old: usize,
+        new: impl FnOnce(&Catalogue, &mut Vec<u8>),
+    ) {
+        let start = self.out.len();
+        self.out.push(message.tag.into());
+        self.out.extend_from_slice(&[0; 4]);
+        new(self.catalogue, self.out);
+        let length = message.len - HEAD - old + self.out.len() - start - 1;
+        let length = i32::try_from(length).unwrap_or(i32::MAX);
+        self.out[start + 1..start + HEAD].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Whether what a name means is not known before earlier batches are answered.
+    fn is_unclear(&self, name: &[u8]) -> bool {
+        if name.is_empty() { self.server.unnamed.earlier() } else { self.server.names.earlier() }
+    }
+
+    /// The name at the server for a client's, which the server has then if the client has it.
+    fn resolve(&mut self, name: &[u8]) -> Option<(Option<Given>, Altered)> {
+        if self.is_unclear(name) {
+            return None;
+        }
+        let Some(id) = self.client.lookup(name) else {
+            if name.is_empty() {
+                if self.server.unnamed_parsed {
+                    self.catalogue.write_close(self.out, None);
+                    self.server.plain(Step::PutClose);
+                    self.server.unnamed_parsed = false;
+                }
+                self.hold();
+                return Some((None, Altered::Nothing));
+            }
+            self.special(name);
+            return Some((Some(Given::Lacking(0)), Altered::Nothing));
+        };
+        let number = self.catalogue.entry(id).number;
+        if self.waits_for(number) {
+            return None;
+        }
+        if self.provide(id) == Provided::Now {
+            self.server.name(self.client, name);
+        }
+        Some((Some(Server::given_of(self.catalogue, id)), Altered::Uses { number }))
+    }
+
+    fn bind(&mut self, message: Message<'_>) -> Forward {
+        let body = &message.here[HEAD..];
+        let names = text(body).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
+        let Some((portal, name)) = names else {
+            if message.here.len() < message.len {
+                return self.refuse(Refusal::Long { most: message.here.len() });
+            }
+            return self.malformed(Step::Bind);
+        };
+        let Some((given, altered)) = self.given(name) else { return self.later() };
+        if let Some(id) = self.client.lookup(name) {
+            let found = &self.catalogue.entry(id).found;
+            self.server.may_open |= found.opens;
+            let drops = !found.drops.is_empty();
+            self.bound(portal, id, drops);
+        }
+        let old = portal.len() + name.len() + 2;
+        self.head(message, old, |catalogue, out| {
+            out.extend_from_slice(&body[..=portal.len()]);
+            write_given(catalogue, out, given, name);
+        });
+        self.server.push(Step::Bind, Renamed::Nothing, altered);
+        self.server.name(self.client, name);
+        Forward::Behind { bytes: HEAD + old }
+    }
+
+    /// As [`resolve`](Turn::resolve), where a client that has its server for itself may also mean a
+    /// statement of SQL's PREPARE.
+    fn given(&mut self, name: &[u8]) -> Option<(Name, Altered)> {
+        let own = !name.is_empty() && self.client.has_sql && self.client.lookup(name).is_none();
+        if own && !name.starts_with(self.catalogue.prefix()) && !self.is_unclear(name) {
+            return Some((Name::Clients, Altered::Nothing));
+        }
+        let (given, altered) = self.resolve(name)?;
+        Some((given.map_or(Name::Unnamed, Name::Ours), altered))
+    }
+
+    /// Remembers a portal of a command that drops statements.
+    fn bound(&mut self, portal: &[u8], id: EntryId, drops: bool) {
+        let same = |(name, _): &mut (Box<[u8]>, EntryId)| drops || **name == *portal;
+        if let Some((_, old)) = self.server.portal.take_if(same) {
+            self.catalogue.release(old);
+        }
+        if drops {
+            self.catalogue.hold(id);
+            self.server.portal = Some((portal.into(), id));
+        }
+    }
+
+    fn describe(&mut self, message: Message<'_>) -> Forward {
+        match message.here.get(HEAD..) {
+            Some([b'S', rest @ ..]) => {
+                let Some((name, [])) = text(rest) else { return self.malformed(Step::Describe) };
+                let Some((given, altered)) = self.given(name) else { return self.later() };
+                self.head(message, name.len() + 2, |catalogue, out| {
+                    out.push(b'S');
+                    write_given(catalogue, out, given, name);
+                });
+                self.server.push(Step::Describe, Renamed::Nothing, altered);
+                self.server.name(self.client, name);
+                Forward::Nothing
+            }
+            _ => {
+                self.server.plain(Step::Describe);
+                Forward::AsItIs
+            }
+        }
+    }
+
+    fn close(&mut self, message: Message<'_>) -> Forward {
+        let Some([b'S', rest @ ..]) = message.here.get(HEAD..) else {
+            self.server.plain(Step::Close);
+            return Forward::AsItIs;
+        };
+        let Some((name, [])) = text(rest) else { return self.malformed(Step::Close) };
+        if !name.is_empty() && self.server.names.earlier() {
+            return self.later();
+        }
+        let renamed = if name.is_empty() {
+            Renamed::Unnamed(self.client.unnamed.take())
+        } else {
+            match self.client.names.remove_entry(Client::key(name)) {
+                Some((name, id)) => Renamed::Named(name, Some(id)),
+                None => Renamed::Nothing,
+            }
+        };
+        self.server.push(Step::OwnClose, renamed, Altered::Nothing);
+        Forward::Nothing
+    }
+
+    fn execute(&mut self, message: Message<'_>) -> Forward {
+        let portal = text(&message.here[HEAD..]).map(|(portal, _)| portal);
+        let special = self.server.portal.as_ref().filter(|(name, _)| Some(&**name) == portal);
+        let Some(&(_, id)) = special else {
+            self.server.plain(Step::Execute);
+            return Forward::AsItIs;
+        };
+        if self.server.names.earlier() {
+            return self.later();
+        }
+        let drops = self.catalogue.entry(id).found.drops.clone();
+        self.hold();
+        for (_, target) in drops {
+            match &target {
+                Target::Discard => {}
+                Target::All => self.put_present(Given::Present(0)),
+                Target::Name(name) if self.client.names.contains_key(name) => {
+                    self.put_present(Given::Present(0));
+                }
+                Target::Name(_) => self.put_close(Given::Present(0)),
+            }
+            if let Target::Name(name) = &target {
+                let name = name.clone();
+                self.server.specials.push(Special { name, target });
+            } else if target == Target::All {
+                self.server.specials.push(Special { name: Arc::new([]), target });
+            }
+        }
+        self.out.extend_from_slice(message.here);
+        write::bare(self.out, Frontend::Flush);
+        self.server.plain(Step::Execute);
+        Forward::Nothing
+    }
+
+    fn query(&mut self, message: Message<'_>) -> Forward {
+        let body = &message.here[HEAD..];
+        let found = match text(body) {
+            Some((text, [])) if message.here.len() == message.len => sql::look(text),
+            _ => Found { opens: true, ..Found::default() },
+        };
+        if !found.drops.is_empty() && self.server.names.earlier() {
+            return self.later();
+        }
+        self.pin = found.pin;
+        self.client.has_sql |= found.pin == Some(Pin::Prepare);
+        self.server.may_open |= found.opens;
+        let forward = if found.drops.is_empty() {
+            Forward::AsItIs
+        } else {
+            self.hold();
+            self.drops(message, found)
+        };
+        let renamed = match self.client.unnamed.take() {
+            Some(was) => Renamed::Unnamed(Some(was)),
+            None => Renamed::Nothing,
+        };
+        self.server.push(Step::Query, renamed, Altered::Nothing);
+        forward
+    }
+
+    /// Writes a Query that drops statements with names of ours.
+    fn drops(&mut self, message: Message<'_>, found: Found) -> Forward {
+        let body = &message.here[HEAD..];
+        let (mut text, mut copied, mut all) = (Vec::new(), 0, false);
+        for (at, target) in found.drops {
+            let known = match &target {
+                Target::Discard => continue,
+                Target::All if self.client.has_sql => continue,
+                Target::All => true,
+                Target::Name(name) => {
+                    let gone = |special: &Special| special.target == target;
+                    let gone = all || self.server.specials.iter().any(gone);
+                    self.client.names.contains_key(name) && !gone
+                }
+            };
+            let name: Arc<[u8]> = match &target {
+                Target::Name(name) if !known && self.client.has_sql => {
+                    if !name.starts_with(self.catalogue.prefix()) {
+                        let (name, target) = (name.clone(), Target::Discard);
+                        self.server.specials.push(Special { name, target });
+                        continue;
+                    }
+                    name.clone()
+                }
+                Target::Name(name) => name.clone(),
+                _ => Arc::new([]),
+            };
+            all |= target == Target::All;
+            let place = self.server.specials.len();
+            let given = if known { Given::Present(place) } else { Given::Lacking(place) };
+            if known {
+                self.put_present(given);
+            }
+            self.server.specials.push(Special { name, target });
+            text.extend_from_slice(&body[copied..at.start]);
+            self.catalogue.write_quoted(&mut text, given);
+            copied = at.end;
+        }
+        self.head(message, copied, |_, out| out.extend_from_slice(&text));
+        self.out.extend_from_slice(&body[copied..]);
+        Forward::Nothing
+    }
+}
+
+/// When a server got what it needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Provided {
+    Before,
+    Now,
+}
+
+/// What a message names a statement by.
+#[derive(Clone, Copy)]
+enum Name {
+    Ours(Given),
+    Unnamed,
+    /// As the client does: a statement that it has made at this server by SQL.
+    Clients,
+}
+
+fn write_given(catalogue: &Catalogue, out: &mut Vec<u8>, name: Name, clients: &[u8]) {
+    match name {
+        Name::Ours(given) => catalogue.write_name(out, given),
+        Name::Unnamed => {}
+        Name::Clients => out.extend_from_slice(clients),
+    }
+    out.push(0);
+}
