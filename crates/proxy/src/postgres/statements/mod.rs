@@ -24,6 +24,9 @@
 //! either waits for its outcome ([`Forward::Later`]), and so does whatever would need to know how an
 //! earlier batch ends that is not answered yet.
 //!
+//! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
+//! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
+//!
 //! Not kept: `EXECUTE` in SQL of a statement that was prepared by the protocol; `EXECUTE` and
 //! `DEALLOCATE` within a function; the position in an error behind a `DEALLOCATE` in the same text.
 

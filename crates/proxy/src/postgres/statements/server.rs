@@ -214,7 +214,6 @@ pub struct Server {
     /// Whether nothing more is asked before all is answered.
     held: bool,
     flushed: bool,
-    unnamed_parsed: bool,
     names: Pending,
     unnamed: Pending,
     closes: Pending,
@@ -247,7 +246,6 @@ impl Server {
             copying: false,
             held: false,
             flushed: false,
-            unnamed_parsed: false,
             names: Pending::default(),
             unnamed: Pending::default(),
             closes: Pending::default(),
@@ -471,10 +469,10 @@ impl Server {
         if self.expected.is_empty() {
             self.may_open = false;
         }
-        if self.status == Status::Idle {
-            if let Some((_, id)) = self.portal.take_if(|_| self.expected.is_empty()) {
-                catalogue.release(id);
-            }
+        if self.status == Status::Idle
+            && let Some((_, id)) = self.portal.take_if(|_| self.expected.is_empty())
+        {
+            catalogue.release(id);
         }
         Ok(())
     }

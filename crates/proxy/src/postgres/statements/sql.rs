@@ -73,7 +73,12 @@ pub(super) fn look(text: &[u8]) -> Found {
             return unclear();
         }
         let mut depth = usize::from(matches!(last, Token::Other(b'(')));
-        while !matches!(last, Token::End) && !(matches!(last, Token::Semicolon) && depth == 0) {
+        loop {
+            match last {
+                Token::End => return found,
+                Token::Semicolon if depth == 0 => break,
+                _ => {}
+            }
             let Some(next) = tokens.next() else { return unclear() };
             match next {
                 Token::Other(b'(') => depth += 1,
@@ -81,9 +86,6 @@ pub(super) fn look(text: &[u8]) -> Found {
                 _ => {}
             }
             last = next;
-        }
-        if matches!(last, Token::End) {
-            return found;
         }
     }
 }

@@ -224,6 +224,15 @@ struct Gate {
     later: usize,
     all: usize,
     pin: Option<Pin>,
+    strictness: Strictness,
+    /// How many scripts were left for what a failed transaction cannot do.
+    unlike: usize,
+}
+
+#[derive(PartialEq)]
+enum Strictness {
+    Full,
+    UpToFailed,
 }
 
 /// A client, and the server that its transaction has.
@@ -247,6 +256,8 @@ impl Gate {
             later: 0,
             all: 0,
             pin: None,
+            strictness: Strictness::Full,
+            unlike: 0,
         }
     }
 
@@ -335,6 +346,23 @@ impl Gate {
     }
 }
 
+/// Whether all that differs is a failed transaction: what the server lacks cannot be prepared in it,
+/// and the client is told of that in the place of whatever else PostgreSQL says of a statement.
+fn is_of_failed(found: &[String], expected: &[String]) -> bool {
+    let (found, expected) = (batches(found), batches(expected));
+    let same = |(found, expected): (&&[String], &&[String])| {
+        let status = |batch: &[String]| batch.last().cloned();
+        let failed = status(found) == Some("ReadyForQuery E".to_owned());
+        found == expected
+            || (failed && status(expected) == status(found) && has(found, " 25P02 ") == 1)
+    };
+    found != expected && found.len() == expected.len() && found.iter().zip(&expected).all(same)
+}
+
+fn batches(read: &[String]) -> Vec<&[String]> {
+    read.split_inclusive(|one| one.starts_with("ReadyForQuery")).collect()
+}
+
 /// Runs steps of clients, by number, through the gate and directly: the same must be read. Returns
 /// what that is, with one ReadyForQuery and without the marks.
 fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
@@ -350,6 +378,10 @@ fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
     for (number, ((client, messages), expected)) in steps.iter().zip(expected).enumerate() {
         let mut found = gate.through(&mut guests[*client], &step(messages));
         let shown: Vec<_> = messages.iter().map(|one| one.escape_ascii().to_string()).collect();
+        if gate.strictness == Strictness::UpToFailed && is_of_failed(&found, &expected) {
+            gate.unlike += 1;
+            break;
+        }
         assert_eq!(found, expected, "step {number} of client {client}: {shown:#?}");
         found.truncate(found.len() - 5);
         all.push(found);
@@ -442,6 +474,21 @@ fn trap_3_an_unknown_statement_fails_as_in_postgresql() {
     assert_eq!(has(&read[0], "26000"), 1);
     assert_eq!(has(&read[1], "25P02"), 1);
     assert_eq!(has(&read[2], "26000"), 2);
+}
+
+#[test]
+fn an_error_that_names_a_statement_has_the_clients_name() {
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![parse("a", "select $1::int", &[]), parse("b", "select $1::int", &[])]),
+            (0, vec![again("b"), again("a"), parse("", "select $1::int", &[]), again("")]),
+        ],
+    );
+    for name in ["\"a\"", "\"b\"", "\"\""] {
+        let text = format!("0 parameters, but prepared statement {name} requires 1");
+        assert_eq!(has(&read[1], &text), 1, "{name}");
+    }
 }
 
 #[test]
@@ -705,13 +752,15 @@ fn messages(chance: &mut Chance) -> Vec<Vec<u8>> {
 fn scripts_of_chance_read_what_they_read_on_connections_of_their_own() {
     let mut chance = Chance::new(20_261_122);
     let mut gate = Gate::new(3, Bounds { server_max: 3, replies_max: 12, ..Bounds::default() });
+    gate.strictness = Strictness::UpToFailed;
     for _ in 0..200 {
         let steps: Vec<_> = (0..9).map(|_| (chance.below(3), messages(&mut chance))).collect();
         same(&mut gate, &steps);
         assert_eq!(gate.free.len(), 3);
     }
     println!("{} of {} messages had to wait", gate.later, gate.all);
-    assert!(gate.later > 0);
+    println!("{} scripts ended in a failed transaction that had to be left", gate.unlike);
+    assert!(gate.later > 0 && gate.unlike < 10);
 }
 
 #[test]
@@ -756,4 +805,83 @@ fn garbage_neither_panics_nor_grows() {
         catalogue.forget(client);
         assert_eq!(catalogue.used(), 0);
     }
+}
+
+#[test]
+fn what_the_gate_has_parsed_to_be_checked_is_nobodys_statement() {
+    // A Close of it that an error let the server skip once left it to the next client.
+    let mut gate = Gate::new(1, Bounds::default());
+    let read = same(
+        &mut gate,
+        &[
+            (
+                0,
+                vec![
+                    runs("a", "select 1"),
+                    query("begin"),
+                    parse("", "select 1", &[]),
+                    sync(),
+                    query("commit"),
+                ],
+            ),
+            (1, vec![execute("no"), bind("", "", &[]), sync(), again("")]),
+        ],
+    );
+    assert_eq!((has(&read[1], "34000"), has(&read[1], "26000")), (1, 1));
+}
+
+#[test]
+fn of_a_large_bind_only_the_head_is_written_and_a_large_parse_is_waited_for() {
+    let mut catalogue = Catalogue::new([1; 8], Bounds::default());
+    let (mut server, mut client) = (Server::new(), Client::new(0));
+    let mut ask = |message: &[u8], here: usize| {
+        let tag = Frontend::from_byte(message[0]).unwrap();
+        let (mut out, mut seen) = (Vec::new(), Vec::new());
+        let message = Message { tag, len: message.len(), here: &message[..here] };
+        let asked = server.ask(&mut client, &mut catalogue, message, &mut out, &mut seen);
+        assert!(seen.is_empty());
+        (asked.forward, out)
+    };
+    let large = parse("a", &format!("select $1::text --{}", "x".repeat(9000)), &[]);
+    assert_eq!(ask(&large, 8192), (Forward::Whole, Vec::new()));
+    let (forward, out) = ask(&large, large.len());
+    assert_eq!(forward, Forward::Nothing);
+    let name = b"Psekisho.0101010101010101.1\0";
+    assert_eq!([&out[..1], &out[HEAD..HEAD + name.len() - 1]].concat(), name);
+    let value = "v".repeat(3 << 20);
+    let bytes = bind("p", "a", &[&value]);
+    let (forward, mut out) = ask(&bytes, 8192);
+    assert_eq!(forward, Forward::Behind { bytes: HEAD + 4 });
+    assert!(out.len() < 50);
+    out.extend_from_slice(&bytes[HEAD + 4..]);
+    assert_eq!(out, bind("p", "sekisho.0101010101010101.1", &[&value]));
+    // A second one takes nothing but its head, too, and the server has the statement.
+    assert_eq!(ask(&bytes, 8192).1.len(), HEAD + 2 + name.len() - 1);
+}
+
+#[test]
+fn a_parse_is_not_answered_for_a_transaction_that_may_have_failed() {
+    let begun = [query("begin; select 1/0"), query("rollback")];
+    let [begin, rollback] = begun;
+    let read = same(
+        &mut Gate::new(1, Bounds::default()),
+        &[
+            (0, vec![runs("a", "select 1")]),
+            (0, vec![begin.clone(), parse("b", "select 1", &[]), sync(), rollback.clone()]),
+            (0, vec![begin]),
+            (0, vec![parse("c", "select 1", &[]), sync(), rollback, again("b"), again("c")]),
+        ],
+    );
+    assert_eq!((has(&read[1], "25P02"), has(&read[3], "25P02")), (1, 1));
+    assert_eq!(has(&read[3], "26000"), 2);
+}
+
+#[test]
+fn what_an_earlier_batch_prepares_is_waited_for() {
+    let fails = parse("", "table nowhere", &[]);
+    let read = same(
+        &mut Gate::new(1, Bounds::default()),
+        &[(0, vec![fails.clone(), sync(), fails.clone(), sync(), fails, again("")])],
+    );
+    assert_eq!(has(&read[0], "42P01"), 3);
 }

@@ -302,7 +302,6 @@ impl Turn<'_> {
             self.server.push(Step::OwnParse, renamed, Altered::Nothing);
         } else {
             self.catalogue.write_parse_as(self.out, None, id);
-            self.server.unnamed_parsed = true;
             self.server.push(Step::Parse, renamed, Altered::Nothing);
         }
     }
@@ -356,11 +355,9 @@ impl Turn<'_> {
         }
         let Some(id) = self.client.lookup(name) else {
             if name.is_empty() {
-                if self.server.unnamed_parsed {
-                    self.catalogue.write_close(self.out, None);
-                    self.server.plain(Step::PutClose);
-                    self.server.unnamed_parsed = false;
-                }
+                // The server may have one by a Parse that was to be checked.
+                self.catalogue.write_close(self.out, None);
+                self.server.plain(Step::PutClose);
                 self.hold();
                 return Some((None, Altered::Nothing));
             }
