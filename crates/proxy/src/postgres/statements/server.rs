@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::catalogue::{Catalogue, EntryId, Given};
+use super::catalogue::{Catalogue, EntryId};
 use super::recent::Recent;
 use super::sql::Target;
 use super::{Client, Pin};
@@ -685,11 +685,5 @@ fn refused_text(refusal: Refusal) -> (SqlState, String) {
             SqlState::PROGRAM_LIMIT_EXCEEDED,
             format!("the statement is too long to be prepared here: at most {most} bytes"),
         ),
-    }
-}
-
-impl Server {
-    fn given_of(catalogue: &Catalogue, id: EntryId) -> Given {
-        Given::Entry(catalogue.entry(id).number)
     }
 }

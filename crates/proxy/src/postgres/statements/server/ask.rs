@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::{
-    Altered, Asked, Catalogue, Client, EntryId, Expected, Forward, Given, HEAD, Message, Pin,
-    Prepared, Refusal, Renamed, Server, Special, State, Status, Step, Target,
+    Altered, Asked, Catalogue, Client, EntryId, Expected, Forward, HEAD, Message, Pin, Prepared,
+    Refusal, Renamed, Server, Special, State, Status, Step, Target,
 };
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
+use crate::postgres::statements::catalogue::Given;
 use crate::postgres::statements::sql::{self, Found};
 
 /// The parts that a message of a client meets.
@@ -371,7 +372,7 @@ impl Turn<'_> {
         if self.provide(id) == Provided::Now {
             self.server.name(self.client, name);
         }
-        Some((Some(Server::given_of(self.catalogue, id)), Altered::Uses { number }))
+        Some((Some(Given::Entry(number)), Altered::Uses { number }))
     }
 
     fn bind(&mut self, message: Message<'_>) -> Forward {
