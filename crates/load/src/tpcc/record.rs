@@ -277,6 +277,7 @@ pub struct Client {
     pub elapsed_s: f64,
     /// For how many transactions, deferred ones counted once.
     pub transactions: u64,
-    /// How late menus were picked and transactions sent, inside the measurement interval.
+    /// How late transactions were sent, inside the measurement interval; how late forms appear is
+    /// the menu's response time.
     pub lag: Histogram,
 }

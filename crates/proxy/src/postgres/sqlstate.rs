@@ -23,12 +23,9 @@ impl SqlState {
     pub const INVALID_PASSWORD: SqlState = SqlState(*b"28P01");
     /// 42601: a text does not follow its grammar.
     pub const SYNTAX_ERROR: SqlState = SqlState(*b"42601");
-    /// 54000: it is more than fits.
-    pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState(*b"54000");
-
     /// 53400: there is more of something than the configuration lets be.
     pub const CONFIGURATION_LIMIT_EXCEEDED: SqlState = SqlState(*b"53400");
-    /// 54000: something is larger than what can be done with it here.
+    /// 54000: it is more than fits.
     pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState(*b"54000");
 
     /// The code that `bytes` are, if they are one.

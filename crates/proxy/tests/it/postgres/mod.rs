@@ -9,8 +9,8 @@ mod frames;
 mod hba;
 mod servers;
 mod startup;
-mod talks;
 mod statements;
+mod talks;
 
 use proxy::postgres::auth::{Binding, Check, Checked, Credential, Login, LoginStep, Method, Terms};
 use proxy::postgres::auth::{CheckError, LoginError};

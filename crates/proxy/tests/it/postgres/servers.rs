@@ -353,6 +353,12 @@ fn a_query_is_cancelled_by_its_key_and_by_no_other() {
         log_in(connect(), "trusty", Credential::Nothing, Terms::default(), Version::V3_2, &[]);
     let mut session = session.map_err(|error| format!("{error:?}")).unwrap();
     session.wire.asks("select pg_sleep(60)");
+    // What comes before the query cancels nothing.
+    let sleeps = format!(
+        "select count(*) from pg_stat_activity where pid = {} and wait_event = 'PgSleep'",
+        session.process
+    );
+    while ask(server(), &sleeps) != "1" {}
     let mut wrong = session.key.clone();
     wrong[0] ^= 1;
     for key in [&wrong, &session.key] {
