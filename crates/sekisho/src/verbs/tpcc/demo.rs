@@ -41,6 +41,9 @@ const WAREHOUSES_MAX: u32 = 32;
 const BESIDES: f64 = 0.5;
 /// Share of busy processors from which on they are what a load waits for.
 const SATURATED: f64 = 0.85;
+/// How much faster or slower the machine may be at the end than it was when it was fitted: what a
+/// throughput may be off and still count as predicted.
+const DRIFT_MOST: f64 = 0.10;
 
 /// The whole loop on a private PostgreSQL: load, press, fit, ask for the best number of connections, check
 #[derive(ClapArgs)]
@@ -115,6 +118,10 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             Some(run) => demo.check(run)?,
             None => return interrupted(demo.runs.len() + demo.checked.len(), args, out),
         }
+    }
+    match press(demo.repeated())? {
+        Some(run) => demo.again = Some(run),
+        None => return interrupted(demo.runs.len() + demo.checked.len(), args, out),
     }
     target.close()?;
     demo.finish(args, out)
@@ -320,6 +327,20 @@ fn unseen(best: u32, fitted: &[u32], most: u32) -> Vec<u32> {
     numbers
 }
 
+/// The fitted number that is pressed once more at the end: the nearest to the best.
+fn to_repeat(best: u32, fitted: impl Iterator<Item = u32>) -> u32 {
+    fitted.min_by_key(|n| n.abs_diff(best)).unwrap_or(best)
+}
+
+/// What a check came to on a machine that drifted by this share of its throughput meanwhile: what was
+/// fitted is not the machine that was checked.
+fn judged(right: Right, drift: Option<f64>) -> Right {
+    match drift {
+        Some(drift) if drift.abs() <= DRIFT_MOST => right,
+        _ => Right::CannotTell,
+    }
+}
+
 /// That others use the processors too, if they were busier than so few connections can keep them.
 fn others(connections: u32, cores: u32, busy: f64) -> Option<String> {
     let used = busy * f64::from(cores);
@@ -379,6 +400,8 @@ struct Demo {
     scenario_path: PathBuf,
     checked: Vec<Pressed>,
     scores: Vec<Score>,
+    /// A fitted number once more, last of all: whether the machine is still what was fitted.
+    again: Option<Pressed>,
 }
 
 impl Demo {
@@ -417,6 +440,7 @@ impl Demo {
             scenario_path,
             checked: Vec::new(),
             scores: Vec::new(),
+            again: None,
         })
     }
 
@@ -433,7 +457,18 @@ impl Demo {
     }
 
     fn all(&self) -> impl Iterator<Item = &Pressed> {
-        self.runs.iter().chain(&self.checked)
+        self.runs.iter().chain(&self.checked).chain(&self.again)
+    }
+
+    fn repeated(&self) -> u32 {
+        to_repeat(self.best.connections, self.runs.iter().map(Pressed::connections))
+    }
+
+    /// The throughput of the repeated number, as a share of what it was at first, less one.
+    fn drift(&self) -> Option<f64> {
+        let again = self.again.as_ref()?;
+        let first = self.runs.iter().find(|run| run.connections() == again.connections())?;
+        Some(again.throughput() / first.throughput() - 1.0)
     }
 
     /// All runs by their connections, and what each was for.
@@ -441,6 +476,7 @@ impl Demo {
         let fitted = self.runs.iter().map(|run| (run, "fitted"));
         let mut all: Vec<_> =
             fitted.chain(self.checked.iter().map(|run| (run, "checked"))).collect();
+        all.extend(self.again.iter().map(|run| (run, "again")));
         all.sort_by_key(|(run, _)| run.connections());
         all
     }
@@ -448,7 +484,7 @@ impl Demo {
     fn verdict(&self) -> Verdict {
         let right = self.scores.iter().map(Score::right).max().unwrap_or(Right::CannotTell);
         let invalid = self.all().any(|run| run.invalid.is_some());
-        if invalid { Verdict::Invalid } else { verdict_of(right) }
+        if invalid { Verdict::Invalid } else { verdict_of(judged(right, self.drift())) }
     }
 
     fn headline(&self) -> String {
@@ -484,6 +520,9 @@ impl Demo {
         if self.servers < self.cores {
             text += &format!(" {}", self.slowed());
         }
+        if let Some(drift) = self.drift() {
+            text += &format!(" {}", self.drifted(drift));
+        }
         let each = |run: Option<&Pressed>| run.and_then(|run| run.processors_each(self.cores));
         if let (Some(one), Some(more)) = (each(self.runs.first()), each(last)) {
             text += &format!(
@@ -504,6 +543,23 @@ impl Demo {
             "The throughputs are those of a queue with {servers} server{s}, not of {cores} processors: \
              they slow each other when they work at once, or wait for something there is less of, as \
              the flush of the log."
+        )
+    }
+
+    /// What a repeated run tells of the machine.
+    fn drifted(&self, drift: f64) -> String {
+        let repeated = self.repeated();
+        let s = if repeated == 1 { "" } else { "s" };
+        let after = match drift.abs() <= DRIFT_MOST {
+            true => "the machine kept its speed.",
+            false => {
+                "the machine has not kept its speed, so the check tells nothing. Run it again when \
+                 nothing else uses the machine."
+            }
+        };
+        format!(
+            "{repeated} connection{s} once more, at the end, did {} against the first time: {after}",
+            percent(drift)
         )
     }
 
@@ -590,7 +646,7 @@ impl Demo {
             let object = serde_json::json!({
                 "verdict": verdict.word(), "exit_code": verdict.code(),
                 "connections_best": self.best.connections, "connections_region": self.best.region,
-                "throughput_best": self.best.throughput, "why": self.why(),
+                "throughput_best": self.best.throughput, "drift": self.drift(), "why": self.why(),
                 "scores": scores, "report": args.report,
             });
             say(out, &format!("{object}\n"))?;
@@ -692,6 +748,18 @@ mod tests {
         assert_eq!(unseen(16, &fitted, 16), [15]);
         assert!(to_fit(&[1, 2, 3], 2).is_err() && to_fit(&[1, 8], 2).is_err());
         assert_eq!(to_fit(&[8, 2, 2, 1], 2).unwrap(), [1, 2, 8]);
+    }
+
+    #[test]
+    fn a_machine_that_changes_its_speed_leaves_nothing_to_judge() {
+        assert_eq!(to_repeat(3, [1, 2, 4, 8].into_iter()), 2);
+        assert_eq!(to_repeat(7, [1, 2, 4, 8].into_iter()), 8);
+        for right in [Right::Yes, Right::No] {
+            assert_eq!(judged(right, Some(-0.09)), right);
+            assert_eq!(judged(right, Some(-0.24)), Right::CannotTell, "slower meanwhile");
+            assert_eq!(judged(right, Some(0.11)), Right::CannotTell, "faster meanwhile");
+            assert_eq!(judged(right, None), Right::CannotTell, "nobody looked");
+        }
     }
 
     #[test]
