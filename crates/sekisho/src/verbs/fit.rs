@@ -382,10 +382,11 @@ pub(crate) fn source_text(fit: &SourceFit) -> String {
     let parameters = calibration.map(|calibration| &calibration.parameters);
     let count = parameters.map_or(0, |parameters| parameters.len());
     let missing = calibration.map_or(0, |calibration| calibration.unidentified.len());
-    let mut text = sentence(&format!(
-        "fits: {count} numbers; {}; {missing} things are not identified",
-        compared(fit)
-    ));
+    let missing = match missing {
+        1 => "1 thing is not identified".to_owned(),
+        n => format!("{n} things are not identified"),
+    };
+    let mut text = sentence(&format!("fits: {count} numbers; {}; {missing}", compared(fit)));
     let mut table = Table::new(&["parameter", "value", "95 % region"]);
     for (name, parameter) in parameters.into_iter().flatten() {
         let [low, high] = parameter.interval;
