@@ -153,6 +153,18 @@ impl Gate {
         self.waiting
     }
 
+    /// Jobs that wait and may be served by this server: its own, or all where the queue is shared.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn waiting_for(&self, server: u32) -> u64 {
+        let view = &self.views[server as usize];
+        match self.queued {
+            Queues::Shared => self.waiting,
+            Queues::PerServer => view.waiting,
+        }
+    }
+
     /// Slots held, over all servers; more than [`slots`](Gate::slots) for a while after a
     /// [resize](Event::Resize) to fewer.
     pub fn busy(&self) -> u32 {

@@ -31,6 +31,7 @@
 //! ```
 
 mod cohort;
+mod controller;
 mod discipline;
 mod event;
 mod gate;
@@ -42,6 +43,9 @@ mod spec;
 mod time;
 
 pub use cohort::{AgentState, Cached, CohortScheduler, CohortSpec};
+pub use controller::{
+    Band, Conduct, ControlError, ControlSpec, Controller, Finding, Move, WORTH, Why,
+};
 pub use discipline::Discipline;
 pub use event::{Action, Event, Job, JobId, Reason, Report, Share, Slot};
 pub use gate::Gate;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use gate::GateSpec;
+use gate::{ControlSpec, GateSpec};
 use workload::{Arrivals, Dist, DocumentSet, Draw, RateCurve, Trace};
 
 pub use crate::agenda::{Agenda, Change, Changed};
@@ -273,12 +273,15 @@ pub struct GateNode {
     /// The speed of each server: a demand d takes d / speed at [`Step::VisitServer`]. Empty where all
     /// have speed 1.
     pub speeds: Vec<f64>,
+    /// Who decides how many slots one of its servers has; none: they stay as they are.
+    pub control: Option<ControlSpec>,
 }
 
 impl GateNode {
     /// A gate without stations of its servers' own.
     pub fn new(name: &str, spec: GateSpec) -> GateNode {
-        GateNode { name: name.into(), spec, stations: Vec::new(), speeds: Vec::new() }
+        let (stations, speeds) = (Vec::new(), Vec::new());
+        GateNode { name: name.into(), spec, stations, speeds, control: None }
     }
 }
 

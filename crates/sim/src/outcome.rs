@@ -1,5 +1,6 @@
 //! What a simulation found, each number with its interval over the replications or batches.
 
+use gate::{Move, Time};
 use measure::{Estimate, Histogram, Parts, Recording};
 
 use crate::network::{Agenda, Sizes};
@@ -154,6 +155,8 @@ pub struct GateOutcome {
     pub reneged: Estimate,
     /// All waits.
     pub wait_histogram: Histogram,
+    /// What its controller did in the first replication, and when.
+    pub moves: Vec<(Time, Move)>,
 }
 
 /// What happened at one station.
@@ -443,6 +446,7 @@ fn gate(program: &Program, over: &Over<'_>, at: usize) -> GateOutcome {
         refused_deadline: share(|tally| tally.refused_deadline),
         reneged: share(|tally| tally.reneged),
         wait_histogram: over.merged(|part| &part.gates[at].wait),
+        moves: over.parts.first().map_or_else(Vec::new, |part| part.gates[at].moves.clone()),
     }
 }
 

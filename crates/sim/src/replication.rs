@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use gate::{Action, Gate, GateSpec, JobId, Slot, Time};
+use gate::{Action, Conduct, Controller, Gate, GateSpec, JobId, Slot, Time};
 use measure::Recording;
 use rand::RngExt;
 use workload::{Chance, Drawing, stream};
 
 use crate::cache::Shelf;
 use crate::calendar::{Calendar, Entry};
-use crate::network::{Load, Sizes};
+use crate::network::{GateNode, Load, Sizes};
 use crate::program::Program;
 use crate::run::{Options, SimError};
 use crate::station::{Changes, Desk};
@@ -160,6 +160,7 @@ struct Held {
 #[derive(Debug)]
 struct Guard {
     gate: Gate,
+    controller: Option<Box<Controller>>,
     visits: u64,
     armed: Option<Time>,
     /// The speed of each server; empty where all have speed 1.
@@ -203,7 +204,13 @@ impl<'a> Replication<'a> {
         let specs: Vec<_> = (program.gates.iter().enumerate())
             .map(|(at, node)| {
                 let seed = node.spec.seed ^ chance(3, at).random::<u64>();
-                GateSpec { seed, ..node.spec.clone() }
+                let mut spec = GateSpec { seed, ..node.spec.clone() };
+                if let Some(controller) = controller(node)
+                    && controller.conduct() == Conduct::Acts
+                {
+                    spec.servers[controller.server() as usize].slots = controller.slots();
+                }
+                spec
             })
             .collect();
         let mut replication = Replication {
@@ -227,7 +234,7 @@ impl<'a> Replication<'a> {
             free: Vec::new(),
             desks: desks(program),
             gates: (specs.iter().zip(&program.gates))
-                .map(|(spec, node)| Guard::new(spec, node.speeds.clone()))
+                .map(|(spec, node)| Guard::new(spec, node))
                 .collect(),
             sources: sources.collect(),
             demands: (0..program.stations.len() * program.classes.len())
@@ -401,10 +408,16 @@ impl<'a> Replication<'a> {
 }
 
 impl Guard {
-    fn new(spec: &GateSpec, speeds: Vec<f64>) -> Guard {
+    fn new(spec: &GateSpec, node: &GateNode) -> Guard {
         let gate = Gate::new(spec).expect("the program was checked");
-        Guard { gate, visits: 0, armed: None, speeds, tally: GateTally::new() }
+        let (speeds, tally) = (node.speeds.clone(), GateTally::new());
+        let controller = controller(node).map(Box::new);
+        Guard { gate, controller, visits: 0, armed: None, speeds, tally }
     }
+}
+
+fn controller(node: &GateNode) -> Option<Controller> {
+    node.control.as_ref().map(|spec| Controller::new(spec).expect("the program was checked"))
 }
 
 fn desks(program: &Program) -> Vec<Desk> {

@@ -1,6 +1,6 @@
 //! What is counted while a replication runs, for each class and each gate.
 
-use gate::Time;
+use gate::{Move, Time};
 use measure::Histogram;
 
 use crate::network::{Class, Load, Sizes};
@@ -144,6 +144,8 @@ pub(crate) struct GateTally {
     pub(crate) hold_sum: f64,
     pub(crate) departed: u64,
     pub(crate) wait: Histogram,
+    /// What its controller has done.
+    pub(crate) moves: Vec<(Time, Move)>,
 }
 
 impl GateTally {
@@ -162,6 +164,7 @@ impl GateTally {
             hold_sum: 0.0,
             departed: 0,
             wait: Histogram::new(),
+            moves: Vec::new(),
         }
     }
 
@@ -187,7 +190,8 @@ impl GateTally {
         self.hold_sum += hold_ns as f64 * 1e-9;
     }
 
-    /// Adds what another one counted; who waits and is served stays as it is.
+    /// Adds what another one counted; who waits and is served, and what its controller did, stays as
+    /// it is.
     pub(crate) fn merge(&mut self, other: &GateTally) {
         self.waiting_area += other.waiting_area;
         self.busy_area += other.busy_area;

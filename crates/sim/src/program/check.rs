@@ -127,6 +127,13 @@ fn gate(gate: &GateNode, network: &Network) -> Result<(), NetworkError> {
     if let Some(bad) = speeds.iter().find(|speed| !(**speed > 0.0 && **speed <= 1e6)) {
         return Err(NetworkError::new(place(), format!("a speed of {bad} is out of range")));
     }
+    if let Some(control) = &gate.control {
+        control.check().map_err(|error| NetworkError::new(place(), error.to_string()))?;
+        if control.server as usize >= servers {
+            let cause = format!("it has no server {}, whose slots are controlled", control.server);
+            return Err(NetworkError::new(place(), cause));
+        }
+    }
     match gate.stations.iter().find(|&&station| station >= network.stations.len()) {
         Some(station) => {
             Err(NetworkError::new(place(), format!("its station {station} does not exist")))

@@ -72,6 +72,12 @@ impl Replication<'_> {
         tally.touch(now);
         tally.busy -= 1;
         tally.depart(now.as_nanos() - held.since.as_nanos());
+        if self.program.restless
+            && self.affairs[customer as usize].unwanted
+            && let Some(controller) = &mut self.gates[held.gate as usize].controller
+        {
+            controller.spoil();
+        }
         self.tell(held.gate, Event::Depart(held.slot));
     }
 
@@ -136,6 +142,23 @@ impl Replication<'_> {
         for customer in refused {
             self.fail(customer, Failure::Refused);
         }
+        if self.gates[gate as usize].controller.is_some() {
+            self.steer(gate, &event);
+        }
+    }
+
+    /// Lets a gate's controller see what it was told, and does what that says.
+    #[inline(never)]
+    fn steer(&mut self, gate: u32, event: &Event) {
+        let guard = &mut self.gates[gate as usize];
+        let Some(controller) = &mut guard.controller else { return };
+        if matches!(event, Event::Resize { .. }) {
+            return;
+        }
+        let Some(made) = controller.after(self.now, event, &guard.gate) else { return };
+        let server = controller.server();
+        guard.tally.moves.push((self.now, made));
+        self.tell_change(gate, Event::Resize { server, slots: made.slots });
     }
 }
 

@@ -13,6 +13,7 @@ mod caches;
 mod clients;
 mod closed;
 mod compare;
+mod control;
 mod errors;
 mod fair_share;
 mod families;
