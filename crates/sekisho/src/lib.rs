@@ -7,6 +7,8 @@
 
 pub mod exchange;
 #[cfg(feature = "command")]
+pub mod gate_file;
+#[cfg(feature = "command")]
 pub mod report;
 
 #[cfg_attr(not(feature = "command"), expect(dead_code, reason = "the command reads more files"))]

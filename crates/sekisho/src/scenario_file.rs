@@ -108,7 +108,7 @@ pub(crate) fn parse_json(name: &str, text: &str) -> Result<Scenario, String> {
 }
 
 /// `file:line:column: cause`, and the line with a mark under what is meant.
-fn explain(name: &str, text: &str, error: &toml::de::Error) -> String {
+pub(crate) fn explain(name: &str, text: &str, error: &toml::de::Error) -> String {
     let cause = cause(error.message());
     match error.span() {
         Some(span) => {
@@ -117,6 +117,12 @@ fn explain(name: &str, text: &str, error: &toml::de::Error) -> String {
         }
         None => format!("{name}: {cause}"),
     }
+}
+
+/// The line, from 1, on which a part of a text begins.
+#[cfg(feature = "command")]
+pub(crate) fn line_at(text: &str, span: Range<usize>) -> usize {
+    Place::of(text, span).line
 }
 
 /// The parser's message in the words of a scenario file.

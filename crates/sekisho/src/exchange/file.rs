@@ -61,7 +61,7 @@ impl Lines {
 }
 
 /// The way out for a name that is not known.
-pub(super) fn suggest<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
+pub(crate) fn suggest<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
     match measure::nearest(name, known.clone()) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => {

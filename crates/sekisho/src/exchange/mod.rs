@@ -32,6 +32,8 @@ pub use layers::Layers;
 pub use table::{COLUMNS, cells, csv};
 
 use file::Lines;
+#[cfg(feature = "command")]
+pub(crate) use file::suggest;
 
 use crate::scenario_file::{beside, parse, parse_json};
 use crate::text::{rate, time};

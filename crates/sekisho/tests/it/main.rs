@@ -16,6 +16,7 @@ mod examples;
 mod explain;
 mod faults;
 mod finding;
+mod gate_file;
 mod interchange;
 mod interrupt;
 mod isolating;

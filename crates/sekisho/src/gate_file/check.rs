@@ -1,0 +1,543 @@
+//! What in a configuration contradicts itself or the machine: each with the key that it is about.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use advise::{DisciplineEntry, Policies, RouterEntry, Span};
+use gate::{DisciplineSpec, GateSpec, KeyOf, Queues, RouterSpec, ServerSpec, Sight};
+
+use super::Files;
+use super::config::{
+    ClassEntry, Database, GateFile, KeyEntry, Method, QueuesName, Role, Tls, TlsMode, User,
+};
+use super::convert::SPAN_MAX;
+use super::values::{Slots, Timeout};
+
+/// The most slots of a pool; each costs memory.
+const SLOTS_MAX: u32 = 1 << 20;
+/// A job's id has 24 bits for the place of its connection.
+const CONNECTIONS_MAX: u32 = (1 << 24) - 1;
+
+/// Something that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// The key, `database.0.slots` for instance: names with points, places of a list from 0.
+    pub path: String,
+    /// What is wrong with it, and the way out.
+    pub cause: String,
+}
+
+/// All that cannot be; empty if a gate can start with it.
+pub(super) fn check(file: &GateFile, files: &dyn Files) -> Vec<Contradiction> {
+    let mut found = Found { all: Vec::new() };
+    found.listen(file);
+    found.auth(file);
+    found.tls("tls.clients", &file.tls.clients, file);
+    found.tls("tls.servers", &file.tls.servers, file);
+    found.files(file, files);
+    found.numbers(file);
+    found.times(file);
+    found.databases(file);
+    found.users(file);
+    found.classes(&file.class, file);
+    found.policies(file);
+    found.key(file);
+    found.all
+}
+
+/// Whether an address `host:port` is of this machine alone.
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+struct Found {
+    all: Vec<Contradiction>,
+}
+
+impl Found {
+    fn add(&mut self, path: impl Into<String>, cause: impl Into<String>) {
+        self.all.push(Contradiction { path: path.into(), cause: cause.into() });
+    }
+
+    fn listen(&mut self, file: &GateFile) {
+        if file.listen.is_empty() && file.unix_socket.is_none() {
+            self.add("listen", "nobody can connect; say `listen = [\"127.0.0.1:6432\"]`");
+        }
+        let mut known = BTreeSet::new();
+        for (index, address) in file.listen.iter().chain(&file.admin.http).enumerate() {
+            let path = match index < file.listen.len() {
+                true => format!("listen.{index}"),
+                false => "admin.http".into(),
+            };
+            let port = address.rsplit_once(':').and_then(|(host, port)| {
+                (!host.is_empty()).then(|| port.parse::<u16>().ok()).flatten()
+            });
+            if port.is_none() {
+                self.add(&path, format!("`{address}` is no address such as \"127.0.0.1:6432\""));
+            } else if !known.insert(address) {
+                self.add(&path, format!("`{address}` stands there twice; remove one"));
+            }
+        }
+        let Some(socket) = &file.unix_socket else { return };
+        if socket.directory.is_empty() {
+            self.add("unix-socket.directory", "the directory has no name; say one");
+        }
+        let mode = u32::from_str_radix(&socket.mode, 8).ok().filter(|mode| *mode <= 0o777);
+        if mode.is_none() || socket.mode.starts_with('+') {
+            let cause = format!("`{}` is no mode such as \"0777\"", socket.mode);
+            self.add("unix-socket.mode", cause);
+        }
+    }
+
+    fn auth(&mut self, file: &GateFile) {
+        let auth = &file.auth;
+        let remote = file.listen.iter().find(|address| !is_loopback(address));
+        if let (Method::Trust | Method::Any, Some(remote), false) =
+            (auth.method, remote, auth.trust_remote)
+        {
+            self.add(
+                "auth.method",
+                format!(
+                    "everybody who reaches {remote} is believed; use `scram-sha-256`, listen on \
+                     127.0.0.1, or say `trust-remote = true` in the table `auth`"
+                ),
+            );
+        }
+        let knows_users = auth.users_file.is_some()
+            || auth.query_user.is_some()
+            || file.database.iter().any(|database| database.query_user.is_some());
+        let by_secret = matches!(auth.method, Method::Plain | Method::Md5 | Method::ScramSha256);
+        if by_secret && !knows_users {
+            let cause = "there are no users: say `auth.users-file` or `auth.query-user`";
+            self.add("auth.method", cause);
+        }
+        if auth.method == Method::Hba && auth.hba_file.is_none() {
+            self.add("auth.method", "`hba` needs `auth.hba-file`; say it");
+        }
+        if auth.hba_file.is_some() && auth.method != Method::Hba {
+            let cause = "the file decides nothing; say `method = \"hba\"` or remove it";
+            self.add("auth.hba-file", cause);
+        }
+        let verifies = matches!(file.tls.clients.mode, TlsMode::VerifyCa | TlsMode::VerifyFull);
+        if auth.method == Method::Cert && !verifies {
+            let cause = "`cert` needs `tls.clients.mode = \"verify-ca\"`; say it";
+            self.add("auth.method", cause);
+        }
+        if auth.method == Method::Any {
+            for (index, database) in file.database.iter().enumerate() {
+                if database.user.is_none() {
+                    let cause = "with the method `any` each database has a `user`; say it";
+                    self.add(format!("database.{index}"), cause);
+                }
+            }
+        }
+        if !(1..=10_000_000).contains(&auth.scram_iterations) {
+            self.add("auth.scram-iterations", "between 1 and 10000000 are possible");
+        }
+        let names: BTreeSet<&str> = file.database.iter().map(|one| &*one.name).collect();
+        if let Some(database) = &auth.query_database
+            && !names.contains(&**database)
+            && !names.contains("*")
+        {
+            let cause = format!("there is no database `{database}`; add it or name another");
+            self.add("auth.query-database", cause);
+        }
+    }
+
+    fn tls(&mut self, path: &str, tls: &Tls, file: &GateFile) {
+        let is_client_side = std::ptr::eq(tls, &file.tls.clients);
+        if tls.cert.is_some() != tls.key.is_some() {
+            let cause = "`cert` and `key` belong together; say both or none";
+            self.add(path, cause);
+        }
+        if is_client_side && tls.mode != TlsMode::Disable && tls.cert.is_none() {
+            let cause = "encryption towards clients needs a `cert` and its `key`; say them";
+            self.add(format!("{path}.mode"), cause);
+        }
+        if matches!(tls.mode, TlsMode::VerifyCa | TlsMode::VerifyFull) && tls.ca.is_none() {
+            let cause = "certificates are verified against `ca`; say it";
+            self.add(format!("{path}.mode"), cause);
+        }
+    }
+
+    fn files(&mut self, file: &GateFile, files: &dyn Files) {
+        let (auth, tls) = (&file.auth, &file.tls);
+        let named = [
+            ("auth.users-file", &auth.users_file),
+            ("auth.hba-file", &auth.hba_file),
+            ("auth.ident-file", &auth.ident_file),
+            ("tls.clients.cert", &tls.clients.cert),
+            ("tls.clients.key", &tls.clients.key),
+            ("tls.clients.ca", &tls.clients.ca),
+            ("tls.servers.cert", &tls.servers.cert),
+            ("tls.servers.key", &tls.servers.key),
+            ("tls.servers.ca", &tls.servers.ca),
+        ];
+        for (path, name) in named {
+            if let Some(name) = name
+                && let Err(cause) = files.stands(Path::new(name))
+            {
+                self.add(path, format!("cannot use {name}: {cause}"));
+            }
+        }
+    }
+
+    fn numbers(&mut self, file: &GateFile) {
+        let (limits, auto) = (&file.limits, &file.auto);
+        let ranges = [
+            ("limits.connections", u64::from(limits.connections), 1, CONNECTIONS_MAX.into()),
+            ("limits.message", limits.message.0, 1024, u64::from(u32::MAX)),
+            ("limits.statements", limits.statements.into(), 1, 1 << 20),
+            ("limits.backlog", limits.backlog.into(), 1, 1 << 16),
+            ("pool.room", file.pool.room, 0, CONNECTIONS_MAX.into()),
+            ("auto.floor", auto.floor.into(), 1, SLOTS_MAX.into()),
+            ("auto.ceiling", auto.ceiling.into(), 1, SLOTS_MAX.into()),
+        ];
+        for (path, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                self.add(path, format!("{value} is not possible, only {least} to {most}"));
+            }
+        }
+        if auto.floor > auto.ceiling {
+            let cause = format!("the floor {} is above the ceiling {}", auto.floor, auto.ceiling);
+            self.add("auto.floor", format!("{cause}; lower it"));
+        }
+        let pool = &file.pool;
+        self.slots(
+            "pool",
+            file,
+            &Numbers {
+                slots: Some(pool.slots),
+                slots_kept: Some(pool.slots_kept),
+                reserve: Some(pool.reserve),
+                most: &[
+                    ("limits.slots", limits.slots),
+                    ("limits.database-slots", limits.database_slots),
+                    ("limits.user-slots", limits.user_slots),
+                ],
+            },
+        );
+    }
+
+    /// Whether slots, what is kept of them and the reserve fit together and under every maximum.
+    fn slots(&mut self, path: &str, file: &GateFile, numbers: &Numbers<'_>) {
+        let (pool, auto) = (&file.pool, &file.auto);
+        let slots = match numbers.slots.unwrap_or(pool.slots) {
+            Slots::Fixed(slots) => slots,
+            Slots::Auto => auto.ceiling,
+        };
+        let reserve = numbers.reserve.unwrap_or(pool.reserve);
+        let own = match numbers.slots {
+            Some(_) => format!("{path}.slots"),
+            None => path.to_owned(),
+        };
+        if slots == 0 {
+            self.add(&own, "0 slots let nobody in; give at least 1");
+        }
+        if u64::from(slots) + u64::from(reserve) > SLOTS_MAX.into() {
+            self.add(&own, format!("more than {SLOTS_MAX} slots are not possible"));
+            return;
+        }
+        for (name, most) in numbers.most {
+            let Some(most) = most.filter(|most| slots + reserve > *most) else { continue };
+            // What nobody said for this pool alone is the maximum's own affair.
+            if numbers.slots.is_some() || numbers.reserve.is_some() {
+                let all = slots + reserve;
+                self.add(
+                    &own,
+                    format!(
+                        "a pool may have {all} server connections, but `{name}` is {most}; lower \
+                         the one or raise the other"
+                    ),
+                );
+            }
+        }
+        if let Some(kept) = numbers.slots_kept.filter(|kept| *kept > slots) {
+            let cause = format!("{kept} connections are kept of {slots} slots; keep fewer");
+            self.add(format!("{path}.slots-kept"), cause);
+        }
+    }
+
+    fn times(&mut self, file: &GateFile) {
+        let (pool, timeouts, kept) = (&file.pool, &file.timeouts, &file.connections);
+        let mut spans: Vec<(String, Option<Span>)> = [
+            ("pool.wait-max", Some(pool.wait_max)),
+            ("timeouts.login", Some(timeouts.login)),
+            ("timeouts.connect", Some(timeouts.connect)),
+            ("timeouts.cancel", Some(timeouts.cancel)),
+            ("timeouts.query", timeouts.query.span()),
+            ("timeouts.transaction", timeouts.transaction.span()),
+            ("timeouts.idle-transaction", timeouts.idle_transaction.span()),
+            ("timeouts.client-idle", timeouts.client_idle.span()),
+            ("timeouts.wait-notice", timeouts.wait_notice.span()),
+            ("timeouts.drain", Some(timeouts.drain)),
+            ("connections.idle", kept.idle.span()),
+            ("connections.unnamed", kept.unnamed.span()),
+            ("pool.reserve-after", pool.reserve_after.span()),
+            ("admin.stats-period", Some(file.admin.stats_period)),
+            ("tcp.keepalive-idle", file.tcp.keepalive_idle),
+            ("tcp.keepalive-interval", file.tcp.keepalive_interval),
+            ("tcp.unacknowledged", file.tcp.unacknowledged),
+        ]
+        .map(|(path, span)| (path.to_owned(), span))
+        .into();
+        for (index, database) in file.database.iter().enumerate() {
+            spans.push((format!("database.{index}.wait-max"), database.wait_max));
+        }
+        for (index, user) in file.user.iter().enumerate() {
+            let of = |key: &str| format!("user.{index}.{key}");
+            spans.push((of("wait-max"), user.wait_max));
+            spans.push((of("query"), user.query.and_then(Timeout::span)));
+            spans.push((of("transaction"), user.transaction.and_then(Timeout::span)));
+            spans.push((of("idle-transaction"), user.idle_transaction.and_then(Timeout::span)));
+            spans.push((of("client-idle"), user.client_idle.and_then(Timeout::span)));
+        }
+        for (index, class) in file.class.iter().enumerate() {
+            spans.push((format!("class.{index}.deadline"), class.deadline));
+        }
+        // Of these, 0 has a meaning: at once.
+        let mut may_be_zero = vec![
+            ("connections.lifetime".to_owned(), Some(kept.lifetime)),
+            ("connections.check-after".to_owned(), Some(kept.check_after)),
+            ("connections.retry".to_owned(), Some(kept.retry)),
+        ];
+        for (index, database) in file.database.iter().enumerate() {
+            may_be_zero.push((format!("database.{index}.lifetime"), database.lifetime));
+        }
+        for (path, span) in spans.iter().filter_map(|(path, span)| Some((path, (*span)?))) {
+            if span.0 <= 0.0 {
+                self.add(path, "a time of 0 lets nothing happen; give a longer one");
+            }
+        }
+        for (path, span) in spans.into_iter().chain(may_be_zero) {
+            if span.is_some_and(|span| span.0 > SPAN_MAX) {
+                self.add(path, "more than ten years; give a shorter time");
+            }
+        }
+    }
+
+    fn databases(&mut self, file: &GateFile) {
+        if file.database.is_empty() {
+            self.add("database", "there is no database; begin one with `[[database]]`");
+        }
+        let mut known = BTreeSet::new();
+        for (index, database) in file.database.iter().enumerate() {
+            let path = format!("database.{index}");
+            let name = &database.name;
+            if name.is_empty() || name.contains('\0') {
+                self.add(format!("{path}.name"), "no database is called so; give it a name");
+            }
+            if name == "pgbouncer" {
+                let cause = "`pgbouncer` is the console's own name; give it another";
+                self.add(format!("{path}.name"), cause);
+            }
+            if !known.insert(name) {
+                let cause = format!("database `{name}` stands there twice; remove one");
+                self.add(format!("{path}.name"), cause);
+            }
+            self.servers(&path, database);
+            if database.password.is_some() && database.user.is_none() {
+                let cause = "a `password` is a forced user's; say `user` or remove it";
+                self.add(format!("{path}.password"), cause);
+            }
+            self.slots(
+                &path,
+                file,
+                &Numbers {
+                    slots: database.slots,
+                    slots_kept: database.slots_kept,
+                    reserve: database.reserve,
+                    most: &[
+                        ("slots-all", database.slots_all.or(file.limits.database_slots)),
+                        ("limits.slots", file.limits.slots),
+                    ],
+                },
+            );
+        }
+    }
+
+    fn servers(&mut self, path: &str, database: &Database) {
+        let servers = &database.server;
+        if servers.is_empty() {
+            self.add(format!("{path}.server"), "the database has no server; say one");
+            return;
+        }
+        for (index, server) in servers.iter().enumerate() {
+            let path = format!("{path}.server.{index}");
+            if server.host.trim().is_empty() {
+                self.add(format!("{path}.host"), "the server has no name; say one");
+            }
+            if server.port == 0 {
+                self.add(format!("{path}.port"), "0 is no port; PostgreSQL's is 5432");
+            }
+        }
+        if servers.iter().all(|server| server.role == Role::Replica) {
+            let cause = "there are replicas and no primary; give one server `role = \"primary\"`";
+            self.add(format!("{path}.server"), cause);
+        }
+        if servers.iter().all(|server| server.weight == 0) {
+            let cause = "every weight is 0; give one server more";
+            self.add(format!("{path}.server"), cause);
+        }
+    }
+
+    fn users(&mut self, file: &GateFile) {
+        let mut known = BTreeSet::new();
+        for (index, user) in file.user.iter().enumerate() {
+            let path = format!("user.{index}");
+            let User { name, slots, reserve, slots_all, .. } = user;
+            if name.is_empty() || name.contains('\0') {
+                self.add(format!("{path}.name"), "nobody is called so; give a name");
+            }
+            if !known.insert(name) {
+                let cause = format!("user `{name}` stands there twice; remove one");
+                self.add(format!("{path}.name"), cause);
+            }
+            self.slots(
+                &path,
+                file,
+                &Numbers {
+                    slots: *slots,
+                    slots_kept: None,
+                    reserve: *reserve,
+                    most: &[
+                        ("slots-all", slots_all.or(file.limits.user_slots)),
+                        ("limits.slots", file.limits.slots),
+                    ],
+                },
+            );
+            if user.priority.is_some() && !looks_at_priorities(file) {
+                self.add(format!("{path}.priority"), NO_PRIORITIES);
+            }
+        }
+    }
+
+    fn classes(&mut self, classes: &[ClassEntry], file: &GateFile) {
+        let mut known = BTreeSet::from(["other"]);
+        let databases: BTreeSet<&str> = file.database.iter().map(|one| &*one.name).collect();
+        for (index, class) in classes.iter().enumerate() {
+            let path = format!("class.{index}");
+            let ClassEntry { name, user, database, application_name, tag, fingerprint, .. } = class;
+            if name.is_empty() || !known.insert(name) {
+                let cause = format!(
+                    "`{name}` is empty, or `other`, which is what no class holds, or stands there \
+                     twice; give another name"
+                );
+                self.add(format!("{path}.name"), cause);
+            }
+            let all = [user, database, application_name, tag, fingerprint];
+            if all.iter().all(|one| one.is_none()) {
+                let cause = "the class matches nothing in particular; say `user`, `database`, \
+                             `application-name`, `tag` or `fingerprint`";
+                self.add(&path, cause);
+            }
+            if tag.as_ref().is_some_and(|tag| !tag.contains('=')) {
+                self.add(format!("{path}.tag"), "a tag is `key=value`; write it so");
+            }
+            if fingerprint.as_ref().is_some_and(|text| !is_fingerprint(text)) {
+                self.add(format!("{path}.fingerprint"), NO_FINGERPRINT);
+            }
+            if let Some(name) = database
+                && !databases.contains(&**name)
+                && !databases.contains("*")
+            {
+                let cause = format!("there is no database `{name}`; add it or name another");
+                self.add(format!("{path}.database"), cause);
+            }
+            if class.priority > 0 && !looks_at_priorities(file) {
+                self.add(format!("{path}.priority"), NO_PRIORITIES);
+            }
+        }
+    }
+
+    /// Whether what a job is about is known where it is looked at, and only there.
+    fn key(&mut self, file: &GateFile) {
+        let routed = match &file.router {
+            Some(RouterEntry::ByKey { of, .. }) => *of != Some(KeyOf::Class),
+            _ => false,
+        };
+        let cached = matches!(file.discipline, Some(DisciplineEntry::Cohort { .. }));
+        match &file.key {
+            None if routed => self.add(
+                "router",
+                "`by-key` needs to know what a job is about; say `key = { parameter = 1 }` or \
+                 `key = { tag = \"name\" }`",
+            ),
+            Some(_) if !routed && !cached => {
+                self.add("key", "nothing looks at it; say `router = { by-key = {} }` or remove it");
+            }
+            Some(KeyEntry::Parameter(0) | KeyEntry::Statement { parameter: 0, .. }) => {
+                self.add("key", "parameters are counted from 1; give a larger number");
+            }
+            Some(KeyEntry::Statement { fingerprint, .. }) if !is_fingerprint(fingerprint) => {
+                self.add("key", NO_FINGERPRINT);
+            }
+            _ => {}
+        }
+    }
+
+    /// What the gate itself says of the policies, for every number of servers that occurs.
+    fn policies(&mut self, file: &GateFile) {
+        let policies = Policies {
+            discipline: file.discipline.clone(),
+            router: file.router.clone(),
+            length: file.length,
+            ties: file.ties,
+            sight: file.sight,
+        };
+        let classes = file.class.iter().map(|class| &*class.name);
+        let classes: Vec<&str> = std::iter::once("other").chain(classes).collect();
+        let mut tried = BTreeSet::new();
+        for (index, database) in file.database.iter().enumerate() {
+            let servers = database.server.len();
+            // Files with thousands of servers for a database are not tried out.
+            if servers == 0 || servers > 4096 || !tried.insert(servers) {
+                continue;
+            }
+            let spec = GateSpec {
+                servers: vec![ServerSpec { slots: 1 }; servers],
+                queues: match file.queues {
+                    QueuesName::Shared => Queues::Shared,
+                    QueuesName::PerServer => Queues::PerServer,
+                },
+                router: RouterSpec::RoundRobin,
+                sight: Sight::Fresh,
+                discipline: DisciplineSpec::Fifo,
+                room: Some(0),
+                wait_max: Some(Duration::from_secs(1)),
+                seed: 0,
+            };
+            if let Err(cause) = policies.at(spec, &classes) {
+                let path = match (&file.router, &file.discipline) {
+                    (Some(_), _) => "router".to_owned(),
+                    (None, Some(_)) => "discipline".to_owned(),
+                    (None, None) => format!("database.{index}"),
+                };
+                self.add(path, cause);
+                return;
+            }
+        }
+    }
+}
+
+const NO_PRIORITIES: &str = "nothing looks at it; say `discipline = \"priority\"` or remove it";
+const NO_FINGERPRINT: &str = "a fingerprint is 1 to 16 hexadecimal digits; write it so";
+
+fn is_fingerprint(text: &str) -> bool {
+    (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn looks_at_priorities(file: &GateFile) -> bool {
+    file.discipline.as_ref().is_some_and(DisciplineEntry::has_priorities)
+}
+
+/// What a table says of slots, and the maxima above it by their names.
+struct Numbers<'n> {
+    slots: Option<Slots>,
+    slots_kept: Option<u32>,
+    reserve: Option<u32>,
+    most: &'n [(&'static str, Option<u32>)],
+}

@@ -1,0 +1,201 @@
+//! The support table: for every key and feature of PgBouncer what becomes of it here. The keys come
+//! from the list that reads them, so that the table cannot say anything else.
+
+use super::keys::{Key, Part, Section, Verdict};
+
+/// Something that PgBouncer has and that no key says.
+struct Feature {
+    group: &'static str,
+    name: &'static str,
+    /// Once its part has landed.
+    verdict: Verdict,
+    part: Part,
+    why: &'static str,
+}
+
+impl Feature {
+    fn verdict(&self) -> Verdict {
+        if self.part.has_landed() { self.verdict } else { Verdict::NotYet }
+    }
+}
+
+const fn kept(group: &'static str, name: &'static str, part: Part) -> Feature {
+    Feature { group, name, verdict: Verdict::Kept, part, why: "" }
+}
+
+const fn better(group: &'static str, name: &'static str, part: Part, why: &'static str) -> Feature {
+    Feature { group, name, verdict: Verdict::Better, part, why }
+}
+
+const fn missing(group: &'static str, name: &'static str, why: &'static str) -> Feature {
+    Feature { group, name, verdict: Verdict::NotYet, part: Part::Unplanned, why }
+}
+
+const POOLS: &str = "Pools";
+const PROTOCOL: &str = "Protocol";
+const LOGIN: &str = "Logins";
+const CONSOLE: &str = "Console";
+const RUNNING: &str = "Operation";
+const FILES: &str = "Files";
+
+const FEATURES: [Feature; 60] = [
+    kept(POOLS, "session, transaction and statement mode", Part::Monitor),
+    better(
+        POOLS,
+        "clients wait in line",
+        Part::Monitor,
+        "Any discipline of the gate, classes and deadlines; who cannot be served in time is told at \
+         once.",
+    ),
+    kept(POOLS, "databases by name, `*` for the rest", Part::Monitor),
+    kept(POOLS, "forced user", Part::Login),
+    kept(POOLS, "reserve of connections", Part::Monitor),
+    better(
+        POOLS,
+        "list of hosts",
+        Part::Servers,
+        "Any router of the gate, roles, weights, health.",
+    ),
+    better(
+        POOLS,
+        "what a session leaves behind in transaction mode",
+        Part::Leftovers,
+        "The client keeps its slot and the ledger says why, or the statement is refused; there it \
+         goes wrong in silence.",
+    ),
+    kept(PROTOCOL, "simple and extended queries, pipelines", Part::Monitor),
+    better(
+        PROTOCOL,
+        "prepared statements of the protocol",
+        Part::Monitor,
+        "Unknown and failed names are answered as PostgreSQL does, and the client stays.",
+    ),
+    better(
+        PROTOCOL,
+        "PREPARE, EXECUTE and DEALLOCATE in SQL",
+        Part::Monitor,
+        "Followed; there they are handed on as they are.",
+    ),
+    kept(PROTOCOL, "COPY", Part::Monitor),
+    kept(PROTOCOL, "cancel requests", Part::Monitor),
+    missing(
+        PROTOCOL,
+        "cancel requests handed on to peers",
+        "Each process knows its own clients alone.",
+    ),
+    better(PROTOCOL, "protocol 3.2", Part::Monitor, "Keys of up to 256 bytes towards both sides."),
+    kept(PROTOCOL, "replication connections", Part::Monitor),
+    kept(LOGIN, "`userlist.txt`", Part::Login),
+    kept(LOGIN, "trust, any, plain, MD5, SCRAM-SHA-256", Part::Login),
+    better(LOGIN, "SCRAM-SHA-256-PLUS", Part::Encryption, "Channel binding; there is none there."),
+    kept(LOGIN, "SCRAM pass-through", Part::Login),
+    better(
+        LOGIN,
+        "`auth_query`",
+        Part::Lookup,
+        "Its default cannot be led astray by a search_path.",
+    ),
+    better(
+        LOGIN,
+        "HBA file",
+        Part::Login,
+        "Its errors have their line, and nobody gets in by one.",
+    ),
+    kept(LOGIN, "cert", Part::Encryption),
+    missing(LOGIN, "peer, ident maps", "Names of the system are not looked at."),
+    missing(LOGIN, "LDAP", "Nobody can be asked."),
+    missing(LOGIN, "PAM", "Nobody can be asked."),
+    kept(LOGIN, "TLS towards clients and servers", Part::Encryption),
+    kept(LOGIN, "direct TLS", Part::Encryption),
+    kept(CONSOLE, "SHOW POOLS", Part::Console),
+    kept(CONSOLE, "SHOW STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS", Part::Console),
+    kept(CONSOLE, "SHOW CLIENTS", Part::Console),
+    kept(CONSOLE, "SHOW SERVERS", Part::Console),
+    kept(CONSOLE, "SHOW DATABASES", Part::Console),
+    kept(CONSOLE, "SHOW USERS", Part::Console),
+    kept(CONSOLE, "SHOW LISTS", Part::Console),
+    kept(CONSOLE, "SHOW CONFIG", Part::Console),
+    kept(CONSOLE, "SHOW VERSION", Part::Console),
+    missing(CONSOLE, "SHOW STATE", "The console does not know it."),
+    missing(CONSOLE, "SHOW PEERS, PEER_POOLS", "There are no peers."),
+    missing(CONSOLE, "SHOW FDS", "The console does not know it."),
+    missing(CONSOLE, "SHOW SOCKETS, ACTIVE_SOCKETS", "The console does not know it."),
+    missing(CONSOLE, "SHOW MEM", "The console does not know it."),
+    missing(CONSOLE, "SHOW DNS_HOSTS, DNS_ZONES", "Names are asked of the system's resolver."),
+    kept(CONSOLE, "PAUSE, RESUME", Part::Console),
+    kept(CONSOLE, "DISABLE, ENABLE", Part::Console),
+    kept(CONSOLE, "RECONNECT", Part::Console),
+    kept(CONSOLE, "KILL", Part::Console),
+    missing(CONSOLE, "KILL_CLIENT", "The console does not know it."),
+    missing(CONSOLE, "SUSPEND", "The console does not know it."),
+    missing(CONSOLE, "SHUTDOWN, and its waiting forms", "The console does not know it."),
+    missing(CONSOLE, "WAIT_CLOSE", "The console does not know it."),
+    kept(CONSOLE, "RELOAD", Part::Restart),
+    kept(CONSOLE, "SET", Part::Console),
+    kept(RUNNING, "SIGHUP reloads", Part::Restart),
+    better(RUNNING, "SIGTERM, SIGINT", Part::Restart, "A drain with an end."),
+    better(RUNNING, "online restart (`-R`)", Part::Restart, "Sockets are handed over when idle."),
+    missing(RUNNING, "daemon (`-d`), `-u`, `-q`, `-v`", "It stays in the foreground, as its user."),
+    missing(RUNNING, "several processes on a port", "One process listens at a port."),
+    better(
+        FILES,
+        "`pgbouncer.ini`, `%include`",
+        Part::Reading,
+        "A key twice, an unknown key and a cycle are told with their lines.",
+    ),
+    better(FILES, "own format", Part::Reading, "TOML with units; each is translated to the other."),
+    kept(FILES, "per-database and per-user settings", Part::Monitor),
+];
+
+const HEAD: &str = "\
+# PgBouncer's features and keys
+
+What becomes of each in `sekisho gate postgres`: *kept* means the same; *better* is something else in its place, said
+beside it; *not yet* does nothing. A file that asks for what does nothing yet is told so with its line, and refused where
+going on would let somebody in. Keys and defaults are those of PgBouncer 1.25.
+
+This page is written by the list that reads the files (`crates/sekisho/src/gate_file`), and a test compares the two.
+";
+
+/// The support table as a document (Markdown).
+pub fn support() -> String {
+    let mut text = HEAD.to_owned();
+    text += "\n## Features\n\n| | feature | | |\n| --- | --- | --- | --- |\n";
+    for feature in &FEATURES {
+        let why = reason(feature.verdict, feature.part, feature.why);
+        let (group, name, verdict) = (feature.group, feature.name, feature.verdict().word());
+        text += &format!("| {group} | {name} | {verdict} | {why} |\n");
+    }
+    for section in Section::ALL {
+        text += &format!(
+            "\n## Keys of [{}]\n\n| key | default | | here | |\n| --- | --- | --- | --- | --- |\n",
+            section.name()
+        );
+        section.keys().iter().for_each(|key| text += &row(section, key));
+    }
+    text
+}
+
+/// What stands beside a verdict: of what has not landed, what is missing until then comes first.
+pub(super) fn reason(in_the_end: Verdict, part: Part, why: &str) -> String {
+    if part.has_landed() || in_the_end == Verdict::NotYet {
+        return why.to_owned();
+    }
+    let then = if why.is_empty() { String::new() } else { format!(" Then: {why}") };
+    format!("{}{then}", part.missing())
+}
+
+fn row(section: Section, key: &Key) -> String {
+    let code = |text: &str| format!("`{}`", text.replace('|', "\\|"));
+    let default = key.default.map_or_else(|| "not set".to_owned(), code);
+    let table = match section {
+        Section::Pgbouncer => "",
+        Section::Databases => "database.",
+        Section::Users => "user.",
+        Section::Peers => "peer.",
+    };
+    let here = key.says.map_or_else(String::new, |path| code(&format!("{table}{path}")));
+    let why = key.reason();
+    let verdict = key.verdict().word();
+    format!("| `{}` | {default} | {verdict} | {here} | {why} |\n", key.name)
+}
