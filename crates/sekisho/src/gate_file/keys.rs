@@ -12,8 +12,16 @@ use Verdict::*;
 pub enum Part {
     /// Nothing: reading the file is all.
     Reading,
-    /// The event loop: listening, pools, modes, slots, deadlines, cancel.
+    /// The event loop, from a file: listening, pools, modes, slots, waiting, cancel.
     Monitor,
+    /// Bounds over several pools, clients at most, the reserve.
+    Quotas,
+    /// How server connections are opened, checked, reset, kept and replaced.
+    Upkeep,
+    /// Queries, transactions and clients that take too long.
+    Deadlines,
+    /// Sockets of the file system, options of TCP, sizes of messages.
+    Sockets,
     /// Logins of clients and at servers.
     Login,
     /// Secrets that are looked up in a database.
@@ -40,6 +48,10 @@ impl Part {
         match self {
             Reading => true,
             Monitor => false,
+            Quotas => false,
+            Upkeep => false,
+            Deadlines => false,
+            Sockets => false,
             Login => false,
             Lookup => false,
             Encryption => false,
@@ -57,6 +69,10 @@ impl Part {
         match self {
             Reading => "It is read.",
             Monitor => "The gate cannot be started from a file.",
+            Quotas => "Only slots of a pool are bounded.",
+            Upkeep => "Server connections are not looked after.",
+            Deadlines => "Only logins and waits have deadlines.",
+            Sockets => "Only the address of a TCP socket counts.",
             Login => "Logins do not follow the file.",
             Lookup => "Secrets are not looked up in databases.",
             Encryption => "Connections are not encrypted.",
@@ -348,9 +364,9 @@ static GENERAL: [Key; 99] = [
     ),
     says("listen_addr", "", Apart, "listen"),
     says("listen_port", "6432", Apart, "listen"),
-    says("unix_socket_dir", "/tmp", Apart, "unix-socket.directory"),
-    says("unix_socket_mode", "0777", Apart, "unix-socket.mode"),
-    says("unix_socket_group", "", Apart, "unix-socket.group"),
+    says("unix_socket_dir", "/tmp", Apart, "unix-socket.directory").part(Sockets),
+    says("unix_socket_mode", "0777", Apart, "unix-socket.mode").part(Sockets),
+    says("unix_socket_group", "", Apart, "unix-socket.group").part(Sockets),
     missing(
         "user",
         "",
@@ -363,21 +379,22 @@ static GENERAL: [Key; 99] = [
     missing("job_name", "pgbouncer", SERVICE),
     // Pools.
     says("pool_mode", "session", MODES, "pool.mode"),
-    says("max_client_conn", "100", Count, "limits.connections"),
+    says("max_client_conn", "100", Count, "limits.connections").part(Quotas),
     says("default_pool_size", "20", Count, "pool.slots"),
-    says("min_pool_size", "0", Count, "pool.slots-kept"),
-    says("reserve_pool_size", "0", Count, "pool.reserve"),
-    says("reserve_pool_timeout", "5", SecondsOrOff, "pool.reserve-after"),
-    says("max_db_connections", "0", CountOrNone, "limits.database-slots"),
-    says("max_db_client_connections", "0", CountOrNone, "limits.database-connections"),
-    says("max_user_connections", "0", CountOrNone, "limits.user-slots"),
-    says("max_user_client_connections", "0", CountOrNone, "limits.user-connections"),
-    says("server_round_robin", "0", Choice(&[("0", "last"), ("1", "turn")]), "pool.reuse"),
+    says("min_pool_size", "0", Count, "pool.slots-kept").part(Upkeep),
+    says("reserve_pool_size", "0", Count, "pool.reserve").part(Quotas),
+    says("reserve_pool_timeout", "5", SecondsOrOff, "pool.reserve-after").part(Quotas),
+    says("max_db_connections", "0", CountOrNone, "limits.database-slots").part(Quotas),
+    says("max_db_client_connections", "0", CountOrNone, "limits.database-connections").part(Quotas),
+    says("max_user_connections", "0", CountOrNone, "limits.user-slots").part(Quotas),
+    says("max_user_client_connections", "0", CountOrNone, "limits.user-connections").part(Quotas),
+    says("server_round_robin", "0", Choice(&[("0", "last"), ("1", "turn")]), "pool.reuse")
+        .part(Upkeep),
     says("track_extra_parameters", "IntervalStyle", List, "startup.track").part(Leftovers).better(
         "Settings are tracked whether the server reports them or not; SET is seen in the \
             SQL.",
     ),
-    says("ignore_startup_parameters", "", List, "startup.ignore"),
+    says("ignore_startup_parameters", "", List, "startup.ignore").part(Leftovers),
     missing(
         "peer_id",
         "0",
@@ -426,7 +443,7 @@ static GENERAL: [Key; 99] = [
     says("admin_users", "", List, "admin.users").part(Console).guards(),
     says("stats_users", "", List, "admin.stats-users").part(Console).guards(),
     // Servers.
-    says("server_reset_query", "DISCARD ALL", AnyText, "pool.reset"),
+    says("server_reset_query", "DISCARD ALL", AnyText, "pool.reset").part(Upkeep),
     missing(
         "server_reset_query_always",
         "0",
@@ -434,15 +451,15 @@ static GENERAL: [Key; 99] = [
          becomes of that which a client leaves.",
     )
     .part(Leftovers),
-    says("server_check_delay", "30", Seconds, "connections.check-after"),
-    says("server_check_query", "<empty>", Check, "connections.check"),
+    says("server_check_delay", "30", Seconds, "connections.check-after").part(Upkeep),
+    says("server_check_query", "<empty>", Check, "connections.check").part(Upkeep),
     missing("server_fast_close", "0", "A session ends before its server connection is replaced."),
-    says("server_lifetime", "3600", Seconds, "connections.lifetime"),
-    says("server_idle_timeout", "600", SecondsOrOff, "connections.idle"),
+    says("server_lifetime", "3600", Seconds, "connections.lifetime").part(Upkeep),
+    says("server_idle_timeout", "600", SecondsOrOff, "connections.idle").part(Upkeep),
     says("server_connect_timeout", "15", SecondsOrDay, "timeouts.connect"),
-    says("server_login_retry", "15", Seconds, "connections.retry"),
+    says("server_login_retry", "15", Seconds, "connections.retry").part(Upkeep),
     says("client_login_timeout", "60", SecondsOrDay, "timeouts.login"),
-    says("autodb_idle_timeout", "3600", SecondsOrOff, "connections.unnamed"),
+    says("autodb_idle_timeout", "3600", SecondsOrOff, "connections.unnamed").part(Upkeep),
     needless("dns_max_ttl", "15", RESOLVER),
     needless("dns_nxdomain_ttl", "15", RESOLVER),
     missing(
@@ -451,7 +468,7 @@ static GENERAL: [Key; 99] = [
         "Zones are not watched: a new address counts for new connections only.",
     ),
     missing("resolv_conf", "", "Names are asked as the system's own file says."),
-    says("query_wait_notify", "5", SecondsOrOff, "timeouts.wait-notice"),
+    says("query_wait_notify", "5", SecondsOrOff, "timeouts.wait-notice").part(Deadlines),
     // Encryption.
     says("client_tls_sslmode", "disable", TLS_MODES, "tls.clients.mode").part(Encryption).guards(),
     says("client_tls_key_file", "", Text, "tls.clients.key").part(Encryption).guards(),
@@ -476,15 +493,16 @@ static GENERAL: [Key; 99] = [
     missing("server_tls_ciphers", "default", ASIDE_CIPHERS).unit(CIPHERS).guards(),
     missing("server_tls13_ciphers", "", ASIDE_CIPHERS).guards(),
     // Deadlines.
-    says("query_timeout", "0", SecondsOrOff, "timeouts.query"),
+    says("query_timeout", "0", SecondsOrOff, "timeouts.query").part(Deadlines),
     says("query_wait_timeout", "120", SecondsOrDay, "pool.wait-max").better(
         "Every wait has an end, at most a day; who cannot be served in time is told at once, \
          with the estimate, and stays connected.",
     ),
     says("cancel_wait_timeout", "10", SecondsOrDay, "timeouts.cancel"),
-    says("client_idle_timeout", "0", SecondsOrOff, "timeouts.client-idle"),
-    says("idle_transaction_timeout", "0", SecondsOrOff, "timeouts.idle-transaction"),
-    says("transaction_timeout", "0", SecondsOrOff, "timeouts.transaction"),
+    says("client_idle_timeout", "0", SecondsOrOff, "timeouts.client-idle").part(Deadlines),
+    says("idle_transaction_timeout", "0", SecondsOrOff, "timeouts.idle-transaction")
+        .part(Deadlines),
+    says("transaction_timeout", "0", SecondsOrOff, "timeouts.transaction").part(Deadlines),
     missing(
         "suspend_timeout",
         "10",
@@ -499,17 +517,17 @@ static GENERAL: [Key; 99] = [
         "Buffers are lent to connections while bytes wait, and large \
         enough.",
     ),
-    says("max_packet_size", "2147483647", Size, "limits.message"),
-    says("listen_backlog", "128", Count, "limits.backlog"),
+    says("max_packet_size", "2147483647", Size, "limits.message").part(Sockets),
+    says("listen_backlog", "128", Count, "limits.backlog").part(Sockets),
     needless("sbuf_loopcnt", "5", "Each connection has its turn, whatever its neighbours send."),
     missing("so_reuseport", "0", "Several processes cannot share a port."),
     missing("tcp_defer_accept", "1", "A connection is accepted before it has said something."),
     missing("tcp_socket_buffer", "0", "The system chooses the size of its buffers."),
-    says("tcp_keepalive", "1", Switch, "tcp.keepalive"),
-    says("tcp_keepcnt", "0", CountOrNone, "tcp.keepalive-count"),
-    says("tcp_keepidle", "0", SecondsOrNone, "tcp.keepalive-idle"),
-    says("tcp_keepintvl", "0", SecondsOrNone, "tcp.keepalive-interval"),
-    says("tcp_user_timeout", "0", MillisOrNone, "tcp.unacknowledged"),
+    says("tcp_keepalive", "1", Switch, "tcp.keepalive").part(Sockets),
+    says("tcp_keepcnt", "0", CountOrNone, "tcp.keepalive-count").part(Sockets),
+    says("tcp_keepidle", "0", SecondsOrNone, "tcp.keepalive-idle").part(Sockets),
+    says("tcp_keepintvl", "0", SecondsOrNone, "tcp.keepalive-interval").part(Sockets),
+    says("tcp_user_timeout", "0", MillisOrNone, "tcp.unacknowledged").part(Sockets),
 ];
 
 /// PgBouncer's own question for a user's secret.
@@ -526,10 +544,12 @@ static DATABASE: [Key; 23] = [
     says("auth_query", "", Text, "query").part(Lookup).guards(),
     says("auth_dbname", "", Text, "query-database").part(Lookup).guards(),
     says("pool_size", "", Count, "slots"),
-    says("min_pool_size", "", Count, "slots-kept"),
-    says("reserve_pool_size", "", Count, "reserve"),
-    says("reserve_pool", "", Count, "reserve").because("The older name of `reserve_pool_size`."),
-    says("connect_query", "", Text, "connect-query"),
+    says("min_pool_size", "", Count, "slots-kept").part(Upkeep),
+    says("reserve_pool_size", "", Count, "reserve").part(Quotas),
+    says("reserve_pool", "", Count, "reserve")
+        .because("The older name of `reserve_pool_size`.")
+        .part(Quotas),
+    says("connect_query", "", Text, "connect-query").part(Upkeep),
     says("pool_mode", "", MODES, "mode"),
     says(
         "load_balance_hosts",
@@ -539,28 +559,28 @@ static DATABASE: [Key; 23] = [
     )
     .part(Servers)
     .better("Routers look at queues and utilisation, and leave out what is down."),
-    says("max_db_connections", "", CountOrNone, "slots-all"),
-    says("max_db_client_connections", "", CountOrNone, "connections-max"),
-    says("server_lifetime", "", Seconds, "lifetime"),
-    says("client_encoding", "", Text, "settings.client_encoding"),
-    says("datestyle", "", Text, "settings.datestyle"),
-    says("timezone", "", Text, "settings.timezone"),
-    says("application_name", "", Text, "settings.application_name"),
+    says("max_db_connections", "", CountOrNone, "slots-all").part(Quotas),
+    says("max_db_client_connections", "", CountOrNone, "connections-max").part(Quotas),
+    says("server_lifetime", "", Seconds, "lifetime").part(Upkeep),
+    says("client_encoding", "", Text, "settings.client_encoding").part(Upkeep),
+    says("datestyle", "", Text, "settings.datestyle").part(Upkeep),
+    says("timezone", "", Text, "settings.timezone").part(Upkeep),
+    says("application_name", "", Text, "settings.application_name").part(Upkeep),
     // In no release of 1.25, but in the description of what follows it.
     says("query_wait_timeout", "", SecondsOrDay, "wait-max")
         .because("Newer than 1.25; read all the same."),
 ];
 
 static USER: [Key; 10] = [
-    says("pool_size", "", Count, "slots"),
-    says("reserve_pool_size", "", Count, "reserve"),
+    says("pool_size", "", Count, "slots").part(Quotas),
+    says("reserve_pool_size", "", Count, "reserve").part(Quotas),
     says("pool_mode", "", MODES, "mode"),
-    says("max_user_connections", "", CountOrNone, "slots-all"),
-    says("max_user_client_connections", "", CountOrNone, "connections-max"),
-    says("query_timeout", "", SecondsOrOff, "query"),
-    says("idle_transaction_timeout", "", SecondsOrOff, "idle-transaction"),
-    says("transaction_timeout", "", SecondsOrOff, "transaction"),
-    says("client_idle_timeout", "", SecondsOrOff, "client-idle"),
+    says("max_user_connections", "", CountOrNone, "slots-all").part(Quotas),
+    says("max_user_client_connections", "", CountOrNone, "connections-max").part(Quotas),
+    says("query_timeout", "", SecondsOrOff, "query").part(Deadlines),
+    says("idle_transaction_timeout", "", SecondsOrOff, "idle-transaction").part(Deadlines),
+    says("transaction_timeout", "", SecondsOrOff, "transaction").part(Deadlines),
+    says("client_idle_timeout", "", SecondsOrOff, "client-idle").part(Deadlines),
     says("query_wait_timeout", "", SecondsOrDay, "wait-max")
         .because("Newer than 1.25; read all the same."),
 ];

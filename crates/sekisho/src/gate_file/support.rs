@@ -49,7 +49,7 @@ const FEATURES: [Feature; 60] = [
     ),
     kept(POOLS, "databases by name, `*` for the rest", Part::Monitor),
     kept(POOLS, "forced user", Part::Login),
-    kept(POOLS, "reserve of connections", Part::Monitor),
+    kept(POOLS, "reserve of connections", Part::Quotas),
     better(
         POOLS,
         "list of hosts",
@@ -144,7 +144,7 @@ const FEATURES: [Feature; 60] = [
         "A key twice, an unknown key and a cycle are told with their lines.",
     ),
     better(FILES, "own format", Part::Reading, "TOML with units; each is translated to the other."),
-    kept(FILES, "per-database and per-user settings", Part::Monitor),
+    kept(FILES, "per-database and per-user settings", Part::Quotas),
 ];
 
 const HEAD: &str = "\
