@@ -16,12 +16,14 @@
 //! - [`conversation`]: what a server still owes, and whether it may go to another client;
 //! - [`auth`]: how clients prove who they are, and how the gate does to servers;
 //! - [`secrets`]: what it knows of users, and who may come from where;
-//! - [`statements`]: prepared statements of many clients on few servers.
+//! - [`statements`]: prepared statements of many clients on few servers;
+//! - [`relay`]: these two together, for one connection to a server: what goes where.
 
 pub mod auth;
 pub mod conversation;
 pub mod frame;
 pub mod message;
+pub mod relay;
 pub mod secrets;
 mod sqlstate;
 pub mod startup;

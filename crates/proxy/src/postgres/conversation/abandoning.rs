@@ -65,7 +65,7 @@ impl Conversation {
             Kept::Series | Kept::InTransaction | Kept::InFailedTransaction => {
                 self.say(Frontend::Query, out, |out| out.extend_from_slice(b"ROLLBACK\0"));
             }
-            Kept::Owes { .. } | Kept::InDoubt | Kept::CopyOut => {}
+            Kept::Owes { .. } | Kept::InDoubt | Kept::CopyOut | Kept::Message => {}
         }
         // What is in no series is flushed by itself.
         let unflushed = self.series == Series::Open && self.flushed == Flushed::No;

@@ -140,6 +140,8 @@ pub enum Kept {
     Ended(End),
     /// A replication connection belongs to its client for life.
     Replication,
+    /// A message is under way, of the client or of the server.
+    Message,
     /// COPY waits for rows of the client.
     CopyIn,
     /// COPY has rows for the client.
@@ -170,6 +172,7 @@ impl fmt::Display for Kept {
             Kept::Ended(End::Fatal) => "the server has ended the session",
             Kept::Ended(End::Lost) => "it is not known what the server will say",
             Kept::Replication => "it is a replication connection",
+            Kept::Message => "a message is under way",
             Kept::CopyIn => "COPY waits for rows",
             Kept::CopyOut => "COPY has rows",
             Kept::InDoubt => "a COPY failed with a Sync inside",
@@ -410,6 +413,26 @@ impl Conversation {
     /// # Errors
     /// If it must not be sent.
     pub fn send(&mut self, tag: Frontend, whose: Whose) -> Result<Sent, SendError> {
+        let bound = if whose == Whose::Client { OWED_MAX } else { usize::MAX };
+        self.send_within(tag, whose, bound)
+    }
+
+    /// The same for a client's message that others of the gate's may stand before: whoever sends
+    /// these has asked [`is_full`](Conversation::is_full) before the first.
+    pub(super) fn send_behind_others(
+        &mut self,
+        tag: Frontend,
+        whose: Whose,
+    ) -> Result<Sent, SendError> {
+        self.send_within(tag, whose, usize::MAX)
+    }
+
+    fn send_within(
+        &mut self,
+        tag: Frontend,
+        whose: Whose,
+        bound: usize,
+    ) -> Result<Sent, SendError> {
         use Frontend as F;
         if self.end.is_some() {
             return Err(SendError::Ended);
@@ -452,7 +475,7 @@ impl Conversation {
             Skip::Maybe if kind != Kind::Sync => return Err(SendError::InDoubt { tag }),
             _ => {}
         }
-        let sent = self.push(Request { kind, whose })?;
+        let sent = self.push(Request { kind, whose }, bound)?;
         self.skip = Skip::No;
         self.series = self.series.after(kind);
         match kind {
@@ -461,6 +484,46 @@ impl Conversation {
             _ => self.flushed = Flushed::No,
         }
         Ok(sent)
+    }
+
+    /// Whether [`send`](Conversation::send) would refuse a message of the client for another reason
+    /// than that too many are outstanding.
+    pub(super) fn permits(&self, tag: Frontend) -> Result<(), SendError> {
+        use Frontend as F;
+        let copies = matches!(tag, F::CopyData | F::CopyDone | F::CopyFail);
+        match (self.end, self.copy, self.skip) {
+            (Some(_), ..) => Err(SendError::Ended),
+            _ if self.replication == Replication::Yes || tag == F::Terminate => Ok(()),
+            (_, Copy::In { .. }, _) if !copies && !matches!(tag, F::Sync | F::Flush) => {
+                Err(SendError::DuringCopy { byte: tag.byte() })
+            }
+            _ if tag == F::Password => Err(SendError::Unexpected { byte: tag.byte() }),
+            (_, _, Skip::Maybe) if !copies && !matches!(tag, F::Sync | F::Flush) => {
+                Err(SendError::InDoubt { tag })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of the request at the front, or of the next one if there is none.
+    pub(super) fn front_number(&self) -> u64 {
+        self.front_number
+    }
+
+    /// Whether a COPY has swallowed the request of this number.
+    pub(super) fn is_void(&self, number: u64) -> bool {
+        let at = number.checked_sub(self.front_number).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.queue.get(at)).is_some_and(|request| request.kind == Kind::Void)
+    }
+
+    /// Whether all that is not a Sync will be passed over.
+    pub(super) fn is_skipping(&self) -> bool {
+        self.skip != Skip::No
+    }
+
+    /// Whether the server waits for rows of the client.
+    pub(super) fn takes_rows(&self) -> bool {
+        matches!(self.copy, Copy::In { .. })
     }
 
     /// While the server waits for rows, only what belongs to that may be sent.
@@ -489,7 +552,7 @@ impl Conversation {
             (_, Copy::In { .. }, _) => Err(SendError::DuringCopy { byte: tag.byte() }),
             (_, _, Skip::Yes) => Ok(Sent::Discarded),
             (_, _, Skip::Maybe) => Err(SendError::InDoubt { tag }),
-            _ => self.push(Request { kind: Kind::Here(reply), whose: Whose::Client }),
+            _ => self.push(Request { kind: Kind::Here(reply), whose: Whose::Client }, OWED_MAX),
         }
     }
 
@@ -506,8 +569,8 @@ impl Conversation {
     }
 
     /// Puts a request behind the others. Those of the gate are few beside the client's.
-    fn push(&mut self, request: Request) -> Result<Sent, SendError> {
-        if request.whose == Whose::Client && self.queue.len() >= OWED_MAX {
+    fn push(&mut self, request: Request, bound: usize) -> Result<Sent, SendError> {
+        if self.queue.len() >= bound {
             return Err(SendError::Full);
         }
         let number = self.front_number + self.queue.len() as u64;

@@ -8,8 +8,9 @@
 //!
 //! Each client has names of its own, the unnamed one among them. What they stand for is in the
 //! [`Catalogue`], once by content. Each [`Server`] has some of that prepared, under names of ours.
-//! [`Server::ask`] says what a client's message becomes; [`Server::reply`] what becomes of a server's
-//! reply, and lets the gate's own replies out in their turn.
+//! For each message of a client it says what goes to the server instead, for each reply what the client
+//! gets; what is outstanding, and for whom, is the [conversation](super::conversation)'s to know, and
+//! a [relay](super::relay) brings the two together.
 //!
 //! No name of a client ever reaches a server, so none can mean another client's statement. What is
 //! an error at PostgreSQL is made by PostgreSQL: it gets a name that it lacks (or has, for a
@@ -38,7 +39,7 @@ mod sql;
 
 pub use catalogue::Catalogue;
 pub use client::Client;
-pub use server::{Asked, Forward, Message, Server, Treatment, Unexpected};
+pub(super) use server::{Forward, Message, Server, Treatment};
 
 /// The bytes by which a server tells names apart (NAMEDATALEN - 1) \[byte\].
 const NAME_MAX: usize = 63;

@@ -5,20 +5,19 @@ mod ask;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use thiserror::Error;
-
 use super::catalogue::{Catalogue, EntryId};
 use super::recent::Recent;
 use super::sql::Target;
 use super::{Client, Pin};
 use crate::postgres::SqlState;
+use crate::postgres::conversation::{Conversation, Fate, Local, Sent, Whose};
 use crate::postgres::frame::{Backend, Frontend, HEAD};
 use crate::postgres::message::read::Fields;
 use crate::postgres::message::{Status, read, write};
 
 /// A message of a client: all of it, or what its piece has.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub(in crate::postgres) struct Message<'a> {
     /// Which one.
     pub tag: Frontend,
     /// Its bytes in all, head included \[byte\].
@@ -29,7 +28,7 @@ pub struct Message<'a> {
 
 /// What goes to the server for a message, behind what was written for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forward {
+pub(in crate::postgres) enum Forward {
     /// The message as it is.
     AsItIs,
     /// The message without its first bytes: others were written for them.
@@ -49,7 +48,7 @@ pub enum Forward {
 /// What a message of a client became.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct Asked {
+pub(in crate::postgres) struct Asked {
     /// What goes to the server.
     pub forward: Forward,
     /// Why the client must keep this server.
@@ -59,19 +58,11 @@ pub struct Asked {
 /// What becomes of a reply of a server. What was written goes to the client behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Treatment {
+pub(in crate::postgres) enum Treatment {
     /// The client gets it.
     Pass,
     /// The client does not get it, or what was written in its place.
     Swallow,
-}
-
-/// A server said what nothing asked for. The connection to it is of no use any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the server sent {tag:?} where it owed another reply")]
-pub struct Unexpected {
-    /// What it said.
-    pub tag: Backend,
 }
 
 /// What a server owes a reply for, or we do in between.
@@ -88,8 +79,6 @@ enum Step {
     /// Replies of ours.
     OwnParse,
     OwnClose,
-    /// The client's CopyDone or CopyFail, which no reply answers.
-    CopyEnd,
     Sync,
     Query,
     Call,
@@ -130,6 +119,8 @@ enum Altered {
 
 #[derive(Clone, Debug)]
 struct Expected {
+    /// Of the request, as the conversation counts.
+    number: u64,
     step: Step,
     /// The client's name for the statement that it uses; none for the unnamed one.
     name: Option<Arc<[u8]>>,
@@ -199,27 +190,24 @@ enum Refusal {
 /// A connection to a server: what it has prepared, and the replies that it owes to the client that
 /// has it now.
 #[derive(Debug)]
-pub struct Server {
+pub(in crate::postgres) struct Server {
     prepared: Recent<u64, Prepared>,
     expected: VecDeque<Expected>,
-    status: Status,
     /// Whether the transaction may be another one behind what is not answered yet.
     may_open: bool,
     boundaries: usize,
     syncs: usize,
     batch: u64,
     changes: u64,
-    skipping: bool,
-    copying: bool,
     /// Whether nothing more is asked before all is answered.
     held: bool,
-    flushed: bool,
     names: Pending,
     unnamed: Pending,
     closes: Pending,
     specials: Vec<Special>,
     specials_done: usize,
     refusal: Option<Refusal>,
+    sync_missing: bool,
     /// A portal of a command that drops statements, by its name.
     portal: Option<(Box<[u8]>, EntryId)>,
 }
@@ -232,43 +220,34 @@ impl Default for Server {
 
 impl Server {
     /// A session that has just begun, or just ended with `DISCARD ALL`.
-    pub fn new() -> Server {
+    pub(in crate::postgres) fn new() -> Server {
         Server {
             prepared: Recent::new(),
             expected: VecDeque::new(),
-            status: Status::Idle,
             may_open: false,
             boundaries: 0,
             syncs: 0,
             batch: 0,
             changes: 0,
-            skipping: false,
-            copying: false,
             held: false,
-            flushed: false,
             names: Pending::default(),
             unnamed: Pending::default(),
             closes: Pending::default(),
             specials: Vec::new(),
             specials_done: 0,
             refusal: None,
+            sync_missing: false,
             portal: None,
         }
     }
 
-    /// Whether every reply has come, and what is asked next begins a batch. Only then may another
-    /// client have the server, if it is in no transaction.
-    pub fn is_settled(&self) -> bool {
-        self.expected.is_empty() && !self.skipping
-    }
-
-    /// For how many messages a reply is owed, or waits for its turn.
-    pub fn owes(&self) -> usize {
-        self.expected.len()
+    /// Whether all is answered that was asked for clients.
+    pub(in crate::postgres) fn is_settled(&self) -> bool {
+        self.expected.is_empty()
     }
 
     /// How many statements it has prepared, as far as that is known.
-    pub fn prepared(&self) -> usize {
+    pub(in crate::postgres) fn prepared(&self) -> usize {
         self.prepared.len()
     }
 
@@ -276,13 +255,13 @@ impl Server {
     ///
     /// # Panics
     /// If replies are owed.
-    pub fn discarded(&mut self) {
+    pub(in crate::postgres) fn discarded(&mut self) {
         assert!(self.is_settled(), "a session is reset between its clients");
         self.prepared.clear();
     }
 
     /// Gives up the connection: what its client asked and got no reply for has not happened.
-    pub fn lost(mut self, client: &mut Client, catalogue: &mut Catalogue) {
+    pub(in crate::postgres) fn lost(mut self, client: &mut Client, catalogue: &mut Catalogue) {
         while let Some(last) = self.pop_back() {
             self.undo(last, client, catalogue);
         }
@@ -291,81 +270,63 @@ impl Server {
         }
     }
 
-    /// Takes a reply of the server: the whole message of a tag that the gate reads (`message` is what
-    /// of it is there, head included). What is written to `to_client` goes behind it, or stands for it.
-    ///
-    /// # Errors
-    /// If the server does not owe this.
-    pub fn reply(
+    /// Takes a message of the server, of which `heard` says what it means: all of one that the gate
+    /// reads (`message` is what of it is there, head included). What is written to `instead` goes to
+    /// the client for it.
+    pub(in crate::postgres) fn reply(
         &mut self,
-        client: &mut Client,
-        catalogue: &mut Catalogue,
-        tag: Backend,
+        conversation: &Conversation,
+        (client, catalogue): (&mut Client, &mut Catalogue),
+        (tag, fate): (Backend, Fate),
         message: &[u8],
-        to_client: &mut Vec<u8>,
-    ) -> Result<Treatment, Unexpected> {
-        let front = self.expected.front().map(|front| front.step);
-        let is_query = front == Some(Step::Query);
+        instead: &mut Vec<u8>,
+    ) -> Treatment {
+        let front = self.expected.front().map(|front| (front.number, front.step));
         let body = message.get(HEAD..).unwrap_or_default();
-        let mut treatment = Treatment::Pass;
-        match (tag, front) {
-            (Backend::ParseComplete, Some(Step::Parse))
-            | (Backend::BindComplete, Some(Step::Bind))
-            | (Backend::CloseComplete, Some(Step::Close))
-            | (Backend::RowDescription | Backend::NoData, Some(Step::Describe)) => {
-                self.done(catalogue);
-            }
-            (Backend::ParseComplete, Some(Step::PutParse))
-            | (Backend::CloseComplete, Some(Step::PutClose)) => {
-                self.done(catalogue);
-                treatment = Treatment::Swallow;
-            }
-            (Backend::CommandComplete, Some(Step::Execute | Step::Query)) => {
-                treatment = self.completed(client, catalogue, body, to_client);
-                if !is_query {
+        match fate {
+            Fate::Done(number) => match front {
+                // What the gate asks for its own purposes is not expected here.
+                Some((expected, _)) if expected == number => {
+                    let mut treatment = Treatment::Pass;
+                    if tag == Backend::CommandComplete {
+                        treatment = self.completed(client, catalogue, body, instead);
+                    }
                     self.done(catalogue);
+                    if tag == Backend::ReadyForQuery {
+                        self.ready(conversation.status(), catalogue);
+                    }
+                    return treatment;
+                }
+                front => debug_assert!(front.is_none_or(|(expected, _)| expected > number)),
+            },
+            Fate::Failed { number, next } => {
+                let of = front.filter(|&(expected, _)| expected == number);
+                return self.failed((client, catalogue), of.map(|_| next), message, instead);
+            }
+            Fate::Underway if front.is_some_and(|(at, _)| at == conversation.front_number()) => {
+                match tag {
+                    Backend::CommandComplete => {
+                        return self.completed(client, catalogue, body, instead);
+                    }
+                    Backend::ErrorResponse => {
+                        return self.failed((client, catalogue), None, message, instead);
+                    }
+                    Backend::CopyInResponse => self.copies(conversation),
+                    _ => {}
                 }
             }
-            (Backend::EmptyQueryResponse | Backend::PortalSuspended, Some(Step::Execute)) => {
-                self.done(catalogue);
-            }
-            (Backend::ReadyForQuery, Some(step)) if step.is_boundary() => {
-                self.ready(catalogue, body, tag)?;
-            }
-            (Backend::ErrorResponse, _) => {
-                treatment = self.failed(client, catalogue, message, to_client);
-            }
-            (Backend::CopyInResponse, Some(Step::Execute | Step::Query)) => self.copies(catalogue),
-            (
-                Backend::ParseComplete
-                | Backend::BindComplete
-                | Backend::CloseComplete
-                | Backend::ReadyForQuery,
-                _,
-            ) => return Err(Unexpected { tag }),
-            (Backend::NoData | Backend::PortalSuspended | Backend::CommandComplete, front)
-                if front != Some(Step::Query) =>
-            {
-                return Err(Unexpected { tag });
-            }
-            _ => {}
+            Fate::Underway | Fate::Aside | Fate::Ended(_) => {}
         }
-        self.answer(catalogue, to_client);
-        self.flushed = false;
-        Ok(treatment)
+        Treatment::Pass
     }
 
-    /// Lets our own replies out, as far as it is their turn.
-    fn answer(&mut self, catalogue: &mut Catalogue, to_client: &mut Vec<u8>) {
-        while let Some(front) = self.expected.front() {
-            match front.step {
-                Step::OwnParse => write::bare(to_client, Backend::ParseComplete),
-                Step::OwnClose => write::bare(to_client, Backend::CloseComplete),
-                Step::CopyEnd => {}
-                _ => break,
-            }
-            self.done(catalogue);
-        }
+    /// A reply of the gate's own has been given.
+    pub(in crate::postgres) fn answered(&mut self, number: u64, catalogue: &mut Catalogue) {
+        debug_assert_eq!(self.expected.front().map(|front| front.number), Some(number));
+        self.done(catalogue);
+    }
+
+    fn rest(&mut self) {
         if self.expected.is_empty() {
             self.held = false;
             self.specials.clear();
@@ -387,6 +348,7 @@ impl Server {
             Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => catalogue.release(was),
             _ => {}
         }
+        self.rest();
     }
 
     fn uncount(&mut self, one: &Expected) {
@@ -457,24 +419,15 @@ impl Server {
         }
     }
 
-    fn ready(
-        &mut self,
-        catalogue: &mut Catalogue,
-        body: &[u8],
-        tag: Backend,
-    ) -> Result<(), Unexpected> {
-        self.status = read::ready_for_query(body).map_err(|_| Unexpected { tag })?;
-        self.done(catalogue);
-        self.copying = false;
+    fn ready(&mut self, status: Status, catalogue: &mut Catalogue) {
         if self.expected.is_empty() {
             self.may_open = false;
         }
-        if self.status == Status::Idle
+        if status == Status::Idle
             && let Some((_, id)) = self.portal.take_if(|_| self.expected.is_empty())
         {
             catalogue.release(id);
         }
-        Ok(())
     }
 
     /// A command is done, and its tag tells what happened to statements and to the schema.
@@ -485,7 +438,6 @@ impl Server {
         body: &[u8],
         to_client: &mut Vec<u8>,
     ) -> Treatment {
-        self.copying = false;
         match body {
             b"DEALLOCATE\0" => {
                 let Some(special) = self.specials.get(self.specials_done) else {
@@ -521,33 +473,28 @@ impl Server {
         }
     }
 
-    /// Rows are wanted: until their end a server overlooks every Sync.
-    fn copies(&mut self, catalogue: &mut Catalogue) {
-        let end = self.expected.iter().position(|one| one.step == Step::CopyEnd);
-        self.copying = end.is_none();
+    /// Rows are wanted: what was sent before their end is for them.
+    fn copies(&mut self, conversation: &Conversation) {
         let mut at = 1;
-        let mut end = end.unwrap_or(self.expected.len());
-        while at < end {
-            if self.expected[at].step == Step::Sync {
-                let sync = self.expected.remove(at).expect("it is before the end");
-                self.uncount(&sync);
-                end -= 1;
+        while let Some(one) = self.expected.get(at) {
+            if conversation.is_void(one.number) {
+                let void = self.expected.remove(at).expect("it is there");
+                debug_assert_eq!((void.step, void.renamed.clone()), (Step::Sync, Renamed::Nothing));
+                self.uncount(&void);
             } else {
                 at += 1;
             }
         }
-        self.answer(catalogue, &mut Vec::new());
     }
 
-    /// An error: in a batch, all that follows up to Sync does not happen.
+    /// An error: in a batch, all that follows up to `next` does not happen.
     fn failed(
         &mut self,
-        client: &mut Client,
-        catalogue: &mut Catalogue,
+        (client, catalogue): (&mut Client, &mut Catalogue),
+        next: Option<u64>,
         message: &[u8],
         to_client: &mut Vec<u8>,
     ) -> Treatment {
-        self.copying = false;
         let front = self.expected.front().cloned();
         let fields = read::fields(message.get(HEAD..).unwrap_or_default()).ok();
         let mut treatment = Treatment::Pass;
@@ -565,22 +512,19 @@ impl Server {
                 treatment = Treatment::Swallow;
             }
         }
-        if front.is_none_or(|front| !front.step.is_boundary()) {
-            self.skip(client, catalogue);
+        if let Some(next) = next {
+            self.skip(next, client, catalogue);
         }
         treatment
     }
 
     /// Undoes what the server skips.
-    fn skip(&mut self, client: &mut Client, catalogue: &mut Catalogue) {
-        let Some(first) = self.expected.front().cloned() else {
-            // Of no message: the server is about to close.
-            return;
-        };
-        let sync = self.expected.iter().position(|one| one.step == Step::Sync);
-        let behind = sync.map(|at| self.expected.split_off(at)).unwrap_or_default();
-        self.skipping = behind.is_empty();
+    fn skip(&mut self, next: u64, client: &mut Client, catalogue: &mut Catalogue) {
+        let Some(first) = self.expected.front().cloned() else { return };
+        let at = self.expected.partition_point(|one| one.number < next);
+        let behind = self.expected.split_off(at);
         let mut skipped = std::mem::replace(&mut self.expected, behind);
+        let query = skipped.iter().any(|one| one.step == Step::Query);
         while let Some(last) = skipped.pop_back() {
             self.uncount(&last);
             self.undo(last, client, catalogue);
@@ -589,8 +533,25 @@ impl Server {
         if first.step == Step::Parse && matches!(first.renamed, Renamed::Unnamed(_)) {
             self.set_unnamed(None, client, catalogue);
         }
-        if self.skipping {
+        if self.expected.is_empty() {
             (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
+        }
+        self.sync_missing = query && matches!(first.step, Step::PutParse | Step::PutClose);
+        self.rest();
+    }
+
+    /// Whether what was put before a Query of the client's has failed, so that the server skips the
+    /// Query, and the client waits for its end: a Sync must follow now. Asked once after each reply.
+    pub(in crate::postgres) fn ask_for_end(
+        &mut self,
+        conversation: &mut Conversation,
+        out: &mut Vec<u8>,
+    ) {
+        if std::mem::take(&mut self.sync_missing)
+            && let Ok(Sent::Owes(number)) = conversation.send(Frontend::Sync, Whose::Client)
+        {
+            write::bare(out, Frontend::Sync);
+            self.push(number, Step::Sync, Renamed::Nothing, Altered::Nothing);
         }
     }
 

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::{
-    Altered, Asked, Catalogue, Client, EntryId, Expected, Forward, HEAD, Message, Pin, Prepared,
-    Refusal, Renamed, Server, Special, State, Status, Step, Target,
+    Altered, Asked, Catalogue, Client, Conversation, EntryId, Expected, Forward, HEAD, Local,
+    Message, Pin, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status, Step, Target,
+    Whose,
 };
+use crate::postgres::conversation::{self, SendError};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
 use crate::postgres::statements::catalogue::Given;
@@ -14,6 +16,7 @@ use crate::postgres::statements::sql::{self, Found};
 /// The parts that a message of a client meets.
 struct Turn<'a> {
     server: &'a mut Server,
+    conversation: &'a mut Conversation,
     client: &'a mut Client,
     catalogue: &'a mut Catalogue,
     out: &'a mut Vec<u8>,
@@ -21,24 +24,22 @@ struct Turn<'a> {
 }
 
 impl Server {
-    /// Takes a message of the client: writes to `to_server` what goes before it or for it, and to
-    /// `to_client` replies of ours whose turn it is. In a session: not while authenticating.
-    pub fn ask(
+    /// Takes a message of the client that the conversation permits: writes to `to_server` what goes
+    /// before it or for it. The conversation is told of all that goes out.
+    pub(in crate::postgres) fn ask(
         &mut self,
-        client: &mut Client,
-        catalogue: &mut Catalogue,
+        conversation: &mut Conversation,
+        (client, catalogue): (&mut Client, &mut Catalogue),
         message: Message<'_>,
         to_server: &mut Vec<u8>,
-        to_client: &mut Vec<u8>,
     ) -> Asked {
-        let mut turn = Turn { server: self, client, catalogue, out: to_server, pin: None };
+        let (server, out) = (self, to_server);
+        let mut turn = Turn { server, conversation, client, catalogue, out, pin: None };
         let forward = turn.take(message);
-        let pin = turn.pin;
-        self.answer(catalogue, to_client);
-        Asked { forward, pin }
+        Asked { forward, pin: turn.pin }
     }
 
-    fn push(&mut self, step: Step, renamed: Renamed, altered: Altered) {
+    pub(super) fn push(&mut self, number: u64, step: Step, renamed: Renamed, altered: Altered) {
         match renamed {
             Renamed::Nothing => {}
             Renamed::Named(..) => self.names.add(),
@@ -57,7 +58,7 @@ impl Server {
             Renamed::Named(name, _) => Some(name.clone()),
             _ => None,
         };
-        self.expected.push_back(Expected { step, name, renamed, altered });
+        self.expected.push_back(Expected { number, step, name, renamed, altered });
     }
 
     /// The client's name for what was asked last.
@@ -67,14 +68,10 @@ impl Server {
         }
     }
 
-    fn plain(&mut self, step: Step) {
-        self.push(step, Renamed::Nothing, Altered::Nothing);
-    }
-
     /// Whether the transaction cannot have failed when what is asked now has its turn.
-    fn is_sound(&self) -> bool {
-        let known = self.boundaries == 0 && self.status != Status::InFailedTransaction;
-        known || (self.status == Status::Idle && !self.may_open)
+    fn is_sound(&self, status: Status) -> bool {
+        let known = self.boundaries == 0 && status != Status::InFailedTransaction;
+        known || (status == Status::Idle && !self.may_open)
     }
 }
 
@@ -97,19 +94,14 @@ fn is_parse(tail: &[u8]) -> bool {
 impl Turn<'_> {
     fn take(&mut self, message: Message<'_>) -> Forward {
         let tag = message.tag;
-        let copy = matches!(tag, Frontend::CopyData | Frontend::CopyDone | Frontend::CopyFail);
-        if tag == Frontend::Terminate || tag == Frontend::Password {
-            return Forward::AsItIs;
-        }
-        if self.server.skipping && tag != Frontend::Sync {
-            return Forward::Nothing;
-        }
-        if self.server.copying && matches!(tag, Frontend::Sync | Frontend::Flush) {
-            return Forward::AsItIs;
+        if self.conversation.takes_rows()
+            || (self.conversation.is_skipping() && tag != Frontend::Sync)
+        {
+            return self.tell(tag);
         }
         let busy = !self.server.expected.is_empty();
         let full = self.server.expected.len() >= self.catalogue.bounds.replies_max;
-        if !(copy && self.server.copying) && busy && (self.server.held || full) {
+        if self.conversation.is_full() || (busy && (self.server.held || full)) {
             return self.later();
         }
         match tag {
@@ -120,33 +112,83 @@ impl Turn<'_> {
             Frontend::Execute => self.execute(message),
             Frontend::Query => self.query(message),
             Frontend::FunctionCall => {
-                self.server.plain(Step::Call);
+                self.plain(Step::Call);
                 Forward::AsItIs
             }
             Frontend::Sync => {
-                self.server.skipping = false;
-                self.server.plain(Step::Sync);
+                self.plain(Step::Sync);
                 Forward::AsItIs
             }
-            Frontend::CopyDone | Frontend::CopyFail => {
-                let last = self.server.expected.back().map(|last| last.step);
-                if self.server.copying {
-                    self.server.copying = false;
-                } else if last.is_some_and(|last| last != Step::CopyEnd) {
-                    self.server.plain(Step::CopyEnd);
-                }
-                Forward::AsItIs
-            }
-            _ => Forward::AsItIs,
+            _ => self.tell(tag),
         }
     }
 
+    /// What has no reply of its own.
+    fn tell(&mut self, tag: Frontend) -> Forward {
+        match self.conversation.send_behind_others(tag, Whose::Client) {
+            Ok(Sent::Discarded) => Forward::Nothing,
+            sent => {
+                debug_assert_eq!(sent, Ok(Sent::OwesNothing), "{tag:?}");
+                Forward::AsItIs
+            }
+        }
+    }
+
+    fn plain(&mut self, step: Step) {
+        self.push(step, Renamed::Nothing, Altered::Nothing);
+    }
+
+    /// Expects what the server, or the gate in its place, is asked now.
+    fn push(&mut self, step: Step, renamed: Renamed, altered: Altered) {
+        let (tag, whose) = match step {
+            Step::PutParse => (Frontend::Parse, Whose::Gate),
+            Step::PutClose => (Frontend::Close, Whose::Gate),
+            Step::Parse => (Frontend::Parse, Whose::Client),
+            Step::Bind | Step::Refused => (Frontend::Bind, Whose::Client),
+            Step::Describe => (Frontend::Describe, Whose::Client),
+            Step::Execute => (Frontend::Execute, Whose::Client),
+            Step::Close => (Frontend::Close, Whose::Client),
+            Step::Sync => (Frontend::Sync, Whose::Client),
+            Step::Query => (Frontend::Query, Whose::Client),
+            Step::Call => (Frontend::FunctionCall, Whose::Client),
+            Step::OwnParse | Step::OwnClose => {
+                let reply = match step {
+                    Step::OwnParse => Local::ParseComplete,
+                    _ => Local::CloseComplete,
+                };
+                let sent = self.conversation.answer_here(reply);
+                return self.expect(sent, step, renamed, altered);
+            }
+        };
+        let sent = self.conversation.send_behind_others(tag, whose);
+        self.expect(sent, step, renamed, altered);
+    }
+
+    fn expect(
+        &mut self,
+        sent: Result<Sent, SendError>,
+        step: Step,
+        renamed: Renamed,
+        altered: Altered,
+    ) {
+        let Ok(Sent::Owes(number)) = sent else {
+            unreachable!("the conversation has permitted {step:?} and answers {sent:?}");
+        };
+        self.server.push(number, step, renamed, altered);
+    }
+
+    /// What is outstanding must be answered before more is asked.
     fn later(&mut self) -> Forward {
-        if !self.server.flushed {
-            write::bare(self.out, Frontend::Flush);
-            self.server.flushed = true;
+        if self.conversation.turn() == conversation::Turn::Client {
+            self.flush();
         }
         Forward::Later
+    }
+
+    fn flush(&mut self) {
+        write::bare(self.out, Frontend::Flush);
+        let sent = self.conversation.send_behind_others(Frontend::Flush, Whose::Gate);
+        debug_assert_eq!(sent, Ok(Sent::OwesNothing));
     }
 
     /// Begins what is answered before anything else is asked.
@@ -176,7 +218,7 @@ impl Turn<'_> {
             catalogue.write_name(out, Given::Lacking(0));
             out.extend_from_slice(&[0; 7]);
         });
-        self.server.plain(Step::Refused);
+        self.plain(Step::Refused);
         Forward::Nothing
     }
 
@@ -189,7 +231,7 @@ impl Turn<'_> {
             }
             _ => Altered::Nothing,
         };
-        self.server.push(Step::PutClose, Renamed::Nothing, altered);
+        self.push(Step::PutClose, Renamed::Nothing, altered);
     }
 
     /// Makes the server know a name of ours by an empty statement, which even a failed transaction
@@ -201,7 +243,7 @@ impl Turn<'_> {
             catalogue.write_name(out, name);
             out.extend_from_slice(&[0; 4]);
         });
-        self.server.plain(Step::PutParse);
+        self.plain(Step::PutParse);
     }
 
     /// Whether an earlier batch, of which nothing is known yet, decides what the server has.
@@ -239,7 +281,7 @@ impl Turn<'_> {
         }
         let altered = self.prepare(number);
         self.catalogue.write_parse(self.out, id);
-        self.server.push(Step::PutParse, Renamed::Nothing, altered);
+        self.push(Step::PutParse, Renamed::Nothing, altered);
         Provided::Now
     }
 
@@ -297,20 +339,20 @@ impl Turn<'_> {
         if !fresh {
             let altered = self.prepare(number);
             self.catalogue.write_parse(self.out, id);
-            self.server.push(Step::Parse, renamed, altered);
-        } else if self.server.is_sound() {
+            self.push(Step::Parse, renamed, altered);
+        } else if self.server.is_sound(self.conversation.status()) {
             self.server.prepared.touch(number);
-            self.server.push(Step::OwnParse, renamed, Altered::Nothing);
+            self.push(Step::OwnParse, renamed, Altered::Nothing);
         } else {
             self.catalogue.write_parse_as(self.out, None, id);
-            self.server.push(Step::Parse, renamed, Altered::Nothing);
+            self.push(Step::Parse, renamed, Altered::Nothing);
         }
     }
 
     /// The server refuses what cannot be read; under a name of ours, in case that it does not.
     fn malformed(&mut self, step: Step) -> Forward {
         self.hold();
-        self.server.plain(step);
+        self.plain(step);
         Forward::AsItIs
     }
 
@@ -324,7 +366,7 @@ impl Turn<'_> {
             out.push(0);
             out.extend_from_slice(tail);
         });
-        self.server.plain(Step::Parse);
+        self.plain(Step::Parse);
         Forward::Nothing
     }
 
@@ -358,7 +400,7 @@ impl Turn<'_> {
             if name.is_empty() {
                 // The server may have one by a Parse that was to be checked.
                 self.catalogue.write_close(self.out, None);
-                self.server.plain(Step::PutClose);
+                self.plain(Step::PutClose);
                 self.hold();
                 return Some((None, Altered::Nothing));
             }
@@ -396,7 +438,7 @@ impl Turn<'_> {
             out.extend_from_slice(&body[..=portal.len()]);
             write_given(catalogue, out, given, name);
         });
-        self.server.push(Step::Bind, Renamed::Nothing, altered);
+        self.push(Step::Bind, Renamed::Nothing, altered);
         self.server.name(self.client, name);
         Forward::Behind { bytes: HEAD + old }
     }
@@ -433,12 +475,12 @@ impl Turn<'_> {
                     out.push(b'S');
                     write_given(catalogue, out, given, name);
                 });
-                self.server.push(Step::Describe, Renamed::Nothing, altered);
+                self.push(Step::Describe, Renamed::Nothing, altered);
                 self.server.name(self.client, name);
                 Forward::Nothing
             }
             _ => {
-                self.server.plain(Step::Describe);
+                self.plain(Step::Describe);
                 Forward::AsItIs
             }
         }
@@ -446,7 +488,7 @@ impl Turn<'_> {
 
     fn close(&mut self, message: Message<'_>) -> Forward {
         let Some([b'S', rest @ ..]) = message.here.get(HEAD..) else {
-            self.server.plain(Step::Close);
+            self.plain(Step::Close);
             return Forward::AsItIs;
         };
         let Some((name, [])) = text(rest) else { return self.malformed(Step::Close) };
@@ -461,7 +503,7 @@ impl Turn<'_> {
                 None => Renamed::Nothing,
             }
         };
-        self.server.push(Step::OwnClose, renamed, Altered::Nothing);
+        self.push(Step::OwnClose, renamed, Altered::Nothing);
         Forward::Nothing
     }
 
@@ -469,7 +511,7 @@ impl Turn<'_> {
         let portal = text(&message.here[HEAD..]).map(|(portal, _)| portal);
         let special = self.server.portal.as_ref().filter(|(name, _)| Some(&**name) == portal);
         let Some(&(_, id)) = special else {
-            self.server.plain(Step::Execute);
+            self.plain(Step::Execute);
             return Forward::AsItIs;
         };
         if self.server.names.earlier() {
@@ -494,8 +536,8 @@ impl Turn<'_> {
             }
         }
         self.out.extend_from_slice(message.here);
-        write::bare(self.out, Frontend::Flush);
-        self.server.plain(Step::Execute);
+        self.plain(Step::Execute);
+        self.flush();
         Forward::Nothing
     }
 
@@ -521,7 +563,7 @@ impl Turn<'_> {
             Some(was) => Renamed::Unnamed(Some(was)),
             None => Renamed::Nothing,
         };
-        self.server.push(Step::Query, renamed, Altered::Nothing);
+        self.push(Step::Query, renamed, Altered::Nothing);
         forward
     }
 

@@ -1,0 +1,784 @@
+//! What passes between a client and the server that it has now: the one place that knows of both the
+//! replies that a server owes and the names of statements.
+//!
+//! ```text
+//!   client ──▶ from_client ──▶ statements, conversation ──▶ server
+//!   client ◀── from_server ◀── conversation, statements ◀── server
+//! ```
+//!
+//! A [`Relay`] stands for one connection to a server, past its start-up, as long as that lives; its
+//! clients come and go. It moves no bytes: it says which of those that are readable pass, by their
+//! place, and writes those that are put between them, so that a batch of many messages is one copy
+//! or one system call. In the steady state nothing is allocated.
+//!
+//! The order is the caller's one duty: what a call has for the server goes out before what a later
+//! call has for it, and so for the client.
+//!
+//! ```
+//! use proxy::postgres::frame::{Frames, Frontend, Limits};
+//! use proxy::postgres::relay::{Copied, Guest, News, Relay, Stop};
+//! use proxy::postgres::statements::{Bounds, Catalogue, Client};
+//!
+//! let mut relay = Relay::new(Limits::SESSION);
+//! let mut catalogue = Catalogue::new([7; 8], Bounds::default());
+//! let mut client = Client::new(0);
+//! let mut frames = Frames::<Frontend>::new(Limits::SESSION);
+//! let mut guest = Guest { client: &mut client, catalogue: &mut catalogue };
+//!
+//! let asked = b"Q\0\0\0\x0dselect 1\0";
+//! let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+//! let mut out = Copied::new(asked, &mut to_server);
+//! let taken = relay.from_client(&mut guest, &mut frames, asked, &mut out, &mut to_client)?;
+//! assert_eq!((taken.bytes, taken.stop), (asked.len(), Stop::More { needs: 5 }));
+//! assert_eq!(to_server, asked);
+//! assert!(relay.kept().is_some(), "it owes a reply");
+//!
+//! let said = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+//! let mut out = Copied::new(said, &mut to_client);
+//! let (client, mut beside) = (Some(&mut client), Vec::new());
+//! relay.from_server(client, &mut catalogue, said, &mut out, &mut beside, |_: News| {})?;
+//! assert_eq!(to_client, said);
+//! assert_eq!(relay.kept(), None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use thiserror::Error;
+
+use super::SqlState;
+use super::conversation::{
+    Abandoned, Conversation, End, Fate, Forwarded, Kept, Local, Received, SendError, Sent, To,
+    Turn, Violation, Whose,
+};
+use super::frame::{Backend, FrameError, Frames, Frontend, HEAD, Limits, Piece};
+use super::message::read::{self, Fields, ReadError};
+use super::message::{Status, write};
+use super::statements::{Catalogue, Client, Forward, Message, Pin, Server, Treatment};
+
+/// How much of what was written between messages is kept room for \[byte\].
+const SCRATCH_MAX: usize = 1 << 16;
+
+/// Where a direction goes: bytes of what was given as readable, and others between them.
+pub trait Out {
+    /// These of the readable bytes. Ranges come in order, and never one that begins where the one
+    /// before has ended, unless something was [put](Out::put) between.
+    fn pass(&mut self, range: Range<usize>);
+
+    /// These bytes, which are gone after the call.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+/// The simplest way out: everything is copied behind what a buffer has.
+#[derive(Debug)]
+pub struct Copied<'a> {
+    readable: &'a [u8],
+    to: &'a mut Vec<u8>,
+}
+
+impl<'a> Copied<'a> {
+    /// From `readable`, as it is given to the relay, to `to`.
+    pub fn new(readable: &'a [u8], to: &'a mut Vec<u8>) -> Copied<'a> {
+        Copied { readable, to }
+    }
+}
+
+impl Out for Copied<'_> {
+    fn pass(&mut self, range: Range<usize>) {
+        self.to.extend_from_slice(&self.readable[range]);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.to.extend_from_slice(bytes);
+    }
+}
+
+/// Joins ranges that touch.
+struct Run<'a, O> {
+    out: &'a mut O,
+    range: Range<usize>,
+}
+
+impl<'a, O: Out> Run<'a, O> {
+    fn new(out: &'a mut O) -> Run<'a, O> {
+        Run { out, range: 0..0 }
+    }
+
+    fn pass(&mut self, range: Range<usize>) {
+        if range.start == self.range.end {
+            self.range.end = range.end;
+        } else {
+            self.end();
+            self.range = range;
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.end();
+        self.out.put(bytes);
+    }
+
+    fn end(&mut self) {
+        if !self.range.is_empty() {
+            self.out.pass(self.range.clone());
+        }
+        self.range = self.range.end..self.range.end;
+    }
+}
+
+/// A client, and the statements of its pool.
+#[derive(Debug)]
+pub struct Guest<'a> {
+    /// Its names for statements.
+    pub client: &'a mut Client,
+    /// What they stand for.
+    pub catalogue: &'a mut Catalogue,
+}
+
+/// How many of the readable bytes were taken, and why no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Taken {
+    /// Those that are done with \[byte\].
+    pub bytes: usize,
+    /// What it takes to go on.
+    pub stop: Stop,
+}
+
+/// Why no more bytes are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// So many must be readable, those counted that are and were not taken. It is more than
+    /// [`Limits::whole_max`] only for a Parse.
+    More {
+        /// How many \[byte\].
+        needs: usize,
+    },
+    /// The server must reply first: the same bytes again after it was heard. What would bring the
+    /// reply is written.
+    Later,
+    /// The client has said Terminate, which is taken and goes nowhere; it must be
+    /// [left](Relay::leave). Nothing behind it counts.
+    Terminated,
+    /// The server has ended the session, or must be closed: nothing behind counts.
+    Ended,
+}
+
+/// What a client has said that cannot be. It is told so, as FATAL, and closed; the server is
+/// [left](Relay::leave) as by a client that has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ClientFault {
+    /// It is no message.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// It has no place here.
+    #[error(transparent)]
+    Message(#[from] SendError),
+}
+
+impl ClientFault {
+    /// The code to answer with.
+    pub fn sqlstate(&self) -> SqlState {
+        match self {
+            ClientFault::Frame(error) => error.sqlstate(),
+            ClientFault::Message(error) => error.sqlstate(),
+        }
+    }
+}
+
+/// What a server has said that cannot be. The connection to it is to be closed, its client told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ServerFault {
+    /// It is no message.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// It cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    /// Nobody has asked for it.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+}
+
+impl ServerFault {
+    /// The code to answer with.
+    pub fn sqlstate(&self) -> SqlState {
+        SqlState::PROTOCOL_VIOLATION
+    }
+}
+
+/// What a server has said that concerns more than its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News<'a> {
+    /// A setting has this value now.
+    Parameter {
+        /// Its name.
+        name: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+    },
+    /// A request of the client's is done, and the session is in this state.
+    Ready(Status),
+    /// A statement of the client's is done: CommandComplete with this tag.
+    Completed {
+        /// As in `SELECT 3`.
+        tag: &'a [u8],
+    },
+    /// A statement of the client's has failed; none if more of the error is there than is waited for.
+    Failed(Option<Fields<'a>>),
+    /// A notification came, and no client is there to hear it.
+    Unheard {
+        /// The body of its message.
+        notification: &'a [u8],
+    },
+    /// A [query of the gate's](Relay::query) is done. Where it failed, with this code.
+    Own {
+        /// Of its first error; none if there was none.
+        failed: Option<SqlState>,
+    },
+    /// The server ends the session, and says why.
+    Ended(Option<Fields<'a>>),
+}
+
+/// What becomes of a message whose rest is still to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    None,
+    Passes,
+    Falls,
+}
+
+/// Whose statements have which names.
+#[derive(Debug)]
+enum Names {
+    /// The server's own: its client has it for itself.
+    Kept,
+    /// Names of the gate's for those of the clients.
+    Rewritten(Box<Server>),
+}
+
+/// Whether the client that asked is still there.
+#[derive(Debug)]
+enum Presence {
+    There,
+    Gone(Client),
+}
+
+/// One connection to a server that is past its start-up, between two messages.
+#[derive(Debug)]
+pub struct Relay {
+    conversation: Conversation,
+    names: Names,
+    frames: Frames<Backend>,
+    presence: Presence,
+    pin: Option<Pin>,
+    /// Of the client's message that is under way, and of the server's.
+    asked: Rest,
+    said: Rest,
+    /// The numbers of the gate's own queries, and the error of the first.
+    own: VecDeque<u64>,
+    own_failed: Option<SqlState>,
+    scratch: Vec<u8>,
+}
+
+impl Relay {
+    fn with(conversation: Conversation, names: Names, limits: Limits) -> Relay {
+        Relay {
+            conversation,
+            names,
+            frames: Frames::new(limits),
+            presence: Presence::There,
+            pin: None,
+            asked: Rest::None,
+            said: Rest::None,
+            own: VecDeque::new(),
+            own_failed: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// For clients that have another server in each transaction. `limits` are those of the server's
+    /// messages.
+    pub fn new(limits: Limits) -> Relay {
+        Relay::with(Conversation::new(), Names::Rewritten(Box::new(Server::new())), limits)
+    }
+
+    /// For a client that has the server for its whole session: names pass as they are.
+    pub fn transparent(limits: Limits) -> Relay {
+        Relay::with(Conversation::new(), Names::Kept, limits)
+    }
+
+    /// For a replication connection: nothing is followed, and it is never anybody else's.
+    pub fn of_replication(limits: Limits) -> Relay {
+        Relay::with(Conversation::of_replication(), Names::Kept, limits)
+    }
+
+    /// Takes as much as it can of what a client has sent: whole messages, and pieces of large ones.
+    /// `frames` are those of the client's stream, and between two messages when it gets the server.
+    ///
+    /// # Errors
+    /// If the client must be told so and closed. What was written before is good.
+    ///
+    /// # Panics
+    /// If the client before was [left](Relay::leave) and the server is not free yet.
+    pub fn from_client(
+        &mut self,
+        guest: &mut Guest<'_>,
+        frames: &mut Frames<Frontend>,
+        readable: &[u8],
+        to_server: &mut impl Out,
+        to_client: &mut Vec<u8>,
+    ) -> Result<Taken, ClientFault> {
+        assert!(matches!(self.presence, Presence::There), "the server is not free yet");
+        let mut run = Run::new(to_server);
+        let taken = self.take(guest, frames, readable, &mut run, to_client);
+        run.end();
+        taken
+    }
+
+    fn take(
+        &mut self,
+        guest: &mut Guest<'_>,
+        frames: &mut Frames<Frontend>,
+        readable: &[u8],
+        run: &mut Run<'_, impl Out>,
+        to_client: &mut Vec<u8>,
+    ) -> Result<Taken, ClientFault> {
+        let mut at = 0;
+        loop {
+            let rest = &readable[at..];
+            let piece = frames.look(rest)?;
+            match piece {
+                Piece::More { missing } => {
+                    let stop = Stop::More { needs: rest.len() + missing };
+                    return Ok(Taken { bytes: at, stop });
+                }
+                Piece::Rest { here, left } => {
+                    if self.asked == Rest::Passes {
+                        run.pass(at..at + here);
+                    }
+                    if left == 0 {
+                        self.asked = Rest::None;
+                        self.conversation.resolve(&mut self.scratch);
+                    }
+                }
+                Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
+                    let message = Message { tag, len, here: &rest[..piece.bytes()] };
+                    if let Some(stop) = self.message(guest, message, at, run)? {
+                        self.put_scratch(run);
+                        self.answer(guest.catalogue, to_client);
+                        return Ok(match stop {
+                            Stop::Terminated => Taken { bytes: at + frames.take(piece), stop },
+                            _ => Taken { bytes: at, stop },
+                        });
+                    }
+                    if self.asked == Rest::None {
+                        self.conversation.resolve(&mut self.scratch);
+                    }
+                    self.answer(guest.catalogue, to_client);
+                }
+            }
+            self.put_scratch(run);
+            at += frames.take(piece);
+        }
+    }
+
+    /// A message of the client's that begins at `at`; why it is not taken, if it is not.
+    fn message(
+        &mut self,
+        guest: &mut Guest<'_>,
+        message: Message<'_>,
+        at: usize,
+        run: &mut Run<'_, impl Out>,
+    ) -> Result<Option<Stop>, ClientFault> {
+        let Message { tag, len, here } = message;
+        self.conversation.permits(tag)?;
+        if tag == Frontend::Terminate {
+            return Ok(Some(Stop::Terminated));
+        }
+        let forward = match &mut self.names {
+            Names::Kept => transparently(&mut self.conversation, tag, &mut self.scratch)?,
+            Names::Rewritten(statements) => {
+                let guest = (&mut *guest.client, &mut *guest.catalogue);
+                let out = &mut self.scratch;
+                let asked = statements.ask(&mut self.conversation, guest, message, out);
+                self.pin = self.pin.or(asked.pin);
+                asked.forward
+            }
+        };
+        let behind = match forward {
+            Forward::Later => return Ok(Some(Stop::Later)),
+            Forward::Whole => return Ok(Some(Stop::More { needs: len })),
+            Forward::AsItIs => Some(0),
+            Forward::Behind { bytes } => Some(bytes),
+            Forward::Nothing => None,
+        };
+        self.put_scratch(run);
+        if let Some(behind) = behind {
+            run.pass(at + behind..at + here.len());
+        }
+        if here.len() < len {
+            self.asked = if behind.is_some() { Rest::Passes } else { Rest::Falls };
+        }
+        Ok(None)
+    }
+
+    fn put_scratch(&mut self, run: &mut Run<'_, impl Out>) {
+        if !self.scratch.is_empty() {
+            run.put(&self.scratch);
+            self.scratch.clear();
+            self.scratch.shrink_to(SCRATCH_MAX);
+        }
+    }
+
+    /// Gives the replies of the gate's own that are due.
+    fn answer(&mut self, catalogue: &mut Catalogue, to_client: &mut Vec<u8>) {
+        while let Some((number, reply)) = self.conversation.next_local() {
+            if let Names::Rewritten(statements) = &mut self.names {
+                statements.answered(number, catalogue);
+            }
+            if matches!(self.presence, Presence::There) {
+                let tag = match reply {
+                    Local::ParseComplete => Backend::ParseComplete,
+                    Local::CloseComplete => Backend::CloseComplete,
+                };
+                write::bare(to_client, tag);
+            }
+        }
+    }
+
+    /// Takes as much as it can of what the server has sent. `client` is whose it is now; it is left
+    /// out while nobody has the server, and after the client was [left](Relay::leave).
+    /// `to_server` gets what the gate says in turn, which is mostly nothing.
+    ///
+    /// # Errors
+    /// If the server is to be closed. What was written before is good.
+    pub fn from_server(
+        &mut self,
+        client: Option<&mut Client>,
+        catalogue: &mut Catalogue,
+        readable: &[u8],
+        to_client: &mut impl Out,
+        to_server: &mut Vec<u8>,
+        news: impl FnMut(News<'_>),
+    ) -> Result<Taken, ServerFault> {
+        let mut run = Run::new(to_client);
+        let hearing = Hearing { client, catalogue, run: &mut run, to_server, news };
+        let taken = self.hear(hearing, readable);
+        run.end();
+        taken
+    }
+}
+
+/// Whom a message of the server meets.
+struct Hearing<'a, 'o, O, N> {
+    client: Option<&'a mut Client>,
+    catalogue: &'a mut Catalogue,
+    run: &'a mut Run<'o, O>,
+    to_server: &'a mut Vec<u8>,
+    news: N,
+}
+
+impl Relay {
+    fn hear<O: Out, N: FnMut(News<'_>)>(
+        &mut self,
+        mut hearing: Hearing<'_, '_, O, N>,
+        readable: &[u8],
+    ) -> Result<Taken, ServerFault> {
+        let mut at = 0;
+        loop {
+            let rest = &readable[at..];
+            let piece = self.frames.look(rest)?;
+            let end = at + piece.bytes();
+            match piece {
+                Piece::More { missing } => {
+                    let stop = Stop::More { needs: rest.len() + missing };
+                    return Ok(Taken { bytes: at, stop });
+                }
+                Piece::Rest { left, .. } => {
+                    if self.said == Rest::Passes {
+                        hearing.run.pass(at..end);
+                    }
+                    if left == 0 {
+                        self.said = Rest::None;
+                        self.go_on(&mut hearing);
+                    }
+                }
+                Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
+                    let message = &readable[at..end];
+                    let passes = self.said(&mut hearing, tag, message)?;
+                    if passes {
+                        hearing.run.pass(at..end);
+                    }
+                    if message.len() < len {
+                        self.said = if passes { Rest::Passes } else { Rest::Falls };
+                    }
+                    if !self.scratch.is_empty() {
+                        self.put_scratch(hearing.run);
+                    }
+                    if self.said == Rest::None {
+                        self.go_on(&mut hearing);
+                    }
+                }
+            }
+            at += self.frames.take(piece);
+            if matches!(self.conversation.kept(), Some(Kept::Ended(_))) && self.said == Rest::None {
+                return Ok(Taken { bytes: at, stop: Stop::Ended });
+            }
+        }
+    }
+}
+
+impl Relay {
+    /// What a message means; whether the client gets it as it is.
+    fn said<O: Out, N: FnMut(News<'_>)>(
+        &mut self,
+        hearing: &mut Hearing<'_, '_, O, N>,
+        tag: Backend,
+        message: &[u8],
+    ) -> Result<bool, ServerFault> {
+        let body = &message[HEAD..];
+        let received = self.conversation.receive(tag, body)?;
+        let hears = matches!(self.presence, Presence::There) && hearing.client.is_some();
+        let is_clients = received.to == To::Client && hears;
+        if matches!(tag, Backend::DataRow | Backend::CopyData) {
+            return Ok(is_clients);
+        }
+        let mut treatment = Treatment::Pass;
+        if let Names::Rewritten(statements) = &mut self.names {
+            let client = match &mut self.presence {
+                Presence::Gone(client) => Some(client),
+                Presence::There => hearing.client.as_deref_mut(),
+            };
+            if let Some(client) = client {
+                let guest = (client, &mut *hearing.catalogue);
+                let what = (tag, received.fate);
+                let (conversation, instead) = (&self.conversation, &mut self.scratch);
+                treatment = statements.reply(conversation, guest, what, message, instead);
+                statements.ask_for_end(&mut self.conversation, hearing.to_server);
+            } else {
+                assert!(statements.is_settled(), "what a client has asked is heard with it");
+            }
+        }
+        if !is_clients {
+            self.scratch.clear();
+        }
+        self.tell(&mut hearing.news, tag, received, hears, body)?;
+        let mut locals = std::mem::take(&mut self.scratch);
+        self.answer(hearing.catalogue, &mut locals);
+        self.scratch = locals;
+        Ok(is_clients && treatment == Treatment::Pass)
+    }
+
+    /// Tells what concerns more than the client.
+    fn tell(
+        &mut self,
+        news: &mut impl FnMut(News<'_>),
+        tag: Backend,
+        received: Received,
+        hears: bool,
+        body: &[u8],
+    ) -> Result<(), ServerFault> {
+        let is_clients = received.to == To::Client && hears;
+        match tag {
+            Backend::ParameterStatus => {
+                let (name, value) = read::parameter_status(body)?;
+                news(News::Parameter { name, value });
+            }
+            Backend::NotificationResponse if !hears => {
+                news(News::Unheard { notification: body });
+            }
+            Backend::ErrorResponse => {
+                let fields = read::fields(body).ok();
+                if received.fate == Fate::Ended(End::Fatal) {
+                    news(News::Ended(fields));
+                } else if is_clients {
+                    news(News::Failed(fields));
+                } else if self.own.front() == Some(&self.conversation.front_number()) {
+                    let code = fields.and_then(|fields| fields.sqlstate());
+                    self.own_failed.get_or_insert(code.unwrap_or(SqlState::PROTOCOL_VIOLATION));
+                }
+            }
+            Backend::CommandComplete if is_clients => {
+                news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body) });
+            }
+            Backend::ReadyForQuery if is_clients => {
+                news(News::Ready(self.conversation.status()));
+            }
+            _ => {}
+        }
+        if let Fate::Done(number) = received.fate
+            && self.own.front() == Some(&number)
+        {
+            self.own.pop_front();
+            news(News::Own { failed: self.own_failed.take() });
+        }
+        Ok(())
+    }
+
+    /// Says to the server what follows from what it has said.
+    fn go_on<O, N>(&mut self, hearing: &mut Hearing<'_, '_, O, N>) {
+        match self.presence {
+            Presence::Gone(_) => {
+                self.clean(Forwarded::Whole, hearing.catalogue, hearing.to_server);
+            }
+            // Nothing may stand within a message of the client's.
+            Presence::There if self.asked == Rest::None => {
+                self.conversation.resolve(hearing.to_server);
+            }
+            Presence::There => {}
+        }
+    }
+
+    /// The client has gone, or is no longer listened to. Writes what the server must be told, and
+    /// says what it needs; what follows is done as the server is heard, until
+    /// [`kept`](Relay::kept) has nothing more. Where it is [Close](Abandoned::Close), now or later,
+    /// the connection is to be [ended](Relay::end). What the server says is for nobody.
+    ///
+    /// # Panics
+    /// If the client before is not cleaned up behind.
+    pub fn leave(
+        &mut self,
+        client: Client,
+        catalogue: &mut Catalogue,
+        to_server: &mut Vec<u8>,
+    ) -> Abandoned {
+        assert!(matches!(self.presence, Presence::There), "the server is not free yet");
+        let forwarded = match self.asked {
+            Rest::Passes => Forwarded::InPart,
+            Rest::None | Rest::Falls => Forwarded::Whole,
+        };
+        self.asked = Rest::None;
+        if self.said == Rest::Passes {
+            self.said = Rest::Falls;
+        }
+        self.presence = Presence::Gone(client);
+        self.clean(forwarded, catalogue, to_server)
+    }
+
+    fn clean(
+        &mut self,
+        forwarded: Forwarded,
+        catalogue: &mut Catalogue,
+        to_server: &mut Vec<u8>,
+    ) -> Abandoned {
+        // Replies of the gate's own are for nobody, too.
+        self.answer(catalogue, &mut Vec::new());
+        let abandoned = self.conversation.abandon(forwarded, to_server);
+        if abandoned != Abandoned::Free {
+            return abandoned;
+        }
+        if !self.is_between() {
+            return Abandoned::Waits(Kept::Message);
+        }
+        if let Presence::Gone(client) = std::mem::replace(&mut self.presence, Presence::There) {
+            catalogue.forget(client);
+        }
+        Abandoned::Free
+    }
+
+    /// The gate's own question, before a client's or behind it. Nobody hears the replies;
+    /// [`News::Own`] tells of the end.
+    ///
+    /// # Errors
+    /// If the connection has ended.
+    ///
+    /// # Panics
+    /// If the server is kept by what a client has asked.
+    pub fn query(&mut self, sql: &str, to_server: &mut Vec<u8>) -> Result<(), SendError> {
+        let number = match self.conversation.send(Frontend::Query, Whose::Gate)? {
+            Sent::Owes(number) => Some(number),
+            Sent::OwesNothing | Sent::Discarded => None,
+        };
+        let expected = self.conversation.front_number() + self.own.len() as u64;
+        assert_eq!(number, Some(expected), "a client's questions are answered before the gate's");
+        self.own.push_back(expected);
+        write::query(to_server, sql);
+        Ok(())
+    }
+
+    /// The session has dropped all statements, as by a [query](Relay::query) of `DISCARD ALL`: none
+    /// is there, and nothing pins a client any more.
+    ///
+    /// # Panics
+    /// If replies are owed to a client.
+    pub fn discarded(&mut self) {
+        if let Names::Rewritten(statements) = &mut self.names {
+            statements.discarded();
+        }
+        self.pin = None;
+    }
+
+    /// The connection is at its end: what its client has asked and got no reply for has not
+    /// happened. `client` as in [`from_server`](Relay::from_server).
+    pub fn end(self, client: Option<&mut Client>, catalogue: &mut Catalogue) {
+        let mut gone = match self.presence {
+            Presence::Gone(client) => Some(client),
+            Presence::There => None,
+        };
+        if let (Names::Rewritten(statements), Some(client)) = (self.names, gone.as_mut().or(client))
+        {
+            statements.lost(client, catalogue);
+        }
+        if let Some(client) = gone {
+            catalogue.forget(client);
+        }
+    }
+
+    /// Why the server may not be given to another client; none if it may, as far as messages tell.
+    /// See [`pin`](Relay::pin), too.
+    pub fn kept(&self) -> Option<Kept> {
+        match self.conversation.kept() {
+            Some(Kept::Ended(end)) => Some(Kept::Ended(end)),
+            _ if !self.is_between() => Some(Kept::Message),
+            kept => kept,
+        }
+    }
+
+    fn is_between(&self) -> bool {
+        self.frames.is_between() && self.asked == Rest::None
+    }
+
+    /// Why the client needs this server for itself until its end, by its statements.
+    pub fn pin(&self) -> Option<Pin> {
+        self.pin
+    }
+
+    /// As of the last ReadyForQuery.
+    pub fn status(&self) -> Status {
+        self.conversation.status()
+    }
+
+    /// Who must go on: for deadlines, and for whom a held slot is charged to.
+    pub fn turn(&self) -> Turn {
+        self.conversation.turn()
+    }
+
+    /// How many statements the server has prepared for clients, as far as that is known.
+    pub fn prepared(&self) -> usize {
+        match &self.names {
+            Names::Rewritten(statements) => statements.prepared(),
+            Names::Kept => 0,
+        }
+    }
+}
+
+/// What becomes of a message where names are as they are.
+fn transparently(
+    conversation: &mut Conversation,
+    tag: Frontend,
+    out: &mut Vec<u8>,
+) -> Result<Forward, SendError> {
+    if conversation.is_full() {
+        if conversation.turn() == Turn::Client {
+            conversation.send(Frontend::Flush, Whose::Gate)?;
+            write::bare(out, Frontend::Flush);
+        }
+        return Ok(Forward::Later);
+    }
+    Ok(match conversation.send(tag, Whose::Client)? {
+        Sent::Discarded => Forward::Nothing,
+        Sent::Owes(_) | Sent::OwesNothing => Forward::AsItIs,
+    })
+}
