@@ -7,9 +7,9 @@ mod conversations;
 mod damage;
 mod frames;
 mod hba;
+mod relays;
 mod servers;
 mod startup;
-mod statements;
 mod talks;
 
 use proxy::postgres::auth::{Binding, Check, Checked, Credential, Login, LoginStep, Method, Terms};

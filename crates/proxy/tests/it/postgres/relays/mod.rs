@@ -1,0 +1,531 @@
+//! Several clients on a few servers: scripts, by hand and by chance, through relays and over a
+//! connection of each client's own, to a private PostgreSQL. What the clients read must be the same.
+
+mod chance;
+mod damage;
+mod leaving;
+mod statements;
+mod traps;
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use postgres::{Private, Settings};
+use proxy::postgres::auth::{Credential, Login, LoginStep, Terms};
+use proxy::postgres::conversation::{Abandoned, Kept, Turn};
+use proxy::postgres::frame::{Backend, Frames, Frontend, HEAD, Limits, Piece, Tag};
+use proxy::postgres::message::{read, write};
+use proxy::postgres::relay::{Copied, Guest as Here, News, Relay, Stop};
+use proxy::postgres::startup::{Version, write_startup};
+use proxy::postgres::statements::{Bounds, Catalogue, Client, Pin};
+
+use super::CLIENT_NONCE;
+use crate::fuzz::Chance;
+
+/// The server of all tests here; it ends with this process.
+fn server() -> &'static Private {
+    static SERVER: OnceLock<Private> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let parameters = [("fsync", "off"), ("shared_buffers", "16MB")];
+        let parameters =
+            parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let parameters =
+            [parameters, vec![("client_min_messages".into(), "error".into())]].concat();
+        Private::start(&Settings { parameters, ..Settings::default() }).unwrap()
+    })
+}
+
+/// A connection to it.
+struct Wire {
+    stream: TcpStream,
+    buffer: VecDeque<u8>,
+    frames: Frames<Backend>,
+}
+
+impl Wire {
+    fn connect() -> Wire {
+        let url = server().url();
+        let password = url.as_str().split("://sekisho:").nth(1).unwrap().split('@').next().unwrap();
+        let stream = TcpStream::connect(("127.0.0.1", server().port())).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let limits = Limits { whole_max: 65_536, ..Limits::SESSION };
+        let mut wire = Wire { stream, buffer: VecDeque::new(), frames: Frames::new(limits) };
+        let mut out = Vec::new();
+        let parameters = [(&b"user"[..], &b"sekisho"[..]), (b"database", b"postgres")];
+        write_startup(&mut out, Version::V3_0, parameters).unwrap();
+        let credential = Credential::Password(password.as_bytes().to_vec());
+        let mut login = Some(Login::new(b"sekisho", credential, Terms::default(), CLIENT_NONCE));
+        loop {
+            wire.send(&std::mem::take(&mut out));
+            let message = wire.next();
+            match Backend::from_byte(message[0]).unwrap() {
+                Backend::Authentication => {
+                    let asked = read::authentication(&message[HEAD..]).unwrap();
+                    login = match login.take().unwrap().answer(&asked, &mut out).unwrap() {
+                        LoginStep::Waits(waits) => Some(waits),
+                        LoginStep::In => None,
+                    };
+                }
+                Backend::ReadyForQuery => return wire,
+                Backend::ErrorResponse => panic!("{}", String::from_utf8_lossy(&message)),
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    fn next(&mut self) -> Vec<u8> {
+        loop {
+            match self.frames.look(self.buffer.make_contiguous()).unwrap() {
+                Piece::Whole { len, .. } => return self.buffer.drain(..len).collect(),
+                Piece::More { .. } => {
+                    let mut portion = [0; 8192];
+                    let read = self.stream.read(&mut portion).expect("an answer in time");
+                    assert!(read > 0, "the server closed the connection");
+                    self.buffer.extend(&portion[..read]);
+                }
+                piece => panic!("{piece:?}"),
+            }
+        }
+    }
+}
+
+/// A type that no script uses but the mark at the end of each of its steps.
+const MARK: u32 = 3614;
+
+fn parse(name: &str, text: &str, types: &[u32]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::message(&mut out, Frontend::Parse, |out| {
+        out.extend_from_slice(format!("{name}\0{text}\0").as_bytes());
+        out.extend_from_slice(&(types.len() as u16).to_be_bytes());
+        types.iter().for_each(|of| out.extend_from_slice(&of.to_be_bytes()));
+    });
+    out
+}
+
+fn bind(portal: &str, name: &str, values: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::message(&mut out, Frontend::Bind, |out| {
+        out.extend_from_slice(format!("{portal}\0{name}\0\0\0").as_bytes());
+        out.extend_from_slice(&(values.len() as u16).to_be_bytes());
+        for value in values {
+            out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+            out.extend_from_slice(value.as_bytes());
+        }
+        out.extend_from_slice(&[0; 2]);
+    });
+    out
+}
+
+fn named(tag: Frontend, kind: &str, name: &str, more: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::message(&mut out, tag, |out| {
+        out.extend_from_slice(format!("{kind}{name}\0").as_bytes());
+        out.extend_from_slice(more);
+    });
+    out
+}
+
+fn describe(name: &str) -> Vec<u8> {
+    named(Frontend::Describe, "S", name, &[])
+}
+
+fn close(name: &str) -> Vec<u8> {
+    named(Frontend::Close, "S", name, &[])
+}
+
+fn execute(portal: &str) -> Vec<u8> {
+    named(Frontend::Execute, "", portal, &[0; 4])
+}
+
+fn query(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::query(&mut out, text);
+    out
+}
+
+fn sync() -> Vec<u8> {
+    b"S\0\0\0\x04".to_vec()
+}
+
+/// Parse, Bind, Execute.
+fn runs(name: &str, text: &str) -> Vec<u8> {
+    [parse(name, text, &[]), bind("", name, &[]), execute("")].concat()
+}
+
+/// Bind, Execute, Sync.
+fn again(name: &str) -> Vec<u8> {
+    [bind("", name, &[]), execute(""), sync()].concat()
+}
+
+/// What a client sends in one go: some messages and the mark.
+fn step(messages: &[Vec<u8>]) -> Vec<u8> {
+    let mark = "sekisho_test_mark";
+    let mut step = messages.concat();
+    step.extend(sync());
+    step.extend(parse(mark, "", &[MARK]));
+    step.extend(describe(mark));
+    step.extend(close(mark));
+    step.extend(sync());
+    step
+}
+
+/// A message of a server as a client tells it from another one.
+fn told(message: &[u8]) -> String {
+    let (tag, body) = (Backend::from_byte(message[0]).unwrap(), &message[HEAD..]);
+    match tag {
+        Backend::ErrorResponse => {
+            let fields = read::fields(body).unwrap();
+            let [severity, code, text] =
+                [b'V', b'C', b'M'].map(|kind| String::from_utf8_lossy(fields.field(kind).unwrap()));
+            format!("{severity} {code} {text}")
+        }
+        Backend::NoticeResponse => "notice".to_owned(),
+        Backend::RowDescription => {
+            let (mut rest, mut names) = (&body[2..], String::from("columns"));
+            while let Some(end) = rest.iter().position(|&byte| byte == 0) {
+                // Tables are made anew; types are not.
+                let of = u32::from_be_bytes(rest[end + 7..end + 11].try_into().unwrap());
+                names.push_str(&format!(" {}:{of}", rest[..end].escape_ascii()));
+                rest = &rest[end + 19..];
+            }
+            names
+        }
+        _ => format!("{tag:?} {}", body.escape_ascii()),
+    }
+}
+
+fn is_mark(message: &[u8]) -> bool {
+    message[0] == b't' && message[HEAD..] == [&[0, 1], &MARK.to_be_bytes()[..]].concat()
+}
+
+/// Sends a step over a connection of the client's own; what it reads.
+fn directly(wire: &mut Wire, step: &[u8]) -> Vec<String> {
+    wire.send(step);
+    let (mut read, mut marked) = (Vec::new(), false);
+    loop {
+        let message = wire.next();
+        marked |= is_mark(&message);
+        read.push(told(&message));
+        if marked && message[0] == b'Z' {
+            return read;
+        }
+    }
+}
+
+/// In which portions bytes become readable.
+enum Portions {
+    Whole,
+    Single,
+    Chance(Chance),
+}
+
+impl Portions {
+    /// How many of `left` more bytes are readable now, at least one.
+    fn next(&mut self, left: usize) -> usize {
+        match self {
+            Portions::Whole => left,
+            Portions::Single => 1,
+            Portions::Chance(chance) => match chance.below(3) {
+                0 => left,
+                1 => 1 + chance.below(left),
+                _ => 1 + chance.below(left.min(12)),
+            },
+        }
+    }
+
+    /// Whether what the server owes is heard before more is asked.
+    fn settles(&mut self) -> bool {
+        match self {
+            Portions::Whole => false,
+            Portions::Single => true,
+            Portions::Chance(chance) => chance.below(4) == 0,
+        }
+    }
+}
+
+fn limits() -> Limits {
+    Limits { whole_max: 256, ..Limits::SESSION }
+}
+
+/// One connection of the gate's, and what was read of it and is not taken.
+struct Line {
+    relay: Relay,
+    wire: Wire,
+    read: Vec<u8>,
+}
+
+impl Line {
+    fn new(relay: Relay) -> Line {
+        Line { relay, wire: Wire::connect(), read: Vec::new() }
+    }
+
+    fn in_rotation() -> Line {
+        Line::new(Relay::new(Limits { whole_max: 65_536, ..Limits::SESSION }))
+    }
+
+    /// Waits for the server, and hears what it says.
+    fn hear(
+        &mut self,
+        mut client: Option<&mut Client>,
+        catalogue: &mut Catalogue,
+        portions: &mut Portions,
+        seen: &mut Vec<u8>,
+        mut news: impl FnMut(News<'_>),
+    ) {
+        let mut portion = [0; 8192];
+        let read = self.wire.stream.read(&mut portion).expect("a reply in time");
+        assert!(read > 0, "the server closed the connection");
+        let mut rest = &portion[..read];
+        while !rest.is_empty() {
+            let more = portions.next(rest.len());
+            self.read.extend_from_slice(&rest[..more]);
+            rest = &rest[more..];
+            let mut out = Copied::new(&self.read, seen);
+            let mut to_server = Vec::new();
+            let taken = self
+                .relay
+                .from_server(
+                    client.as_deref_mut(),
+                    catalogue,
+                    &self.read,
+                    &mut out,
+                    &mut to_server,
+                    &mut news,
+                )
+                .unwrap();
+            self.read.drain(..taken.bytes);
+            self.wire.send(&to_server);
+        }
+    }
+}
+
+/// Several servers, in rotation.
+struct Gate {
+    catalogue: Catalogue,
+    lines: Vec<Line>,
+    free: VecDeque<usize>,
+    portions: Portions,
+    /// How many times a message had to wait.
+    later: usize,
+    pin: Option<Pin>,
+    strictness: Strictness,
+    /// How many scripts were left for what a failed transaction cannot do.
+    unlike: usize,
+}
+
+#[derive(PartialEq)]
+enum Strictness {
+    Full,
+    UpToFailed,
+}
+
+/// A client, and the server that its transaction has.
+struct Guest {
+    client: Client,
+    frames: Frames<Frontend>,
+    at: Option<usize>,
+}
+
+impl Guest {
+    fn new() -> Guest {
+        Guest { client: Client::new(0), frames: Frames::new(limits()), at: None }
+    }
+}
+
+impl Gate {
+    fn new(servers: usize, bounds: Bounds) -> Gate {
+        Gate {
+            catalogue: Catalogue::new([7; 8], bounds),
+            lines: (0..servers).map(|_| Line::in_rotation()).collect(),
+            free: (0..servers).collect(),
+            portions: Portions::Whole,
+            later: 0,
+            pin: None,
+            strictness: Strictness::Full,
+            unlike: 0,
+        }
+    }
+
+    /// Sends a step of a client to a server; what the client reads.
+    fn through(&mut self, guest: &mut Guest, step: &[u8]) -> Vec<String> {
+        let at = guest.at.take().unwrap_or_else(|| self.free.pop_front().unwrap());
+        let seen = self.passes(guest, at, step, Ending::Settled);
+        match self.lines[at].relay.kept() {
+            None => self.free.push_back(at),
+            Some(Kept::InTransaction | Kept::InFailedTransaction) => guest.at = Some(at),
+            kept => panic!("{kept:?} behind a Sync"),
+        }
+        self.pin = self.pin.or(self.lines[at].relay.pin());
+        let (mut read, mut rest) = (Vec::new(), &seen[..]);
+        while !rest.is_empty() {
+            let len = 1 + u32::from_be_bytes(rest[1..5].try_into().unwrap()) as usize;
+            read.push(told(&rest[..len]));
+            rest = &rest[len..];
+        }
+        read
+    }
+
+    /// Lets bytes of a client pass to a server; all that the client reads.
+    fn passes(&mut self, guest: &mut Guest, at: usize, step: &[u8], ending: Ending) -> Vec<u8> {
+        let (mut seen, mut taken, mut end) = (Vec::new(), 0, 0);
+        let line = &mut self.lines[at];
+        while taken < step.len() {
+            let (mut out, mut here) = (Vec::new(), Vec::new());
+            let readable = &step[taken..end];
+            let mut copied = Copied::new(readable, &mut out);
+            let mut of = Here { client: &mut guest.client, catalogue: &mut self.catalogue };
+            let frames = &mut guest.frames;
+            let went =
+                line.relay.from_client(&mut of, frames, readable, &mut copied, &mut here).unwrap();
+            line.wire.send(&out);
+            seen.extend(here);
+            taken += went.bytes;
+            match went.stop {
+                // What is left is a part of a message.
+                Stop::More { .. } if end == step.len() && taken < end => break,
+                Stop::More { .. } if end == step.len() => {}
+                Stop::More { .. } => end += self.portions.next(step.len() - end),
+                Stop::Later => {
+                    self.later += 1;
+                    let client = Some(&mut guest.client);
+                    line.hear(client, &mut self.catalogue, &mut self.portions, &mut seen, |_| {});
+                    continue;
+                }
+                stop => panic!("{stop:?}"),
+            }
+            let settled = taken == step.len() && ending == Ending::Settled;
+            while line.relay.turn() == Turn::Server && (settled || self.portions.settles()) {
+                let client = Some(&mut guest.client);
+                line.hear(client, &mut self.catalogue, &mut self.portions, &mut seen, |_| {});
+            }
+        }
+        seen
+    }
+
+    /// A client goes, and its server is cleaned or closed.
+    fn leaves(&mut self, guest: Guest, at: usize) -> Abandoned {
+        let line = &mut self.lines[at];
+        let mut out = Vec::new();
+        let mut what = line.relay.leave(guest.client, &mut self.catalogue, &mut out);
+        line.wire.send(&out);
+        let first = what;
+        let mut nothing = Vec::new();
+        for _ in 0..1000 {
+            match what {
+                Abandoned::Free => break,
+                Abandoned::Close(_) => {
+                    let line = std::mem::replace(line, Line::in_rotation());
+                    line.relay.end(None, &mut self.catalogue);
+                    self.free.push_back(at);
+                    return what;
+                }
+                Abandoned::Waits(_) => {}
+            }
+            line.hear(None, &mut self.catalogue, &mut self.portions, &mut nothing, |_| {});
+            what = match line.relay.kept() {
+                None => Abandoned::Free,
+                Some(kept @ Kept::Ended(_)) => Abandoned::Close(kept),
+                Some(kept) => Abandoned::Waits(kept),
+            };
+        }
+        assert_eq!((what, nothing), (Abandoned::Free, Vec::new()), "left: {first:?}");
+        self.free.push_back(at);
+        first
+    }
+
+    /// Nobody is left, so no statement may be in use.
+    fn end(mut self, guests: Vec<Guest>) {
+        for mut guest in guests {
+            match guest.at.take() {
+                Some(at) => drop(self.leaves(guest, at)),
+                None => self.catalogue.forget(guest.client),
+            }
+        }
+        assert_eq!(self.catalogue.used(), 0);
+    }
+}
+
+/// Whether all is waited for that the server owes for what was sent.
+#[derive(Clone, Copy, PartialEq)]
+enum Ending {
+    Settled,
+    Open,
+}
+
+/// Whether all that differs is a failed transaction: what the server lacks cannot be prepared in it,
+/// and the client is told of that in the place of whatever else PostgreSQL says of a statement.
+fn is_of_failed(found: &[String], expected: &[String]) -> bool {
+    let (found, expected) = (batches(found), batches(expected));
+    let same = |(found, expected): (&&[String], &&[String])| {
+        let status = |batch: &[String]| batch.last().cloned();
+        let failed = status(found) == Some("ReadyForQuery E".to_owned());
+        found == expected
+            || (failed && status(expected) == status(found) && has(found, " 25P02 ") == 1)
+    };
+    found != expected && found.len() == expected.len() && found.iter().zip(&expected).all(same)
+}
+
+fn batches(read: &[String]) -> Vec<&[String]> {
+    read.split_inclusive(|one| one.starts_with("ReadyForQuery")).collect()
+}
+
+/// Runs steps of clients, by number, through the gate and directly: the same must be read. Returns
+/// what that is, with one ReadyForQuery and without the marks. Where no server is free, a client
+/// waits until one is.
+fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
+    let clients = steps.iter().map(|&(client, _)| client).max().unwrap() + 1;
+    let mut direct: Vec<Wire> = (0..clients).map(|_| Wire::connect()).collect();
+    let mut guests: Vec<Guest> = (0..clients).map(|_| Guest::new()).collect();
+    let expected: Vec<Vec<String>> = steps
+        .iter()
+        .map(|(client, messages)| directly(&mut direct[*client], &step(messages)))
+        .collect();
+    drop(direct);
+    let mut all = vec![Vec::new(); steps.len()];
+    let mut left: VecDeque<usize> = (0..steps.len()).collect();
+    while !left.is_empty() {
+        let can = |&&number: &&usize| guests[steps[number].0].at.is_some() || !gate.free.is_empty();
+        let Some(number) = left.iter().find(can).copied() else {
+            // Who has a server has nothing more to say.
+            let holder = guests.iter_mut().find(|guest| guest.at.is_some()).unwrap();
+            gate.through(holder, &step(&[query("rollback")]));
+            continue;
+        };
+        left.retain(|&one| one != number);
+        let ((client, messages), expected) = (&steps[number], &expected[number]);
+        let mut found = gate.through(&mut guests[*client], &step(messages));
+        let shown: Vec<_> = messages.iter().map(|one| one.escape_ascii().to_string()).collect();
+        if gate.strictness == Strictness::UpToFailed && is_of_failed(&found, expected) {
+            gate.unlike += 1;
+            break;
+        }
+        assert_eq!(&found, expected, "step {number} of client {client}: {shown:#?}");
+        found.truncate(found.len() - 5);
+        all[number] = found;
+    }
+    // Open transactions end, so that their servers are free for the next.
+    for guest in guests {
+        match guest.at {
+            Some(at) => drop(gate.leaves(guest, at)),
+            None => gate.catalogue.forget(guest.client),
+        }
+    }
+    assert_eq!(gate.catalogue.used(), 0, "statements of no client");
+    all
+}
+
+fn has(read: &[String], text: &str) -> usize {
+    read.iter().filter(|one| one.contains(text)).count()
+}
+
+fn small() -> Gate {
+    Gate::new(2, Bounds::default())
+}

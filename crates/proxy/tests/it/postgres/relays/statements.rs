@@ -1,0 +1,353 @@
+//! Prepared statements of several clients on a few servers: scripts by hand. `trap_N` is the trap of
+//! this number that poolers fell into.
+
+use proxy::postgres::frame::Frontend;
+use proxy::postgres::message::write;
+use proxy::postgres::statements::{Bounds, Pin};
+
+use super::*;
+
+#[test]
+fn clients_share_statements_under_names_of_their_own() {
+    let mut gate = small();
+    let read = same(
+        &mut gate,
+        &[
+            (0, vec![runs("a", "select 1")]),
+            (1, vec![runs("a", "select 2")]),
+            (0, vec![again("a")]),
+            (1, vec![again("a")]),
+            (0, vec![parse("b", "select 2", &[]), again("b")]),
+            (1, vec![parse("", "select 3", &[])]),
+            (0, vec![again("a")]),
+            // Its server has changed between Parse and Bind.
+            (1, vec![again("")]),
+        ],
+    );
+    assert_eq!(has(&read[7], "DataRow"), 1);
+    // Two texts, one mark, and the unnamed one.
+    assert_eq!(gate.catalogue.len(), 4);
+}
+
+#[test]
+fn trap_2_a_parse_that_fails_registers_no_name() {
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![parse("a", "selec", &[])]),
+            (0, vec![again("a")]),
+            (0, vec![runs("a", "select 1")]),
+            // The unnamed one goes before its Parse is looked at.
+            (
+                0,
+                vec![
+                    parse("", "select 1", &[]),
+                    sync(),
+                    parse("", "selec", &[]),
+                    sync(),
+                    again(""),
+                ],
+            ),
+            (0, vec![again("")]),
+        ],
+    );
+    assert_eq!(has(&read[0], "42601"), 1);
+    assert_eq!(has(&read[1], "26000 prepared statement \"a\" does not exist"), 1);
+    assert_eq!(has(&read[3], "26000 unnamed prepared statement"), 1);
+}
+
+#[test]
+fn trap_3_an_unknown_statement_fails_as_in_postgresql() {
+    let long = "n".repeat(100);
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![bind("", "no", &[]), execute(""), parse("b", "select 1", &[])]),
+            (0, vec![query("begin"), describe(&long), sync(), query("select 1")]),
+            (
+                0,
+                vec![query("rollback"), describe("sekisho.0707070707070707.1"), sync(), again("b")],
+            ),
+            // Names are the same if their first 63 bytes are.
+            (0, vec![parse(&long, "select 1", &[]), again(&long[..70]), again(&long[..62])]),
+        ],
+    );
+    assert_eq!(has(&read[0], "26000"), 1);
+    assert_eq!(has(&read[1], "25P02"), 1);
+    assert_eq!(has(&read[2], "26000"), 2);
+}
+
+#[test]
+fn an_error_that_names_a_statement_has_the_clients_name() {
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![parse("a", "select $1::int", &[]), parse("b", "select $1::int", &[])]),
+            (0, vec![again("b"), again("a"), parse("", "select $1::int", &[]), again("")]),
+        ],
+    );
+    for name in ["\"a\"", "\"b\"", "\"\""] {
+        let text = format!("0 parameters, but prepared statement {name} requires 1");
+        assert_eq!(has(&read[1], &text), 1, "{name}");
+    }
+}
+
+#[test]
+fn trap_4_deallocate_and_discard_all_drop_the_clients_own_names() {
+    let mut gate = small();
+    let both = parse("a", "select 1", &[]);
+    let read = same(
+        &mut gate,
+        &[
+            (0, vec![both.clone()]),
+            (1, vec![both.clone(), parse("", "select 9", &[])]),
+            (0, vec![query("DEALLOCATE \"a\"; deallocate prepare A; select 7")]),
+            (0, vec![again("a")]),
+            (1, vec![again("a")]),
+            (0, vec![both.clone(), runs("", "deallocate a"), again("a")]),
+            (0, vec![both.clone(), query("deallocate all"), both.clone(), again("a")]),
+            (0, vec![runs("d", "deallocate all"), again("a"), again("d")]),
+            (0, vec![runs("", "deallocate nobody")]),
+            (0, vec![query("begin; select 1/0"), query("deallocate all"), query("rollback")]),
+            (1, vec![query("discard all"), again("a")]),
+            (1, vec![both.clone(), sync(), runs("", "discard all"), sync(), again("a"), again("")]),
+            (0, vec![both.clone(), query("discard all; select 1"), again("a")]),
+        ],
+    );
+    assert_eq!(has(&read[2], "26000 prepared statement \"a\" does not exist"), 1);
+    assert_eq!(has(&read[4], "DataRow"), 1);
+    assert_eq!(has(&read[6], "DEALLOCATE ALL"), 1);
+    assert_eq!(has(&read[7], "DEALLOCATE ALL"), 1);
+    assert_eq!(has(&read[10], "DISCARD ALL"), 1);
+}
+
+#[test]
+fn trap_5_close_of_what_is_not_there_succeeds_in_its_turn() {
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![close("x"), parse("a", "select 1", &[]), close("a"), close("a"), again("a")]),
+            (0, vec![runs("a", "select 1"), named(Frontend::Close, "P", "p", &[]), close("a")]),
+        ],
+    );
+    assert_eq!(has(&read[0], "CloseComplete"), 3);
+}
+
+#[test]
+fn a_second_parse_of_a_name_is_a_duplicate() {
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![parse("a", "select 1", &[]), parse("a", "select 1", &[]), close("a")]),
+            (0, vec![parse("a", "selec", &[]), sync(), parse("a", "", &[]), sync(), again("a")]),
+            (0, vec![query("begin; select 1/0"), parse("a", "select 1", &[]), sync(), again("a")]),
+        ],
+    );
+    assert_eq!(has(&read[0], "42P05 prepared statement \"a\" already exists"), 1);
+    assert_eq!((has(&read[1], "42P05"), has(&read[1], "42601")), (1, 1));
+    assert_eq!(has(&read[2], "25P02"), 2);
+}
+
+#[test]
+fn trap_6_a_query_drops_the_unnamed_statement() {
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![parse("", "select 1", &[]), parse("a", "select 2", &[])]),
+            (0, vec![again("")]),
+            (0, vec![parse("", "select 1", &[]), query(""), again(""), again("a")]),
+        ],
+    );
+    assert_eq!((has(&read[2], "26000"), has(&read[2], "DataRow")), (1, 1));
+}
+
+#[test]
+fn trap_7_what_follows_an_error_is_not_registered_and_what_was_before_is() {
+    let read = same(
+        &mut small(),
+        &[
+            (
+                0,
+                vec![
+                    parse("a", "select 1", &[]),
+                    runs("", "select 1/0"),
+                    parse("b", "select 2", &[]),
+                ],
+            ),
+            (0, vec![again("a"), again("b")]),
+            (0, vec![runs("", "select 1/0"), close("a"), query("select 3"), sync(), again("a")]),
+            (
+                0,
+                vec![
+                    query("begin"),
+                    parse("c", "select 3", &[]),
+                    sync(),
+                    query("rollback"),
+                    again("c"),
+                ],
+            ),
+        ],
+    );
+    assert_eq!((has(&read[1], "DataRow"), has(&read[1], "26000")), (1, 1));
+    assert_eq!((has(&read[2], "DataRow"), has(&read[3], "DataRow")), (1, 1));
+}
+
+#[test]
+fn trap_1_sync_within_copy_is_no_end() {
+    let mut rows = Vec::new();
+    write::message(&mut rows, Frontend::CopyData, |out| out.extend_from_slice(b"5\n"));
+    write::bare(&mut rows, Frontend::CopyDone);
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![query("drop table if exists t1; create table t1 (a int)")]),
+            (
+                0,
+                vec![
+                    runs("c", "copy t1 from stdin"),
+                    sync(),
+                    rows.clone(),
+                    parse("a", "table t1", &[]),
+                ],
+            ),
+            (0, vec![again("a"), query("copy t1 from stdin"), rows, again("a")]),
+        ],
+    );
+    assert_eq!(has(&read[2], "DataRow"), 3);
+}
+
+#[test]
+fn trap_17_a_changed_result_type_is_prepared_again() {
+    let mut gate = Gate::new(1, Bounds::default());
+    let table = |sql: &str| query(&format!("drop table if exists t2; create table t2 {sql}"));
+    let read = same(
+        &mut gate,
+        &[
+            (0, vec![table("(a int)"), parse("a", "table t2", &[]), again("a")]),
+            (0, vec![query("alter table t2 add b int"), again("a")]),
+            (1, vec![runs("x", "table t2")]),
+        ],
+    );
+    assert_eq!(has(&read[1], "0A000"), 1);
+    assert_eq!(has(&read[2], "BindComplete"), 1);
+    let mut guest = Guest::new();
+    for round in 0..3 {
+        let change = query(&format!("alter table t2 add c{round} int"));
+        gate.through(&mut guest, &step(&[parse(&round.to_string(), "table t2", &[])]));
+        gate.through(&mut guest, &step(&[change]));
+        let first = gate.through(&mut guest, &step(&[again("0")]));
+        let second = gate.through(&mut guest, &step(&[again("0")]));
+        let third = gate.through(&mut guest, &step(&[again("0")]));
+        assert!(has(&first, "0A000") + has(&second, "0A000") >= 1, "{first:?} {second:?}");
+        assert_eq!(has(&third, "0A000"), 0);
+    }
+    gate.end(vec![guest]);
+}
+
+#[test]
+fn sql_prepare_is_a_reason_to_keep_the_server() {
+    let mut gate = Gate::new(1, Bounds::default());
+    let steps = [(
+        0,
+        vec![query("prepare s as select 1"), query("execute s"), again("s"), query("deallocate s")],
+    )];
+    assert_eq!(has(&same(&mut gate, &steps)[0], "DataRow"), 2);
+    assert_eq!(gate.pin, Some(Pin::Prepare));
+}
+
+#[test]
+fn bounds_are_kept_and_fail_the_transaction() {
+    let bounds = Bounds {
+        client_max: 3,
+        server_max: 4,
+        statement_max: 500,
+        entries_max: 6,
+        ..Bounds::default()
+    };
+    let mut gate = Gate::new(2, bounds);
+    let (mut guest, mut other) = (Guest::new(), Guest::new());
+    for name in ["a", "b", "c"] {
+        // The mark has a name, too.
+        let read = gate.through(
+            &mut guest,
+            &step(&[
+                query("begin"),
+                parse(name, &format!("select '{name}'"), &[]),
+                sync(),
+                query("rollback"),
+            ]),
+        );
+        assert_eq!(has(&read, "ERROR"), usize::from(name == "c"), "{read:?}");
+    }
+    let read = gate.through(
+        &mut guest,
+        &step(&[
+            query("begin"),
+            parse("d", "select 4", &[]),
+            sync(),
+            query("select 1"),
+            query("rollback"),
+            close("a"),
+        ]),
+    );
+    assert_eq!((has(&read, "53400"), has(&read, "25P02")), (1, 1));
+    let read = gate.through(&mut guest, &step(&[parse("", &"x".repeat(600), &[]), sync()]));
+    assert_eq!(has(&read, "54000"), 1);
+    for number in 0..20 {
+        let read = gate.through(&mut other, &step(&[runs("", &format!("select {number}"))]));
+        assert_eq!(has(&read, "DataRow"), 1);
+        assert!(gate.lines.iter().all(|line| line.relay.prepared() <= 4));
+        assert!(gate.catalogue.len() <= 6);
+    }
+    gate.end(vec![guest, other]);
+}
+
+#[test]
+fn what_the_gate_has_parsed_to_be_checked_is_nobodys_statement() {
+    // A Close of it that an error let the server skip once left it to the next client.
+    let mut gate = Gate::new(1, Bounds::default());
+    let read = same(
+        &mut gate,
+        &[
+            (
+                0,
+                vec![
+                    runs("a", "select 1"),
+                    query("begin"),
+                    parse("", "select 1", &[]),
+                    sync(),
+                    query("commit"),
+                ],
+            ),
+            (1, vec![execute("no"), bind("", "", &[]), sync(), again("")]),
+        ],
+    );
+    assert_eq!((has(&read[1], "34000"), has(&read[1], "26000")), (1, 1));
+}
+
+#[test]
+fn a_parse_is_not_answered_for_a_transaction_that_may_have_failed() {
+    let begun = [query("begin; select 1/0"), query("rollback")];
+    let [begin, rollback] = begun;
+    let read = same(
+        &mut Gate::new(1, Bounds::default()),
+        &[
+            (0, vec![runs("a", "select 1")]),
+            (0, vec![begin.clone(), parse("b", "select 1", &[]), sync(), rollback.clone()]),
+            (0, vec![begin]),
+            (0, vec![parse("c", "select 1", &[]), sync(), rollback, again("b"), again("c")]),
+        ],
+    );
+    assert_eq!((has(&read[1], "25P02"), has(&read[3], "25P02")), (1, 1));
+    assert_eq!(has(&read[3], "26000"), 2);
+}
+
+#[test]
+fn what_an_earlier_batch_prepares_is_waited_for() {
+    let fails = parse("", "table nowhere", &[]);
+    let read = same(
+        &mut Gate::new(1, Bounds::default()),
+        &[(0, vec![fails.clone(), sync(), fails.clone(), sync(), fails, again("")])],
+    );
+    assert_eq!(has(&read[0], "42P01"), 3);
+}
