@@ -201,6 +201,9 @@ pub(in crate::postgres) struct Server {
     changes: u64,
     /// Whether nothing more is asked before all is answered.
     held: bool,
+    /// Whether a COPY may have been asked for: until it is answered nothing is asked that the server
+    /// would read as part of it, or that a doubt about its Syncs would leave without a place.
+    copies: bool,
     names: Pending,
     unnamed: Pending,
     closes: Pending,
@@ -230,6 +233,7 @@ impl Server {
             batch: 0,
             changes: 0,
             held: false,
+            copies: false,
             names: Pending::default(),
             unnamed: Pending::default(),
             closes: Pending::default(),
@@ -284,21 +288,22 @@ impl Server {
         let front = self.expected.front().map(|front| (front.number, front.step));
         let body = message.get(HEAD..).unwrap_or_default();
         match fate {
-            Fate::Done(number) => match front {
+            Fate::Done(number) => {
                 // What the gate asks for its own purposes is not expected here.
-                Some((expected, _)) if expected == number => {
-                    let mut treatment = Treatment::Pass;
+                let is_expected = front.is_some_and(|(expected, _)| expected == number);
+                debug_assert!(front.is_none_or(|(expected, _)| expected >= number));
+                let mut treatment = Treatment::Pass;
+                if is_expected {
                     if tag == Backend::CommandComplete {
                         treatment = self.completed(client, catalogue, body, instead);
                     }
                     self.done(catalogue);
-                    if tag == Backend::ReadyForQuery {
-                        self.ready(conversation.status(), catalogue);
-                    }
-                    return treatment;
                 }
-                front => debug_assert!(front.is_none_or(|(expected, _)| expected > number)),
-            },
+                if tag == Backend::ReadyForQuery {
+                    self.ready(conversation.status(), catalogue);
+                }
+                return treatment;
+            }
             Fate::Failed { number, next } => {
                 let of = front.filter(|&(expected, _)| expected == number);
                 return self.failed((client, catalogue), of.map(|_| next), message, instead);
@@ -329,6 +334,7 @@ impl Server {
     fn rest(&mut self) {
         if self.expected.is_empty() {
             self.held = false;
+            self.copies = false;
             self.specials.clear();
             self.specials_done = 0;
         }

@@ -22,6 +22,8 @@ pub(super) enum Target {
 pub(super) struct Found {
     /// A transaction may be open behind it that was not before.
     pub(super) opens: bool,
+    /// COPY is in it.
+    pub(super) copies: bool,
     /// Why its client needs its server for itself from now on.
     pub(super) pin: Option<Pin>,
     /// Which statements it drops, in its order, and where the text says which.
@@ -44,6 +46,7 @@ pub(super) fn look(text: &[u8]) -> Found {
             Token::Semicolon => continue,
             Token::Word(word) => match Keyword::of(&text[word]) {
                 Keyword::Opens => found.opens = true,
+                Keyword::Copy => found.copies = true,
                 Keyword::Prepare => found.pin = Some(Pin::Prepare),
                 Keyword::Execute => {
                     found.pin.get_or_insert(Pin::Execute);
@@ -146,6 +149,7 @@ fn is(word: &[u8], keyword: &str) -> bool {
 
 enum Keyword {
     Opens,
+    Copy,
     Prepare,
     Execute,
     Deallocate,
@@ -159,6 +163,7 @@ impl Keyword {
         match word[0].to_ascii_lowercase() {
             b'b' if named("begin") => Keyword::Opens,
             b's' if named("start") => Keyword::Opens,
+            b'c' if named("copy") => Keyword::Copy,
             b'p' if named("prepare") => Keyword::Prepare,
             b'e' if named("execute") => Keyword::Execute,
             b'd' if named("deallocate") => Keyword::Deallocate,
@@ -351,6 +356,7 @@ mod tests {
     fn what_opens_or_pins_is_found() {
         assert!(look(b"select 1; BEGIN").opens && look(b" start transaction").opens);
         assert!(!look(b"select 1; commit").opens && look(b"select '").opens);
+        assert!(look(b"Copy t from stdin").copies && !look(b"select copy").copies);
         assert_eq!(look(b"prepare a as select 1").pin, Some(Pin::Prepare));
         assert_eq!(look(b"select 2;execute a").pin, Some(Pin::Execute));
         assert_eq!(look(b"select 2 execute").pin, None);

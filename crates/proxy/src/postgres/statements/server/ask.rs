@@ -101,7 +101,16 @@ impl Turn<'_> {
         }
         let busy = !self.server.expected.is_empty();
         let full = self.server.expected.len() >= self.catalogue.bounds.replies_max;
-        if self.conversation.is_full() || (busy && (self.server.held || full)) {
+        let begins = matches!(
+            tag,
+            Frontend::Parse
+                | Frontend::Bind
+                | Frontend::Close
+                | Frontend::Query
+                | Frontend::FunctionCall
+        );
+        let waits = self.server.held || full || (self.server.copies && begins);
+        if self.conversation.is_full() || (busy && waits) {
             return self.later();
         }
         match tag {
@@ -430,6 +439,7 @@ impl Turn<'_> {
         if let Some(id) = self.client.lookup(name) {
             let found = &self.catalogue.entry(id).found;
             self.server.may_open |= found.opens;
+            self.server.copies |= found.copies;
             let drops = !found.drops.is_empty();
             self.bound(portal, id, drops);
         }
@@ -545,7 +555,7 @@ impl Turn<'_> {
         let body = &message.here[HEAD..];
         let found = match text(body) {
             Some((text, [])) if message.here.len() == message.len => sql::look(text),
-            _ => Found { opens: true, ..Found::default() },
+            _ => Found { opens: true, copies: true, ..Found::default() },
         };
         if !found.drops.is_empty() && self.server.names.earlier() {
             return self.later();
@@ -553,6 +563,7 @@ impl Turn<'_> {
         self.pin = found.pin;
         self.client.has_sql |= found.pin == Some(Pin::Prepare);
         self.server.may_open |= found.opens;
+        self.server.copies |= found.copies;
         let forward = if found.drops.is_empty() {
             Forward::AsItIs
         } else {

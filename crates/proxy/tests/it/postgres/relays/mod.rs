@@ -155,6 +155,18 @@ fn sync() -> Vec<u8> {
     b"S\0\0\0\x04".to_vec()
 }
 
+fn bare(tag: Frontend) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::bare(&mut out, tag);
+    out
+}
+
+fn rows(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::message(&mut out, Frontend::CopyData, |out| out.extend_from_slice(text.as_bytes()));
+    out
+}
+
 /// Parse, Bind, Execute.
 fn runs(name: &str, text: &str) -> Vec<u8> {
     [parse(name, text, &[]), bind("", name, &[]), execute("")].concat()
@@ -303,6 +315,9 @@ impl Line {
                 .unwrap();
             self.read.drain(..taken.bytes);
             self.wire.send(&to_server);
+            if taken.stop == Stop::Ended {
+                return;
+            }
         }
     }
 }
@@ -317,6 +332,8 @@ struct Gate {
     later: usize,
     pin: Option<Pin>,
     strictness: Strictness,
+    /// What went through last, for whoever reads of a failure.
+    story: Vec<String>,
     /// How many scripts were left for what a failed transaction cannot do.
     unlike: usize,
 }
@@ -340,6 +357,14 @@ impl Guest {
     }
 }
 
+impl Drop for Gate {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{}", self.story.join("\n"));
+        }
+    }
+}
+
 impl Gate {
     fn new(servers: usize, bounds: Bounds) -> Gate {
         Gate {
@@ -350,6 +375,7 @@ impl Gate {
             later: 0,
             pin: None,
             strictness: Strictness::Full,
+            story: Vec::new(),
             unlike: 0,
         }
     }
@@ -442,7 +468,7 @@ impl Gate {
     }
 
     /// Nobody is left, so no statement may be in use.
-    fn end(mut self, guests: Vec<Guest>) {
+    fn end(&mut self, guests: Vec<Guest>) {
         for mut guest in guests {
             match guest.at.take() {
                 Some(at) => drop(self.leaves(guest, at)),
@@ -490,6 +516,7 @@ fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
         .collect();
     drop(direct);
     let mut all = vec![Vec::new(); steps.len()];
+    gate.story.clear();
     let mut left: VecDeque<usize> = (0..steps.len()).collect();
     while !left.is_empty() {
         let can = |&&number: &&usize| guests[steps[number].0].at.is_some() || !gate.free.is_empty();
@@ -501,13 +528,14 @@ fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
         };
         left.retain(|&one| one != number);
         let ((client, messages), expected) = (&steps[number], &expected[number]);
-        let mut found = gate.through(&mut guests[*client], &step(messages));
         let shown: Vec<_> = messages.iter().map(|one| one.escape_ascii().to_string()).collect();
+        gate.story.push(format!("step {number} of client {client}: {shown:#?}"));
+        let mut found = gate.through(&mut guests[*client], &step(messages));
         if gate.strictness == Strictness::UpToFailed && is_of_failed(&found, expected) {
             gate.unlike += 1;
             break;
         }
-        assert_eq!(&found, expected, "step {number} of client {client}: {shown:#?}");
+        assert_eq!(&found, expected, "step {number} of client {client}");
         found.truncate(found.len() - 5);
         all[number] = found;
     }
