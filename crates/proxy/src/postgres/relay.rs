@@ -726,8 +726,9 @@ impl Relay {
         }
     }
 
-    /// Why the server may not be given to another client; none if it may, as far as messages tell.
-    /// See [`pin`](Relay::pin), too.
+    /// Why the server may not be given to another client; none if it may, as far as messages tell
+    /// that were taken: whoever has bytes of either side left over looks at these first. See
+    /// [`pin`](Relay::pin), too.
     pub fn kept(&self) -> Option<Kept> {
         match self.conversation.kept() {
             Some(Kept::Ended(end)) => Some(Kept::Ended(end)),

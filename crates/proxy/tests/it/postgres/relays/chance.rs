@@ -89,7 +89,7 @@ fn nonce(chance: &mut Chance) -> String {
 }
 
 /// Something of everything that the protocol has, valid in its order.
-fn anything(chance: &mut Chance, client: usize) -> Vec<Vec<u8>> {
+pub(super) fn anything(chance: &mut Chance, client: usize) -> Vec<Vec<u8>> {
     let mut to = Vec::new();
     for _ in 0..1 + chance.below(4) {
         let name = NAMES[chance.below(4)];
@@ -138,7 +138,7 @@ fn anything(chance: &mut Chance, client: usize) -> Vec<Vec<u8>> {
     to
 }
 
-const TABLES: &str = "create table if not exists t (n int); \
+pub(super) const TABLES: &str = "create table if not exists t (n int); \
     create or replace view v as select * from t; \
     create table if not exists d (n int unique deferrable initially deferred)";
 
