@@ -39,7 +39,7 @@ fn server() -> &'static Private {
 }
 
 /// A client's message: tag and body.
-type Message = (Frontend, Vec<u8>);
+pub(super) type Message = (Frontend, Vec<u8>);
 
 /// A connection whose conversation is followed.
 struct Talk {
@@ -350,7 +350,7 @@ const TEXTS: [&str; 6] = [
     "insert into t values (3); copy t from stdin",
 ];
 
-struct Author(Chance);
+pub(super) struct Author(pub(super) Chance);
 
 impl Author {
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
@@ -399,7 +399,7 @@ impl Author {
     }
 
     /// A few messages that belong together.
-    fn unit(&mut self, to: &mut Vec<Message>) {
+    pub(super) fn unit(&mut self, to: &mut Vec<Message>) {
         match self.0.below(9) {
             0 => to.push(query(self.pick(&STATEMENTS))),
             1 => to.push(query(self.pick(&TEXTS))),

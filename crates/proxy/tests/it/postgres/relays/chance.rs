@@ -175,6 +175,22 @@ fn anything_valid_is_told_as_on_connections_of_their_own_in_any_portions() {
 }
 
 #[test]
+fn a_session_of_its_own_is_told_the_same() {
+    for number in 1..=15_u64 {
+        let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut chance = Chance::new(seed);
+        let mut gate = Gate::of_sessions(2);
+        gate.portions = Portions::Chance(Chance::new(seed));
+        let mut steps = vec![(0, vec![query(TABLES)])];
+        steps.extend((0..12).map(|_| {
+            let client = chance.below(2);
+            (client, anything(&mut chance, client))
+        }));
+        same(&mut gate, &steps);
+    }
+}
+
+#[test]
 fn bytes_one_by_one_mean_the_same() {
     play(15, |_| Portions::Single);
 }

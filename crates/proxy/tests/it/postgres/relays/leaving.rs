@@ -3,6 +3,7 @@
 
 use super::chance::{TABLES, anything};
 use super::*;
+use crate::postgres::talks::Author;
 
 /// The next client of a server hears the reply to its question and nothing else.
 fn proves_free(gate: &mut Gate, at: usize, nonce: &str) {
@@ -43,6 +44,40 @@ fn trap_9_a_client_that_goes_at_any_byte_leaves_nothing_behind() {
     }
     println!("{closed} connections were closed");
     assert!(replays || (closed > 0 && closed < 125), "{closed}");
+}
+
+#[test]
+fn odd_messages_leave_a_server_that_is_clean_or_closed() {
+    let replays = std::env::var("SEKISHO_SEED").is_ok();
+    let mut gate = Gate::new(2, Bounds { server_max: 4, replies_max: 12, ..Bounds::default() });
+    let mut guest = Guest::new();
+    gate.through(&mut guest, &step(&[query(TABLES)]));
+    gate.catalogue.forget(guest.client);
+    let (mut closed, mut faults) = (0, 0);
+    let scripts = if replays { 1 } else { 250 };
+    for number in 1..=scripts {
+        let seed = 13_u64.wrapping_add(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut author = Author(Chance::new(seed));
+        gate.portions = Portions::Chance(Chance::new(seed));
+        let mut script = Vec::new();
+        for _ in 0..6 {
+            author.unit(&mut script);
+        }
+        let mut said = Vec::new();
+        for (tag, body) in &script {
+            write::message(&mut said, *tag, |out| out.extend_from_slice(body));
+        }
+        let mut guest = Guest::new();
+        let at = gate.free.pop_front().unwrap();
+        gate.story = vec![said.escape_ascii().to_string()];
+        gate.passes(&mut guest, at, &said, Ending::Open);
+        faults += usize::from(gate.fault.take().is_some());
+        closed += usize::from(matches!(gate.leaves(guest, at), Abandoned::Close(_)));
+        assert_eq!(gate.catalogue.used(), 0, "statements of nobody");
+        proves_free(&mut gate, at, &format!("nonce {seed}"));
+    }
+    println!("{closed} connections were closed, {faults} clients refused");
+    assert!(replays || (closed > 0 && faults > 0 && closed < 125), "{closed} {faults}");
 }
 
 #[test]

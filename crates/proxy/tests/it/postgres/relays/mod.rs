@@ -8,7 +8,7 @@ mod statements;
 mod traps;
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use proxy::postgres::auth::{Credential, Login, LoginStep, Terms};
 use proxy::postgres::conversation::{Abandoned, Kept, Turn};
 use proxy::postgres::frame::{Backend, Frames, Frontend, HEAD, Limits, Piece, Tag};
 use proxy::postgres::message::{read, write};
-use proxy::postgres::relay::{Copied, Guest as Here, News, Relay, Stop};
+use proxy::postgres::relay::{ClientFault, Copied, Guest as Here, News, Relay, Stop};
 use proxy::postgres::startup::{Version, write_startup};
 use proxy::postgres::statements::{Bounds, Catalogue, Client, Pin};
 
@@ -272,15 +272,26 @@ struct Line {
     relay: Relay,
     wire: Wire,
     read: Vec<u8>,
+    /// The server has closed the connection.
+    torn: bool,
 }
 
 impl Line {
     fn new(relay: Relay) -> Line {
-        Line { relay, wire: Wire::connect(), read: Vec::new() }
+        Line { relay, wire: Wire::connect(), read: Vec::new(), torn: false }
     }
 
     fn in_rotation() -> Line {
         Line::new(Relay::new(Limits { whole_max: 65_536, ..Limits::SESSION }))
+    }
+
+    /// A server that has closed says why in what is still to be read.
+    fn send(&mut self, bytes: &[u8]) {
+        let _ = self.wire.stream.write_all(bytes);
+    }
+
+    fn is_over(&self) -> bool {
+        self.torn || matches!(self.relay.kept(), Some(Kept::Ended(_)))
     }
 
     /// Waits for the server, and hears what it says.
@@ -293,8 +304,11 @@ impl Line {
         mut news: impl FnMut(News<'_>),
     ) {
         let mut portion = [0; 8192];
-        let read = self.wire.stream.read(&mut portion).expect("a reply in time");
-        assert!(read > 0, "the server closed the connection");
+        let read = match self.wire.stream.read(&mut portion) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("{error}"),
+            read => read.unwrap_or(0),
+        };
+        self.torn = read == 0;
         let mut rest = &portion[..read];
         while !rest.is_empty() {
             let more = portions.next(rest.len());
@@ -314,7 +328,7 @@ impl Line {
                 )
                 .unwrap();
             self.read.drain(..taken.bytes);
-            self.wire.send(&to_server);
+            self.send(&to_server);
             if taken.stop == Stop::Ended {
                 return;
             }
@@ -328,6 +342,8 @@ struct Gate {
     lines: Vec<Line>,
     free: VecDeque<usize>,
     portions: Portions,
+    sessions: Sessions,
+    fault: Option<ClientFault>,
     /// How many times a message had to wait.
     later: usize,
     pin: Option<Pin>,
@@ -336,6 +352,13 @@ struct Gate {
     story: Vec<String>,
     /// How many scripts were left for what a failed transaction cannot do.
     unlike: usize,
+}
+
+/// Whether a client keeps its server, which then has its names.
+#[derive(PartialEq)]
+enum Sessions {
+    Shared,
+    Own,
 }
 
 #[derive(PartialEq)]
@@ -372,6 +395,8 @@ impl Gate {
             lines: (0..servers).map(|_| Line::in_rotation()).collect(),
             free: (0..servers).collect(),
             portions: Portions::Whole,
+            sessions: Sessions::Shared,
+            fault: None,
             later: 0,
             pin: None,
             strictness: Strictness::Full,
@@ -380,12 +405,24 @@ impl Gate {
         }
     }
 
+    /// Each client has a server for itself.
+    fn of_sessions(servers: usize) -> Gate {
+        let mut gate = Gate::new(servers, Bounds::default());
+        for line in &mut gate.lines {
+            line.relay = Relay::transparent(Limits { whole_max: 65_536, ..Limits::SESSION });
+        }
+        gate.sessions = Sessions::Own;
+        gate
+    }
+
     /// Sends a step of a client to a server; what the client reads.
     fn through(&mut self, guest: &mut Guest, step: &[u8]) -> Vec<String> {
         let at = guest.at.take().unwrap_or_else(|| self.free.pop_front().unwrap());
         let seen = self.passes(guest, at, step, Ending::Settled);
+        assert_eq!((self.fault, self.lines[at].is_over()), (None, false));
         match self.lines[at].relay.kept() {
-            None => self.free.push_back(at),
+            None if self.sessions == Sessions::Shared => self.free.push_back(at),
+            None => guest.at = Some(at),
             Some(Kept::InTransaction | Kept::InFailedTransaction) => guest.at = Some(at),
             kept => panic!("{kept:?} behind a Sync"),
         }
@@ -403,15 +440,21 @@ impl Gate {
     fn passes(&mut self, guest: &mut Guest, at: usize, step: &[u8], ending: Ending) -> Vec<u8> {
         let (mut seen, mut taken, mut end) = (Vec::new(), 0, 0);
         let line = &mut self.lines[at];
-        while taken < step.len() {
+        while taken < step.len() && !line.is_over() {
             let (mut out, mut here) = (Vec::new(), Vec::new());
             let readable = &step[taken..end];
             let mut copied = Copied::new(readable, &mut out);
             let mut of = Here { client: &mut guest.client, catalogue: &mut self.catalogue };
             let frames = &mut guest.frames;
-            let went =
-                line.relay.from_client(&mut of, frames, readable, &mut copied, &mut here).unwrap();
-            line.wire.send(&out);
+            let went = line.relay.from_client(&mut of, frames, readable, &mut copied, &mut here);
+            line.send(&out);
+            let went = match went {
+                Ok(went) => went,
+                Err(fault) => {
+                    self.fault = Some(fault);
+                    break;
+                }
+            };
             seen.extend(here);
             taken += went.bytes;
             match went.stop {
@@ -428,7 +471,10 @@ impl Gate {
                 stop => panic!("{stop:?}"),
             }
             let settled = taken == step.len() && ending == Ending::Settled;
-            while line.relay.turn() == Turn::Server && (settled || self.portions.settles()) {
+            while line.relay.turn() == Turn::Server
+                && !line.is_over()
+                && (settled || self.portions.settles())
+            {
                 let client = Some(&mut guest.client);
                 line.hear(client, &mut self.catalogue, &mut self.portions, &mut seen, |_| {});
             }
@@ -441,19 +487,23 @@ impl Gate {
         let line = &mut self.lines[at];
         let mut out = Vec::new();
         let mut what = line.relay.leave(guest.client, &mut self.catalogue, &mut out);
-        line.wire.send(&out);
+        line.send(&out);
         let first = what;
         let mut nothing = Vec::new();
         for _ in 0..1000 {
             match what {
                 Abandoned::Free => break,
+                Abandoned::Waits(kept) if line.torn => what = Abandoned::Close(kept),
+                _ => {}
+            }
+            match what {
                 Abandoned::Close(_) => {
                     let line = std::mem::replace(line, Line::in_rotation());
                     line.relay.end(None, &mut self.catalogue);
                     self.free.push_back(at);
                     return what;
                 }
-                Abandoned::Waits(_) => {}
+                _ => {}
             }
             line.hear(None, &mut self.catalogue, &mut self.portions, &mut nothing, |_| {});
             what = match line.relay.kept() {
