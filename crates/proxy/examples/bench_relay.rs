@@ -35,6 +35,10 @@ fn message(tag: impl Into<u8>, body: &[u8]) -> Vec<u8> {
     out
 }
 
+fn drop_news(one: News<'_>) {
+    black_box(one);
+}
+
 fn cases() -> Vec<Case> {
     let row = message(Backend::DataRow, &[b"\0\x01\0\0\0\x14".as_slice(), &[b'x'; 20]].concat());
     let columns = message(Backend::RowDescription, &[0; 30]);
@@ -87,13 +91,14 @@ fn relayed(mut relay: Relay, case: &Case) -> f64 {
     let mut frames = Frames::<Frontend>::new(Limits::SESSION);
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
     let mut exchange = |asked: &[u8], said: &[u8]| {
-        (to_server.clear(), to_client.clear());
+        to_server.clear();
+        to_client.clear();
         let mut guest = Guest { client: &mut client, catalogue: &mut catalogue };
         let mut out = Copied::new(asked, &mut to_server);
         let taken = relay.from_client(&mut guest, &mut frames, asked, &mut out, &mut to_client);
         assert_eq!(taken.map(|taken| taken.bytes), Ok(asked.len()));
         let mut out = Copied::new(said, &mut to_client);
-        let (guest, news) = (Some(&mut client), |one: News<'_>| drop(black_box(one)));
+        let (guest, news) = (Some(&mut client), |one: News<'_>| drop_news(one));
         let taken = relay.from_server(guest, &mut catalogue, said, &mut out, &mut to_server, news);
         assert_eq!(taken.map(|taken| taken.bytes), Ok(said.len()));
         assert!(black_box(relay.kept()).is_none());
@@ -106,7 +111,8 @@ fn relayed(mut relay: Relay, case: &Case) -> f64 {
 fn copied(case: &Case) -> f64 {
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
     least(|| {
-        (to_server.clear(), to_client.clear());
+        to_server.clear();
+        to_client.clear();
         to_server.extend_from_slice(black_box(&case.asked));
         to_client.extend_from_slice(black_box(&case.said));
         black_box((&to_server, &to_client));

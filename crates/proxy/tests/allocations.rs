@@ -59,7 +59,8 @@ fn allocations(prepare: &[u8], asked: &[u8], said: &[u8], rounds: u32) -> u64 {
             if asked.is_empty() || (asked == prepare && round > 0) {
                 continue;
             }
-            (to_server.clear(), to_client.clear());
+            to_server.clear();
+            to_client.clear();
             let mut guest = Guest { client: &mut client, catalogue: &mut catalogue };
             let mut out = Copied::new(asked, &mut to_server);
             let taken = relay.from_client(&mut guest, &mut frames, asked, &mut out, &mut to_client);

@@ -4,6 +4,8 @@
 //!   bytes ──▶ startup ──▶ auth ◀── secrets (users, HBA)
 //!                          │
 //!   bytes ──▶ frame ───────┴──▶ message (read, write)
+//!               │
+//!               └──▶ relay ──▶ conversation, statements ──▶ bytes
 //! ```
 //!
 //! Each part takes bytes that are there and says what they mean or writes bytes to be sent; who

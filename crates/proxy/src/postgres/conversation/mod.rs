@@ -21,7 +21,7 @@
 //! such a failure [`resolve`](Conversation::resolve) asks, behind the next Sync, to close a portal that
 //! does not exist: what is ready before that answer belongs to the client, and nothing after it can.
 //!
-//! Who moves the bytes keeps one order. To the server: [`send`](Conversation::send), the message,
+//! Who moves the bytes keeps one order, as a [relay](super::relay) does. To the server: [`send`](Conversation::send), the message,
 //! then what [`resolve`](Conversation::resolve) writes. From the server:
 //! [`receive`](Conversation::receive), the message to whom it is for, what
 //! [`next_local`](Conversation::next_local) has for the client, then `resolve`. Without a client:

@@ -493,17 +493,13 @@ impl Gate {
         for _ in 0..1000 {
             match what {
                 Abandoned::Free => break,
-                Abandoned::Waits(kept) if line.torn => what = Abandoned::Close(kept),
-                _ => {}
-            }
-            match what {
-                Abandoned::Close(_) => {
+                Abandoned::Waits(_) if !line.torn => {}
+                Abandoned::Waits(kept) | Abandoned::Close(kept) => {
                     let line = std::mem::replace(line, Line::in_rotation());
                     line.relay.end(None, &mut self.catalogue);
                     self.free.push_back(at);
-                    return what;
+                    return Abandoned::Close(kept);
                 }
-                _ => {}
             }
             line.hear(None, &mut self.catalogue, &mut self.portions, &mut nothing, |_| {});
             what = match line.relay.kept() {

@@ -42,90 +42,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod hearing;
+mod out;
+
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use thiserror::Error;
 
+use self::out::Run;
+pub use self::out::{Copied, Out};
+
 use super::SqlState;
 use super::conversation::{
-    Abandoned, Conversation, End, Fate, Forwarded, Kept, Local, Received, SendError, Sent, To,
-    Turn, Violation, Whose,
+    Abandoned, Conversation, Forwarded, Kept, Local, SendError, Sent, Turn, Violation, Whose,
 };
-use super::frame::{Backend, FrameError, Frames, Frontend, HEAD, Limits, Piece};
-use super::message::read::{self, Fields, ReadError};
+use super::frame::{Backend, FrameError, Frames, Frontend, Limits, Piece};
+use super::message::read::{Fields, ReadError};
 use super::message::{Status, write};
-use super::statements::{Catalogue, Client, Forward, Message, Pin, Server, Treatment};
+use super::statements::{Catalogue, Client, Forward, Message, Pin, Server};
 
 /// How much of what was written between messages is kept room for \[byte\].
 const SCRATCH_MAX: usize = 1 << 16;
-
-/// Where a direction goes: bytes of what was given as readable, and others between them.
-pub trait Out {
-    /// These of the readable bytes. Ranges come in order, and never one that begins where the one
-    /// before has ended, unless something was [put](Out::put) between.
-    fn pass(&mut self, range: Range<usize>);
-
-    /// These bytes, which are gone after the call.
-    fn put(&mut self, bytes: &[u8]);
-}
-
-/// The simplest way out: everything is copied behind what a buffer has.
-#[derive(Debug)]
-pub struct Copied<'a> {
-    readable: &'a [u8],
-    to: &'a mut Vec<u8>,
-}
-
-impl<'a> Copied<'a> {
-    /// From `readable`, as it is given to the relay, to `to`.
-    pub fn new(readable: &'a [u8], to: &'a mut Vec<u8>) -> Copied<'a> {
-        Copied { readable, to }
-    }
-}
-
-impl Out for Copied<'_> {
-    fn pass(&mut self, range: Range<usize>) {
-        self.to.extend_from_slice(&self.readable[range]);
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.to.extend_from_slice(bytes);
-    }
-}
-
-/// Joins ranges that touch.
-struct Run<'a, O> {
-    out: &'a mut O,
-    range: Range<usize>,
-}
-
-impl<'a, O: Out> Run<'a, O> {
-    fn new(out: &'a mut O) -> Run<'a, O> {
-        Run { out, range: 0..0 }
-    }
-
-    fn pass(&mut self, range: Range<usize>) {
-        if range.start == self.range.end {
-            self.range.end = range.end;
-        } else {
-            self.end();
-            self.range = range;
-        }
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.end();
-        self.out.put(bytes);
-    }
-
-    fn end(&mut self) {
-        if !self.range.is_empty() {
-            self.out.pass(self.range.clone());
-        }
-        self.range = self.range.end..self.range.end;
-    }
-}
 
 /// A client, and the statements of its pool.
 #[derive(Debug)]
@@ -161,7 +98,8 @@ pub enum Stop {
     /// The client has said Terminate, which is taken and goes nowhere; it must be
     /// [left](Relay::leave). Nothing behind it counts.
     Terminated,
-    /// The server has ended the session, or must be closed: nothing behind counts.
+    /// The server has ended the session, or must be closed: nothing behind counts. What it said to
+    /// its client last has passed; unless that was [`News::Ended`], the client is still to be told.
     Ended,
 }
 
@@ -301,7 +239,7 @@ impl Relay {
     /// For clients that have another server in each transaction. `limits` are those of the server's
     /// messages.
     pub fn new(limits: Limits) -> Relay {
-        Relay::with(Conversation::new(), Names::Rewritten(Box::new(Server::new())), limits)
+        Relay::with(Conversation::new(), Names::Rewritten(Box::default()), limits)
     }
 
     /// For a client that has the server for its whole session: names pass as they are.
@@ -447,190 +385,9 @@ impl Relay {
             }
         }
     }
-
-    /// Takes as much as it can of what the server has sent. `client` is whose it is now; it is left
-    /// out while nobody has the server, and after the client was [left](Relay::leave).
-    /// `to_server` gets what the gate says in turn, which is mostly nothing.
-    ///
-    /// # Errors
-    /// If the server is to be closed. What was written before is good.
-    pub fn from_server(
-        &mut self,
-        client: Option<&mut Client>,
-        catalogue: &mut Catalogue,
-        readable: &[u8],
-        to_client: &mut impl Out,
-        to_server: &mut Vec<u8>,
-        news: impl FnMut(News<'_>),
-    ) -> Result<Taken, ServerFault> {
-        let mut run = Run::new(to_client);
-        let hearing = Hearing { client, catalogue, run: &mut run, to_server, news };
-        let taken = self.hear(hearing, readable);
-        run.end();
-        taken
-    }
-}
-
-/// Whom a message of the server meets.
-struct Hearing<'a, 'o, O, N> {
-    client: Option<&'a mut Client>,
-    catalogue: &'a mut Catalogue,
-    run: &'a mut Run<'o, O>,
-    to_server: &'a mut Vec<u8>,
-    news: N,
 }
 
 impl Relay {
-    fn hear<O: Out, N: FnMut(News<'_>)>(
-        &mut self,
-        mut hearing: Hearing<'_, '_, O, N>,
-        readable: &[u8],
-    ) -> Result<Taken, ServerFault> {
-        let mut at = 0;
-        loop {
-            let rest = &readable[at..];
-            let piece = self.frames.look(rest)?;
-            let end = at + piece.bytes();
-            match piece {
-                Piece::More { missing } => {
-                    let stop = Stop::More { needs: rest.len() + missing };
-                    return Ok(Taken { bytes: at, stop });
-                }
-                Piece::Rest { left, .. } => {
-                    if self.said == Rest::Passes {
-                        hearing.run.pass(at..end);
-                    }
-                    if left == 0 {
-                        self.said = Rest::None;
-                        self.go_on(&mut hearing);
-                    }
-                }
-                Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
-                    let message = &readable[at..end];
-                    let passes = self.said(&mut hearing, tag, message)?;
-                    if passes {
-                        hearing.run.pass(at..end);
-                    }
-                    if message.len() < len {
-                        self.said = if passes { Rest::Passes } else { Rest::Falls };
-                    }
-                    if !self.scratch.is_empty() {
-                        self.put_scratch(hearing.run);
-                    }
-                    if self.said == Rest::None {
-                        self.go_on(&mut hearing);
-                    }
-                }
-            }
-            at += self.frames.take(piece);
-            if matches!(self.conversation.kept(), Some(Kept::Ended(_))) && self.said == Rest::None {
-                return Ok(Taken { bytes: at, stop: Stop::Ended });
-            }
-        }
-    }
-}
-
-impl Relay {
-    /// What a message means; whether the client gets it as it is.
-    fn said<O: Out, N: FnMut(News<'_>)>(
-        &mut self,
-        hearing: &mut Hearing<'_, '_, O, N>,
-        tag: Backend,
-        message: &[u8],
-    ) -> Result<bool, ServerFault> {
-        let body = &message[HEAD..];
-        let received = self.conversation.receive(tag, body)?;
-        let hears = matches!(self.presence, Presence::There) && hearing.client.is_some();
-        let is_clients = received.to == To::Client && hears;
-        if matches!(tag, Backend::DataRow | Backend::CopyData) {
-            return Ok(is_clients);
-        }
-        let mut treatment = Treatment::Pass;
-        if let Names::Rewritten(statements) = &mut self.names {
-            let client = match &mut self.presence {
-                Presence::Gone(client) => Some(client),
-                Presence::There => hearing.client.as_deref_mut(),
-            };
-            if let Some(client) = client {
-                let guest = (client, &mut *hearing.catalogue);
-                let what = (tag, received.fate);
-                let (conversation, instead) = (&self.conversation, &mut self.scratch);
-                treatment = statements.reply(conversation, guest, what, message, instead);
-                statements.ask_for_end(&mut self.conversation, hearing.to_server);
-            } else {
-                assert!(statements.is_settled(), "what a client has asked is heard with it");
-            }
-        }
-        if !is_clients {
-            self.scratch.clear();
-        }
-        self.tell(&mut hearing.news, tag, received, hears, body)?;
-        let mut locals = std::mem::take(&mut self.scratch);
-        self.answer(hearing.catalogue, &mut locals);
-        self.scratch = locals;
-        Ok(is_clients && treatment == Treatment::Pass)
-    }
-
-    /// Tells what concerns more than the client.
-    fn tell(
-        &mut self,
-        news: &mut impl FnMut(News<'_>),
-        tag: Backend,
-        received: Received,
-        hears: bool,
-        body: &[u8],
-    ) -> Result<(), ServerFault> {
-        let is_clients = received.to == To::Client && hears;
-        match tag {
-            Backend::ParameterStatus => {
-                let (name, value) = read::parameter_status(body)?;
-                news(News::Parameter { name, value });
-            }
-            Backend::NotificationResponse if !hears => {
-                news(News::Unheard { notification: body });
-            }
-            Backend::ErrorResponse => {
-                let fields = read::fields(body).ok();
-                if received.fate == Fate::Ended(End::Fatal) {
-                    news(News::Ended(fields));
-                } else if is_clients {
-                    news(News::Failed(fields));
-                } else if self.own.front() == Some(&self.conversation.front_number()) {
-                    let code = fields.and_then(|fields| fields.sqlstate());
-                    self.own_failed.get_or_insert(code.unwrap_or(SqlState::PROTOCOL_VIOLATION));
-                }
-            }
-            Backend::CommandComplete if is_clients => {
-                news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body) });
-            }
-            Backend::ReadyForQuery if is_clients => {
-                news(News::Ready(self.conversation.status()));
-            }
-            _ => {}
-        }
-        if let Fate::Done(number) = received.fate
-            && self.own.front() == Some(&number)
-        {
-            self.own.pop_front();
-            news(News::Own { failed: self.own_failed.take() });
-        }
-        Ok(())
-    }
-
-    /// Says to the server what follows from what it has said.
-    fn go_on<O, N>(&mut self, hearing: &mut Hearing<'_, '_, O, N>) {
-        match self.presence {
-            Presence::Gone(_) => {
-                self.clean(Forwarded::Whole, hearing.catalogue, hearing.to_server);
-            }
-            // Nothing may stand within a message of the client's.
-            Presence::There if self.asked == Rest::None => {
-                self.conversation.resolve(hearing.to_server);
-            }
-            Presence::There => {}
-        }
-    }
-
     /// The client has gone, or is no longer listened to. Writes what the server must be told, and
     /// says what it needs; what follows is done as the server is heard, until
     /// [`kept`](Relay::kept) has nothing more. Where it is [Close](Abandoned::Close), now or later,

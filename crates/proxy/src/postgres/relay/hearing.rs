@@ -1,0 +1,192 @@
+//! From the server: what a message means, who hears it, and what follows from it.
+
+use super::out::{Out, Run};
+use super::{Names, News, Presence, Relay, Rest, ServerFault, Stop, Taken};
+use crate::postgres::SqlState;
+use crate::postgres::conversation::{End, Fate, Forwarded, Kept, Received, To};
+use crate::postgres::frame::{Backend, HEAD, Piece};
+use crate::postgres::message::read;
+use crate::postgres::statements::{Catalogue, Client, Treatment};
+
+/// Whom a message of the server meets.
+struct Hearing<'a, 'o, O, N> {
+    client: Option<&'a mut Client>,
+    catalogue: &'a mut Catalogue,
+    run: &'a mut Run<'o, O>,
+    to_server: &'a mut Vec<u8>,
+    news: N,
+}
+
+impl Relay {
+    /// Takes as much as it can of what the server has sent. `client` is whose it is now; it is left
+    /// out while nobody has the server, and after the client was [left](Relay::leave).
+    /// `to_server` gets what the gate says in turn, which is mostly nothing.
+    ///
+    /// # Errors
+    /// If the server is to be closed. What was written before is good.
+    pub fn from_server(
+        &mut self,
+        client: Option<&mut Client>,
+        catalogue: &mut Catalogue,
+        readable: &[u8],
+        to_client: &mut impl Out,
+        to_server: &mut Vec<u8>,
+        news: impl FnMut(News<'_>),
+    ) -> Result<Taken, ServerFault> {
+        let mut run = Run::new(to_client);
+        let hearing = Hearing { client, catalogue, run: &mut run, to_server, news };
+        let taken = self.hear(hearing, readable);
+        run.end();
+        taken
+    }
+
+    fn hear<O: Out, N: FnMut(News<'_>)>(
+        &mut self,
+        mut hearing: Hearing<'_, '_, O, N>,
+        readable: &[u8],
+    ) -> Result<Taken, ServerFault> {
+        let mut at = 0;
+        loop {
+            let rest = &readable[at..];
+            let piece = self.frames.look(rest)?;
+            let end = at + piece.bytes();
+            match piece {
+                Piece::More { missing } => {
+                    let stop = Stop::More { needs: rest.len() + missing };
+                    return Ok(Taken { bytes: at, stop });
+                }
+                Piece::Rest { left, .. } => {
+                    if self.said == Rest::Passes {
+                        hearing.run.pass(at..end);
+                    }
+                    if left == 0 {
+                        self.said = Rest::None;
+                        self.go_on(&mut hearing);
+                    }
+                }
+                Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
+                    let message = &readable[at..end];
+                    let passes = self.said(&mut hearing, tag, message)?;
+                    if passes {
+                        hearing.run.pass(at..end);
+                    }
+                    if message.len() < len {
+                        self.said = if passes { Rest::Passes } else { Rest::Falls };
+                    }
+                    if !self.scratch.is_empty() {
+                        self.put_scratch(hearing.run);
+                    }
+                    if self.said == Rest::None {
+                        self.go_on(&mut hearing);
+                    }
+                }
+            }
+            at += self.frames.take(piece);
+            if matches!(self.conversation.kept(), Some(Kept::Ended(_))) && self.said == Rest::None {
+                return Ok(Taken { bytes: at, stop: Stop::Ended });
+            }
+        }
+    }
+}
+
+impl Relay {
+    /// What a message means; whether the client gets it as it is.
+    fn said<O: Out, N: FnMut(News<'_>)>(
+        &mut self,
+        hearing: &mut Hearing<'_, '_, O, N>,
+        tag: Backend,
+        message: &[u8],
+    ) -> Result<bool, ServerFault> {
+        let body = &message[HEAD..];
+        let received = self.conversation.receive(tag, body)?;
+        let hears = matches!(self.presence, Presence::There) && hearing.client.is_some();
+        let is_clients = received.to == To::Client && hears;
+        if matches!(tag, Backend::DataRow | Backend::CopyData) {
+            return Ok(is_clients);
+        }
+        let mut treatment = Treatment::Pass;
+        if let Names::Rewritten(statements) = &mut self.names {
+            let client = match &mut self.presence {
+                Presence::Gone(client) => Some(client),
+                Presence::There => hearing.client.as_deref_mut(),
+            };
+            if let Some(client) = client {
+                let guest = (client, &mut *hearing.catalogue);
+                let what = (tag, received.fate);
+                let (conversation, instead) = (&self.conversation, &mut self.scratch);
+                treatment = statements.reply(conversation, guest, what, message, instead);
+                statements.ask_for_end(&mut self.conversation, hearing.to_server);
+            } else {
+                assert!(statements.is_settled(), "what a client has asked is heard with it");
+            }
+        }
+        if !is_clients {
+            self.scratch.clear();
+        }
+        self.tell(&mut hearing.news, tag, received, hears, body)?;
+        let mut locals = std::mem::take(&mut self.scratch);
+        self.answer(hearing.catalogue, &mut locals);
+        self.scratch = locals;
+        Ok(is_clients && treatment == Treatment::Pass)
+    }
+
+    /// Tells what concerns more than the client.
+    fn tell(
+        &mut self,
+        news: &mut impl FnMut(News<'_>),
+        tag: Backend,
+        received: Received,
+        hears: bool,
+        body: &[u8],
+    ) -> Result<(), ServerFault> {
+        let is_clients = received.to == To::Client && hears;
+        match tag {
+            Backend::ParameterStatus => {
+                let (name, value) = read::parameter_status(body)?;
+                news(News::Parameter { name, value });
+            }
+            Backend::NotificationResponse if !hears => {
+                news(News::Unheard { notification: body });
+            }
+            Backend::ErrorResponse => {
+                let fields = read::fields(body).ok();
+                if received.fate == Fate::Ended(End::Fatal) {
+                    news(News::Ended(fields));
+                } else if is_clients {
+                    news(News::Failed(fields));
+                } else if self.own.front() == Some(&self.conversation.front_number()) {
+                    let code = fields.and_then(|fields| fields.sqlstate());
+                    self.own_failed.get_or_insert(code.unwrap_or(SqlState::PROTOCOL_VIOLATION));
+                }
+            }
+            Backend::CommandComplete if is_clients => {
+                news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body) });
+            }
+            Backend::ReadyForQuery if is_clients => {
+                news(News::Ready(self.conversation.status()));
+            }
+            _ => {}
+        }
+        if let Fate::Done(number) = received.fate
+            && self.own.front() == Some(&number)
+        {
+            self.own.pop_front();
+            news(News::Own { failed: self.own_failed.take() });
+        }
+        Ok(())
+    }
+
+    /// Says to the server what follows from what it has said.
+    fn go_on<O, N>(&mut self, hearing: &mut Hearing<'_, '_, O, N>) {
+        match self.presence {
+            Presence::Gone(_) => {
+                self.clean(Forwarded::Whole, hearing.catalogue, hearing.to_server);
+            }
+            // Nothing may stand within a message of the client's.
+            Presence::There if self.asked == Rest::None => {
+                self.conversation.resolve(hearing.to_server);
+            }
+            Presence::There => {}
+        }
+    }
+}
