@@ -8,9 +8,9 @@
 //!
 //! Each client has names of its own, the unnamed one among them. What they stand for is in the
 //! [`Catalogue`], once by content. Each server has some of that prepared, under names of ours.
-//! For each message of a client it says what goes to the server instead, for each reply what the client
-//! gets; what is outstanding, and for whom, is the [conversation](super::conversation)'s to know, and
-//! a [relay](super::relay) brings the two together.
+//! For each message of a client there is what goes to the server instead, for each reply what the
+//! client gets; what is outstanding, and for whom, is the [conversation](super::conversation)'s to
+//! know, and a [relay](super::relay) brings the two together.
 //!
 //! No name of a client ever reaches a server, so none can mean another client's statement. What is
 //! an error at PostgreSQL is made by PostgreSQL: it gets a name that it lacks (or has, for a
@@ -22,8 +22,8 @@
 //! `DEALLOCATE`, also within other statements, gets a name of ours that is prepared for that purpose
 //! alone: the server says and counts it as ever, and nobody else's statement goes. `DISCARD ALL` is
 //! meant for the whole session and passes; the server has nothing prepared behind it. What follows
-//! either waits for its outcome ([`Stop::Later`](super::relay::Stop::Later)), and so does whatever would need to know how an
-//! earlier batch ends that is not answered yet.
+//! either waits for its outcome ([`Stop::Later`](super::relay::Stop::Later)), and so does whatever
+//! would need to know how an earlier batch ends, or what becomes of a COPY, that is not answered yet.
 //!
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
