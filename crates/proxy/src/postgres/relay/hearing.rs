@@ -114,7 +114,7 @@ impl Relay {
                 let guest = (client, &mut *hearing.catalogue);
                 let what = (tag, received.fate);
                 let (conversation, instead) = (&self.conversation, &mut self.scratch);
-                treatment = statements.reply(conversation, guest, what, message, instead);
+                treatment = statements.reply(conversation, guest, what, message, instead)?;
                 statements.ask_for_end(&mut self.conversation, hearing.to_server);
             } else {
                 assert!(statements.is_settled(), "what a client has asked is heard with it");

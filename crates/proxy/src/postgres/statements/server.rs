@@ -10,7 +10,7 @@ use super::recent::Recent;
 use super::sql::Target;
 use super::{Client, Pin};
 use crate::postgres::SqlState;
-use crate::postgres::conversation::{Conversation, Fate, Local, Sent, Whose};
+use crate::postgres::conversation::{Conversation, Fate, Local, Sent, Violation, Whose};
 use crate::postgres::frame::{Backend, Frontend, HEAD};
 use crate::postgres::message::read::Fields;
 use crate::postgres::message::{Status, read, write};
@@ -277,6 +277,10 @@ impl Server {
     /// Takes a message of the server, of which `heard` says what it means: all of one that the gate
     /// reads (`message` is what of it is there, head included). What is written to `instead` goes to
     /// the client for it.
+    ///
+    /// # Errors
+    /// If it answers something that was asked later than what is expected next: a fault of ours, by
+    /// which this connection must end and no other.
     pub(in crate::postgres) fn reply(
         &mut self,
         conversation: &Conversation,
@@ -284,14 +288,17 @@ impl Server {
         (tag, fate): (Backend, Fate),
         message: &[u8],
         instead: &mut Vec<u8>,
-    ) -> Treatment {
+    ) -> Result<Treatment, Violation> {
         let front = self.expected.front().map(|front| (front.number, front.step));
         let body = message.get(HEAD..).unwrap_or_default();
         match fate {
             Fate::Done(number) => {
                 // What the gate asks for its own purposes is not expected here.
                 let is_expected = front.is_some_and(|(expected, _)| expected == number);
-                debug_assert!(front.is_none_or(|(expected, _)| expected >= number));
+                if front.is_some_and(|(expected, _)| expected < number) {
+                    debug_assert!(false, "{front:?} was passed over for {number}");
+                    return Err(Violation::Unasked { tag });
+                }
                 let mut treatment = Treatment::Pass;
                 if is_expected {
                     if tag == Backend::CommandComplete {
@@ -302,19 +309,20 @@ impl Server {
                 if tag == Backend::ReadyForQuery {
                     self.ready(conversation.status(), catalogue);
                 }
-                return treatment;
+                return Ok(treatment);
             }
             Fate::Failed { number, next } => {
                 let of = front.filter(|&(expected, _)| expected == number);
-                return self.failed((client, catalogue), of.map(|_| next), message, instead);
+                let next = of.map(|_| next);
+                return Ok(self.failed((client, catalogue), next, message, instead));
             }
             Fate::Underway if front.is_some_and(|(at, _)| at == conversation.front_number()) => {
                 match tag {
                     Backend::CommandComplete => {
-                        return self.completed(client, catalogue, body, instead);
+                        return Ok(self.completed(client, catalogue, body, instead));
                     }
                     Backend::ErrorResponse => {
-                        return self.failed((client, catalogue), None, message, instead);
+                        return Ok(self.failed((client, catalogue), None, message, instead));
                     }
                     Backend::CopyInResponse => self.copies(conversation),
                     _ => {}
@@ -322,7 +330,7 @@ impl Server {
             }
             Fate::Underway | Fate::Aside | Fate::Ended(_) => {}
         }
-        Treatment::Pass
+        Ok(Treatment::Pass)
     }
 
     /// A reply of the gate's own has been given.
