@@ -95,6 +95,7 @@ macro_rules! tags {
             const SIDE: Side = Side::$name;
             const SHORT_MAX: u32 = $short_max;
 
+            #[inline]
             fn from_byte(byte: u8) -> Option<$name> {
                 match byte {
                     $($byte => Some($name::$tag),)*
@@ -102,10 +103,12 @@ macro_rules! tags {
                 }
             }
 
+            #[inline]
             fn byte(self) -> u8 {
                 self as u8
             }
 
+            #[inline]
             fn size(self) -> Size {
                 match self {
                     $($name::$tag => Size::$size,)*

@@ -31,9 +31,16 @@ impl Conversation {
     /// Ends a doubt after a COPY that failed, if there is one and this is the place. To be called
     /// after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what it
     /// writes, which is mostly nothing, is to be sent before anything else.
+    #[inline]
     pub fn resolve(&mut self, out: &mut Vec<u8>) {
+        if self.extra > 0 {
+            self.place_fence(out);
+        }
+    }
+
+    fn place_fence(&mut self, out: &mut Vec<u8>) {
         let here = self.skip == Skip::No && self.series == Series::Closed;
-        if self.extra == 0 || self.fence == Fence::Placed || !here || self.end.is_some() {
+        if self.fence == Fence::Placed || !here || self.end.is_some() {
             return;
         }
         self.fence = Fence::Placed;

@@ -46,6 +46,8 @@ impl Relay {
         readable: &[u8],
     ) -> Result<Taken, ServerFault> {
         let mut at = 0;
+        // What became of the row before, where there is one: the next becomes the same.
+        let mut row: Option<(Backend, Rest)> = None;
         loop {
             let rest = &readable[at..];
             let piece = self.frames.look(rest)?;
@@ -64,6 +66,13 @@ impl Relay {
                         self.go_on(&mut hearing);
                     }
                 }
+                Piece::Whole { tag, .. } if row.is_some_and(|(of, _)| of == tag) => {
+                    if row == Some((tag, Rest::Passes)) {
+                        hearing.run.pass(at..end);
+                    }
+                    at = end;
+                    continue;
+                }
                 Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
                     let message = &readable[at..end];
                     let passes = self.said(&mut hearing, tag, message)?;
@@ -79,6 +88,9 @@ impl Relay {
                     if self.said == Rest::None {
                         self.go_on(&mut hearing);
                     }
+                    let fate = if passes { Rest::Passes } else { Rest::Falls };
+                    let is_row = matches!(tag, Backend::DataRow | Backend::CopyData);
+                    row = is_row.then_some((tag, fate));
                 }
             }
             at += self.frames.take(piece);
