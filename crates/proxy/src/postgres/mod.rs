@@ -20,6 +20,8 @@
 //! - [`secrets`]: what it knows of users, and who may come from where;
 //! - [`statements`]: prepared statements of many clients on few servers;
 //! - [`relay`]: these two together, for one connection to a server: what goes where.
+//! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
+//!   settings that follow a client from server to server.
 
 pub mod auth;
 pub mod conversation;
@@ -27,6 +29,7 @@ pub mod frame;
 pub mod message;
 pub mod relay;
 pub mod secrets;
+pub mod sql;
 mod sqlstate;
 pub mod startup;
 pub mod statements;

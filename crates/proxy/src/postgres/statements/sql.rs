@@ -4,7 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{NAME_MAX, Pin};
+use super::Pin;
+use crate::postgres::sql::tokens::{Commands, Kind, Lexis, Token, Unclear};
 
 /// What a command does to the client's statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,115 +37,78 @@ const DROPS_MAX: usize = 64;
 /// Looks through a text. One that does not end, or closes what it did not open, is an error for the
 /// server to tell: nothing is found in it.
 pub(super) fn look(text: &[u8]) -> Found {
-    let mut tokens = Tokens { text, at: 0 };
+    find(text).ok().flatten().unwrap_or(Found { opens: true, ..Found::default() })
+}
+
+/// None where nothing may be claimed.
+fn find(text: &[u8]) -> Result<Option<Found>, Unclear> {
+    let mut tokens = Commands::new(text, Lexis::default())?;
     let mut found = Found::default();
     loop {
-        let Some(first) = tokens.next() else { return unclear() };
-        let mut last = first.clone();
-        match first {
-            Token::End => return found,
-            Token::Semicolon => continue,
-            Token::Word(word) => match Keyword::of(&text[word]) {
+        let first = tokens.read()?;
+        let mut last = first;
+        match first.kind {
+            Kind::End => return Ok(Some(found)),
+            Kind::Semicolon => continue,
+            Kind::Word => match Keyword::of(&text[first.at()]) {
                 Keyword::Opens => found.opens = true,
                 Keyword::Copy => found.copies = true,
                 Keyword::Prepare => found.pin = Some(Pin::Prepare),
                 Keyword::Execute => {
                     found.pin.get_or_insert(Pin::Execute);
                 }
-                Keyword::Deallocate => match target(&mut tokens) {
+                Keyword::Deallocate => match target(&mut tokens)? {
                     Some((at, target, end)) => {
                         found.drops.push((at, target));
                         last = end;
                     }
-                    None => return unclear(),
+                    None => return Ok(None),
                 },
-                Keyword::Discard => match (tokens.next(), tokens.next()) {
-                    (Some(Token::Word(all)), Some(end @ (Token::End | Token::Semicolon)))
-                        if is(&text[all.clone()], "all") =>
-                    {
-                        found.drops.push((all, Target::Discard));
-                        last = end;
+                Keyword::Discard => {
+                    let all = tokens.read()?;
+                    last = if ends(&all) { all } else { tokens.read()? };
+                    if all.is(text, "all") && ends(&last) {
+                        found.drops.push((all.at(), Target::Discard));
                     }
-                    (Some(_), Some(end)) => last = end,
-                    _ => return unclear(),
-                },
+                }
                 Keyword::Other => {}
             },
-            Token::Quoted(_) | Token::Other(_) => {}
+            _ => {}
         }
         if found.drops.len() > DROPS_MAX {
-            return unclear();
+            return Ok(None);
         }
-        let mut depth = usize::from(matches!(last, Token::Other(b'(')));
-        loop {
-            match last {
-                Token::End => return found,
-                Token::Semicolon if depth == 0 => break,
-                _ => {}
+        while last.kind != Kind::Semicolon {
+            if last.kind == Kind::End {
+                return Ok(Some(found));
             }
-            let Some(next) = tokens.next() else { return unclear() };
-            match next {
-                Token::Other(b'(') => depth += 1,
-                Token::Other(b')') => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            last = next;
+            last = tokens.read()?;
         }
     }
 }
 
-fn unclear() -> Found {
-    Found { opens: true, ..Found::default() }
+fn ends(token: &Token) -> bool {
+    matches!(token.kind, Kind::End | Kind::Semicolon)
 }
 
-/// The name behind DEALLOCATE, and what ends the command; none if the server will call it an error.
-fn target(tokens: &mut Tokens<'_>) -> Option<(Range<usize>, Target, Token)> {
-    let mut name = tokens.next()?;
-    let mut end = tokens.next()?;
-    if let Token::Word(word) = &name
-        && is(&tokens.text[word.clone()], "prepare")
-        && matches!(end, Token::Word(_) | Token::Quoted(_))
-    {
+/// Where a text names a statement to drop, which one, and what ends the command.
+type Named = (Range<usize>, Target, Token);
+
+/// The name behind DEALLOCATE; none if the server will call it an error.
+fn target(tokens: &mut Commands<'_>) -> Result<Option<Named>, Unclear> {
+    let text = tokens.text();
+    let mut name = tokens.read()?;
+    let mut end = tokens.read()?;
+    if name.is(text, "prepare") && matches!(end.kind, Kind::Word | Kind::Quoted) {
         name = end;
-        end = tokens.next()?;
+        end = tokens.read()?;
     }
-    let found = match name {
-        Token::Word(at) if is(&tokens.text[at.clone()], "all") => (at, Target::All),
-        Token::Word(at) => {
-            let name = tokens.text[at.clone()].to_ascii_lowercase();
-            (at, Target::Name(cut(&name).into()))
-        }
-        Token::Quoted(at) => {
-            let inner = &tokens.text[at.start + 1..at.end - 1];
-            let mut name = Vec::with_capacity(inner.len());
-            let mut bytes = inner.iter();
-            while let Some(&byte) = bytes.next() {
-                name.push(byte);
-                if byte == b'"' {
-                    bytes.next();
-                }
-            }
-            (at, Target::Name(cut(&name).into()))
-        }
-        _ => return None,
+    let target = match name.kind {
+        _ if name.is(text, "all") => Some(Target::All),
+        Kind::Word | Kind::Quoted => name.name(text).map(|name| Target::Name(name.into())),
+        _ => None,
     };
-    matches!(end, Token::End | Token::Semicolon).then_some((found.0, found.1, end))
-}
-
-/// An identifier as the server cuts it: to 63 bytes, between characters.
-fn cut(name: &[u8]) -> &[u8] {
-    if name.len() <= NAME_MAX {
-        return name;
-    }
-    let mut end = NAME_MAX;
-    while end > 0 && name[end] & 0xc0 == 0x80 {
-        end -= 1;
-    }
-    &name[..end]
-}
-
-fn is(word: &[u8], keyword: &str) -> bool {
-    word.eq_ignore_ascii_case(keyword.as_bytes())
+    Ok(target.filter(|_| ends(&end)).map(|target| (name.at(), target, end)))
 }
 
 enum Keyword {
@@ -159,7 +123,7 @@ enum Keyword {
 
 impl Keyword {
     fn of(word: &[u8]) -> Keyword {
-        let named = |keyword| is(word, keyword);
+        let named = |keyword: &str| word.eq_ignore_ascii_case(keyword.as_bytes());
         match word[0].to_ascii_lowercase() {
             b'b' if named("begin") => Keyword::Opens,
             b's' if named("start") => Keyword::Opens,
@@ -171,140 +135,6 @@ impl Keyword {
             _ => Keyword::Other,
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
-    /// A word without quotes.
-    Word(Range<usize>),
-    /// A name in quotes, with them.
-    Quoted(Range<usize>),
-    Semicolon,
-    /// Anything else, by its first byte.
-    Other(u8),
-    End,
-}
-
-struct Tokens<'a> {
-    text: &'a [u8],
-    at: usize,
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
-}
-
-impl Tokens<'_> {
-    /// The next one; none if a string, a name or a comment does not end.
-    fn next(&mut self) -> Option<Token> {
-        self.blank()?;
-        let text = self.text;
-        let start = self.at;
-        let Some(&byte) = text.get(start) else { return Some(Token::End) };
-        self.at += 1;
-        Some(match byte {
-            b';' => Token::Semicolon,
-            b'\'' => self.string(Escapes::None)?,
-            b'"' => {
-                self.quoted(b'"', Escapes::None)?;
-                Token::Quoted(start..self.at)
-            }
-            b'$' => self.dollar(start)?,
-            b'0'..=b'9' => {
-                self.word();
-                Token::Other(byte)
-            }
-            byte if is_word(byte) => {
-                self.word();
-                match (text.get(self.at), &text[start..self.at]) {
-                    (Some(b'\''), [b'e' | b'E']) => {
-                        self.at += 1;
-                        self.string(Escapes::Backslash)?
-                    }
-                    _ => Token::Word(start..self.at),
-                }
-            }
-            other => Token::Other(other),
-        })
-    }
-
-    fn word(&mut self) {
-        while self.text.get(self.at).is_some_and(|&byte| is_word(byte)) {
-            self.at += 1;
-        }
-    }
-
-    fn string(&mut self, escapes: Escapes) -> Option<Token> {
-        self.quoted(b'\'', escapes)?;
-        Some(Token::Other(b'\''))
-    }
-
-    /// Goes behind the quote that ends what has begun; two of them are one of the text.
-    fn quoted(&mut self, quote: u8, escapes: Escapes) -> Option<()> {
-        loop {
-            let byte = *self.text.get(self.at)?;
-            self.at += 1;
-            if byte == b'\\' && matches!(escapes, Escapes::Backslash) {
-                self.at += 1;
-            } else if byte == quote {
-                if self.text.get(self.at) != Some(&quote) {
-                    return Some(());
-                }
-                self.at += 1;
-            }
-        }
-    }
-
-    /// A string in dollars, or a parameter.
-    fn dollar(&mut self, start: usize) -> Option<Token> {
-        let text = self.text;
-        let mut end = self.at;
-        while text.get(end).is_some_and(|&byte| is_word(byte) && byte != b'$') {
-            end += 1;
-        }
-        let is_tag = text.get(end) == Some(&b'$') && !text[self.at].is_ascii_digit();
-        if !is_tag {
-            return Some(Token::Other(b'$'));
-        }
-        let tag = &text[start..=end];
-        let mut at = end + 1;
-        while !text.get(at..)?.starts_with(tag) {
-            at += 1 + text.get(at + 1..)?.iter().position(|&byte| byte == b'$')?;
-        }
-        self.at = at + tag.len();
-        Some(Token::Other(b'$'))
-    }
-
-    /// Goes over white space and comments, which nest.
-    fn blank(&mut self) -> Option<()> {
-        loop {
-            match self.text.get(self.at..).unwrap_or_default() {
-                [b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, ..] => self.at += 1,
-                [b'-', b'-', rest @ ..] => {
-                    let line = rest.iter().position(|&byte| byte == b'\n' || byte == b'\r');
-                    self.at = line.map_or(self.text.len(), |line| self.at + 2 + line);
-                }
-                [b'/', b'*', ..] => {
-                    self.at += 2;
-                    let mut depth = 1;
-                    while depth > 0 {
-                        match self.text.get(self.at..).unwrap_or_default() {
-                            [b'/', b'*', ..] => (depth, self.at) = (depth + 1, self.at + 2),
-                            [b'*', b'/', ..] => (depth, self.at) = (depth - 1, self.at + 2),
-                            [_, ..] => self.at += 1,
-                            [] => return None,
-                        }
-                    }
-                }
-                _ => return Some(()),
-            }
-        }
-    }
-}
-
-enum Escapes {
-    None,
-    Backslash,
 }
 
 #[cfg(test)]
