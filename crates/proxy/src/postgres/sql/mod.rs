@@ -1,3 +1,37 @@
-//! What a text says to a gate that sees texts and no plans.
+//! What a text says to a gate that sees texts and no plans, and the settings that go with a client.
+//!
+//! ```text
+//!   text ──▶ tokens ─┬─▶ leaves ──▶ decide: pass, track, clean, pin, refuse
+//!                    │     └──▶ Settings (client, server) ──▶ difference
+//!                    │     └──▶ Left (server) ──▶ Cleaning
+//!                    ├─▶ Tags, Fingerprint ──▶ Rules: class, priority
+//!                    │          └───────────▶ KeyRules: key
+//!                    └─▶ access: read only
+//! ```
+//!
+//! A text is never parsed as PostgreSQL does; it is cut into the tokens that PostgreSQL cuts it
+//! into, and its commands are known by their words. Where that is not enough nothing is claimed:
+//! such a text passes, or its client keeps its server, as the part says. What functions do within
+//! is not seen by any part.
 
+mod choices;
+mod class;
+mod cleaning;
+mod fingerprint;
+mod key;
+mod leaves;
+mod read_only;
+mod reading;
+mod settings;
+mod tags;
 pub mod tokens;
+
+pub use choices::{Choice, Choices, CodeChoice, Decision, Reason, Refusal, SetChoice, decide};
+pub use class::{Class, Pattern, Rule, Rules, Subject, Test};
+pub use cleaning::{Cleaning, Left};
+pub use fingerprint::{Fingerprint, FingerprintError};
+pub use key::{Format, KeyError, KeyRule, KeyRules, KeyType, Mapping, Source, Where};
+pub use leaves::{Leaf, Leaves, What, leaves};
+pub use read_only::{Access, access};
+pub use settings::{Lost, Settings, SettingsBounds, Side, Value};
+pub use tags::Tags;

@@ -9,6 +9,7 @@ mod frames;
 mod hba;
 mod relays;
 mod servers;
+mod sql;
 mod startup;
 mod talks;
 

@@ -1,0 +1,339 @@
+//! Decides what becomes of a text that leaves something behind: by choice, for each kind of it.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::leaves::{Leaf, Leaves, What};
+use super::settings::is_reported;
+use super::tokens::Unclear;
+use crate::postgres::SqlState;
+
+/// What may become of what its server must keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The client keeps its server until what it left is gone.
+    Pin,
+    /// The text is refused.
+    Refuse,
+}
+
+/// What may become of a SET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetChoice {
+    /// The setting goes with the client from server to server; one whose value cannot be seen pins.
+    Track,
+    /// The client keeps its server.
+    Pin,
+    /// The text is refused.
+    Refuse,
+}
+
+/// What may become of DO and CALL, which may do anything unseen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeChoice {
+    /// They pass, and are trusted to leave nothing behind.
+    Trust,
+    /// They pass, and their server is cleaned of all that code can leave, before another client's
+    /// turn.
+    Clean,
+    /// The client keeps its server.
+    Pin,
+    /// The text is refused.
+    Refuse,
+}
+
+/// A choice for each kind.
+///
+/// By default nothing is refused, so that every program runs that ran without the gate: settings
+/// and roles are tracked, since nearly every driver sets some and a pin for each would use up the
+/// slots; what has no other home than its server pins; code passes and is cleaned up behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// `SET`, `RESET`, `set_config`.
+    pub set: SetChoice,
+    /// `SET ROLE`.
+    pub role: SetChoice,
+    /// `SET SESSION AUTHORIZATION`.
+    pub authorization: Choice,
+    /// `LISTEN`.
+    pub listen: Choice,
+    /// Advisory locks of the session.
+    pub advisory_lock: Choice,
+    /// Temporary tables and their like.
+    pub temporary: Choice,
+    /// Cursors WITH HOLD.
+    pub hold: Choice,
+    /// SQL's PREPARE and EXECUTE.
+    pub prepare: Choice,
+    /// `LOAD`.
+    pub load: Choice,
+    /// `DO`, `CALL`.
+    pub code: CodeChoice,
+}
+
+impl Default for Choices {
+    fn default() -> Choices {
+        Choices {
+            set: SetChoice::Track,
+            role: SetChoice::Track,
+            authorization: Choice::Pin,
+            listen: Choice::Pin,
+            advisory_lock: Choice::Pin,
+            temporary: Choice::Pin,
+            hold: Choice::Pin,
+            prepare: Choice::Pin,
+            load: Choice::Pin,
+            code: CodeChoice::Clean,
+        }
+    }
+}
+
+/// A kind of what is left behind: why a client keeps its server, or is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Reason {
+    /// A setting.
+    Set,
+    /// A role.
+    Role,
+    /// Another user.
+    Authorization,
+    /// What it listens to.
+    Listen,
+    /// A lock.
+    AdvisoryLock,
+    /// Something temporary.
+    Temporary,
+    /// A cursor.
+    Hold,
+    /// A statement that SQL has prepared.
+    Prepare,
+    /// A library.
+    Load,
+    /// Code that may do anything.
+    Code,
+    /// Its text cannot be read.
+    Unreadable,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 11] = [
+        Reason::Set,
+        Reason::Role,
+        Reason::Authorization,
+        Reason::Listen,
+        Reason::AdvisoryLock,
+        Reason::Temporary,
+        Reason::Hold,
+        Reason::Prepare,
+        Reason::Load,
+        Reason::Code,
+        Reason::Unreadable,
+    ];
+
+    /// That of what is left; none for what leaves nothing.
+    pub(super) fn of(what: &What) -> Option<Reason> {
+        Some(match what {
+            What::Set { name, .. } | What::Reset { name } if name == b"role" => Reason::Role,
+            What::Set { .. } | What::Reset { .. } | What::ResetAll | What::SetUnknown => {
+                Reason::Set
+            }
+            What::SessionAuthorization | What::ResetAuthorization => Reason::Authorization,
+            What::Listen => Reason::Listen,
+            What::AdvisoryLock => Reason::AdvisoryLock,
+            What::Temporary => Reason::Temporary,
+            What::Hold => Reason::Hold,
+            What::Prepare | What::Execute => Reason::Prepare,
+            What::Load => Reason::Load,
+            What::Code => Reason::Code,
+            What::Many => Reason::Unreadable,
+            What::UnlistenAll
+            | What::AdvisoryUnlock
+            | What::AdvisoryUnlockAll
+            | What::DiscardTemporary
+            | What::CloseAll
+            | What::DeallocateAll
+            | What::DiscardAll
+            | What::Savepoint(_)
+            | What::Release(_)
+            | What::RollbackTo(_) => return None,
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Reason::Set => "SET",
+            Reason::Role => "SET ROLE",
+            Reason::Authorization => "SET SESSION AUTHORIZATION",
+            Reason::Listen => "LISTEN",
+            Reason::AdvisoryLock => "advisory locks of the session",
+            Reason::Temporary => "temporary objects",
+            Reason::Hold => "cursors WITH HOLD",
+            Reason::Prepare => "PREPARE and EXECUTE in SQL",
+            Reason::Load => "LOAD",
+            Reason::Code => "DO and CALL",
+            Reason::Unreadable => "a text that cannot be followed",
+        })
+    }
+}
+
+/// What becomes of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It leaves nothing behind.
+    Pass,
+    /// It changes settings that go with the client.
+    Track,
+    /// Its server is cleaned of all that code can leave.
+    Clean,
+    /// Its client keeps its server, for the first thing that says so.
+    Pin {
+        /// Why.
+        reason: Reason,
+        /// The words that say so.
+        at: Range<usize>,
+    },
+    /// It is refused.
+    Refuse(Refusal),
+}
+
+/// Why a text is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it would leave.
+    pub reason: Reason,
+    /// The words that say so.
+    pub at: Range<usize>,
+}
+
+impl Refusal {
+    /// 0A000.
+    pub fn sqlstate(&self) -> SqlState {
+        SqlState::FEATURE_NOT_SUPPORTED
+    }
+
+    /// What the client is told.
+    pub fn message(&self) -> String {
+        let verb = if self.reason == Reason::Unreadable { "is" } else { self.verb() };
+        format!("{} {verb} not allowed in transaction mode", self.reason)
+    }
+
+    fn verb(&self) -> &'static str {
+        match self.reason {
+            Reason::AdvisoryLock
+            | Reason::Temporary
+            | Reason::Hold
+            | Reason::Prepare
+            | Reason::Code => "are",
+            _ => "is",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> &'static str {
+        match self.reason {
+            Reason::Set => "Use SET LOCAL within a transaction, or a pool in session mode.",
+            Reason::Role => "Use SET LOCAL ROLE within a transaction, or a pool in session mode.",
+            Reason::AdvisoryLock => {
+                "Use pg_advisory_xact_lock within a transaction, or a pool in session mode."
+            }
+            Reason::Temporary => "Use an ordinary or UNLOGGED table, or a pool in session mode.",
+            Reason::Hold => "Use a cursor WITHOUT HOLD, or a pool in session mode.",
+            Reason::Prepare => {
+                "Prepare statements by the protocol, as drivers do, or use a pool in session mode."
+            }
+            Reason::Authorization
+            | Reason::Listen
+            | Reason::Load
+            | Reason::Code
+            | Reason::Unreadable => "Use a pool in session mode.",
+        }
+    }
+
+    /// Where in the text, for the field Position of an error: in characters from 1, if it is UTF-8.
+    pub fn position(&self, text: &[u8]) -> Option<usize> {
+        let before = std::str::from_utf8(text.get(..self.at.start)?).ok()?;
+        Some(before.chars().count() + 1)
+    }
+}
+
+enum Verdict {
+    Pass,
+    Track,
+    Clean,
+    Pin,
+    Refuse,
+}
+
+impl From<Choice> for Verdict {
+    fn from(choice: Choice) -> Verdict {
+        match choice {
+            Choice::Pin => Verdict::Pin,
+            Choice::Refuse => Verdict::Refuse,
+        }
+    }
+}
+
+impl Verdict {
+    fn of(leaf: &Leaf, reason: Reason, choices: &Choices) -> Verdict {
+        let choice = match reason {
+            Reason::Set | Reason::Role => {
+                let choice = if reason == Reason::Set { choices.set } else { choices.role };
+                let sure = match &leaf.what {
+                    What::Set { name, value } => value.is_some() || is_reported(name),
+                    What::SetUnknown => false,
+                    // Going back to what the connection began with leaves nothing.
+                    _ if choice != SetChoice::Track => return Verdict::Pass,
+                    _ => true,
+                };
+                return match choice {
+                    SetChoice::Track if sure => Verdict::Track,
+                    SetChoice::Track | SetChoice::Pin => Verdict::Pin,
+                    SetChoice::Refuse => Verdict::Refuse,
+                };
+            }
+            Reason::Code => {
+                return match choices.code {
+                    CodeChoice::Trust => Verdict::Pass,
+                    CodeChoice::Clean => Verdict::Clean,
+                    CodeChoice::Pin => Verdict::Pin,
+                    CodeChoice::Refuse => Verdict::Refuse,
+                };
+            }
+            Reason::Authorization => choices.authorization,
+            Reason::Listen => choices.listen,
+            Reason::AdvisoryLock => choices.advisory_lock,
+            Reason::Temporary => choices.temporary,
+            Reason::Hold => choices.hold,
+            Reason::Prepare => choices.prepare,
+            Reason::Load => choices.load,
+            Reason::Unreadable => Choice::Pin,
+        };
+        choice.into()
+    }
+}
+
+/// What becomes of a text that leaves this. A text that its server refuses as a whole passes.
+pub fn decide(leaves: &Leaves, choices: &Choices) -> Decision {
+    if leaves.unclear == Some(Unclear::Encoding) {
+        return Decision::Pin { reason: Reason::Unreadable, at: 0..0 };
+    }
+    let mut decision = Decision::Pass;
+    for leaf in &leaves.leaves {
+        let Some(reason) = Reason::of(&leaf.what) else { continue };
+        decision = match (Verdict::of(leaf, reason, choices), decision) {
+            (Verdict::Refuse, _) => {
+                return Decision::Refuse(Refusal { reason, at: leaf.at.clone() });
+            }
+            (_, pinned @ Decision::Pin { .. }) => pinned,
+            (Verdict::Pin, _) => Decision::Pin { reason, at: leaf.at.clone() },
+            (Verdict::Clean, _) | (_, Decision::Clean) => Decision::Clean,
+            (Verdict::Track, _) => Decision::Track,
+            (Verdict::Pass, other) => other,
+        };
+    }
+    decision
+}

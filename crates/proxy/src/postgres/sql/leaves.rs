@@ -1,0 +1,619 @@
+//! Finds in a text what it leaves behind in the session of its server, beyond its transaction.
+//!
+//! Seen are commands, and a few functions by name. Not seen is what a function does within, whoever
+//! calls it: it may set, listen, lock and create. [`What::Code`] marks the commands that are there
+//! to run code (`DO`, `CALL`); a function in a SELECT is as any other. Sequences (`currval`,
+//! `lastval`) and the seed of `random()` are taken for nothing left.
+//!
+//! What is left is told also where a rollback will take it back.
+
+use std::ops::Range;
+
+use super::reading::{Reader, values};
+use super::settings::Value;
+use super::tokens::{Kind, Lexis, Token, Unclear};
+
+/// What of one text is told at most; one with more is [`What::Many`].
+const LEAVES_MAX: usize = 256;
+
+/// What a text leaves behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leaves {
+    /// In the text's order.
+    pub leaves: Vec<Leaf>,
+    /// Nothing is claimed of it, and why.
+    pub unclear: Option<Unclear>,
+}
+
+impl Leaves {
+    /// Those of the command with this number. The n-th CommandComplete of a text is of its n-th
+    /// command.
+    pub fn of(&self, command: usize) -> impl Iterator<Item = &What> {
+        self.leaves.iter().filter(move |leaf| leaf.command == command).map(|leaf| &leaf.what)
+    }
+}
+
+/// One thing that is left behind, or taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// The number of its command in the text, from 0; empty ones do not count.
+    pub command: usize,
+    /// The words that say so.
+    pub at: Range<usize>,
+    /// What it is.
+    pub what: What,
+}
+
+/// What a command leaves in its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A setting of the session, `role` among them.
+    Set {
+        /// Its name in lower case.
+        name: Vec<u8>,
+        /// Its value. None where the text does not say: a parameter, an expression, or a function
+        /// that may run or not.
+        value: Option<Value>,
+    },
+    /// A setting has the value again that the session began with.
+    Reset {
+        /// Its name in lower case.
+        name: Vec<u8>,
+    },
+    /// All settings have, but role and session authorization.
+    ResetAll,
+    /// A setting whose name the text does not say.
+    SetUnknown,
+    /// `SET SESSION AUTHORIZATION`, which ends a role too.
+    SessionAuthorization,
+    /// `RESET SESSION AUTHORIZATION`, or to DEFAULT.
+    ResetAuthorization,
+    /// `LISTEN`.
+    Listen,
+    /// `UNLISTEN *`: nothing is listened to any more.
+    UnlistenAll,
+    /// A lock of the session is taken.
+    AdvisoryLock,
+    /// One is given back, which only its server can.
+    AdvisoryUnlock,
+    /// All are given back.
+    AdvisoryUnlockAll,
+    /// Something in the schema for temporary things.
+    Temporary,
+    /// `DISCARD TEMP`.
+    DiscardTemporary,
+    /// A cursor WITH HOLD.
+    Hold,
+    /// `CLOSE ALL`.
+    CloseAll,
+    /// SQL's PREPARE.
+    Prepare,
+    /// SQL's EXECUTE, of what only its server has.
+    Execute,
+    /// `DEALLOCATE ALL`.
+    DeallocateAll,
+    /// `LOAD`, which nothing undoes.
+    Load,
+    /// `DISCARD ALL`.
+    DiscardAll,
+    /// `DO` or `CALL`, or a function by a name that cannot be read: anything.
+    Code,
+    /// `SAVEPOINT`.
+    Savepoint(Vec<u8>),
+    /// `RELEASE`.
+    Release(Vec<u8>),
+    /// `ROLLBACK TO`.
+    RollbackTo(Vec<u8>),
+    /// More than is told.
+    Many,
+}
+
+/// What `text` leaves behind.
+pub fn leaves(text: &[u8], lexis: Lexis) -> Leaves {
+    let mut found = Leaves::default();
+    let read = Reader::new(text, lexis).and_then(|reader| {
+        Look { reader, command: 0, out: &mut found.leaves, into: Into::May }.text()
+    });
+    if let Err(unclear) = read {
+        return Leaves { leaves: Vec::new(), unclear: Some(unclear) };
+    }
+    found
+}
+
+/// What INTO may be behind in a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Into {
+    /// A new table's name.
+    May,
+    /// That of one that is there.
+    Not,
+}
+
+struct Look<'a, 'o> {
+    reader: Reader<'a>,
+    command: usize,
+    out: &'o mut Vec<Leaf>,
+    into: Into,
+}
+
+type Step = Result<(), Unclear>;
+
+impl Look<'_, '_> {
+    fn text(mut self) -> Step {
+        while self.reader.next_command()? {
+            self.into = Into::May;
+            self.command()?;
+            self.rest()?;
+            self.command += 1;
+        }
+        Ok(())
+    }
+
+    fn is(&self, keyword: &str) -> bool {
+        self.reader.is(keyword)
+    }
+
+    /// Goes behind a word if it is there.
+    fn takes(&mut self, keyword: &str) -> Result<bool, Unclear> {
+        self.reader.takes(keyword)
+    }
+
+    fn leave(&mut self, start: usize, what: What) {
+        if self.out.len() < LEAVES_MAX {
+            let at = start..self.reader.behind().max(start);
+            self.out.push(Leaf { command: self.command, at, what });
+        } else if let Some(last) = self.out.last_mut() {
+            last.what = What::Many;
+        }
+    }
+
+    /// Reads the words that make a command what it is.
+    fn command(&mut self) -> Step {
+        let first = self.reader.now();
+        if first.kind != Kind::Word {
+            return Ok(());
+        }
+        let text = self.reader.text();
+        let start = first.start;
+        match text[start].to_ascii_lowercase() {
+            b's' if self.takes("set")? => return self.set(start),
+            b's' if self.takes("savepoint")? => return self.savepoint(start, What::Savepoint),
+            b's' if self.is("select") => return self.select(start),
+            b'r' if self.takes("reset")? => return self.reset(start),
+            b'r' if self.takes("release")? => {
+                self.takes("savepoint")?;
+                return self.savepoint(start, What::Release);
+            }
+            b'r' if self.takes("rollback")? => return self.rollback(start),
+            b'c' if self.takes("create")? => return self.create(start),
+            b'd' if self.takes("declare")? => return self.declare(start),
+            b'd' if self.takes("discard")? => return self.discard(start),
+            b'e' if self.takes("explain")? => return self.explain(),
+            b'i' if self.is("insert") => self.into = Into::Not,
+            b'm' if self.is("merge") => self.into = Into::Not,
+            _ => {}
+        }
+        let what = match text[start].to_ascii_lowercase() {
+            b'l' if self.takes("listen")? => What::Listen,
+            b'l' if self.takes("load")? => What::Load,
+            b'u' if self.takes("unlisten")? && self.reader.now().kind == Kind::Operator => {
+                What::UnlistenAll
+            }
+            b'p' if self.takes("prepare")? && !self.is("transaction") => What::Prepare,
+            b'e' if self.takes("execute")? => What::Execute,
+            b'd' if self.takes("deallocate")? => {
+                self.takes("prepare")?;
+                if !self.is("all") {
+                    return Ok(());
+                }
+                What::DeallocateAll
+            }
+            b'd' if self.takes("do")? => What::Code,
+            b'c' if self.takes("call")? => What::Code,
+            b'c' if self.takes("close")? && self.is("all") => What::CloseAll,
+            _ => return Ok(()),
+        };
+        self.leave(start, what);
+        Ok(())
+    }
+
+    fn savepoint(&mut self, start: usize, what: fn(Vec<u8>) -> What) -> Step {
+        let name = self.reader.now().name(self.reader.text());
+        self.reader.advance()?;
+        self.leave(start, name.map_or(What::Code, what));
+        Ok(())
+    }
+
+    fn rollback(&mut self, start: usize) -> Step {
+        if !self.takes("work")? {
+            self.takes("transaction")?;
+        }
+        if self.takes("to")? {
+            self.takes("savepoint")?;
+            self.savepoint(start, What::RollbackTo)?;
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self, start: usize) -> Step {
+        if self.takes("all")? {
+            self.leave(start, What::DiscardAll);
+        } else if self.takes("temp")? || self.takes("temporary")? {
+            self.leave(start, What::DiscardTemporary);
+        }
+        Ok(())
+    }
+
+    /// Only as a command of its own is a function sure to run, once and with these values.
+    fn select(&mut self, start: usize) -> Step {
+        let mut ahead = self.reader.clone();
+        ahead.advance()?;
+        let function = ahead.function()?;
+        let what = match function.as_deref() {
+            Some(b"set_config") => match ahead.set_config()? {
+                Some((what, Alone::Yes)) => what,
+                _ => return Ok(()),
+            },
+            Some(b"pg_advisory_unlock_all") => {
+                if !ahead.mark(b'(')? || !ahead.mark(b')')? || !ahead.ends_select()? {
+                    return Ok(());
+                }
+                Some(What::AdvisoryUnlockAll)
+            }
+            _ => return Ok(()),
+        };
+        self.reader = ahead;
+        if let Some(what) = what {
+            self.leave(start, what);
+        }
+        Ok(())
+    }
+
+    /// Goes to the end of the command, and sees what may stand in any.
+    fn rest(&mut self) -> Step {
+        loop {
+            let now = self.reader.now();
+            match now.kind {
+                Kind::End | Kind::Semicolon => return Ok(()),
+                Kind::Word | Kind::Quoted => self.word(now)?,
+                Kind::UnicodeQuoted if now.name(self.reader.text()).is_none() => {
+                    self.reader.advance()?;
+                    self.leave(now.start, What::Code);
+                }
+                _ => self.reader.advance()?,
+            }
+        }
+    }
+
+    fn word(&mut self, now: Token) -> Step {
+        let text = self.reader.text();
+        let length = now.end - now.start;
+        let inner = now.start + usize::from(now.kind == Kind::Quoted);
+        match text[inner].to_ascii_lowercase() {
+            b'p' if length >= 16 => {
+                if let Some(what) = lock(&now.name(text).unwrap_or_default()) {
+                    self.reader.advance()?;
+                    self.leave(now.start, what);
+                    return Ok(());
+                }
+            }
+            b's' if length >= 10 && now.name(text).as_deref() == Some(b"set_config") => {
+                // What runs under a condition, or often, or not at all, has no sure value.
+                self.reader.advance()?;
+                let what = self.reader.clone().set_config()?.map(|(what, _)| what);
+                match what {
+                    Some(None) => {}
+                    Some(Some(What::Set { name, .. })) => {
+                        self.leave(now.start, What::Set { name, value: None });
+                    }
+                    _ => self.leave(now.start, What::SetUnknown),
+                }
+                return Ok(());
+            }
+            b'i' if self.into == Into::May && self.takes("into")? => {
+                if !self.takes("local")? {
+                    self.takes("global")?;
+                }
+                self.temporary(now.start)?;
+                return Ok(());
+            }
+            b'i' if self.takes("into")? => {
+                self.into = Into::May;
+                self.reader.advance()?;
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.reader.advance()
+    }
+
+    /// Whether something temporary is made: TEMP, TEMPORARY, or a name in its schema.
+    fn temporary(&mut self, start: usize) -> Result<bool, Unclear> {
+        let word = self.is("temp") || self.is("temporary");
+        let now = self.reader.now();
+        let schema = now.name(self.reader.text()).is_some_and(|name| name.starts_with(b"pg_temp"));
+        if !word && !schema {
+            return Ok(false);
+        }
+        self.reader.advance()?;
+        if word || self.reader.now().kind == Kind::Mark(b'.') {
+            self.leave(start, What::Temporary);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn create(&mut self, start: usize) -> Step {
+        if self.takes("or")? {
+            self.takes("replace")?;
+        }
+        if !self.takes("local")? {
+            self.takes("global")?;
+        }
+        let routine = ["function", "procedure", "trigger", "event", "rule", "constraint"];
+        let executes = !routine.iter().any(|word| self.is(word));
+        // The name comes before what it is made of.
+        let mut named = true;
+        loop {
+            let now = self.reader.now();
+            match now.kind {
+                Kind::End | Kind::Semicolon => return Ok(()),
+                Kind::Mark(b'(') => named = false,
+                Kind::Word if self.is("as") => {
+                    self.reader.advance()?;
+                    named = false;
+                    let execute = self.reader.now().start;
+                    if executes && self.takes("execute")? {
+                        self.leave(execute, What::Execute);
+                    }
+                    continue;
+                }
+                Kind::Word if self.is("on") => named = false,
+                Kind::Word | Kind::Quoted if named => {
+                    if self.temporary(start)? {
+                        named = false;
+                    } else if self.reader.now() == now {
+                        self.reader.advance()?;
+                    }
+                    continue;
+                }
+                Kind::Word | Kind::Quoted => {
+                    self.into = Into::Not;
+                    self.word(now)?;
+                    continue;
+                }
+                _ => {}
+            }
+            self.reader.advance()?;
+        }
+    }
+
+    fn declare(&mut self, start: usize) -> Step {
+        while !self.reader.ends() && !self.is("for") {
+            if self.takes("with")? {
+                if self.takes("hold")? {
+                    self.leave(start, What::Hold);
+                }
+            } else {
+                self.reader.advance()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&mut self) -> Step {
+        loop {
+            if self.reader.now().kind == Kind::Mark(b'(') {
+                let depth = self.reader.depth();
+                while !self.reader.ends() && self.reader.depth() >= depth {
+                    self.reader.advance()?;
+                }
+                self.reader.advance()?;
+            } else if !self.takes("analyze")?
+                && !self.takes("analyse")?
+                && !self.takes("verbose")?
+            {
+                break;
+            }
+        }
+        let start = self.reader.now().start;
+        if self.takes("execute")? {
+            self.leave(start, What::Execute);
+        } else if self.takes("create")? {
+            self.create(start)?;
+        } else if self.takes("declare")? {
+            self.declare(start)?;
+        } else if self.is("insert") || self.is("merge") {
+            self.into = Into::Not;
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self, start: usize) -> Step {
+        let what = if self.takes("all")? {
+            What::ResetAll
+        } else if self.takes("session")? {
+            self.takes("authorization")?;
+            What::ResetAuthorization
+        } else if self.takes("time")? {
+            self.takes("zone")?;
+            What::Reset { name: b"timezone".to_vec() }
+        } else if self.is("transaction") {
+            return Ok(());
+        } else {
+            match self.reader.setting()? {
+                None => What::SetUnknown,
+                Some(name) if name == b"session_authorization" => What::ResetAuthorization,
+                Some(name) if is_local(&name) => return Ok(()),
+                Some(name) => What::Reset { name },
+            }
+        };
+        self.leave(start, what);
+        Ok(())
+    }
+
+    fn set(&mut self, start: usize) -> Step {
+        if self.is("local") {
+            return Ok(());
+        }
+        if self.takes("session")? {
+            if self.takes("characteristics")? {
+                return self.characteristics(start);
+            }
+            if self.takes("authorization")? {
+                return self.authorization(start);
+            }
+        }
+        let special = self.reader.now();
+        let mut ahead = self.reader.clone();
+        let Some(name) = ahead.setting()? else {
+            self.leave(start, What::SetUnknown);
+            return Ok(());
+        };
+        if !ahead.is("to") && !ahead.is_operator(b"=") && special.kind == Kind::Word {
+            return self.special(start, &name);
+        }
+        self.reader = ahead;
+        self.reader.advance()?;
+        if name == b"session_authorization" {
+            return self.authorization(start);
+        }
+        self.value(start, name)
+    }
+
+    /// The forms of SET with words of their own.
+    fn special(&mut self, start: usize, word: &[u8]) -> Step {
+        let name: &[u8] = match word {
+            b"session" => {
+                self.reader.advance()?;
+                if self.takes("authorization")? {
+                    return self.authorization(start);
+                }
+                return Ok(());
+            }
+            // These end with the transaction.
+            b"transaction" | b"constraints" => return Ok(()),
+            b"time" => b"timezone",
+            b"schema" => b"search_path",
+            b"names" => b"client_encoding",
+            b"role" => b"role",
+            b"xml" => b"xmloption",
+            _ => {
+                self.leave(start, What::SetUnknown);
+                return Ok(());
+            }
+        };
+        self.reader.advance()?;
+        if name == b"timezone" {
+            self.takes("zone")?;
+            if self.takes("local")? {
+                self.leave(start, What::Reset { name: name.to_vec() });
+                return Ok(());
+            }
+        }
+        if name == b"xmloption" {
+            self.takes("option")?;
+        }
+        if name == b"client_encoding" && self.reader.ends() {
+            self.leave(start, What::Reset { name: name.to_vec() });
+            return Ok(());
+        }
+        self.value(start, name.to_vec())
+    }
+
+    fn value(&mut self, start: usize, name: Vec<u8>) -> Step {
+        if is_local(&name) {
+            return Ok(());
+        }
+        let unquoted_default = self.is("default");
+        let value = values(&mut self.reader)?;
+        let reset = unquoted_default && self.reader.ends();
+        let temporary = name == b"search_path"
+            && value.as_ref().is_none_or(|value| value.begins_with(b"pg_temp"));
+        let what = if reset { What::Reset { name } } else { What::Set { name, value } };
+        self.leave(start, what);
+        // What is made without a schema is then temporary.
+        if temporary && !reset {
+            self.leave(start, What::Temporary);
+        }
+        Ok(())
+    }
+
+    fn authorization(&mut self, start: usize) -> Step {
+        let default = self.is("default");
+        self.reader.advance()?;
+        let what = if default { What::ResetAuthorization } else { What::SessionAuthorization };
+        self.leave(start, what);
+        Ok(())
+    }
+
+    /// What transactions of the session are from now on.
+    fn characteristics(&mut self, start: usize) -> Step {
+        self.takes("as")?;
+        self.takes("transaction")?;
+        let set = |look: &mut Self, name: &str, value: &str| {
+            let value = Some(Value::items([value.as_bytes().to_vec()]));
+            look.leave(start, What::Set { name: name.as_bytes().to_vec(), value });
+        };
+        while !self.reader.ends() {
+            if self.takes("isolation")? {
+                self.takes("level")?;
+                let mut level = Vec::new();
+                while self.reader.now().kind == Kind::Word && level.len() < 2 {
+                    let name = self.reader.now().name(self.reader.text()).unwrap_or_default();
+                    self.reader.advance()?;
+                    let last = name == b"serializable" || !level.is_empty();
+                    level.push(name);
+                    if last {
+                        break;
+                    }
+                }
+                let level = String::from_utf8_lossy(&level.join(&b' ')).into_owned();
+                set(self, "default_transaction_isolation", &level);
+            } else if self.takes("read")? {
+                let value = if self.is("only") { "on" } else { "off" };
+                set(self, "default_transaction_read_only", value);
+                self.reader.advance()?;
+            } else if self.takes("not")? {
+                set(self, "default_transaction_deferrable", "off");
+                self.reader.advance()?;
+            } else if self.takes("deferrable")? {
+                set(self, "default_transaction_deferrable", "on");
+            } else {
+                self.reader.advance()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Settings of the transaction alone, and the seed of `random()`, which no one hands on.
+fn is_local(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"transaction_isolation" | b"transaction_read_only" | b"transaction_deferrable" | b"seed"
+    )
+}
+
+/// What a function does to the locks of the session; those of the transaction end with it.
+fn lock(name: &[u8]) -> Option<What> {
+    Some(match name {
+        b"pg_advisory_lock"
+        | b"pg_advisory_lock_shared"
+        | b"pg_try_advisory_lock"
+        | b"pg_try_advisory_lock_shared" => What::AdvisoryLock,
+        b"pg_advisory_unlock" | b"pg_advisory_unlock_shared" | b"pg_advisory_unlock_all" => {
+            What::AdvisoryUnlock
+        }
+        _ => return None,
+    })
+}
+
+/// Whether a function is all that its command has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alone {
+    /// It is.
+    Yes,
+    /// There is more.
+    No,
+}
