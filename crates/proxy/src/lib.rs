@@ -6,3 +6,6 @@
 
 pub mod http;
 pub mod postgres;
+mod prometheus;
+
+pub use prometheus::{BUCKETS, Times};

@@ -53,9 +53,10 @@ mod server;
 mod stats;
 mod watch;
 
+pub use crate::prometheus::{BUCKETS, Times};
 pub use config::{
     Class, Config, ConfigError, Forwarded, Health, Key, Limits, Probe, ROOM, StartError, Timeouts,
     Tls,
 };
 pub use server::{ControlError, Finished, Handle, Server};
-pub use stats::{BUCKETS, Stats, Times, UpstreamError, UpstreamStats};
+pub use stats::{Stats, UpstreamError, UpstreamStats};

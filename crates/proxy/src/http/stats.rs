@@ -1,66 +1,8 @@
 //! What an HTTP gate counts, as plain values, and how Prometheus reads them.
-//!
-//! The text format is written by hand: it is a page of `write!`, the counters live on one thread
-//! and need neither locks nor label maps, and a client library would bring both.
 
-use std::fmt::Write;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-/// The upper bounds of the buckets, 100 us to 100 s \[us\].
-pub const BUCKETS: [u64; 19] = [
-    100,
-    200,
-    500,
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    20_000_000,
-    50_000_000,
-    100_000_000,
-];
-
-/// How often a time fell into each bucket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Times {
-    /// Not cumulative; the last is for what is longer than all of [`BUCKETS`].
-    counts: [u64; BUCKETS.len() + 1],
-    sum: Duration,
-}
-
-impl Times {
-    pub(crate) fn observe(&mut self, time: Duration) {
-        let micros = u64::try_from(time.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
-        self.counts[BUCKETS.partition_point(|&bound| bound < micros)] += 1;
-        self.sum += time;
-    }
-
-    /// How many times were observed.
-    pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// Their sum.
-    pub fn sum(&self) -> Duration {
-        self.sum
-    }
-
-    /// Their mean; `None` if there is none.
-    pub fn mean(&self) -> Option<Duration> {
-        let count = self.count();
-        (count > 0).then(|| self.sum.div_f64(count as f64))
-    }
-}
+use crate::prometheus::{self, Text, Times};
 
 /// Where a response came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,11 +149,11 @@ impl Stats {
 
     /// The text that Prometheus reads (exposition format 0.0.4).
     pub fn prometheus(&self) -> String {
-        let mut text = Text(String::with_capacity(16 * 1024));
+        let mut text = Text::new();
         self.write_clients(&mut text);
         self.write_gate(&mut text);
         self.write_upstreams(&mut text);
-        text.0
+        text.finish()
     }
 
     fn write_clients(&self, text: &mut Text) {
@@ -290,53 +232,14 @@ impl Stats {
 }
 
 fn label(upstream: &UpstreamStats) -> String {
-    format!("upstream=\"{}\"", upstream.address)
-}
-
-struct Text(String);
-
-impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &str, value: u64) {
-        let _ = if labels.is_empty() {
-            writeln!(self.0, "{name} {value}")
-        } else {
-            writeln!(self.0, "{name}{{{labels}}} {value}")
-        };
-    }
-
-    fn times(&mut self, name: &str, label: &str, times: &Times) {
-        let mut count = 0;
-        for (bound, here) in BUCKETS.iter().zip(times.counts) {
-            count += here;
-            let seconds = *bound as f64 / 1e6;
-            let _ = writeln!(self.0, "{name}_bucket{{{label},le=\"{seconds}\"}} {count}");
-        }
-        count += times.counts[BUCKETS.len()];
-        let sum = times.sum.as_secs_f64();
-        let _ = writeln!(self.0, "{name}_bucket{{{label},le=\"+Inf\"}} {count}");
-        let _ = writeln!(self.0, "{name}_sum{{{label}}} {sum}");
-        let _ = writeln!(self.0, "{name}_count{{{label}}} {count}");
-    }
+    prometheus::label("upstream", &upstream.address.to_string())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
 
-    #[test]
-    fn a_time_belongs_to_the_first_bucket_that_is_not_shorter() {
-        let mut times = Times::default();
-        for micros in [0, 100, 101, 100_000_000, 100_000_001] {
-            times.observe(Duration::from_micros(micros));
-        }
-        times.observe(Duration::from_nanos(100_001));
-        assert_eq!((times.counts[0], times.counts[1]), (2, 2));
-        assert_eq!((times.counts[18], times.counts[19], times.count()), (1, 1, 6));
-    }
+    use super::*;
 
     #[test]
     fn every_sample_belongs_to_a_family_and_buckets_are_cumulative() {

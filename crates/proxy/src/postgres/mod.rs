@@ -22,8 +22,10 @@
 //! - [`relay`]: these two together, for one connection to a server: what goes where.
 //! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
 //!   settings that follow a client from server to server.
+//! - [`console`]: the admin console, metrics and the live page, from a snapshot.
 
 pub mod auth;
+pub mod console;
 pub mod conversation;
 pub mod frame;
 pub mod message;

@@ -7,6 +7,8 @@ use std::fmt;
 pub struct SqlState([u8; 5]);
 
 impl SqlState {
+    /// 00000: all is well; of notices.
+    pub const SUCCESSFUL_COMPLETION: SqlState = SqlState(*b"00000");
     /// 08006: a connection is gone.
     pub const CONNECTION_FAILURE: SqlState = SqlState(*b"08006");
     /// 08P01: what came is not the protocol.
@@ -21,12 +23,24 @@ impl SqlState {
     pub const INVALID_AUTHORIZATION: SqlState = SqlState(*b"28000");
     /// 28P01: the password is wrong.
     pub const INVALID_PASSWORD: SqlState = SqlState(*b"28P01");
+    /// 34000: there is no portal of this name.
+    pub const UNDEFINED_CURSOR: SqlState = SqlState(*b"34000");
+    /// 3D000: there is no database of this name.
+    pub const UNDEFINED_DATABASE: SqlState = SqlState(*b"3D000");
+    /// 42501: this user may not do this.
+    pub const INSUFFICIENT_PRIVILEGE: SqlState = SqlState(*b"42501");
     /// 42601: a text does not follow its grammar.
     pub const SYNTAX_ERROR: SqlState = SqlState(*b"42601");
+    /// 42P03: there is a portal of this name.
+    pub const DUPLICATE_CURSOR: SqlState = SqlState(*b"42P03");
+    /// 42P05: there is a prepared statement of this name.
+    pub const DUPLICATE_STATEMENT: SqlState = SqlState(*b"42P05");
     /// 53400: there is more of something than the configuration lets be.
     pub const CONFIGURATION_LIMIT_EXCEEDED: SqlState = SqlState(*b"53400");
     /// 54000: it is more than fits.
     pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState(*b"54000");
+    /// 55000: it is not in a state for this.
+    pub const NOT_IN_PREREQUISITE_STATE: SqlState = SqlState(*b"55000");
 
     /// The code that `bytes` are, if they are one.
     pub fn from_bytes(bytes: &[u8]) -> Option<SqlState> {

@@ -3,6 +3,7 @@
 
 mod checks;
 mod clients;
+mod console;
 mod conversations;
 mod damage;
 mod frames;

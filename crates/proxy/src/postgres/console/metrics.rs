@@ -1,0 +1,246 @@
+//! The snapshot as Prometheus reads it.
+//!
+//! Names are those of the HTTP gate where they mean the same. Totals only grow as long as the gate
+//! runs; what is now is a gauge.
+
+use super::snapshot::{Class, ClientState, Phase, Pool, Snapshot};
+use crate::Times;
+use crate::prometheus::{Text, label};
+
+/// How many classes of pools are told at most; the gauge `sekisho_classes_left_out` says how many
+/// more there are. Two histograms of each make some 4 kB.
+pub const CLASSES_MAX: usize = 1000;
+
+/// The text of `/metrics` (exposition format 0.0.4).
+pub fn prometheus(snapshot: &Snapshot) -> String {
+    let mut text = Text::new();
+    write_process(snapshot, &mut text);
+    // Whole pools, as long as their classes are few enough.
+    let mut classes = 0;
+    let told = snapshot.pools.iter().take_while(|pool| {
+        classes += pool.classes.len();
+        classes <= CLASSES_MAX
+    });
+    let pools = &snapshot.pools[..told.count()];
+    let left_out: usize = snapshot.pools[pools.len()..].iter().map(|p| p.classes.len()).sum();
+    let name = "sekisho_classes_left_out";
+    text.family(name, "gauge", "Classes of pools that are too many to be told here.");
+    text.sample(name, "", left_out);
+    write_pools(pools, &mut text);
+    write_counts(pools, &mut text);
+    write_classes(pools, &mut text);
+    write_pins(snapshot, pools, &mut text);
+    write_model(snapshot, &mut text);
+    text.finish()
+}
+
+fn write_process(of: &Snapshot, text: &mut Text) {
+    let logging_in = of.clients.iter().filter(|client| client.state == ClientState::Login).count();
+    let plain: [(&str, &str, &str, u64); 6] = [
+        ("sekisho_connections", "gauge", "Open connections of clients.", of.clients.len() as u64),
+        (
+            "sekisho_connections_total",
+            "counter",
+            "Accepted connections of clients.",
+            of.clients_accepted,
+        ),
+        ("sekisho_logging_in", "gauge", "Clients that log in.", logging_in as u64),
+        ("sekisho_logins_failed_total", "counter", "Failed logins.", of.logins_failed),
+        (
+            "sekisho_paused",
+            "gauge",
+            "1 while the gate starts no job.",
+            u64::from(of.phase == Phase::Paused),
+        ),
+        (
+            "sekisho_draining",
+            "gauge",
+            "1 while the gate drains.",
+            u64::from(of.phase == Phase::Draining),
+        ),
+    ];
+    for (name, kind, help, value) in plain {
+        text.family(name, kind, help);
+        text.sample(name, "", value);
+    }
+    text.family("sekisho_uptime_seconds", "gauge", "Time since the gate began.");
+    text.sample("sekisho_uptime_seconds", "", of.uptime.as_secs_f64());
+    if let Some(slots) = of.over_all {
+        for (name, help, value) in [
+            ("sekisho_over_all_slots", "Slots over all pools that exist.", slots.slots),
+            ("sekisho_over_all_busy", "Slots over all pools that are held.", slots.busy),
+            ("sekisho_over_all_waiting", "Jobs that wait for one.", slots.waiting),
+        ] {
+            text.family(name, "gauge", help);
+            text.sample(name, "", value);
+        }
+    }
+}
+
+fn labels(pool: &Pool) -> String {
+    format!("{},{}", label("database", &pool.database), label("user", &pool.user))
+}
+
+fn write_pools(pools: &[Pool], text: &mut Text) {
+    type Value = fn(&Pool) -> f64;
+    let plain: [(&str, &str, Value); 3] = [
+        ("sekisho_slots", "Slots that exist.", |pool| pool.gate.slots.into()),
+        ("sekisho_slots_busy", "Slots that are held.", |pool| pool.gate.busy.into()),
+        (
+            "sekisho_wait_oldest_seconds",
+            "For how long the client that waits longest has waited.",
+            |pool| pool.wait_oldest.as_secs_f64(),
+        ),
+    ];
+    for (name, help, value) in plain {
+        text.family(name, "gauge", help);
+        for pool in pools {
+            text.sample(name, &labels(pool), value(pool));
+        }
+    }
+    text.family("sekisho_clients", "gauge", "Clients of the pool by what they do.");
+    for pool in pools {
+        let clients = pool.clients;
+        for (state, count) in [
+            ("active", clients.active),
+            ("waiting", clients.waiting),
+            ("active-cancel", clients.active_cancel),
+            ("waiting-cancel", clients.waiting_cancel),
+        ] {
+            let labels = format!("{},{}", labels(pool), label("state", state));
+            text.sample("sekisho_clients", &labels, count);
+        }
+    }
+    text.family("sekisho_servers", "gauge", "Connections to servers by what they do.");
+    for pool in pools {
+        let servers = pool.servers;
+        for (state, count) in [
+            ("active", servers.active),
+            ("idle", servers.idle),
+            ("used", servers.used),
+            ("tested", servers.tested),
+            ("login", servers.login),
+            ("active-cancel", servers.active_cancel),
+            ("being-cancelled", servers.being_cancelled),
+        ] {
+            let labels = format!("{},{}", labels(pool), label("state", state));
+            text.sample("sekisho_servers", &labels, count);
+        }
+    }
+}
+
+fn write_counts(pools: &[Pool], text: &mut Text) {
+    type Value = fn(&Pool) -> f64;
+    let plain: [(&str, &str, Value); 10] = [
+        ("sekisho_transactions_total", "Transactions that ended.", |p| p.total.transactions as f64),
+        ("sekisho_queries_total", "Statements that ended.", |p| p.total.queries as f64),
+        ("sekisho_assignments_total", "Servers given to clients.", |p| p.total.assignments as f64),
+        ("sekisho_received_bytes_total", "Bytes from clients.", |p| p.total.received as f64),
+        ("sekisho_sent_bytes_total", "Bytes to clients.", |p| p.total.sent as f64),
+        ("sekisho_transaction_seconds_total", "Time in transactions.", |p| {
+            p.total.transaction_time.as_secs_f64()
+        }),
+        ("sekisho_query_seconds_total", "Time at work on statements.", |p| {
+            p.total.query_time.as_secs_f64()
+        }),
+        ("sekisho_client_parses_total", "Statements prepared by clients.", |p| {
+            p.total.client_parses as f64
+        }),
+        ("sekisho_server_parses_total", "Statements prepared at servers.", |p| {
+            p.total.server_parses as f64
+        }),
+        ("sekisho_binds_total", "Prepared statements given parameters.", |p| p.total.binds as f64),
+    ];
+    for (name, help, value) in plain {
+        text.family(name, "counter", help);
+        for pool in pools {
+            text.sample(name, &labels(pool), value(pool));
+        }
+    }
+}
+
+fn write_classes(pools: &[Pool], text: &mut Text) {
+    let classes = || {
+        pools.iter().flat_map(|pool| {
+            let class = |class| (of_class(pool, class), class);
+            pool.classes.iter().map(class)
+        })
+    };
+    text.family("sekisho_waiting", "gauge", "Jobs that wait for a slot.");
+    for (labels, class) in classes() {
+        text.sample("sekisho_waiting", &labels, class.waiting);
+    }
+    text.family("sekisho_class_busy", "gauge", "Slots that the class holds.");
+    for (labels, class) in classes() {
+        text.sample("sekisho_class_busy", &labels, class.busy);
+    }
+    text.family("sekisho_refused_total", "counter", "Jobs that the gate turned away, by reason.");
+    for (labels, class) in classes() {
+        for (reason, count) in [
+            ("queue-full", class.refused_queue_full),
+            ("deadline", class.refused_deadline),
+            ("no-server", class.refused_no_server),
+        ] {
+            let labels = format!("{labels},{}", label("reason", reason));
+            text.sample("sekisho_refused_total", &labels, count);
+        }
+    }
+    text.family("sekisho_reneged_total", "counter", "Clients that left while they waited.");
+    for (labels, class) in classes() {
+        text.sample("sekisho_reneged_total", &labels, class.reneged);
+    }
+    type Of = fn(&Class) -> &Times;
+    let times: [(&str, &str, Of); 2] = [
+        ("sekisho_wait_seconds", "From arrival to start of a job.", |class| &class.wait),
+        ("sekisho_hold_seconds", "From start to departure of a job.", |class| &class.hold),
+    ];
+    for (name, help, of) in times {
+        text.family(name, "histogram", help);
+        for (labels, class) in classes() {
+            text.times(name, &labels, of(class));
+        }
+    }
+}
+
+fn of_class(pool: &Pool, class: &Class) -> String {
+    format!("{},{}", labels(pool), label("class", &class.name))
+}
+
+fn write_pins(of: &Snapshot, pools: &[Pool], text: &mut Text) {
+    let of_pool = |pool: &Pool| {
+        let (database, user) = (pool.database.clone(), pool.user.clone());
+        of.pins.iter().filter(move |pin| pin.database == database && pin.user == user)
+    };
+    text.family("sekisho_pinned", "gauge", "Clients that keep a slot beyond their job.");
+    for pool in pools {
+        text.sample("sekisho_pinned", &labels(pool), of_pool(pool).count());
+    }
+    let name = "sekisho_pinned_cost_slots";
+    text.family(name, "gauge", "Slots lost to them: the idle share of the time they keep one.");
+    for pool in pools {
+        let cost: f64 = of_pool(pool).map(|pin| pin.cost()).sum();
+        // A sum of nothing is a negative zero.
+        text.sample(name, &labels(pool), cost.max(0.0));
+    }
+}
+
+fn write_model(of: &Snapshot, text: &mut Text) {
+    let told = || of.model.iter().take(CLASSES_MAX);
+    let name = "sekisho_model";
+    text.family(name, "gauge", "Numbers of the model and what it predicts.");
+    for estimate in told() {
+        text.sample(name, &of_estimate(estimate), estimate.value);
+    }
+    let name = "sekisho_model_happened";
+    text.family(name, "gauge", "What happened, of predictions whose time has come.");
+    for estimate in told() {
+        if let Some(happened) = estimate.happened {
+            text.sample(name, &of_estimate(estimate), happened);
+        }
+    }
+}
+
+fn of_estimate(estimate: &super::snapshot::Estimate) -> String {
+    let labels = [("of", &estimate.of), ("what", &estimate.what), ("unit", &estimate.unit)];
+    labels.map(|(name, value)| label(name, value)).join(",")
+}

@@ -1,0 +1,175 @@
+//! What both gates count alike, and how Prometheus reads it: times in buckets, and text.
+//!
+//! The text format is written by hand: it is a page of `write!`, the counters live on one thread
+//! and need neither locks nor label maps, and a client library would bring both.
+
+use std::fmt::{Display, Write};
+use std::time::Duration;
+
+/// The upper bounds of the buckets, 100 us to 100 s \[us\].
+pub const BUCKETS: [u64; 19] = [
+    100,
+    200,
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+];
+
+/// How often a time fell into each bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Not cumulative; the last is for what is longer than all of [`BUCKETS`].
+    counts: [u64; BUCKETS.len() + 1],
+    sum: Duration,
+}
+
+impl Times {
+    /// Counts one time.
+    pub fn observe(&mut self, time: Duration) {
+        let micros = u64::try_from(time.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
+        self.counts[BUCKETS.partition_point(|&bound| bound < micros)] += 1;
+        self.sum += time;
+    }
+
+    /// How often a time fell into each bucket, not cumulative; the last is for what is longer than all
+    /// of [`BUCKETS`].
+    pub fn counts(&self) -> &[u64; BUCKETS.len() + 1] {
+        &self.counts
+    }
+
+    /// How many times were observed.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> Duration {
+        self.sum
+    }
+
+    /// Their mean; `None` if there is none.
+    pub fn mean(&self) -> Option<Duration> {
+        let count = self.count();
+        (count > 0).then(|| self.sum.div_f64(count as f64))
+    }
+
+    /// The bounds between which the share `q` (0 to 1) of the times lies: those of the bucket into
+    /// which it falls, at most a factor of 2.5 apart. The upper one is `None` beyond the last of
+    /// [`BUCKETS`]; all is `None` if there is no time.
+    pub fn quantile(&self, q: f64) -> Option<(Duration, Option<Duration>)> {
+        let count = self.count();
+        let wanted = ((q * count as f64).ceil() as u64).clamp(1, count.max(1));
+        let mut below = 0;
+        let bucket = self.counts.iter().position(|here| {
+            below += here;
+            below >= wanted
+        })?;
+        let bound = |index: usize| BUCKETS.get(index).copied().map(Duration::from_micros);
+        let low = bucket.checked_sub(1).and_then(bound).unwrap_or_default();
+        Some((low, bound(bucket)))
+    }
+}
+
+/// Text in Prometheus' exposition format 0.0.4.
+pub(crate) struct Text(String);
+
+impl Text {
+    pub(crate) fn new() -> Text {
+        Text(String::with_capacity(16 * 1024))
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.0
+    }
+
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    pub(crate) fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
+        let _ = if labels.is_empty() {
+            writeln!(self.0, "{name} {value}")
+        } else {
+            writeln!(self.0, "{name}{{{labels}}} {value}")
+        };
+    }
+
+    pub(crate) fn times(&mut self, name: &str, label: &str, times: &Times) {
+        let mut count = 0;
+        for (bound, here) in BUCKETS.iter().zip(times.counts) {
+            count += here;
+            let seconds = *bound as f64 / 1e6;
+            let _ = writeln!(self.0, "{name}_bucket{{{label},le=\"{seconds}\"}} {count}");
+        }
+        count += times.counts[BUCKETS.len()];
+        let sum = times.sum.as_secs_f64();
+        let _ = writeln!(self.0, "{name}_bucket{{{label},le=\"+Inf\"}} {count}");
+        let _ = writeln!(self.0, "{name}_sum{{{label}}} {sum}");
+        let _ = writeln!(self.0, "{name}_count{{{label}}} {count}");
+    }
+}
+
+/// A label with its value, escaped.
+pub(crate) fn label(name: &str, value: &str) -> String {
+    let mut text = format!("{name}=\"");
+    for letter in value.chars() {
+        match letter {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            letter => text.push(letter),
+        }
+    }
+    text.push('"');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_belongs_to_the_first_bucket_that_is_not_shorter() {
+        let mut times = Times::default();
+        for micros in [0, 100, 101, 100_000_000, 100_000_001] {
+            times.observe(Duration::from_micros(micros));
+        }
+        times.observe(Duration::from_nanos(100_001));
+        assert_eq!((times.counts[0], times.counts[1]), (2, 2));
+        assert_eq!((times.counts[18], times.counts[19], times.count()), (1, 1, 6));
+    }
+
+    #[test]
+    fn a_quantile_lies_between_the_bounds_of_its_bucket() {
+        let mut times = Times::default();
+        assert_eq!(times.quantile(0.5), None);
+        for micros in [50, 150, 150, 4_000] {
+            times.observe(Duration::from_micros(micros));
+        }
+        let micros = Duration::from_micros;
+        assert_eq!(times.quantile(0.0), Some((micros(0), Some(micros(100)))));
+        assert_eq!(times.quantile(0.5), Some((micros(100), Some(micros(200)))));
+        assert_eq!(times.quantile(1.0), Some((micros(2_000), Some(micros(5_000)))));
+        times.observe(Duration::from_secs(101));
+        assert_eq!(times.quantile(1.0), Some((micros(100_000_000), None)));
+    }
+
+    #[test]
+    fn a_label_cannot_end_early() {
+        assert_eq!(label("a", "b\"} 1\n\\"), r#"a="b\"} 1\n\\""#);
+    }
+}
