@@ -81,14 +81,19 @@ impl Driven {
     }
 
     /// Opens a file in a window of this size, and returns when it has loaded.
-    pub(crate) fn open(&mut self, file: &Path, (width, height): (u32, u32)) {
+    pub(crate) fn open(&mut self, file: &Path, size: (u32, u32)) {
+        let address = url(file).into_string().expect("a path of the tests is text");
+        self.visit(&address, size);
+    }
+
+    /// The same for an address.
+    pub(crate) fn visit(&mut self, address: &str, (width, height): (u32, u32)) {
         self.send(
             "Emulation.setDeviceMetricsOverride",
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}),
         );
-        let address = url(file).into_string().expect("a path of the tests is text");
         self.send("Page.navigate", json!({"url": address}));
-        let loaded = "document.readyState === 'complete' && location.protocol === 'file:'";
+        let loaded = "document.readyState === 'complete' && location.protocol !== 'about:'";
         self.wait_for(loaded);
     }
 

@@ -7,6 +7,8 @@ mod devtools;
 mod report;
 mod sliders;
 
+pub(crate) use devtools::Driven;
+
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
