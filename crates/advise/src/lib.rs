@@ -44,9 +44,9 @@ pub use predict::{
 };
 pub use scenario::{
     AgendaEntry, ArrivalsName, BecomeEntry, ByteDemand, CacheEntry, Calibration, ChangeEntry,
-    ChoiceEntry, ChooseEntry, ClassEntry, ClientEntry, Control, CurveEntry, DemandEntry,
-    DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, ForkEntry, FullName,
-    GateEntry, KeysName, LengthName, LoadName, LognormalEntry, LookupEntry, NoticedName,
+    ChoiceEntry, ChooseEntry, ClassEntry, ClientEntry, Control, ControlEntry, CurveEntry,
+    DemandEntry, DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, ForkEntry,
+    FullName, GateEntry, KeysName, LengthName, LoadName, LognormalEntry, LookupEntry, NoticedName,
     NumberKind, NumericParameter, OfTrace, OrderName, Parameter, PiecesName, Policies, RepeatEntry,
     RetryEntry, RouteEntry, RouterEntry, Scenario, ScenarioError, SendEntry, ServerEntry, Setting,
     ShapedEntry, SightEntry, SizesEntry, SizesName, StateName, StationEntry, StationName, Stops,

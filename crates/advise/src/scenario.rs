@@ -23,8 +23,8 @@ mod setting;
 mod trace;
 
 pub use behaviour::{
-    AgendaEntry, CacheEntry, ChangeEntry, ClientEntry, CurveEntry, FullName, KeysName, LoadName,
-    NoticedName, OrderName, PiecesName, RetryEntry, StateName,
+    AgendaEntry, CacheEntry, ChangeEntry, ClientEntry, ControlEntry, CurveEntry, FullName,
+    KeysName, LoadName, NoticedName, OrderName, PiecesName, RetryEntry, StateName,
 };
 pub(crate) use compile::{mean_demand, suggest};
 pub use path::{NumberKind, NumericParameter};
@@ -354,6 +354,9 @@ pub struct GateEntry {
     /// The longest wait; left out, without limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_max: Option<Span>,
+    /// Who turns the slots while it runs, beginning with those given; left out, nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlEntry>,
     /// What is done while the slot is held.
     pub inside: Vec<RouteEntry>,
 }

@@ -51,6 +51,7 @@ pub(super) fn build(
             queues: None,
             room: None,
             wait_max: None,
+            control: None,
             inside: vec![RouteEntry::Name(names::CPU.into())],
         }],
         stations: stations(point, evidence.cores),

@@ -66,6 +66,13 @@ pub(super) fn beyond_formulas(network: &Network) -> Option<String> {
             ));
         }
     }
+    if let Some(gate) = network.gates.iter().find(|gate| gate.control.is_some()) {
+        return Some(format!(
+            "the slots of gate `{}` change as its controller finds better ones, and the formulas know \
+             slots that stay",
+            gate.name
+        ));
+    }
     let gate = network.gates.iter().find(|gate| !gate.speeds.is_empty())?;
     Some(format!(
         "the servers of gate `{}` differ in speed, and no formula knows routers",

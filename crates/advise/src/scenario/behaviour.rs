@@ -1,6 +1,9 @@
 //! What goes beyond a steady load on plain queues, key by key: impatient clients, loads that change,
 //! caches, stations with bounds and speeds, and the agenda. And what `sim` makes of each.
 
+use std::time::Duration;
+
+use gate::{Band, Conduct, ControlSpec, GateSpec};
 use serde::{Deserialize, Serialize};
 use sim::{
     Agenda, Cache, Change, Changed, Client, Keys, Load, Noticed, Order, Retry, Speed, Station,
@@ -12,6 +15,46 @@ use super::compile::suggest;
 use super::loads::{above_zero, dist};
 use super::{ClassEntry, DistEntry, GateEntry, Scenario, ScenarioError, StationEntry};
 use crate::units::{Rate, Span};
+
+/// Who turns a gate's slots: a controller, which begins with the slots of its one server and tries
+/// others while jobs wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ControlEntry {
+    /// The fewest slots that may be best.
+    pub least: u32,
+    /// The most slots that may be best.
+    pub most: u32,
+    /// How long is measured at once; left out, 1 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Span>,
+}
+
+/// The controller of a gate.
+pub(super) fn control(entry: &ControlEntry, spec: &GateSpec) -> Result<ControlSpec, String> {
+    let [server] = &*spec.servers else {
+        return Err("`control` turns the slots of one server, and the gate has several".into());
+    };
+    let Span(window) = entry.window.unwrap_or(Span(1.0));
+    above_zero("control.window", window)?;
+    let (best, least, most) = (server.slots, entry.least, entry.most);
+    if least == 0 || !(least..=most).contains(&best) {
+        return Err(format!(
+            "`control` begins with the gate's {best} slots, which must lie within its `least`, {least} \
+             and 1 at least, and its `most`, {most}"
+        ));
+    }
+    let control = ControlSpec {
+        server: 0,
+        floor: least,
+        ceiling: most,
+        band: Band { least, best, most },
+        window: Duration::from_secs_f64(window.min(1e6)),
+        conduct: Conduct::Acts,
+    };
+    control.check().map_err(|error| format!("`control`: {error}"))?;
+    Ok(control)
+}
 
 /// What clients do when they are not served well.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -214,8 +214,10 @@ impl<'a> Compiler<'a> {
             ..GateSpec::fifo(1)
         };
         let spec = self.policies(entry, spec).map_err(|cause| error(&*place, cause))?;
-        let speeds = behaviour::gate_speeds(entry).map_err(|cause| error(place, cause))?;
-        Ok(GateNode { stations, speeds, ..GateNode::new(&entry.name, spec) })
+        let speeds = behaviour::gate_speeds(entry).map_err(|cause| error(&*place, cause))?;
+        let control = entry.control.as_ref().map(|control| behaviour::control(control, &spec));
+        let control = control.transpose().map_err(|cause| error(place, cause))?;
+        Ok(GateNode { stations, speeds, control, ..GateNode::new(&entry.name, spec) })
     }
 
     /// The gate with its policies, as far as the jobs have what these look at.

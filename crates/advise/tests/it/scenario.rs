@@ -835,3 +835,29 @@ fn one_thing_can_be_changed() {
         assert_eq!(changed.expect_err(message).to_string(), message);
     }
 }
+
+#[test]
+fn a_gate_whose_slots_are_controlled_begins_within_its_limits() {
+    let text = include_str!("../../../../studies/slots/thrashing.toml");
+    let network = read(text).network().unwrap();
+    let control = network.gates[0].control.expect("it has one");
+    assert_eq!((control.floor, control.ceiling), (1, 64));
+    assert_eq!((control.band.best, control.window.as_secs()), (40, 1));
+    for (from, to, why) in [
+        ("most = 64", "most = 39", "gate `pool`: `control` begins with the gate's 40 slots"),
+        ("least = 1", "least = 0", "1 at least"),
+        ("most = 64", "most = 64, window = \"0s\"", "control.window"),
+        ("most = 64", "most = 64, steps = 2", "steps"),
+        ("slots = 40", "servers = [{ slots = 40 }, { slots = 40 }]", "the gate has several"),
+        ("[agenda]\nlength = \"1200s\"\nintervals = 6", "", "needs an agenda"),
+    ] {
+        let changed = text.replace(from, to);
+        assert_ne!(changed, text);
+        let error = match toml::from_str::<Scenario>(&changed).map(|scenario| scenario.network()) {
+            Err(error) => error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(network)) => sim::run(&network, &Options::default()).unwrap_err().to_string(),
+        };
+        assert!(error.contains(why), "{to}: {error}");
+    }
+}

@@ -29,6 +29,23 @@ fn objects(ended: &Ended) -> Vec<Value> {
 }
 
 #[test]
+fn a_gate_that_finds_its_slots_tells_how() {
+    let scratch = Scratch::new();
+    let study = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/slots/thrashing.toml");
+    let words = ["sim", study, "--replications", "2"];
+    let simulated = &objects(&sekisho(&scratch.join(""), &[&words[..], &["--json"]].concat()))[0];
+    let moves = simulated["gates"][0]["moves"].as_array().expect("a list");
+    let mut trials = moves.iter().filter(|made| !made["trial"].is_null());
+    let last = trials.next_back().expect("something was tried");
+    let slots = last["slots"].as_u64().expect("a number");
+    assert!((4..=8).contains(&slots), "4 to 8 are best, it began with 40: {last}");
+    let text = sekisho(&scratch.join(""), &words).out;
+    assert!(text.contains("Gate `pool` began with 40 slots and ended with "), "{text}");
+    let solved = sekisho(&scratch.join(""), &["solve", study]);
+    assert_ne!(solved.code, 0, "{solved:?}");
+}
+
+#[test]
 fn the_verbs_of_models_print_json() {
     let scratch = Scratch::new();
     let folder = scratch.join("");

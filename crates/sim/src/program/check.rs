@@ -128,6 +128,11 @@ fn gate(gate: &GateNode, network: &Network) -> Result<(), NetworkError> {
         return Err(NetworkError::new(place(), format!("a speed of {bad} is out of range")));
     }
     if let Some(control) = &gate.control {
+        if network.agenda.is_none() {
+            let cause = "while its controller looks for better slots there is no steady state: the \
+                         network needs an agenda";
+            return Err(NetworkError::new(place(), cause));
+        }
         control.check().map_err(|error| NetworkError::new(place(), error.to_string()))?;
         if control.server as usize >= servers {
             let cause = format!("it has no server {}, whose slots are controlled", control.server);

@@ -247,6 +247,10 @@ fn a_controller_of_no_server_or_without_a_band_is_refused() {
         network.agenda = Some(Agenda { length_s: Some(10.0), ..Agenda::default() });
         sim::run(&network, &options(1, 10)).unwrap_err().to_string()
     };
+    let mut endless = overloaded(6);
+    endless.classes[0].load = poisson(100.0);
+    let error = sim::run(&endless, &options(1, 10)).unwrap_err().to_string();
+    assert!(error.contains("gate `gate`") && error.contains("needs an agenda"), "{error}");
     assert!(refused(|control| control.server = 1).contains("gate `gate`: it has no server 1"));
     assert!(refused(|control| control.band.least = 7).contains("least, best and most"));
     assert!(refused(|control| control.floor = 0).contains("floor of at least 1"));

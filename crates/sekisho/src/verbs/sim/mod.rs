@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use advise::Scenario;
 use clap::{Args as ClapArgs, ValueEnum};
+use gate::{WORTH, Why};
 use measure::Estimate;
 use serde_json::{Value, json};
 use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
@@ -28,6 +29,7 @@ use crate::verdict::{Failure, Verdict};
 Examples:
   sekisho sim studies/ohmae/software-bottleneck.toml --precision 5%
   sekisho sim studies/ohmae/software-bottleneck.toml --plan one-run
+  sekisho sim studies/slots/thrashing.toml --replications 4
   sekisho sim scenario.toml --sweep 'gate.pool.slots=1..4' --csv sweep.csv")]
 pub(crate) struct Args {
     /// The scenario
@@ -168,6 +170,7 @@ fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
     }
     for gate in &outcome.gates {
         text += &refusals(gate);
+        text += &controlled(gate);
     }
     let path = args.scenario.display();
     let command = match advise::formula(scenario) {
@@ -392,6 +395,65 @@ fn refusals(gate: &GateOutcome) -> String {
     text
 }
 
+/// Most changes of slots that are listed.
+const CHANGES_LISTED: usize = 20;
+
+/// What the controller of a gate has decided, if it has one.
+fn controlled(gate: &GateOutcome) -> String {
+    let judged = |why: &Why| matches!(why, Why::More(_) | Why::Fewer(_) | Why::Stays(_));
+    let trials = gate.moves.iter().filter(|(_, made)| judged(&made.why)).count();
+    let Some((_, last)) = gate.moves.iter().rfind(|(_, made)| judged(&made.why)) else {
+        return String::new();
+    };
+    let changes: Vec<_> = (gate.moves.iter())
+        .filter_map(|(at, made)| match made.why {
+            Why::More(found) | Why::Fewer(found) => Some((at, found)),
+            _ => None,
+        })
+        .collect();
+    let mut table = Table::new(&["at", "from", "to", "elasticity, 95 %", "pairs"]);
+    for (at, found) in changes.iter().take(CHANGES_LISTED) {
+        let [low, high] = found.elasticity;
+        table.row(vec![
+            time(at.as_secs_f64()),
+            found.from.to_string(),
+            found.to.to_string(),
+            format!("{low:+.2} to {high:+.2}"),
+            found.pairs.to_string(),
+        ]);
+    }
+    let more = match changes.len().saturating_sub(CHANGES_LISTED) {
+        0 => String::new(),
+        more => format!("; {more} later changes are not listed"),
+    };
+    let text = paragraph(&format!(
+        "Gate `{}` began with {} slots and ended with {} in the first replication. Of {trials} trials, {} \
+         changed them{more}. More are worth it where the elasticity of the throughput in the slots is \
+         above {WORTH}.",
+        gate.name,
+        gate.slots,
+        last.slots,
+        changes.len()
+    ));
+    if changes.is_empty() { text } else { format!("{text}\n{table}") }
+}
+
+/// The same as JSON.
+fn moves_json(gate: &GateOutcome) -> Value {
+    let row = |(at, made): &(gate::Time, gate::Move)| {
+        let found = match made.why {
+            Why::More(found) | Why::Fewer(found) | Why::Stays(found) => json!({
+                "from": found.from, "to": found.to, "pairs": found.pairs,
+                "elasticity": found.elasticity,
+            }),
+            _ => Value::Null,
+        };
+        let why = made.why.to_string();
+        json!({ "at_s": at.as_secs_f64(), "slots": made.slots, "why": why, "trial": found })
+    };
+    Value::Array(gate.moves.iter().map(row).collect())
+}
+
 fn time_or_dash(estimate: Option<&Estimate>) -> String {
     estimate.map_or("-".into(), time_estimate)
 }
@@ -512,6 +574,7 @@ fn gate_json(gate: &GateOutcome) -> Value {
         "slots_held": gate.busy,
         "refused_full_share": gate.refused_full,
         "refused_deadline_share": gate.refused_deadline,
+        "moves": moves_json(gate),
     })
 }
 
