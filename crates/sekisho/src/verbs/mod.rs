@@ -2,6 +2,7 @@
 
 mod ask;
 mod check;
+mod database;
 mod demo;
 mod disk_model;
 mod explain;

@@ -8,12 +8,12 @@ use ::load::tpcc::{
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 
-use super::database::DatabaseArgs;
 use super::target::Target;
 use super::terminals::{ExecuteName, IsolationName};
 use super::verified::{Verified, and_verified, verified_text};
 use crate::session::{Session, progress, say};
 use crate::text::{filled, next, paragraph, sentence};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Interleave transactions, and check whether they are kept apart

@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use workload::tpcc::Request;
 use workload::{Dist, stream};
 
-use super::database::DatabaseArgs;
 use super::kept::Begun;
 use super::target::{PARAMETERS, Target};
 use super::terminals::{self, ExecuteName, IsolationName};
@@ -25,6 +24,7 @@ use super::verified::{Verified, verified_text};
 use crate::bounded;
 use crate::session::{Session, progress, say};
 use crate::text::{Table, filled, next, paragraph, sentence, time};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Kill the server under load, and look whether all it had acknowledged is there

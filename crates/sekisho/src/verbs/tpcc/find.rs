@@ -11,7 +11,6 @@ use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use workload::tpcc::Kind;
 
-use super::database::DatabaseArgs;
 use super::kept::Begun;
 use super::page::{Run, page};
 use super::report::written;
@@ -21,6 +20,7 @@ use super::verified::{Verified, and_verified, verified_text};
 use crate::session::{Session, say, tool};
 use crate::store;
 use crate::text::{Table, next, paragraph, sentence, time};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Find the most warehouses that qualify, and so the highest throughput (MQTh)

@@ -9,9 +9,9 @@ use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use super::database::DatabaseArgs;
 use crate::session::{Session, progress, say};
 use crate::text::{bytes, next, paragraph, time};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Fill a database with the warehouses of a seed

@@ -2,7 +2,6 @@
 
 mod acid;
 mod crash;
-mod database;
 pub(crate) mod demo;
 mod find;
 mod kept;

@@ -4,12 +4,12 @@ use ::load::tpcc::{MeetError, Meeting, PartRecord, Plan, Record, RunError, RunPa
 use advise::Span;
 use clap::Args as ClapArgs;
 
-use super::database::DatabaseArgs;
 use super::kept::{Begun, Kept};
 use super::target::Target;
 use super::terminals::{self, Watcher};
 use crate::session::Session;
 use crate::text::{paragraph, time};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::Failure;
 
 #[derive(ClapArgs)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ::load::tpcc::{Config, LoadError, LoadPlan, Phase};
 use postgres::{Private, Settings, StartError};
 
-use super::database::DatabaseArgs;
 use crate::session::{Session, progress};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::Failure;
 
 /// With which a private server runs, unless a verb has reasons for others.

@@ -16,13 +16,13 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use workload::tpcc::Kind;
 
-use super::database::DatabaseArgs;
 use super::kept::{Begun, Kept};
 use super::parts;
 use super::target::Target;
 use super::verified::Verified;
 use crate::session::{Session, progress, say};
 use crate::text::{Table, paragraph, time};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]

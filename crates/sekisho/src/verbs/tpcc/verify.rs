@@ -7,9 +7,9 @@ use ::load::tpcc::verify::{Outcome, Part, ROWS_MAX, Verification, VerifyError, n
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 
-use super::database::DatabaseArgs;
 use crate::session::{Session, progress, say};
 use crate::text::{filled, next, paragraph, sentence, time};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Check a database: the twelve consistency conditions, counters, population

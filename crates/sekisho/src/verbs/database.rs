@@ -15,7 +15,7 @@ const NONE: &str = "no database is named: give `--db postgresql://USER@HOST/NAME
     DATABASE_URL, or PGHOST and PGDATABASE";
 
 #[derive(ClapArgs)]
-pub(super) struct DatabaseArgs {
+pub(crate) struct DatabaseArgs {
     /// The database: postgresql://USER@HOST:PORT/NAME; left out, PGHOST, PGDATABASE and so on. A
     /// password is better put into PGPASSWORD
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
@@ -24,26 +24,29 @@ pub(super) struct DatabaseArgs {
 
 impl DatabaseArgs {
     /// Whether a database is named at all.
-    pub(super) fn is_named(&self) -> bool {
+    pub(crate) fn is_named(&self) -> bool {
         self.url().is_some() || is_in_environment(&variable)
     }
 
     /// How to connect to the database that is named.
-    pub(super) fn named(&self) -> Result<Config, Failure> {
-        if !self.is_named() {
-            return Err(Failure::Usage(NONE.into()));
-        }
-        let (config, encryption) = match self.url() {
-            Some(url) => of_url(url)?,
-            None => (Config::new(), Encryption::default()),
-        };
-        encryption.completed(&variable).demanded_of(completed(config, &variable)?)
+    pub(crate) fn named(&self) -> Result<Config, Failure> {
+        address(self.url())
     }
 
     /// An empty variable names nothing.
     fn url(&self) -> Option<&str> {
         self.db.as_deref().filter(|url| !url.is_empty())
     }
+}
+
+/// How to connect to the database of an address; without one, to that of the environment.
+pub(crate) fn address(url: Option<&str>) -> Result<Config, Failure> {
+    let (config, encryption) = match url {
+        Some(url) => of_url(url)?,
+        None if is_in_environment(&variable) => (Config::new(), Encryption::default()),
+        None => return Err(Failure::Usage(NONE.into())),
+    };
+    encryption.completed(&variable).demanded_of(completed(config, &variable)?)
 }
 
 fn variable(name: &str) -> Option<String> {
