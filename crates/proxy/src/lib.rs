@@ -7,5 +7,6 @@
 pub mod http;
 pub mod postgres;
 mod prometheus;
+mod tls;
 
 pub use prometheus::{BUCKETS, Times};

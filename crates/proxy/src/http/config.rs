@@ -3,13 +3,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
 use thiserror::Error;
 
 pub use super::rewrite::Forwarded;
+pub use crate::tls::{Tls, TlsError};
 
 /// The parameters of an HTTP gate.
 #[derive(Clone, Debug, PartialEq)]
@@ -264,15 +264,6 @@ pub enum Probe {
     Get(String),
 }
 
-/// Where a certificate lies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
-    /// The certificate and its chain, PEM.
-    pub cert: PathBuf,
-    /// Its private key, PEM.
-    pub key: PathBuf,
-}
-
 /// Why a configuration describes no gate.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -327,13 +318,8 @@ pub enum StartError {
         source: io::Error,
     },
     /// A certificate or key could not be used.
-    #[error("cannot use {} for TLS: {cause}", path.display())]
-    Tls {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        cause: String,
-    },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The runtime could not be started.
     #[error("cannot start the event loop: {0}")]
     Runtime(#[source] io::Error),

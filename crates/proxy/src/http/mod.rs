@@ -56,7 +56,7 @@ mod watch;
 pub use crate::prometheus::{BUCKETS, Times};
 pub use config::{
     Class, Config, ConfigError, Forwarded, Health, Key, Limits, Probe, ROOM, StartError, Timeouts,
-    Tls,
+    Tls, TlsError,
 };
 pub use server::{ControlError, Finished, Handle, Server};
 pub use stats::{Stats, UpstreamError, UpstreamStats};

@@ -17,12 +17,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::admin;
-use super::config::{Config, SLOTS_MAX, StartError, Tls};
+use super::config::{Config, SLOTS_MAX, StartError};
 use super::connection::Connection;
 use super::driver::Driver;
 use super::health;
@@ -178,7 +175,7 @@ impl Server {
         config.check()?;
         // The specification is checked here rather than in the thread that runs it.
         gate::Gate::new(&config.gate)?;
-        let tls = config.tls.as_ref().map(load_tls).transpose()?;
+        let tls = config.tls.as_ref().map(|tls| crate::tls::load(tls, b"http/1.1")).transpose()?;
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
         let inside = runtime.enter();
@@ -383,22 +380,6 @@ fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
 
 fn local_address(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, StartError> {
     listener.local_addr().map_err(|source| StartError::Listen { address: asked, source })
-}
-
-fn load_tls(tls: &Tls) -> Result<Arc<ServerConfig>, StartError> {
-    let unusable =
-        |path: &std::path::Path, cause: String| StartError::Tls { path: path.to_owned(), cause };
-    let certs = CertificateDer::pem_file_iter(&tls.cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| unusable(&tls.cert, error.to_string()))?;
-    let key = PrivateKeyDer::from_pem_file(&tls.key)
-        .map_err(|error| unusable(&tls.key, error.to_string()))?;
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certs, key))
-        .map_err(|error| unusable(&tls.cert, error.to_string()))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
 }
 
 /// The controls of a running gate, for any thread but the one that runs it: each call waits for

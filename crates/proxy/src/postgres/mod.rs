@@ -1,4 +1,5 @@
-//! The core of the PostgreSQL gate: what its protocol says, without sockets, tasks or a clock.
+//! The gate for PostgreSQL: the TP monitor in [`monitor`], and its core, which is what the protocol
+//! says, without sockets, tasks or a clock.
 //!
 //! ```text
 //!   bytes ──▶ startup ──▶ auth ◀── secrets (users, HBA)
@@ -19,16 +20,18 @@
 //! - [`auth`]: how clients prove who they are, and how the gate does to servers;
 //! - [`secrets`]: what it knows of users, and who may come from where;
 //! - [`statements`]: prepared statements of many clients on few servers;
-//! - [`relay`]: these two together, for one connection to a server: what goes where.
+//! - [`relay`]: these two together, for one connection to a server: what goes where;
 //! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
-//!   settings that follow a client from server to server.
-//! - [`console`]: the admin console, metrics and the live page, from a snapshot.
+//!   settings that follow a client from server to server;
+//! - [`console`]: the admin console, metrics and the live page, from a snapshot;
+//! - [`monitor`]: all of it on real sockets, with a gate for each pool.
 
 pub mod auth;
 pub mod console;
 pub mod conversation;
 pub mod frame;
 pub mod message;
+pub mod monitor;
 pub mod relay;
 pub mod secrets;
 pub mod sql;

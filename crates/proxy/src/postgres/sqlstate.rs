@@ -17,6 +17,8 @@ impl SqlState {
     pub const FEATURE_NOT_SUPPORTED: SqlState = SqlState(*b"0A000");
     /// 22023: a parameter has a value that it cannot have.
     pub const INVALID_PARAMETER_VALUE: SqlState = SqlState(*b"22023");
+    /// 25P03: a transaction has been idle for too long.
+    pub const IDLE_TRANSACTION: SqlState = SqlState(*b"25P03");
     /// 26000: there is no statement of this name.
     pub const UNDEFINED_STATEMENT: SqlState = SqlState(*b"26000");
     /// 28000: this user may not come in this way.
@@ -35,12 +37,20 @@ impl SqlState {
     pub const DUPLICATE_CURSOR: SqlState = SqlState(*b"42P03");
     /// 42P05: there is a prepared statement of this name.
     pub const DUPLICATE_STATEMENT: SqlState = SqlState(*b"42P05");
+    /// 53300: there are more than can be served.
+    pub const TOO_MANY_CONNECTIONS: SqlState = SqlState(*b"53300");
     /// 53400: there is more of something than the configuration lets be.
     pub const CONFIGURATION_LIMIT_EXCEEDED: SqlState = SqlState(*b"53400");
     /// 54000: it is more than fits.
     pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState(*b"54000");
     /// 55000: it is not in a state for this.
     pub const NOT_IN_PREREQUISITE_STATE: SqlState = SqlState(*b"55000");
+    /// 57P01: somebody ends the session.
+    pub const ADMIN_SHUTDOWN: SqlState = SqlState(*b"57P01");
+    /// 57P03: nobody gets in just now.
+    pub const CANNOT_CONNECT_NOW: SqlState = SqlState(*b"57P03");
+    /// 57P05: a session has been idle for too long.
+    pub const IDLE_SESSION: SqlState = SqlState(*b"57P05");
 
     /// The code that `bytes` are, if they are one.
     pub fn from_bytes(bytes: &[u8]) -> Option<SqlState> {

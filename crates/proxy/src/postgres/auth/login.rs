@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::scram::{self, Knowledge, Proving, ScramError};
-use super::{Binding, Credential, Nonce, md5_said, md5_stored};
+use super::{Binding, Credential, Keys, Nonce, md5_said, md5_stored};
 use crate::postgres::SqlState;
 use crate::postgres::message::{Authentication, write};
 
@@ -135,7 +135,7 @@ enum State {
     Said,
     Proving(Box<Proving>),
     /// The server must say this signature.
-    Signature([u8; 32]),
+    Signature([u8; 32], Keys),
     /// It did.
     Proven,
 }
@@ -146,7 +146,7 @@ impl std::fmt::Debug for Login {
             State::Begun => "begun",
             State::Said => "said",
             State::Proving(_) => "proving",
-            State::Signature(_) => "signature",
+            State::Signature(..) => "signature",
             State::Proven => "proven",
         };
         write!(out, "Login({:?}, {state})", self.given.credential)
@@ -176,7 +176,7 @@ impl Login {
             (State::Begun | State::Said | State::Proven, Authentication::Ok) => {
                 return Ok(LoginStep::In);
             }
-            (State::Proving(_) | State::Signature(_), Authentication::Ok) => {
+            (State::Proving(_) | State::Signature(..), Authentication::Ok) => {
                 return Err(LoginError::Unproven);
             }
             (State::Begun, Authentication::CleartextPassword) => self.say_password(out)?,
@@ -199,18 +199,27 @@ impl Login {
             }
             (State::Proving(proving), Authentication::SaslContinue(challenge)) => {
                 let iterations_max = self.given.terms.iterations_max;
-                let (last, signature) =
+                let (last, signature, keys) =
                     proving.answer(challenge, self.check_scram()?, iterations_max)?;
                 write::sasl_response(out, last.as_bytes());
-                State::Signature(signature)
+                State::Signature(signature, keys)
             }
-            (State::Signature(signature), Authentication::SaslFinal(said)) => {
+            (State::Signature(signature, _), Authentication::SaslFinal(said)) => {
                 scram::is_signed(said, signature)?;
                 State::Proven
             }
             _ => return Err(LoginError::Order),
         };
         Ok(LoginStep::Waits(self))
+    }
+
+    /// The keys that the password has come to, once SCRAM has said its last message. With them the
+    /// next login need not hash, as long as the server's secret stays the same.
+    pub fn keys(&self) -> Option<&Keys> {
+        match &self.state {
+            State::Signature(_, keys) => Some(keys),
+            _ => None,
+        }
     }
 
     fn say_password(&self, out: &mut Vec<u8>) -> Result<State, LoginError> {

@@ -210,13 +210,14 @@ impl Proving {
         format!("{}{}", self.flag, self.bare())
     }
 
-    /// Takes the server's challenge: the last message, and what the server must say to it.
+    /// Takes the server's challenge: the last message, what the server must say to it, and the keys
+    /// that the password came to.
     pub(super) fn answer(
         &self,
         challenge: &[u8],
         knowledge: Knowledge<'_>,
         iterations_max: u32,
-    ) -> Result<(String, Hash), ScramError> {
+    ) -> Result<(String, Hash, Keys), ScramError> {
         let challenge = text(challenge)?;
         if challenge.starts_with("m=") {
             return Err(ScramError::Extension);
@@ -244,7 +245,7 @@ impl Proving {
         let mut proof = hmac(&sha256(&keys.client), signed.as_bytes());
         proof.iter_mut().zip(keys.client).for_each(|(byte, key)| *byte ^= key);
         let last = format!("{ahead},p={}", BASE64.encode(proof));
-        Ok((last, hmac(&keys.server, signed.as_bytes())))
+        Ok((last, hmac(&keys.server, signed.as_bytes()), keys))
     }
 }
 
@@ -330,13 +331,13 @@ mod tests {
         };
         assert_eq!(proving.first(), FIRST.replace("user", ""));
         let knowledge = Knowledge::Password(b"pencil");
-        let (last, signature) = proving.answer(CHALLENGE.as_bytes(), knowledge, 4096).unwrap();
+        let (last, signature, _) = proving.answer(CHALLENGE.as_bytes(), knowledge, 4096).unwrap();
         assert!(last.starts_with(&LAST[..LAST.find(",p=").unwrap()]), "{last}");
         let mut asked = example();
         asked.bare = asked.bare.replace("n=user", "n=");
         let (keys, said) = asked.finish(last.as_bytes()).unwrap().unwrap();
         assert_eq!(is_signed(said.as_bytes(), &signature), Ok(()));
         let again = proving.answer(CHALLENGE.as_bytes(), Knowledge::Keys(&keys), 4096).unwrap();
-        assert_eq!(again, (last, signature));
+        assert_eq!(again, (last, signature, keys));
     }
 }

@@ -9,6 +9,7 @@ pub use users::{Users, UsersCause, UsersError};
 
 use std::num::NonZeroU32;
 
+use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
 use super::auth::{
@@ -26,6 +27,16 @@ pub struct MockKey([u8; 32]);
 impl MockKey {
     /// The key that these bytes are; they come from a good source of chance.
     pub fn new(bytes: [u8; 32]) -> MockKey {
+        MockKey(bytes)
+    }
+
+    /// One that nobody knows, from the system's chance.
+    ///
+    /// # Panics
+    /// If the system has none.
+    pub fn drawn() -> MockKey {
+        let mut bytes = [0; 32];
+        SystemRandom::new().fill(&mut bytes).expect("the system gives chance to whoever asks");
         MockKey(bytes)
     }
 

@@ -1,0 +1,501 @@
+//! Connections to servers: how they are made, logged in, and lost.
+
+use std::io;
+use std::rc::Rc;
+
+use gate::Slot;
+use mio::net::{TcpStream, UnixStream};
+
+use super::arena::{Key, Socket};
+use super::client;
+use super::config::{Address, Mode};
+use super::pool::PoolIndex;
+use super::server::{LIMITS, Server, State};
+use super::settings::Settings;
+use super::state::Loop;
+use super::wire::{Filled, Stream, Wire};
+use crate::postgres::SqlState;
+use crate::postgres::auth::{Login, LoginStep, Terms};
+use crate::postgres::frame::{Backend, Frontend, HEAD, Piece};
+use crate::postgres::message::{Report, Severity, read, write};
+use crate::postgres::relay::Relay;
+use crate::postgres::startup::{Version, write_startup};
+
+/// Why a connection to a server could not be made: the message that its clients hear.
+struct Unmade {
+    words: Vec<u8>,
+    /// Whether another server may be better off.
+    elsewhere: Elsewhere,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Elsewhere {
+    /// The server could not be reached.
+    Perhaps,
+    /// It has refused this user or database.
+    No,
+}
+
+impl Unmade {
+    fn because(elsewhere: Elsewhere, sqlstate: SqlState, message: &str) -> Unmade {
+        let mut words = Vec::new();
+        write::error_response(&mut words, &Report::new(Severity::Fatal, sqlstate, message));
+        Unmade { words, elsewhere }
+    }
+
+    fn unreachable(cause: &dyn std::fmt::Display) -> Unmade {
+        let message = format!("the server cannot be reached: {cause}");
+        Unmade::because(Elsewhere::Perhaps, SqlState::CONNECTION_FAILURE, &message)
+    }
+}
+
+impl Loop {
+    /// Gives the holder of a slot a connection to its server: an idle one, or one that is made now.
+    pub(super) fn obtain(
+        &mut self,
+        pool: PoolIndex,
+        client: Option<Key>,
+        slot: Slot,
+    ) -> Option<Key> {
+        let idle = self.pools[pool].take_idle(slot.server);
+        let key = idle.unwrap_or_else(|| self.new_server(pool, slot.server));
+        let server = self.servers.get_mut(key).expect("idle connections are there");
+        assert!(server.slot.is_none(), "a connection is given to two");
+        server.slot = Some(slot);
+        server.client = client;
+        if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
+            client.state = client::State::Served(key);
+        }
+        if idle.is_some() {
+            self.prepare(key);
+            None
+        } else {
+            let latest = self.now + self.config.timeouts.connect;
+            let server = self.servers.get_mut(key).expect("it was there above");
+            self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+            self.connects.push_back(key);
+            self.connect_next();
+            Some(key).filter(|key| self.servers.get(*key).is_some())
+        }
+    }
+
+    fn new_server(&mut self, pool: PoolIndex, place: u32) -> Key {
+        let relay = match self.pools[pool].mode {
+            Mode::Session => Relay::transparent(LIMITS),
+            Mode::Transaction | Mode::Statement => Relay::new(LIMITS),
+        };
+        self.pools[pool].connections[place as usize] += 1;
+        self.servers.insert(Server::new(pool, place, relay, self.now))
+    }
+
+    /// Begins as many connections as may be made at once.
+    fn connect_next(&mut self) {
+        while self.connecting < self.config.limits.connecting
+            && let Some(key) = self.connects.pop_front()
+        {
+            let Some(server) = self.servers.get(key) else { continue };
+            let database = self.pools[server.pool].database;
+            let address = &self.config.databases[database].servers[server.place as usize];
+            let made = connect(address).and_then(|mut stream| {
+                stream.register(&self.registry, Socket::Server(key).token())?;
+                Ok(Wire::new(stream))
+            });
+            match made {
+                Ok(wire) => {
+                    self.connecting += 1;
+                    let server = self.servers.get_mut(key).expect("it was there above");
+                    server.wire = Some(wire);
+                    // A connection on this machine may be there at once.
+                    self.again.push_back(Socket::Server(key));
+                }
+                Err(error) => self.unmade(key, &Unmade::unreachable(&error)),
+            }
+        }
+    }
+
+    /// Something happened at a connection to a server.
+    pub(super) fn server_event(&mut self, key: Key) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let Some(wire) = &mut server.wire else { return };
+        match server.state {
+            State::Connecting => self.connected(key),
+            State::LoggingIn(_) => self.log_in(key),
+            _ => {
+                let was_blocked = wire.is_blocked();
+                let broken = wire.flush(&mut self.chunks).is_err();
+                let unblocked = was_blocked && !wire.is_blocked();
+                let client = server.client;
+                self.hear_server(key);
+                if broken {
+                    self.lost(key);
+                } else if unblocked && let Some(client) = client {
+                    self.again.push_back(Socket::Client(client));
+                }
+            }
+        }
+    }
+
+    /// A connection may be there: then the gate says what it wants.
+    fn connected(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let wire = server.wire.as_mut().expect("it is being made");
+        match wire.stream.is_connected() {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return self.unmade(key, &Unmade::unreachable(&error)),
+        }
+        let pool = &self.pools[server.pool];
+        let database = &self.config.databases[pool.database];
+        let mut out = Vec::new();
+        let parameters =
+            [(&b"user"[..], &pool.user[..]), (b"database", database.target.as_bytes())];
+        if let Err(error) = write_startup(&mut out, Version::V3_2, parameters) {
+            let sqlstate = SqlState::PROTOCOL_VIOLATION;
+            let unmade = Unmade::because(Elsewhere::No, sqlstate, &error.to_string());
+            return self.unmade(key, &unmade);
+        }
+        let (user, credential) = (pool.user.clone(), pool.credential());
+        let sent = wire.stream.set_prompt().and_then(|()| wire.send(&out, &mut self.chunks));
+        if let Err(error) = sent {
+            return self.unmade(key, &Unmade::unreachable(&error));
+        }
+        let login = Login::new(&user, credential, Terms::default(), self.draw());
+        let server = self.servers.get_mut(key).expect("it was there above");
+        server.state = State::LoggingIn(Some(login));
+        self.log_in(key);
+    }
+
+    /// Takes what a server says before its first ReadyForQuery.
+    fn log_in(&mut self, key: Key) {
+        loop {
+            let Some(server) = self.servers.get_mut(key) else { return };
+            if !matches!(server.state, State::LoggingIn(_)) {
+                // It is in, and what came behind belongs to the session.
+                return self.hear_server(key);
+            }
+            let wire = server.wire.as_mut().expect("it is being made");
+            let frames = &server.greeting.as_ref().expect("the gate is not in").frames;
+            match frames.look(wire.read()) {
+                Ok(Piece::Whole { tag, len }) => {
+                    let message = wire.read()[..len].to_vec();
+                    wire.take(len, &mut self.chunks);
+                    if let Err(unmade) = self.hear_greeting(key, tag, &message) {
+                        return self.unmade(key, &unmade);
+                    }
+                    continue;
+                }
+                Ok(Piece::More { .. }) => {}
+                Ok(_) => {
+                    let message = "the server sent too large a message before it was ready";
+                    let sqlstate = SqlState::PROTOCOL_VIOLATION;
+                    let unmade = Unmade::because(Elsewhere::Perhaps, sqlstate, message);
+                    return self.unmade(key, &unmade);
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    let unmade = Unmade::because(Elsewhere::Perhaps, error.sqlstate(), &text);
+                    return self.unmade(key, &unmade);
+                }
+            }
+            match wire.fill(&mut self.chunks) {
+                Filled::Bytes(_) => {}
+                Filled::Nothing => return,
+                Filled::Ended | Filled::NoRoom => {
+                    let unmade = Unmade::unreachable(&"it has closed the connection");
+                    return self.unmade(key, &unmade);
+                }
+            }
+        }
+    }
+
+    /// A message of a server that has not let the gate in, or not said all of its settings.
+    fn hear_greeting(&mut self, key: Key, tag: Backend, message: &[u8]) -> Result<(), Unmade> {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let body = &message[HEAD..];
+        let broken = |cause: &dyn std::fmt::Display| {
+            let sqlstate = SqlState::PROTOCOL_VIOLATION;
+            Unmade::because(Elsewhere::Perhaps, sqlstate, &cause.to_string())
+        };
+        let is_in = matches!(server.state, State::LoggingIn(None));
+        match tag {
+            Backend::Authentication => {
+                let asked = read::authentication(body).map_err(|error| broken(&error))?;
+                self.prove(key, &asked)?;
+            }
+            Backend::ErrorResponse => {
+                let sqlstate = read::fields(body).ok().and_then(|fields| fields.sqlstate());
+                return Err(Unmade { words: message.to_vec(), elsewhere: elsewhere(sqlstate) });
+            }
+            // One that lets in whoever comes has not proved to be the server.
+            Backend::ParameterStatus | Backend::BackendKeyData | Backend::ReadyForQuery
+                if !is_in =>
+            {
+                return Err(broken(&format!("the server sent {tag:?} before it let the gate in")));
+            }
+            Backend::ParameterStatus => {
+                let (name, value) = read::parameter_status(body).map_err(|error| broken(&error))?;
+                let greeting = server.greeting.as_mut().expect("the gate is not in");
+                greeting.parameters.push((name.to_vec(), value.to_vec()));
+            }
+            Backend::BackendKeyData => {
+                let (process, secret) =
+                    read::backend_key_data(body).map_err(|error| broken(&error))?;
+                (server.process, server.secret) = (process, secret.into());
+            }
+            Backend::ReadyForQuery => self.made(key),
+            Backend::NegotiateProtocolVersion | Backend::NoticeResponse => {}
+            tag => return Err(broken(&format!("the server sent {tag:?} before it was ready"))),
+        }
+        Ok(())
+    }
+
+    /// Answers a server that asks the gate who it is.
+    fn prove(
+        &mut self,
+        key: Key,
+        asked: &crate::postgres::message::Authentication<'_>,
+    ) -> Result<(), Unmade> {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let wire = server.wire.as_mut().expect("it is being made");
+        let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
+        let login = login.take().ok_or_else(|| {
+            let message = "the server sent an authentication message out of order";
+            Unmade::because(Elsewhere::No, SqlState::PROTOCOL_VIOLATION, message)
+        })?;
+        let mut out = Vec::new();
+        let step = login.answer(asked, &mut out).map_err(|error| {
+            Unmade::because(Elsewhere::No, error.sqlstate(), &error.to_string())
+        })?;
+        wire.send(&out, &mut self.chunks).map_err(|error| Unmade::unreachable(&error))?;
+        if let LoginStep::Waits(login) = step {
+            if let Some(keys) = login.keys() {
+                self.pools[server.pool].remember(keys);
+            }
+            server.state = State::LoggingIn(Some(login));
+        }
+        Ok(())
+    }
+
+    /// A connection is made, and its server waits for a question.
+    fn made(&mut self, key: Key) {
+        self.connecting -= 1;
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        self.deadlines.clear(Socket::Server(key), &mut server.deadline);
+        let greeting = server.greeting.take().expect("the gate was not in");
+        server.state = State::Idle;
+        let (at, has_client) = (server.pool, server.client.is_some());
+        let pool = &mut self.pools[at];
+        pool.counters.connects += 1;
+        if pool.scout == Some(key) {
+            pool.scout = None;
+        }
+        pool.parameters.get_or_insert(greeting.parameters);
+        if has_client {
+            self.prepare(key);
+        } else {
+            self.give_back(key);
+        }
+        self.invite(at);
+        self.connect_next();
+    }
+
+    /// Gives a clean server the settings of the client that has it, if it has others.
+    fn prepare(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let client = server.client.expect("somebody has it");
+        let wanted = &self.clients.get(client).expect("who has a server is there").settings;
+        if Rc::ptr_eq(wanted, &server.settings) || *wanted == server.settings {
+            server.state = State::Serving;
+            self.again.push_back(Socket::Client(client));
+            return;
+        }
+        let sql = server.settings.become_sql(wanted);
+        server.state = State::Setting(Rc::clone(wanted));
+        self.query(key, &sql);
+    }
+
+    /// Asks a server something of the gate's own.
+    pub(super) fn query(&mut self, key: Key, sql: &str) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let mut out = Vec::new();
+        let asked = server.relay.query(sql, &mut out);
+        let latest = self.now + self.config.timeouts.clean;
+        self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+        let wire = server.wire.as_mut().expect("it is made");
+        if asked.is_err() || wire.send(&out, &mut self.chunks).is_err() {
+            self.lost(key);
+        }
+    }
+
+    /// A question of the gate's own is answered; with this code, if not well.
+    pub(super) fn answered(&mut self, key: Key, failed: Option<SqlState>) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        self.deadlines.clear(Socket::Server(key), &mut server.deadline);
+        match (std::mem::replace(&mut server.state, State::Idle), failed) {
+            (State::Setting(settings), None) => {
+                server.settings = settings;
+                if server.client.is_some() { self.prepare(key) } else { self.give_back(key) }
+            }
+            (State::Setting(settings), Some(sqlstate)) => {
+                // None of them was applied: they were one transaction.
+                let client = server.client.take();
+                self.give_back(key);
+                if let Some(client) = client {
+                    self.refuse_settings(client, &settings, sqlstate);
+                }
+            }
+            (State::Settling, None) => {
+                server.settings = Rc::default();
+                self.give_back(key);
+            }
+            (State::Discarding, None) => {
+                server.relay.discarded();
+                server.settings = Rc::default();
+                self.give_back(key);
+            }
+            (_, _) => self.lost(key),
+        }
+    }
+
+    fn refuse_settings(&mut self, key: Key, settings: &Settings, sqlstate: SqlState) {
+        let client = self.clients.get_mut(key).expect("who has a server is there");
+        client.state = client::State::Idle;
+        let message =
+            format!("the server refuses the settings of this session: {}", settings.names());
+        self.fail(key, sqlstate, &message);
+    }
+
+    /// A connection could not be made.
+    fn unmade(&mut self, key: Key, unmade: &Unmade) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let (at, place, client) = (server.pool, server.place, server.client.take());
+        let pool = &mut self.pools[at];
+        pool.counters.connects_failed += 1;
+        pool.forget_keys();
+        let is_scout = pool.scout == Some(key);
+        if is_scout {
+            pool.scout = None;
+        }
+        let fell = unmade.elsewhere == Elsewhere::Perhaps
+            && self.tell(at, |driver, now| driver.fall(now, place));
+        if fell {
+            let retry = self.now + self.config.timeouts.server_retry;
+            self.pools[at].retries[place as usize] = Some(retry);
+        }
+        self.drop_server(key);
+        if let Some(client) = client {
+            let state = &mut self.clients.get_mut(client).expect("it waits for this").state;
+            *state = client::State::Idle;
+            if fell {
+                self.ask_again(client);
+            } else {
+                self.end_with(client, &unmade.words);
+            }
+        }
+        if is_scout && fell {
+            self.invite(at);
+        } else if is_scout {
+            for guest in std::mem::take(&mut self.pools[at].guests) {
+                self.stats.logins_failed += 1;
+                self.end_with(guest, &unmade.words);
+            }
+        }
+        self.connect_next();
+    }
+
+    /// A client whose server could not be reached asks for another one, as long as it may wait.
+    fn ask_again(&mut self, key: Key) {
+        let since = self.clients.get(key).expect("its caller has it").since;
+        let job = self.arrive(key, since);
+        let client = self.clients.get_mut(key).expect("it was there above");
+        client.state = client::State::Waits(job);
+    }
+
+    /// A deadline of a connection to a server has come.
+    pub(super) fn server_late(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("it has a deadline");
+        match server.state {
+            State::Connecting | State::LoggingIn(_) => {
+                let seconds = self.config.timeouts.connect.as_secs_f64();
+                let cause = format!("it does not answer within {seconds} s");
+                self.unmade(key, &Unmade::unreachable(&cause));
+            }
+            _ => self.lost(key),
+        }
+    }
+
+    /// A connection to a server is over, whatever it was doing.
+    pub(super) fn lost(&mut self, key: Key) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if matches!(server.state, State::Connecting | State::LoggingIn(_)) {
+            return self.unmade(key, &Unmade::unreachable(&"it has closed the connection"));
+        }
+        if let Some(client) = server.client {
+            let message = "the server has closed the connection unexpectedly";
+            self.orphan(key, client);
+            self.fail(client, SqlState::CONNECTION_FAILURE, message);
+        }
+        self.drop_server(key);
+    }
+
+    /// Parts a client from its server, which ends: what was asked and not answered has not happened.
+    pub(super) fn orphan(&mut self, key: Key, client: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        server.client = None;
+        let client = self.clients.get_mut(client).expect("who has a server is there");
+        client.state = client::State::Idle;
+        let relay = std::mem::replace(&mut server.relay, Relay::transparent(LIMITS));
+        let catalogue = &mut self.pools[server.pool].catalogue;
+        relay.end(Some(&mut client.statements), catalogue);
+    }
+
+    /// Closes a connection to a server that no client has, and gives its slot back.
+    pub(super) fn drop_server(&mut self, key: Key) {
+        let Some(mut server) = self.servers.remove(key) else { return };
+        assert!(server.client.is_none(), "a client is left without a word");
+        let at = server.pool;
+        self.deadlines.clear(Socket::Server(key), &mut server.deadline);
+        let pool = &mut self.pools[at];
+        pool.connections[server.place as usize] -= 1;
+        if pool.scout == Some(key) {
+            pool.scout = None;
+        }
+        if server.slot.is_none() {
+            pool.drop_idle(server.place, key);
+        }
+        server.relay.end(None, &mut pool.catalogue);
+        if server.greeting.is_some() && server.wire.is_some() {
+            self.connecting -= 1;
+        }
+        if let Some(mut wire) = server.wire {
+            let mut out = Vec::new();
+            write::bare(&mut out, Frontend::Terminate);
+            // It is closed either way.
+            let _ = wire.send(&out, &mut self.chunks);
+            wire.close(&mut self.chunks);
+        }
+        if let Some(slot) = server.slot {
+            self.tell(at, |driver, now| driver.depart(now, slot));
+        }
+    }
+}
+
+/// Whether another server may let in whom one has refused with this code: one that shuts down, starts
+/// up or is full, but not one that does not know the user.
+fn elsewhere(sqlstate: Option<SqlState>) -> Elsewhere {
+    match sqlstate {
+        Some(
+            SqlState::CANNOT_CONNECT_NOW
+            | SqlState::ADMIN_SHUTDOWN
+            | SqlState::TOO_MANY_CONNECTIONS,
+        ) => Elsewhere::Perhaps,
+        _ => Elsewhere::No,
+    }
+}
+
+pub(super) fn connect(address: &Address) -> io::Result<Stream> {
+    Ok(match address {
+        Address::Tcp(address) => Stream::Tcp(TcpStream::connect(*address)?),
+        Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+    })
+}

@@ -1,0 +1,136 @@
+//! Cancel requests: each goes to the server that its client has now, and nobody else gets that server
+//! until the request has arrived.
+
+use subtle::ConstantTimeEq;
+
+use super::arena::{Key, Socket};
+use super::backend::connect;
+use super::client;
+use super::deadlines::Deadline;
+use super::server;
+use super::state::Loop;
+use super::wire::{Filled, Wire};
+use crate::postgres::startup::write_cancel;
+
+/// Cancel requests that may be on their way to one server; more would say the same.
+const CANCELS_MAX: u32 = 4;
+
+/// A cancel request on its way to a server.
+#[derive(Debug)]
+pub(super) struct Cancel {
+    pub(super) wire: Wire,
+    /// To whom, and who asked.
+    server: Key,
+    asker: Key,
+    request: Vec<u8>,
+    deadline: Deadline,
+}
+
+/// What became of a cancel request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It has arrived, or never left.
+    Settled,
+    /// It may still arrive.
+    Unknown,
+}
+
+impl Loop {
+    /// Somebody wants a query cancelled. Nobody is told whether there was one.
+    pub(super) fn cancel(&mut self, asker: Key, process: u32, secret: &[u8]) {
+        let sent = self.target(process, secret).and_then(|server| self.send_cancel(asker, server));
+        match sent {
+            Some(()) => {
+                self.stats.cancels += 1;
+                let client = self.clients.get_mut(asker).expect("its caller has it");
+                client.state = client::State::Cancelling;
+                self.deadlines.clear(Socket::Client(asker), &mut client.deadline);
+            }
+            None => {
+                self.stats.cancels_ignored += 1;
+                self.close(asker);
+            }
+        }
+    }
+
+    /// The server of the client with this key, if it has one and it works for it.
+    fn target(&self, process: u32, secret: &[u8]) -> Option<Key> {
+        let client = self.clients.get(*self.processes.get(&process)?)?;
+        if !bool::from(client.secret().ct_eq(secret)) {
+            return None;
+        }
+        let client::State::Served(key) = client.state else { return None };
+        let server = self.servers.get(key)?;
+        let works = matches!(server.state, server::State::Serving);
+        (works && server.cancels < CANCELS_MAX && !server.secret.is_empty()).then_some(key)
+    }
+
+    fn send_cancel(&mut self, asker: Key, key: Key) -> Option<()> {
+        let server = self.servers.get_mut(key)?;
+        let mut request = Vec::new();
+        write_cancel(&mut request, server.process, &server.secret).ok()?;
+        let database = self.pools[server.pool].database;
+        let address = &self.config.databases[database].servers[server.place as usize];
+        let mut stream = connect(address).ok()?;
+        let at = self.cancels.next_key();
+        stream.register(&self.registry, Socket::Cancel(at).token()).ok()?;
+        server.cancels += 1;
+        let mut cancel = Cancel {
+            wire: Wire::new(stream),
+            server: key,
+            asker,
+            request,
+            deadline: Deadline::default(),
+        };
+        let latest = self.now + self.config.timeouts.cancel;
+        self.deadlines.set(Socket::Cancel(at), &mut cancel.deadline, latest);
+        self.cancels.insert(cancel);
+        self.again.push_back(Socket::Cancel(at));
+        Some(())
+    }
+
+    /// Something happened to a cancel request.
+    pub(super) fn cancel_event(&mut self, key: Key) {
+        let Some(cancel) = self.cancels.get_mut(key) else { return };
+        if !cancel.request.is_empty() {
+            match cancel.wire.stream.is_connected() {
+                Ok(false) => return,
+                Ok(true) => {}
+                Err(_) => return self.end_cancel(key, Outcome::Settled),
+            }
+            let request = std::mem::take(&mut cancel.request);
+            if cancel.wire.send(&request, &mut self.chunks).is_err() {
+                return self.end_cancel(key, Outcome::Settled);
+            }
+        }
+        // A server says nothing to it, but closes when the signal is given.
+        if cancel.wire.flush(&mut self.chunks).is_err() {
+            return self.end_cancel(key, Outcome::Settled);
+        }
+        loop {
+            match cancel.wire.fill(&mut self.chunks) {
+                Filled::Bytes(bytes) => cancel.wire.take(bytes, &mut self.chunks),
+                Filled::Nothing | Filled::NoRoom => return,
+                Filled::Ended => return self.end_cancel(key, Outcome::Settled),
+            }
+        }
+    }
+
+    /// A cancel request takes too long.
+    pub(super) fn cancel_late(&mut self, key: Key) {
+        self.end_cancel(key, Outcome::Unknown);
+    }
+
+    fn end_cancel(&mut self, key: Key, outcome: Outcome) {
+        let Some(mut cancel) = self.cancels.remove(key) else { return };
+        self.deadlines.clear(Socket::Cancel(key), &mut cancel.deadline);
+        cancel.wire.close(&mut self.chunks);
+        self.close(cancel.asker);
+        let Some(server) = self.servers.get_mut(cancel.server) else { return };
+        server.cancels -= 1;
+        server.tainted |= outcome == Outcome::Unknown;
+        if server.cancels == 0 && matches!(server.state, server::State::Held) {
+            self.give_back(cancel.server);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A client's connection: what is known of it, and where it is on its way.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use gate::{JobId, Time};
+
+use super::arena::Key;
+use super::deadlines::Deadline;
+use super::pool::PoolIndex;
+use super::settings::Settings;
+use super::wire::Wire;
+use crate::postgres::auth::Check;
+use crate::postgres::frame::{Frames, Frontend, Limits};
+use crate::postgres::secrets::{Origin, Transport};
+use crate::postgres::startup::{Opening, Version};
+use crate::postgres::statements;
+
+/// The bytes of a key for cancelling where the client can take more than 4 \[byte\].
+pub(super) const SECRET_BYTES: usize = 32;
+
+/// Where a client is on its way.
+#[derive(Debug)]
+pub(super) enum State {
+    /// It has not said what it wants.
+    Opening(Opening),
+    /// It was asked to prove who it is.
+    Asked(Box<(Wanted, Check)>),
+    /// It is in, but nobody has been told yet what the servers' settings are. One of these clients
+    /// has a job at the gate.
+    Guest(Option<JobId>),
+    /// It has nothing at the gate.
+    Idle,
+    /// Its job waits at the gate.
+    Waits(JobId),
+    /// It has a slot and a connection to a server, which may still be in the making.
+    Served(Key),
+    /// It is closed as soon as what was said to it is written.
+    Ending,
+    /// Its cancel request is on the way; it is closed when that has arrived.
+    Cancelling,
+}
+
+/// What a client wants that has not proved who it is.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) version: Version,
+    pub(super) user: Vec<u8>,
+    pub(super) database: Vec<u8>,
+    pub(super) settings: Settings,
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) wire: Wire,
+    pub(super) state: State,
+    pub(super) frames: Frames<Frontend>,
+    pub(super) address: IpAddr,
+    pub(super) transport: Transport,
+    /// Whether it began with TLS without asking: then it must have agreed on the protocol inside.
+    pub(super) direct: bool,
+    pub(super) deadline: Deadline,
+    /// Its pool, from when it is in.
+    pub(super) pool: PoolIndex,
+    pub(super) settings: Rc<Settings>,
+    pub(super) began_with: Rc<Settings>,
+    pub(super) statements: statements::Client,
+    /// By which it may have its query cancelled.
+    pub(super) process: u32,
+    pub(super) secret: [u8; SECRET_BYTES],
+    pub(super) secret_bytes: u8,
+    /// When its job arrived, or the last one ended.
+    pub(super) since: Time,
+    /// How many bytes must be there for its next message to be taken.
+    pub(super) needs: u32,
+}
+
+impl Client {
+    pub(super) fn new(wire: Wire, address: IpAddr) -> Client {
+        Client {
+            wire,
+            state: State::Opening(Opening::in_clear()),
+            frames: Frames::new(Limits::AUTHENTICATION),
+            address,
+            transport: Transport::Clear,
+            direct: false,
+            deadline: Deadline::default(),
+            pool: 0,
+            settings: Rc::default(),
+            began_with: Rc::default(),
+            statements: statements::Client::new(0),
+            process: 0,
+            secret: [0; SECRET_BYTES],
+            secret_bytes: 0,
+            since: Time::ZERO,
+            needs: 0,
+        }
+    }
+
+    /// Where it comes from, for the rules of admission.
+    pub(super) fn origin(&self) -> Origin {
+        Origin::Network { address: self.address, transport: self.transport }
+    }
+
+    /// Its key for cancelling.
+    pub(super) fn secret(&self) -> &[u8] {
+        &self.secret[..usize::from(self.secret_bytes)]
+    }
+}

@@ -1,0 +1,388 @@
+//! What a TP monitor is told when it starts. Plain values; nothing is read from files or the
+//! environment.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
+use thiserror::Error;
+
+use crate::postgres::auth::{Credential, Method};
+use crate::postgres::secrets::{Hba, Users};
+pub use crate::tls::{Tls, TlsError};
+
+/// The jobs that may wait in a pool, unless told otherwise.
+pub const ROOM: u64 = 10_000;
+
+/// The parameters of a TP monitor.
+#[derive(Debug)]
+pub struct Config {
+    /// Where clients connect to; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// What clients may ask for.
+    pub databases: Vec<Database>,
+    /// Whose passwords are known.
+    pub users: Users,
+    /// Who may come in, and how.
+    pub admission: Admission,
+    /// The certificate, if clients may connect with TLS.
+    pub tls: Option<Tls>,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// How many things there may be.
+    pub limits: Limits,
+    /// How many events of each pool's gate are recorded, from the start on; 0 for no recording.
+    pub record_max: usize,
+}
+
+/// Who may come in, and how. Where a SCRAM secret is stored, MD5 and passwords in clear give way to
+/// SCRAM: it costs the loop nothing to speak of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// By the rules of a `pg_hba.conf`.
+    Rules(Hba),
+    /// Everybody by one method; where only an MD5 hash is stored, SCRAM gives way to MD5.
+    Everybody(Method),
+}
+
+/// A database that clients may ask for. Each user of it has a pool with a gate of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Database {
+    /// Its name as clients know it.
+    pub name: String,
+    /// Its name at the servers.
+    pub target: String,
+    /// The servers that have it, in the order of [`GateSpec::servers`].
+    pub servers: Vec<Address>,
+    /// The gate of each of its pools. Its `room` and `wait_max` must be set: every queue of a live
+    /// server has a bound and every wait a deadline.
+    pub gate: GateSpec,
+    /// For how long a client keeps a server.
+    pub mode: Mode,
+    /// A user with whom the gate can log in though no list says how.
+    pub login: Option<(Vec<u8>, Credential)>,
+    /// Which of several idle connections is used next.
+    pub reuse: Reuse,
+}
+
+impl Database {
+    /// A database of the same name at each of `servers`, in transaction mode with `slots` slots for
+    /// each pool and server: first in, first out, one queue with room for [`ROOM`] jobs, which wait
+    /// 120 s at most, round robin.
+    pub fn new(name: impl Into<String>, servers: Vec<Address>, slots: u32) -> Database {
+        let name = name.into();
+        Database {
+            target: name.clone(),
+            name,
+            gate: GateSpec {
+                servers: vec![ServerSpec { slots }; servers.len()],
+                queues: Queues::Shared,
+                router: RouterSpec::RoundRobin,
+                sight: Sight::Fresh,
+                discipline: DisciplineSpec::Fifo,
+                room: Some(ROOM),
+                wait_max: Some(Duration::from_secs(120)),
+                seed: 0,
+            },
+            servers,
+            mode: Mode::Transaction,
+            login: None,
+            reuse: Reuse::Latest,
+        }
+    }
+}
+
+/// For how long a client keeps a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// From its first message until it leaves.
+    Session,
+    /// For a transaction.
+    #[default]
+    Transaction,
+    /// For a statement: transactions of several are refused.
+    Statement,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Mode::Session => "session",
+            Mode::Transaction => "transaction",
+            Mode::Statement => "statement",
+        })
+    }
+}
+
+/// Which of several idle connections to a server is used next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reuse {
+    /// The one that was used last: the fewest connections, and the warmest.
+    #[default]
+    Latest,
+    /// The one that was used longest ago.
+    Rotate,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// On the network.
+    Tcp(SocketAddr),
+    /// On a Unix socket, by its path with the port's number.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => write!(out, "{address}"),
+            Address::Unix(path) => write!(out, "{}", path.display()),
+        }
+    }
+}
+
+/// How long things may take. The wait at the gate is in [`GateSpec::wait_max`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From a client's connection to the end of its login.
+    pub login: Duration,
+    /// From the beginning of a connection to a server to the end of the login there.
+    pub connect: Duration,
+    /// For a cancel request on its way to a server.
+    pub cancel: Duration,
+    /// For a server to be clean again after its client has gone, or to take settings.
+    pub clean: Duration,
+    /// How long a client may have a transaction open, or a message half said, without saying anything,
+    /// looked at every second; `None` for as long as it likes. It holds a slot all the while.
+    pub idle_transaction: Option<Duration>,
+    /// How long a client may say nothing that has no slot; `None` for as long as it likes.
+    pub client_idle: Option<Duration>,
+    /// How long a connection to a server is kept without a client.
+    pub server_idle: Duration,
+    /// How long a connection to a server is used at all; it is closed when it is idle next.
+    pub server_lifetime: Duration,
+    /// How long a server that could not be reached is left alone, where there are others.
+    pub server_retry: Duration,
+    /// From the beginning of a drain until what is still in flight is cut off.
+    pub drain: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            login: Duration::from_secs(60),
+            connect: Duration::from_secs(15),
+            cancel: Duration::from_secs(10),
+            clean: Duration::from_secs(30),
+            idle_transaction: None,
+            client_idle: None,
+            server_idle: Duration::from_secs(600),
+            server_lifetime: Duration::from_secs(3600),
+            server_retry: Duration::from_secs(15),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How many things there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Clients' connections; those beyond are told so and closed.
+    pub clients: usize,
+    /// Pools, each of a database and a user.
+    pub pools: usize,
+    /// Connections to servers that are being made at once.
+    pub connecting: usize,
+    /// Settings that a client may begin with.
+    pub settings: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { clients: 10_000, pools: 1000, connecting: 16, settings: 64 }
+    }
+}
+
+/// A job's id has 24 bits for its place.
+pub(super) const CLIENTS_MAX: usize = (1 << 24) - 1;
+
+/// The most slots that one server may have; each costs memory.
+const SLOTS_MAX: usize = 1 << 20;
+
+impl Config {
+    /// A monitor that listens on `listen`, and lets everybody in who proves by SCRAM to be one of
+    /// `users`.
+    pub fn new(listen: SocketAddr, databases: Vec<Database>, users: Users) -> Config {
+        Config {
+            listen,
+            databases,
+            users,
+            admission: Admission::Everybody(Method::ScramSha256),
+            tls: None,
+            timeouts: Timeouts::default(),
+            limits: Limits::default(),
+            record_max: 0,
+        }
+    }
+
+    /// # Errors
+    /// If this describes no monitor.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.databases.is_empty() {
+            return Err(ConfigError::NoDatabase);
+        }
+        for (at, database) in self.databases.iter().enumerate() {
+            let name = || database.name.clone();
+            if self.databases[..at].iter().any(|other| other.name == database.name) {
+                return Err(ConfigError::Twice { database: name() });
+            }
+            let (servers, addresses) = (database.gate.servers.len(), database.servers.len());
+            if servers != addresses {
+                return Err(ConfigError::Servers { database: name(), servers, addresses });
+            }
+            if database.gate.room.is_none() {
+                return Err(ConfigError::NoRoom { database: name() });
+            }
+            if database.gate.wait_max.is_none() {
+                return Err(ConfigError::NoWaitMax { database: name() });
+            }
+            let slots = database.gate.servers.iter().map(|server| server.slots as usize);
+            check_range("slots", slots.max().unwrap_or(0), 0, SLOTS_MAX)?;
+        }
+        let Limits { clients, pools, connecting, settings } = self.limits;
+        check_range("limits.clients", clients, 1, CLIENTS_MAX)?;
+        check_range("limits.pools", pools, 1, 1 << 20)?;
+        check_range("limits.connecting", connecting, 1, 1 << 20)?;
+        check_range("limits.settings", settings, 0, 1 << 10)
+    }
+}
+
+fn check_range(
+    name: &'static str,
+    value: usize,
+    least: usize,
+    most: usize,
+) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(ConfigError::Limit { name, value, least, most })
+    }
+}
+
+/// Why a configuration describes no monitor.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Nobody could ask for anything.
+    #[error("there is no database: name one")]
+    NoDatabase,
+    /// Two databases of one name.
+    #[error("database \"{database}\" is there twice: give one of them another name")]
+    Twice {
+        /// The name.
+        database: String,
+    },
+    /// There are not as many addresses as servers in the specification.
+    #[error(
+        "the gate of database \"{database}\" has {servers} servers, but there are {addresses} \
+         addresses: name one each"
+    )]
+    Servers {
+        /// Which database.
+        database: String,
+        /// Servers of the specification.
+        servers: usize,
+        /// Addresses.
+        addresses: usize,
+    },
+    /// The queue has no bound.
+    #[error("the queue of database \"{database}\" has no bound: a live gate must have one")]
+    NoRoom {
+        /// Which database.
+        database: String,
+    },
+    /// The wait has no deadline.
+    #[error("the wait for database \"{database}\" has no limit: a live gate must have one")]
+    NoWaitMax {
+        /// Which database.
+        database: String,
+    },
+    /// A limit is out of its range.
+    #[error("{name} is {value}, but must be {least} to {most}")]
+    Limit {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        value: usize,
+        /// The least it may be.
+        least: usize,
+        /// The most it may be.
+        most: usize,
+    },
+}
+
+/// Why a monitor could not start, or go on.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The configuration describes no monitor.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A gate's own specification is invalid.
+    #[error(transparent)]
+    Gate(#[from] gate::SpecError),
+    /// An address could not be listened on.
+    #[error("cannot listen on {address}: {source}; is something else listening there?")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A certificate or key could not be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The event loop could not be started, or failed.
+    #[error("the event loop failed: {0}")]
+    Loop(#[source] io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::secrets::MockKey;
+
+    fn config(databases: Vec<Database>) -> Config {
+        let users = Users::parse("", MockKey::new([0; 32])).unwrap();
+        Config::new("127.0.0.1:0".parse().unwrap(), databases, users)
+    }
+
+    fn database() -> Database {
+        Database::new("bench", vec![Address::Tcp("127.0.0.1:1".parse().unwrap())], 2)
+    }
+
+    #[test]
+    fn what_describes_no_monitor_is_refused_by_name() {
+        let cause = |config: Config| config.check().unwrap_err().to_string();
+        assert_eq!(config(vec![database()]).check(), Ok(()));
+        assert!(cause(config(vec![])).contains("no database"));
+        assert!(cause(config(vec![database(), database()])).contains("\"bench\" is there twice"));
+        let mut one = database();
+        one.gate.room = None;
+        assert!(cause(config(vec![one])).contains("no bound"));
+        let mut one = database();
+        one.gate.wait_max = None;
+        assert!(cause(config(vec![one])).contains("no limit"));
+        let mut one = database();
+        one.servers.clear();
+        assert!(cause(config(vec![one])).contains("has 1 servers, but there are 0"));
+        let mut many = config(vec![database()]);
+        many.limits.clients = 0;
+        assert!(cause(many).contains("limits.clients is 0, but must be 1 to"));
+    }
+}

@@ -1,0 +1,535 @@
+//! Clients, from their first byte until they have nothing to ask.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use gate::{Reason, Slot};
+use mio::net::{TcpListener, TcpStream};
+use tokio_rustls::rustls::ServerConnection;
+
+use super::arena::{Key, Socket};
+use super::client::{Client, SECRET_BYTES, State, Wanted};
+use super::config::Admission;
+use super::pool::Pool;
+use super::settings::Settings;
+use super::state::{Loop, Phase};
+use super::wire::{Filled, Stream, Wire};
+use crate::postgres::SqlState;
+use crate::postgres::auth::{Binding, Check, Checked, Credential, Method};
+use crate::postgres::frame::{Frontend, HEAD, Limits, Piece};
+use crate::postgres::message::{Report, Severity, Status, write};
+use crate::postgres::secrets::{Certificate, Facts, Kind, Transport};
+use crate::postgres::startup::{ALPN, Opening, Packet, Replication, Startup, Version};
+use crate::postgres::statements;
+
+/// Connections beyond the most clients: they may cancel, and are told why nothing else is possible.
+const SURPLUS_MAX: usize = 128;
+
+/// How TLS begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handshake {
+    /// The client waits to be told that it may.
+    Asked,
+    /// At once.
+    Direct,
+}
+
+/// What a client that begins has come for.
+enum Purpose {
+    /// More must be read first.
+    Unknown,
+    /// TLS, at once or when it was told that it may.
+    Tls(Handshake),
+    /// Another encryption, which it does not get.
+    Encryption,
+    Cancel {
+        process: u32,
+        secret: Vec<u8>,
+    },
+    Session(Replication, Wanted, Vec<Vec<u8>>),
+    Refused(SqlState, String),
+    /// Nothing that could be answered.
+    Nonsense,
+}
+
+impl Loop {
+    /// Accepts whoever has come. False if the system has no room for them just now.
+    pub(super) fn accept(&mut self, listener: &TcpListener) -> bool {
+        loop {
+            match listener.accept() {
+                Ok((socket, address)) => self.welcome(socket, address),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::ConnectionAborted | ErrorKind::Interrupted
+                    ) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: TcpStream, address: SocketAddr) {
+        self.stats.clients_accepted += 1;
+        let mut wire = Wire::new(Stream::Tcp(socket));
+        let key = self.clients.next_key();
+        let token = Socket::Client(key).token();
+        // A socket that was reset meanwhile, or that there is no memory for, is dropped.
+        let ready = wire.stream.set_prompt();
+        if ready.and_then(|()| wire.stream.register(&self.registry, token)).is_err() {
+            return;
+        }
+        self.clients.insert(Client::new(wire, address.ip()));
+        if self.clients.len() > self.config.limits.clients + SURPLUS_MAX {
+            return self.refuse_surplus(key);
+        }
+        let latest = self.now + self.config.timeouts.login;
+        let client = self.clients.get_mut(key).expect("it has just been put there");
+        self.deadlines.set(Socket::Client(key), &mut client.deadline, latest);
+    }
+
+    fn refuse_surplus(&mut self, key: Key) {
+        self.stats.clients_refused += 1;
+        self.fail(key, SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
+    }
+
+    /// A client may have sent something, or its socket has room again.
+    pub(super) fn client_event(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let was_blocked = client.wire.is_blocked();
+        if client.wire.flush(&mut self.chunks).is_err() {
+            return self.close(key);
+        }
+        let unblocked = was_blocked && !client.wire.is_blocked();
+        match client.state {
+            State::Ending => {
+                // What it says now is for nobody.
+                if unblocked || client.wire.has_hung_up() {
+                    self.close(key);
+                }
+            }
+            State::Cancelling => {
+                if client.wire.has_hung_up() {
+                    self.close(key);
+                }
+            }
+            State::Served(server) => {
+                self.hear_client(key);
+                if unblocked {
+                    self.again.push_back(Socket::Server(server));
+                }
+            }
+            _ => self.read_client(key),
+        }
+    }
+
+    /// Reads from a client that has no server.
+    pub(super) fn read_client(&mut self, key: Key) {
+        loop {
+            let Some(client) = self.clients.get_mut(key) else { return };
+            let before = client.wire.read().len();
+            match client.state {
+                State::Opening(_) => self.open(key),
+                State::Asked(_) => self.hear_answer(key),
+                State::Idle => self.ask(key),
+                // What it has sent already waits with it; only that it goes is of interest.
+                State::Guest(_) | State::Waits(_) if client.wire.has_hung_up() => {
+                    return self.close(key);
+                }
+                _ => return,
+            }
+            let Some(client) = self.clients.get_mut(key) else { return };
+            if client.wire.read().len() < before {
+                continue;
+            }
+            if !matches!(client.state, State::Opening(_) | State::Asked(_) | State::Idle) {
+                return;
+            }
+            match client.wire.fill(&mut self.chunks) {
+                Filled::Bytes(_) => {}
+                Filled::Nothing => return,
+                Filled::Ended => return self.close(key),
+                // All that must be whole before a session fits a buffer.
+                Filled::NoRoom => return self.close(key),
+            }
+        }
+    }
+
+    /// Reads the packet that a client begins with.
+    fn open(&mut self, key: Key) {
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        let State::Opening(opening) = &mut client.state else { return };
+        let readable = client.wire.read();
+        let taken = readable.len();
+        let (purpose, bytes) = match opening.read(readable) {
+            Ok(Packet::More { .. }) => (Purpose::Unknown, 0),
+            Ok(Packet::DirectTls) => (Purpose::Tls(Handshake::Direct), 0),
+            Ok(Packet::SslRequest) => (Purpose::Tls(Handshake::Asked), taken),
+            Ok(Packet::GssEncRequest) => (Purpose::Encryption, taken),
+            Ok(Packet::Cancel(request)) => {
+                let (process, secret) = (request.process, request.key.to_vec());
+                (Purpose::Cancel { process, secret }, taken)
+            }
+            Ok(Packet::Startup(_)) if client.direct && client.wire.protocol() != Some(ALPN) => {
+                (Purpose::Nonsense, 0)
+            }
+            Ok(Packet::Startup(startup)) => (session(&startup), startup.bytes()),
+            Err(error) => (Purpose::Refused(error.sqlstate(), error.to_string()), 0),
+        };
+        client.wire.take(bytes, &mut self.chunks);
+        match purpose {
+            Purpose::Unknown => {}
+            Purpose::Nonsense => self.close(key),
+            Purpose::Tls(handshake) => self.encrypt(key, handshake),
+            Purpose::Encryption => {
+                if self.say(key, b"N").is_err() {
+                    self.close(key);
+                }
+            }
+            Purpose::Cancel { process, secret } => self.cancel(key, process, &secret),
+            Purpose::Refused(sqlstate, message) => self.refuse(key, sqlstate, &message),
+            Purpose::Session(replication, wanted, options) => {
+                self.begin_session(key, replication, wanted, &options);
+            }
+        }
+    }
+
+    /// A client wants TLS, and gets it if there is a certificate.
+    fn encrypt(&mut self, key: Key, handshake: Handshake) {
+        let tls = self.tls.clone().map(ServerConnection::new);
+        let (answer, tls) = match tls {
+            Some(Ok(tls)) => (&b"S"[..], Some(tls)),
+            Some(Err(_)) | None => (&b"N"[..], None),
+        };
+        let answered = match handshake {
+            Handshake::Asked => self.say(key, answer).is_ok(),
+            // There is no way to decline.
+            Handshake::Direct => tls.is_some(),
+        };
+        if !answered {
+            return self.close(key);
+        }
+        let Some(tls) = tls else { return };
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        client.state = State::Opening(Opening::inside_tls());
+        client.transport = Transport::Tls;
+        client.direct = handshake == Handshake::Direct;
+        // What stands before TLS is one byte; a socket without room for that is of no use.
+        if client.wire.is_blocked() || client.wire.encrypt(tls, &mut self.chunks).is_err() {
+            self.close(key);
+        }
+    }
+
+    /// A client does not get in.
+    fn refuse(&mut self, key: Key, sqlstate: SqlState, message: &str) {
+        self.stats.logins_failed += 1;
+        self.fail(key, sqlstate, message);
+    }
+
+    /// A client wants a session: it is asked who it is.
+    fn begin_session(
+        &mut self,
+        key: Key,
+        replication: Replication,
+        wanted: Wanted,
+        options: &[Vec<u8>],
+    ) {
+        if self.phase == Phase::Draining {
+            let message = "the gate is shutting down";
+            return self.refuse(key, SqlState::CANNOT_CONNECT_NOW, message);
+        }
+        if self.clients.len() > self.config.limits.clients {
+            return self.refuse_surplus(key);
+        }
+        if replication != Replication::No {
+            let message = "replication connections do not go through the gate: connect to the \
+                           server itself";
+            return self.refuse(key, SqlState::FEATURE_NOT_SUPPORTED, message);
+        }
+        let settings_max = self.config.limits.settings;
+        if wanted.settings.len() > settings_max {
+            let message = format!("a session can begin with {settings_max} settings at most");
+            return self.refuse(key, SqlState::PROGRAM_LIMIT_EXCEEDED, &message);
+        }
+        let method = match self.method(key, &wanted) {
+            Ok(method) => method,
+            Err((sqlstate, message)) => return self.refuse(key, sqlstate, &message),
+        };
+        let mut out = Vec::new();
+        if wanted.version != wanted.version.granted() || !options.is_empty() {
+            let options = options.iter().map(Vec::as_slice);
+            write::negotiate_protocol_version(&mut out, wanted.version.granted(), options);
+        }
+        let secret = self.config.users.secret(&wanted.user);
+        let method = match (method, secret.kind()) {
+            (Method::ScramSha256, Kind::Md5) if self.is_by_default() => Method::Md5,
+            // To hash what anybody sends, thousands of times, would hold up everybody else.
+            (Method::Password, Kind::Scram) => Method::ScramSha256,
+            (method, _) => method,
+        };
+        let nonce = self.draw();
+        let checked = Check::begin(method, &wanted.user, &secret, Binding::Absent, nonce, &mut out);
+        self.checked(key, wanted, checked, &out);
+    }
+
+    /// Whether no rule of admission names the method.
+    fn is_by_default(&self) -> bool {
+        matches!(self.config.admission, Admission::Everybody(_))
+    }
+
+    /// How a client proves who it is.
+    fn method(&self, key: Key, wanted: &Wanted) -> Result<Method, (SqlState, String)> {
+        let client = self.clients.get(key).expect("its caller has it");
+        match &self.config.admission {
+            Admission::Everybody(method) => Ok(*method),
+            Admission::Rules(hba) => {
+                let facts = Facts {
+                    origin: client.origin(),
+                    user: &wanted.user,
+                    database: &wanted.database,
+                    replication: Replication::No,
+                };
+                let admission = hba
+                    .decide(&facts)
+                    .map_err(|refusal| (refusal.sqlstate(), refusal.to_string()))?;
+                if admission.certificate == Certificate::Unneeded {
+                    return Ok(admission.method);
+                }
+                let message = "connection requires a valid client certificate".to_owned();
+                Err((SqlState::INVALID_AUTHORIZATION, message))
+            }
+        }
+    }
+
+    /// A step of a client's proof was taken, and `out` is to be said to it.
+    fn checked(&mut self, key: Key, wanted: Wanted, checked: Checked, out: &[u8]) {
+        if self.say(key, out).is_err() {
+            return self.close(key);
+        }
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        match checked {
+            Checked::Asks(check) => client.state = State::Asked(Box::new((wanted, check))),
+            Checked::Passed(brought) => self.let_in(key, wanted, brought),
+        }
+    }
+
+    /// Takes what a client answers that was asked who it is.
+    fn hear_answer(&mut self, key: Key) {
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        let readable = client.wire.read();
+        let (tag, len) = match client.frames.look(readable) {
+            Ok(Piece::Whole { tag, len }) => (tag, len),
+            Ok(_) => return,
+            Err(error) => return self.refuse(key, error.sqlstate(), &error.to_string()),
+        };
+        let mut out = Vec::new();
+        let State::Asked(asked) = std::mem::replace(&mut client.state, State::Ending) else {
+            return;
+        };
+        let (wanted, check) = *asked;
+        let answered = check.answer(tag, &readable[HEAD..len], &mut out);
+        client.wire.take(len, &mut self.chunks);
+        match answered {
+            Ok(checked) => self.checked(key, wanted, checked, &out),
+            // One that says nothing more has changed its mind, perhaps to ask its user.
+            Err(_) if tag == Frontend::Terminate => self.close(key),
+            Err(error) => self.refuse(key, error.sqlstate(), &error.to_string()),
+        }
+    }
+
+    /// A client is who it claims to be.
+    fn let_in(&mut self, key: Key, wanted: Wanted, brought: Credential) {
+        let name = String::from_utf8_lossy(&wanted.database).into_owned();
+        let database = self.config.databases.iter().position(|one| one.name == name);
+        let Some(database) = database else {
+            let message = format!("database \"{name}\" does not exist");
+            return self.refuse(key, SqlState::UNDEFINED_DATABASE, &message);
+        };
+        let known = if self.config.users.knows(&wanted.user) {
+            self.config.users.secret(&wanted.user).credential()
+        } else {
+            Credential::Nothing
+        };
+        let named = (database, wanted.user.clone());
+        let pool = match self.pools_by_name.get(&named) {
+            Some(&pool) => pool,
+            None if self.pools.len() >= self.config.limits.pools => {
+                let message = "there are too many pools: each database and user has one";
+                return self.refuse(key, SqlState::CONFIGURATION_LIMIT_EXCEEDED, message);
+            }
+            None => {
+                let config = &self.config.databases[database];
+                let secret = self.draw();
+                let user = wanted.user.clone();
+                let pool = Pool::new((database, config), user, secret, self.config.record_max);
+                self.pools.push(pool.expect("its gate was built once already"));
+                self.pools_by_name.insert(named, self.pools.len() - 1);
+                self.pools.len() - 1
+            }
+        };
+        self.pools[pool].learn(known, brought);
+        let secret: [u8; SECRET_BYTES] = self.draw();
+        let process = loop {
+            let process = u32::from_be_bytes(self.draw());
+            if process != 0 && !self.processes.contains_key(&process) {
+                break process;
+            }
+        };
+        self.processes.insert(process, key);
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        client.pool = pool;
+        client.statements = statements::Client::new(wanted.settings.scope());
+        client.settings = Rc::new(wanted.settings);
+        client.began_with = Rc::clone(&client.settings);
+        (client.process, client.secret) = (process, secret);
+        client.secret_bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES as u8 } else { 4 };
+        client.frames.limit(Limits::SESSION);
+        client.state = State::Guest(None);
+        self.pools[pool].guests.push_back(key);
+        self.invite(pool);
+    }
+
+    /// Lets the guests of a pool begin, if it is known what to tell them; else sees to it that one of
+    /// them asks a server.
+    pub(super) fn invite(&mut self, pool: usize) {
+        if self.pools[pool].parameters.is_some() {
+            while let Some(key) = self.pools[pool].guests.front().copied() {
+                self.greet(key);
+            }
+            return;
+        }
+        let guests = &self.pools[pool].guests;
+        let asks = |key: &Key| {
+            let state = self.clients.get(*key).map(|client| &client.state);
+            matches!(state, Some(State::Guest(Some(_))))
+        };
+        if self.pools[pool].scout.is_some() || guests.iter().any(asks) {
+            return;
+        }
+        if let Some(&key) = guests.front() {
+            let job = self.arrive(key, self.now);
+            let client = self.clients.get_mut(key).expect("guests are there");
+            client.state = State::Guest(Some(job));
+        }
+    }
+
+    /// Tells a guest all that there is to say before its first question.
+    fn greet(&mut self, key: Key) {
+        let client = self.clients.get_mut(key).expect("guests are there");
+        let pool = &mut self.pools[client.pool];
+        pool.guests.retain(|one| *one != key);
+        if let State::Guest(Some(job)) = client.state {
+            // It need not ask any more.
+            client.state = State::Idle;
+            let pool = client.pool;
+            self.tell(pool, |driver, now| driver.renege(now, job));
+        }
+        let client = self.clients.get_mut(key).expect("guests are there");
+        client.state = State::Idle;
+        client.since = self.now;
+        self.deadlines.clear(Socket::Client(key), &mut client.deadline);
+        let mut out = std::mem::take(&mut self.to_client);
+        out.clear();
+        for (name, value) in self.pools[client.pool].parameters.iter().flatten() {
+            let value = client.settings.value(name).unwrap_or(value);
+            write::parameter_status(&mut out, name, value);
+        }
+        write::backend_key_data(&mut out, client.process, client.secret());
+        write::ready_for_query(&mut out, Status::Idle);
+        let said = client.wire.send(&out, &mut self.chunks);
+        self.to_client = out;
+        if said.is_err() {
+            return self.close(key);
+        }
+        self.again.push_back(Socket::Client(key));
+    }
+
+    /// A client without a server may have a question: then it asks the gate for one.
+    fn ask(&mut self, key: Key) {
+        if self.phase == Phase::Draining {
+            return self.send_away(key);
+        }
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        match client.frames.look(client.wire.read()) {
+            Ok(Piece::More { .. }) => {}
+            Ok(Piece::Whole { tag: Frontend::Terminate, .. }) => self.close(key),
+            Ok(_) => {
+                client.since = self.now;
+                let job = self.arrive(key, self.now);
+                let client = self.clients.get_mut(key).expect("its caller has it");
+                client.state = State::Waits(job);
+            }
+            Err(error) => self.fail(key, error.sqlstate(), &error.to_string()),
+        }
+    }
+
+    /// Ends the session of a client that has nothing under way.
+    pub(super) fn send_away(&mut self, key: Key) {
+        let message = "terminating connection due to administrator command";
+        self.fail(key, SqlState::ADMIN_SHUTDOWN, message);
+    }
+
+    /// A client's job has a slot.
+    pub(super) fn start(&mut self, key: Key, slot: Slot) {
+        let client = self.clients.get_mut(key).expect("who waits is there");
+        let pool = client.pool;
+        if matches!(client.state, State::Guest(_)) {
+            // All guests have asked, so the connection is nobody's.
+            client.state = State::Guest(None);
+            let server = self.obtain(pool, None, slot);
+            self.pools[pool].scout = server;
+        } else {
+            self.obtain(pool, Some(key), slot);
+        }
+    }
+
+    /// A client's job does not get a slot: it is told why, and how long it would have waited.
+    pub(super) fn turn_away(&mut self, key: Key, reason: Reason) {
+        let client = self.clients.get_mut(key).expect("who waits is there");
+        // The gate knows nothing of the job any more.
+        match client.state {
+            State::Guest(_) => client.state = State::Guest(None),
+            _ => client.state = State::Idle,
+        }
+        let pool = &mut self.pools[client.pool];
+        let (message, counter) = match reason {
+            Reason::QueueFull => {
+                ("too many clients wait for a server", &mut pool.counters.refused_queue_full)
+            }
+            Reason::Deadline => {
+                ("no server became free in time", &mut pool.counters.refused_deadline)
+            }
+        };
+        *counter += 1;
+        let (slots, waiting) = (pool.driver.slots(), pool.driver.waiting());
+        let estimate = match pool.driver.predicted_wait() {
+            Some(wait) => format!("the estimated wait is {:.3} s", wait.as_secs_f64()),
+            None => "nothing is known of how long they are held".to_owned(),
+        };
+        let detail = format!("{slots} slots are there and {waiting} clients wait; {estimate}.");
+        let report = Report {
+            detail: Some(&detail),
+            hint: Some("Try again later, or with fewer clients at once."),
+            ..Report::new(Severity::Fatal, SqlState::TOO_MANY_CONNECTIONS, message)
+        };
+        self.fail_with(key, &report);
+    }
+}
+
+/// What a start-up packet asks for.
+fn session(startup: &Startup<'_>) -> Purpose {
+    match Settings::of_startup(startup) {
+        Err(error) => Purpose::Refused(error.sqlstate(), error.to_string()),
+        Ok(settings) => {
+            let wanted = Wanted {
+                version: startup.version(),
+                user: startup.user().to_vec(),
+                database: startup.database().to_vec(),
+                settings,
+            };
+            let options = startup.unknown_options().map(<[u8]>::to_vec).collect();
+            Purpose::Session(startup.replication(), wanted, options)
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The TP monitor: many clients of PostgreSQL on few connections to servers, with a [`gate::Gate`]
+//! between them.
+//!
+//! ```text
+//!   clients ──▶ startup, auth ──▶ [ gate of the pool ] ──▶ slot ──▶ relay ──▶ server
+//!                                     └──▶ 53300 with the estimate
+//! ```
+//!
+//! A pool is a database as one user asks for it, and each has a gate. A client asks its gate for a
+//! slot with its first message: for a session, a transaction or a statement, as the [`Mode`] has it.
+//! The slot is the right to one connection to a server, which is idle already or made then. When
+//! nothing is owed any more, the slot is given back and goes to whoever is next; the bytes that this
+//! client sent while it waited are read already and go out at once.
+//!
+//! One thread runs one loop over `epoll`. Each socket is registered once, edge-triggered; a read that
+//! brings less than was asked for is taken for all there is, so that a transaction of one question
+//! and one answer costs two reads and two writes. Buffers are borrowed while bytes are pending. What
+//! concerns bytes and what they mean is decided by parts without sockets: [`startup`](super::startup),
+//! [`auth`](super::auth), [`relay`](super::relay).
+//!
+//! A client that goes leaves its server to be cleaned: what it had begun is rolled back, a session is
+//! forgotten with `DISCARD ALL`, and only then somebody else has the server. What cannot be cleaned
+//! in time is closed. A cancel request goes to the server that its client has at that moment, and
+//! nobody else has the server before it has arrived.
+//!
+//! Where a client has another server in each transaction, the settings that it began with and those
+//! that servers report go with it. Other settings, LISTEN and cursors WITH HOLD end with the
+//! transaction, so that nobody else meets them; SQL's PREPARE keeps the server for its client.
+//! Temporary tables, advisory locks and what functions do are not seen, and stay on the connection.
+//!
+//! Not here yet: TLS towards servers, client certificates, SCRAM bound to TLS, replication connections.
+//!
+//! ```no_run
+//! use proxy::postgres::monitor::{Address, Config, Database, Monitor};
+//! use proxy::postgres::secrets::{MockKey, Users};
+//!
+//! let users = Users::parse("\"alice\" \"secret\"", MockKey::new([7; 32])).expect("a list");
+//! let server = Address::Tcp("127.0.0.1:5432".parse().expect("an address"));
+//! let database = Database::new("bench", vec![server], 20);
+//! let listen = "127.0.0.1:6432".parse().expect("an address");
+//! let monitor = Monitor::bind(Config::new(listen, vec![database], users))?;
+//! let handle = monitor.handle();
+//! let running = std::thread::spawn(move || monitor.run());
+//! handle.drain().expect("the monitor runs");
+//! running.join().expect("no panic")?;
+//! # Ok::<(), proxy::postgres::monitor::StartError>(())
+//! ```
+
+mod arena;
+mod backend;
+mod cancel;
+mod client;
+mod config;
+mod deadlines;
+mod driver;
+mod frontend;
+mod pool;
+mod run;
+mod server;
+mod serving;
+mod settings;
+mod state;
+mod stats;
+mod wire;
+
+pub use config::{
+    Address, Admission, Config, ConfigError, Database, Limits, Mode, ROOM, Reuse, StartError,
+    Timeouts, Tls, TlsError,
+};
+pub use run::{ControlError, Handle, Monitor};
+pub use stats::{Counters, Finished, PoolStats, Stats};

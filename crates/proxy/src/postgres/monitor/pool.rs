@@ -1,0 +1,154 @@
+//! A pool: a database as one user asks for it, with its gate, its connections and what they share.
+
+use std::collections::VecDeque;
+
+use gate::Time;
+
+use super::arena::Key;
+use super::config::{Database, Mode, Reuse};
+use super::driver::Driver;
+use super::stats::{Counters, PoolStats};
+use crate::postgres::auth::{Credential, Keys};
+use crate::postgres::statements::{Bounds, Catalogue};
+
+/// Which pool, in the order in which they were asked for.
+pub(super) type PoolIndex = usize;
+
+/// A pool.
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// The database's place in the configuration.
+    pub(super) database: usize,
+    pub(super) user: Vec<u8>,
+    pub(super) mode: Mode,
+    pub(super) reuse: Reuse,
+    pub(super) driver: Driver,
+    pub(super) catalogue: Catalogue,
+    pub(super) counters: Counters,
+    /// What the first connection to a server was told of its settings; clients are told the same.
+    pub(super) parameters: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Clients that are in and wait for these.
+    pub(super) guests: VecDeque<Key>,
+    /// The connection that asks for them.
+    pub(super) scout: Option<Key>,
+    /// With what the gate logs in.
+    credential: Credential,
+    /// The keys of the password, once they were needed: deriving them takes milliseconds.
+    keys: Option<Keys>,
+    /// Idle connections of each server, the one used longest ago first.
+    idle: Vec<VecDeque<Key>>,
+    /// Connections of each server, in whatever state.
+    pub(super) connections: Vec<usize>,
+    /// When a server that is down is tried again.
+    pub(super) retries: Vec<Option<Time>>,
+}
+
+impl Pool {
+    /// # Errors
+    /// If the database's gate cannot be built.
+    pub(super) fn new(
+        database: (usize, &Database),
+        user: Vec<u8>,
+        secret: [u8; 8],
+        record_max: usize,
+    ) -> Result<Pool, gate::SpecError> {
+        let (at, Database { gate, mode, reuse, servers, login, .. }) = database;
+        let credential = match login {
+            Some((name, credential)) if *name == user => credential.clone(),
+            _ => Credential::Nothing,
+        };
+        Ok(Pool {
+            database: at,
+            user,
+            mode: *mode,
+            reuse: *reuse,
+            driver: Driver::new(gate, record_max)?,
+            catalogue: Catalogue::new(secret, Bounds::default()),
+            counters: Counters::default(),
+            parameters: None,
+            guests: VecDeque::new(),
+            scout: None,
+            credential,
+            keys: None,
+            idle: vec![VecDeque::new(); servers.len()],
+            connections: vec![0; servers.len()],
+            retries: vec![None; servers.len()],
+        })
+    }
+
+    /// A client has got in and left this behind. It serves where the gate knows nothing better: what
+    /// was configured is never replaced by what a client brings.
+    pub(super) fn learn(&mut self, known: Credential, brought: Credential) {
+        match (&self.credential, known) {
+            (Credential::Nothing, Credential::Nothing) | (Credential::Keys(_), _)
+                if brought != Credential::Nothing =>
+            {
+                self.credential = brought;
+            }
+            (Credential::Nothing, known) => self.credential = known,
+            _ => {}
+        }
+    }
+
+    /// With what to log in now.
+    pub(super) fn credential(&self) -> Credential {
+        match &self.keys {
+            Some(keys) => Credential::Keys(keys.clone()),
+            None => self.credential.clone(),
+        }
+    }
+
+    /// What the gate's password came to at a server.
+    pub(super) fn remember(&mut self, keys: &Keys) {
+        if matches!(self.credential, Credential::Password(_)) {
+            self.keys = Some(keys.clone());
+        }
+    }
+
+    /// A login failed: what was remembered may be of a password that was changed since.
+    pub(super) fn forget_keys(&mut self) {
+        self.keys = None;
+    }
+
+    /// An idle connection to a server, which is nobody's from here on.
+    pub(super) fn take_idle(&mut self, server: u32) -> Option<Key> {
+        let idle = &mut self.idle[server as usize];
+        match self.reuse {
+            Reuse::Latest => idle.pop_back(),
+            Reuse::Rotate => idle.pop_front(),
+        }
+    }
+
+    pub(super) fn put_idle(&mut self, server: u32, key: Key) {
+        self.idle[server as usize].push_back(key);
+    }
+
+    /// An idle connection has gone.
+    pub(super) fn drop_idle(&mut self, server: u32, key: Key) {
+        self.idle[server as usize].retain(|one| *one != key);
+    }
+
+    /// Those that are idle longest, server by server.
+    pub(super) fn idle_longest(&self) -> impl Iterator<Item = Key> + '_ {
+        self.idle.iter().flat_map(|idle| idle.iter().copied())
+    }
+
+    /// What there is to say of it.
+    pub(super) fn stats(&self, database: &str) -> PoolStats {
+        let driver = &self.driver;
+        let counters = Counters { wait_time: driver.wait_sum(), ..self.counters };
+        PoolStats {
+            database: database.to_owned(),
+            user: String::from_utf8_lossy(&self.user).into_owned(),
+            counters,
+            wait: driver.wait().clone(),
+            hold: driver.hold().clone(),
+            waiting: driver.waiting(),
+            busy: driver.busy(),
+            slots: driver.slots(),
+            servers: self.connections.iter().sum(),
+            servers_idle: self.idle.iter().map(VecDeque::len).sum(),
+            predicted_wait: driver.predicted_wait(),
+        }
+    }
+}

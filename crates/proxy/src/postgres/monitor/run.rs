@@ -1,0 +1,437 @@
+//! The monitor as a whole: its listener, the one thread, its controls, and how it ends.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use gate::{Gate, Time};
+use measure::Recording;
+use mio::net::{TcpListener, UnixStream};
+use mio::{Events, Interest, Poll, Waker};
+use thiserror::Error;
+use tokio_rustls::rustls::ServerConfig;
+
+use super::arena::{Key, Socket};
+use super::client;
+use super::config::{Config, Mode, StartError};
+use super::state::{Loop, Phase};
+use super::stats::{Finished, Stats};
+use crate::postgres::SqlState;
+use crate::postgres::startup::ALPN;
+
+/// The loop's own sockets.
+const LISTENER: Socket = Socket::Own(0);
+const SIGNALS: Socket = Socket::Own(1);
+const COMMANDS: Socket = Socket::Own(2);
+
+/// How many events are taken from the system at once.
+const EVENTS: usize = 1024;
+/// How often connections are looked at that are idle.
+const SWEEP: Duration = Duration::from_secs(1);
+/// After how long it is tried again to accept where the system had no room.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+
+/// A TP monitor that listens and is ready to [run](Monitor::run).
+#[derive(Debug)]
+pub struct Monitor {
+    config: Config,
+    tls: Option<Arc<ServerConfig>>,
+    poll: Poll,
+    listener: TcpListener,
+    signals: Option<UnixStream>,
+    commands: mpsc::Receiver<Command>,
+    handle: Handle,
+}
+
+/// The controls of a running monitor, for any thread but the one that runs it: each call waits for
+/// its answer.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    /// Unbounded, but each caller waits for its answer, so callers bound it.
+    commands: mpsc::Sender<Command>,
+    waker: Arc<Waker>,
+    address: SocketAddr,
+}
+
+/// Why a control did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The monitor has ended.
+    #[error("the monitor has ended")]
+    Ended,
+}
+
+#[derive(Debug)]
+enum Command {
+    Stats(mpsc::Sender<Stats>),
+    Recordings(mpsc::Sender<Vec<Option<Recording>>>),
+    Drain(mpsc::Sender<()>),
+}
+
+impl Handle {
+    /// Where clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What is counted, up to now.
+    ///
+    /// # Errors
+    /// If the monitor has ended.
+    pub fn stats(&self) -> Result<Stats, ControlError> {
+        self.ask(Command::Stats)
+    }
+
+    /// What is recorded of each pool, up to now, in the order of [`Stats::pools`].
+    ///
+    /// # Errors
+    /// If the monitor has ended.
+    pub fn recordings(&self) -> Result<Vec<Option<Recording>>, ControlError> {
+        self.ask(Command::Recordings)
+    }
+
+    /// Accepts nobody any more, tells clients with nothing under way to go, lets transactions end,
+    /// and ends.
+    ///
+    /// # Errors
+    /// If the monitor has ended.
+    pub fn drain(&self) -> Result<(), ControlError> {
+        self.ask(Command::Drain)
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T, ControlError> {
+        let (sender, answer) = mpsc::channel();
+        self.commands.send(command(sender)).map_err(|_| ControlError::Ended)?;
+        self.waker.wake().map_err(|_| ControlError::Ended)?;
+        answer.recv().map_err(|_| ControlError::Ended)
+    }
+}
+
+impl Monitor {
+    /// Checks the configuration, reads the certificate and listens. Clients may connect from now on; they are served when it
+    /// [runs](Monitor::run).
+    ///
+    /// # Errors
+    /// If the configuration is invalid, the address is taken, or the certificate cannot be used.
+    pub fn bind(config: Config) -> Result<Monitor, StartError> {
+        config.check()?;
+        for database in &config.databases {
+            Gate::new(&database.gate)?;
+        }
+        let tls = config.tls.as_ref().map(|tls| crate::tls::load(tls, ALPN)).transpose()?;
+        let address = config.listen;
+        let failed = |source| StartError::Listen { address, source };
+        let mut listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let poll = Poll::new().map_err(StartError::Loop)?;
+        let registry = poll.registry();
+        registry
+            .register(&mut listener, LISTENER.token(), Interest::READABLE)
+            .map_err(StartError::Loop)?;
+        let waker = Waker::new(registry, COMMANDS.token()).map_err(StartError::Loop)?;
+        let (sender, commands) = mpsc::channel();
+        let handle = Handle { commands: sender, waker: Arc::new(waker), address };
+        Ok(Monitor { config, tls, poll, listener, signals: None, commands, handle })
+    }
+
+    /// The controls of this monitor.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Lets SIGTERM and SIGINT begin a drain. A second one cuts it short.
+    ///
+    /// # Errors
+    /// If the system's signals cannot be listened to.
+    pub fn drain_on_signals(mut self) -> Result<Monitor, StartError> {
+        let listen = || -> io::Result<UnixStream> {
+            let (read, write) = StdUnixStream::pair()?;
+            for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+                signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+            }
+            read.set_nonblocking(true)?;
+            let mut read = UnixStream::from_std(read);
+            self.poll.registry().register(&mut read, SIGNALS.token(), Interest::READABLE)?;
+            Ok(read)
+        };
+        self.signals = Some(listen().map_err(StartError::Loop)?);
+        Ok(self)
+    }
+
+    /// Serves on the calling thread, which may have been pinned to a CPU, until a drain has ended.
+    ///
+    /// # Errors
+    /// If the system's event queue fails.
+    ///
+    /// # Panics
+    /// If a gate breaks one of its invariants: it stops rather than lie about its slots.
+    pub fn run(self) -> Result<Finished, StartError> {
+        let Monitor { config, tls, mut poll, listener, signals, commands, handle } = self;
+        drop(handle);
+        let registry = poll.registry().try_clone().map_err(StartError::Loop)?;
+        let mut running = Running {
+            inner: Loop::new(config, tls, registry),
+            listener: Some(listener),
+            signals,
+            commands,
+            sweep: Time::ZERO,
+            accept_again: None,
+            until: None,
+        };
+        let mut events = Events::with_capacity(EVENTS);
+        while !running.is_done() {
+            let timeout = running.timeout();
+            match poll.poll(&mut events, timeout) {
+                Ok(()) => running.turn(&events),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(StartError::Loop(error)),
+            }
+        }
+        Ok(running.finish())
+    }
+}
+
+/// A loop that runs.
+struct Running {
+    inner: Loop,
+    listener: Option<TcpListener>,
+    signals: Option<UnixStream>,
+    commands: mpsc::Receiver<Command>,
+    /// When idle connections are looked at next.
+    sweep: Time,
+    accept_again: Option<Time>,
+    /// When what is still in flight is cut off.
+    until: Option<Time>,
+}
+
+impl Running {
+    /// How long nothing will have to be done, unless something happens.
+    fn timeout(&self) -> Option<Duration> {
+        if !self.inner.again.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let gates = self.inner.pools.iter().filter_map(|pool| pool.driver.next_wakeup()).min();
+        let sweep = (!self.inner.pools.is_empty()).then_some(self.sweep);
+        let moments = [gates, sweep, self.inner.deadlines.next(), self.accept_again, self.until];
+        let next = moments.into_iter().flatten().min()?;
+        // The system counts milliseconds and rounds up.
+        Some(next.since(self.inner.clock()))
+    }
+
+    /// Does what there is to do. Servers come first, so that nobody is given one that has gone.
+    fn turn(&mut self, events: &Events) {
+        let inner = &mut self.inner;
+        inner.tick();
+        for event in events {
+            match Socket::of(event.token()) {
+                Socket::Server(key) => {
+                    let server = inner.servers.get_mut(key);
+                    if let Some(wire) = server.and_then(|server| server.wire.as_mut()) {
+                        wire.note(event);
+                    }
+                }
+                Socket::Client(key) => {
+                    if let Some(client) = inner.clients.get_mut(key) {
+                        client.wire.note(event);
+                    }
+                }
+                Socket::Cancel(key) => {
+                    if let Some(cancel) = inner.cancels.get_mut(key) {
+                        cancel.wire.note(event);
+                    }
+                }
+                Socket::Own(_) => {}
+            }
+        }
+        let is_server = |socket: &Socket| matches!(socket, Socket::Server(_));
+        let sockets = || events.iter().map(|event| Socket::of(event.token()));
+        for socket in sockets().filter(is_server) {
+            self.happens(socket);
+        }
+        for socket in sockets().filter(|socket| !is_server(socket)) {
+            self.happens(socket);
+        }
+        for _ in 0..self.inner.again.len() {
+            if let Some(socket) = self.inner.again.pop_front() {
+                self.happens(socket);
+            }
+        }
+        self.keep_time();
+    }
+
+    fn happens(&mut self, socket: Socket) {
+        self.inner.tick();
+        match socket {
+            Socket::Client(key) => self.inner.client_event(key),
+            Socket::Server(key) => self.inner.server_event(key),
+            Socket::Cancel(key) => self.inner.cancel_event(key),
+            LISTENER => self.accept(),
+            SIGNALS => self.hear_signals(),
+            COMMANDS => self.obey(),
+            Socket::Own(_) => {}
+        }
+        self.inner.settle();
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        let all = self.inner.accept(listener);
+        self.accept_again = (!all).then(|| self.inner.now + ACCEPT_AGAIN);
+    }
+
+    /// Does what is due by now.
+    fn keep_time(&mut self) {
+        self.inner.tick();
+        let now = self.inner.now;
+        for pool in 0..self.inner.pools.len() {
+            if self.inner.pools[pool].driver.next_wakeup().is_some_and(|moment| moment <= now) {
+                self.inner.tell(pool, |driver, now| driver.wake(now));
+            }
+        }
+        self.inner.settle();
+        while let Some(socket) = self.inner.deadlines.due(now) {
+            match socket {
+                Socket::Client(key) => self.inner.client_late(key),
+                Socket::Server(key) => self.inner.server_late(key),
+                Socket::Cancel(key) => self.inner.cancel_late(key),
+                Socket::Own(_) => unreachable!("only connections have deadlines"),
+            }
+            self.inner.settle();
+        }
+        if self.sweep <= now {
+            self.sweep = now + SWEEP;
+            self.inner.sweep();
+            self.inner.settle();
+        }
+        if self.accept_again.is_some_and(|moment| moment <= now) {
+            self.accept();
+            self.inner.settle();
+        }
+    }
+
+    fn hear_signals(&mut self) {
+        let Some(signals) = &mut self.signals else { return };
+        let mut bytes = [0; 16];
+        let mut heard = 0;
+        while let Ok(some @ 1..) = signals.read(&mut bytes) {
+            heard += some;
+        }
+        for _ in 0..heard.min(2) {
+            if self.inner.phase == Phase::Open {
+                self.drain();
+            } else {
+                self.until = Some(self.inner.now);
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            // Who asked may have stopped waiting; the command is carried out all the same.
+            match command {
+                Command::Stats(reply) => {
+                    let _ = reply.send(self.inner.snapshot());
+                }
+                Command::Recordings(reply) => {
+                    let _ = reply.send(self.inner.recordings());
+                }
+                Command::Drain(reply) => {
+                    self.drain();
+                    let _ = reply.send(());
+                }
+            }
+        }
+    }
+
+    /// Lets nobody in any more, and sends away who has nothing under way.
+    fn drain(&mut self) {
+        if self.inner.phase == Phase::Draining {
+            return;
+        }
+        self.accept();
+        self.inner.phase = Phase::Draining;
+        self.listener = None;
+        self.accept_again = None;
+        self.until = Some(self.inner.now + self.inner.config.timeouts.drain);
+        let clients: Vec<Key> = self.inner.clients.iter().map(|(key, _)| key).collect();
+        for key in clients {
+            self.inner.dismiss(key);
+            self.inner.settle();
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.inner.phase == Phase::Draining
+            && (self.inner.clients.is_empty()
+                || self.until.is_some_and(|until| until <= self.inner.now))
+    }
+
+    /// Closes what is left. All slots are given back, so the recordings end complete.
+    fn finish(mut self) -> Finished {
+        let clients: Vec<Key> = self.inner.clients.iter().map(|(key, _)| key).collect();
+        let cut = clients.len();
+        for key in clients {
+            self.inner.send_away(key);
+            self.inner.close(key);
+            self.inner.settle();
+        }
+        let servers: Vec<Key> = self.inner.servers.iter().map(|(key, _)| key).collect();
+        for key in servers {
+            self.inner.drop_server(key);
+            self.inner.settle();
+        }
+        let stats = self.inner.snapshot();
+        let recordings = self.inner.recordings();
+        Finished { stats, recordings, cut }
+    }
+}
+
+impl Loop {
+    /// What is counted, up to now.
+    fn snapshot(&self) -> Stats {
+        let pools = self.pools.iter();
+        let pools = pools.map(|pool| pool.stats(&self.config.databases[pool.database].name));
+        Stats { clients: self.clients.len(), pools: pools.collect(), ..self.stats.clone() }
+    }
+
+    fn recordings(&self) -> Vec<Option<Recording>> {
+        self.pools.iter().map(|pool| pool.driver.recording().cloned()).collect()
+    }
+
+    /// A client has taken too long, to log in or to hear the last words.
+    fn client_late(&mut self, key: Key) {
+        let client = self.clients.get_mut(key).expect("it has a deadline");
+        self.deadlines.clear(Socket::Client(key), &mut client.deadline);
+        if matches!(client.state, client::State::Ending) {
+            return self.close(key);
+        }
+        self.stats.logins_failed += 1;
+        let seconds = self.config.timeouts.login.as_secs_f64();
+        let message = format!("the login took longer than {seconds} s");
+        self.fail(key, SqlState::PROTOCOL_VIOLATION, &message);
+    }
+
+    /// A drain begins: a client goes, unless a transaction of it is under way or waits.
+    fn dismiss(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        match client.state {
+            client::State::Opening(_) | client::State::Asked(_) | client::State::Guest(_) => {
+                let message = "the gate is shutting down";
+                self.fail(key, SqlState::CANNOT_CONNECT_NOW, message);
+            }
+            client::State::Idle => self.send_away(key),
+            client::State::Served(at) => {
+                let server = self.servers.get(at).expect("who is served has a server");
+                let mode = self.pools[server.pool].mode;
+                let idle = server.relay.kept().is_none() && client.wire.read().is_empty();
+                if mode == Mode::Session && idle && server.greeting.is_none() {
+                    self.send_away(key);
+                }
+            }
+            client::State::Waits(_) | client::State::Ending | client::State::Cancelling => {}
+        }
+    }
+}

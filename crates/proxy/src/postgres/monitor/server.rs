@@ -1,0 +1,116 @@
+//! A connection to a server: what is known of it, and what it is doing.
+
+use std::rc::Rc;
+
+use gate::{Slot, Time};
+
+use super::arena::Key;
+use super::deadlines::Deadline;
+use super::pool::PoolIndex;
+use super::settings::Settings;
+use super::wire::Wire;
+use crate::postgres::auth::Login;
+use crate::postgres::frame::{Backend, Frames, Limits};
+use crate::postgres::relay::Relay;
+
+/// The largest message that is waited for: what must be whole of a server's messages fits a buffer.
+pub(super) const LIMITS: Limits = Limits::SESSION;
+
+/// What a connection to a server is doing.
+#[derive(Debug)]
+pub(super) enum State {
+    /// It waits for its turn to be made, or is being made.
+    Connecting,
+    /// The gate logs in.
+    LoggingIn(Option<Login>),
+    /// It is nobody's.
+    Idle,
+    /// A client has it.
+    Serving,
+    /// It is given the settings of the client that has it.
+    Setting(Rc<Settings>),
+    /// Its client has gone, and what that has left is cleaned up.
+    Leaving,
+    /// It forgets the session that it had.
+    Discarding,
+    /// It forgets what a transaction has left in its session.
+    Settling,
+    /// It is clean, but a cancel request is on its way that could hit whoever had it next.
+    Held,
+}
+
+/// What was said while the gate logs in.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    pub(super) frames: Frames<Backend>,
+    pub(super) parameters: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(super) struct Server {
+    /// `None` while it waits for its turn to be made.
+    pub(super) wire: Option<Wire>,
+    pub(super) state: State,
+    pub(super) pool: PoolIndex,
+    /// Which server of the database.
+    pub(super) place: u32,
+    /// The slot of the job that it serves.
+    pub(super) slot: Option<Slot>,
+    /// Whose it is.
+    pub(super) client: Option<Key>,
+    pub(super) relay: Relay,
+    /// Until the gate is in.
+    pub(super) greeting: Option<Box<Greeting>>,
+    /// By which a query of it is cancelled.
+    pub(super) process: u32,
+    pub(super) secret: Box<[u8]>,
+    pub(super) settings: Rc<Settings>,
+    /// Whether a transaction may have left more than these in its session.
+    pub(super) unsettled: bool,
+    pub(super) deadline: Deadline,
+    /// When it was begun, and when bytes passed last or it was given back.
+    pub(super) since: Time,
+    pub(super) active: Time,
+    /// When the query, and the transaction, began that it is at.
+    pub(super) query_since: Option<Time>,
+    pub(super) xact_since: Option<Time>,
+    /// Cancel requests that are on their way to it.
+    pub(super) cancels: u32,
+    /// Whether one of these may arrive at any time, and nobody is to have it any more.
+    pub(super) tainted: bool,
+}
+
+impl Server {
+    /// One that is still to be made.
+    pub(super) fn new(pool: PoolIndex, place: u32, relay: Relay, now: Time) -> Server {
+        let frames = Frames::new(Limits { whole_max: super::wire::CHUNK, ..LIMITS });
+        Server {
+            wire: None,
+            state: State::Connecting,
+            pool,
+            place,
+            slot: None,
+            client: None,
+            relay,
+            greeting: Some(Box::new(Greeting { frames, parameters: Vec::new() })),
+            process: 0,
+            secret: Box::default(),
+            settings: Rc::default(),
+            unsettled: false,
+            deadline: Deadline::default(),
+            since: now,
+            active: now,
+            query_since: None,
+            xact_since: None,
+            cancels: 0,
+            tainted: false,
+        }
+    }
+
+    /// Whether nothing is owed to anybody, and no message is here in part.
+    pub(super) fn stands_between(&self) -> bool {
+        let read = self.wire.as_ref().is_none_or(|wire| wire.read().is_empty());
+        read && self.relay.kept().is_none()
+    }
+}

@@ -1,0 +1,530 @@
+//! A client and its server: bytes pass, and when nothing is owed any more the server goes on.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::arena::{Key, Socket};
+use super::client::{self, Client};
+use super::config::Mode;
+use super::server::{Server, State};
+use super::settings::Settings;
+use super::state::{Loop, Phase};
+use super::wire::Filled;
+use crate::postgres::SqlState;
+use crate::postgres::conversation::{Abandoned, Kept, Turn};
+use crate::postgres::message::Status;
+use crate::postgres::relay::{Copied, Guest, News, Stop};
+
+/// How often one connection is read before others have their turn.
+const ROUNDS: u32 = 8;
+
+/// What a server reports that nobody can set.
+const NOT_SET: [&[u8]; 5] = [
+    b"is_superuser",
+    b"session_authorization",
+    b"server_version",
+    b"server_encoding",
+    b"in_hot_standby",
+];
+
+/// What commands with one of these tags may leave in a session ends with its transaction, where a
+/// client has another server in each: it would meet whoever has the server next.
+const LEAVES: [&[u8]; 5] = [b"SET", b"RESET", b"LISTEN", b"DECLARE CURSOR", DISCARD_ALL];
+const DISCARD_ALL: &[u8] = b"DISCARD ALL";
+/// What ends it.
+const SETTLE: &str = "CLOSE ALL;UNLISTEN *;SET SESSION AUTHORIZATION DEFAULT;RESET ALL";
+
+/// What of a server's words concerns more than its client.
+#[derive(Default)]
+struct Heard {
+    queries: u32,
+    transactions: u32,
+    /// Whether a transaction of several statements was open.
+    block: bool,
+    parameters: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether something may be left in the session.
+    leaves: bool,
+    /// Whether the client has forgotten its session.
+    discarded: bool,
+    own: Option<Option<SqlState>>,
+    ended: bool,
+}
+
+impl Heard {
+    fn note(&mut self, news: News<'_>) {
+        match news {
+            News::Ready(status) => {
+                self.queries += 1;
+                self.transactions += u32::from(status == Status::Idle);
+                self.block |= status != Status::Idle;
+            }
+            News::Parameter { name, value } => {
+                self.parameters.push((name.to_vec(), value.to_vec()));
+            }
+            News::Own { failed } => self.own = Some(failed),
+            News::Ended(_) => self.ended = true,
+            News::Completed { tag } => {
+                self.leaves |= LEAVES.contains(&tag);
+                self.discarded |= tag == DISCARD_ALL;
+            }
+            News::Failed(_) | News::Unheard { .. } => {}
+        }
+    }
+}
+
+impl Loop {
+    /// Passes on what a client has sent that has a server.
+    pub(super) fn hear_client(&mut self, key: Key) {
+        for _ in 0..ROUNDS {
+            let Some(client) = self.clients.get_mut(key) else { return };
+            let client::State::Served(at) = client.state else { return };
+            let server = self.servers.get_mut(at).expect("who is served has a server");
+            if !matches!(server.state, State::Serving) {
+                // What it has sent waits with it; only that it goes is of interest.
+                if client.wire.has_hung_up() {
+                    self.close(key);
+                }
+                return;
+            }
+            let blocked = server.wire.as_ref().is_none_or(|wire| wire.is_blocked());
+            if blocked || client.wire.is_blocked() {
+                return;
+            }
+            let there = client.wire.read().len();
+            if there > 0 && there >= client.needs as usize && !self.pass_on(key, at) {
+                return;
+            }
+            let Some(client) = self.clients.get_mut(key) else { return };
+            if !matches!(client.state, client::State::Served(_)) {
+                return;
+            }
+            client.wire.reserve(client.needs as usize);
+            match client.wire.fill(&mut self.chunks) {
+                Filled::Bytes(_) => {}
+                Filled::Nothing | Filled::NoRoom => return,
+                Filled::Ended => return self.close(key),
+            }
+        }
+        self.again.push_back(Socket::Client(key));
+    }
+
+    /// Passes on what was read from a client. False if no more should be read now.
+    fn pass_on(&mut self, key: Key, at: Key) -> bool {
+        let (Some(client), Some(server)) = (self.clients.get_mut(key), self.servers.get_mut(at))
+        else {
+            return false;
+        };
+        let pool = &mut self.pools[server.pool];
+        let (to_server, to_client) = (&mut self.to_server, &mut self.to_client);
+        to_server.clear();
+        to_client.clear();
+        let readable = client.wire.read();
+        let mut out = Copied::new(readable, to_server);
+        let mut guest = Guest { client: &mut client.statements, catalogue: &mut pool.catalogue };
+        let taken =
+            server.relay.from_client(&mut guest, &mut client.frames, readable, &mut out, to_client);
+        let (bytes, fault) = match taken {
+            Ok(taken) => (taken.bytes, Ok(taken.stop)),
+            Err(fault) => (0, Err(fault)),
+        };
+        client.wire.take(bytes, &mut self.chunks);
+        pool.counters.received += bytes as u64;
+        server.active = self.now;
+        if !to_server.is_empty() {
+            server.query_since.get_or_insert(self.now);
+            server.xact_since.get_or_insert(self.now);
+            let wire = server.wire.as_mut().expect("it is made");
+            if wire.send(to_server, &mut self.chunks).is_err() {
+                // What it has said before it broke is read first.
+                self.again.push_back(Socket::Server(at));
+            }
+        }
+        if !to_client.is_empty() {
+            pool.counters.sent += to_client.len() as u64;
+            if client.wire.send(to_client, &mut self.chunks).is_err() {
+                self.close(key);
+                return false;
+            }
+        }
+        match fault {
+            Ok(Stop::More { needs }) => {
+                client.needs = needs as u32;
+                // One of whose message nothing was taken yet keeps the server for it.
+                if bytes > 0 {
+                    self.look_after(at);
+                }
+                true
+            }
+            Ok(Stop::Later) => {
+                client.needs = 0;
+                false
+            }
+            Ok(Stop::Terminated) => {
+                self.close(key);
+                false
+            }
+            Ok(Stop::Ended) => {
+                self.lost(at);
+                false
+            }
+            Err(fault) => {
+                self.fail(key, fault.sqlstate(), &fault.to_string());
+                false
+            }
+        }
+    }
+
+    /// Passes on what a server has sent.
+    pub(super) fn hear_server(&mut self, key: Key) {
+        for _ in 0..ROUNDS {
+            let Some(server) = self.servers.get_mut(key) else { return };
+            let client = server.client.and_then(|client| self.clients.get(client));
+            if client.is_some_and(|client| client.wire.is_blocked()) {
+                return;
+            }
+            let Some(wire) = &mut server.wire else { return };
+            let was_there = !wire.read().is_empty();
+            match wire.fill(&mut self.chunks) {
+                Filled::Bytes(_) => {}
+                // It may have been read before there was room for it at the client.
+                Filled::Nothing if was_there => {}
+                Filled::Nothing => return,
+                Filled::NoRoom if was_there => {}
+                Filled::NoRoom | Filled::Ended => return self.lost(key),
+            }
+            if !self.pass_back(key) {
+                return;
+            }
+        }
+        self.again.push_back(Socket::Server(key));
+    }
+
+    /// Passes on what was read from a server. False if there is nothing more to do for it now.
+    fn pass_back(&mut self, key: Key) -> bool {
+        let Some(server) = self.servers.get_mut(key) else { return false };
+        let pool = &mut self.pools[server.pool];
+        let mut client = server.client.and_then(|client| self.clients.get_mut(client));
+        let wire = server.wire.as_mut().expect("it is made");
+        let (to_server, to_client) = (&mut self.to_server, &mut self.to_client);
+        to_server.clear();
+        to_client.clear();
+        let readable = wire.read();
+        let mut out = Copied::new(readable, to_client);
+        let mut heard = Heard::default();
+        let taken = server.relay.from_server(
+            client.as_mut().map(|client| &mut client.statements),
+            &mut pool.catalogue,
+            readable,
+            &mut out,
+            to_server,
+            |news| heard.note(news),
+        );
+        let (bytes, fault) = match taken {
+            Ok(taken) => (taken.bytes, Ok(taken.stop)),
+            Err(fault) => (0, Err(fault)),
+        };
+        wire.take(bytes, &mut self.chunks);
+        server.active = self.now;
+        pool.counters.sent += to_client.len() as u64;
+        let mut gone = None;
+        if let Some(client) = client
+            && !to_client.is_empty()
+            && client.wire.send(to_client, &mut self.chunks).is_err()
+        {
+            gone = server.client;
+        }
+        if !to_server.is_empty() && wire.send(to_server, &mut self.chunks).is_err() {
+            heard.ended = true;
+        }
+        self.count(key, &heard);
+        self.follow(key, &heard);
+        if let Some(client) = gone {
+            self.close(client);
+        }
+        match fault {
+            Err(fault) => self.misbehaves(key, fault.sqlstate(), &fault.to_string()),
+            Ok(Stop::Ended) => self.ended(key),
+            Ok(_) if heard.ended => self.ended(key),
+            Ok(_) => {
+                if let Some(failed) = heard.own {
+                    self.answered(key, failed);
+                }
+                self.refuse_block(key, heard.block);
+                self.look_after(key);
+            }
+        }
+        let wire = self.servers.get(key).and_then(|server| server.wire.as_ref());
+        wire.is_some_and(super::wire::Wire::may_read)
+    }
+
+    /// Counts what has ended.
+    fn count(&mut self, key: Key, heard: &Heard) {
+        if heard.queries == 0 {
+            return;
+        }
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let counters = &mut self.pools[server.pool].counters;
+        let since = |moment: Option<gate::Time>| {
+            moment.map_or(Duration::ZERO, |moment| self.now.since(moment))
+        };
+        counters.query_count += u64::from(heard.queries);
+        counters.query_time += since(server.query_since.take());
+        if heard.transactions > 0 {
+            counters.xact_count += u64::from(heard.transactions);
+            counters.xact_time += since(server.xact_since.take());
+        }
+        if server.relay.kept().is_some() {
+            // Another one was asked for already, or belongs to the same transaction.
+            server.query_since = Some(self.now);
+            server.xact_since.get_or_insert(self.now);
+        }
+    }
+
+    /// A session's settings have changed: its client wants them so from now on.
+    fn follow(&mut self, key: Key, heard: &Heard) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        server.unsettled |= heard.leaves;
+        if heard.parameters.is_empty() && !heard.discarded {
+            return;
+        }
+        let client = server.client.and_then(|client| self.clients.get_mut(client));
+        let (State::Serving, Some(client)) = (&server.state, client) else { return };
+        if heard.discarded {
+            // It is again as it was when it began, as soon as it has a server again.
+            client.settings = Rc::clone(&client.began_with);
+            client.statements.set_scope(client.settings.scope());
+            return;
+        }
+        let usual = self.pools[server.pool].parameters.as_deref().unwrap_or_default();
+        let mut settings = Settings::clone(&server.settings);
+        for (name, value) in &heard.parameters {
+            let is_usual = usual.iter().any(|one| one.0 == *name && one.1 == *value);
+            if NOT_SET.contains(&name.as_slice()) {
+                continue;
+            }
+            if is_usual { settings.unset(name) } else { settings.set(name, value) }
+        }
+        let settings = Rc::new(settings);
+        client.statements.set_scope(settings.scope());
+        client.settings = Rc::clone(&settings);
+        server.settings = settings;
+    }
+
+    /// In statement mode nobody has a server for a transaction of several statements.
+    fn refuse_block(&mut self, key: Key, block: bool) {
+        let Some(server) = self.servers.get(key) else { return };
+        if block
+            && self.pools[server.pool].mode == Mode::Statement
+            && let Some(client) = server.client
+        {
+            let message = "transaction blocks are not allowed in statement mode";
+            self.fail(client, SqlState::FEATURE_NOT_SUPPORTED, message);
+        }
+    }
+
+    /// A server has said what it could not say.
+    fn misbehaves(&mut self, key: Key, sqlstate: SqlState, message: &str) {
+        if let Some(client) = self.servers.get(key).and_then(|server| server.client) {
+            self.orphan(key, client);
+            self.fail(client, sqlstate, message);
+        }
+        self.drop_server(key);
+    }
+
+    /// A server has ended its session, and its client has heard why.
+    fn ended(&mut self, key: Key) {
+        if let Some(client) = self.servers.get(key).and_then(|server| server.client) {
+            self.orphan(key, client);
+            self.end_with(client, b"");
+        }
+        self.drop_server(key);
+    }
+
+    /// Sees what is to become of a server, after bytes have passed.
+    fn look_after(&mut self, key: Key) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let kept = server.relay.kept();
+        let between = server.stands_between();
+        match (&server.state, server.client) {
+            (State::Serving, Some(client)) => {
+                let stays =
+                    self.pools[server.pool].mode == Mode::Session || server.relay.pin().is_some();
+                if !between {
+                    self.resume(client);
+                } else if !stays {
+                    self.part_ways(key, client);
+                } else if self.phase == Phase::Draining {
+                    self.send_away(client);
+                } else {
+                    self.resume(client);
+                }
+            }
+            (State::Leaving, _) => match kept {
+                None if between => self.cleaned(key),
+                Some(Kept::Ended(_)) => self.drop_server(key),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// What a client has sent may go on now that its server has said something.
+    fn resume(&mut self, key: Key) {
+        let client = self.clients.get(key).expect("who has a server is there");
+        if client.needs == 0 && !client.wire.read().is_empty() {
+            self.again.push_back(Socket::Client(key));
+        }
+    }
+
+    /// A client needs its server no longer: both go on, the server first.
+    fn part_ways(&mut self, key: Key, at: Key) {
+        let client = self.clients.get_mut(at).expect("who has a server is there");
+        client.state = client::State::Idle;
+        (client.needs, client.since) = (0, self.now);
+        let more = !client.wire.read().is_empty() || client.wire.may_read();
+        self.servers.get_mut(key).expect("its caller has it").client = None;
+        self.give_back(key);
+        if self.phase == Phase::Draining {
+            self.send_away(at);
+        } else if more {
+            self.again.push_back(Socket::Client(at));
+        }
+    }
+
+    /// A client has gone that has a server.
+    pub(super) fn leave(&mut self, key: Key, at: Key) {
+        let server = self.servers.get_mut(at).expect("who is served has a server");
+        server.client = None;
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        let statements = std::mem::take(&mut client.statements);
+        let catalogue = &mut self.pools[server.pool].catalogue;
+        if !matches!(server.state, State::Serving) {
+            // It is being made, or given settings, and goes to somebody else when that is done.
+            return catalogue.forget(statements);
+        }
+        let mut out = Vec::new();
+        let abandoned = server.relay.leave(statements, catalogue, &mut out);
+        server.state = State::Leaving;
+        // Nobody hears what of it is done yet.
+        server.unsettled |= abandoned != Abandoned::Free;
+        (server.query_since, server.xact_since) = (None, None);
+        let wire = server.wire.as_mut().expect("it is made");
+        if !out.is_empty() && wire.send(&out, &mut self.chunks).is_err() {
+            return self.drop_server(at);
+        }
+        match abandoned {
+            Abandoned::Free => self.cleaned(at),
+            Abandoned::Close(_) => self.drop_server(at),
+            Abandoned::Waits(_) => {
+                let latest = self.now + self.config.timeouts.clean;
+                self.deadlines.set(Socket::Server(at), &mut server.deadline, latest);
+                self.again.push_back(Socket::Server(at));
+            }
+        }
+    }
+
+    /// Nothing is owed to a client that has gone.
+    fn cleaned(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        self.deadlines.clear(Socket::Server(key), &mut server.deadline);
+        if self.pools[server.pool].mode == Mode::Session || server.relay.pin().is_some() {
+            server.state = State::Discarding;
+            server.unsettled = false;
+            self.query(key, "DISCARD ALL");
+        } else {
+            self.give_back(key);
+        }
+    }
+
+    /// A clean server becomes idle, and its slot is given back, unless a cancel request is on its way
+    /// or it has lived long enough.
+    pub(super) fn give_back(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        assert!(server.client.is_none(), "somebody has it");
+        (server.query_since, server.xact_since) = (None, None);
+        if !server.stands_between() {
+            // A notice that came behind the last answer is not all here.
+            server.state = State::Leaving;
+            let latest = self.now + self.config.timeouts.clean;
+            return self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+        }
+        if std::mem::take(&mut server.unsettled) {
+            server.state = State::Settling;
+            return self.query(key, SETTLE);
+        }
+        if server.cancels > 0 {
+            server.state = State::Held;
+            return;
+        }
+        if server.tainted || self.now.since(server.since) > self.config.timeouts.server_lifetime {
+            return self.drop_server(key);
+        }
+        server.state = State::Idle;
+        server.active = self.now;
+        let (pool, place) = (server.pool, server.place);
+        if let Some(slot) = server.slot.take() {
+            self.pools[pool].put_idle(place, key);
+            self.tell(pool, |driver, now| driver.depart(now, slot));
+        }
+    }
+
+    /// Closes idle connections that are not needed any more, and tries servers that were down.
+    pub(super) fn sweep(&mut self) {
+        let timeouts = self.config.timeouts;
+        let mut old = Vec::new();
+        for at in 0..self.pools.len() {
+            for key in self.pools[at].idle_longest() {
+                let server = self.servers.get(key).expect("idle connections are there");
+                if self.now.since(server.active) > timeouts.server_idle
+                    || self.now.since(server.since) > timeouts.server_lifetime
+                {
+                    old.push(key);
+                }
+            }
+            for place in 0..self.pools[at].retries.len() {
+                if self.pools[at].retries[place].is_some_and(|moment| moment <= self.now) {
+                    self.pools[at].retries[place] = None;
+                    self.tell(at, |driver, now| driver.rise(now, place as u32));
+                }
+            }
+        }
+        for key in old {
+            self.drop_server(key);
+        }
+        self.sweep_clients();
+    }
+
+    /// Ends sessions that are idle for longer than they may.
+    fn sweep_clients(&mut self) {
+        if let Some(longest) = self.config.timeouts.idle_transaction {
+            // A session is nobody's transaction; else whoever has a server has something under way.
+            let is_open = |server: &Server| {
+                self.pools[server.pool].mode != Mode::Session || server.relay.kept().is_some()
+            };
+            let is_old = |server: &Server| {
+                matches!(server.state, State::Serving)
+                    && server.relay.turn() == Turn::Client
+                    && self.now.since(server.active) > longest
+                    && is_open(server)
+            };
+            let servers = self.servers.iter().filter(|(_, server)| is_old(server));
+            let old: Vec<Key> = servers.filter_map(|(_, server)| server.client).collect();
+            for key in old {
+                let message = "terminating connection due to idle-in-transaction timeout";
+                self.fail(key, SqlState::IDLE_TRANSACTION, message);
+            }
+        }
+        if let Some(longest) = self.config.timeouts.client_idle {
+            let is_old = |client: &Client| {
+                matches!(client.state, client::State::Idle)
+                    && self.now.since(client.since) > longest
+            };
+            let clients = self.clients.iter().filter(|(_, client)| is_old(client));
+            let old: Vec<Key> = clients.map(|(key, _)| key).collect();
+            for key in old {
+                let message = "terminating connection due to idle-session timeout";
+                self.fail(key, SqlState::IDLE_SESSION, message);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What is counted, as plain values: PgBouncer's counters, and histograms of waits and holds.
+
+use std::time::Duration;
+
+use measure::{Histogram, Recording};
+
+/// The counters of one pool, under PgBouncer's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Transactions that have ended.
+    pub xact_count: u64,
+    /// Queries, or series of the extended protocol, that have ended.
+    pub query_count: u64,
+    /// From clients \[byte\].
+    pub received: u64,
+    /// To clients \[byte\].
+    pub sent: u64,
+    /// In transactions, summed over servers.
+    pub xact_time: Duration,
+    /// In queries, summed over servers.
+    pub query_time: Duration,
+    /// Of clients for a slot, summed.
+    pub wait_time: Duration,
+    /// Jobs refused because the queue was full.
+    pub refused_queue_full: u64,
+    /// Jobs refused because they could not start before their deadline.
+    pub refused_deadline: u64,
+    /// Jobs whose clients went while they waited.
+    pub reneged: u64,
+    /// Connections to servers that could not be made.
+    pub connects_failed: u64,
+    /// Connections to servers that were made.
+    pub connects: u64,
+}
+
+/// What there is to say of one pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolStats {
+    /// The database, by the name that clients know.
+    pub database: String,
+    /// The user.
+    pub user: String,
+    /// What was counted.
+    pub counters: Counters,
+    /// From arrival to start.
+    pub wait: Histogram,
+    /// From start to departure.
+    pub hold: Histogram,
+    /// Jobs that wait.
+    pub waiting: u64,
+    /// Slots that are held.
+    pub busy: u32,
+    /// Slots that there are.
+    pub slots: u32,
+    /// Connections to servers, in whatever state.
+    pub servers: usize,
+    /// Of these, idle ones.
+    pub servers_idle: usize,
+    /// How long a job would wait that came now; `None` if nothing is known of holds yet.
+    pub predicted_wait: Option<Duration>,
+}
+
+/// What there is to say of a monitor.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Clients' connections now.
+    pub clients: usize,
+    /// Clients' connections so far.
+    pub clients_accepted: u64,
+    /// Those of them that were too many.
+    pub clients_refused: u64,
+    /// Those that did not get in, for whatever reason.
+    pub logins_failed: u64,
+    /// Cancel requests that were passed on.
+    pub cancels: u64,
+    /// Cancel requests that fitted nobody, or nobody who was being served.
+    pub cancels_ignored: u64,
+    /// The pools, in the order in which they were asked for.
+    pub pools: Vec<PoolStats>,
+}
+
+/// What is left when a monitor has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finished {
+    /// What was counted.
+    pub stats: Stats,
+    /// What was recorded of each pool, in the order of [`Stats::pools`], if anything was to be.
+    pub recordings: Vec<Option<Recording>>,
+    /// Clients that were cut off because the drain took too long.
+    pub cut: usize,
+}

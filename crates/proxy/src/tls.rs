@@ -1,0 +1,45 @@
+//! The certificate that a gate shows its clients.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Where a certificate lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate and its chain, PEM.
+    pub cert: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+}
+
+/// A certificate or key could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cannot use {} for TLS: {cause}", path.display())]
+pub struct TlsError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub cause: String,
+}
+
+/// Reads certificate and key, for clients that speak `protocol` inside (ALPN).
+pub(crate) fn load(tls: &Tls, protocol: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
+    let unusable = |path: &Path, cause: String| TlsError { path: path.to_owned(), cause };
+    let certs = CertificateDer::pem_file_iter(&tls.cert)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unusable(&tls.cert, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key)
+        .map_err(|error| unusable(&tls.key, error.to_string()))?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certs, key))
+        .map_err(|error| unusable(&tls.cert, error.to_string()))?;
+    config.alpn_protocols = vec![protocol.to_vec()];
+    Ok(Arc::new(config))
+}
