@@ -100,6 +100,7 @@ fn every_verb_has_an_example_that_works() {
         "explain",
         "fit",
         "gate http",
+        "gate postgres",
         "measure http",
         "report",
         "reproduce",
@@ -126,6 +127,7 @@ fn every_verb_has_an_example_that_works() {
         fs::write(folder.join("scenario.toml"), SCENARIO).expect("a folder of our own");
         match line.split(' ').nth(1) {
             Some("demo" | "reproduce") => accepted(&folder, &line),
+            Some("gate") if line.contains(" postgres ") => monitors(&folder, &line),
             Some("gate") => gates(&folder, &line),
             Some("measure") => measures(&folder, &line),
             Some("tpcc") if line.contains(" report ") => works(&folder, &line),
@@ -213,6 +215,21 @@ fn loads(folder: &Path, line: &str) {
     let line = line.replace("--warehouses 10", "--warehouses 1");
     assert!(line.contains(&url) && line.contains("--warehouses 1"), "{line}");
     works(folder, &line);
+}
+
+/// Listens on a free port, before a database of a private server, until it is told to stop.
+#[track_caller]
+fn monitors(folder: &Path, line: &str) {
+    let url = database("monitor_example");
+    let line = line.replace("127.0.0.1:6432", "127.0.0.1:0");
+    let line = line.replace("\"$DATABASE_URL\"", &format!("'{url}'"));
+    assert!(line.contains(&url), "{line}");
+    let running = shell(folder, &line);
+    running.says("listening on 127.0.0.1:");
+    running.signal("TERM");
+    let ended = running.ended(PATIENCE);
+    assert_eq!(ended.code, 0, "{line}: {ended:?}");
+    assert!(ended.out.contains("drained: "), "{line}: {ended:?}");
 }
 
 /// Listens on a free port, before a real server, until it is told to stop.

@@ -24,6 +24,7 @@ mod isolating;
 mod json;
 mod late_work;
 mod live_policies;
+mod monitoring;
 mod placing;
 mod questions;
 mod recording;

@@ -1,46 +1,23 @@
 //! `sekisho gate http`: a reverse proxy with the gate in front.
 
 use std::io::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use advise::{DisciplineEntry, Policies, RouterEntry, SightEntry, Span};
-use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
+use advise::Span;
+use clap::{Args as ClapArgs, ValueEnum};
+use gate::{GateSpec, ServerSpec};
 use proxy::http::{Class, Config, Finished, Key, Probe, Server, StartError, Tls};
 use serde_json::json;
 
-use crate::scenario_file::parse_value;
+use super::{PolicyArgs, address, keep, slots};
 use crate::session::say;
 use crate::text::{paragraph, sentence, time};
 use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Subcommand)]
-enum What {
-    /// A reverse proxy for HTTP/1.1 with the gate in front
-    ///
-    /// A request asks for a slot when its head is complete and holds it until the upstream's last
-    /// byte is read; what cannot be let in waits in a bounded queue, up to its deadline, and is then
-    /// refused with 503 and Retry-After. SIGTERM drains.
-    #[command(after_help = "\
-While it runs, on the admin address (loopback only):
-  curl ADMIN/metrics                       Prometheus
-  curl -X POST 'ADMIN/slots?server=0&slots=16'
-
-Example:
-  sekisho gate http --listen 127.0.0.1:8080 --upstream 127.0.0.1:9000 --slots 8")]
-    Http(Box<HttpArgs>),
-}
-
-#[derive(ClapArgs)]
-struct HttpArgs {
+pub(super) struct HttpArgs {
     /// Where clients connect to
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: String,
@@ -50,10 +27,6 @@ struct HttpArgs {
     /// Slots of each server: one number for all, or one for each
     #[arg(long, value_delimiter = ',', value_name = "N,...", required = true)]
     slots: Vec<u32>,
-    /// Who is next, as in a scenario file: fifo, lifo, priority, shortest-job, earliest-deadline, or
-    /// a table such as '{ priority-ageing = { interval = "2s" } }'
-    #[arg(long, default_value = "fifo", value_name = "POLICY", value_parser = parse_value::<DisciplineEntry>)]
-    discipline: DisciplineEntry,
     /// Requests whose path begins so have this priority; larger goes first (`/pay/=9`)
     #[arg(long, value_name = "PREFIX=N")]
     priority: Vec<String>,
@@ -66,23 +39,8 @@ struct HttpArgs {
     /// What a request is about, for policies by key
     #[arg(long, value_enum, default_value = "path")]
     about: About,
-    /// Where to, with several servers, as in a scenario file: round-robin, random, shortest-queue,
-    /// join-idle-queue, lowest-utilisation, or a table such as '{ power-of-d = { d = 2 } }'
-    #[arg(long, default_value = "round-robin", value_name = "POLICY", value_parser = parse_value::<RouterEntry>)]
-    router: RouterEntry,
-    /// What routers count that compare queues: in-system (left out) or waiting
-    #[arg(long, value_name = "LENGTH", value_parser = parse_value::<Length>)]
-    length: Option<Length>,
-    /// Which of equally good servers: rotate (left out), lowest or random
-    #[arg(long, value_name = "TIES", value_parser = parse_value::<Ties>)]
-    ties: Option<Ties>,
-    /// How stale what the router sees is: reported (POST ADMIN/report), '{ delay = "100ms" }' or
-    /// '{ refresh = "1s" }'
-    #[arg(long, value_name = "SIGHT", value_parser = parse_value::<SightEntry>)]
-    sight: Option<SightEntry>,
-    /// One queue for all servers, or one for each, chosen at arrival
-    #[arg(long, value_enum, default_value = "shared")]
-    queues: QueuesName,
+    #[command(flatten)]
+    policy: PolicyArgs,
     /// How many requests may wait
     #[arg(long, value_name = "N", default_value_t = proxy::http::ROOM)]
     room: u64,
@@ -104,15 +62,6 @@ struct HttpArgs {
     /// Where metrics and controls are served
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
-    /// Record the gate here, to be replayed and simulated
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-    /// Most steps that are recorded
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
-    record_max: usize,
-    /// The seed of random routing
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// Print a JSON object at the start and one at the end instead of text
     #[arg(long)]
     json: bool,
@@ -126,16 +75,7 @@ enum About {
     Client,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum QueuesName {
-    /// One queue for all servers
-    Shared,
-    /// A queue for each server
-    PerServer,
-}
-
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let What::Http(args) = &args.what;
+pub(super) fn run(args: &HttpArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let config = args.config()?;
     let server = Server::bind(config).map_err(|error| match error {
         StartError::Listen { .. } | StartError::Runtime(_) => Failure::machine(error),
@@ -146,11 +86,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     say(out, &beginning(args, handle.address(), handle.admin_address()))?;
     out.flush()?;
     let finished = server.run().map_err(Failure::machine)?;
-    if let (Some(path), Some(recording)) = (&args.record, &finished.recording) {
-        let file = std::fs::File::create(path).map_err(|error| {
-            Failure::Machine(format!("cannot write {}: {error}", path.display()))
-        })?;
-        recording.write(std::io::BufWriter::new(file))?;
+    if let (Some(path), Some(recording)) = (&args.policy.record, &finished.recording) {
+        keep(path, recording)?;
     }
     say(out, &if args.json { ending_json(&finished) } else { ending(&finished) })?;
     Ok(Verdict::Holds)
@@ -225,25 +162,13 @@ impl HttpArgs {
         config.classes = self.classes()?;
         let gate = GateSpec {
             servers,
-            queues: match self.queues {
-                QueuesName::Shared => Queues::Shared,
-                QueuesName::PerServer => Queues::PerServer,
-            },
             room: Some(self.room),
             wait_max: Some(Duration::from_secs_f64(self.wait_max.0)),
-            seed: self.seed,
             ..config.gate
-        };
-        let policies = Policies {
-            discipline: Some(self.discipline.clone()),
-            router: Some(self.router.clone()),
-            length: self.length,
-            ties: self.ties,
-            sight: self.sight,
         };
         let prefixes = config.classes.iter().map(|class| &*class.prefix);
         let names: Vec<&str> = std::iter::once("other").chain(prefixes).collect();
-        config.gate = policies.at(gate, &names).map_err(Failure::Usage)?;
+        config.gate = self.policy.at(gate, &names)?;
         config.key = match self.about {
             About::Path => Key::Path,
             About::Client => Key::Client,
@@ -256,7 +181,7 @@ impl HttpArgs {
             config.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
         }
         config.admin = self.admin.as_ref().map(|name| address("--admin", name)).transpose()?;
-        config.record_max = if self.record.is_some() { self.record_max } else { 0 };
+        config.record_max = self.policy.record_max();
         Ok(config)
     }
 
@@ -266,17 +191,7 @@ impl HttpArgs {
                 "`--slots 0` lets nobody in, and without `--admin` nobody can change that".into(),
             ));
         }
-        match self.slots.as_slice() {
-            [slots] => Ok(vec![ServerSpec { slots: *slots }; upstreams]),
-            each if each.len() == upstreams => {
-                Ok(each.iter().map(|&slots| ServerSpec { slots }).collect())
-            }
-            each => Err(Failure::Usage(format!(
-                "`--slots` has {} numbers, `--upstream` {upstreams}: give one for all servers, or \
-                 one for each",
-                each.len()
-            ))),
-        }
+        slots("--upstream", &self.slots, upstreams)
     }
 
     /// The classes that the flags name, each prefix one, in the order of the flags.
@@ -295,7 +210,7 @@ impl HttpArgs {
             class.wait_max = Some(Duration::from_secs_f64(span.0));
             Some(())
         })?;
-        if !self.priority.is_empty() && !self.discipline.has_priorities() {
+        if !self.priority.is_empty() && !self.policy.discipline.has_priorities() {
             return Err(Failure::Usage(
                 "`--priority` has no effect without a `--discipline` that looks at it: priority, \
                  priority-ageing or cohort"
@@ -328,14 +243,4 @@ fn each(
         give(&mut classes[at], value).ok_or_else(wrong)?;
     }
     Ok(())
-}
-
-/// The address of a name: `127.0.0.1:80`, `localhost:80`, `:80` on all addresses.
-fn address(flag: &str, name: &str) -> Result<SocketAddr, Failure> {
-    let full = if name.starts_with(':') { format!("0.0.0.0{name}") } else { name.to_owned() };
-    let wrong = |why: &dyn std::fmt::Display| {
-        Failure::Usage(format!("`{flag} {name}` is no address such as 127.0.0.1:8080: {why}"))
-    };
-    let mut found = full.to_socket_addrs().map_err(|error| wrong(&error))?;
-    found.next().ok_or_else(|| wrong(&"no address belongs to that name"))
 }

@@ -1,0 +1,401 @@
+//! `sekisho gate postgres`: a TP monitor for PostgreSQL.
+
+use std::io::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ::load::tpcc::{Config as Place, Host, SslMode};
+use advise::Span;
+use clap::{Args as ClapArgs, ValueEnum};
+use gate::GateSpec;
+use measure::Histogram;
+use proxy::postgres::auth::{Credential, Method};
+use proxy::postgres::monitor::{
+    Address, Admission, Config, Database, Finished, Mode, Monitor, PoolStats, StartError, Tls,
+};
+use proxy::postgres::secrets::{Hba, MockKey, Users};
+use serde_json::json;
+
+use super::{PolicyArgs, address, keep, slots};
+use crate::session::say;
+use crate::text::{Table, label, next, sentence, time};
+use crate::verbs::database;
+use crate::verdict::{Failure, Verdict};
+
+/// The port of PostgreSQL where nobody names another one.
+const PORT: u16 = 5432;
+
+#[derive(ClapArgs)]
+pub(super) struct PostgresArgs {
+    /// Where clients connect to
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6432")]
+    listen: String,
+    /// The database: postgresql://USER@HOST:PORT/NAME; say it once for each server of it. Left out,
+    /// PGHOST, PGDATABASE and so on. A password is better put into PGPASSWORD
+    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    db: Vec<String>,
+    /// Slots of each pool at each server: one number for all, or one for each
+    #[arg(long, value_delimiter = ',', value_name = "N,...", required = true)]
+    slots: Vec<u32>,
+    /// For how long a client keeps its slot
+    #[arg(long, value_enum, default_value = "transaction")]
+    mode: ModeName,
+    #[command(flatten)]
+    policy: PolicyArgs,
+    /// How many clients may wait, in each pool
+    #[arg(long, value_name = "N", default_value_t = proxy::postgres::monitor::ROOM)]
+    room: u64,
+    /// How long a client may wait for a slot
+    #[arg(long, value_name = "TIME", default_value = "120s")]
+    wait_max: Span,
+    /// Who is known, as in PgBouncer's userlist.txt; left out, the user of `--db` with its password
+    #[arg(long, value_name = "FILE")]
+    users: Option<PathBuf>,
+    /// Who may come from where, and how, as in pg_hba.conf
+    #[arg(long, value_name = "FILE", conflicts_with = "auth")]
+    hba: Option<PathBuf>,
+    /// How clients prove who they are; trust only where `--listen` is a loopback address
+    #[arg(long, value_enum, default_value = "scram-sha-256")]
+    auth: MethodName,
+    /// How long a client may have a transaction open without saying anything; left out, as long as it
+    /// likes. It holds a slot all the while
+    #[arg(long, value_name = "TIME")]
+    idle_transaction: Option<Span>,
+    /// Certificate (PEM), for TLS towards clients that want it; a hostssl line of `--hba` demands it
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Private key (PEM) of the certificate
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// The most clients
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    clients_max: usize,
+    /// How long transactions may take to end when SIGTERM has come
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    drain: Span,
+    /// Print a JSON object at the start and one at the end instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ModeName {
+    /// From its first message until it leaves
+    Session,
+    /// For a transaction
+    Transaction,
+    /// For a statement; transactions of several are refused
+    Statement,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum MethodName {
+    /// By SCRAM, where the gate knows the password or such a secret
+    #[value(name = "scram-sha-256")]
+    Scram,
+    /// By MD5, or by SCRAM where such a secret is known
+    Md5,
+    /// With the password as it is
+    Password,
+    /// Not at all
+    Trust,
+}
+
+pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let config = args.config()?;
+    let pool = describe(&config);
+    let monitor = Monitor::bind(config).and_then(Monitor::drain_on_signals);
+    let monitor = monitor.map_err(|error| match error {
+        StartError::Listen { .. } | StartError::Loop(_) => Failure::machine(error),
+        error => Failure::usage(error),
+    })?;
+    say(out, &beginning(args, monitor.handle().address(), &pool))?;
+    out.flush()?;
+    let finished = monitor.run().map_err(Failure::machine)?;
+    let mut kept = Vec::new();
+    if let Some(path) = &args.policy.record {
+        for (at, recording) in finished.recordings.iter().flatten().enumerate() {
+            let path = numbered(path, at);
+            keep(&path, recording)?;
+            kept.push(path);
+        }
+    }
+    say(out, &if args.json { ending_json(&finished, &kept) } else { ending(&finished, &kept) })?;
+    Ok(Verdict::Holds)
+}
+
+/// The file of a pool's recording: that of the first is the one that was named.
+fn numbered(path: &Path, at: usize) -> PathBuf {
+    if at == 0 {
+        return path.to_owned();
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", at + 1));
+    name.into()
+}
+
+/// What is behind the gate, in words.
+struct Behind {
+    database: String,
+    servers: usize,
+    user: Option<String>,
+}
+
+fn describe(config: &Config) -> Behind {
+    let database = &config.databases[0];
+    let user = database.login.as_ref().map(|(user, _)| String::from_utf8_lossy(user).into_owned());
+    Behind { database: database.name.clone(), servers: database.servers.len(), user }
+}
+
+fn beginning(args: &PostgresArgs, address: SocketAddr, behind: &Behind) -> String {
+    if args.json {
+        let object = json!({"listening": address, "database": behind.database});
+        return format!("{object}\n");
+    }
+    let mode = match args.mode {
+        ModeName::Session => Mode::Session,
+        ModeName::Transaction => Mode::Transaction,
+        ModeName::Statement => Mode::Statement,
+    };
+    let servers = match behind.servers {
+        1 => "1 server".to_owned(),
+        servers => format!("{servers} servers"),
+    };
+    let slots = args.slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let text = sentence(&format!(
+        "gate: listening on {address} for database {} at {servers}, slots {slots} per {mode}, {} \
+         may wait {} at most",
+        behind.database, args.room, args.wait_max,
+    ));
+    let (host, port) = (address.ip(), address.port());
+    let user = behind.user.as_deref().unwrap_or("USER");
+    let database = &behind.database;
+    text + &next(&format!("psql 'host={host} port={port} user={user} dbname={database}'"))
+}
+
+fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
+    let quantiles = |times: &Histogram| {
+        let at = |q| (!times.is_empty()).then(|| times.quantile(q).as_secs_f64());
+        json!({"p50_s": at(0.5), "p99_s": at(0.99)})
+    };
+    let pools = finished.stats.pools.iter().map(|pool| {
+        let counters = &pool.counters;
+        json!({
+            "database": pool.database,
+            "user": pool.user,
+            "transactions": counters.xact_count,
+            "queries": counters.query_count,
+            "bytes_from_clients": counters.received,
+            "bytes_to_clients": counters.sent,
+            "refused_queue_full": counters.refused_queue_full,
+            "refused_deadline": counters.refused_deadline,
+            "reneged": counters.reneged,
+            "connects": counters.connects,
+            "connects_failed": counters.connects_failed,
+            "wait": quantiles(&pool.wait),
+            "hold": quantiles(&pool.hold),
+        })
+    });
+    let object = json!({
+        "verdict": Verdict::Holds.word(),
+        "exit_code": Verdict::Holds.code(),
+        "clients": finished.stats.clients_accepted,
+        "clients_refused": finished.stats.clients_refused,
+        "clients_cut": finished.cut,
+        "logins_failed": finished.stats.logins_failed,
+        "cancels": finished.stats.cancels,
+        "pools": pools.collect::<Vec<_>>(),
+        "recordings": kept,
+    });
+    format!("{object}\n")
+}
+
+fn ending(finished: &Finished, kept: &[PathBuf]) -> String {
+    let pools = &finished.stats.pools;
+    let sum = |of: fn(&PoolStats) -> u64| pools.iter().map(of).sum::<u64>();
+    let transactions = sum(|pool| pool.counters.xact_count);
+    let refused = sum(|pool| pool.counters.refused_queue_full + pool.counters.refused_deadline);
+    let mut text = sentence(&format!(
+        "drained: {} clients, {transactions} transactions, {refused} refused, {} cut off",
+        finished.stats.clients_accepted, finished.cut
+    ));
+    let mut table = Table::new(&["pool", "queries", "wait p50", "p99", "hold p50", "p99"]);
+    for pool in pools {
+        let at = |times: &Histogram, q| {
+            if times.is_empty() { "-".to_owned() } else { time(times.quantile(q).as_secs_f64()) }
+        };
+        table.row(vec![
+            label(&format!("{}/{}", pool.database, pool.user)),
+            pool.counters.query_count.to_string(),
+            at(&pool.wait, 0.5),
+            at(&pool.wait, 0.99),
+            at(&pool.hold, 0.5),
+            at(&pool.hold, 0.99),
+        ]);
+    }
+    if !pools.is_empty() {
+        text += &table.to_string();
+    }
+    for path in kept {
+        text += &sentence(&format!("  recorded: {}", path.display()));
+    }
+    text + &next("sekisho demo postgres")
+}
+
+impl PostgresArgs {
+    fn config(&self) -> Result<Config, Failure> {
+        let listen = address("--listen", &self.listen)?;
+        if matches!(self.auth, MethodName::Trust) && !listen.ip().is_loopback() {
+            return Err(Failure::Usage(format!(
+                "`--auth trust` lets in whoever comes, and `--listen {}` is no loopback address: \
+                 let clients prove who they are, or listen on 127.0.0.1",
+                self.listen
+            )));
+        }
+        let places = self.places()?;
+        let database = self.database(&places)?;
+        let users = self.known(database.login.as_ref())?;
+        let mut config = Config::new(listen, vec![database], users);
+        config.admission = match &self.hba {
+            Some(path) => Admission::Rules(read(path, "--hba", Hba::parse)?),
+            None => Admission::Everybody(match self.auth {
+                MethodName::Scram => Method::ScramSha256,
+                MethodName::Md5 => Method::Md5,
+                MethodName::Password => Method::Password,
+                MethodName::Trust => Method::Trust,
+            }),
+        };
+        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+            config.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
+        }
+        config.limits.clients = self.clients_max;
+        config.timeouts.idle_transaction =
+            self.idle_transaction.map(|span| Duration::from_secs_f64(span.0));
+        config.timeouts.drain = Duration::from_secs_f64(self.drain.0);
+        config.record_max = self.policy.record_max();
+        Ok(config)
+    }
+
+    /// The servers that are named, each with the database and the user there.
+    fn places(&self) -> Result<Vec<Place>, Failure> {
+        let urls: Vec<_> = self.db.iter().filter(|url| !url.is_empty()).collect();
+        if urls.is_empty() {
+            return Ok(vec![database::address(None)?]);
+        }
+        urls.into_iter().map(|url| database::address(Some(url))).collect()
+    }
+
+    fn database(&self, places: &[Place]) -> Result<Database, Failure> {
+        let first = &places[0];
+        let user = first.get_user();
+        let name = first.get_dbname().or(user).ok_or_else(|| {
+            Failure::Usage("`--db` names no database: postgresql://USER@HOST:PORT/NAME".into())
+        })?;
+        let mut servers = Vec::new();
+        for place in places {
+            if place.get_dbname().or(place.get_user()) != Some(name) || place.get_user() != user {
+                return Err(Failure::Usage(
+                    "each `--db` is a server of one database: name the same database and user in \
+                     all of them"
+                        .into(),
+                ));
+            }
+            if place.get_ssl_mode() == SslMode::Require {
+                return Err(Failure::Usage(
+                    "the gate does not speak TLS to servers yet: use sslmode=disable where the way \
+                     to the server is safe, a Unix socket for instance"
+                        .into(),
+                ));
+            }
+            servers.extend(addresses(place)?);
+        }
+        let mut database = Database::new(name, servers, 0);
+        let slots = slots("--db", &self.slots, database.servers.len())?;
+        if slots.iter().all(|server| server.slots == 0) {
+            return Err(Failure::Usage("`--slots 0` lets nobody in".into()));
+        }
+        let gate = GateSpec {
+            servers: slots,
+            room: Some(self.room),
+            wait_max: Some(Duration::from_secs_f64(self.wait_max.0)),
+            ..database.gate
+        };
+        database.gate = self.policy.at(gate, &["all"])?;
+        database.mode = match self.mode {
+            ModeName::Session => Mode::Session,
+            ModeName::Transaction => Mode::Transaction,
+            ModeName::Statement => Mode::Statement,
+        };
+        database.login = user.map(|user| {
+            let password = first.get_password().map(<[u8]>::to_vec);
+            let credential = password.map_or(Credential::Nothing, Credential::Password);
+            (user.as_bytes().to_vec(), credential)
+        });
+        Ok(database)
+    }
+
+    /// Who is known: those of the list, or the user of `--db`.
+    fn known(&self, login: Option<&(Vec<u8>, Credential)>) -> Result<Users, Failure> {
+        let key = MockKey::drawn();
+        if let Some(path) = &self.users {
+            return read(path, "--users", |text| Users::parse(text, key));
+        }
+        let text = match login {
+            Some((user, Credential::Password(password))) => {
+                let quoted = |text: &[u8]| String::from_utf8_lossy(text).replace('"', "\"\"");
+                format!("\"{}\" \"{}\"", quoted(user), quoted(password))
+            }
+            _ if matches!(self.auth, MethodName::Trust) || self.hba.is_some() => String::new(),
+            _ => {
+                return Err(Failure::Usage(
+                    "nobody could log in: name the users with `--users userlist.txt`, or give the \
+                     password of the user of `--db` in PGPASSWORD; `--auth trust` asks for none"
+                        .into(),
+                ));
+            }
+        };
+        Users::parse(&text, key).map_err(|error| {
+            Failure::Usage(format!("the user of `--db` cannot be let in: {}", error.cause))
+        })
+    }
+}
+
+/// Reads a file that says who may come in.
+fn read<T, E: std::fmt::Display>(
+    path: &Path,
+    flag: &str,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, Failure> {
+    let wrong = |cause: &dyn std::fmt::Display| {
+        Failure::Usage(format!("`{flag} {}`: {cause}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    parse(&text).map_err(|error| wrong(&error))
+}
+
+/// The servers of one address, which may name several.
+fn addresses(place: &Place) -> Result<Vec<Address>, Failure> {
+    let ports = place.get_ports();
+    let port = |at: usize| ports.get(at).or(ports.first()).copied().unwrap_or(PORT);
+    let numbers = place.get_hostaddrs();
+    if !numbers.is_empty() {
+        let numbers = numbers.iter().enumerate();
+        return Ok(numbers.map(|(at, ip)| Address::Tcp((*ip, port(at)).into())).collect());
+    }
+    let hosts = place.get_hosts().iter().enumerate();
+    hosts
+        .map(|(at, host)| match host {
+            Host::Tcp(name) => {
+                let wrong = |why: &dyn std::fmt::Display| {
+                    Failure::Usage(format!("`--db`: there is no host {name}: {why}"))
+                };
+                let mut found =
+                    (name.as_str(), port(at)).to_socket_addrs().map_err(|error| wrong(&error))?;
+                let found = found.next().ok_or_else(|| wrong(&"the name has no address"))?;
+                Ok(Address::Tcp(found))
+            }
+            Host::Unix(folder) => Ok(Address::Unix(folder.join(format!(".s.PGSQL.{}", port(at))))),
+        })
+        .collect()
+}

@@ -1,0 +1,95 @@
+//! `sekisho gate postgres` before a private server: clients get in with the password of `--db`, share
+//! its slots, and what was recorded of them replays.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::process::Command;
+use std::time::Duration;
+
+use measure::Recording;
+use postgres::{Private, Settings};
+
+use crate::browser::Scratch;
+use crate::command::{sekisho, start};
+use crate::tpcc::ask;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn private() -> Private {
+    let parameters = vec![("fsync".to_owned(), "off".to_owned())];
+    Private::start(&Settings { parameters, ..Settings::default() }).expect("a server starts")
+}
+
+#[test]
+fn a_monitor_shares_slots_tells_what_it_saw_and_records_it() {
+    let server = private();
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let url = server.url();
+    let listens = ["gate", "postgres", "--listen", "127.0.0.1:0", "--db", url.as_str()];
+    for mode in ["session", "transaction", "statement"] {
+        let rest = ["--slots", "2", "--mode", mode, "--record", "gate.jsonl"];
+        let running = start(&folder, &[&listens[..], &rest].concat());
+        let said = running.says("next: psql ");
+        let (_, rest) = said.split_once("listening on ").expect("it says so");
+        let address = rest.split(' ').next().expect("it says where").to_owned();
+        let (account, place) = url.as_str().split_once('@').expect("there is a password");
+        let (_, database) = place.split_once('/').expect("there is a database");
+        let gated = format!("{account}@{address}/{database}");
+        let clients: Vec<_> = (0..6)
+            .map(|client| {
+                let gated = gated.clone();
+                std::thread::spawn(move || {
+                    let nonce = format!("{client}");
+                    assert_eq!(ask(&gated, &format!("select {nonce}")).unwrap(), [nonce]);
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().expect("its answer is its own"));
+        // With the word of another user nobody gets in.
+        let wrong = gated.replace(&account["postgresql://".len()..], "sekisho:wrong");
+        assert_eq!(ask(&wrong, "select 1").unwrap_err().code().unwrap().code(), "28P01");
+        let psql = server.programs().folder().join("psql");
+        if psql.exists() {
+            let told = Command::new(psql).args([&gated, "-Atc", "select 'psql'"]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&told.stdout), "psql\n", "{told:?}");
+        }
+        running.signal("TERM");
+        let ended = running.ended(PATIENCE);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert!(ended.out.contains("drained: "), "{ended:?}");
+        assert!(ended.out.contains("hold p50"), "{ended:?}");
+        let file = File::open(folder.join("gate.jsonl")).expect("it was recorded");
+        let recording = Recording::read(BufReader::new(file), 1000).expect("it can be read");
+        assert!(recording.steps.len() >= 12, "{}", recording.steps.len());
+        assert_eq!(recording.replay(), Ok(()));
+    }
+    server.stop().expect("it stops");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anybody_is_let_in() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    std::fs::write(folder.join("users"), "\"alice\" secret\n").expect("a folder of our own");
+    let db = "postgresql://alice@127.0.0.1:1/x";
+    let cases = [
+        (&["--slots", "2"][..], "nobody could log in"),
+        (&["--slots", "0", "--auth", "trust"], "`--slots 0` lets nobody in"),
+        (&["--slots", "1,2", "--auth", "trust"], "`--slots` has 2 numbers, `--db` 1"),
+        (&["--slots", "1", "--auth", "trust", "--listen", ":0"], "is no loopback address"),
+        (&["--slots", "1", "--users", "users"], "line 1: no quotation mark before the secret"),
+        (&["--slots", "1", "--hba", "missing"], "`--hba missing`"),
+        (&["--slots", "1", "--db", "postgresql://alice@127.0.0.1:2/y"], "the same database"),
+        (&["--slots", "1", "--db", "postgresql://alice@h/x?sslmode=require"], "TLS to servers"),
+    ];
+    for (words, expected) in cases {
+        let listens =
+            if words.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };
+        let words = [&["gate", "postgres", "--db", db], listens, words].concat();
+        let ended = sekisho(&folder, &words);
+        assert_eq!(ended.code, 2, "{words:?}: {ended:?}");
+        let told = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains(expected), "{words:?}: {ended:?}");
+    }
+}
