@@ -225,3 +225,27 @@ fn servers_are_reached_by_unix_sockets_and_closed_when_nobody_needs_them() {
     }
     gate.end();
 }
+
+#[test]
+fn who_prepares_in_sql_keeps_its_server_until_it_goes() {
+    let gate = Gate::new(trusting(database(Mode::Transaction, 2)));
+    let mut keeps = Raw::enter(&gate, Version::V3_0, &[]);
+    let mut other = Raw::enter(&gate, Version::V3_0, &[]);
+    keeps.query("prepare mine as select 'kept'");
+    assert_eq!(keeps.answer(), ["PREPARE", "ZI"]);
+    for _ in 0..4 {
+        other.query("select count(*) from pg_prepared_statements");
+        assert_eq!(other.answer(), ["0", "SELECT 1", "ZI"]);
+        keeps.query("execute mine");
+        assert_eq!(keeps.answer(), ["kept", "SELECT 1", "ZI"]);
+    }
+    assert_eq!(gate.stats().pools[0].busy, 1);
+    drop(keeps);
+    gate.until("its slot is back", |stats| stats.pools[0].busy == 0);
+    for _ in 0..4 {
+        other.query("select count(*) from pg_prepared_statements");
+        assert_eq!(other.answer(), ["0", "SELECT 1", "ZI"]);
+    }
+    assert_eq!(gate.stats().pools[0].counters.connects, 2, "it was cleaned, not closed");
+    gate.end();
+}
