@@ -10,7 +10,7 @@ use measure::Recording;
 use postgres::{Private, Settings};
 
 use crate::browser::Scratch;
-use crate::command::{sekisho, start};
+use crate::command::{PROGRAM, sekisho, start};
 use crate::tpcc::ask;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,6 +65,31 @@ fn a_monitor_shares_slots_tells_what_it_saw_and_records_it() {
         assert_eq!(recording.replay(), Ok(()));
     }
     server.stop().expect("it stops");
+}
+
+#[test]
+fn a_pgbouncer_ini_is_translated_and_back() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let ini = "[databases]\nshop = host=10.0.0.5 port=5433\n[pgbouncer]\nlisten_port = 6432\n\
+               pool_mode = transaction\ndefault_pool_size = 25\n";
+    std::fs::write(folder.join("pgbouncer.ini"), ini).expect("a folder of our own");
+    let translated = |file: &str| {
+        // What it prints is a file, whose comments need not fit a terminal.
+        let mut command = Command::new(PROGRAM);
+        command.args(["gate", "postgres", "--translate", file]).current_dir(&folder);
+        let output = command.env_remove("DATABASE_URL").output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let own = translated("pgbouncer.ini");
+    assert!(own.contains("format = 1") && own.contains("slots = 25"), "{own}");
+    std::fs::write(folder.join("gate.toml"), own).expect("a folder of our own");
+    let back = translated("gate.toml");
+    assert!(back.contains("default_pool_size = 25") && back.contains("10.0.0.5"), "{back}");
+    let missing = sekisho(&folder, &["gate", "postgres", "--translate", "missing.ini"]);
+    assert_eq!(missing.code, 2, "{missing:?}");
+    assert!(missing.err.contains("cannot read missing.ini"), "{missing:?}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use proxy::postgres::secrets::{Hba, MockKey, Users};
 use serde_json::json;
 
 use super::{PolicyArgs, address, keep, slots};
+use crate::gate_file::{Disk, Files, translate};
 use crate::session::say;
 use crate::text::{Table, label, next, sentence, time};
 use crate::verbs::database;
@@ -36,7 +37,12 @@ pub(super) struct PostgresArgs {
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     db: Vec<String>,
     /// Slots of each pool at each server: one number for all, or one for each
-    #[arg(long, value_delimiter = ',', value_name = "N,...", required = true)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,...",
+        required_unless_present = "translate"
+    )]
     slots: Vec<u32>,
     /// For how long a client keeps its slot
     #[arg(long, value_enum, default_value = "transaction")]
@@ -77,6 +83,11 @@ pub(super) struct PostgresArgs {
     /// Print a JSON object at the start and one at the end instead of text
     #[arg(long)]
     json: bool,
+    /// Print a pgbouncer.ini (named .ini or .conf) as a configuration of this gate, or one of this gate as
+    /// a pgbouncer.ini, and do nothing else; what has no counterpart stands in comments. The gate
+    /// does not run from either yet
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    translate: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -103,6 +114,13 @@ enum MethodName {
 }
 
 pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if let Some(path) = &args.translate {
+        let name = path.display().to_string();
+        let cannot = |cause| Failure::Usage(format!("cannot read {name}: {cause}"));
+        let text = Disk.text(path).map_err(cannot)?;
+        say(out, &translate(&name, &text, &Disk).map_err(Failure::usage)?)?;
+        return Ok(Verdict::Holds);
+    }
     let config = args.config()?;
     let pool = describe(&config);
     let monitor = Monitor::bind(config).and_then(Monitor::drain_on_signals);
