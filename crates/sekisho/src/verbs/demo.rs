@@ -62,6 +62,8 @@ pub(crate) struct Args {
 enum Service {
     /// The same loop on a private PostgreSQL: how many connections are best
     Postgres(tpcc::demo::Args),
+    /// What a TP monitor does before a private PostgreSQL: clients served in time, with and without
+    Monitor(tpcc::monitored::Args),
 }
 
 /// What a request costs the origin: 0.025 us for each byte and 1 ms. With WebStone's documents that
@@ -78,8 +80,10 @@ const WORKERS: u32 = 32;
 const WARMUP: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    if let Some(Service::Postgres(args)) = &args.service {
-        return tpcc::demo::run(args, session, out);
+    match &args.service {
+        Some(Service::Postgres(args)) => return tpcc::demo::run(args, session, out),
+        Some(Service::Monitor(args)) => return tpcc::monitored::run(args, session, out),
+        None => {}
     }
     session.catch_interrupts()?;
     let site = Site::start()?;

@@ -96,6 +96,7 @@ fn every_verb_has_an_example_that_works() {
         "ask slots",
         "check",
         "demo",
+        "demo monitor",
         "demo postgres",
         "explain",
         "fit",

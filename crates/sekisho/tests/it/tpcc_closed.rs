@@ -89,6 +89,26 @@ fn what_is_no_closed_load_or_another_one_is_refused() {
     assert!(!folder.join("scenario.toml").exists(), "nothing was fitted");
 }
 
+/// Few clients, short runs: whichever way is the better one, all of both is there.
+#[test]
+fn the_demo_of_the_monitor_compares_both_ways() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let _live = alone();
+    let words = ["demo", "monitor", "--warehouses", "1", "--clients", "2,8", "--slots", "2"];
+    let ended = sekisho(&folder, &[&words[..], &["--ramp", "0s", "--measure", "500ms"]].concat());
+    assert!([0, 3, 4].contains(&ended.code), "{ended:?}");
+    let kept = fs::read_dir(folder.join(".sekisho/runs")).expect("runs are kept");
+    let names = kept.map(|file| file.expect("readable").file_name().into_string().expect("ours"));
+    assert_eq!(names.filter(|name| name.ends_with(".tpcc.json")).count(), 10, "{ended:?}");
+    let said = flat(&ended.out);
+    assert!(said.contains(" clients are served directly and "), "{ended:?}");
+    assert!(said.contains("Behind the monitor 2 are"), "{ended:?}");
+    let page = open(&folder.join("sekisho-demo-monitor.html"), (1200, 900));
+    assert_eq!(page.root_data("errors"), Some("0"), "{:?}", page.script_messages());
+    assert!(page.dom.contains("Throughput against clients"));
+}
+
 /// As short as it goes. Where the machine is busy with other things the model may fit nothing (6), or
 /// the runs be of no use (5); what it says of that is looked at then.
 #[test]

@@ -7,6 +7,7 @@ mod find;
 mod kept;
 mod load;
 mod merge;
+pub(crate) mod monitored;
 mod page;
 mod parts;
 mod place;

@@ -83,6 +83,17 @@ impl Target {
         self.private.as_mut()
     }
 
+    /// The same database, by way of something on this machine that listens on `port` and passes on
+    /// what it is told. Verbs that start or stop a server have no use for it.
+    pub(super) fn through(&self, port: u16) -> Result<Target, Failure> {
+        let Some(private) = &self.private else {
+            return Err(Failure::Machine("only a private server is gone to by another way".into()));
+        };
+        let place = |port: u16| format!(":{port}/");
+        let url = private.url().as_str().replace(&place(private.port()), &place(port));
+        Ok(Target { config: url.parse().map_err(Failure::machine)?, private: None })
+    }
+
     /// What the database is called where one says what was measured.
     pub(super) fn name(&self) -> &'static str {
         match self.private {

@@ -1,0 +1,131 @@
+//! What stands between the terminals and the server, and what the server's processes take of memory.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ::load::tpcc::Host;
+use proxy::postgres::auth::{Credential, Method};
+use proxy::postgres::monitor::{
+    Address, Admission, Config, Database, Finished, Handle, Monitor, StartError,
+};
+use proxy::postgres::secrets::{MockKey, Users};
+
+use crate::verdict::Failure;
+
+/// A TP monitor in a thread of this process, before one server. It ends with this value.
+pub(super) struct Gate {
+    handle: Handle,
+    running: Option<JoinHandle<Result<Finished, StartError>>>,
+}
+
+impl Gate {
+    /// Lets so many clients in, and `slots` transactions at a time.
+    pub(super) fn start(
+        to: &::load::tpcc::Config,
+        slots: u32,
+        clients: u32,
+    ) -> Result<Gate, Failure> {
+        let port = to.get_ports().first().copied().unwrap_or(5432);
+        let server = match to.get_hosts().first() {
+            Some(Host::Tcp(name)) => format!("{name}:{port}").parse().map_err(Failure::machine)?,
+            _ => return Err(Failure::Machine("the private server has no TCP address".into())),
+        };
+        let user = to.get_user().unwrap_or_default().as_bytes().to_vec();
+        let password = to.get_password().unwrap_or_default().to_vec();
+        let name = to.get_dbname().unwrap_or_default();
+        let mut database = Database::new(name, vec![Address::Tcp(server)], slots);
+        database.login = Some((user, Credential::Password(password)));
+        database.gate.room = Some(u64::from(clients));
+        let users = Users::parse("", MockKey::drawn()).map_err(Failure::machine)?;
+        let mut config = Config::new(SocketAddr::from(([127, 0, 0, 1], 0)), vec![database], users);
+        // On loopback, for the length of a demo: logging in is not what is measured.
+        config.admission = Admission::Everybody(Method::Trust);
+        // Besides the terminals some ask for checkpoints and settings.
+        config.limits.clients = clients as usize + 16;
+        let monitor = Monitor::bind(config).map_err(Failure::machine)?;
+        let handle = monitor.handle();
+        let running = thread::Builder::new().name("monitor".into()).spawn(|| monitor.run())?;
+        Ok(Gate { handle, running: Some(running) })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.handle.address().port()
+    }
+
+    /// Lets what is under way end, and says what passed.
+    pub(super) fn stop(mut self) -> Result<Finished, Failure> {
+        self.handle.drain().map_err(Failure::machine)?;
+        let running = self.running.take().expect("it was not stopped yet");
+        let ended = running.join().map_err(|_| Failure::Machine("the monitor panicked".into()))?;
+        ended.map_err(Failure::machine)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            // Both fail only where it has ended already.
+            let _ = self.handle.drain();
+            let _ = running.join();
+        }
+    }
+}
+
+/// Looks, once, after some time, at the memory of a process and of those that it has started.
+pub(super) struct Look {
+    cancel: mpsc::Sender<()>,
+    looking: JoinHandle<Option<u64>>,
+}
+
+impl Look {
+    pub(super) fn after(span: Duration, process: Option<u32>) -> Look {
+        let (cancel, cancelled) = mpsc::channel();
+        let looking = thread::spawn(move || {
+            // Nobody sends: who has stopped waiting has dropped the other end.
+            match cancelled.recv_timeout(span) {
+                Err(mpsc::RecvTimeoutError::Timeout) => process.and_then(memory),
+                _ => None,
+            }
+        });
+        Look { cancel, looking }
+    }
+
+    /// What it saw \[byte\]; `None` where it came to nothing.
+    pub(super) fn seen(self) -> Option<u64> {
+        drop(self.cancel);
+        self.looking.join().ok().flatten()
+    }
+}
+
+/// Proportional set size \[byte\]: shared pages are counted once, divided among those who share them.
+fn memory(process: u32) -> Option<u64> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+    let children = children.split_whitespace().filter_map(|word| word.parse().ok());
+    // One that has ended meanwhile has no memory.
+    Some(pss(process)? + children.filter_map(pss).sum::<u64>())
+}
+
+fn pss(process: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_process_counts_its_children() {
+        let own = std::process::id();
+        let alone = memory(own).unwrap();
+        assert!(alone > 100_000, "{alone}");
+        assert_eq!(memory(u32::MAX), None);
+        assert!(Look::after(Duration::ZERO, Some(own)).seen().is_some());
+        assert_eq!(Look::after(Duration::from_secs(600), Some(own)).seen(), None);
+    }
+}

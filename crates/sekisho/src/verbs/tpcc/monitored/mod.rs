@@ -1,0 +1,459 @@
+//! `sekisho demo monitor`: what a TP monitor does for a database, on this machine.
+//!
+//! TPC-C without waits from more and more clients on a private PostgreSQL, each number by turns
+//! directly and through the monitor, and how many clients either way serves in time.
+
+mod gate;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use ::load::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan, SESSION_SETTINGS};
+use advise::Span;
+use clap::Args as ClapArgs;
+use measure::{Histogram, Ratio};
+
+use self::gate::{Gate, Look};
+use super::kept::Kept;
+use super::target::{PARAMETERS, Target};
+use super::terminals;
+use crate::report::{
+    Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable,
+};
+use crate::session::{Session, say};
+use crate::text::{Table, bytes, paragraph, rate, sentence, time};
+use crate::verbs::loop_report;
+use crate::verdict::{Failure, Verdict};
+
+/// Directly, through the monitor, and so on, directly at the end: what drifts changes both.
+const RUNS: usize = 5;
+/// A tie within so much is a tie, whatever the interval.
+const TIE: f64 = 0.03;
+
+/// A TP monitor before a private PostgreSQL: how many clients it serves in time, with and without
+#[derive(ClapArgs)]
+#[command(after_help = "\
+Example:
+  sekisho demo monitor")]
+pub(crate) struct Args {
+    /// Numbers of clients that are tried
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "4,16,64,256")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=2_000))]
+    clients: Vec<u32>,
+    /// Transactions that the monitor lets into the server at once [default: twice the processors]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    slots: Option<u32>,
+    /// What 90 of 100 transactions must be answered within
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    limit: Span,
+    /// Warehouses
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    warehouses: u32,
+    /// How long each run goes on before it is measured
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    ramp: Span,
+    /// How long each run is measured
+    #[arg(long, value_name = "TIME", default_value = "4s")]
+    measure: Span,
+    /// The seed of all chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where the report is written
+    #[arg(long, value_name = "FILE", default_value = "sekisho-demo-monitor.html")]
+    report: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    session.catch_interrupts()?;
+    let cores = std::thread::available_parallelism().map_err(Failure::machine)?.get() as u32;
+    let mut clients = args.clients.clone();
+    clients.sort_unstable();
+    clients.dedup();
+    let most = clients.last().copied().unwrap_or(1);
+    let slots = args.slots.unwrap_or(2 * cores);
+    if !args.json {
+        say(out, &introduction(args, slots, most))?;
+    }
+    // Directly each client has a connection, and the monitor and we some besides.
+    let connections = (most + slots + 16).to_string();
+    let parameters = [&PARAMETERS[..], &[("max_connections", &connections)]].concat();
+    let target = Target::lend(&parameters, args.warehouses, args.seed, session)?;
+    let Some(mut target) = target else { return interrupted(args, out) };
+    let process = target.private().and_then(|private| private.pid());
+    let gate = Gate::start(&target.config, slots, most)?;
+    let through = target.through(gate.port())?;
+    let mut rows = Vec::new();
+    for &clients in &clients {
+        let mut row = Row::new(clients);
+        for nth in 0..RUNS {
+            let way = if nth % 2 == 0 { &target } else { &through };
+            let look = Look::after(terminals::span(args.ramp)? * 2, process);
+            let kept = press(way, clients, args, session)?;
+            let memory = look.seen();
+            if session.interrupted() {
+                return interrupted(args, out);
+            }
+            row.add(nth % 2, kept, memory)?;
+        }
+        rows.push(row);
+    }
+    gate.stop()?;
+    target.close()?;
+    Demo { rows, slots, limit_s: args.limit.0 }.finish(args, out)
+}
+
+fn introduction(args: &Args, slots: u32, most: u32) -> String {
+    paragraph(&format!(
+        "A private PostgreSQL with TPC-C's tables of {} warehouses. Up to {most} clients work without \
+         keying and thinking, by turns directly, with a connection of the server each, and through a \
+         TP monitor that lets {slots} transactions in at a time.",
+        args.warehouses
+    )) + "\n"
+}
+
+fn interrupted(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let verdict = Verdict::Interrupted;
+    let text = match args.json {
+        true => {
+            let object =
+                serde_json::json!({ "verdict": verdict.word(), "exit_code": verdict.code() });
+            format!("{object}\n")
+        }
+        false => "interrupted: what was measured is in .sekisho/runs/\n".into(),
+    };
+    say(out, &text)?;
+    Ok(verdict)
+}
+
+fn press(way: &Target, clients: u32, args: &Args, session: &Session) -> Result<Kept, Failure> {
+    let plan = Plan {
+        pace: Pace::Stress,
+        warehouses: args.warehouses,
+        connections: clients,
+        ramp: terminals::span(args.ramp)?,
+        measure: terminals::span(args.measure)?,
+        execution: Execution::Sql,
+        isolation: Isolation::RepeatableRead,
+        seed: args.seed + u64::from(clients),
+    };
+    terminals::run(way, &plan, session)
+}
+
+/// What was seen one way at a number of clients.
+#[derive(Default)]
+struct Seen {
+    throughputs: Vec<f64>,
+    p90_s: Vec<f64>,
+    retries: u64,
+    completed: u64,
+    memory: Option<u64>,
+}
+
+impl Seen {
+    fn throughput(&self) -> f64 {
+        mean(&self.throughputs)
+    }
+
+    /// The 90th percentile of all responses \[s\], the mean of its runs.
+    fn p90(&self) -> f64 {
+        mean(&self.p90_s)
+    }
+
+    /// Of a hundred transactions, the tries that were repeated.
+    fn repeated(&self) -> f64 {
+        self.retries as f64 * 100.0 / self.completed.max(1) as f64
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// A number of clients, directly and through the monitor.
+struct Row {
+    clients: u32,
+    ways: [Seen; 2],
+    /// Throughputs in the order of the runs.
+    order: Vec<f64>,
+}
+
+impl Row {
+    fn new(clients: u32) -> Row {
+        Row { clients, ways: Default::default(), order: Vec::new() }
+    }
+
+    fn add(&mut self, way: usize, kept: Kept, memory: Option<u64>) -> Result<(), Failure> {
+        let Kept { record, path, .. } = &kept;
+        let why = match (&record.end, record.judge().outcome) {
+            (End::Lost(at, why) | End::Failed(at, why), _) => {
+                Some(format!("after {at:.0} s: {why}"))
+            }
+            (_, Outcome::Invalid(why)) => Some(why),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Err(Failure::Machine(format!(
+                "the run with {} clients came to nothing: {why}; what was measured is in {}",
+                self.clients,
+                path.display()
+            )));
+        }
+        let completed = record.completed();
+        let throughput = completed as f64 / record.measured_s;
+        let seen = &mut self.ways[way];
+        seen.throughputs.push(throughput);
+        let mut responses = Histogram::new();
+        record.kinds.iter().for_each(|kind| responses.merge(&kind.response));
+        seen.p90_s.push(responses.quantile(0.9).as_secs_f64());
+        seen.retries += record.kinds.iter().map(|kind| kind.retries).sum::<u64>();
+        seen.completed += completed;
+        seen.memory = seen.memory.max(memory);
+        self.order.push(throughput);
+        Ok(())
+    }
+
+    /// The throughput through the monitor over that without.
+    fn ratio(&self) -> Ratio {
+        Ratio::alternating(&self.order, 0.95)
+    }
+}
+
+struct Demo {
+    rows: Vec<Row>,
+    slots: u32,
+    limit_s: f64,
+}
+
+impl Demo {
+    /// The most clients that a way serves within the limit, of those tried; 0 for none.
+    fn knee(&self, way: usize) -> u32 {
+        let within = self.rows.iter().take_while(|row| row.ways[way].p90() <= self.limit_s);
+        within.last().map_or(0, |row| row.clients)
+    }
+
+    fn last(&self) -> &Row {
+        self.rows.last().expect("at least one number of clients is tried")
+    }
+
+    /// Whether the monitor does no harm where clients are most.
+    fn verdict(&self) -> Verdict {
+        judge(self.last().ratio(), self.knee(0), self.knee(1))
+    }
+
+    fn headline(&self) -> String {
+        let knee = |way| match self.knee(way) {
+            0 => "none".to_owned(),
+            n => n.to_string(),
+        };
+        let most = self.last();
+        let Ratio { ratio, low, high, .. } = most.ratio();
+        format!(
+            "within {} (p90) {} clients are served directly and {} through {} slots; with \
+             {} clients the monitor does {ratio:.2} times as much ({low:.2} to {high:.2})",
+            time(self.limit_s),
+            knee(0),
+            knee(1),
+            self.slots,
+            most.clients
+        )
+    }
+
+    fn why(&self) -> String {
+        let [direct, gated] = &self.last().ways;
+        let memory = match (direct.memory, gated.memory) {
+            (Some(direct), Some(gated)) => format!(
+                " The server's processes took {} of memory directly and {} behind the monitor, shared \
+                 pages counted once; it keeps the connections that it has opened.",
+                bytes(direct),
+                bytes(gated)
+            ),
+            _ => String::new(),
+        };
+        format!(
+            "Directly, {} transactions are in the server at once: they wait for its processors and for \
+             each other's rows, and {:.1} of 100 tries were repeated after a conflict. Behind the monitor \
+             {} are, the others wait in its queue in the order in which they came, and {:.1} of 100 were \
+             repeated.{memory}",
+            self.last().clients,
+            direct.repeated(),
+            self.slots,
+            gated.repeated(),
+        )
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(&[
+            "clients",
+            "directly",
+            "p90",
+            "again",
+            "monitor",
+            "p90",
+            "again",
+            "ratio, 95 %",
+        ]);
+        for row in &self.rows {
+            let mut cells = vec![row.clients.to_string()];
+            for seen in &row.ways {
+                cells.push(rate(seen.throughput()));
+                cells.push(time(seen.p90()));
+                cells.push(format!("{:.1} %", seen.repeated()));
+            }
+            let Ratio { ratio, low, high, .. } = row.ratio();
+            cells.push(format!("{ratio:.2} ({low:.2}-{high:.2})"));
+            table.row(cells);
+        }
+        table
+    }
+
+    fn report(&self) -> Result<Report, Failure> {
+        let settings = SESSION_SETTINGS.map(|(name, value)| format!("{name} = {value}"));
+        Ok(Report::new("Sekisho demo: a TP monitor before PostgreSQL")
+            .verdict(loop_report::outcome(self.verdict()), self.headline())
+            .lead(self.why())
+            .lead(format!("Sessions of the terminals: {}. {NOT_AUDITED}", settings.join(", ")))
+            .section(self.figures()?)
+            .section(self.numbers()?))
+    }
+
+    fn figures(&self) -> Result<Section, Failure> {
+        let points = |way: usize, of: fn(&Seen) -> Vec<f64>| {
+            self.rows.iter().map(move |row| {
+                let values = of(&row.ways[way]);
+                let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+                let high = values.iter().copied().fold(0.0, f64::max);
+                (f64::from(row.clients), mean(&values), low, high)
+            })
+        };
+        let curves = |y: Axis, of: fn(&Seen) -> Vec<f64>| {
+            ["directly", "through the monitor"]
+                .into_iter()
+                .enumerate()
+                .fold(Curves::new(Axis::log("Clients", ""), y), |curves, (way, name)| {
+                    curves.series(Series::measured(name, points(way, of)))
+                })
+        };
+        let throughput = curves(Axis::linear("Throughput", "1/s"), |seen| seen.throughputs.clone());
+        let caption = "Dots are means of the runs of one way, bars from the least to the most.";
+        let p90 = curves(Axis::log("p90 of all transactions", "ms"), |seen| {
+            seen.p90_s.iter().map(|seconds| seconds * 1e3).collect()
+        });
+        let limit = format!("The limit is {}.", time(self.limit_s));
+        let figure = |title, caption: &str, curves| {
+            Figure::new(title, caption, curves).map_err(Failure::machine)
+        };
+        Ok(Section::new("More and more clients")
+            .figure(figure("Throughput against clients", caption, throughput)?)
+            .figure(figure("Response against clients", &limit, p90)?))
+    }
+
+    fn numbers(&self) -> Result<Section, Failure> {
+        let columns = [
+            Column::plain("clients"),
+            Column::plain("way"),
+            Column::new("throughput", "1/s"),
+            Column::new("p90", "ms"),
+            Column::new("repeated", "of 100"),
+            Column::new("server's memory", "MB"),
+        ];
+        let mut table = ReportTable::new("Every number", columns);
+        for row in &self.rows {
+            for (seen, way) in row.ways.iter().zip(["directly", "through the monitor"]) {
+                let memory = seen.memory.map_or(Cell::Empty, |all| Cell::Number(all as f64 / 1e6));
+                let cells = [
+                    Cell::Number(row.clients.into()),
+                    Cell::from(way),
+                    Cell::Number(seen.throughput()),
+                    Cell::Number(seen.p90() * 1e3),
+                    Cell::Number(seen.repeated()),
+                    memory,
+                ];
+                table = table.row(cells).map_err(Failure::machine)?;
+            }
+        }
+        Ok(Section::new("The numbers").table(table))
+    }
+
+    fn finish(&self, args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+        let verdict = self.verdict();
+        self.report()?.write(&args.report).map_err(Failure::machine)?;
+        if args.json {
+            let row = |row: &Row| {
+                let Ratio { ratio, low, high, .. } = row.ratio();
+                let way = |seen: &Seen| {
+                    serde_json::json!({
+                        "throughput_per_s": seen.throughputs, "p90_s": seen.p90_s,
+                        "repeated_of_100": seen.repeated(), "memory_bytes": seen.memory,
+                    })
+                };
+                serde_json::json!({
+                    "clients": row.clients, "directly": way(&row.ways[0]),
+                    "monitor": way(&row.ways[1]), "ratio": ratio, "ratio_95": [low, high],
+                })
+            };
+            let object = serde_json::json!({
+                "verdict": verdict.word(), "exit_code": verdict.code(), "slots": self.slots,
+                "limit_s": self.limit_s, "knee_directly": self.knee(0), "knee_monitor": self.knee(1),
+                "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "report": args.report,
+            });
+            say(out, &format!("{object}\n"))?;
+            return Ok(verdict);
+        }
+        let mut text = sentence(&format!("{}: {}", verdict.word(), self.headline()));
+        text += &format!("\n{}\n{}", self.table(), paragraph(&self.why()));
+        text += &paragraph(NOT_AUDITED);
+        text += &format!(
+            "\n  report: {}\n  next: sekisho gate postgres --db \"$DATABASE_URL\" --slots {}\n",
+            std::path::absolute(&args.report)?.display(),
+            self.slots
+        );
+        say(out, &text)?;
+        Ok(verdict)
+    }
+}
+
+/// A monitor holds where it serves as many clients in time, and does as much where they are most.
+fn judge(ratio: Ratio, directly: u32, monitored: u32) -> Verdict {
+    let better = monitored >= directly;
+    match () {
+        () if better && ratio.low >= 1.0 - TIE => Verdict::Holds,
+        () if ratio.high < 1.0 - TIE || !better && ratio.high < 1.0 => Verdict::Fails,
+        () => Verdict::Inconclusive,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_must_serve_as_many_in_time_and_do_as_much() {
+        let ratio = |ratio, low, high| Ratio { ratio, low, high, confidence: 0.95 };
+        assert_eq!(judge(ratio(1.2, 1.1, 1.3), 16, 64), Verdict::Holds);
+        assert_eq!(judge(ratio(1.0, 0.98, 1.02), 16, 16), Verdict::Holds);
+        assert_eq!(judge(ratio(1.0, 0.8, 1.2), 16, 64), Verdict::Inconclusive);
+        assert_eq!(judge(ratio(0.9, 0.85, 0.95), 16, 64), Verdict::Fails);
+        assert_eq!(judge(ratio(0.98, 0.97, 0.99), 64, 16), Verdict::Fails);
+        assert_eq!(judge(ratio(1.2, 1.1, 1.3), 64, 16), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn the_knee_is_before_the_first_number_that_is_too_slow() {
+        let row = |clients, p90_s| {
+            let seen = || Seen { p90_s: vec![p90_s], throughputs: vec![1.0], ..Seen::default() };
+            Row { clients, ways: [seen(), seen()], order: vec![1.0, 1.1, 1.0, 1.1, 1.0] }
+        };
+        let rows = vec![row(4, 0.01), row(16, 0.06), row(64, 0.04)];
+        let demo = |limit_s| Demo { rows: Vec::new(), slots: 4, limit_s };
+        let knee = |limit_s| {
+            Demo { rows: vec![row(4, 0.01), row(16, 0.06), row(64, 0.04)], ..demo(limit_s) }.knee(0)
+        };
+        assert_eq!([knee(0.05), knee(0.005), knee(0.1)], [4, 0, 64]);
+        assert!(Demo { rows, ..demo(0.05) }.headline().contains("4 clients are served directly"));
+    }
+}
