@@ -25,11 +25,13 @@ mod crowd;
 mod relay;
 #[path = "bench_postgres/sides.rs"]
 mod sides;
+mod spread;
 
 use std::process::ExitCode;
 use std::thread;
 
 use sides::{Kind, Mode, Server, Side};
+use spread::Spread;
 
 const ROUNDS: usize = 5;
 const SECONDS: u32 = 3;
@@ -176,25 +178,5 @@ fn crowded(server: &Server) {
             seen.p99_s / seen.p50_s,
             seen.jain
         );
-    }
-}
-
-struct Spread {
-    least: f64,
-    median: f64,
-    most: f64,
-}
-
-impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Spread {
-        let mut sorted: Vec<f64> = values.collect();
-        sorted.sort_by(f64::total_cmp);
-        let most = *sorted.last().expect("there is a run");
-        Spread { least: sorted[0], median: sorted[sorted.len() / 2], most }
-    }
-
-    fn show(&self, digits: usize) -> String {
-        let Spread { least, median, most } = self;
-        format!("{median:.digits$} ({least:.digits$}..{most:.digits$})")
     }
 }

@@ -15,6 +15,8 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod spread;
+
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -24,6 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proxy::http::{Config, Server};
+use spread::Spread;
 
 const ROUNDS: usize = 3;
 const SECONDS: u32 = 3;
@@ -144,26 +147,6 @@ struct Run {
     cpu_us: f64,
     /// Requests a second.
     rate: f64,
-}
-
-struct Spread {
-    least: f64,
-    median: f64,
-    most: f64,
-}
-
-impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Spread {
-        let mut sorted: Vec<f64> = values.collect();
-        sorted.sort_by(f64::total_cmp);
-        let most = *sorted.last().expect("there is a run");
-        Spread { least: sorted[0], median: sorted[sorted.len() / 2], most }
-    }
-
-    fn show(&self, digits: usize) -> String {
-        let Spread { least, median, most } = self;
-        format!("{median:.digits$} ({least:.digits$}..{most:.digits$})")
-    }
 }
 
 /// A process of ours that listens; it ends with this value.
