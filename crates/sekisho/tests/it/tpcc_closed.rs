@@ -129,12 +129,20 @@ fn the_demo_on_postgresql_closes_the_loop() {
         assert!(words.iter().any(|word| ended.out.contains(word)), "{ended:?}");
         return;
     }
-    assert!(kept >= 5, "a number that the fit never saw was measured, one once more: {ended:?}");
+    let said = flat(&ended.out);
+    // Where the throughput falls from the second number on, each up to there was fitted.
+    let checked = match said.contains("nothing was checked, for up to where the throughput falls") {
+        true => 0,
+        false => {
+            assert!(said.contains("which the fit never saw"), "{ended:?}");
+            1
+        }
+    };
+    assert!(kept >= 4 + checked, "checked, and one once more: {ended:?}");
     let parts = ["\n1. measured and fitted\n", "\n2. asked, before", "\n3. checked\n"];
     let places: Vec<_> = parts.iter().map(|part| ended.out.find(part)).collect();
     assert!(places.is_sorted() && places[0].is_some(), "{ended:?}");
-    let said = flat(&ended.out);
-    assert!(said.contains(" are best: ") && said.contains("which the fit never saw"), "{ended:?}");
+    assert!(said.contains(" are best: "), "{ended:?}");
     assert!(said.contains("the queue of the model is "), "{ended:?}");
     assert!(said.contains("once more, at the end, did "), "{ended:?}");
     assert!(folder.join(ended.after("prediction")).is_file(), "{ended:?}");

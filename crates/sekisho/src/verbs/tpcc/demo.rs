@@ -488,6 +488,23 @@ impl Demo {
     }
 
     fn headline(&self) -> String {
+        let Best { connections, region: [low, high], throughput, most, .. } = self.best;
+        format!(
+            "{connections} connections ({low} to {high}) are best: {throughput:.0} transactions/s, \
+             {:.0} % of what any number brings; {}",
+            throughput / most * 100.0,
+            self.found()
+        )
+    }
+
+    /// What the check found, in words.
+    fn found(&self) -> String {
+        let unseen: Vec<String> = self.unseen.iter().map(ToString::to_string).collect();
+        if unseen.is_empty() {
+            return "nothing was checked, for up to where the throughput falls each number was fitted: \
+                    leave some out of `--connections`"
+                .into();
+        }
         let rows = self.scores.iter().flat_map(|score| &score.rows);
         let counted =
             rows.filter(|row| matches!(row.quantity, Quantity::Throughput | Quantity::Response));
@@ -495,13 +512,8 @@ impl Demo {
             .map(advise::Row::error)
             .max_by(|a, b| a.abs().total_cmp(&b.abs()))
             .unwrap_or(0.0);
-        let Best { connections, region: [low, high], throughput, most, .. } = self.best;
-        let unseen: Vec<String> = self.unseen.iter().map(ToString::to_string).collect();
         format!(
-            "{connections} connections ({low} to {high}) are best: {throughput:.0} transactions/s, \
-             {:.0} % of what any number brings; at {}, which the fit never saw, throughput and mean \
-             response were at worst {} off",
-            throughput / most * 100.0,
+            "at {}, which the fit never saw, throughput and mean response were at worst {} off",
             unseen.join(" and "),
             percent(worst)
         )
@@ -745,6 +757,7 @@ mod tests {
         assert_eq!(unseen(4, &fitted, 16), [3, 5]);
         assert_eq!(unseen(4, &fitted, 4), [3], "beyond its calibration a fit is not checked");
         assert_eq!(unseen(2, &fitted, 16), [3]);
+        assert!(unseen(2, &[1, 2, 4], 2).is_empty(), "each up to the peak was fitted");
         assert_eq!(unseen(16, &fitted, 16), [15]);
         assert!(to_fit(&[1, 2, 3], 2).is_err() && to_fit(&[1, 8], 2).is_err());
         assert_eq!(to_fit(&[8, 2, 2, 1], 2).unwrap(), [1, 2, 8]);
