@@ -13,6 +13,7 @@ use super::wire::Wire;
 use crate::postgres::auth::Check;
 use crate::postgres::frame::{Frames, Frontend, Limits};
 use crate::postgres::secrets::{Origin, Transport};
+use crate::postgres::sql::Class;
 use crate::postgres::startup::{Opening, Version};
 use crate::postgres::statements;
 
@@ -66,6 +67,8 @@ pub(super) struct Client {
     pub(super) settings: Rc<Settings>,
     pub(super) began_with: Rc<Settings>,
     pub(super) statements: statements::Client,
+    /// The class of its jobs, as long as it has these settings.
+    pub(super) class: Option<(Rc<Settings>, Class)>,
     /// By which it may have its query cancelled.
     pub(super) process: u32,
     pub(super) secret: [u8; SECRET_BYTES],
@@ -90,6 +93,7 @@ impl Client {
             settings: Rc::default(),
             began_with: Rc::default(),
             statements: statements::Client::new(0),
+            class: None,
             process: 0,
             secret: [0; SECRET_BYTES],
             secret_bytes: 0,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
 use thiserror::Error;
 
+use super::classes::Classes;
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::secrets::{Hba, Users};
 pub use crate::tls::{Tls, TlsError};
@@ -34,6 +35,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How many things there may be.
     pub limits: Limits,
+    /// Which job is of which class.
+    pub classes: Classes,
     /// How many events of each pool's gate are recorded, from the start on; 0 for no recording.
     pub record_max: usize,
 }
@@ -225,6 +228,7 @@ impl Config {
             tls: None,
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+            classes: Classes::default(),
             record_max: 0,
         }
     }
@@ -311,6 +315,14 @@ pub enum ConfigError {
     NoWaitMax {
         /// Which database.
         database: String,
+    },
+    /// A rule is of a class that does not exist.
+    #[error("rule {rule} of the classes names class {class}, which is not there")]
+    NoClass {
+        /// Which rule, from 1.
+        rule: usize,
+        /// The class.
+        class: u32,
     },
     /// A limit is out of its range.
     #[error("{name} is {value}, but must be {least} to {most}")]

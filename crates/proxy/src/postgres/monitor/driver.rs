@@ -8,6 +8,9 @@ use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, Slot, Time};
 use measure::{Histogram, Recording};
 
 use super::arena::Key;
+use super::classes::JobClass;
+use super::stats::ClassStats;
+use super::tally::Tallies;
 
 /// What a gate has decided of a client's job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +31,9 @@ pub(super) struct Driver {
     sequence: u64,
     recording: Option<Recording>,
     up: Vec<bool>,
-    /// Since when each slot is held, server by server.
-    since: Vec<Vec<Option<Time>>>,
+    /// Since when each slot is held, and by a job of which class, server by server.
+    held: Vec<Vec<Option<(Time, u32)>>>,
+    tallies: Tallies,
     wait_max: Duration,
     wait: Histogram,
     hold: Histogram,
@@ -45,6 +49,7 @@ struct Place {
     job: JobId,
     arrived: Time,
     client: Key,
+    class: u32,
 }
 
 const PLACE_BITS: u32 = 24;
@@ -53,11 +58,15 @@ const PLACE_BITS: u32 = 24;
 const HOLD_WEIGHT: f64 = 1.0 / 64.0;
 
 impl Driver {
-    /// Drives a fresh gate.
+    /// Drives a fresh gate, for jobs of so many classes.
     ///
     /// # Errors
     /// If `spec` describes none.
-    pub(super) fn new(spec: &GateSpec, record_max: usize) -> Result<Driver, gate::SpecError> {
+    pub(super) fn new(
+        spec: &GateSpec,
+        classes: usize,
+        record_max: usize,
+    ) -> Result<Driver, gate::SpecError> {
         Ok(Driver {
             gate: Gate::new(spec)?,
             actions: Vec::new(),
@@ -66,7 +75,8 @@ impl Driver {
             sequence: 0,
             recording: (record_max > 0).then(|| Recording::new(spec.clone(), record_max)),
             up: vec![true; spec.servers.len()],
-            since: spec.servers.iter().map(|server| vec![None; server.slots as usize]).collect(),
+            held: spec.servers.iter().map(|server| vec![None; server.slots as usize]).collect(),
+            tallies: Tallies::new(classes),
             wait_max: spec.wait_max.unwrap_or(Duration::MAX),
             wait: Histogram::new(),
             hold: Histogram::new(),
@@ -76,19 +86,22 @@ impl Driver {
         })
     }
 
-    /// A job of `client` arrives, which may wait until so long after `since`.
-    pub(super) fn arrive(&mut self, now: Time, client: Key, since: Time) -> JobId {
+    /// A job of `client` arrives, which may wait until so long after `since`, or until its own
+    /// deadline if that is earlier. It is given its name here.
+    pub(super) fn arrive(&mut self, now: Time, client: Key, since: Time, job: Job) -> JobId {
         let at = self.vacant.pop().unwrap_or(self.places.len() as u32);
         self.sequence += 1;
-        let job = JobId(self.sequence << PLACE_BITS | u64::from(at));
-        let place = Place { job, arrived: now, client };
+        let id = JobId(self.sequence << PLACE_BITS | u64::from(at));
+        let place = Place { job: id, arrived: now, client, class: job.class };
+        self.tallies.arrived(job.class);
         match self.places.get_mut(at as usize) {
             Some(vacant) => *vacant = place,
             None => self.places.push(place),
         }
-        let deadline = Some(since + self.wait_max);
-        self.tell(now, Event::Arrive(Job { deadline, ..Job::new(job) }));
-        job
+        let latest = since + self.wait_max;
+        let deadline = Some(job.deadline.map_or(latest, |own| own.min(latest)));
+        self.tell(now, Event::Arrive(Job { id, deadline, ..job }));
+        id
     }
 
     /// The client of a job that waits has gone. What was decided of it and not carried out is undone.
@@ -102,6 +115,7 @@ impl Driver {
         self.tell(now, Event::Renege(job));
         // The gate may have refused it in that same event: its deadline had come.
         if self.withdraw(job).is_none() {
+            self.tallies.reneged(self.places[place_of(job)].class);
             self.vacate(job);
         }
     }
@@ -113,9 +127,11 @@ impl Driver {
 
     /// A slot is given back; how long it was held.
     pub(super) fn depart(&mut self, now: Time, slot: Slot) -> Duration {
-        let since = self.since[slot.server as usize][slot.index as usize].take();
-        let hold = now.since(since.expect("a slot that departs is held"));
+        let held = self.held[slot.server as usize][slot.index as usize].take();
+        let (since, class) = held.expect("a slot that departs is held");
+        let hold = now.since(since);
         self.hold.record(hold);
+        self.tallies.departed(class, hold);
         let seconds = hold.as_secs_f64();
         let mean = self.hold_mean.get_or_insert(seconds);
         *mean += HOLD_WEIGHT * (seconds - *mean);
@@ -172,16 +188,27 @@ impl Driver {
             let place = self.places[place_of(job)];
             assert_eq!(place.job, job, "the gate speaks of a job that is not there");
             self.vacate(job);
-            if let Ok(slot) = outcome {
-                let wait = now.since(place.arrived);
-                self.wait.record(wait);
-                self.wait_sum += wait;
-                let held = &mut self.since[slot.server as usize][slot.index as usize];
-                assert!(held.is_none(), "{slot:?} is held by two");
-                *held = Some(now);
+            match outcome {
+                Ok(slot) => self.hold_slot(now, place, slot),
+                Err(reason) => self.tallies.refused(place.class, reason),
             }
             self.verdicts.push_back(Verdict { client: place.client, job, outcome });
         }
+    }
+
+    /// A job has got a slot.
+    fn hold_slot(&mut self, now: Time, place: Place, slot: Slot) {
+        let wait = now.since(place.arrived);
+        self.wait.record(wait);
+        self.wait_sum += wait;
+        self.tallies.started(place.class, wait);
+        let slots = &mut self.held[slot.server as usize];
+        if slots.len() <= slot.index as usize {
+            slots.resize(slot.index as usize + 1, None);
+        }
+        let held = &mut slots[slot.index as usize];
+        assert!(held.is_none(), "{slot:?} is held by two");
+        *held = Some((now, place.class));
     }
 
     fn vacate(&mut self, job: JobId) {
@@ -227,6 +254,11 @@ impl Driver {
         &self.hold
     }
 
+    /// The same for each class that has had a job, if there are several.
+    pub(super) fn classes(&self, classes: &[JobClass]) -> Vec<ClassStats> {
+        self.tallies.stats(classes)
+    }
+
     pub(super) fn recording(&self) -> Option<&Recording> {
         self.recording.as_ref()
     }
@@ -241,11 +273,13 @@ mod tests {
     use super::super::arena::Arena;
     use super::*;
 
+    const JOB: Job = Job::new(JobId(0));
+
     fn driver() -> (Driver, [Key; 3]) {
         let spec =
             GateSpec { room: Some(1), wait_max: Some(Duration::from_secs(9)), ..GateSpec::fifo(1) };
         let mut arena = Arena::new();
-        (Driver::new(&spec, 100).unwrap(), [0; 3].map(|_| arena.insert(())))
+        (Driver::new(&spec, 2, 100).unwrap(), [0; 3].map(|_| arena.insert(())))
     }
 
     fn at(seconds: u64) -> Time {
@@ -255,11 +289,11 @@ mod tests {
     #[test]
     fn a_slot_goes_from_client_to_client_and_all_of_it_replays() {
         let (mut driver, [a, b, c]) = driver();
-        driver.arrive(at(0), a, at(0));
+        driver.arrive(at(0), a, at(0), JOB);
         let slot = driver.next_verdict().unwrap().outcome.unwrap();
-        driver.arrive(at(1), b, at(1));
+        driver.arrive(at(1), b, at(1), JOB);
         assert_eq!(driver.next_verdict(), None);
-        driver.arrive(at(1), c, at(1));
+        driver.arrive(at(1), c, at(1), JOB);
         let refused = driver.next_verdict().unwrap();
         assert_eq!((refused.client, refused.outcome), (c, Err(Reason::QueueFull)));
         assert_eq!(driver.depart(at(3), slot), Duration::from_secs(3));
@@ -274,11 +308,11 @@ mod tests {
     #[test]
     fn who_waits_too_long_is_refused_and_who_goes_is_forgotten() {
         let (mut driver, [a, b, c]) = driver();
-        driver.arrive(at(0), a, at(0));
+        driver.arrive(at(0), a, at(0), JOB);
         let slot = driver.next_verdict().unwrap().outcome.unwrap();
-        let gone = driver.arrive(at(1), b, at(1));
+        let gone = driver.arrive(at(1), b, at(1), JOB);
         driver.renege(at(2), gone);
-        driver.arrive(at(2), c, at(2));
+        driver.arrive(at(2), c, at(2), JOB);
         assert_eq!(driver.next_wakeup(), Some(at(11)));
         driver.wake(at(11));
         let refused = driver.next_verdict().unwrap();
@@ -293,9 +327,49 @@ mod tests {
     #[should_panic(expected = "a slot that departs is held")]
     fn a_slot_is_never_given_back_twice() {
         let (mut driver, [a, ..]) = driver();
-        driver.arrive(at(0), a, at(0));
+        driver.arrive(at(0), a, at(0), JOB);
         let slot = driver.next_verdict().unwrap().outcome.unwrap();
         driver.depart(at(1), slot);
         driver.depart(at(1), slot);
+    }
+
+    /// A job that holds locks must end before others can: nothing that happens at its gate takes its
+    /// slot, and who is more important waits for it.
+    #[test]
+    fn who_has_a_slot_keeps_it_whoever_comes_and_when_slots_shrink() {
+        let spec = GateSpec {
+            discipline: gate::DisciplineSpec::Priority,
+            room: Some(9),
+            wait_max: Some(Duration::from_secs(9)),
+            ..GateSpec::fifo(2)
+        };
+        let mut driver = Driver::new(&spec, 2, 100).unwrap();
+        let mut arena = Arena::new();
+        let [a, b, c, d] = [0; 4].map(|_| arena.insert(()));
+        driver.arrive(at(0), a, at(0), JOB);
+        driver.arrive(at(0), b, at(0), JOB);
+        let [first, second] =
+            [0; 2].map(|_| driver.next_verdict().unwrap().outcome.expect("two slots are there"));
+        driver.arrive(at(1), c, at(1), JOB);
+        driver.arrive(at(1), d, at(1), Job { class: 1, priority: 9, ..JOB });
+        driver.tell(at(2), Event::Resize { server: 0, slots: 1 });
+        assert_eq!((driver.next_verdict(), driver.busy(), driver.slots()), (None, 2, 1));
+        driver.depart(at(3), first);
+        assert_eq!(driver.next_verdict(), None, "as many are served as there are slots");
+        driver.depart(at(4), second);
+        let next = driver.next_verdict().unwrap();
+        assert_eq!(next.client, d, "the more important one");
+        let slot = next.outcome.unwrap();
+        assert_eq!(slot.index, 0, "the slot that is left");
+        driver.tell(at(5), Event::Resize { server: 0, slots: 3 });
+        let last = driver.next_verdict().unwrap();
+        assert_eq!(last.client, c);
+        driver.depart(at(6), slot);
+        driver.depart(at(6), last.outcome.unwrap());
+        assert_eq!(driver.recording().unwrap().replay(), Ok(()));
+        let name = |name: &str| JobClass { name: name.to_owned(), wait_max: None };
+        let classes = driver.classes(&[name("other"), name("web")]);
+        let counts = |class: &ClassStats| (class.wait.len(), class.hold.len(), class.busy);
+        assert_eq!(classes.iter().map(counts).collect::<Vec<_>>(), [(3, 3, 0), (1, 1, 0)]);
     }
 }

@@ -362,7 +362,9 @@ impl Loop {
                 let config = &self.config.databases[database];
                 let secret = self.draw();
                 let user = wanted.user.clone();
-                let pool = Pool::new((database, config), user, secret, self.config.record_max);
+                let (classes, record_max) =
+                    (self.config.classes.list().len(), self.config.record_max);
+                let pool = Pool::new((database, config), user, secret, (classes, record_max));
                 self.pools.push(pool.expect("its gate was built once already"));
                 self.pools_by_name.insert(named, self.pools.len() - 1);
                 self.pools.len() - 1

@@ -12,6 +12,10 @@
 //! nothing is owed any more, the slot is given back and goes to whoever is next; the bytes that this
 //! client sent while it waited are read already and go out at once.
 //!
+//! A job may have a class, by rules over users, databases, programs and texts: the gate's discipline
+//! and deadlines go by it. Whoever has a slot keeps it until nothing is owed any more: a transaction
+//! that holds locks is never parked behind newcomers, however important these are.
+//!
 //! One thread runs one loop over `epoll`. Each socket is registered once, edge-triggered; a read that
 //! brings less than was asked for is taken for all there is, so that a transaction of one question
 //! and one answer costs two reads and two writes. Buffers are borrowed while bytes are pending. What
@@ -47,8 +51,10 @@
 //! ```
 
 mod arena;
+mod asking;
 mod backend;
 mod cancel;
+mod classes;
 mod client;
 mod config;
 mod deadlines;
@@ -61,11 +67,13 @@ mod serving;
 mod settings;
 mod state;
 mod stats;
+mod tally;
 mod wire;
 
+pub use classes::{CLASSES_MAX, Classes, JobClass};
 pub use config::{
     Address, Admission, Config, ConfigError, Database, Limits, Mode, ROOM, Reuse, StartError,
     Timeouts, Tls, TlsError,
 };
 pub use run::{ControlError, Handle, Monitor};
-pub use stats::{Counters, Finished, PoolStats, Stats};
+pub use stats::{ClassStats, Counters, Finished, PoolStats, Stats};

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use gate::Time;
 
 use super::arena::Key;
+use super::classes::JobClass;
 use super::config::{Database, Mode, Reuse};
 use super::driver::Driver;
 use super::stats::{Counters, PoolStats};
@@ -50,7 +51,7 @@ impl Pool {
         database: (usize, &Database),
         user: Vec<u8>,
         secret: [u8; 8],
-        record_max: usize,
+        (classes, record_max): (usize, usize),
     ) -> Result<Pool, gate::SpecError> {
         let (at, Database { gate, mode, reuse, servers, login, .. }) = database;
         let credential = match login {
@@ -62,7 +63,7 @@ impl Pool {
             user,
             mode: *mode,
             reuse: *reuse,
-            driver: Driver::new(gate, record_max)?,
+            driver: Driver::new(gate, classes, record_max)?,
             catalogue: Catalogue::new(secret, Bounds::default()),
             counters: Counters::default(),
             parameters: None,
@@ -134,7 +135,7 @@ impl Pool {
     }
 
     /// What there is to say of it.
-    pub(super) fn stats(&self, database: &str) -> PoolStats {
+    pub(super) fn stats(&self, database: &str, classes: &[JobClass]) -> PoolStats {
         let driver = &self.driver;
         let counters = Counters { wait_time: driver.wait_sum(), ..self.counters };
         PoolStats {
@@ -143,6 +144,7 @@ impl Pool {
             counters,
             wait: driver.wait().clone(),
             hold: driver.hold().clone(),
+            classes: driver.classes(classes),
             waiting: driver.waiting(),
             busy: driver.busy(),
             slots: driver.slots(),

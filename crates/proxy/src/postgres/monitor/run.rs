@@ -393,7 +393,9 @@ impl Loop {
     /// What is counted, up to now.
     fn snapshot(&self) -> Stats {
         let pools = self.pools.iter();
-        let pools = pools.map(|pool| pool.stats(&self.config.databases[pool.database].name));
+        let classes = self.config.classes.list();
+        let pools =
+            pools.map(|pool| pool.stats(&self.config.databases[pool.database].name, classes));
         Stats { clients: self.clients.len(), pools: pools.collect(), ..self.stats.clone() }
     }
 

@@ -247,10 +247,12 @@ impl Loop {
             Ok(_) if heard.ended => self.ended(key),
             Ok(_) => {
                 if let Some(failed) = heard.own {
+                    // Who has the server now has not said anything to it yet, and keeps it.
                     self.answered(key, failed);
+                } else {
+                    self.refuse_block(key, heard.block);
+                    self.look_after(key);
                 }
-                self.refuse_block(key, heard.block);
-                self.look_after(key);
             }
         }
         let wire = self.servers.get(key).and_then(|server| server.wire.as_ref());

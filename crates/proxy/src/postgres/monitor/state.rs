@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gate::{JobId, Time};
+use gate::{Job, JobId, Time};
 use mio::Registry;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio_rustls::rustls::ServerConfig;
@@ -139,8 +139,11 @@ impl Loop {
 
     /// A client's job arrives at the gate of its pool.
     pub(super) fn arrive(&mut self, key: Key, since: Time) -> JobId {
+        let job = self.job_of(key);
         let pool = self.clients.get(key).expect("who asks is there").pool;
-        self.tell(pool, |driver, now| driver.arrive(now, key, since))
+        let wait_max = self.config.classes.list()[job.class as usize].wait_max;
+        let deadline = wait_max.map(|wait_max| since + wait_max);
+        self.tell(pool, |driver, now| driver.arrive(now, key, since, Job { deadline, ..job }))
     }
 
     /// Writes to a client; a broken connection is found when it is read.

@@ -46,6 +46,8 @@ pub struct PoolStats {
     pub wait: Histogram,
     /// From start to departure.
     pub hold: Histogram,
+    /// The same for each class that has had a job, if there are several.
+    pub classes: Vec<ClassStats>,
     /// Jobs that wait.
     pub waiting: u64,
     /// Slots that are held.
@@ -58,6 +60,29 @@ pub struct PoolStats {
     pub servers_idle: usize,
     /// How long a job would wait that came now; `None` if nothing is known of holds yet.
     pub predicted_wait: Option<Duration>,
+}
+
+/// What there is to say of the jobs of one class in one pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassStats {
+    /// Its number.
+    pub class: u32,
+    /// Its name.
+    pub name: String,
+    /// From arrival to start.
+    pub wait: Histogram,
+    /// From start to departure.
+    pub hold: Histogram,
+    /// Jobs that wait.
+    pub waiting: u64,
+    /// Slots that its jobs hold.
+    pub busy: u32,
+    /// Jobs refused because the queue was full.
+    pub refused_queue_full: u64,
+    /// Jobs refused because they could not start before their deadline.
+    pub refused_deadline: u64,
+    /// Jobs whose clients went while they waited.
+    pub reneged: u64,
 }
 
 /// What there is to say of a monitor.

@@ -91,6 +91,13 @@ impl Catalogue {
         }
     }
 
+    /// The text of a client's statement, by the client's name for it; none if it has none by it.
+    pub(in crate::postgres) fn text(&self, client: &Client, name: &[u8]) -> Option<&[u8]> {
+        // Before the text is the scope, behind it the types of its parameters.
+        let tail = &self.entry(client.lookup(name)?).content[8..];
+        tail.split(|&byte| byte == 0).next()
+    }
+
     pub(super) fn prefix(&self) -> &[u8] {
         &self.prefix
     }

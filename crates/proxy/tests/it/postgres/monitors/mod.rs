@@ -1,6 +1,7 @@
 //! The TP monitor on real sockets, before a private PostgreSQL, with real clients and raw ones.
 
 mod cancelling;
+mod classes;
 mod dying;
 mod encrypting;
 mod entering;

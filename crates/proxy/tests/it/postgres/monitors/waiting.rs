@@ -88,3 +88,29 @@ fn who_goes_while_it_waits_leaves_no_trace() {
     assert_eq!(gate.stats().pools[0].counters.reneged, 1);
     gate.end();
 }
+
+/// Found by a test of classes: a server that had just been given a client's settings owed nothing to
+/// anybody, and went to the next one before its client had used it. Clients of different settings
+/// took it from each other for ever.
+#[test]
+fn who_is_given_its_settings_is_served_at_once() {
+    let gate = Gate::new(trusting(database(Mode::Transaction, 1)));
+    let mut holder = Raw::enter(&gate, Version::V3_0, &[]);
+    holder.query("begin");
+    holder.answer();
+    let mut clients: Vec<Raw> = ["one", "two", "three"]
+        .map(|name| Raw::enter(&gate, Version::V3_0, &[("application_name", name)]))
+        .into();
+    for (at, client) in clients.iter_mut().enumerate() {
+        client.query("select current_setting('application_name')");
+        gate.until("it waits", |stats| stats.pools[0].waiting == at as u64 + 1);
+    }
+    let before = gate.stats().pools[0].wait.len();
+    holder.query("commit");
+    holder.answer();
+    for (client, name) in clients.iter_mut().zip(["one", "two", "three"]) {
+        assert_eq!(client.answer(), [name, "SELECT 1", "ZI"]);
+    }
+    assert_eq!(gate.stats().pools[0].wait.len() - before, 3, "each has had the slot once");
+    gate.end();
+}
