@@ -28,18 +28,34 @@ pub struct TlsError {
     pub cause: String,
 }
 
+/// The certificates and the private key that lie there.
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn unusable(path: &Path, cause: &dyn std::fmt::Display) -> TlsError {
+    TlsError { path: path.to_owned(), cause: cause.to_string() }
+}
+
+/// Reads the certificates of a file.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unusable(path, &error))
+}
+
+/// Reads certificate and key.
+pub(crate) fn identity(tls: &Tls) -> Result<Identity, TlsError> {
+    let certificates = certificates(&tls.cert)?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| unusable(&tls.key, &error))?;
+    Ok((certificates, key))
+}
+
 /// Reads certificate and key, for clients that speak `protocol` inside (ALPN).
 pub(crate) fn load(tls: &Tls, protocol: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
-    let unusable = |path: &Path, cause: String| TlsError { path: path.to_owned(), cause };
-    let certs = CertificateDer::pem_file_iter(&tls.cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| unusable(&tls.cert, error.to_string()))?;
-    let key = PrivateKeyDer::from_pem_file(&tls.key)
-        .map_err(|error| unusable(&tls.key, error.to_string()))?;
+    let (certs, key) = identity(tls)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(certs, key))
-        .map_err(|error| unusable(&tls.cert, error.to_string()))?;
+        .map_err(|error| unusable(&tls.cert, &error))?;
     config.alpn_protocols = vec![protocol.to_vec()];
     Ok(Arc::new(config))
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ::load::tpcc::{Config, SslMode, Verify};
 use clap::Args as ClapArgs;
+use proxy::postgres::monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
 
 use crate::verdict::Failure;
 
@@ -11,6 +12,10 @@ use crate::verdict::Failure;
 const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 /// Variables of PostgreSQL's own programs, each of which names a database.
 const NAMING: [&str; 4] = ["PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE"];
+const UNVERIFIED: &str = "sslrootcert verifies nothing without sslmode=verify-full (or verify-ca): \
+    add that, or leave it out";
+const ANYBODY: &str = "with sslrootcert=system lets in whoever has any certificate: use \
+    sslmode=verify-full";
 const NONE: &str = "no database is named: give `--db postgresql://USER@HOST/NAME`, or set \
     DATABASE_URL, or PGHOST and PGDATABASE";
 
@@ -49,6 +54,18 @@ pub(crate) fn address(url: Option<&str>) -> Result<Config, Failure> {
     encryption.completed(&variable).demanded_of(completed(config, &variable)?)
 }
 
+/// Where a server is, and how a gate is to encrypt what goes there: an address as above, with what
+/// libpq knows of encryption beyond that.
+pub(crate) fn server(url: Option<&str>) -> Result<(Config, ServerTls), Failure> {
+    let (config, encryption) = match url {
+        Some(url) => of_url(url)?,
+        None if is_in_environment(&variable) => (Config::new(), Encryption::default()),
+        None => return Err(Failure::Usage(NONE.into())),
+    };
+    let tls = encryption.completed(&variable).of_gate()?;
+    Ok((completed(config, &variable)?, tls))
+}
+
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -73,11 +90,16 @@ fn of_url(url: &str) -> Result<(Config, Encryption), Failure> {
     Ok((config, encryption))
 }
 
-/// What is said of encryption, in libpq's words: `sslmode` and `sslrootcert`.
+/// What is said of encryption, in libpq's words: `sslmode`, `sslrootcert` and, for gates, `sslcert`,
+/// `sslkey`, `sslnegotiation` and `ssl_min_protocol_version`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Encryption {
     mode: Option<String>,
     authorities: Option<String>,
+    certificate: Option<String>,
+    key: Option<String>,
+    negotiation: Option<String>,
+    oldest: Option<String>,
 }
 
 impl Encryption {
@@ -89,11 +111,23 @@ impl Encryption {
         };
         let mut others = Vec::new();
         for option in options.split('&') {
-            match option.split_once('=') {
-                Some(("sslmode", mode)) => encryption.mode = Some(plain(mode)),
-                Some(("sslrootcert", file)) => encryption.authorities = Some(plain(file)),
-                _ => others.push(option),
-            }
+            let Some((name, value)) = option.split_once('=') else {
+                others.push(option);
+                continue;
+            };
+            let said = match name {
+                "sslmode" => &mut encryption.mode,
+                "sslrootcert" => &mut encryption.authorities,
+                "sslcert" => &mut encryption.certificate,
+                "sslkey" => &mut encryption.key,
+                "sslnegotiation" => &mut encryption.negotiation,
+                "ssl_min_protocol_version" => &mut encryption.oldest,
+                _ => {
+                    others.push(option);
+                    continue;
+                }
+            };
+            *said = Some(plain(value));
         }
         let others =
             if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
@@ -105,19 +139,77 @@ impl Encryption {
         Encryption {
             mode: self.mode.or_else(|| variable("PGSSLMODE")),
             authorities: self.authorities.or_else(|| variable("PGSSLROOTCERT")),
+            certificate: self.certificate.or_else(|| variable("PGSSLCERT")),
+            key: self.key.or_else(|| variable("PGSSLKEY")),
+            negotiation: self.negotiation.or_else(|| variable("PGSSLNEGOTIATION")),
+            oldest: self.oldest.or_else(|| variable("PGSSLMINPROTOCOLVERSION")),
         }
+    }
+
+    /// As a gate takes it. With authorities `require` verifies them too, as libpq has it.
+    fn of_gate(self) -> Result<ServerTls, Failure> {
+        let wrong = |what: &str, said: &str, words: &str| {
+            Failure::Usage(format!("{what} is `{}`: use {words}", said.escape_debug()))
+        };
+        let mode = match self.mode.as_deref() {
+            None | Some("prefer") => TlsMode::Prefer,
+            Some("disable") => TlsMode::Disable,
+            Some("allow") => TlsMode::Allow,
+            Some("require") => TlsMode::Require,
+            Some("verify-ca") => TlsMode::VerifyCa,
+            Some("verify-full") => TlsMode::VerifyFull,
+            Some(other) => {
+                let words = "disable, allow, prefer, require, verify-ca or verify-full";
+                return Err(wrong("sslmode", other, words));
+            }
+        };
+        let authorities = match (mode, self.authorities) {
+            (TlsMode::Disable | TlsMode::Allow | TlsMode::Prefer, Some(_)) => {
+                return Err(Failure::Usage(UNVERIFIED.into()));
+            }
+            (TlsMode::Require | TlsMode::VerifyCa, Some(file)) if file == "system" => {
+                return Err(Failure::Usage(format!("sslmode={mode} {ANYBODY}")));
+            }
+            (TlsMode::VerifyFull, Some(file)) if file == "system" => of_machine()?,
+            (TlsMode::VerifyCa | TlsMode::VerifyFull, None) => of_machine()?,
+            (_, Some(file)) => Authorities::File(file.into()),
+            (_, None) => Authorities::Unnamed,
+        };
+        let identity = match (self.certificate, self.key) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => Some(Tls { cert: cert.into(), key: key.into() }),
+            _ => {
+                let cause = "sslcert and sslkey belong together: name both, or neither";
+                return Err(Failure::Usage(cause.into()));
+            }
+        };
+        let negotiation = match self.negotiation.as_deref() {
+            None | Some("postgres") => Negotiation::Asked,
+            Some("direct") => Negotiation::Direct,
+            Some(other) => return Err(wrong("sslnegotiation", other, "postgres or direct")),
+        };
+        let oldest = match self.oldest.as_deref() {
+            None | Some("TLSv1" | "TLSv1.1" | "TLSv1.2") => TlsVersion::V12,
+            Some("TLSv1.3") => TlsVersion::V13,
+            Some(other) => {
+                return Err(wrong("ssl_min_protocol_version", other, "TLSv1.2 or TLSv1.3"));
+            }
+        };
+        Ok(ServerTls { mode, negotiation, authorities, identity, oldest })
     }
 
     /// Demands it of a connection. With authorities `require` verifies them too, as libpq has it.
     fn demanded_of(self, mut config: Config) -> Result<Config, Failure> {
+        if self.certificate.is_some() || self.key.is_some() || self.negotiation.is_some() {
+            return Err(Failure::Usage(
+                "sslcert, sslkey and sslnegotiation are for `sekisho gate postgres` alone".into(),
+            ));
+        }
         let file = self.authorities.as_deref();
         let verify = match (self.mode.as_deref(), file) {
             (Some("verify-full"), _) => Verify::AuthorityAndHost,
             (Some(mode @ ("require" | "verify-ca")), Some("system")) => {
-                return Err(Failure::Usage(format!(
-                    "sslmode={mode} with sslrootcert=system lets in whoever has any certificate: \
-                     use sslmode=verify-full"
-                )));
+                return Err(Failure::Usage(format!("sslmode={mode} {ANYBODY}")));
             }
             (Some("verify-ca"), _) | (Some("require"), Some(_)) => Verify::Authority,
             (Some("require"), None) => {
@@ -125,11 +217,7 @@ impl Encryption {
                 return Ok(config);
             }
             (None | Some("prefer" | "disable"), Some(_)) => {
-                return Err(Failure::Usage(
-                    "sslrootcert verifies nothing without sslmode=verify-full (or verify-ca): \
-                     add that, or leave it out"
-                        .into(),
-                ));
+                return Err(Failure::Usage(UNVERIFIED.into()));
             }
             (None | Some("prefer"), None) => return Ok(config),
             (Some("disable"), None) => {
@@ -163,6 +251,21 @@ impl Encryption {
             },
         }
     }
+}
+
+/// The authorities that this machine knows.
+fn of_machine() -> Result<Authorities, Failure> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        return Err(Failure::Usage(
+            "this machine knows no authorities to verify the server with: name a file of their \
+             certificates, as in sslrootcert=/etc/ssl/ca.pem"
+                .into(),
+        ));
+    }
+    Ok(Authorities::Known(
+        found.certs.into_iter().map(|certificate| certificate.to_vec()).collect(),
+    ))
 }
 
 /// A value of an address, with `%2F` and the like resolved.
@@ -289,7 +392,41 @@ mod tests {
         let key = file.replace("ca.pem", "server.pem");
         let server = demanded(&format!("sslmode=verify-ca&sslrootcert={key}"));
         assert!(server.is_ok(), "whoever is named is trusted");
+        for option in ["sslcert=x", "sslkey=x", "sslnegotiation=direct"] {
+            assert!(demanded(option).unwrap_err().to_string().contains("gate postgres"));
+        }
         let set = |name: &str| (name == "PGSSLMODE").then(|| "require".to_owned());
         assert_eq!(Encryption::default().completed(&set).mode.as_deref(), Some("require"));
+    }
+
+    #[test]
+    fn a_gate_takes_all_that_libpq_says_of_encryption() {
+        let of = |options: &str| {
+            let (_, encryption) = of_url(&format!("postgresql://db/x?{options}")).unwrap();
+            encryption.completed(&none).of_gate()
+        };
+        let plain = ServerTls { mode: TlsMode::Prefer, ..ServerTls::default() };
+        assert_eq!(of("connect_timeout=5").unwrap(), plain);
+        let all = "sslmode=verify-full&sslrootcert=%2Fca.pem&sslcert=c&sslkey=k&\
+                   sslnegotiation=direct&ssl_min_protocol_version=TLSv1.3";
+        let wanted = ServerTls {
+            mode: TlsMode::VerifyFull,
+            negotiation: Negotiation::Direct,
+            authorities: Authorities::File("/ca.pem".into()),
+            identity: Some(Tls { cert: "c".into(), key: "k".into() }),
+            oldest: TlsVersion::V13,
+        };
+        assert_eq!(of(all).unwrap(), wanted);
+        for (options, words) in [
+            ("sslmode=always", "use disable, allow, prefer"),
+            ("sslrootcert=x", "verifies nothing"),
+            ("sslmode=require&sslrootcert=system", "sslmode=verify-full"),
+            ("sslcert=x", "belong together"),
+            ("sslnegotiation=fast", "postgres or direct"),
+            ("ssl_min_protocol_version=TLSv2", "TLSv1.2 or TLSv1.3"),
+        ] {
+            let error = of(options).unwrap_err().to_string();
+            assert!(error.contains(words), "{options}: {error}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! `sekisho tpcc` over TLS, in libpq's modes, against a server that lets nobody in without.
+//! `sekisho tpcc` and `sekisho gate postgres` over TLS, in libpq's modes, against a server that lets
+//! nobody in without.
 //!
 //! The certificates in `tests/fixtures/tls` are good for a hundred years: an authority (`ca.pem`), a
 //! server of the name `localhost` under it (`server.pem` with its key), and another authority
@@ -7,11 +8,12 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use postgres::{Private, Settings};
 
 use crate::browser::Scratch;
-use crate::command::{Ended, sekisho};
+use crate::command::{Ended, sekisho, start};
 use crate::tpcc::ask;
 
 fn fixture(name: &str) -> PathBuf {
@@ -93,5 +95,40 @@ fn a_server_that_demands_encryption_is_loaded_pressed_and_verified() {
             assert!(said.contains(words), "{address}: {ended:?}");
         }
     }
+    server.stop().expect("it stops");
+}
+
+#[test]
+fn a_gate_reaches_a_server_that_demands_encryption() {
+    let server = encrypting_server();
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let url = server.url();
+    let named = url.as_str().replace("127.0.0.1", "localhost");
+    let listens = ["gate", "postgres", "--listen", "127.0.0.1:0", "--slots", "2"];
+    let through = |db: &str| {
+        let running = start(&folder, &[&listens[..], &["--db", db]].concat());
+        let said = running.says("next: psql ");
+        let (_, rest) = said.split_once("listening on ").expect("it says so");
+        let address = rest.split(' ').next().expect("it says where").to_owned();
+        let (account, place) = url.as_str().split_once('@').expect("there is a password");
+        let (_, database) = place.split_once('/').expect("there is a database");
+        let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+        let told = ask(&format!("{account}@{address}/{database}"), sql);
+        running.signal("TERM");
+        let ended = running.ended(Duration::from_secs(60));
+        assert_eq!(ended.code, 0, "{ended:?}");
+        told.map_err(|error| error.as_db_error().expect("it is told").message().to_owned())
+    };
+    let ca = format!("sslrootcert={}", fixture("ca.pem").display());
+    let full = format!("{named}?sslmode=verify-full&{ca}");
+    // Nothing said is libpq's `prefer`.
+    for db in [url.as_str(), &format!("{}?sslmode=require", url.as_str()), &full] {
+        assert_eq!(through(db), Ok(vec!["t".to_owned()]), "{db}");
+    }
+    let misnamed = through(&format!("{}?sslmode=verify-full&{ca}", url.as_str())).unwrap_err();
+    assert!(misnamed.contains("not valid for name"), "{misnamed}");
+    let clear = through(&format!("{}?sslmode=disable", url.as_str())).unwrap_err();
+    assert!(clear.contains("no encryption"), "{clear}");
     server.stop().expect("it stops");
 }

@@ -106,7 +106,8 @@ fn what_cannot_be_is_refused_before_anybody_is_let_in() {
         (&["--slots", "1", "--users", "users"], "line 1: no quotation mark before the secret"),
         (&["--slots", "1", "--hba", "missing"], "`--hba missing`"),
         (&["--slots", "1", "--db", "postgresql://alice@127.0.0.1:2/y"], "the same database"),
-        (&["--slots", "1", "--db", "postgresql://alice@h/x?sslmode=require"], "TLS to servers"),
+        (&["--slots", "1", "--db", "postgresql://alice@h/x?sslmode=always"], "use disable, allow"),
+        (&["--slots", "1", "--db", "postgresql://a@h/x?sslmode=require"], "the same of encryption"),
     ];
     for (words, expected) in cases {
         let listens =

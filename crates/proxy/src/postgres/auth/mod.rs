@@ -4,11 +4,13 @@
 //! proves itself with SCRAM leaves the [`Keys`] of its password behind, with which the gate can log
 //! in as this user at a server that stores the same secret, without ever knowing the password.
 
+mod certificate;
 mod check;
 mod keys;
 mod login;
 mod scram;
 
+pub use certificate::common_name;
 pub use check::{Check, CheckError, Checked, Method};
 pub use keys::{ITERATIONS, Keys, Verifier, VerifierError};
 pub(crate) use keys::{Md5Hash, digits, hmac, md5_said, md5_stored};

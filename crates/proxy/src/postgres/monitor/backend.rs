@@ -6,16 +6,17 @@ use std::rc::Rc;
 use gate::Slot;
 use mio::net::{TcpStream, UnixStream};
 
+use super::approach::{self, Approach};
 use super::arena::{Key, Socket};
 use super::client;
 use super::config::{Address, Mode};
 use super::pool::PoolIndex;
-use super::server::{LIMITS, Server, State};
+use super::server::{Greeting, LIMITS, Server, State};
 use super::settings::Settings;
 use super::state::Loop;
 use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
-use crate::postgres::auth::{Login, LoginStep, Terms};
+use crate::postgres::auth::{Cleartext, Login, LoginStep, Terms};
 use crate::postgres::frame::{Backend, Frontend, HEAD, Piece};
 use crate::postgres::message::{Report, Severity, read, write};
 use crate::postgres::relay::Relay;
@@ -26,6 +27,16 @@ struct Unmade {
     words: Vec<u8>,
     /// Whether another server may be better off.
     elsewhere: Elsewhere,
+    /// Whether this one may, on the other way, encrypted or in clear.
+    other_way: OtherWay,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OtherWay {
+    /// It may, where both are allowed.
+    Perhaps,
+    /// It is no question of encryption.
+    No,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +51,7 @@ impl Unmade {
     fn because(elsewhere: Elsewhere, sqlstate: SqlState, message: &str) -> Unmade {
         let mut words = Vec::new();
         write::error_response(&mut words, &Report::new(Severity::Fatal, sqlstate, message));
-        Unmade { words, elsewhere }
+        Unmade { words, elsewhere, other_way: OtherWay::No }
     }
 
     fn unreachable(cause: &dyn std::fmt::Display) -> Unmade {
@@ -93,24 +104,52 @@ impl Loop {
         while self.connecting < self.config.limits.connecting
             && let Some(key) = self.connects.pop_front()
         {
-            let Some(server) = self.servers.get(key) else { continue };
-            let database = self.pools[server.pool].database;
-            let address = &self.config.databases[database].servers[server.place as usize];
-            let made = connect(address).and_then(|mut stream| {
-                stream.register(&self.registry, Socket::Server(key).token())?;
-                Ok(Wire::new(stream))
-            });
-            match made {
-                Ok(wire) => {
-                    self.connecting += 1;
-                    let server = self.servers.get_mut(key).expect("it was there above");
-                    server.wire = Some(wire);
-                    // A connection on this machine may be there at once.
-                    self.again.push_back(Socket::Server(key));
-                }
+            if self.servers.get(key).is_none() {
+                continue;
+            }
+            match self.dial(key) {
+                Ok(()) => self.connecting += 1,
                 Err(error) => self.unmade(key, &Unmade::unreachable(&error)),
             }
         }
+    }
+
+    /// Begins a connection on the way whose turn it is.
+    fn dial(&mut self, key: Key) -> io::Result<()> {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let database = &self.config.databases[self.pools[server.pool].database];
+        let address = &database.servers[server.place as usize];
+        let greeting = server.greeting.as_mut().expect("the gate is not in");
+        let way = database.encryption.way(address, greeting.tries);
+        let way = way.ok_or_else(|| io::Error::other("there is no other way"))?;
+        let mut stream = connect(address)?;
+        stream.register(&self.registry, Socket::Server(key).token())?;
+        greeting.approach = Some(Approach::new(way));
+        server.wire = Some(Wire::new(stream));
+        // A connection on this machine may be there at once.
+        self.again.push_back(Socket::Server(key));
+        Ok(())
+    }
+
+    /// Tries a server on the other way, encrypted or in clear. False if there is none.
+    fn try_other_way(&mut self, key: Key) -> bool {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let Some(greeting) = &server.greeting else { return false };
+        let database = &self.config.databases[self.pools[server.pool].database];
+        let tries = greeting.tries + 1;
+        if database.encryption.way(&database.servers[server.place as usize], tries).is_none() {
+            return false;
+        }
+        if let Some(wire) = server.wire.take() {
+            wire.close(&mut self.chunks);
+        }
+        server.greeting = Some(Box::new(Greeting::new(tries)));
+        server.state = State::Connecting;
+        let dialled = self.dial(key);
+        if dialled.is_err() {
+            self.connecting -= 1;
+        }
+        dialled.is_ok()
     }
 
     /// Something happened at a connection to a server.
@@ -135,14 +174,22 @@ impl Loop {
         }
     }
 
-    /// A connection may be there: then the gate says what it wants.
+    /// A connection may be there, and encrypted: then the gate says what it wants.
     fn connected(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let wire = server.wire.as_mut().expect("it is being made");
-        match wire.stream.is_connected() {
+        let greeting = server.greeting.as_mut().expect("the gate is not in");
+        let approach = greeting.approach.as_mut().expect("it was dialled");
+        match approach.advance(wire, &mut self.chunks) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return self.unmade(key, &Unmade::unreachable(&error)),
+            Err(error) => {
+                let mut unmade = Unmade::unreachable(&error);
+                if error.is_of_tls() {
+                    unmade.other_way = OtherWay::Perhaps;
+                }
+                return self.unmade(key, &unmade);
+            }
         }
         let pool = &self.pools[server.pool];
         let database = &self.config.databases[pool.database];
@@ -155,11 +202,16 @@ impl Loop {
             return self.unmade(key, &unmade);
         }
         let (user, credential) = (pool.user.clone(), pool.credential());
-        let sent = wire.stream.set_prompt().and_then(|()| wire.send(&out, &mut self.chunks));
-        if let Err(error) = sent {
+        if let Err(error) = wire.send(&out, &mut self.chunks) {
             return self.unmade(key, &Unmade::unreachable(&error));
         }
-        let login = Login::new(&user, credential, Terms::default(), self.draw());
+        let is_safe = match &wire.stream {
+            Stream::Tcp(_) => wire.is_encrypted() && database.encryption.is_verified(),
+            Stream::Unix(_) => true,
+        };
+        let cleartext = if is_safe { Cleartext::Allowed } else { Cleartext::Refused };
+        let terms = Terms { cleartext, binding: approach::binding(wire), ..Terms::default() };
+        let login = Login::new(&user, credential, terms, self.draw());
         let server = self.servers.get_mut(key).expect("it was there above");
         server.state = State::LoggingIn(Some(login));
         self.log_in(key);
@@ -201,7 +253,11 @@ impl Loop {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
                 Filled::Ended | Filled::NoRoom => {
-                    let unmade = Unmade::unreachable(&"it has closed the connection");
+                    // A certificate of the gate's that a server does not take ends it here.
+                    let unmade = match wire.fault() {
+                        Some(fault) => Unmade::unreachable(&format!("TLS: {fault}")),
+                        None => Unmade::unreachable(&"it has closed the connection"),
+                    };
                     return self.unmade(key, &unmade);
                 }
             }
@@ -224,7 +280,12 @@ impl Loop {
             }
             Backend::ErrorResponse => {
                 let sqlstate = read::fields(body).ok().and_then(|fields| fields.sqlstate());
-                return Err(Unmade { words: message.to_vec(), elsewhere: elsewhere(sqlstate) });
+                let other_way = match sqlstate {
+                    Some(SqlState::INVALID_AUTHORIZATION) if !is_in => OtherWay::Perhaps,
+                    _ => OtherWay::No,
+                };
+                let (words, elsewhere) = (message.to_vec(), elsewhere(sqlstate));
+                return Err(Unmade { words, elsewhere, other_way });
             }
             // One that lets in whoever comes has not proved to be the server.
             Backend::ParameterStatus | Backend::BackendKeyData | Backend::ReadyForQuery
@@ -367,6 +428,9 @@ impl Loop {
 
     /// A connection could not be made.
     fn unmade(&mut self, key: Key, unmade: &Unmade) {
+        if unmade.other_way == OtherWay::Perhaps && self.try_other_way(key) {
+            return;
+        }
         let server = self.servers.get_mut(key).expect("its caller has it");
         let (at, place, client) = (server.pool, server.place, server.client.take());
         let pool = &mut self.pools[at];
@@ -495,7 +559,9 @@ fn elsewhere(sqlstate: Option<SqlState>) -> Elsewhere {
 
 pub(super) fn connect(address: &Address) -> io::Result<Stream> {
     Ok(match address {
-        Address::Tcp(address) => Stream::Tcp(TcpStream::connect(*address)?),
+        Address::Tcp(address) | Address::Host { address, .. } => {
+            Stream::Tcp(TcpStream::connect(*address)?)
+        }
         Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
     })
 }

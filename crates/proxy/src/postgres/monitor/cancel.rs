@@ -3,10 +3,12 @@
 
 use subtle::ConstantTimeEq;
 
+use super::approach::Approach;
 use super::arena::{Key, Socket};
 use super::backend::connect;
 use super::client;
 use super::deadlines::Deadline;
+use super::encryption::Session;
 use super::server;
 use super::state::Loop;
 use super::wire::{Filled, Wire};
@@ -22,6 +24,7 @@ pub(super) struct Cancel {
     /// To whom, and who asked.
     server: Key,
     asker: Key,
+    approach: Approach,
     request: Vec<u8>,
     deadline: Deadline,
 }
@@ -69,8 +72,11 @@ impl Loop {
         let server = self.servers.get_mut(key)?;
         let mut request = Vec::new();
         write_cancel(&mut request, server.process, &server.secret).ok()?;
-        let database = self.pools[server.pool].database;
-        let address = &self.config.databases[database].servers[server.place as usize];
+        let database = &self.config.databases[self.pools[server.pool].database];
+        let address = &database.servers[server.place as usize];
+        let is_encrypted = server.wire.as_ref().is_some_and(Wire::is_encrypted);
+        let session = if is_encrypted { Session::Encrypted } else { Session::Clear };
+        let way = database.encryption.same_way(address, session)?;
         let mut stream = connect(address).ok()?;
         let at = self.cancels.next_key();
         stream.register(&self.registry, Socket::Cancel(at).token()).ok()?;
@@ -79,6 +85,7 @@ impl Loop {
             wire: Wire::new(stream),
             server: key,
             asker,
+            approach: Approach::new(way),
             request,
             deadline: Deadline::default(),
         };
@@ -93,7 +100,7 @@ impl Loop {
     pub(super) fn cancel_event(&mut self, key: Key) {
         let Some(cancel) = self.cancels.get_mut(key) else { return };
         if !cancel.request.is_empty() {
-            match cancel.wire.stream.is_connected() {
+            match cancel.approach.advance(&mut cancel.wire, &mut self.chunks) {
                 Ok(false) => return,
                 Ok(true) => {}
                 Err(_) => return self.end_cancel(key, Outcome::Settled),

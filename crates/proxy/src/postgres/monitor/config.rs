@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
 use thiserror::Error;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::classes::Classes;
+use super::encryption::Encryption;
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::secrets::{Hba, Users};
 pub use crate::tls::{Tls, TlsError};
@@ -60,6 +62,8 @@ pub struct Database {
     pub target: String,
     /// The servers that have it, in the order of [`GateSpec::servers`].
     pub servers: Vec<Address>,
+    /// How connections to them are encrypted.
+    pub encryption: Encryption,
     /// The gate of each of its pools. Its `room` and `wait_max` must be set: every queue of a live
     /// server has a bound and every wait a deadline.
     pub gate: GateSpec,
@@ -91,6 +95,7 @@ impl Database {
                 seed: 0,
             },
             servers,
+            encryption: Encryption::disabled(),
             mode: Mode::Transaction,
             login: None,
             reuse: Reuse::Latest,
@@ -135,6 +140,13 @@ pub enum Reuse {
 pub enum Address {
     /// On the network.
     Tcp(SocketAddr),
+    /// On the network, at an address that a name was resolved to: its certificate is for the name.
+    Host {
+        /// The name.
+        name: String,
+        /// The address.
+        address: SocketAddr,
+    },
     /// On a Unix socket, by its path with the port's number.
     Unix(PathBuf),
 }
@@ -143,7 +155,20 @@ impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Tcp(address) => write!(out, "{address}"),
+            Address::Host { name, address } => write!(out, "{name} ({address})"),
             Address::Unix(path) => write!(out, "{}", path.display()),
+        }
+    }
+}
+
+impl Address {
+    /// The name that the server's certificate is for; none on a Unix socket, and where no certificate
+    /// can be for it.
+    pub(super) fn name(&self) -> Option<ServerName<'static>> {
+        match self {
+            Address::Tcp(address) => Some(ServerName::from(address.ip())),
+            Address::Host { name, .. } => ServerName::try_from(name.clone()).ok(),
+            Address::Unix(_) => None,
         }
     }
 }
@@ -248,6 +273,12 @@ impl Config {
             if servers != addresses {
                 return Err(ConfigError::Servers { database: name(), servers, addresses });
             }
+            let is_nameless =
+                |one: &&Address| matches!(one, Address::Host { .. }) && one.name().is_none();
+            if let Some(address) = database.servers.iter().find(is_nameless) {
+                let address = address.to_string();
+                return Err(ConfigError::Nameless { database: name(), address });
+            }
             if database.gate.room.is_none() {
                 return Err(ConfigError::NoRoom { database: name() });
             }
@@ -303,6 +334,14 @@ pub enum ConfigError {
         servers: usize,
         /// Addresses.
         addresses: usize,
+    },
+    /// No certificate could be for the server's name.
+    #[error("database \"{database}\": {address} has no name of a host; name its address instead")]
+    Nameless {
+        /// Which database.
+        database: String,
+        /// The server.
+        address: String,
     },
     /// The queue has no bound.
     #[error("the queue of database \"{database}\" has no bound: a live gate must have one")]

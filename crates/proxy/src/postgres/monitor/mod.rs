@@ -32,7 +32,9 @@
 //! transaction, so that nobody else meets them; SQL's PREPARE keeps the server for its client.
 //! Temporary tables, advisory locks and what functions do are not seen, and stay on the connection.
 //!
-//! Not here yet: TLS towards servers, client certificates, SCRAM bound to TLS, replication connections.
+//! Connections to servers are encrypted as [`ServerTls`] has it, in libpq's modes; SCRAM is bound to
+//! the server's certificate where the server offers that, and cancel requests go the same way as the
+//! session. Not here yet: client certificates, SCRAM bound to TLS towards clients, replication.
 //!
 //! ```no_run
 //! use proxy::postgres::monitor::{Address, Config, Database, Monitor};
@@ -50,6 +52,7 @@
 //! # Ok::<(), proxy::postgres::monitor::StartError>(())
 //! ```
 
+mod approach;
 mod arena;
 mod asking;
 mod backend;
@@ -59,6 +62,7 @@ mod client;
 mod config;
 mod deadlines;
 mod driver;
+mod encryption;
 mod frontend;
 mod pool;
 mod run;
@@ -74,6 +78,9 @@ pub use classes::{CLASSES_MAX, Classes, JobClass};
 pub use config::{
     Address, Admission, Config, ConfigError, Database, Limits, Mode, ROOM, Reuse, StartError,
     Timeouts, Tls, TlsError,
+};
+pub use encryption::{
+    Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };
 pub use run::{ControlError, Handle, Monitor};
 pub use stats::{ClassStats, Counters, Finished, PoolStats, Stats};

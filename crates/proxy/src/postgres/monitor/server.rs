@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use gate::{Slot, Time};
 
+use super::approach::Approach;
 use super::arena::Key;
 use super::deadlines::Deadline;
 use super::pool::PoolIndex;
@@ -19,7 +20,7 @@ pub(super) const LIMITS: Limits = Limits::SESSION;
 /// What a connection to a server is doing.
 #[derive(Debug)]
 pub(super) enum State {
-    /// It waits for its turn to be made, or is being made.
+    /// It waits for its turn to be made, or is being made, its encryption included.
     Connecting,
     /// The gate logs in.
     LoggingIn(Option<Login>),
@@ -39,11 +40,22 @@ pub(super) enum State {
     Held,
 }
 
-/// What was said while the gate logs in.
+/// What was said until the gate is in.
 #[derive(Debug)]
 pub(super) struct Greeting {
+    /// How often the way there was tried before, and how far it is this time.
+    pub(super) tries: u8,
+    pub(super) approach: Option<Approach>,
     pub(super) frames: Frames<Backend>,
     pub(super) parameters: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Greeting {
+    /// Before anything was said, at the try with this number.
+    pub(super) fn new(tries: u8) -> Greeting {
+        let frames = Frames::new(Limits { whole_max: super::wire::CHUNK, ..LIMITS });
+        Greeting { tries, approach: None, frames, parameters: Vec::new() }
+    }
 }
 
 /// A connection to a server.
@@ -84,7 +96,6 @@ pub(super) struct Server {
 impl Server {
     /// One that is still to be made.
     pub(super) fn new(pool: PoolIndex, place: u32, relay: Relay, now: Time) -> Server {
-        let frames = Frames::new(Limits { whole_max: super::wire::CHUNK, ..LIMITS });
         Server {
             wire: None,
             state: State::Connecting,
@@ -93,7 +104,7 @@ impl Server {
             slot: None,
             client: None,
             relay,
-            greeting: Some(Box::new(Greeting { frames, parameters: Vec::new() })),
+            greeting: Some(Box::new(Greeting::new(0))),
             process: 0,
             secret: Box::default(),
             settings: Rc::default(),

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
-use tokio_rustls::rustls::ServerConnection;
+use tokio_rustls::rustls::{self, Connection};
 
 /// The bytes of a buffer: the largest message that must be whole, of either side, fits.
 pub(super) const CHUNK: usize = 32 * 1024;
@@ -149,12 +149,20 @@ pub(super) enum Filled {
     Ended,
 }
 
+/// The encryption of a socket.
+#[derive(Debug)]
+struct Tls {
+    connection: Connection,
+    /// Why it ended, if the other side has broken it or does not take it.
+    fault: Option<rustls::Error>,
+}
+
 /// A socket with its buffers.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) stream: Stream,
     /// Encrypts what passes, from when that was agreed on.
-    tls: Option<Box<ServerConnection>>,
+    tls: Option<Box<Tls>>,
     input: Option<Chunk>,
     output: Option<Chunk>,
     /// Whether there may be something to read.
@@ -191,7 +199,7 @@ impl Wire {
 
     /// Whether something waits to be written.
     pub(super) fn is_blocked(&self) -> bool {
-        self.output.is_some() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+        self.output.is_some() || self.tls.as_ref().is_some_and(|tls| tls.connection.wants_write())
     }
 
     /// All from here on is encrypted; what was read and not taken is so already.
@@ -200,25 +208,47 @@ impl Wire {
     /// If that is no handshake.
     pub(super) fn encrypt(
         &mut self,
-        mut tls: ServerConnection,
+        tls: impl Into<Connection>,
         chunks: &mut Chunks,
     ) -> io::Result<()> {
+        let mut connection = tls.into();
         if let Some(chunk) = self.input.take() {
             let mut begun = chunk.filled();
             while !begun.is_empty() {
-                tls.read_tls(&mut begun)?;
-                tls.process_new_packets().map_err(io::Error::other)?;
+                connection.read_tls(&mut begun)?;
+                connection.process_new_packets().map_err(io::Error::other)?;
             }
             chunks.give(chunk);
         }
-        self.tls = Some(Box::new(tls));
+        self.tls = Some(Box::new(Tls { connection, fault: None }));
         self.readable = true;
         self.write_some(b"").map(drop)
     }
 
     /// The protocol that was agreed on for the inside of TLS.
     pub(super) fn protocol(&self) -> Option<&[u8]> {
-        self.tls.as_ref()?.alpn_protocol()
+        self.tls.as_ref()?.connection.alpn_protocol()
+    }
+
+    /// Whether what passes is encrypted, or will be.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether the two sides have not agreed yet on how to encrypt.
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.connection.is_handshaking())
+    }
+
+    /// The certificate that the other side has shown, DER.
+    pub(super) fn certificate(&self) -> Option<&[u8]> {
+        let shown = self.tls.as_ref()?.connection.peer_certificates()?;
+        shown.first().map(|certificate| &certificate[..])
+    }
+
+    /// Why the encryption has ended, if not by the connection.
+    pub(super) fn fault(&self) -> Option<&rustls::Error> {
+        self.tls.as_ref()?.fault.as_ref()
     }
 
     /// Reads once, behind what is there.
@@ -251,7 +281,12 @@ impl Wire {
                     self.readable = false;
                     break Filled::Nothing;
                 }
-                Err(_) => break Filled::Ended,
+                Err(error) => {
+                    if let Some(tls) = &mut self.tls {
+                        tls.fault = error.downcast().ok();
+                    }
+                    break Filled::Ended;
+                }
             }
         };
         self.keep(chunk, chunks);
@@ -353,7 +388,7 @@ impl Wire {
             chunks.give(output);
         }
         if let Some(tls) = &mut self.tls {
-            tls.send_close_notify();
+            tls.connection.send_close_notify();
             // Who is not there any more does not hear it.
             let _ = encrypt(tls, &mut self.stream, b"");
         }
@@ -366,25 +401,27 @@ impl Wire {
 }
 
 /// Reads what came encrypted, and answers what belongs to the handshake.
-fn decrypt(tls: &mut ServerConnection, stream: &mut Stream, room: &mut [u8]) -> io::Result<usize> {
+fn decrypt(tls: &mut Tls, stream: &mut Stream, room: &mut [u8]) -> io::Result<usize> {
     loop {
-        match tls.reader().read(room) {
+        match tls.connection.reader().read(room) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             read => return read,
         }
-        if tls.read_tls(stream)? == 0 {
+        if tls.connection.read_tls(stream)? == 0 {
             return Ok(0);
         }
-        let processed = tls.process_new_packets();
-        // An alert, if it did not go well.
-        encrypt(tls, stream, b"")?;
+        let processed = tls.connection.process_new_packets();
+        // An alert, if it did not go well: then who does not hear it any more does not matter.
+        let answered = encrypt(tls, stream, b"");
         processed.map_err(io::Error::other)?;
+        answered?;
     }
 }
 
 /// Encrypts bytes and writes what there is to write, as far as that is possible now; how many of the
 /// bytes are on their way.
-fn encrypt(tls: &mut ServerConnection, stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
+fn encrypt(tls: &mut Tls, stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
+    let tls = &mut tls.connection;
     let mut taken = 0;
     loop {
         while tls.wants_write() {

@@ -1,18 +1,19 @@
 //! `sekisho gate postgres`: a TP monitor for PostgreSQL.
 
 use std::io::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::load::tpcc::{Config as Place, Host, SslMode};
+use ::load::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use gate::GateSpec;
 use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
-    Address, Admission, Config, Database, Finished, Mode, Monitor, PoolStats, StartError, Tls,
+    Address, Admission, Config, Database, Encryption, Finished, Mode, Monitor, PoolStats,
+    ServerTls, StartError, Tls,
 };
 use proxy::postgres::secrets::{Hba, MockKey, Users};
 use serde_json::json;
@@ -33,7 +34,8 @@ pub(super) struct PostgresArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6432")]
     listen: String,
     /// The database: postgresql://USER@HOST:PORT/NAME; say it once for each server of it. Left out,
-    /// PGHOST, PGDATABASE and so on. A password is better put into PGPASSWORD
+    /// PGHOST, PGDATABASE and so on. A password is better put into PGPASSWORD. Encryption in libpq's
+    /// words: ?sslmode=verify-full&sslrootcert=FILE&sslcert=FILE&sslkey=FILE
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     db: Vec<String>,
     /// Slots of each pool at each server: one number for all, or one for each
@@ -295,23 +297,31 @@ impl PostgresArgs {
         Ok(config)
     }
 
-    /// The servers that are named, each with the database and the user there.
-    fn places(&self) -> Result<Vec<Place>, Failure> {
+    /// The servers that are named, each with the database and the user there, and how they are
+    /// encrypted.
+    fn places(&self) -> Result<Vec<(Place, ServerTls)>, Failure> {
         let urls: Vec<_> = self.db.iter().filter(|url| !url.is_empty()).collect();
         if urls.is_empty() {
-            return Ok(vec![database::address(None)?]);
+            return Ok(vec![database::server(None)?]);
         }
-        urls.into_iter().map(|url| database::address(Some(url))).collect()
+        urls.into_iter().map(|url| database::server(Some(url))).collect()
     }
 
-    fn database(&self, places: &[Place]) -> Result<Database, Failure> {
-        let first = &places[0];
+    fn database(&self, places: &[(Place, ServerTls)]) -> Result<Database, Failure> {
+        let (first, tls) = &places[0];
         let user = first.get_user();
         let name = first.get_dbname().or(user).ok_or_else(|| {
             Failure::Usage("`--db` names no database: postgresql://USER@HOST:PORT/NAME".into())
         })?;
         let mut servers = Vec::new();
-        for place in places {
+        for (place, encryption) in places {
+            if encryption != tls {
+                return Err(Failure::Usage(
+                    "each `--db` is a server of one database: say the same of encryption (sslmode \
+                     and so on) in all of them"
+                        .into(),
+                ));
+            }
             if place.get_dbname().or(place.get_user()) != Some(name) || place.get_user() != user {
                 return Err(Failure::Usage(
                     "each `--db` is a server of one database: name the same database and user in \
@@ -319,16 +329,10 @@ impl PostgresArgs {
                         .into(),
                 ));
             }
-            if place.get_ssl_mode() == SslMode::Require {
-                return Err(Failure::Usage(
-                    "the gate does not speak TLS to servers yet: use sslmode=disable where the way \
-                     to the server is safe, a Unix socket for instance"
-                        .into(),
-                ));
-            }
             servers.extend(addresses(place)?);
         }
         let mut database = Database::new(name, servers, 0);
+        database.encryption = Encryption::load(tls).map_err(Failure::usage)?;
         let slots = slots("--db", &self.slots, database.servers.len())?;
         if slots.iter().all(|server| server.slots == 0) {
             return Err(Failure::Usage("`--slots 0` lets nobody in".into()));
@@ -396,13 +400,20 @@ fn read<T, E: std::fmt::Display>(
 fn addresses(place: &Place) -> Result<Vec<Address>, Failure> {
     let ports = place.get_ports();
     let port = |at: usize| ports.get(at).or(ports.first()).copied().unwrap_or(PORT);
+    let hosts = place.get_hosts();
     let numbers = place.get_hostaddrs();
     if !numbers.is_empty() {
         let numbers = numbers.iter().enumerate();
-        return Ok(numbers.map(|(at, ip)| Address::Tcp((*ip, port(at)).into())).collect());
+        return Ok(numbers
+            .map(|(at, ip)| match hosts.get(at) {
+                Some(Host::Tcp(name)) => tcp(name, (*ip, port(at)).into()),
+                _ => Address::Tcp((*ip, port(at)).into()),
+            })
+            .collect());
     }
-    let hosts = place.get_hosts().iter().enumerate();
     hosts
+        .iter()
+        .enumerate()
         .map(|(at, host)| match host {
             Host::Tcp(name) => {
                 let wrong = |why: &dyn std::fmt::Display| {
@@ -411,9 +422,17 @@ fn addresses(place: &Place) -> Result<Vec<Address>, Failure> {
                 let mut found =
                     (name.as_str(), port(at)).to_socket_addrs().map_err(|error| wrong(&error))?;
                 let found = found.next().ok_or_else(|| wrong(&"the name has no address"))?;
-                Ok(Address::Tcp(found))
+                Ok(tcp(name, found))
             }
             Host::Unix(folder) => Ok(Address::Unix(folder.join(format!(".s.PGSQL.{}", port(at))))),
         })
         .collect()
+}
+
+/// An address, and the name by which it was found if that says more.
+fn tcp(name: &str, address: SocketAddr) -> Address {
+    if name.parse::<IpAddr>().is_ok() {
+        return Address::Tcp(address);
+    }
+    Address::Host { name: name.to_owned(), address }
 }

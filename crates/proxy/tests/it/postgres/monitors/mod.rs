@@ -3,6 +3,7 @@
 mod cancelling;
 mod classes;
 mod dying;
+mod encrypted_servers;
 mod encrypting;
 mod entering;
 mod modes;
