@@ -18,9 +18,9 @@ use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
 use crate::postgres::auth::{Cleartext, Login, LoginStep, Terms};
 use crate::postgres::frame::{Backend, Frontend, HEAD, Piece};
-use crate::postgres::message::{Report, Severity, read, write};
+use crate::postgres::message::{Report, Severity, Status, read, write};
 use crate::postgres::relay::Relay;
-use crate::postgres::startup::{Version, write_startup};
+use crate::postgres::startup::{Replication, Version, write_startup};
 
 /// Why a connection to a server could not be made: the message that its clients hear.
 struct Unmade {
@@ -68,9 +68,19 @@ impl Loop {
         client: Option<Key>,
         slot: Slot,
     ) -> Option<Key> {
-        let idle = self.pools[pool].take_idle(slot.server);
+        let replicates = client.and_then(|client| self.clients.get(client));
+        let replicates = replicates.filter(|client| client.replication != Replication::No);
+        let own = replicates.map(|client| (client.replication, Rc::clone(&client.settings)));
+        let idle = match own {
+            None => self.pools[pool].take_idle(slot.server),
+            Some(_) => None,
+        };
         let key = idle.unwrap_or_else(|| self.new_server(pool, slot.server));
         let server = self.servers.get_mut(key).expect("idle connections are there");
+        if let Some((replication, settings)) = own {
+            (server.replication, server.settings) = (replication, settings);
+            server.relay = Relay::of_replication(LIMITS);
+        }
         assert!(server.slot.is_none(), "a connection is given to two");
         server.slot = Some(slot);
         server.client = client;
@@ -194,8 +204,17 @@ impl Loop {
         let pool = &self.pools[server.pool];
         let database = &self.config.databases[pool.database];
         let mut out = Vec::new();
-        let parameters =
-            [(&b"user"[..], &pool.user[..]), (b"database", database.target.as_bytes())];
+        let mut parameters =
+            vec![(&b"user"[..], &pool.user[..]), (b"database", database.target.as_bytes())];
+        match server.replication {
+            Replication::No => {}
+            Replication::Physical => parameters.push((b"replication", b"true")),
+            Replication::Logical => parameters.push((b"replication", b"database")),
+        }
+        if server.replication != Replication::No {
+            // No SQL can be said to some of these later.
+            parameters.extend(server.settings.iter());
+        }
         if let Err(error) = write_startup(&mut out, Version::V3_2, parameters) {
             let sqlstate = SqlState::PROTOCOL_VIOLATION;
             let unmade = Unmade::because(Elsewhere::No, sqlstate, &error.to_string());
@@ -350,14 +369,38 @@ impl Loop {
         if pool.scout == Some(key) {
             pool.scout = None;
         }
-        pool.parameters.get_or_insert(greeting.parameters);
-        if has_client {
+        if server.replication != Replication::No {
+            self.greet_replica(key, &greeting.parameters);
+        } else {
+            pool.parameters.get_or_insert(greeting.parameters);
+        }
+        if self.servers.get(key).is_none() {
+            // Its client had gone.
+        } else if has_client {
             self.prepare(key);
         } else {
             self.give_back(key);
         }
         self.invite(at);
         self.connect_next();
+    }
+
+    /// Tells a client that replicates what its own server has said at the beginning.
+    fn greet_replica(&mut self, key: Key, parameters: &[(Vec<u8>, Vec<u8>)]) {
+        let server = self.servers.get(key).expect("its caller has it");
+        let client = server.client.and_then(|client| Some((client, self.clients.get_mut(client)?)));
+        let Some((at, client)) = client else { return self.drop_server(key) };
+        self.deadlines.clear(Socket::Client(at), &mut client.deadline);
+        let mut out = Vec::new();
+        for (name, value) in parameters {
+            write::parameter_status(&mut out, name, value);
+        }
+        write::backend_key_data(&mut out, client.process, client.secret());
+        write::ready_for_query(&mut out, Status::Idle);
+        if client.wire.send(&out, &mut self.chunks).is_err() {
+            // It is found when it is read.
+            self.again.push_back(Socket::Client(at));
+        }
     }
 
     /// Gives a clean server the settings of the client that has it, if it has others.

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use gate::{JobId, Time};
 
 use super::arena::Key;
+use super::client_tls::ClientEncryption;
 use super::deadlines::Deadline;
 use super::pool::PoolIndex;
 use super::settings::Settings;
@@ -14,7 +16,7 @@ use crate::postgres::auth::Check;
 use crate::postgres::frame::{Frames, Frontend, Limits};
 use crate::postgres::secrets::{Origin, Transport};
 use crate::postgres::sql::Class;
-use crate::postgres::startup::{Opening, Version};
+use crate::postgres::startup::{Opening, Replication, Version};
 use crate::postgres::statements;
 
 /// The bytes of a key for cancelling where the client can take more than 4 \[byte\].
@@ -49,6 +51,7 @@ pub(super) struct Wanted {
     pub(super) user: Vec<u8>,
     pub(super) database: Vec<u8>,
     pub(super) settings: Settings,
+    pub(super) replication: Replication,
 }
 
 /// A client's connection.
@@ -59,6 +62,10 @@ pub(super) struct Client {
     pub(super) frames: Frames<Frontend>,
     pub(super) address: IpAddr,
     pub(super) transport: Transport,
+    /// How its connection was encrypted, if it was.
+    pub(super) tls: Option<Arc<ClientEncryption>>,
+    /// Whether it has a connection to a server of its own, for replication.
+    pub(super) replication: Replication,
     /// Whether it began with TLS without asking: then it must have agreed on the protocol inside.
     pub(super) direct: bool,
     pub(super) deadline: Deadline,
@@ -87,6 +94,8 @@ impl Client {
             frames: Frames::new(Limits::AUTHENTICATION),
             address,
             transport: Transport::Clear,
+            tls: None,
+            replication: Replication::No,
             direct: false,
             deadline: Deadline::default(),
             pool: 0,

@@ -12,7 +12,8 @@ use thiserror::Error;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::classes::Classes;
-use super::encryption::Encryption;
+use super::client_tls::ClientTls;
+use super::encryption::{Encryption, EncryptionError};
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::secrets::{Hba, Users};
 pub use crate::tls::{Tls, TlsError};
@@ -31,8 +32,8 @@ pub struct Config {
     pub users: Users,
     /// Who may come in, and how.
     pub admission: Admission,
-    /// The certificate, if clients may connect with TLS.
-    pub tls: Option<Tls>,
+    /// What clients are shown and must show, if they may connect with TLS.
+    pub tls: Option<ClientTls>,
     /// How long things may take.
     pub timeouts: Timeouts,
     /// How many things there may be.
@@ -51,6 +52,8 @@ pub enum Admission {
     Rules(Hba),
     /// Everybody by one method; where only an MD5 hash is stored, SCRAM gives way to MD5.
     Everybody(Method),
+    /// Everybody by a certificate of one of [`ClientTls::authorities`] whose common name is the user's.
+    Certificates,
 }
 
 /// A database that clients may ask for. Each user of it has a pool with a gate of its own.
@@ -288,6 +291,10 @@ impl Config {
             let slots = database.gate.servers.iter().map(|server| server.slots as usize);
             check_range("slots", slots.max().unwrap_or(0), 0, SLOTS_MAX)?;
         }
+        let verifies = self.tls.as_ref().is_some_and(|tls| tls.mode.verifies());
+        if self.admission == Admission::Certificates && !verifies {
+            return Err(ConfigError::NoCertificates);
+        }
         let Limits { clients, pools, connecting, settings } = self.limits;
         check_range("limits.clients", clients, 1, CLIENTS_MAX)?;
         check_range("limits.pools", pools, 1, 1 << 20)?;
@@ -363,6 +370,9 @@ pub enum ConfigError {
         /// The class.
         class: u32,
     },
+    /// Clients are to be known by certificates that nobody asks them for.
+    #[error("clients are let in by their certificates: encrypt with verify-ca or verify-full")]
+    NoCertificates,
     /// A limit is out of its range.
     #[error("{name} is {value}, but must be {least} to {most}")]
     Limit {
@@ -397,7 +407,7 @@ pub enum StartError {
     },
     /// A certificate or key could not be used.
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(#[from] EncryptionError),
     /// The event loop could not be started, or failed.
     #[error("the event loop failed: {0}")]
     Loop(#[source] io::Error),

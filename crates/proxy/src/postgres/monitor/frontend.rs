@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use gate::{Reason, Slot};
 use mio::net::{TcpListener, TcpStream};
@@ -16,7 +17,7 @@ use super::settings::Settings;
 use super::state::{Loop, Phase};
 use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
-use crate::postgres::auth::{Binding, Check, Checked, Credential, Method};
+use crate::postgres::auth::{Binding, Check, Checked, Credential, Method, common_name};
 use crate::postgres::frame::{Frontend, HEAD, Limits, Piece};
 use crate::postgres::message::{Report, Severity, Status, write};
 use crate::postgres::secrets::{Certificate, Facts, Kind, Transport};
@@ -47,7 +48,7 @@ enum Purpose {
         process: u32,
         secret: Vec<u8>,
     },
-    Session(Replication, Wanted, Vec<Vec<u8>>),
+    Session(Wanted, Vec<Vec<u8>>),
     Refused(SqlState, String),
     /// Nothing that could be answered.
     Nonsense,
@@ -189,15 +190,14 @@ impl Loop {
             }
             Purpose::Cancel { process, secret } => self.cancel(key, process, &secret),
             Purpose::Refused(sqlstate, message) => self.refuse(key, sqlstate, &message),
-            Purpose::Session(replication, wanted, options) => {
-                self.begin_session(key, replication, wanted, &options);
-            }
+            Purpose::Session(wanted, options) => self.begin_session(key, wanted, &options),
         }
     }
 
     /// A client wants TLS, and gets it if there is a certificate.
     fn encrypt(&mut self, key: Key, handshake: Handshake) {
-        let tls = self.tls.clone().map(ServerConnection::new);
+        let shown = self.tls.clone();
+        let tls = shown.as_ref().map(|tls| ServerConnection::new(Arc::clone(&tls.config)));
         let (answer, tls) = match tls {
             Some(Ok(tls)) => (&b"S"[..], Some(tls)),
             Some(Err(_)) | None => (&b"N"[..], None),
@@ -213,7 +213,7 @@ impl Loop {
         let Some(tls) = tls else { return };
         let client = self.clients.get_mut(key).expect("its caller has it");
         client.state = State::Opening(Opening::inside_tls());
-        client.transport = Transport::Tls;
+        (client.transport, client.tls) = (Transport::Tls, shown);
         client.direct = handshake == Handshake::Direct;
         // What stands before TLS is one byte; a socket without room for that is of no use.
         if client.wire.is_blocked() || client.wire.encrypt(tls, &mut self.chunks).is_err() {
@@ -228,13 +228,7 @@ impl Loop {
     }
 
     /// A client wants a session: it is asked who it is.
-    fn begin_session(
-        &mut self,
-        key: Key,
-        replication: Replication,
-        wanted: Wanted,
-        options: &[Vec<u8>],
-    ) {
+    fn begin_session(&mut self, key: Key, wanted: Wanted, options: &[Vec<u8>]) {
         if self.phase == Phase::Draining {
             let message = "the gate is shutting down";
             return self.refuse(key, SqlState::CANNOT_CONNECT_NOW, message);
@@ -242,11 +236,13 @@ impl Loop {
         if self.clients.len() > self.config.limits.clients {
             return self.refuse_surplus(key);
         }
-        if replication != Replication::No {
-            let message = "replication connections do not go through the gate: connect to the \
-                           server itself";
-            return self.refuse(key, SqlState::FEATURE_NOT_SUPPORTED, message);
+        let client = self.clients.get(key).expect("its caller has it");
+        let must_be = self.tls.as_ref().is_some_and(|tls| tls.mode.must_be());
+        if must_be && client.transport == Transport::Clear {
+            let message = "connection requires TLS: connect with sslmode=require";
+            return self.refuse(key, SqlState::INVALID_AUTHORIZATION, message);
         }
+        let binding = client.tls.as_ref().map_or(Binding::Absent, |tls| tls.binding.clone());
         let settings_max = self.config.limits.settings;
         if wanted.settings.len() > settings_max {
             let message = format!("a session can begin with {settings_max} settings at most");
@@ -269,13 +265,13 @@ impl Loop {
             (method, _) => method,
         };
         let nonce = self.draw();
-        let checked = Check::begin(method, &wanted.user, &secret, Binding::Absent, nonce, &mut out);
+        let checked = Check::begin(method, &wanted.user, &secret, binding, nonce, &mut out);
         self.checked(key, wanted, checked, &out);
     }
 
     /// Whether no rule of admission names the method.
     fn is_by_default(&self) -> bool {
-        matches!(self.config.admission, Admission::Everybody(_))
+        !matches!(self.config.admission, Admission::Rules(_))
     }
 
     /// How a client proves who it is.
@@ -283,21 +279,22 @@ impl Loop {
         let client = self.clients.get(key).expect("its caller has it");
         match &self.config.admission {
             Admission::Everybody(method) => Ok(*method),
+            Admission::Certificates => {
+                identify(client, Certificate::OfUser, &wanted.user)?;
+                Ok(Method::Trust)
+            }
             Admission::Rules(hba) => {
                 let facts = Facts {
                     origin: client.origin(),
                     user: &wanted.user,
                     database: &wanted.database,
-                    replication: Replication::No,
+                    replication: wanted.replication,
                 };
                 let admission = hba
                     .decide(&facts)
                     .map_err(|refusal| (refusal.sqlstate(), refusal.to_string()))?;
-                if admission.certificate == Certificate::Unneeded {
-                    return Ok(admission.method);
-                }
-                let message = "connection requires a valid client certificate".to_owned();
-                Err((SqlState::INVALID_AUTHORIZATION, message))
+                identify(client, admission.certificate, &wanted.user)?;
+                Ok(admission.method)
             }
         }
     }
@@ -341,7 +338,11 @@ impl Loop {
     /// A client is who it claims to be.
     fn let_in(&mut self, key: Key, wanted: Wanted, brought: Credential) {
         let name = String::from_utf8_lossy(&wanted.database).into_owned();
-        let database = self.config.databases.iter().position(|one| one.name == name);
+        let databases = &self.config.databases;
+        let named = databases.iter().position(|one| one.name == name);
+        // A whole server is replicated; those who do that name a database that is none.
+        let only = wanted.replication == Replication::Physical && databases.len() == 1;
+        let database = named.or(only.then_some(0));
         let Some(database) = database else {
             let message = format!("database \"{name}\" does not exist");
             return self.refuse(key, SqlState::UNDEFINED_DATABASE, &message);
@@ -387,6 +388,15 @@ impl Loop {
         (client.process, client.secret) = (process, secret);
         client.secret_bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES as u8 } else { 4 };
         client.frames.limit(Limits::SESSION);
+        client.replication = wanted.replication;
+        if wanted.replication != Replication::No {
+            // It has its own server greet it.
+            client.since = self.now;
+            let job = self.arrive(key, self.now);
+            let client = self.clients.get_mut(key).expect("its caller has it");
+            client.state = State::Waits(job);
+            return;
+        }
         client.state = State::Guest(None);
         self.pools[pool].guests.push_back(key);
         self.invite(pool);
@@ -519,6 +529,20 @@ impl Loop {
     }
 }
 
+/// Holds a client to what a certificate of it must say. TLS has verified what was shown.
+fn identify(client: &Client, wanted: Certificate, user: &[u8]) -> Result<(), (SqlState, String)> {
+    let refused = |message: String| Err((SqlState::INVALID_AUTHORIZATION, message));
+    match (wanted, client.wire.certificate()) {
+        (Certificate::Unneeded, _) | (Certificate::Verified, Some(_)) => Ok(()),
+        (_, None) => refused("connection requires a valid client certificate".to_owned()),
+        (Certificate::OfUser, Some(der)) if common_name(der).as_deref() == Some(user) => Ok(()),
+        (Certificate::OfUser, Some(_)) => {
+            let user = String::from_utf8_lossy(user);
+            refused(format!("certificate authentication failed for user \"{user}\""))
+        }
+    }
+}
+
 /// What a start-up packet asks for.
 fn session(startup: &Startup<'_>) -> Purpose {
     match Settings::of_startup(startup) {
@@ -529,9 +553,10 @@ fn session(startup: &Startup<'_>) -> Purpose {
                 user: startup.user().to_vec(),
                 database: startup.database().to_vec(),
                 settings,
+                replication: startup.replication(),
             };
             let options = startup.unknown_options().map(<[u8]>::to_vec).collect();
-            Purpose::Session(startup.replication(), wanted, options)
+            Purpose::Session(wanted, options)
         }
     }
 }

@@ -34,7 +34,11 @@
 //!
 //! Connections to servers are encrypted as [`ServerTls`] has it, in libpq's modes; SCRAM is bound to
 //! the server's certificate where the server offers that, and cancel requests go the same way as the
-//! session. Not here yet: client certificates, SCRAM bound to TLS towards clients, replication.
+//! session. Clients may be asked for certificates ([`ClientTls`]), and may bind SCRAM to the gate's own:
+//! the gate ends each exchange itself, with the secret that it has, and logs in at the server with
+//! keys that the exchange leaves behind. An exchange that is bound to the server's certificate cannot
+//! pass through anything. A replication connection has a connection of its own, never anybody else's,
+//! and holds a slot of its pool until its client leaves, whatever the mode.
 //!
 //! ```no_run
 //! use proxy::postgres::monitor::{Address, Config, Database, Monitor};
@@ -59,6 +63,7 @@ mod backend;
 mod cancel;
 mod classes;
 mod client;
+mod client_tls;
 mod config;
 mod deadlines;
 mod driver;
@@ -75,6 +80,7 @@ mod tally;
 mod wire;
 
 pub use classes::{CLASSES_MAX, Classes, JobClass};
+pub use client_tls::ClientTls;
 pub use config::{
     Address, Admission, Config, ConfigError, Database, Limits, Mode, ROOM, Reuse, StartError,
     Timeouts, Tls, TlsError,

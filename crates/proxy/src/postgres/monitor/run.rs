@@ -11,15 +11,16 @@ use measure::Recording;
 use mio::net::{TcpListener, UnixStream};
 use mio::{Events, Interest, Poll, Waker};
 use thiserror::Error;
-use tokio_rustls::rustls::ServerConfig;
 
 use super::arena::{Key, Socket};
 use super::client;
+use super::client_tls::{ClientEncryption, ClientTls};
 use super::config::{Config, Mode, StartError};
+use super::encryption::EncryptionError;
 use super::state::{Loop, Phase};
 use super::stats::{Finished, Stats};
 use crate::postgres::SqlState;
-use crate::postgres::startup::ALPN;
+use crate::postgres::startup::Replication;
 
 /// The loop's own sockets.
 const LISTENER: Socket = Socket::Own(0);
@@ -37,7 +38,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Monitor {
     config: Config,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<Arc<ClientEncryption>>,
     poll: Poll,
     listener: TcpListener,
     signals: Option<UnixStream>,
@@ -56,12 +57,15 @@ pub struct Handle {
 }
 
 /// Why a control did nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ControlError {
     /// The monitor has ended.
     #[error("the monitor has ended")]
     Ended,
+    /// A certificate or key could not be used; all stays as it was.
+    #[error(transparent)]
+    Tls(#[from] EncryptionError),
 }
 
 #[derive(Debug)]
@@ -69,6 +73,7 @@ enum Command {
     Stats(mpsc::Sender<Stats>),
     Recordings(mpsc::Sender<Vec<Option<Recording>>>),
     Drain(mpsc::Sender<()>),
+    Tls(Option<Arc<ClientEncryption>>, mpsc::Sender<()>),
 }
 
 impl Handle {
@@ -102,6 +107,16 @@ impl Handle {
         self.ask(Command::Drain)
     }
 
+    /// Reads certificates and keys, from the same files or others, and shows them to clients that
+    /// begin from now on; who is in keeps its connection. `None` for no more TLS.
+    ///
+    /// # Errors
+    /// If a file cannot be used, or the monitor has ended.
+    pub fn encrypt_clients(&self, tls: Option<&ClientTls>) -> Result<(), ControlError> {
+        let loaded = tls.map(ClientEncryption::load).transpose()?.flatten();
+        self.ask(|reply| Command::Tls(loaded, reply))
+    }
+
     fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T, ControlError> {
         let (sender, answer) = mpsc::channel();
         self.commands.send(command(sender)).map_err(|_| ControlError::Ended)?;
@@ -121,7 +136,7 @@ impl Monitor {
         for database in &config.databases {
             Gate::new(&database.gate)?;
         }
-        let tls = config.tls.as_ref().map(|tls| crate::tls::load(tls, ALPN)).transpose()?;
+        let tls = config.tls.as_ref().map(ClientEncryption::load).transpose()?.flatten();
         let address = config.listen;
         let failed = |source| StartError::Listen { address, source };
         let mut listener = TcpListener::bind(address).map_err(failed)?;
@@ -342,6 +357,10 @@ impl Running {
                     self.drain();
                     let _ = reply.send(());
                 }
+                Command::Tls(tls, reply) => {
+                    self.inner.tls = tls;
+                    let _ = reply.send(());
+                }
             }
         }
     }
@@ -429,7 +448,8 @@ impl Loop {
                 let server = self.servers.get(at).expect("who is served has a server");
                 let mode = self.pools[server.pool].mode;
                 let idle = server.relay.kept().is_none() && client.wire.read().is_empty();
-                if mode == Mode::Session && idle && server.greeting.is_none() {
+                let replicates = client.replication != Replication::No;
+                if replicates || mode == Mode::Session && idle && server.greeting.is_none() {
                     self.send_away(key);
                 }
             }

@@ -13,6 +13,7 @@ use super::wire::Wire;
 use crate::postgres::auth::Login;
 use crate::postgres::frame::{Backend, Frames, Limits};
 use crate::postgres::relay::Relay;
+use crate::postgres::startup::Replication;
 
 /// The largest message that is waited for: what must be whole of a server's messages fits a buffer.
 pub(super) const LIMITS: Limits = Limits::SESSION;
@@ -72,6 +73,8 @@ pub(super) struct Server {
     /// Whose it is.
     pub(super) client: Option<Key>,
     pub(super) relay: Relay,
+    /// Whether it is a replication connection, and of its client alone.
+    pub(super) replication: Replication,
     /// Until the gate is in.
     pub(super) greeting: Option<Box<Greeting>>,
     /// By which a query of it is cancelled.
@@ -104,6 +107,7 @@ impl Server {
             slot: None,
             client: None,
             relay,
+            replication: Replication::No,
             greeting: Some(Box::new(Greeting::new(0))),
             process: 0,
             secret: Box::default(),

@@ -14,6 +14,7 @@ use crate::postgres::SqlState;
 use crate::postgres::conversation::{Abandoned, Kept, Turn};
 use crate::postgres::message::Status;
 use crate::postgres::relay::{Copied, Guest, News, Stop};
+use crate::postgres::startup::Replication;
 
 /// How often one connection is read before others have their turn.
 const ROUNDS: u32 = 8;
@@ -501,7 +502,9 @@ impl Loop {
         if let Some(longest) = self.config.timeouts.idle_transaction {
             // A session is nobody's transaction; else whoever has a server has something under way.
             let is_open = |server: &Server| {
-                self.pools[server.pool].mode != Mode::Session || server.relay.kept().is_some()
+                server.replication == Replication::No
+                    && (self.pools[server.pool].mode != Mode::Session
+                        || server.relay.kept().is_some())
             };
             let is_old = |server: &Server| {
                 matches!(server.state, State::Serving)

@@ -27,6 +27,11 @@ impl Settings {
         self.0.len()
     }
 
+    /// Names and values.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(name, value)| (&name[..], &value[..]))
+    }
+
     /// Their names, for a message.
     pub(super) fn names(&self) -> String {
         let names = self.0.iter().map(|(name, _)| String::from_utf8_lossy(name));

@@ -8,11 +8,11 @@ use std::time::Instant;
 use gate::{Job, JobId, Time};
 use mio::Registry;
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio_rustls::rustls::ServerConfig;
 
 use super::arena::{Arena, Key, Socket};
 use super::cancel::Cancel;
 use super::client::{self, Client};
+use super::client_tls::ClientEncryption;
 use super::config::Config;
 use super::deadlines::Deadlines;
 use super::driver::Driver;
@@ -35,7 +35,7 @@ pub(super) enum Phase {
 pub(super) struct Loop {
     pub(super) config: Config,
     /// What clients are shown that want TLS.
-    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) tls: Option<Arc<ClientEncryption>>,
     pub(super) registry: Registry,
     began: Instant,
     /// The moment of what is being done.
@@ -65,7 +65,11 @@ pub(super) struct Loop {
 }
 
 impl Loop {
-    pub(super) fn new(config: Config, tls: Option<Arc<ServerConfig>>, registry: Registry) -> Loop {
+    pub(super) fn new(
+        config: Config,
+        tls: Option<Arc<ClientEncryption>>,
+        registry: Registry,
+    ) -> Loop {
         Loop {
             config,
             tls,

@@ -287,7 +287,7 @@ impl PostgresArgs {
             }),
         };
         if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
-            config.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
+            config.tls = Some(Tls { cert: cert.clone(), key: key.clone() }.into());
         }
         config.limits.clients = self.clients_max;
         config.timeouts.idle_transaction =

@@ -157,10 +157,6 @@ fn hostile_beginnings_end_there() {
     assert_eq!(raw.hear().0, Backend::Authentication);
     raw.say(b"p\x3f\xff\xff\xff");
     assert!(raw.last_words().starts_with("FATAL 08P01 invalid length"));
-    // A session that says what is none.
-    let mut raw = Raw::connect(&gate);
-    raw.start(Version::V3_0, &[("replication", "database")]);
-    assert!(raw.last_words().starts_with("FATAL 0A000 replication connections"));
     // A packet in pieces is no different.
     let mut raw = Raw::connect(&gate);
     for byte in [0, 0, 0, 8] {

@@ -7,6 +7,7 @@ mod encrypted_servers;
 mod encrypting;
 mod entering;
 mod modes;
+mod replicating;
 mod waiting;
 
 use std::io::{Read, Write};
