@@ -25,6 +25,7 @@
 //! | open | several stations | [`OpenNetwork`] |
 //! | closed, no pause | any demand, at most r at once | [`SaturatedLoop`] |
 //! | closed, with a pause | any demand, at most r at once, one core or more | [`ClosedGate`] |
+//! | closed, with a pause | any subsystem whose throughput curve is known, at most r at once | [`FlowEquivalent`] |
 //! | closed, with a pause | one server, exponential service: quantiles of response times | [`FiniteSource`] |
 //! | closed | several stations | [`ClosedNetwork`] |
 //! | open, closed or both, of several classes | any stations | [`Network`] |
@@ -57,6 +58,7 @@ mod cluster;
 mod error;
 mod exactness;
 mod finite_source;
+mod flow;
 mod general;
 pub mod layered;
 mod loops;
@@ -73,6 +75,7 @@ pub use cluster::{Cluster, ClusterAnswer, Cohorts, chord_hit_ratio, lru_hit_rati
 pub use error::SolveError;
 pub use exactness::Exactness;
 pub use finite_source::FiniteSource;
+pub use flow::{FlowAnswer, FlowEquivalent};
 pub use general::{Mg1Fifo, Mg1Lps, Mg1Ps};
 pub use loops::{ClosedGate, ClosedGateAnswer, SaturatedLoop};
 pub use markov::{Mm1, Mmc, erlang_b};

@@ -52,6 +52,13 @@ impl SqlState {
     /// 57P05: a session has been idle for too long.
     pub const IDLE_SESSION: SqlState = SqlState(*b"57P05");
 
+    /// Whether work that fails so was in vain, and more slots make more of it: a conflict of
+    /// transactions (40), too few resources (53), a lock (55P03), a time-out or another end from
+    /// outside (57), the system's failure (58, XX).
+    pub(crate) fn is_waste(self) -> bool {
+        matches!(&self.0[..2], b"40" | b"53" | b"57" | b"58" | b"XX") || &self.0 == b"55P03"
+    }
+
     /// The code that `bytes` are, if they are one.
     pub fn from_bytes(bytes: &[u8]) -> Option<SqlState> {
         let code: [u8; 5] = bytes.try_into().ok()?;

@@ -1,6 +1,6 @@
 //! Closed systems against stated values, a second algorithm, and each other.
 
-use solve::{ClosedGate, ClosedNetwork, Mmc, Moments, SaturatedLoop, Station};
+use solve::{ClosedGate, ClosedNetwork, FlowEquivalent, Mmc, Moments, SaturatedLoop, Station};
 
 use crate::{near, printed};
 
@@ -279,4 +279,30 @@ fn proportional_and_geometric_bounds_meet_a_sum_on_paper() {
     near(bounds.throughput_min, 2.0 / 2.4, 1e-14, &bounds);
     let pool = ClosedNetwork::new(2, 0.0, &[Station::multi(1.0, 2).unwrap()]).unwrap();
     assert!(pool.proportional_bounds().is_err() && pool.geometric_bounds().is_err());
+}
+
+/// A gate before cores is a gate before the throughput of these cores; and by Norton's theorem a
+/// network that is replaced by its throughputs leaves the clients before it what they had.
+#[test]
+fn a_subsystem_is_as_good_as_its_throughputs() {
+    for (clients, think, slots, cores) in [(40, 0.1, 8, 2), (9, 0.0, 4, 4), (3, 0.05, 8, 2)] {
+        let demand = Moments::exponential(0.01).unwrap();
+        let gate = ClosedGate::new(clients, think, demand, slots).unwrap();
+        let gate = gate.with_cores(cores).unwrap().solve();
+        let rates: Vec<f64> = (1..=slots).map(|n| f64::from(n.min(cores)) / 0.01).collect();
+        let answer = FlowEquivalent::new(clients, think, &rates).unwrap().solve();
+        near(answer.throughput, gate.throughput, 1e-12, &answer);
+        near(answer.wait + answer.hold, gate.response, 1e-12, &answer);
+        near(answer.waiting + 1.0, gate.waiting + 1.0, 1e-12, &answer);
+    }
+    let inside = [queues(&[0.01, 0.004]), vec![Station::multi(0.03, 3).unwrap()]].concat();
+    let rates = ClosedNetwork::new(20, 0.0, &inside).unwrap().throughputs();
+    let answer = FlowEquivalent::new(20, 0.1, &rates).unwrap();
+    assert!(answer.exactness().is_exact());
+    let whole = ClosedNetwork::new(20, 0.1, &inside).unwrap().solve();
+    near(answer.solve().throughput, whole.throughput, 1e-12, &whole);
+    near(answer.solve().hold, whole.response, 1e-12, &whole);
+    assert!(FlowEquivalent::new(0, 0.1, &rates).is_err());
+    assert!(FlowEquivalent::new(5, 0.1, &[]).is_err());
+    assert!(FlowEquivalent::new(5, 0.1, &[1.0, 0.0]).is_err());
 }

@@ -19,6 +19,7 @@ use crate::postgres::SqlState;
 use crate::postgres::auth::{Cleartext, Login, LoginStep, Terms};
 use crate::postgres::frame::{Backend, Frontend, HEAD, Piece};
 use crate::postgres::message::{Report, Severity, Status, read, write};
+use crate::postgres::model::Work;
 use crate::postgres::relay::Relay;
 use crate::postgres::startup::{Replication, Version, write_startup};
 
@@ -82,7 +83,7 @@ impl Loop {
             server.relay = Relay::of_replication(LIMITS);
         }
         assert!(server.slot.is_none(), "a connection is given to two");
-        server.slot = Some(slot);
+        (server.slot, server.work) = (Some(slot), Work::Done);
         server.client = client;
         if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
             client.state = client::State::Served(key);
@@ -475,6 +476,7 @@ impl Loop {
             return;
         }
         let server = self.servers.get_mut(key).expect("its caller has it");
+        server.work = Work::Failed;
         let (at, place, client) = (server.pool, server.place, server.client.take());
         let pool = &mut self.pools[at];
         pool.counters.connects_failed += 1;
@@ -537,6 +539,7 @@ impl Loop {
         if matches!(server.state, State::Connecting | State::LoggingIn(_)) {
             return self.unmade(key, &Unmade::unreachable(&"it has closed the connection"));
         }
+        server.work = Work::Failed;
         if let Some(client) = server.client {
             let message = "the server has closed the connection unexpectedly";
             self.orphan(key, client);
@@ -582,7 +585,7 @@ impl Loop {
             wire.close(&mut self.chunks);
         }
         if let Some(slot) = server.slot {
-            self.tell(at, |driver, now| driver.depart(now, slot));
+            self.tell(at, |driver, now| driver.depart(now, slot, server.work));
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::classes::Classes;
 use super::client_tls::ClientTls;
+use super::control::Auto;
 use super::encryption::{Encryption, EncryptionError};
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::secrets::{Hba, Users};
@@ -42,6 +43,8 @@ pub struct Config {
     pub classes: Classes,
     /// How many events of each pool's gate are recorded, from the start on; 0 for no recording.
     pub record_max: usize,
+    /// Who is told each decision about slots that are left to the gate, as one line.
+    pub decisions: Option<fn(&str)>,
 }
 
 /// Who may come in, and how. Where a SCRAM secret is stored, MD5 and passwords in clear give way to
@@ -76,6 +79,9 @@ pub struct Database {
     pub login: Option<(Vec<u8>, Credential)>,
     /// Which of several idle connections is used next.
     pub reuse: Reuse,
+    /// Whether the slots are left to the gate, and how; each server begins with those that
+    /// [`gate`](Database::gate) says. Not in session mode.
+    pub auto: Option<Auto>,
 }
 
 impl Database {
@@ -102,6 +108,7 @@ impl Database {
             mode: Mode::Transaction,
             login: None,
             reuse: Reuse::Latest,
+            auto: None,
         }
     }
 }
@@ -258,6 +265,7 @@ impl Config {
             limits: Limits::default(),
             classes: Classes::default(),
             record_max: 0,
+            decisions: None,
         }
     }
 
@@ -289,6 +297,9 @@ impl Config {
                 return Err(ConfigError::NoWaitMax { database: name() });
             }
             let slots = database.gate.servers.iter().map(|server| server.slots as usize);
+            if let Some(auto) = &database.auto {
+                check_auto(auto, database)?;
+            }
             check_range("slots", slots.max().unwrap_or(0), 0, SLOTS_MAX)?;
         }
         let verifies = self.tls.as_ref().is_some_and(|tls| tls.mode.verifies());
@@ -300,6 +311,21 @@ impl Config {
         check_range("limits.pools", pools, 1, 1 << 20)?;
         check_range("limits.connecting", connecting, 1, 1 << 20)?;
         check_range("limits.settings", settings, 0, 1 << 10)
+    }
+}
+
+fn check_auto(auto: &Auto, database: &Database) -> Result<(), ConfigError> {
+    let name = || database.name.clone();
+    let wrong = |cause| ConfigError::Auto { database: name(), cause };
+    auto.check().map_err(wrong)?;
+    check_range("the ceiling of the slots", auto.ceiling as usize, 1, SLOTS_MAX)?;
+    if database.mode == Mode::Session {
+        return Err(ConfigError::AutoSessions { database: name() });
+    }
+    let within = |server: &ServerSpec| (auto.floor..=auto.ceiling).contains(&server.slots);
+    match database.gate.servers.iter().all(within) {
+        true => Ok(()),
+        false => Err(wrong(gate::ControlError::Limits)),
     }
 }
 
@@ -373,6 +399,23 @@ pub enum ConfigError {
     /// Clients are to be known by certificates that nobody asks them for.
     #[error("clients are let in by their certificates: encrypt with verify-ca or verify-full")]
     NoCertificates,
+    /// The slots cannot be left to the gate in this way.
+    #[error("the slots of database \"{database}\" cannot be left to the gate: {cause}")]
+    Auto {
+        /// Which database.
+        database: String,
+        /// What is wrong.
+        cause: gate::ControlError,
+    },
+    /// A session holds its slot whether it does something or not.
+    #[error(
+        "the slots of database \"{database}\" cannot be left to the gate in session mode: how long \
+         a session is says nothing of the work; use transaction mode, or a number"
+    )]
+    AutoSessions {
+        /// Which database.
+        database: String,
+    },
     /// A limit is out of its range.
     #[error("{name} is {value}, but must be {least} to {most}")]
     Limit {

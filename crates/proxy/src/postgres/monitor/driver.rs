@@ -9,8 +9,10 @@ use measure::{Histogram, Recording};
 
 use super::arena::Key;
 use super::classes::JobClass;
+use super::control::{Auto, Control, Controlled, Moved};
 use super::stats::ClassStats;
 use super::tally::Tallies;
+use crate::postgres::model::{Model, Work};
 
 /// What a gate has decided of a client's job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,11 @@ pub(super) struct Driver {
     hold_mean: Option<f64>,
     wait_sum: Duration,
     verdicts: VecDeque<Verdict>,
+    /// Of what is behind the gate, where its jobs say something of that.
+    model: Option<Model>,
+    /// Who decides about the slots, where that is left to the gate.
+    control: Option<Control>,
+    resizes: Vec<Event>,
 }
 
 /// The place of one job that waits. Its index is in the low bits of the job's id.
@@ -83,7 +90,17 @@ impl Driver {
             hold_mean: None,
             wait_sum: Duration::ZERO,
             verdicts: VecDeque::new(),
+            model: None,
+            control: None,
+            resizes: Vec::new(),
         })
+    }
+
+    /// The same with a model of what is behind the gate; and with slots that are left to it, if so.
+    pub(super) fn modelled(mut self, auto: Option<&Auto>) -> Driver {
+        self.model = Some(Model::new(self.up.len()));
+        self.control = auto.map(|auto| Control::new(auto, &self.gate));
+        self
     }
 
     /// A job of `client` arrives, which may wait until so long after `since`, or until its own
@@ -108,7 +125,8 @@ impl Driver {
     pub(super) fn renege(&mut self, now: Time, job: JobId) {
         if let Some(outcome) = self.withdraw(job) {
             if let Ok(slot) = outcome {
-                self.depart(now, slot);
+                // It has held its slot for no time.
+                self.depart(now, slot, Work::Failed);
             }
             return;
         }
@@ -125,8 +143,8 @@ impl Driver {
         self.verdicts.remove(at).map(|verdict| verdict.outcome)
     }
 
-    /// A slot is given back; how long it was held.
-    pub(super) fn depart(&mut self, now: Time, slot: Slot) -> Duration {
+    /// A slot is given back, and what became of the job; how long it was held.
+    pub(super) fn depart(&mut self, now: Time, slot: Slot, work: Work) -> Duration {
         let held = self.held[slot.server as usize][slot.index as usize].take();
         let (since, class) = held.expect("a slot that departs is held");
         let hold = now.since(since);
@@ -135,7 +153,14 @@ impl Driver {
         let seconds = hold.as_secs_f64();
         let mean = self.hold_mean.get_or_insert(seconds);
         *mean += HOLD_WEIGHT * (seconds - *mean);
-        self.tell(now, Event::Depart(slot));
+        if let (Some(control), Work::Failed) = (&mut self.control, work) {
+            control.spoil(slot.server);
+        }
+        let changed = self.pass(now);
+        if let Some(model) = &mut self.model {
+            model.departed(now, slot, work);
+        }
+        self.carry(now, Event::Depart(slot), changed);
         hold
     }
 
@@ -175,6 +200,31 @@ impl Driver {
     }
 
     fn tell(&mut self, now: Time, event: Event) {
+        let changed = self.pass(now);
+        self.carry(now, event, changed);
+    }
+
+    /// The model hears that time has passed. Whether it says something else now.
+    fn pass(&mut self, now: Time) -> bool {
+        self.model.as_mut().is_some_and(|model| model.pass(now))
+    }
+
+    /// Tells the gate, and then of each number of slots that follows from that.
+    fn carry(&mut self, now: Time, event: Event, changed: bool) {
+        self.handle(now, event);
+        let Some(control) = &mut self.control else { return };
+        let mut resizes = std::mem::take(&mut self.resizes);
+        control.after(now, &event, &self.gate, &mut resizes);
+        if let (Some(model), true) = (&self.model, changed) {
+            control.learn(now, model, &mut resizes);
+        }
+        for resize in resizes.drain(..) {
+            self.handle(now, resize);
+        }
+        self.resizes = resizes;
+    }
+
+    fn handle(&mut self, now: Time, event: Event) {
         self.actions.clear();
         self.gate.handle(now, event, &mut self.actions);
         if let Some(recording) = &mut self.recording {
@@ -194,6 +244,38 @@ impl Driver {
             }
             self.verdicts.push_back(Verdict { client: place.client, job, outcome });
         }
+        self.show(&event);
+    }
+
+    /// The model hears what has become of the levels.
+    fn show(&mut self, event: &Event) {
+        let Some(model) = &mut self.model else { return };
+        if matches!(event, Event::Arrive(_)) {
+            model.arrived();
+        }
+        for (at, server) in self.gate.servers().iter().enumerate() {
+            model.level(at, server.busy, self.gate.waiting());
+        }
+    }
+
+    /// What is known of what is behind the gate.
+    pub(super) fn model(&self) -> Option<&Model> {
+        self.model.as_ref()
+    }
+
+    /// What was decided about the slots, where that is left to the gate.
+    pub(super) fn controlled(&self) -> Option<Controlled> {
+        self.control.as_ref().map(Control::controlled)
+    }
+
+    /// A decision about the slots that nobody has been told of yet.
+    pub(super) fn next_untold(&mut self) -> Option<Moved> {
+        self.control.as_mut().and_then(Control::next_untold)
+    }
+
+    /// The slots of each server.
+    pub(super) fn slots_each(&self) -> impl Iterator<Item = u32> + '_ {
+        self.gate.servers().iter().map(|server| server.slots)
     }
 
     /// A job has got a slot.
@@ -209,6 +291,9 @@ impl Driver {
         let held = &mut slots[slot.index as usize];
         assert!(held.is_none(), "{slot:?} is held by two");
         *held = Some((now, place.class));
+        if let Some(model) = &mut self.model {
+            model.started(now, slot, place.class);
+        }
     }
 
     fn vacate(&mut self, job: JobId) {
@@ -296,11 +381,11 @@ mod tests {
         driver.arrive(at(1), c, at(1), JOB);
         let refused = driver.next_verdict().unwrap();
         assert_eq!((refused.client, refused.outcome), (c, Err(Reason::QueueFull)));
-        assert_eq!(driver.depart(at(3), slot), Duration::from_secs(3));
+        assert_eq!(driver.depart(at(3), slot, Work::Done), Duration::from_secs(3));
         let next = driver.next_verdict().unwrap();
         assert_eq!((next.client, next.outcome), (b, Ok(slot)));
         assert_eq!(driver.predicted_wait(), Some(Duration::from_secs(3)));
-        driver.depart(at(4), slot);
+        driver.depart(at(4), slot, Work::Done);
         assert_eq!((driver.busy(), driver.waiting(), driver.wait().len()), (0, 0, 2));
         assert_eq!(driver.recording().unwrap().replay(), Ok(()));
     }
@@ -317,7 +402,7 @@ mod tests {
         driver.wake(at(11));
         let refused = driver.next_verdict().unwrap();
         assert_eq!((refused.client, refused.outcome), (c, Err(Reason::Deadline)));
-        driver.depart(at(12), slot);
+        driver.depart(at(12), slot, Work::Done);
         assert_eq!(driver.next_verdict(), None);
         assert_eq!(driver.vacant.len(), driver.places.len());
         assert_eq!(driver.recording().unwrap().replay(), Ok(()));
@@ -329,8 +414,8 @@ mod tests {
         let (mut driver, [a, ..]) = driver();
         driver.arrive(at(0), a, at(0), JOB);
         let slot = driver.next_verdict().unwrap().outcome.unwrap();
-        driver.depart(at(1), slot);
-        driver.depart(at(1), slot);
+        driver.depart(at(1), slot, Work::Done);
+        driver.depart(at(1), slot, Work::Done);
     }
 
     /// A job that holds locks must end before others can: nothing that happens at its gate takes its
@@ -354,9 +439,9 @@ mod tests {
         driver.arrive(at(1), d, at(1), Job { class: 1, priority: 9, ..JOB });
         driver.tell(at(2), Event::Resize { server: 0, slots: 1 });
         assert_eq!((driver.next_verdict(), driver.busy(), driver.slots()), (None, 2, 1));
-        driver.depart(at(3), first);
+        driver.depart(at(3), first, Work::Done);
         assert_eq!(driver.next_verdict(), None, "as many are served as there are slots");
-        driver.depart(at(4), second);
+        driver.depart(at(4), second, Work::Done);
         let next = driver.next_verdict().unwrap();
         assert_eq!(next.client, d, "the more important one");
         let slot = next.outcome.unwrap();
@@ -364,8 +449,8 @@ mod tests {
         driver.tell(at(5), Event::Resize { server: 0, slots: 3 });
         let last = driver.next_verdict().unwrap();
         assert_eq!(last.client, c);
-        driver.depart(at(6), slot);
-        driver.depart(at(6), last.outcome.unwrap());
+        driver.depart(at(6), slot, Work::Done);
+        driver.depart(at(6), last.outcome.unwrap(), Work::Done);
         assert_eq!(driver.recording().unwrap().replay(), Ok(()));
         let name = |name: &str| JobClass { name: name.to_owned(), wait_max: None };
         let classes = driver.classes(&[name("other"), name("web")]);

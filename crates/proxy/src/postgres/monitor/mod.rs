@@ -32,6 +32,11 @@
 //! transaction, so that nobody else meets them; SQL's PREPARE keeps the server for its client.
 //! Temporary tables, advisory locks and what functions do are not seen, and stay on the connection.
 //!
+//! In transaction and statement mode a [model](super::model) listens to each gate: it says which demand
+//! jobs have and what other numbers of slots would do. Where the slots are left to the gate ([`Auto`]), a
+//! [`gate::Controller`] for each server moves inside the model's band, by trials; the gate hears of it as
+//! of any other resize, so that recordings replay. Fewer slots never cut a job short.
+//!
 //! Connections to servers are encrypted as [`ServerTls`] has it, in libpq's modes; SCRAM is bound to
 //! the server's certificate where the server offers that, and cancel requests go the same way as the
 //! session. Clients may be asked for certificates ([`ClientTls`]), and may bind SCRAM to the gate's own:
@@ -65,10 +70,14 @@ mod classes;
 mod client;
 mod client_tls;
 mod config;
+mod control;
+#[cfg(test)]
+mod control_tests;
 mod deadlines;
 mod driver;
 mod encryption;
 mod frontend;
+mod modelling;
 mod pool;
 mod run;
 mod server;
@@ -85,6 +94,7 @@ pub use config::{
     Address, Admission, Config, ConfigError, Database, Limits, Mode, ROOM, Reuse, StartError,
     Timeouts, Tls, TlsError,
 };
+pub use control::{Auto, Controlled, Moved};
 pub use encryption::{
     Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };

@@ -53,7 +53,7 @@ impl Pool {
         secret: [u8; 8],
         (classes, record_max): (usize, usize),
     ) -> Result<Pool, gate::SpecError> {
-        let (at, Database { gate, mode, reuse, servers, login, .. }) = database;
+        let (at, Database { gate, mode, reuse, servers, login, auto, .. }) = database;
         let credential = match login {
             Some((name, credential)) if *name == user => credential.clone(),
             _ => Credential::Nothing,
@@ -63,7 +63,11 @@ impl Pool {
             user,
             mode: *mode,
             reuse: *reuse,
-            driver: Driver::new(gate, classes, record_max)?,
+            driver: match mode {
+                // How long a session is says nothing of what the server has to do.
+                Mode::Session => Driver::new(gate, classes, record_max)?,
+                _ => Driver::new(gate, classes, record_max)?.modelled(auto.as_ref()),
+            },
             catalogue: Catalogue::new(secret, Bounds::default()),
             counters: Counters::default(),
             parameters: None,
@@ -151,6 +155,8 @@ impl Pool {
             servers: self.connections.iter().sum(),
             servers_idle: self.idle.iter().map(VecDeque::len).sum(),
             predicted_wait: driver.predicted_wait(),
+            model: self.estimates(database, classes),
+            control: driver.controlled(),
         }
     }
 }

@@ -20,6 +20,8 @@ use super::encryption::EncryptionError;
 use super::state::{Loop, Phase};
 use super::stats::{Finished, Stats};
 use crate::postgres::SqlState;
+use crate::postgres::console::{Estimate, WhatIf};
+use crate::postgres::model::Refusal;
 use crate::postgres::startup::Replication;
 
 /// The loop's own sockets.
@@ -72,6 +74,7 @@ pub enum ControlError {
 enum Command {
     Stats(mpsc::Sender<Stats>),
     Recordings(mpsc::Sender<Vec<Option<Recording>>>),
+    WhatIf(WhatIf, mpsc::Sender<Result<Vec<Estimate>, Refusal>>),
     Drain(mpsc::Sender<()>),
     Tls(Option<Arc<ClientEncryption>>, mpsc::Sender<()>),
 }
@@ -96,6 +99,14 @@ impl Handle {
     /// If the monitor has ended.
     pub fn recordings(&self) -> Result<Vec<Option<Recording>>, ControlError> {
         self.ask(Command::Recordings)
+    }
+
+    /// What would be, of each pool of which the model knows enough, if something were otherwise.
+    ///
+    /// # Errors
+    /// If the monitor has ended; inside, why no pool has an answer.
+    pub fn what_if(&self, asked: WhatIf) -> Result<Result<Vec<Estimate>, Refusal>, ControlError> {
+        self.ask(|reply| Command::WhatIf(asked, reply))
     }
 
     /// Accepts nobody any more, tells clients with nothing under way to go, lets transactions end,
@@ -319,6 +330,7 @@ impl Running {
         if self.sweep <= now {
             self.sweep = now + SWEEP;
             self.inner.sweep();
+            self.inner.tell_decisions();
             self.inner.settle();
         }
         if self.accept_again.is_some_and(|moment| moment <= now) {
@@ -352,6 +364,9 @@ impl Running {
                 }
                 Command::Recordings(reply) => {
                     let _ = reply.send(self.inner.recordings());
+                }
+                Command::WhatIf(asked, reply) => {
+                    let _ = reply.send(self.inner.what_if(&asked));
                 }
                 Command::Drain(reply) => {
                     self.drain();

@@ -12,6 +12,7 @@ use super::settings::Settings;
 use super::wire::Wire;
 use crate::postgres::auth::Login;
 use crate::postgres::frame::{Backend, Frames, Limits};
+use crate::postgres::model::Work;
 use crate::postgres::relay::Relay;
 use crate::postgres::startup::Replication;
 
@@ -94,6 +95,8 @@ pub(super) struct Server {
     pub(super) cancels: u32,
     /// Whether one of these may arrive at any time, and nobody is to have it any more.
     pub(super) tainted: bool,
+    /// What became of the job that it serves, as far as it has got.
+    pub(super) work: Work,
 }
 
 impl Server {
@@ -120,6 +123,7 @@ impl Server {
             xact_since: None,
             cancels: 0,
             tainted: false,
+            work: Work::Done,
         }
     }
 

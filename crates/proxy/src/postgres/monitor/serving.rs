@@ -13,6 +13,7 @@ use super::wire::Filled;
 use crate::postgres::SqlState;
 use crate::postgres::conversation::{Abandoned, Kept, Turn};
 use crate::postgres::message::Status;
+use crate::postgres::model::Work;
 use crate::postgres::relay::{Copied, Guest, News, Stop};
 use crate::postgres::startup::Replication;
 
@@ -49,6 +50,8 @@ struct Heard {
     discarded: bool,
     own: Option<Option<SqlState>>,
     ended: bool,
+    /// Whether something took its time and came to nothing.
+    wasted: bool,
 }
 
 impl Heard {
@@ -68,7 +71,11 @@ impl Heard {
                 self.leaves |= LEAVES.contains(&tag);
                 self.discarded |= tag == DISCARD_ALL;
             }
-            News::Failed(_) | News::Unheard { .. } => {}
+            News::Failed(fields) => {
+                let sqlstate = fields.and_then(|fields| fields.sqlstate());
+                self.wasted |= sqlstate.is_some_and(SqlState::is_waste);
+            }
+            News::Unheard { .. } => {}
         }
     }
 }
@@ -287,6 +294,9 @@ impl Loop {
     fn follow(&mut self, key: Key, heard: &Heard) {
         let Some(server) = self.servers.get_mut(key) else { return };
         server.unsettled |= heard.leaves;
+        if heard.wasted {
+            server.work = Work::Failed;
+        }
         if heard.parameters.is_empty() && !heard.discarded {
             return;
         }
@@ -327,6 +337,9 @@ impl Loop {
 
     /// A server has said what it could not say.
     fn misbehaves(&mut self, key: Key, sqlstate: SqlState, message: &str) {
+        if let Some(server) = self.servers.get_mut(key) {
+            server.work = Work::Failed;
+        }
         if let Some(client) = self.servers.get(key).and_then(|server| server.client) {
             self.orphan(key, client);
             self.fail(client, sqlstate, message);
@@ -464,10 +477,10 @@ impl Loop {
         }
         server.state = State::Idle;
         server.active = self.now;
-        let (pool, place) = (server.pool, server.place);
+        let (pool, place, work) = (server.pool, server.place, server.work);
         if let Some(slot) = server.slot.take() {
             self.pools[pool].put_idle(place, key);
-            self.tell(pool, |driver, now| driver.depart(now, slot));
+            self.tell(pool, |driver, now| driver.depart(now, slot, work));
         }
     }
 

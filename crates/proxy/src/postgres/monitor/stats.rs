@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use measure::{Histogram, Recording};
 
+use super::control::Controlled;
+use crate::postgres::console::Estimate;
+
 /// The counters of one pool, under PgBouncer's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -60,6 +63,10 @@ pub struct PoolStats {
     pub servers_idle: usize,
     /// How long a job would wait that came now; `None` if nothing is known of holds yet.
     pub predicted_wait: Option<Duration>,
+    /// What the model has found; nothing while it knows nothing, and of sessions.
+    pub model: Vec<Estimate>,
+    /// What was decided about the slots, where that is left to the gate.
+    pub control: Option<Controlled>,
 }
 
 /// What there is to say of the jobs of one class in one pool.

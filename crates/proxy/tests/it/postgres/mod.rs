@@ -8,6 +8,7 @@ mod conversations;
 mod damage;
 mod frames;
 mod hba;
+mod model;
 mod monitors;
 mod relays;
 mod servers;

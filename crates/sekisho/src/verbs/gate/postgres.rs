@@ -1,5 +1,6 @@
 //! `sekisho gate postgres`: a TP monitor for PostgreSQL.
 
+use std::fmt;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -8,11 +9,11 @@ use std::time::Duration;
 use ::load::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
-use gate::GateSpec;
+use gate::{Conduct, GateSpec, ServerSpec};
 use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
-    Address, Admission, Config, Database, Encryption, Finished, Mode, Monitor, PoolStats,
+    Address, Admission, Auto, Config, Database, Encryption, Finished, Mode, Monitor, PoolStats,
     ServerTls, StartError, Tls,
 };
 use proxy::postgres::secrets::{Hba, MockKey, Users};
@@ -38,14 +39,24 @@ pub(super) struct PostgresArgs {
     /// words: ?sslmode=verify-full&sslrootcert=FILE&sslcert=FILE&sslkey=FILE
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     db: Vec<String>,
-    /// Slots of each pool at each server: one number for all, or one for each
+    /// Slots of each pool at each server: one number for all, one for each, or `auto`: as many as a
+    /// model and trials say, told on standard error
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "N,...",
         required_unless_present = "translate"
     )]
-    slots: Vec<u32>,
+    slots: Vec<Slots>,
+    /// The fewest slots with `--slots auto`
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    slots_least: u32,
+    /// The most slots with `--slots auto`; each is a connection to the server
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    slots_most: u32,
+    /// With `--slots auto`: only tell what would be done; the slots stay the most
+    #[arg(long)]
+    shadow: bool,
     /// For how long a client keeps its slot
     #[arg(long, value_enum, default_value = "transaction")]
     mode: ModeName,
@@ -90,6 +101,33 @@ pub(super) struct PostgresArgs {
     /// does not run from either yet
     #[arg(long, value_name = "FILE", exclusive = true)]
     translate: Option<PathBuf>,
+}
+
+/// A number of slots, if it is not left to the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slots {
+    Auto,
+    Number(u32),
+}
+
+impl std::str::FromStr for Slots {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Slots, String> {
+        match text {
+            "auto" => Ok(Slots::Auto),
+            number => number.parse().map(Slots::Number).map_err(|_| "a number, or auto".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Slots {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Slots::Auto => out.write_str("auto"),
+            Slots::Number(slots) => write!(out, "{slots}"),
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -215,6 +253,8 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
             "connects_failed": counters.connects_failed,
             "wait": quantiles(&pool.wait),
             "hold": quantiles(&pool.hold),
+            "model": pool.model,
+            "slots": control_json(pool),
         })
     });
     let object = json!({
@@ -229,6 +269,58 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
         "recordings": kept,
     });
     format!("{object}\n")
+}
+
+/// The slots at the end, and what was decided about them.
+fn control_json(pool: &PoolStats) -> serde_json::Value {
+    let Some(control) = &pool.control else { return json!({"now": pool.slots}) };
+    let moves = control.moves.iter().map(|moved| {
+        json!({
+            "at_s": moved.at.since(gate::Time::ZERO).as_secs_f64(),
+            "server": moved.server,
+            "slots": moved.made.slots,
+            "why": moved.made.why.to_string(),
+        })
+    });
+    json!({
+        "now": pool.slots,
+        "standing": control.standing,
+        "shadow": control.conduct == Conduct::Shadows,
+        "moves": moves.collect::<Vec<_>>(),
+        "moves_in_all": control.made,
+    })
+}
+
+/// What the models have found, and what stands of the slots.
+fn models(pools: &[PoolStats]) -> String {
+    let mut table = Table::new(&["model", "", "95 %", "unit"]);
+    for row in pools.iter().flat_map(|pool| &pool.model) {
+        let interval = row
+            .interval
+            .map_or("-".to_owned(), |(low, high)| format!("{} .. {}", number(low), number(high)));
+        let what = if row.of.contains(' ') {
+            format!("{} {}", row.of.split_once(' ').map_or("", |(_, part)| part), row.what)
+        } else {
+            row.what.clone()
+        };
+        table.row(vec![what, number(row.value), interval, row.unit.clone()]);
+    }
+    let mut text = String::new();
+    if pools.iter().any(|pool| !pool.model.is_empty()) {
+        text += &table.to_string();
+    }
+    for pool in pools {
+        if let Some(row) = pool.model.first() {
+            text += &sentence(&format!("  {}: {}", label(&row.of), row.basis));
+        }
+    }
+    text
+}
+
+/// Four digits of a number that may be large or small.
+fn number(value: f64) -> String {
+    let digits = 3 - value.abs().max(1e-9).log10().floor() as i32;
+    format!("{value:.*}", digits.clamp(0, 9) as usize)
 }
 
 fn ending(finished: &Finished, kept: &[PathBuf]) -> String {
@@ -257,6 +349,7 @@ fn ending(finished: &Finished, kept: &[PathBuf]) -> String {
     if !pools.is_empty() {
         text += &table.to_string();
     }
+    text += &models(pools);
     for path in kept {
         text += &sentence(&format!("  recorded: {}", path.display()));
     }
@@ -294,6 +387,10 @@ impl PostgresArgs {
             self.idle_transaction.map(|span| Duration::from_secs_f64(span.0));
         config.timeouts.drain = Duration::from_secs_f64(self.drain.0);
         config.record_max = self.policy.record_max();
+        config.decisions = Some(|line| {
+            // Whoever reads standard error may have gone; the gate goes on.
+            let _ = writeln!(std::io::stderr(), "gate: {line}");
+        });
         Ok(config)
     }
 
@@ -333,7 +430,11 @@ impl PostgresArgs {
         }
         let mut database = Database::new(name, servers, 0);
         database.encryption = Encryption::load(tls).map_err(Failure::usage)?;
-        let slots = slots("--db", &self.slots, database.servers.len())?;
+        database.auto = self.auto()?;
+        let slots = match &database.auto {
+            Some(auto) => vec![ServerSpec { slots: auto.start() }; database.servers.len()],
+            None => slots("--db", &self.numbers(), database.servers.len())?,
+        };
         if slots.iter().all(|server| server.slots == 0) {
             return Err(Failure::Usage("`--slots 0` lets nobody in".into()));
         }
@@ -355,6 +456,43 @@ impl PostgresArgs {
             (user.as_bytes().to_vec(), credential)
         });
         Ok(database)
+    }
+
+    /// Whether the slots are left to the gate, and how.
+    fn auto(&self) -> Result<Option<Auto>, Failure> {
+        let wrong = |cause: &str| Err(Failure::Usage(cause.to_owned()));
+        if !self.slots.contains(&Slots::Auto) {
+            let limits = (self.slots_least, self.slots_most) != (1, 100);
+            return match limits || self.shadow {
+                true => wrong(
+                    "`--slots-least`, `--slots-most` and `--shadow` go with `--slots auto` only",
+                ),
+                false => Ok(None),
+            };
+        }
+        if self.slots.len() > 1 {
+            return wrong("`--slots auto` is for all servers: it stands alone");
+        }
+        if matches!(self.mode, ModeName::Session) {
+            return wrong(
+                "`--slots auto` needs `--mode transaction` or `statement`: how long a session is \
+                 says nothing of the work",
+            );
+        }
+        let conduct = if self.shadow { Conduct::Shadows } else { Conduct::Acts };
+        let (floor, ceiling) = (self.slots_least, self.slots_most);
+        if floor == 0 || floor > ceiling {
+            return wrong("`--slots-least` is at least 1, and at most `--slots-most`");
+        }
+        Ok(Some(Auto { floor, ceiling, conduct, ..Auto::default() }))
+    }
+
+    fn numbers(&self) -> Vec<u32> {
+        let number = |slots: &Slots| match slots {
+            Slots::Auto => None,
+            Slots::Number(number) => Some(*number),
+        };
+        self.slots.iter().filter_map(number).collect()
     }
 
     /// Who is known: those of the list, or the user of `--db`.

@@ -6,6 +6,7 @@ mod dying;
 mod encrypted_servers;
 mod encrypting;
 mod entering;
+mod modelling;
 mod modes;
 mod replicating;
 mod waiting;
