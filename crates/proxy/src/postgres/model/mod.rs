@@ -34,7 +34,7 @@ use observed::{Block, Observed, bin_of};
 /// The share of the throughput that the slots are to keep (Schroeder et al., ICDE 2006).
 const KEEP: f64 = 0.95;
 /// How much a rate may be off the curve, as a share, for the model to be believed.
-const MISFIT_MAX: f64 = 0.25;
+const MISFIT_MAX: f64 = 0.2;
 /// How long a fit stands at least.
 const REFIT: Duration = Duration::from_secs(10);
 /// The change of a rate, as a share, from which on what was seen before is forgotten.
