@@ -90,7 +90,7 @@ pub enum Cached {
 /// cohorts.deliver(7, 0);
 /// assert_eq!(cohorts.next(Some(7)), Some((7, Cached::In)), "cached agents go first");
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CohortScheduler {
     spec: CohortSpec,
     agents: Vec<Agent>,

@@ -41,18 +41,20 @@ pub trait Discipline: Debug + Send {
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
+    /// One like it, whose answers change nothing of this one.
+    fn copy(&self) -> Box<dyn Discipline>;
 }
 
 /// A line of jobs sorted by id. Both ends are O(1), removal from the middle is O(log n): a removed
 /// job leaves a gap, and the line is closed up when more than half of it is gaps. Insertion is O(1)
 /// in the order of ids; else, when a server went down, it moves up to half of the line.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Line {
     places: VecDeque<Place>,
     live: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Place {
     job: Job,
     live: bool,
@@ -120,7 +122,7 @@ impl Line {
 }
 
 /// First in, first out, by arrival at the gate.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fifo(Line);
 
 impl Discipline for Fifo {
@@ -139,10 +141,13 @@ impl Discipline for Fifo {
     fn len(&self) -> usize {
         self.0.live
     }
+    fn copy(&self) -> Box<dyn Discipline> {
+        Box::new(self.clone())
+    }
 }
 
 /// Last in, first out. Under overload it serves fresh jobs well and lets old ones time out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lifo(Line);
 
 impl Discipline for Lifo {
@@ -161,11 +166,14 @@ impl Discipline for Lifo {
     fn len(&self) -> usize {
         self.0.live
     }
+    fn copy(&self) -> Box<dyn Discipline> {
+        Box::new(self.clone())
+    }
 }
 
 /// Strict priority: the largest [`Job::priority`] first, first in first out within one. Low
 /// priorities starve under overload; that is what strict means.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Priority {
     /// Sorted by priority, highest first. A level stays once it has been seen: there are at most
     /// 256.
@@ -194,5 +202,8 @@ impl Discipline for Priority {
     }
     fn len(&self) -> usize {
         self.len
+    }
+    fn copy(&self) -> Box<dyn Discipline> {
+        Box::new(self.clone())
     }
 }

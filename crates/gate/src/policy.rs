@@ -66,6 +66,20 @@ pub enum DisciplineSpec {
 }
 
 impl DisciplineSpec {
+    /// Its name in files.
+    pub fn name(&self) -> &'static str {
+        match self {
+            DisciplineSpec::Fifo => "fifo",
+            DisciplineSpec::Lifo => "lifo",
+            DisciplineSpec::Priority => "priority",
+            DisciplineSpec::PriorityAgeing { .. } => "priority-ageing",
+            DisciplineSpec::ShortestJob => "shortest-job",
+            DisciplineSpec::EarliestDeadline => "earliest-deadline",
+            DisciplineSpec::DeficitRoundRobin { .. } => "deficit-round-robin",
+            DisciplineSpec::Cohort(_) => "cohort",
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         const INTERVAL_MAX: Duration = Duration::from_secs(366 * 86_400);
         match self {
@@ -212,6 +226,22 @@ pub enum RouterSpec {
 }
 
 impl RouterSpec {
+    /// Its name in files.
+    pub fn name(&self) -> &'static str {
+        match self {
+            RouterSpec::Random => "random",
+            RouterSpec::RoundRobin => "round-robin",
+            RouterSpec::ShortestQueue { .. } => "shortest-queue",
+            RouterSpec::LowestUtilisation { .. } => "lowest-utilisation",
+            RouterSpec::Ev { .. } => "ev",
+            RouterSpec::PowerOfD { .. } => "power-of-d",
+            RouterSpec::JoinIdleQueue { .. } => "join-idle-queue",
+            RouterSpec::LeastWork { .. } => "least-work",
+            RouterSpec::Weighted { .. } => "weighted",
+            RouterSpec::ByKey { .. } => "by-key",
+        }
+    }
+
     pub(crate) fn check(&self, spec: &GateSpec) -> Result<(), SpecError> {
         let must = |holds: bool, error: SpecError| if holds { Ok(()) } else { Err(error) };
         match self {

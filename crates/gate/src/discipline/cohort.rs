@@ -8,7 +8,7 @@ use crate::{Cached, CohortScheduler, CohortSpec, Job, JobId, Time};
 /// The cohort scheduler over the keys of jobs. A key is an agent while it has jobs or is taken as
 /// cached; a discipline hears of no departures, so that a job counts as handled when it starts.
 /// O(log n).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cohort {
     scheduler: CohortScheduler,
     agents: BTreeMap<u64, u32>,
@@ -20,7 +20,7 @@ pub(crate) struct Cohort {
 }
 
 /// An agent's jobs, the highest priority first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Desk {
     key: u64,
     jobs: BTreeMap<std::cmp::Reverse<u8>, VecDeque<Job>>,
@@ -114,5 +114,9 @@ impl Discipline for Cohort {
 
     fn len(&self) -> usize {
         self.places.len()
+    }
+
+    fn copy(&self) -> Box<dyn Discipline> {
+        Box::new(self.clone())
     }
 }

@@ -9,7 +9,7 @@ use crate::{Job, JobId, Time};
 /// Classes in turn. A class that comes to its turn is given its quantum; it is served while that
 /// covers its next job, and keeps what is left for its next turn while it has jobs. O(1) amortised
 /// in the jobs where the quantum is as large as jobs are, else O(classes).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DeficitRoundRobin {
     quantum: u64,
     weights: Vec<u32>,
@@ -22,7 +22,7 @@ pub(crate) struct DeficitRoundRobin {
     len: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Flow {
     class: u32,
     quantum: u64,
@@ -134,5 +134,9 @@ impl Discipline for DeficitRoundRobin {
 
     fn len(&self) -> usize {
         self.len
+    }
+
+    fn copy(&self) -> Box<dyn Discipline> {
+        Box::new(self.clone())
     }
 }

@@ -35,7 +35,7 @@ impl Rank {
 }
 
 /// The lowest rank first, first in first out within one. O(log n).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ranked {
     rank: Rank,
     line: Line,
@@ -75,5 +75,9 @@ impl Discipline for Ranked {
 
     fn len(&self) -> usize {
         self.line.live
+    }
+
+    fn copy(&self) -> Box<dyn Discipline> {
+        Box::new(self.clone())
     }
 }

@@ -6,27 +6,71 @@ use std::time::Duration;
 
 use gate::{
     Action, AgentState, Cached, CohortScheduler, CohortSpec, DisciplineSpec, Event, Gate, GateSpec,
-    Job, JobId, Slot, SpecError, Time,
+    Job, JobId, RouterSpec, Slot, SpecError, Time,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::play::{Play, at, depart, ms, start};
+use crate::play::{Play, arrive, at, depart, ms, per_server, start};
 
 /// Those who wait behind one that is served, in the order in which they are served.
 fn order(discipline: DisciplineSpec, jobs: &[Job]) -> Vec<u64> {
-    let mut play = Play::new(&GateSpec { discipline, ..GateSpec::fifo(1) });
+    let discipline_of = discipline.clone();
+    let mut play = Play::new(&GateSpec { discipline: discipline_of, ..GateSpec::fifo(1) });
     play.tell(0, Event::Arrive(Job::new(JobId(1))));
     for job in jobs {
         play.tell(job.since.as_nanos() / 1_000_000, Event::Arrive(*job));
     }
+    // What the gate says beforehand, twice, since looking changes nothing.
+    let said = [(); 2].map(|()| play.gate.queue(at(1000)).iter().map(|job| job.id.0).collect());
     let mut order = Vec::new();
     while play.gate.waiting() > 0 {
         let actions = play.tell(1000, depart(0, 0));
         let [Action::Start { job, .. }] = actions[..] else { panic!("{actions:?}") };
         order.push(job.0);
     }
+    let said: [Vec<u64>; 2] = said;
+    assert_eq!(said, [order.clone(), order.clone()], "{discipline:?}");
     order
+}
+
+#[test]
+fn the_queue_of_a_gate_is_in_the_order_of_service() {
+    let jobs: Vec<Job> = (2..40)
+        .map(|id| Job {
+            class: id as u32 % 3,
+            priority: (id * 7 % 5) as u8,
+            key: id * 5 % 7,
+            size: id * 11 % 13,
+            deadline: (id % 4 > 0).then(|| at(2000 + id * 17 % 23)),
+            ..Job::new(JobId(id))
+        })
+        .collect();
+    for discipline in [
+        DisciplineSpec::Fifo,
+        DisciplineSpec::Lifo,
+        DisciplineSpec::Priority,
+        DisciplineSpec::PriorityAgeing { interval: ms(10) },
+        DisciplineSpec::ShortestJob,
+        DisciplineSpec::EarliestDeadline,
+        DisciplineSpec::DeficitRoundRobin { quantum: 5, weights: vec![1, 3] },
+        DisciplineSpec::Cohort(CohortSpec { capacity: 2, run_max: 3, cached_max: Some(4), levels: 2 }),
+    ] {
+        assert_eq!(order(discipline, &jobs).len(), jobs.len());
+    }
+}
+
+#[test]
+fn of_several_queues_the_first_come_before_the_second() {
+    let mut play = Play::new(&per_server(&[1, 1], RouterSpec::RoundRobin));
+    (1..8).for_each(|id| drop(play.tell(0, arrive(id))));
+    let queue = |play: &Play| play.gate.queue(at(9)).iter().map(|job| job.id.0).collect::<Vec<_>>();
+    assert_eq!(queue(&play), [3, 4, 5, 6, 7]);
+    play.tell(1, Event::Renege(JobId(3)));
+    assert_eq!(queue(&play), [5, 4, 7, 6], "5 and 7 wait for server 0");
+    play.tell(2, Event::Down(0));
+    play.tell(2, Event::Down(1));
+    assert_eq!(queue(&play).len(), 4, "jobs without a server wait too");
 }
 
 fn sized(id: u64, size: u64) -> Job {

@@ -166,3 +166,23 @@ fn unknown_keys_are_errors() {
     assert!(from_value::<GateSpec>(json!({"servers": []})).is_err(), "keys are missing");
     assert!(from_value::<RouterSpec>(json!("shortest-queue")).is_err(), "its lengths are missing");
 }
+
+#[test]
+fn policies_say_the_names_that_they_have_in_files() {
+    let named = |value: serde_json::Value| match value {
+        serde_json::Value::String(name) => name,
+        value => value.as_object().unwrap().keys().next().unwrap().clone(),
+    };
+    let interval = std::time::Duration::from_secs(1);
+    for policy in [
+        gate::DisciplineSpec::Fifo,
+        gate::DisciplineSpec::ShortestJob,
+        gate::DisciplineSpec::PriorityAgeing { interval },
+        gate::DisciplineSpec::DeficitRoundRobin { quantum: 1, weights: vec![] },
+    ] {
+        assert_eq!(policy.name(), named(serde_json::to_value(&policy).unwrap()));
+    }
+    for policy in [gate::RouterSpec::RoundRobin, gate::RouterSpec::Random] {
+        assert_eq!(policy.name(), named(serde_json::to_value(&policy).unwrap()));
+    }
+}
