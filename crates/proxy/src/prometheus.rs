@@ -40,7 +40,8 @@ pub struct Times {
 impl Times {
     /// Counts one time.
     pub fn observe(&mut self, time: Duration) {
-        let micros = u64::try_from(time.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
+        let below_second = u64::from(time.subsec_nanos().div_ceil(1000));
+        let micros = time.as_secs().saturating_mul(1_000_000).saturating_add(below_second);
         self.counts[BUCKETS.partition_point(|&bound| bound < micros)] += 1;
         self.sum += time;
     }

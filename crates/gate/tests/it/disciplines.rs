@@ -54,7 +54,12 @@ fn the_queue_of_a_gate_is_in_the_order_of_service() {
         DisciplineSpec::ShortestJob,
         DisciplineSpec::EarliestDeadline,
         DisciplineSpec::DeficitRoundRobin { quantum: 5, weights: vec![1, 3] },
-        DisciplineSpec::Cohort(CohortSpec { capacity: 2, run_max: 3, cached_max: Some(4), levels: 2 }),
+        DisciplineSpec::Cohort(CohortSpec {
+            capacity: 2,
+            run_max: 3,
+            cached_max: Some(4),
+            levels: 2,
+        }),
     ] {
         assert_eq!(order(discipline, &jobs).len(), jobs.len());
     }

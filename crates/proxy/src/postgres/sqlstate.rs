@@ -45,6 +45,8 @@ impl SqlState {
     pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState(*b"54000");
     /// 55000: it is not in a state for this.
     pub const NOT_IN_PREREQUISITE_STATE: SqlState = SqlState(*b"55000");
+    /// 57014: somebody wants it cancelled.
+    pub const QUERY_CANCELED: SqlState = SqlState(*b"57014");
     /// 57P01: somebody ends the session.
     pub const ADMIN_SHUTDOWN: SqlState = SqlState(*b"57P01");
     /// 57P03: nobody gets in just now.

@@ -1,5 +1,6 @@
 //! The snapshot as JSON, for the live page and for scripts. Times are in seconds, and names say so.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
@@ -22,6 +23,10 @@ pub(super) fn maybe_seconds<S: Serializer>(
     to: S,
 ) -> Result<S::Ok, S::Error> {
     time.map(|time| time.as_secs_f64()).serialize(to)
+}
+
+pub(super) fn text<S: Serializer>(text: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(text)
 }
 
 /// The JSON of `/state.json`. Of each list, the first [`LIST_MAX`] are there; their numbers, `totals`,

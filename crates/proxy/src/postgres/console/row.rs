@@ -1,6 +1,7 @@
 //! Columns, values, and how they go over the wire in text and in binary.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::postgres::frame::Backend;
 use crate::postgres::message::write::message;
@@ -103,6 +104,12 @@ impl<'a> From<&'a str> for Value<'a> {
 
 impl<'a> From<&'a String> for Value<'a> {
     fn from(text: &'a String) -> Value<'a> {
+        Value::Text(Cow::Borrowed(text))
+    }
+}
+
+impl<'a> From<&'a Arc<str>> for Value<'a> {
+    fn from(text: &'a Arc<str>) -> Value<'a> {
         Value::Text(Cow::Borrowed(text))
     }
 }

@@ -292,7 +292,7 @@ impl Session {
             Command::Show(_) => Want::Snapshot,
             Command::WhatIf(asked) => Want::Estimates(asked.clone()),
             Command::Control(control) => {
-                self.allow(control)?;
+                self.allow()?;
                 Want::Control(control.clone())
             }
             Command::Session(name, value) => {
@@ -315,29 +315,14 @@ impl Session {
         Ok(Heard::Wants(want))
     }
 
-    fn allow(&self, control: &Control) -> Result<(), Refusal> {
+    fn allow(&self) -> Result<(), Refusal> {
         if self.access != Access::All {
             let hint = "users in admin_users may; those in stats_users may SHOW".to_owned();
             let message = "only administrators may change something";
             let refusal = Refusal::new(SqlState::INSUFFICIENT_PRIVILEGE, message);
             return Err(Refusal { hint: Some(hint), ..refusal });
         }
-        let database = match control {
-            Control::Pause(name)
-            | Control::Resume(name)
-            | Control::Reconnect(name)
-            | Control::Kill(name)
-            | Control::WaitClose(name) => name.as_deref(),
-            Control::Disable(name) | Control::Enable(name) => Some(name.as_str()),
-            _ => None,
-        };
-        match database {
-            Some(name) if is_console(name.as_bytes()) => {
-                let message = format!("database {name:?} is the console itself");
-                Err(Refusal::new(SqlState::FEATURE_NOT_SUPPORTED, message))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn extended(

@@ -2,6 +2,7 @@
 //! a clock or a socket.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -292,9 +293,9 @@ pub struct Connection {
     /// The other side's number, if it is joined to one.
     pub link: Option<u64>,
     /// The user.
-    pub user: String,
+    pub user: Arc<str>,
     /// The database.
-    pub database: String,
+    pub database: Arc<str>,
     /// What it is for.
     pub replication: Replication,
     /// The other end; `None` for a Unix socket.
@@ -310,9 +311,9 @@ pub struct Connection {
     /// The other side's process, if it is known.
     pub process: Option<u32>,
     /// What TLS was agreed on, empty without.
-    pub tls: String,
+    pub tls: Arc<str>,
     /// The name that the client gave, empty if none.
-    pub application_name: String,
+    pub application_name: Arc<str>,
     /// Prepared statements that it has.
     pub prepared: u32,
     /// What it has in buffers.
@@ -356,11 +357,14 @@ pub struct Waiter {
     /// The number of its client.
     pub client: u64,
     /// Its pool.
-    pub database: String,
+    #[serde(serialize_with = "json::text")]
+    pub database: Arc<str>,
     /// See `database`.
-    pub user: String,
+    #[serde(serialize_with = "json::text")]
+    pub user: Arc<str>,
     /// Its class.
-    pub class: String,
+    #[serde(serialize_with = "json::text")]
+    pub class: Arc<str>,
     /// Its priority.
     pub priority: i32,
     /// For how long.

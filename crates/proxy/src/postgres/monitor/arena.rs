@@ -68,6 +68,11 @@ impl<T> Arena<T> {
         self.places.len() - self.vacant.len()
     }
 
+    /// How many places wait for the next ones.
+    pub(super) fn vacant(&self) -> usize {
+        self.vacant.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }

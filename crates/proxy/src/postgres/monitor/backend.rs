@@ -107,7 +107,8 @@ impl Loop {
             Mode::Transaction | Mode::Statement => Relay::new(LIMITS),
         };
         self.pools[pool].connections[place as usize] += 1;
-        self.servers.insert(Server::new(pool, place, relay, self.now))
+        let id = self.operating.number();
+        self.servers.insert(Server { id, ..Server::new(pool, place, relay, self.now) })
     }
 
     /// Begins as many connections as may be made at once.

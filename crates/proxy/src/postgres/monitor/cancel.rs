@@ -22,8 +22,8 @@ const CANCELS_MAX: u32 = 4;
 pub(super) struct Cancel {
     pub(super) wire: Wire,
     /// To whom, and who asked.
-    server: Key,
-    asker: Key,
+    pub(super) server: Key,
+    pub(super) asker: Key,
     approach: Approach,
     request: Vec<u8>,
     deadline: Deadline,
@@ -41,6 +41,10 @@ enum Outcome {
 impl Loop {
     /// Somebody wants a query cancelled. Nobody is told whether there was one.
     pub(super) fn cancel(&mut self, asker: Key, process: u32, secret: &[u8]) {
+        if self.cancel_console(process, secret) {
+            self.stats.cancels += 1;
+            return self.close(asker);
+        }
         let sent = self.target(process, secret).and_then(|server| self.send_cancel(asker, server));
         match sent {
             Some(()) => {

@@ -1,6 +1,6 @@
 //! A client's connection: what is known of it, and where it is on its way.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -80,6 +80,12 @@ pub(super) struct Client {
     pub(super) process: u32,
     pub(super) secret: [u8; SECRET_BYTES],
     pub(super) secret_bytes: u8,
+    /// Its number on the console, its end of the connection and ours, and when it came.
+    pub(super) id: u64,
+    pub(super) ends: (Option<SocketAddr>, Option<SocketAddr>),
+    pub(super) came: Time,
+    /// When it last asked for a slot.
+    pub(super) asked: Time,
     /// When its job arrived, or the last one ended.
     pub(super) since: Time,
     /// How many bytes must be there for its next message to be taken.
@@ -106,6 +112,10 @@ impl Client {
             process: 0,
             secret: [0; SECRET_BYTES],
             secret_bytes: 0,
+            id: 0,
+            ends: (None, None),
+            came: Time::ZERO,
+            asked: Time::ZERO,
             since: Time::ZERO,
             needs: 0,
         }

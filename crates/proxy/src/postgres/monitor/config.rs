@@ -15,6 +15,7 @@ use super::classes::Classes;
 use super::client_tls::ClientTls;
 use super::control::Auto;
 use super::encryption::{Encryption, EncryptionError};
+use super::operating::Admin;
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::secrets::{Hba, Users};
 pub use crate::tls::{Tls, TlsError};
@@ -41,6 +42,8 @@ pub struct Config {
     pub limits: Limits,
     /// Which job is of which class.
     pub classes: Classes,
+    /// Who operates it.
+    pub admin: Admin,
     /// How many events of each pool's gate are recorded, from the start on; 0 for no recording.
     pub record_max: usize,
     /// Who is told each decision about slots that are left to the gate, as one line.
@@ -264,6 +267,7 @@ impl Config {
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             classes: Classes::default(),
+            admin: Admin::default(),
             record_max: 0,
             decisions: None,
         }
@@ -310,7 +314,9 @@ impl Config {
         check_range("limits.clients", clients, 1, CLIENTS_MAX)?;
         check_range("limits.pools", pools, 1, 1 << 20)?;
         check_range("limits.connecting", connecting, 1, 1 << 20)?;
-        check_range("limits.settings", settings, 0, 1 << 10)
+        check_range("limits.settings", settings, 0, 1 << 10)?;
+        let period = usize::try_from(self.admin.stats_period.as_secs()).unwrap_or(usize::MAX);
+        check_range("admin.stats-period, in seconds,", period, 1, 1 << 20)
     }
 }
 

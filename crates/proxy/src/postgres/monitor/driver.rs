@@ -11,7 +11,7 @@ use super::arena::Key;
 use super::classes::JobClass;
 use super::control::{Auto, Control, Controlled, Moved};
 use super::stats::ClassStats;
-use super::tally::Tallies;
+use super::tally::{ClassCounts, Tallies};
 use crate::postgres::model::{Model, Work};
 
 /// What a gate has decided of a client's job.
@@ -48,6 +48,18 @@ pub(super) struct Driver {
     /// Who decides about the slots, where that is left to the gate.
     control: Option<Control>,
     resizes: Vec<Event>,
+}
+
+/// A job that waits, as whoever looks at the queue sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) client: Key,
+    pub(super) class: u32,
+    pub(super) priority: u8,
+    pub(super) arrived: Time,
+    pub(super) deadline: Option<Time>,
+    /// How long it will wait on, if something is known of holds.
+    pub(super) estimate: Option<Duration>,
 }
 
 /// The place of one job that waits. Its index is in the low bits of the job's id.
@@ -182,6 +194,27 @@ impl Driver {
         others
     }
 
+    /// Starts no job until it is [resumed](Driver::resume).
+    pub(super) fn pause(&mut self, now: Time) {
+        self.tell(now, Event::Pause);
+    }
+
+    /// Starts jobs again.
+    pub(super) fn resume(&mut self, now: Time) {
+        self.tell(now, Event::Resume);
+    }
+
+    /// Jobs that arrive from now on wait so long at most.
+    pub(super) fn set_wait_max(&mut self, now: Time, longest: Duration) {
+        self.wait_max = longest;
+        self.tell(now, Event::WaitMax(Some(longest)));
+    }
+
+    /// How long jobs wait at most.
+    pub(super) fn wait_max(&self) -> Duration {
+        self.wait_max
+    }
+
     /// The moment has come that [`next_wakeup`](Driver::next_wakeup) named.
     pub(super) fn wake(&mut self, now: Time) {
         if self.next_wakeup().is_some_and(|wakeup| wakeup <= now) {
@@ -302,13 +335,34 @@ impl Driver {
         self.vacant.push(at as u32);
     }
 
+    /// The jobs that wait, in the order in which they would start.
+    pub(super) fn queue(&self, now: Time) -> Vec<Waiting> {
+        let jobs = self.gate.queue(now).into_iter().enumerate();
+        jobs.map(|(at, job)| {
+            let place = self.places[place_of(job.id)];
+            Waiting {
+                client: place.client,
+                class: job.class,
+                priority: job.priority,
+                arrived: place.arrived,
+                deadline: job.deadline,
+                estimate: self.wait_behind(at as u64),
+            }
+        })
+        .collect()
+    }
+
     /// How long a job would wait that came now: those before it, served by all slots at the recent
     /// mean hold; `None` if nothing is known of holds yet.
     pub(super) fn predicted_wait(&self) -> Option<Duration> {
+        self.wait_behind(self.gate.waiting())
+    }
+
+    fn wait_behind(&self, jobs: u64) -> Option<Duration> {
         let servers = self.gate.servers().iter().zip(&self.up);
         let slots: u32 = servers.filter(|(_, up)| **up).map(|(server, _)| server.slots).sum();
         let hold = self.hold_mean.filter(|_| slots > 0)?;
-        let wait = (self.gate.waiting() + 1) as f64 * hold / f64::from(slots);
+        let wait = (jobs + 1) as f64 * hold / f64::from(slots);
         Duration::try_from_secs_f64(wait).ok()
     }
 
@@ -342,6 +396,11 @@ impl Driver {
     /// The same for each class that has had a job, if there are several.
     pub(super) fn classes(&self, classes: &[JobClass]) -> Vec<ClassStats> {
         self.tallies.stats(classes)
+    }
+
+    /// What was counted of each class that has had a job, by its number.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (usize, &ClassCounts)> {
+        self.tallies.counts()
     }
 
     pub(super) fn recording(&self) -> Option<&Recording> {

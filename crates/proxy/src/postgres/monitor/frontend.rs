@@ -81,7 +81,9 @@ impl Loop {
         if ready.and_then(|()| wire.stream.register(&self.registry, token)).is_err() {
             return;
         }
-        self.clients.insert(Client::new(wire, address.ip()));
+        let (id, came, ends) = (self.operating.number(), self.now, wire.stream.ends());
+        let client = Client::new(wire, address.ip());
+        self.clients.insert(Client { id, came, ends, asked: came, ..client });
         if self.clients.len() > self.config.limits.clients + SURPLUS_MAX {
             return self.refuse_surplus(key);
         }
@@ -222,18 +224,19 @@ impl Loop {
     }
 
     /// A client does not get in.
-    fn refuse(&mut self, key: Key, sqlstate: SqlState, message: &str) {
+    pub(super) fn refuse(&mut self, key: Key, sqlstate: SqlState, message: &str) {
         self.stats.logins_failed += 1;
         self.fail(key, sqlstate, message);
     }
 
     /// A client wants a session: it is asked who it is.
     fn begin_session(&mut self, key: Key, wanted: Wanted, options: &[Vec<u8>]) {
-        if self.phase == Phase::Draining {
+        if self.phase != Phase::Open {
             let message = "the gate is shutting down";
             return self.refuse(key, SqlState::CANNOT_CONNECT_NOW, message);
         }
-        if self.clients.len() > self.config.limits.clients {
+        // Who operates the gate gets in when it is full: that is when it is needed.
+        if self.clients.len() > self.config.limits.clients && !self.is_console(&wanted.database) {
             return self.refuse_surplus(key);
         }
         let client = self.clients.get(key).expect("its caller has it");
@@ -337,7 +340,14 @@ impl Loop {
 
     /// A client is who it claims to be.
     fn let_in(&mut self, key: Key, wanted: Wanted, brought: Credential) {
+        if self.is_console(&wanted.database) {
+            return self.admit(key, &wanted);
+        }
         let name = String::from_utf8_lossy(&wanted.database).into_owned();
+        if self.operating.is_disabled(&name) {
+            let message = format!("database \"{name}\" is disabled");
+            return self.refuse(key, SqlState::NOT_IN_PREREQUISITE_STATE, &message);
+        }
         let databases = &self.config.databases;
         let named = databases.iter().position(|one| one.name == name);
         // A whole server is replicated; those who do that name a database that is none.
@@ -368,17 +378,13 @@ impl Loop {
                 let pool = Pool::new((database, config), user, secret, (classes, record_max));
                 self.pools.push(pool.expect("its gate was built once already"));
                 self.pools_by_name.insert(named, self.pools.len() - 1);
+                self.pause_if_asked(self.pools.len() - 1);
                 self.pools.len() - 1
             }
         };
         self.pools[pool].learn(known, brought);
         let secret: [u8; SECRET_BYTES] = self.draw();
-        let process = loop {
-            let process = u32::from_be_bytes(self.draw());
-            if process != 0 && !self.processes.contains_key(&process) {
-                break process;
-            }
-        };
+        let process = self.draw_process();
         self.processes.insert(process, key);
         let client = self.clients.get_mut(key).expect("its caller has it");
         client.pool = pool;
@@ -467,7 +473,7 @@ impl Loop {
             Ok(Piece::More { .. }) => {}
             Ok(Piece::Whole { tag: Frontend::Terminate, .. }) => self.close(key),
             Ok(_) => {
-                client.since = self.now;
+                (client.since, client.asked) = (self.now, self.now);
                 let job = self.arrive(key, self.now);
                 let client = self.clients.get_mut(key).expect("its caller has it");
                 client.state = State::Waits(job);

@@ -45,6 +45,8 @@
 //! pass through anything. A replication connection has a connection of its own, never anybody else's,
 //! and holds a slot of its pool until its client leaves, whatever the mode.
 //!
+//! Who operates it has a console and metrics of their own ([`Admin`]), on a thread beside the loop.
+//!
 //! ```no_run
 //! use proxy::postgres::monitor::{Address, Config, Database, Monitor};
 //! use proxy::postgres::secrets::{MockKey, Users};
@@ -78,6 +80,7 @@ mod driver;
 mod encryption;
 mod frontend;
 mod modelling;
+mod operating;
 mod pool;
 mod run;
 mod server;
@@ -98,5 +101,6 @@ pub use control::{Auto, Controlled, Moved};
 pub use encryption::{
     Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };
+pub use operating::Admin;
 pub use run::{ControlError, Handle, Monitor};
 pub use stats::{ClassStats, Counters, Finished, PoolStats, Stats};

@@ -40,6 +40,8 @@ pub(super) struct Pool {
     idle: Vec<VecDeque<Key>>,
     /// Connections of each server, in whatever state.
     pub(super) connections: Vec<usize>,
+    /// Whether it starts no job, and keeps no connection that nobody needs.
+    pub(super) paused: bool,
     /// When a server that is down is tried again.
     pub(super) retries: Vec<Option<Time>>,
 }
@@ -77,6 +79,7 @@ impl Pool {
             keys: None,
             idle: vec![VecDeque::new(); servers.len()],
             connections: vec![0; servers.len()],
+            paused: false,
             retries: vec![None; servers.len()],
         })
     }

@@ -17,10 +17,11 @@ use super::client;
 use super::client_tls::{ClientEncryption, ClientTls};
 use super::config::{Config, Mode, StartError};
 use super::encryption::EncryptionError;
+use super::operating::{Asked, Desk, Ending, Opened};
 use super::state::{Loop, Phase};
 use super::stats::{Finished, Stats};
 use crate::postgres::SqlState;
-use crate::postgres::console::{Estimate, WhatIf};
+use crate::postgres::console::{Estimate, Shutdown, WhatIf};
 use crate::postgres::model::Refusal;
 use crate::postgres::startup::Replication;
 
@@ -45,6 +46,7 @@ pub struct Monitor {
     listener: TcpListener,
     signals: Option<UnixStream>,
     commands: mpsc::Receiver<Command>,
+    desk: Option<Desk>,
     handle: Handle,
 }
 
@@ -56,6 +58,7 @@ pub struct Handle {
     commands: mpsc::Sender<Command>,
     waker: Arc<Waker>,
     address: SocketAddr,
+    http: Option<SocketAddr>,
 }
 
 /// Why a control did nothing.
@@ -77,12 +80,18 @@ enum Command {
     WhatIf(WhatIf, mpsc::Sender<Result<Vec<Estimate>, Refusal>>),
     Drain(mpsc::Sender<()>),
     Tls(Option<Arc<ClientEncryption>>, mpsc::Sender<()>),
+    Operate(Asked),
 }
 
 impl Handle {
     /// Where clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where metrics and the live page are, if anywhere.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.http
     }
 
     /// What is counted, up to now.
@@ -159,8 +168,22 @@ impl Monitor {
             .map_err(StartError::Loop)?;
         let waker = Waker::new(registry, COMMANDS.token()).map_err(StartError::Loop)?;
         let (sender, commands) = mpsc::channel();
-        let handle = Handle { commands: sender, waker: Arc::new(waker), address };
-        Ok(Monitor { config, tls, poll, listener, signals: None, commands, handle })
+        let desk = Monitor::desk(&config)?;
+        let http = desk.as_ref().and_then(Desk::address);
+        let handle = Handle { commands: sender, waker: Arc::new(waker), address, http };
+        Ok(Monitor { config, tls, poll, listener, signals: None, commands, desk, handle })
+    }
+
+    /// A desk for whoever operates it, if there is anybody.
+    fn desk(config: &Config) -> Result<Option<Desk>, StartError> {
+        if !config.admin.is_used() {
+            return Ok(None);
+        }
+        let desk = Desk::bind(config.admin.http).map_err(|source| match config.admin.http {
+            Some(address) => StartError::Listen { address, source },
+            None => StartError::Loop(source),
+        });
+        desk.map(Some)
     }
 
     /// The controls of this monitor.
@@ -195,8 +218,8 @@ impl Monitor {
     /// # Panics
     /// If a gate breaks one of its invariants: it stops rather than lie about its slots.
     pub fn run(self) -> Result<Finished, StartError> {
-        let Monitor { config, tls, mut poll, listener, signals, commands, handle } = self;
-        drop(handle);
+        let Monitor { config, tls, mut poll, listener, signals, commands, desk, handle } = self;
+        let Handle { commands: sender, waker, .. } = handle;
         let registry = poll.registry().try_clone().map_err(StartError::Loop)?;
         let mut running = Running {
             inner: Loop::new(config, tls, registry),
@@ -207,6 +230,12 @@ impl Monitor {
             accept_again: None,
             until: None,
         };
+        if let Some(desk) = desk {
+            let ask =
+                move |asked| sender.send(Command::Operate(asked)).is_ok() && waker.wake().is_ok();
+            let line = desk.open(Opened { ask }).map_err(StartError::Loop)?;
+            running.inner.operating.open(line);
+        }
         let mut events = Events::with_capacity(EVENTS);
         while !running.is_done() {
             let timeout = running.timeout();
@@ -286,6 +315,9 @@ impl Running {
             }
         }
         self.keep_time();
+        if self.inner.has_waits() {
+            self.inner.look_at_waits();
+        }
     }
 
     fn happens(&mut self, socket: Socket) {
@@ -331,6 +363,7 @@ impl Running {
             self.sweep = now + SWEEP;
             self.inner.sweep();
             self.inner.tell_decisions();
+            self.inner.turn_period();
             self.inner.settle();
         }
         if self.accept_again.is_some_and(|moment| moment <= now) {
@@ -347,7 +380,7 @@ impl Running {
             heard += some;
         }
         for _ in 0..heard.min(2) {
-            if self.inner.phase == Phase::Open {
+            if self.inner.phase != Phase::Draining {
                 self.drain();
             } else {
                 self.until = Some(self.inner.now);
@@ -376,7 +409,31 @@ impl Running {
                     self.inner.tls = tls;
                     let _ = reply.send(());
                 }
+                Command::Operate(asked) => {
+                    if let Ending::Ends(when) = self.inner.operate(asked) {
+                        self.shut_down(when);
+                    }
+                }
             }
+        }
+    }
+
+    /// An administrator ends the monitor.
+    fn shut_down(&mut self, when: Shutdown) {
+        match when {
+            Shutdown::WaitForServers => self.drain(),
+            Shutdown::Now => {
+                self.drain();
+                self.until = Some(self.inner.now);
+            }
+            Shutdown::WaitForClients if self.inner.phase == Phase::Open => {
+                self.accept();
+                self.inner.phase = Phase::Leaving;
+                self.listener = None;
+                self.accept_again = None;
+            }
+            // It goes on as it is.
+            Shutdown::WaitForClients => {}
         }
     }
 
@@ -398,7 +455,7 @@ impl Running {
     }
 
     fn is_done(&self) -> bool {
-        self.inner.phase == Phase::Draining
+        self.inner.phase != Phase::Open
             && (self.inner.clients.is_empty()
                 || self.until.is_some_and(|until| until <= self.inner.now))
     }

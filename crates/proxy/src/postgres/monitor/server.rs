@@ -78,6 +78,8 @@ pub(super) struct Server {
     pub(super) replication: Replication,
     /// Until the gate is in.
     pub(super) greeting: Option<Box<Greeting>>,
+    /// Its number on the console.
+    pub(super) id: u64,
     /// By which a query of it is cancelled.
     pub(super) process: u32,
     pub(super) secret: Box<[u8]>,
@@ -97,6 +99,8 @@ pub(super) struct Server {
     pub(super) tainted: bool,
     /// What became of the job that it serves, as far as it has got.
     pub(super) work: Work,
+    /// Whether it is closed as soon as nobody needs it, since somebody has said so.
+    pub(super) closing: bool,
 }
 
 impl Server {
@@ -112,6 +116,7 @@ impl Server {
             relay,
             replication: Replication::No,
             greeting: Some(Box::new(Greeting::new(0))),
+            id: 0,
             process: 0,
             secret: Box::default(),
             settings: Rc::default(),
@@ -124,6 +129,7 @@ impl Server {
             cancels: 0,
             tainted: false,
             work: Work::Done,
+            closing: false,
         }
     }
 

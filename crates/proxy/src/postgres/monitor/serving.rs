@@ -137,6 +137,7 @@ impl Loop {
         };
         client.wire.take(bytes, &mut self.chunks);
         pool.counters.received += bytes as u64;
+        pool.counters.prepare(server.relay.take_prepares());
         server.active = self.now;
         if !to_server.is_empty() {
             server.query_since.get_or_insert(self.now);
@@ -472,7 +473,8 @@ impl Loop {
             server.state = State::Held;
             return;
         }
-        if server.tainted || self.now.since(server.since) > self.config.timeouts.server_lifetime {
+        let old = self.now.since(server.since) > self.config.timeouts.server_lifetime;
+        if server.tainted || server.closing || old || self.pools[server.pool].paused {
             return self.drop_server(key);
         }
         server.state = State::Idle;

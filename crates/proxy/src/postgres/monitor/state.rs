@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use gate::{Job, JobId, Time};
 use mio::Registry;
@@ -16,6 +16,7 @@ use super::client_tls::ClientEncryption;
 use super::config::Config;
 use super::deadlines::Deadlines;
 use super::driver::Driver;
+use super::operating::Operating;
 use super::pool::{Pool, PoolIndex};
 use super::server::Server;
 use super::stats::Stats;
@@ -27,6 +28,8 @@ use crate::postgres::message::{Report, Severity, write};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
+    /// Nobody comes any more; who is here stays as long as it likes.
+    Leaving,
     /// Nobody comes any more, and who has nothing under way goes.
     Draining,
 }
@@ -38,6 +41,7 @@ pub(super) struct Loop {
     pub(super) tls: Option<Arc<ClientEncryption>>,
     pub(super) registry: Registry,
     began: Instant,
+    began_at: SystemTime,
     /// The moment of what is being done.
     pub(super) now: Time,
     pub(super) phase: Phase,
@@ -58,6 +62,7 @@ pub(super) struct Loop {
     pub(super) connecting: usize,
     pub(super) connects: VecDeque<Key>,
     pub(super) stats: Stats,
+    pub(super) operating: Operating,
     random: SystemRandom,
     /// What is written in one go, kept for its room.
     pub(super) to_server: Vec<u8>,
@@ -75,6 +80,7 @@ impl Loop {
             tls,
             registry,
             began: Instant::now(),
+            began_at: SystemTime::now(),
             now: Time::ZERO,
             phase: Phase::Open,
             clients: Arena::new(),
@@ -90,6 +96,7 @@ impl Loop {
             connecting: 0,
             connects: VecDeque::new(),
             stats: Stats::default(),
+            operating: Operating::default(),
             random: SystemRandom::new(),
             to_server: Vec::new(),
             to_client: Vec::new(),
@@ -103,6 +110,11 @@ impl Loop {
 
     pub(super) fn clock(&self) -> Time {
         Time::ZERO + self.began.elapsed()
+    }
+
+    /// A moment by the calendar: that of the beginning, as the system had it then, and what has passed.
+    pub(super) fn calendar(&self, moment: Time) -> SystemTime {
+        self.began_at + Duration::from_nanos(moment.as_nanos())
     }
 
     /// Chance from the system.

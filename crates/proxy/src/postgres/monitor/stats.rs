@@ -6,6 +6,7 @@ use measure::{Histogram, Recording};
 
 use super::control::Controlled;
 use crate::postgres::console::Estimate;
+use crate::postgres::relay::Prepares;
 
 /// The counters of one pool, under PgBouncer's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,10 +31,25 @@ pub struct Counters {
     pub refused_deadline: u64,
     /// Jobs whose clients went while they waited.
     pub reneged: u64,
+    /// Prepared statements made by clients.
+    pub client_parse_count: u64,
+    /// Prepared statements made at servers.
+    pub server_parse_count: u64,
+    /// Prepared statements given their parameters.
+    pub bind_count: u64,
     /// Connections to servers that could not be made.
     pub connects_failed: u64,
     /// Connections to servers that were made.
     pub connects: u64,
+}
+
+impl Counters {
+    /// Clients have prepared something.
+    pub(super) fn prepare(&mut self, prepares: Prepares) {
+        self.client_parse_count += prepares.client_parses;
+        self.server_parse_count += prepares.server_parses;
+        self.bind_count += prepares.binds;
+    }
 }
 
 /// What there is to say of one pool.

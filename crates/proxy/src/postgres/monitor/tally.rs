@@ -7,89 +7,116 @@ use measure::Histogram;
 
 use super::classes::JobClass;
 use super::stats::ClassStats;
+use crate::Times;
 
 /// The tallies of all classes, each there from its first job on: a class that nobody uses costs
 /// nothing.
 #[derive(Debug)]
-pub(super) struct Tallies(Vec<Option<Box<Tally>>>);
+pub(super) struct Tallies {
+    list: Vec<Option<Box<Tally>>>,
+    /// Whether there are histograms of each: those of the only class are the pool's.
+    several: bool,
+}
 
 /// What is counted of one class.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Tally {
+    counts: ClassCounts,
+    histograms: Option<Histograms>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Histograms {
     wait: Histogram,
     hold: Histogram,
-    waiting: u64,
-    busy: u32,
-    refused_queue_full: u64,
-    refused_deadline: u64,
-    reneged: u64,
+}
+
+/// What was counted of one class, as far as it takes little room.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ClassCounts {
+    pub(super) waiting: u64,
+    pub(super) busy: u32,
+    /// From arrival to start, and from start to departure.
+    pub(super) wait: Times,
+    pub(super) hold: Times,
+    pub(super) refused_queue_full: u64,
+    pub(super) refused_deadline: u64,
+    pub(super) reneged: u64,
 }
 
 impl Tallies {
-    /// Those of so many classes. If there is only one, nothing is counted: it is the pool.
+    /// Those of so many classes.
     pub(super) fn new(classes: usize) -> Tallies {
-        Tallies(vec![None; if classes > 1 { classes } else { 0 }])
+        Tallies { list: vec![None; classes.max(1)], several: classes > 1 }
     }
 
     #[inline]
-    fn of(&mut self, class: u32) -> Option<&mut Tally> {
-        let tally = self.0.get_mut(class as usize)?;
-        Some(tally.get_or_insert_default())
+    fn of(&mut self, class: u32) -> &mut Tally {
+        let histograms = || self.several.then(Histograms::default);
+        let new = || Box::new(Tally { counts: ClassCounts::default(), histograms: histograms() });
+        self.list[class as usize].get_or_insert_with(new)
+    }
+
+    /// What was counted of each that has had a job, by its number.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (usize, &ClassCounts)> {
+        let there = self.list.iter().enumerate();
+        there.filter_map(|(class, tally)| Some((class, &tally.as_ref()?.counts)))
     }
 
     pub(super) fn arrived(&mut self, class: u32) {
-        if let Some(tally) = self.of(class) {
-            tally.waiting += 1;
-        }
+        self.of(class).counts.waiting += 1;
     }
 
     pub(super) fn started(&mut self, class: u32, wait: Duration) {
-        if let Some(tally) = self.of(class) {
-            tally.waiting -= 1;
-            tally.busy += 1;
-            tally.wait.record(wait);
+        let Tally { counts, histograms } = self.of(class);
+        counts.waiting -= 1;
+        counts.busy += 1;
+        counts.wait.observe(wait);
+        if let Some(histograms) = histograms {
+            histograms.wait.record(wait);
         }
     }
 
     pub(super) fn departed(&mut self, class: u32, hold: Duration) {
-        if let Some(tally) = self.of(class) {
-            tally.busy -= 1;
-            tally.hold.record(hold);
+        let Tally { counts, histograms } = self.of(class);
+        counts.busy -= 1;
+        counts.hold.observe(hold);
+        if let Some(histograms) = histograms {
+            histograms.hold.record(hold);
         }
     }
 
     pub(super) fn refused(&mut self, class: u32, reason: Reason) {
-        if let Some(tally) = self.of(class) {
-            tally.waiting -= 1;
-            match reason {
-                Reason::QueueFull => tally.refused_queue_full += 1,
-                Reason::Deadline => tally.refused_deadline += 1,
-            }
+        let counts = &mut self.of(class).counts;
+        counts.waiting -= 1;
+        match reason {
+            Reason::QueueFull => counts.refused_queue_full += 1,
+            Reason::Deadline => counts.refused_deadline += 1,
         }
     }
 
     pub(super) fn reneged(&mut self, class: u32) {
-        if let Some(tally) = self.of(class) {
-            tally.waiting -= 1;
-            tally.reneged += 1;
-        }
+        let counts = &mut self.of(class).counts;
+        counts.waiting -= 1;
+        counts.reneged += 1;
     }
 
-    /// What there is to say of each that has had a job.
+    /// What there is to say of each that has had a job, if there are several.
     pub(super) fn stats(&self, classes: &[JobClass]) -> Vec<ClassStats> {
-        let tallies = self.0.iter().zip(classes).enumerate();
+        let tallies = self.list.iter().zip(classes).enumerate();
         let said = tallies.filter_map(|(class, (tally, JobClass { name, .. }))| {
-            let tally = Tally::clone(tally.as_ref()?);
+            let Tally { counts, histograms } = tally.as_deref()?;
+            let Histograms { wait, hold } = histograms.clone()?;
             Some(ClassStats {
                 class: class as u32,
                 name: name.clone(),
-                wait: tally.wait,
-                hold: tally.hold,
-                waiting: tally.waiting,
-                busy: tally.busy,
-                refused_queue_full: tally.refused_queue_full,
-                refused_deadline: tally.refused_deadline,
-                reneged: tally.reneged,
+                wait,
+                hold,
+                waiting: counts.waiting,
+                busy: counts.busy,
+                refused_queue_full: counts.refused_queue_full,
+                refused_deadline: counts.refused_deadline,
+                reneged: counts.reneged,
             })
         });
         said.collect()

@@ -2,7 +2,7 @@
 //! written. Buffers are borrowed only while there are such bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -28,6 +28,10 @@ impl Chunk {
 
     fn is_empty(&self) -> bool {
         self.start == self.end
+    }
+
+    fn len(&self) -> usize {
+        self.end - self.start
     }
 
     /// Moves what is there to the front, if there is no room behind it.
@@ -56,6 +60,11 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
+    /// How many are kept.
+    pub(super) fn spare(&self) -> usize {
+        self.spare.len()
+    }
+
     fn take(&mut self) -> Chunk {
         let new = || Chunk { bytes: vec![0; CHUNK], start: 0, end: 0 };
         self.spare.pop().unwrap_or_else(new)
@@ -107,6 +116,22 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => registry.register(stream, token, all),
             Stream::Unix(stream) => registry.register(stream, token, all),
+        }
+    }
+
+    /// The system tells nothing of it any more.
+    pub(super) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => registry.deregister(stream),
+            Stream::Unix(stream) => registry.deregister(stream),
+        }
+    }
+
+    /// The addresses of the other end and of ours; none of a Unix socket, or of one that is broken.
+    pub(super) fn ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        match self {
+            Stream::Tcp(stream) => (stream.peer_addr().ok(), stream.local_addr().ok()),
+            Stream::Unix(_) => (None, None),
         }
     }
 
@@ -200,6 +225,25 @@ impl Wire {
     /// Whether something waits to be written.
     pub(super) fn is_blocked(&self) -> bool {
         self.output.is_some() || self.tls.as_ref().is_some_and(|tls| tls.connection.wants_write())
+    }
+
+    /// How many bytes wait to be written, as far as they are not encrypted yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.output.as_ref().map_or(0, Chunk::len)
+    }
+
+    /// How many buffers it has borrowed.
+    pub(super) fn borrowed(&self) -> usize {
+        usize::from(self.input.is_some()) + usize::from(self.output.is_some())
+    }
+
+    /// The version and the cipher suite of TLS that were agreed on, empty without TLS.
+    pub(super) fn encryption(&self) -> String {
+        let agreed = self.tls.as_ref().and_then(|tls| {
+            let version = tls.protocol_version()?.as_str()?.replacen('_', ".", 1);
+            Some(format!("{version}/{}", tls.negotiated_cipher_suite()?.suite().as_str()?))
+        });
+        agreed.unwrap_or_default()
     }
 
     /// All from here on is encrypted; what was read and not taken is so already.

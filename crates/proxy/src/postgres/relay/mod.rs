@@ -179,6 +179,17 @@ pub enum News<'a> {
     Ended(Option<Fields<'a>>),
 }
 
+/// Prepared statements, as PgBouncer counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prepares {
+    /// Made by clients: each Parse that they have sent.
+    pub client_parses: u64,
+    /// Made at the server: each Parse that it was sent.
+    pub server_parses: u64,
+    /// Given their parameters: each Bind that clients have sent.
+    pub binds: u64,
+}
+
 /// What becomes of a message whose rest is still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
@@ -218,6 +229,7 @@ pub struct Relay {
     own: VecDeque<u64>,
     own_failed: Option<SqlState>,
     scratch: Vec<u8>,
+    prepares: Prepares,
 }
 
 impl Relay {
@@ -233,6 +245,7 @@ impl Relay {
             own: VecDeque::new(),
             own_failed: None,
             scratch: Vec::new(),
+            prepares: Prepares::default(),
         }
     }
 
@@ -352,6 +365,11 @@ impl Relay {
             Forward::Behind { bytes } => Some(bytes),
             Forward::Nothing => None,
         };
+        match tag {
+            Frontend::Parse => self.prepares.client_parses += 1,
+            Frontend::Bind => self.prepares.binds += 1,
+            _ => {}
+        }
         self.put_scratch(run);
         if let Some(behind) = behind {
             run.pass(at + behind..at + here.len());
@@ -511,6 +529,16 @@ impl Relay {
     /// Who must go on: for deadlines, and for whom a held slot is charged to.
     pub fn turn(&self) -> Turn {
         self.conversation.turn()
+    }
+
+    /// What was prepared since this was last asked.
+    pub fn take_prepares(&mut self) -> Prepares {
+        let Prepares { client_parses, binds, .. } = std::mem::take(&mut self.prepares);
+        let server_parses = match &mut self.names {
+            Names::Rewritten(statements) => statements.take_parses(),
+            Names::Kept => client_parses,
+        };
+        Prepares { client_parses, server_parses, binds }
     }
 
     /// How many statements the server has prepared for clients, as far as that is known.

@@ -125,6 +125,11 @@ impl Users {
         known.unwrap_or_else(|| Secret::mock(user, self.kind, self.iterations, &self.key))
     }
 
+    /// Their names, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.secrets.keys().map(Vec::as_slice)
+    }
+
     /// Whether the user is known; for the gate's own log.
     pub fn knows(&self, user: &[u8]) -> bool {
         self.secrets.contains_key(user)

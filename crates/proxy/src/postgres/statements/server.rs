@@ -199,6 +199,8 @@ pub(in crate::postgres) struct Server {
     syncs: usize,
     batch: u64,
     changes: u64,
+    /// Parses that it was sent and that nobody has counted yet.
+    parses: u64,
     /// Whether nothing more is asked before all is answered.
     held: bool,
     /// Whether a COPY may have been asked for: until it is answered nothing is asked that the server
@@ -232,6 +234,7 @@ impl Server {
             syncs: 0,
             batch: 0,
             changes: 0,
+            parses: 0,
             held: false,
             copies: false,
             names: Pending::default(),
@@ -253,6 +256,11 @@ impl Server {
     /// How many statements it has prepared, as far as that is known.
     pub(in crate::postgres) fn prepared(&self) -> usize {
         self.prepared.len()
+    }
+
+    /// How many Parses it was sent since this was last asked.
+    pub(in crate::postgres) fn take_parses(&mut self) -> u64 {
+        std::mem::take(&mut self.parses)
     }
 
     /// The gate itself has dropped all statements of the session, as by `DISCARD ALL`.

@@ -49,6 +49,7 @@ impl Server {
             self.closes.add();
         }
         self.boundaries += usize::from(step.is_boundary());
+        self.parses += u64::from(matches!(step, Step::Parse | Step::PutParse));
         if step == Step::Sync {
             self.syncs += 1;
             self.batch += 1;

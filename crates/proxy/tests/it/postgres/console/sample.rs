@@ -46,8 +46,8 @@ fn connection(id: u64) -> Connection {
     Connection {
         id,
         link: None,
-        user: "alice".to_owned(),
-        database: "shop".to_owned(),
+        user: "alice".into(),
+        database: "shop".into(),
         replication: Replication::None,
         address: Some("127.0.0.1:40001".parse().expect("an address")),
         local_address: Some("127.0.0.1:6432".parse().expect("an address")),
@@ -55,8 +55,8 @@ fn connection(id: u64) -> Connection {
         requested: now() - ms(2_500),
         waited: Duration::ZERO,
         process: None,
-        tls: String::new(),
-        application_name: "till".to_owned(),
+        tls: "".into(),
+        application_name: "till".into(),
         prepared: 3,
         buffered: Buffered::default(),
     }
@@ -142,7 +142,7 @@ fn servers() -> Vec<Server> {
     let mut active = connection(101);
     (active.link, active.process) = (Some(1), Some(4711));
     active.address = Some("[::1]:5432".parse().expect("an address"));
-    active.tls = "TLSv1.3/TLS_AES_256_GCM_SHA384".to_owned();
+    active.tls = "TLSv1.3/TLS_AES_256_GCM_SHA384".into();
     vec![
         Server { connection: active, state: ServerState::Active, closing: true },
         Server { connection: connection(102), state: ServerState::Idle, closing: false },
@@ -153,9 +153,9 @@ fn servers() -> Vec<Server> {
 fn waiter(client: u64) -> Waiter {
     Waiter {
         client,
-        database: "shop".to_owned(),
-        user: "alice".to_owned(),
-        class: "web".to_owned(),
+        database: "shop".into(),
+        user: "alice".into(),
+        class: "web".into(),
         priority: -1,
         waited: Duration::from_micros(2_500_123),
         left: Some(ms(117_500)),
@@ -213,9 +213,9 @@ pub(crate) fn filled() -> Snapshot {
         pins: vec![Pin {
             client: 1,
             server: 101,
-            database: "shop".to_owned(),
-            user: "alice".to_owned(),
-            application_name: "till".to_owned(),
+            database: "shop".into(),
+            user: "alice".into(),
+            application_name: "till".into(),
             reason: "LISTEN".to_owned(),
             held: ms(8_000),
             idle: ms(6_000),

@@ -8,6 +8,7 @@ mod encrypting;
 mod entering;
 mod modelling;
 mod modes;
+mod operating;
 mod replicating;
 mod waiting;
 

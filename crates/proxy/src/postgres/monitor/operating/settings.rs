@@ -1,0 +1,281 @@
+//! The configuration in force, key by key in PgBouncer's words, and which keys SET may change.
+
+use std::time::Duration;
+
+use crate::postgres::SqlState;
+use crate::postgres::auth::Method;
+use crate::postgres::console::{Refusal, Setting};
+use crate::postgres::monitor::config::{
+    Admission, CLIENTS_MAX, Config, Limits, ROOM, Reuse, Timeouts,
+};
+use crate::postgres::monitor::operating::Admin;
+
+/// The longest time that SET takes: a year.
+const TIME_MAX: Duration = Duration::from_secs(366 * 86_400);
+
+/// A key that SET may change.
+struct Changeable {
+    key: &'static str,
+    of: Of,
+}
+
+/// What it is, where it stands, and what it would be.
+enum Of {
+    /// A time above zero.
+    Time(fn(&mut Config) -> &mut Duration, Duration),
+    /// A time, 0 for none.
+    Maybe(fn(&mut Config) -> &mut Option<Duration>),
+    /// The longest wait at each gate.
+    WaitMax,
+    /// A number from 1 to this.
+    Number(fn(&mut Config) -> &mut usize, usize, usize),
+}
+
+fn changeable() -> [Changeable; 15] {
+    let (times, limits) = (Timeouts::default(), Limits::default());
+    let time = |key, at, default| Changeable { key, of: Of::Time(at, default) };
+    let number = |key, at, default, most| Changeable { key, of: Of::Number(at, default, most) };
+    [
+        time("cancel_timeout", |to| &mut to.timeouts.cancel, times.cancel),
+        time("clean_timeout", |to| &mut to.timeouts.clean, times.clean),
+        Changeable { key: "client_idle_timeout", of: Of::Maybe(|to| &mut to.timeouts.client_idle) },
+        time("client_login_timeout", |to| &mut to.timeouts.login, times.login),
+        time("drain_timeout", |to| &mut to.timeouts.drain, times.drain),
+        Changeable {
+            key: "idle_transaction_timeout",
+            of: Of::Maybe(|to| &mut to.timeouts.idle_transaction),
+        },
+        number("max_client_conn", |to| &mut to.limits.clients, limits.clients, CLIENTS_MAX),
+        number("max_pools", |to| &mut to.limits.pools, limits.pools, 1 << 20),
+        number("max_server_connecting", |to| &mut to.limits.connecting, limits.connecting, 1 << 20),
+        Changeable { key: "query_wait_timeout", of: Of::WaitMax },
+        time("server_connect_timeout", |to| &mut to.timeouts.connect, times.connect),
+        time("server_idle_timeout", |to| &mut to.timeouts.server_idle, times.server_idle),
+        time("server_lifetime", |to| &mut to.timeouts.server_lifetime, times.server_lifetime),
+        time("server_login_retry", |to| &mut to.timeouts.server_retry, times.server_retry),
+        time("stats_period", |to| &mut to.admin.stats_period, Admin::default().stats_period),
+    ]
+}
+
+/// Seconds, as PgBouncer writes times.
+fn seconds(time: Duration) -> String {
+    format!("{}", time.as_secs_f64())
+}
+
+/// Each key with what it is and what it would be, in alphabetic order.
+pub(super) fn list(config: &mut Config) -> Vec<Setting> {
+    let mut found = fixed(config);
+    for Changeable { key, of } in changeable() {
+        let (value, default) = match of {
+            Of::Time(at, default) => (seconds(*at(config)), seconds(default)),
+            Of::Maybe(at) => (seconds(at(config).unwrap_or_default()), "0".to_owned()),
+            Of::Number(at, default, _) => (at(config).to_string(), default.to_string()),
+            Of::WaitMax => {
+                let each = config.databases.iter().map(|one| one.gate.wait_max.unwrap_or_default());
+                (each_once(each.map(seconds)), "120".to_owned())
+            }
+        };
+        found.push(Setting { key: key.to_owned(), value, default, changeable: true });
+    }
+    found.sort_by(|a, b| a.key.cmp(&b.key));
+    found
+}
+
+/// What differs from database to database, each value once.
+fn each_once(values: impl Iterator<Item = String>) -> String {
+    let mut each: Vec<String> = values.collect();
+    each.dedup();
+    each.join(", ")
+}
+
+/// What stays as it is until a restart.
+fn fixed(config: &Config) -> Vec<Setting> {
+    let auth = match &config.admission {
+        Admission::Rules(_) => "hba".to_owned(),
+        Admission::Everybody(Method::ScramSha256) => "scram-sha-256".to_owned(),
+        Admission::Everybody(Method::Md5) => "md5".to_owned(),
+        Admission::Everybody(Method::Password) => "plain".to_owned(),
+        Admission::Everybody(Method::Trust) => "trust".to_owned(),
+    };
+    let tls = if config.tls.is_some() { "allow" } else { "disable" };
+    let databases = || config.databases.iter();
+    let slots = databases()
+        .map(|one| one.gate.servers.iter().map(|server| server.slots).sum::<u32>().to_string());
+    [
+        ("admin_users", config.admin.users.join(", "), String::new()),
+        ("auth_type", auth, "scram-sha-256".to_owned()),
+        ("client_tls_sslmode", tls.to_owned(), "disable".to_owned()),
+        ("default_pool_size", each_once(slots), "20".to_owned()),
+        (
+            "discipline",
+            each_once(databases().map(|one| one.gate.discipline.name().to_owned())),
+            "fifo".to_owned(),
+        ),
+        (
+            "http",
+            config.admin.http.map(|address| address.to_string()).unwrap_or_default(),
+            String::new(),
+        ),
+        ("listen_addr", config.listen.ip().to_string(), "127.0.0.1".to_owned()),
+        ("listen_port", config.listen.port().to_string(), "6432".to_owned()),
+        (
+            "pool_mode",
+            each_once(databases().map(|one| one.mode.to_string())),
+            "transaction".to_owned(),
+        ),
+        (
+            "room",
+            each_once(databases().map(|one| one.gate.room.unwrap_or_default().to_string())),
+            ROOM.to_string(),
+        ),
+        (
+            "router",
+            each_once(databases().map(|one| one.gate.router.name().to_owned())),
+            "round-robin".to_owned(),
+        ),
+        (
+            "server_round_robin",
+            each_once(databases().map(|one| u8::from(one.reuse == Reuse::Rotate).to_string())),
+            "0".to_owned(),
+        ),
+        ("stats_users", config.admin.stats_users.join(", "), String::new()),
+    ]
+    .into_iter()
+    .map(|(key, value, default)| Setting { key: key.to_owned(), value, default, changeable: false })
+    .collect()
+}
+
+/// Changes one key.
+///
+/// # Errors
+/// If there is no such key, it cannot be changed, or the value is out of its range.
+pub(super) fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Refusal> {
+    let refused = |sqlstate, message: String, hint: String| {
+        Err(Refusal { sqlstate, message, hint: Some(hint) })
+    };
+    let invalid = SqlState::INVALID_PARAMETER_VALUE;
+    let Some(Changeable { of, .. }) = changeable().into_iter().find(|one| one.key == key) else {
+        if fixed(config).iter().any(|one| one.key == key) {
+            let message = format!("\"{key}\" cannot be changed while the gate runs");
+            let hint = "change the configuration and start the gate again".to_owned();
+            return refused(SqlState::NOT_IN_PREREQUISITE_STATE, message, hint);
+        }
+        let keys = changeable().map(|one| one.key);
+        let nearest = measure::nearest(key, keys);
+        let hint = nearest.map_or("SHOW CONFIG lists the keys".to_owned(), |nearest| {
+            format!("did you mean {nearest}? SHOW CONFIG lists the keys")
+        });
+        return refused(invalid, format!("there is no setting \"{key}\""), hint);
+    };
+    let time = || {
+        let found = read_time(value);
+        found.ok_or_else(|| Refusal {
+            sqlstate: invalid,
+            message: format!("\"{value}\" is no time for \"{key}\""),
+            hint: Some("seconds as a number, or a time with its unit as in '250ms'".to_owned()),
+        })
+    };
+    let above_zero = |time: Duration| {
+        let least = Duration::from_millis(if key == "stats_period" { 1000 } else { 1 });
+        if time >= least {
+            return Ok(time);
+        }
+        let message = format!("{value} is too short for \"{key}\"");
+        refused(invalid, message, format!("a time of {least:?} at least")).map(|()| time)
+    };
+    match of {
+        Of::Time(at, _) => *at(config) = above_zero(time()?)?,
+        Of::Maybe(at) => *at(config) = Some(time()?).filter(|time| !time.is_zero()),
+        Of::WaitMax => {
+            let longest = above_zero(time()?)?;
+            for database in &mut config.databases {
+                database.gate.wait_max = Some(longest);
+            }
+        }
+        Of::Number(at, _, most) => match value.parse() {
+            Ok(number) if (1..=most).contains(&number) => *at(config) = number,
+            _ => {
+                let message = format!("\"{value}\" is no number for \"{key}\"");
+                return refused(invalid, message, format!("a whole number, 1 to {most}"));
+            }
+        },
+    }
+    Ok(())
+}
+
+/// Seconds, or a number with one of these units.
+fn read_time(text: &str) -> Option<Duration> {
+    let split = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    let seconds = number.trim().parse::<f64>().ok()? * unit;
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| *time <= TIME_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::monitor::{Address, Database};
+    use crate::postgres::secrets::{MockKey, Users};
+
+    fn config() -> Config {
+        let server = Address::Tcp(([127, 0, 0, 1], 5432).into());
+        let database = Database::new("shop", vec![server], 7);
+        let users = Users::parse("", MockKey::new([7; 32])).unwrap();
+        Config::new(([127, 0, 0, 1], 6432).into(), vec![database], users)
+    }
+
+    #[test]
+    fn what_is_set_is_what_is_listed_and_what_is_in_force() {
+        let mut config = config();
+        let shown = |config: &mut Config, key: &str| {
+            list(config).into_iter().find(|one| one.key == key).unwrap().value
+        };
+        for one in changeable() {
+            let value = if let Of::Number(..) = one.of { "77" } else { "12.5" };
+            assert_ne!(shown(&mut config, one.key), value);
+            set(&mut config, one.key, value).unwrap();
+            assert_eq!(shown(&mut config, one.key), value, "{}", one.key);
+        }
+        assert_eq!(config.limits.clients, 77);
+        assert_eq!(config.timeouts.server_lifetime, Duration::from_millis(12_500));
+        assert_eq!(config.databases[0].gate.wait_max, Some(Duration::from_millis(12_500)));
+        set(&mut config, "client_idle_timeout", "0").unwrap();
+        assert_eq!(config.timeouts.client_idle, None);
+        set(&mut config, "query_wait_timeout", "250ms").unwrap();
+        assert_eq!(shown(&mut config, "query_wait_timeout"), "0.25");
+        assert_eq!(shown(&mut config, "default_pool_size"), "7");
+        let keys: Vec<_> = list(&mut config).into_iter().map(|one| one.key).collect();
+        assert!(keys.is_sorted() && keys.len() == 28, "{keys:?}");
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_and_changes_nothing() {
+        let mut config = config();
+        let before = list(&mut config);
+        for (key, value, hint) in [
+            ("server_lifetime", "0", "1ms at least"),
+            ("server_lifetime", "-1", "seconds"),
+            ("server_lifetime", "nan", "seconds"),
+            ("query_wait_timeout", "1e300", "seconds"),
+            ("stats_period", "10ms", "1s at least"),
+            ("max_client_conn", "0", "1 to"),
+            ("max_client_conn", "16777216", "1 to 16777215"),
+            ("max_client_con", "5", "did you mean max_client_conn?"),
+            ("pool_mode", "session", "start the gate again"),
+        ] {
+            let refusal = set(&mut config, key, value).unwrap_err();
+            assert!(refusal.hint.as_ref().unwrap().contains(hint), "{key} {value}: {refusal:?}");
+        }
+        let after = list(&mut config);
+        assert!(before.iter().zip(&after).all(|(a, b)| a.value == b.value));
+    }
+}
