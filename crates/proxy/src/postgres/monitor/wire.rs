@@ -240,6 +240,7 @@ impl Wire {
     /// The version and the cipher suite of TLS that were agreed on, empty without TLS.
     pub(super) fn encryption(&self) -> String {
         let agreed = self.tls.as_ref().and_then(|tls| {
+            let tls = &tls.connection;
             let version = tls.protocol_version()?.as_str()?.replacen('_', ".", 1);
             Some(format!("{version}/{}", tls.negotiated_cipher_suite()?.suite().as_str()?))
         });

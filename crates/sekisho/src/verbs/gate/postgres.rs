@@ -13,7 +13,7 @@ use gate::{Conduct, GateSpec, ServerSpec};
 use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
-    Address, Admission, Auto, Config, Database, Encryption, Finished, Mode, Monitor, PoolStats,
+    Address, Admission, Auto, Config, Database, Encryption, Finished, Handle, Mode, Monitor, PoolStats,
     ServerTls, StartError, Tls,
 };
 use proxy::postgres::secrets::{Hba, MockKey, Users};
@@ -90,6 +90,13 @@ pub(super) struct PostgresArgs {
     /// The most clients
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     clients_max: usize,
+    /// A user who may operate the gate on its console, by `psql dbname=pgbouncer`; say it once for each
+    #[arg(long, value_name = "USER")]
+    admin: Vec<String>,
+    /// Where metrics and a live page are. Whoever reaches it may look, so use a loopback address, or
+    /// one that only a trusted network reaches
+    #[arg(long, value_name = "ADDRESS")]
+    admin_http: Option<String>,
     /// How long transactions may take to end when SIGTERM has come
     #[arg(long, value_name = "TIME", default_value = "30s")]
     drain: Span,
@@ -168,7 +175,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         StartError::Listen { .. } | StartError::Loop(_) => Failure::machine(error),
         error => Failure::usage(error),
     })?;
-    say(out, &beginning(args, monitor.handle().address(), &pool))?;
+    say(out, &beginning(args, &monitor.handle(), &pool))?;
     out.flush()?;
     let finished = monitor.run().map_err(Failure::machine)?;
     let mut kept = Vec::new();
@@ -206,9 +213,10 @@ fn describe(config: &Config) -> Behind {
     Behind { database: database.name.clone(), servers: database.servers.len(), user }
 }
 
-fn beginning(args: &PostgresArgs, address: SocketAddr, behind: &Behind) -> String {
+fn beginning(args: &PostgresArgs, handle: &Handle, behind: &Behind) -> String {
+    let (address, http) = (handle.address(), handle.http());
     if args.json {
-        let object = json!({"listening": address, "database": behind.database});
+        let object = json!({"listening": address, "database": behind.database, "http": http});
         return format!("{object}\n");
     }
     let mode = match args.mode {
@@ -226,6 +234,8 @@ fn beginning(args: &PostgresArgs, address: SocketAddr, behind: &Behind) -> Strin
          may wait {} at most",
         behind.database, args.room, args.wait_max,
     ));
+    let shown = http.map(|http| sentence(&format!("  live page and metrics: http://{http}/")));
+    let text = text + &shown.unwrap_or_default();
     let (host, port) = (address.ip(), address.port());
     let user = behind.user.as_deref().unwrap_or("USER");
     let database = &behind.database;
@@ -386,6 +396,10 @@ impl PostgresArgs {
         config.timeouts.idle_transaction =
             self.idle_transaction.map(|span| Duration::from_secs_f64(span.0));
         config.timeouts.drain = Duration::from_secs_f64(self.drain.0);
+        config.admin.users.clone_from(&self.admin);
+        if let Some(name) = &self.admin_http {
+            config.admin.http = Some(address("--admin-http", name)?);
+        }
         config.record_max = self.policy.record_max();
         config.decisions = Some(|line| {
             // Whoever reads standard error may have gone; the gate goes on.

@@ -28,7 +28,7 @@ const ADMINISTRATORS_MAX: usize = 64;
 const READERS_MAX: usize = 16;
 
 /// How long one who asks over HTTP may take in all, the loop's answer included.
-const READER_PATIENCE: Duration = Duration::from_secs(10);
+const READER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many times as long as a snapshot takes none is taken afterwards: snapshots take a twentieth
 /// of the loop's time at most.

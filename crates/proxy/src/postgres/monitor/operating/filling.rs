@@ -20,6 +20,7 @@ use crate::postgres::monitor::server;
 use crate::postgres::monitor::state::Loop;
 use crate::postgres::monitor::tally::ClassCounts;
 use crate::postgres::monitor::wire::{CHUNK, Wire};
+use crate::postgres::startup;
 
 /// What connections of one pool are called alike.
 struct Names {
@@ -184,7 +185,7 @@ impl Loop {
                 link,
                 user: names.map_or(&nobody, |names| &names.user).clone(),
                 database: names.map_or(&nobody, |names| &names.database).clone(),
-                replication: Replication::None,
+                replication: replication(client.replication),
                 address: client.ends.0,
                 local_address: client.ends.1,
                 connected: self.calendar(client.came),
@@ -233,7 +234,7 @@ impl Loop {
                 link: link.map(|client| client.id),
                 user: names[server.pool].user.clone(),
                 database: names[server.pool].database.clone(),
-                replication: Replication::None,
+                replication: replication(server.replication),
                 address: peer,
                 local_address: local,
                 connected: self.calendar(server.since),
@@ -418,6 +419,14 @@ fn buffered(wire: &Wire, needs: usize) -> Buffered {
         unread: small(unread),
         missing: small(needs.saturating_sub(unread)),
         unsent: small(wire.unsent()),
+    }
+}
+
+fn replication(replication: startup::Replication) -> Replication {
+    match replication {
+        startup::Replication::No => Replication::None,
+        startup::Replication::Logical => Replication::Logical,
+        startup::Replication::Physical => Replication::Physical,
     }
 }
 

@@ -5,7 +5,7 @@
 //! | `GET /` | the live page |
 //! | `GET /state.json` | what it shows |
 //! | `GET /metrics` | what is counted, as Prometheus reads it |
-//! | `GET /healthz` | 200 if the loop goes round within 10 s, else 503 |
+//! | `GET /healthz` | 200 if the loop goes round within 5 s, else 503 |
 //! | `GET /readyz` | 200 if it also lets clients in, else 503 |
 //!
 //! Nothing can be changed here. On a loopback address, requests for other names than addresses and
@@ -70,9 +70,9 @@ fn read(head: &[u8], own: Option<IpAddr>) -> Request {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
     match request.parse(head) {
-        Ok(httparse::Status::Complete(_)) => {}
+        Ok(httparse::Status::Complete(length)) if length <= HEAD_MAX => {}
         Ok(httparse::Status::Partial) if head.len() < HEAD_MAX => return Request::Begun,
-        Ok(httparse::Status::Partial) => {
+        Ok(_) => {
             return Request::Refused("431 Request Header Fields Too Large", "the head is too long");
         }
         Err(_) => return Request::Refused("400 Bad Request", "this is no request"),

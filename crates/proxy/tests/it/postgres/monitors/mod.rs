@@ -7,6 +7,7 @@ mod encrypted_servers;
 mod encrypting;
 mod entering;
 mod modelling;
+mod looking;
 mod modes;
 mod operating;
 mod replicating;
