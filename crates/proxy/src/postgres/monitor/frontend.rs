@@ -340,7 +340,7 @@ impl Loop {
 
     /// A client is who it claims to be.
     fn let_in(&mut self, key: Key, wanted: Wanted, brought: Credential) {
-        if self.is_console(&wanted.database) {
+        if self.is_console(&wanted.database) && wanted.replication == Replication::No {
             return self.admit(key, &wanted);
         }
         let name = String::from_utf8_lossy(&wanted.database).into_owned();

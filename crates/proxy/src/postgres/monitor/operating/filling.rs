@@ -327,6 +327,7 @@ impl Loop {
             let of = || pools[first..].iter().take_while(|pool| pool.database == one.name);
             let ends = one.servers.iter().map(|server| match server {
                 Address::Tcp(address) => (address.ip().to_string(), address.port()),
+                Address::Host { name, address } => (name.clone(), address.port()),
                 Address::Unix(path) => (path.display().to_string(), 0),
             });
             let (hosts, ports): (Vec<_>, Vec<_>) = ends.unzip();

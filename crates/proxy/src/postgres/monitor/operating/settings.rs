@@ -8,6 +8,7 @@ use crate::postgres::console::{Refusal, Setting};
 use crate::postgres::monitor::config::{
     Admission, CLIENTS_MAX, Config, Limits, ROOM, Reuse, Timeouts,
 };
+use crate::postgres::monitor::encryption::TlsMode;
 use crate::postgres::monitor::operating::Admin;
 
 /// The longest time that SET takes: a year.
@@ -92,19 +93,20 @@ fn each_once(values: impl Iterator<Item = String>) -> String {
 fn fixed(config: &Config) -> Vec<Setting> {
     let auth = match &config.admission {
         Admission::Rules(_) => "hba".to_owned(),
+        Admission::Certificates => "cert".to_owned(),
         Admission::Everybody(Method::ScramSha256) => "scram-sha-256".to_owned(),
         Admission::Everybody(Method::Md5) => "md5".to_owned(),
         Admission::Everybody(Method::Password) => "plain".to_owned(),
         Admission::Everybody(Method::Trust) => "trust".to_owned(),
     };
-    let tls = if config.tls.is_some() { "allow" } else { "disable" };
+    let tls = config.tls.as_ref().map_or(TlsMode::Disable, |tls| tls.mode);
     let databases = || config.databases.iter();
     let slots = databases()
         .map(|one| one.gate.servers.iter().map(|server| server.slots).sum::<u32>().to_string());
     [
         ("admin_users", config.admin.users.join(", "), String::new()),
         ("auth_type", auth, "scram-sha-256".to_owned()),
-        ("client_tls_sslmode", tls.to_owned(), "disable".to_owned()),
+        ("client_tls_sslmode", tls.to_string(), "disable".to_owned()),
         ("default_pool_size", each_once(slots), "20".to_owned()),
         (
             "discipline",
