@@ -13,8 +13,8 @@ use gate::{Conduct, GateSpec, ServerSpec};
 use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
-    Address, Admission, Auto, Config, Database, Encryption, Finished, Handle, Mode, Monitor, PoolStats,
-    ServerTls, StartError, Tls,
+    Address, Admission, Auto, Config, Database, Encryption, Finished, Handle, Mode, Monitor,
+    PoolStats, ServerTls, StartError, Tls,
 };
 use proxy::postgres::secrets::{Hba, MockKey, Users};
 use serde_json::json;

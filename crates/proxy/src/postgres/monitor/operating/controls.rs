@@ -64,6 +64,14 @@ impl Loop {
                 Answer::Snapshot(snapshot, self.clock().since(before))
             }
             Ask::Pulse => Answer::Pulse(self.phase),
+            Ask::Estimates(what) => match self.what_if(&what) {
+                Ok(estimates) => Answer::Estimates(estimates),
+                Err(cause) => {
+                    let code = SqlState::NOT_IN_PREREQUISITE_STATE;
+                    let hint = "SHOW MODEL has what is known, SHOW GATE what was measured";
+                    Answer::Refused(Refusal::because(code, cause.to_string(), Some(hint)))
+                }
+            },
             Ask::Withdraw => match self.take_wait(visitor) {
                 Some(wait) => Answer::Refused(self.withdraw(wait)),
                 None => return Ending::No,

@@ -111,6 +111,10 @@ impl Loop {
         // Those of one database together.
         pools.sort_by(|a, b| (&a.database, &a.user).cmp(&(&b.database, &b.user)));
         let databases = self.databases_now(&pools);
+        let classes = self.config.classes.list();
+        let model = (0..self.pools.len())
+            .flat_map(|at| self.pools[at].estimates(self.name_of(at), classes))
+            .collect();
         let users = self.users_now(&pools);
         Snapshot {
             version: concat!("Sekisho ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -128,7 +132,7 @@ impl Loop {
             users,
             config,
             over_all: None,
-            model: Vec::new(),
+            model,
             clients_accepted: self.stats.clients_accepted,
             logins_failed: self.stats.logins_failed,
         }

@@ -35,7 +35,7 @@ pub(super) use desk::{Desk, Opened};
 use super::arena::Key;
 use super::state::Phase;
 use super::wire::Wire;
-use crate::postgres::console::{Access, Control, Counts, Refusal, Snapshot};
+use crate::postgres::console::{Access, Control, Counts, Estimate, Refusal, Snapshot, WhatIf};
 
 /// What the desk asks of the loop, and for which of its visitors.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ pub(super) enum Ask {
     Snapshot,
     /// Whether the loop goes round, and whether clients come in.
     Pulse,
+    /// What the model says.
+    Estimates(WhatIf),
     /// To change something.
     Control(Control),
     /// To give up what this visitor waits for, and to undo it.
@@ -66,6 +68,7 @@ enum Answer {
     /// The gate at that moment, and how long it took to look.
     Snapshot(Box<Snapshot>, Duration),
     Pulse(Phase),
+    Estimates(Vec<Estimate>),
     Done,
     Refused(Refusal),
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use super::desk::{Killed, Rooms};
 use super::{Admitted, Answer, Ask};
 use crate::postgres::SqlState;
-use crate::postgres::console::{Control, Heard, Refusal, Reply, Session, Snapshot, Want};
+use crate::postgres::console::{Control, Heard, Reply, Session, Snapshot, Want};
 use crate::postgres::frame::{Frames, Frontend, HEAD, Limits, Piece};
 use crate::postgres::message::{Report, Severity, Status, write};
 use crate::postgres::monitor::arena::{Key, Socket};
@@ -201,14 +201,7 @@ impl Rooms {
         };
         match heard {
             Heard::Wants(Want::Snapshot) => self.look(key),
-            Heard::Wants(Want::Estimates(_)) => {
-                let refusal = Refusal {
-                    sqlstate: SqlState::FEATURE_NOT_SUPPORTED,
-                    message: "the gate has no model of its pools".to_owned(),
-                    hint: Some("SHOW GATE has what was measured".to_owned()),
-                };
-                self.reply_administrator(key, &Answer::Refused(refusal));
-            }
+            Heard::Wants(Want::Estimates(what)) => self.ask(key, Ask::Estimates(what)),
             Heard::Wants(Want::Control(Control::KillClient(id))) => {
                 if self.kill(id) == Killed::Gone {
                     self.reply_administrator(key, &Answer::Done);
@@ -241,6 +234,7 @@ impl Rooms {
         match answer {
             Answer::Done => self.reply(key, Reply::Done),
             Answer::Refused(refusal) => self.reply(key, Reply::Refused(refusal)),
+            Answer::Estimates(estimates) => self.reply(key, Reply::Estimates(estimates)),
             // Nobody at the console asks for these.
             Answer::Snapshot(..) | Answer::Pulse(_) => {}
         }
