@@ -31,6 +31,11 @@ pub trait Discipline: Debug + Send {
     fn lets_pass(&self) -> bool {
         false
     }
+    /// How many of those that wait are sure to be served before `job` if nobody else comes, where
+    /// `job` came last, whether it waits already or not.
+    fn ahead(&self, _job: &Job) -> usize {
+        0
+    }
     /// How many jobs wait.
     fn len(&self) -> usize;
     /// Whether no job waits.
@@ -100,6 +105,12 @@ impl Line {
         self.places.front().map(|place| &place.job)
     }
 
+    /// How many there are beside a job that came last.
+    fn others(&self, id: JobId) -> usize {
+        let last = self.places.back().filter(|place| place.live);
+        self.live - usize::from(last.is_some_and(|place| place.job.id == id))
+    }
+
     fn holds(&self, id: JobId) -> bool {
         let at = self.places.binary_search_by_key(&id, |p| p.job.id);
         at.is_ok_and(|at| self.places[at].live)
@@ -137,6 +148,9 @@ impl Discipline for Fifo {
     }
     fn lets_pass(&self) -> bool {
         self.0.live == 0
+    }
+    fn ahead(&self, job: &Job) -> usize {
+        self.0.others(job.id)
     }
     fn len(&self) -> usize {
         self.0.live
@@ -199,6 +213,10 @@ impl Discipline for Priority {
         let job = self.levels.iter_mut().find_map(|(_, line)| line.remove(id))?;
         self.len -= 1;
         Some(job)
+    }
+    fn ahead(&self, job: &Job) -> usize {
+        let before = self.levels.iter().take_while(|(priority, _)| *priority >= job.priority);
+        before.map(|(_, line)| line.others(job.id)).sum()
     }
     fn len(&self) -> usize {
         self.len

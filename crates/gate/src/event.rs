@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::Time;
+use crate::{Role, Time};
 
 /// A job's name at one gate. The driver chooses ids; they must strictly increase from arrival to
 /// arrival, and the gate asserts it. Drivers keep their own index in the low bits.
@@ -30,6 +30,9 @@ pub struct Job {
     /// What it is about (an account, a document), hashed: routing by key looks at it.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u64"))]
     pub key: u64,
+    /// Whether it only reads, and so may go to a [replica](crate::Role::Replica).
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Access::writes"))]
+    pub access: Access,
     /// How much service it will need, as far as anybody knows; 0 if nobody does. The unit is the
     /// driver's (bytes, nanoseconds), the same for all jobs of a gate.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u64"))]
@@ -46,7 +49,16 @@ pub struct Job {
 impl Job {
     /// A job of class 0, of the lowest priority, without key, size or deadline.
     pub const fn new(id: JobId) -> Job {
-        Job { id, class: 0, priority: 0, key: 0, size: 0, deadline: None, since: Time::ZERO }
+        Job {
+            id,
+            class: 0,
+            priority: 0,
+            key: 0,
+            access: Access::Write,
+            size: 0,
+            deadline: None,
+            since: Time::ZERO,
+        }
     }
 }
 
@@ -61,6 +73,28 @@ fn is_zero_u32(n: &u32) -> bool {
 #[cfg(feature = "serde")]
 fn is_zero_u64(n: &u64) -> bool {
     *n == 0
+}
+
+/// What a job does with what its servers hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Access {
+    /// It may write.
+    #[default]
+    Write,
+    /// It only reads.
+    Read,
+}
+
+#[cfg(feature = "serde")]
+impl Access {
+    fn writes(&self) -> bool {
+        *self == Access::Write
+    }
 }
 
 /// A permission to be served: the slot `index` of a server. A slot is one worker, thread,
@@ -118,6 +152,14 @@ pub enum Event {
         /// The server.
         u32,
     ),
+    /// The server has this role from now on. Jobs that wait for it alone are routed anew, as if it had
+    /// been [down](Event::Down), and so are those that found no server.
+    Role {
+        /// The server.
+        server: u32,
+        /// Its role from now on.
+        role: Role,
+    },
     /// No job is started until [`Event::Resume`]; jobs go on arriving, waiting and timing out.
     Pause,
     /// Jobs may be started again.
@@ -191,6 +233,8 @@ pub enum Reason {
     QueueFull,
     /// It could not be started before its deadline.
     Deadline,
+    /// It came when it was foreseen that it could not: see [`Foresight`](crate::Foresight).
+    Hopeless,
 }
 
 /// What the driver must do now. The list that [`Gate::handle`](crate::Gate::handle) fills is

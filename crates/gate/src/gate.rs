@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::discipline::{Discipline, Fifo};
+use crate::foresight::{Meter, Outlook, Taken};
+use crate::reserve::Lending;
+use crate::roles::Roles;
 use crate::router::Router;
 use crate::servers::Server;
 use crate::sight::{Watch, Work};
 use crate::{
-    Action, DisciplineSpec, Event, GateSpec, Job, JobId, Queues, Reason, ServerView, Slot,
+    Action, DisciplineSpec, Event, GateSpec, Job, JobId, Queues, Reason, Role, ServerView, Slot,
     SpecError, Time,
 };
 
@@ -35,6 +38,10 @@ pub struct Gate {
     router: Box<dyn Router>,
     room: Option<u64>,
     wait_max: Option<Duration>,
+    /// How fast each queue moves, and for how long that counts.
+    meters: Option<Box<(Duration, Vec<Meter>)>>,
+    lending: Option<Box<Lending>>,
+    roles: Option<Box<Roles>>,
     paused: bool,
     waiting: u64,
     /// The deadlines of the jobs that wait, and of no others.
@@ -70,6 +77,7 @@ impl Gate {
         spec.discipline.check()?;
         spec.router.check(spec)?;
         spec.sight.check()?;
+        check_extras(spec, slots)?;
         let queues = match spec.queues {
             Queues::Shared => 1,
             Queues::PerServer => spec.servers.len(),
@@ -86,6 +94,13 @@ impl Gate {
             router: spec.router.build(spec.seed),
             room: spec.room,
             wait_max: spec.wait_max,
+            meters: spec
+                .foresight
+                .map(|foresight| Box::new((foresight.memory, vec![Meter::default(); queues]))),
+            lending: spec
+                .reserve
+                .map(|reserve| Box::new(Lending::new(reserve, spec.servers.len()))),
+            roles: Roles::new(&spec.roles),
             paused: false,
             waiting: 0,
             deadlines: BTreeSet::new(),
@@ -120,6 +135,9 @@ impl Gate {
         if !self.deadlines.is_empty() {
             self.expire(now, Expire::Before, actions);
         }
+        if let Event::Depart(slot) = event {
+            self.before_departure(now, slot);
+        }
         let touched = match event {
             Event::Arrive(ref mut job) => self.arrive(now, job, actions),
             Event::Depart(slot) if self.hand_over(now, slot, actions) => Touched::All,
@@ -129,9 +147,15 @@ impl Gate {
                 touched
             }
         };
+        if self.lending.is_some() && self.waiting > 0 {
+            self.lend(now, actions);
+        }
         // Without a free slot and without a deadline there is nobody to see to.
         if self.waiting > 0 && (self.available > 0 || !self.deadlines.is_empty()) {
             self.settle(now, touched, actions);
+        }
+        if self.meters.is_some() {
+            self.measure(now);
         }
     }
 
@@ -142,10 +166,26 @@ impl Gate {
             return None;
         }
         let deadline = self.deadlines.first().map(|&(time, _)| time);
-        match (self.next_ready(), deadline) {
+        let next = match (self.next_ready(), deadline) {
             (Some(ready), Some(deadline)) => Some(ready.min(deadline)),
             (ready, deadline) => ready.or(deadline),
+        };
+        match &self.lending {
+            None => next,
+            Some(lending) => [next, self.next_loan(lending)].into_iter().flatten().min(),
         }
+    }
+
+    /// How long a job like this would wait that came now, in the queue that is best for it, at the
+    /// rate of departures that was seen; `None` if too few were, or if nothing is
+    /// [foreseen](crate::Foresight) at all.
+    pub fn foreseen_wait(&self, now: Time, job: &Job) -> Option<Duration> {
+        let job = Job { id: JobId(u64::MAX), since: now, ..*job };
+        let waits = (0..self.queues.len()).filter_map(|queue| match self.serves(queue) {
+            true if self.queues[queue].is_empty() => Some(Duration::ZERO),
+            _ => self.outlook(now, &job, queue).map(|outlook| outlook.likely),
+        });
+        waits.min()
     }
 
     /// Jobs that wait, over all queues.
@@ -226,6 +266,7 @@ impl Gate {
             Event::Resize { server, slots } => self.resize(server, slots),
             Event::Up(server) => self.up(now, server),
             Event::Down(server) => self.down(now, server),
+            Event::Role { server, role } => self.assume(now, server, role),
             Event::Pause => {
                 self.paused = true;
                 Touched::None
@@ -278,11 +319,16 @@ impl Gate {
             .iter()
             .any(|action| matches!(action, Action::Start { job: id, .. } if *id == job.id));
         if !started {
-            if self.room.is_some_and(|room| self.waiting > room) {
+            if let Some(reason) = self.refuses(now, job, touched) {
                 self.take_out(job.id).expect("a job that did not start still waits");
-                actions.push(Action::Refuse { job: job.id, reason: Reason::QueueFull });
-            } else if let Some(deadline) = job.deadline {
+                actions.push(Action::Refuse { job: job.id, reason });
+                return touched;
+            }
+            if let Some(deadline) = job.deadline {
                 self.deadlines.insert((deadline, job.id));
+            }
+            if let Some(lending) = &mut self.lending {
+                lending.join(job);
             }
         }
         touched
@@ -320,6 +366,112 @@ impl Gate {
         true
     }
 
+    /// Why a job that could not be started may not wait either, if so.
+    fn refuses(&self, now: Time, job: &Job, touched: Touched) -> Option<Reason> {
+        if self.room.is_some_and(|room| self.waiting > room) {
+            return Some(Reason::QueueFull);
+        }
+        let queue = match (self.queued, touched) {
+            (Queues::Shared, _) => 0,
+            (Queues::PerServer, Touched::One(server)) => server,
+            (Queues::PerServer, Touched::None | Touched::All) => return None,
+        };
+        let soonest = self.outlook(now, job, queue)?.soonest;
+        (now + soonest > job.deadline?).then_some(Reason::Hopeless)
+    }
+
+    /// How long a job would wait in this queue that came last, or comes now.
+    fn outlook(&self, now: Time, job: &Job, queue: usize) -> Option<Outlook> {
+        let (_, meters) = self.meters.as_deref().filter(|_| !self.paused)?;
+        meters[queue].foresee(now, self.queues[queue].ahead(job))
+    }
+
+    /// Looks at how fast the queues move, after an event.
+    fn measure(&mut self, now: Time) {
+        let Some(mut meters) = self.meters.take() else { return };
+        let (memory, of) = &mut *meters;
+        for (queue, meter) in of.iter_mut().enumerate() {
+            let runs = |server: &Server| server.up && server.slots > 0;
+            let runs = match self.queued {
+                Queues::Shared => self.servers.iter().any(runs),
+                Queues::PerServer => runs(&self.servers[queue]),
+            };
+            let all = runs && !self.paused && !self.serves(queue);
+            meter.settle(now, if all { Taken::All } else { Taken::Some }, *memory);
+        }
+        self.meters = Some(meters);
+    }
+
+    /// The servers have changed: what was seen of queues does not hold any more.
+    fn forget_rates(&mut self) {
+        if let Some(meters) = &mut self.meters {
+            meters.1.iter_mut().for_each(Meter::forget);
+        }
+    }
+
+    /// A job departs: it counts for the rate, and takes a slot in reserve with it that nobody needs.
+    #[inline]
+    fn before_departure(&mut self, now: Time, slot: Slot) {
+        if let Some(meters) = &mut self.meters {
+            let queue = if self.queued == Queues::Shared { 0 } else { slot.server as usize };
+            if let Some(meter) = meters.1.get_mut(queue) {
+                meter.depart(now);
+            }
+        }
+        let Some(lending) = &mut self.lending else { return };
+        let is_due = lending.due().is_some_and(|due| due <= now);
+        let Some(lent) = lending.lent.get_mut(slot.server as usize) else { return };
+        if *lent > 0 && !is_due {
+            *lent -= 1;
+            self.change(slot.server, Work::Same, |server| server.resize(server.slots - 1));
+        }
+    }
+
+    /// A server that could lend a slot of its reserve.
+    fn lender(&self, lending: &Lending) -> Option<usize> {
+        let servers = self.servers.iter().zip(&lending.lent);
+        let lends = |(server, lent): (&Server, &u32)| {
+            server.up && server.busy == server.slots && *lent < lending.spec.slots
+        };
+        servers.map(lends).position(|lends| lends)
+    }
+
+    fn next_loan(&self, lending: &Lending) -> Option<Time> {
+        if self.paused {
+            return None;
+        }
+        lending.due().filter(|_| self.lender(lending).is_some())
+    }
+
+    /// Lends slots of the reserve while somebody has waited too long.
+    fn lend(&mut self, now: Time, actions: &mut Vec<Action>) {
+        loop {
+            let Some(lending) = &self.lending else { return };
+            if self.next_loan(lending).is_none_or(|due| due > now) {
+                return;
+            }
+            let at = self.lender(lending).expect("somebody lends");
+            self.lending.as_mut().expect("it was there above").lent[at] += 1;
+            self.change(at as u32, Work::Same, |server| server.resize(server.slots + 1));
+            self.dispatch(now, Touched::All, actions);
+        }
+    }
+
+    /// A server has another role from now on.
+    fn assume(&mut self, now: Time, server: u32, role: Role) -> Touched {
+        let (at, servers) = (server as usize, self.servers.len());
+        assert!(at < servers, "server {at} of {servers}");
+        assert!(
+            self.queued == Queues::PerServer || role == Role::Primary,
+            "a replica, but one queue for all servers"
+        );
+        let all = || Roles::new(&vec![Role::Primary; servers]).expect("there is a server");
+        self.roles.get_or_insert_with(all).set(at, role);
+        let was_up = self.servers[at].up;
+        let touched = self.down(now, server);
+        if was_up { self.up(now, server) } else { touched }
+    }
+
     /// Puts a job that is counted as waiting into its queue.
     fn enqueue(&mut self, now: Time, job: &Job) -> Touched {
         if self.queued == Queues::Shared {
@@ -339,13 +491,17 @@ impl Gate {
 
     #[inline]
     fn route(&mut self, now: Time, job: &Job) -> Option<usize> {
-        if let [only] = &*self.views {
+        if let ([only], None) = (&*self.views, &self.roles) {
             // No choice: what a router sees and remembers of it cannot matter.
             return only.usable.then_some(0);
         }
         let views = match &mut self.watch {
             None => &*self.views,
             Some(watch) => watch.see(now, &self.views),
+        };
+        let views = match &mut self.roles {
+            None => views,
+            Some(roles) => roles.see(job, views),
         };
         self.router.route(now, job, views)
     }
@@ -371,10 +527,14 @@ impl Gate {
         let others = self.servers.iter().enumerate().filter(|(at, _)| *at != server as usize);
         let total = others.map(|(_, s)| u64::from(s.slots)).sum::<u64>() + u64::from(slots);
         assert!(total <= u64::from(GateSpec::SLOTS_MAX), "a resize to {total} slots in all");
+        self.forget_rates();
+        let lent = self.lending.as_ref().map_or(0, |lending| lending.lent[server as usize]);
+        let slots = slots + lent;
         self.change(server, Work::Same, |s| s.resize(slots))
     }
 
     fn up(&mut self, now: Time, server: u32) -> Touched {
+        self.forget_rates();
         self.change(server, Work::Same, |s| s.up = true);
         let mut unrouted = std::mem::take(&mut self.unrouted);
         while let Some(job) = unrouted.pop(now) {
@@ -384,6 +544,7 @@ impl Gate {
     }
 
     fn down(&mut self, now: Time, server: u32) -> Touched {
+        self.forget_rates();
         self.change(server, Work::Same, |s| s.up = false);
         if self.queued == Queues::Shared {
             return Touched::None;
@@ -450,6 +611,9 @@ impl Gate {
             Some(job)
         })?;
         self.waiting -= 1;
+        if let Some(lending) = &mut self.lending {
+            lending.leave(&job);
+        }
         Some(job)
     }
 
@@ -506,6 +670,9 @@ impl Gate {
         {
             self.deadlines.remove(&(deadline, job.id));
         }
+        if let Some(lending) = &mut self.lending {
+            lending.leave(job);
+        }
     }
 
     /// Refuses the jobs whose deadline has passed. A slot that frees exactly at a deadline still
@@ -541,6 +708,26 @@ impl Gate {
         };
         assert!(!stuck, "at {} a job waits beside a free slot and nothing will wake it", self.now);
     }
+}
+
+/// Whether foresight, reserve and roles fit the servers, which have so many slots.
+fn check_extras(spec: &GateSpec, slots: u64) -> Result<(), SpecError> {
+    let (servers, shared) = (spec.servers.len(), spec.queues == Queues::Shared);
+    if let Some(reserve) = spec.reserve {
+        if !shared && servers > 1 {
+            return Err(SpecError::ReserveWithQueues);
+        }
+        if slots + u64::from(reserve.slots) * servers as u64 > u64::from(GateSpec::SLOTS_MAX) {
+            return Err(SpecError::ReserveTooLarge);
+        }
+    }
+    if !spec.roles.is_empty() && spec.roles.len() != servers {
+        return Err(SpecError::Roles);
+    }
+    if shared && spec.roles.contains(&Role::Replica) {
+        return Err(SpecError::RoleWithoutQueues);
+    }
+    Ok(())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -34,8 +34,11 @@ mod cohort;
 mod controller;
 mod discipline;
 mod event;
+mod foresight;
 mod gate;
 mod policy;
+mod reserve;
+mod roles;
 mod router;
 mod servers;
 mod sight;
@@ -47,12 +50,15 @@ pub use controller::{
     Band, Conduct, ControlError, ControlSpec, Controller, Finding, Move, WORTH, Why,
 };
 pub use discipline::Discipline;
-pub use event::{Action, Event, Job, JobId, Reason, Report, Share, Slot};
+pub use event::{Access, Action, Event, Job, JobId, Reason, Report, Share, Slot};
+pub use foresight::Foresight;
 pub use gate::Gate;
 pub use policy::{
     AtZero, DisciplineSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, RouterSpec, Ties,
     WeightedOrder, Window,
 };
+pub use reserve::Reserve;
+pub use roles::Role;
 pub use router::Router;
 pub use servers::ServerView;
 pub use sight::Sight;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{DisciplineSpec, RouterSpec, Sight};
+use crate::{DisciplineSpec, Foresight, Reserve, Role, RouterSpec, Sight};
 
 /// The parameters of a gate.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,16 @@ pub struct GateSpec {
     pub room: Option<u64>,
     /// The longest wait, counted from arrival; a job's own deadline may be earlier.
     pub wait_max: Option<Duration>,
+    /// Whether jobs are refused at once that would wait in vain; `None` lets them.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub foresight: Option<Foresight>,
+    /// Slots for times of long waits. Needs one queue.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub reserve: Option<Reserve>,
+    /// The role of each server; empty if all are [primaries](Role::Primary). A replica needs a queue
+    /// for each server.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub roles: Vec<Role>,
     /// The seed of every choice by chance.
     pub seed: u64,
 }
@@ -52,6 +62,9 @@ impl GateSpec {
             discipline: DisciplineSpec::Fifo,
             room: None,
             wait_max: None,
+            foresight: None,
+            reserve: None,
+            roles: Vec::new(),
             seed: 0,
         }
     }
@@ -115,6 +128,14 @@ pub enum SpecError {
     Table,
     /// A key is to decide where a job goes, but jobs wait in one queue for all servers.
     KeyWithoutQueues,
+    /// A reserve, but a queue for each of several servers.
+    ReserveWithQueues,
+    /// The reserve and the slots together are more than [`GateSpec::SLOTS_MAX`].
+    ReserveTooLarge,
+    /// Roles for more or fewer servers than there are.
+    Roles,
+    /// A replica, but one queue for all servers.
+    RoleWithoutQueues,
 }
 
 impl fmt::Display for SpecError {
@@ -143,6 +164,17 @@ impl fmt::Display for SpecError {
             SpecError::KeyWithoutQueues => {
                 "routing by key needs a queue for each server, since one queue for all sends a job \
                  to whichever server is free"
+            }
+            SpecError::ReserveWithQueues => {
+                "a reserve needs one queue: with a queue for each server, nobody waits longest"
+            }
+            SpecError::ReserveTooLarge => {
+                "slots and reserve together are at most 16777216, over all servers"
+            }
+            SpecError::Roles => "there is a role for each server, or none at all",
+            SpecError::RoleWithoutQueues => {
+                "a replica needs a queue for each server, since one queue for all sends a job to \
+                 whichever server is free"
             }
         })
     }

@@ -132,6 +132,19 @@ impl Discipline for DeficitRoundRobin {
         Some(job)
     }
 
+    /// The work of jobs that it does not know counts as 1; that of all others too.
+    fn ahead(&self, job: &Job) -> usize {
+        let Ok(own) = self.flows.binary_search_by_key(&job.class, |flow| flow.class) else {
+            return 0;
+        };
+        let (own, turns) = (&self.flows[own], self.flows[own].line.others(job.id) as u64);
+        let before = |flow: &Flow| {
+            let part = turns.saturating_mul(flow.quantum) / own.quantum;
+            (flow.line.others(job.id) as u64).min(part) as usize
+        };
+        self.flows.iter().map(before).sum()
+    }
+
     fn len(&self) -> usize {
         self.len
     }

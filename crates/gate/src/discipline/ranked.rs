@@ -73,6 +73,12 @@ impl Discipline for Ranked {
         Some(job)
     }
 
+    fn ahead(&self, job: &Job) -> usize {
+        let mine = (self.rank.of(job), job.id);
+        let before = |other: &Job| (self.rank.of(other), other.id) < mine;
+        self.line.places.iter().filter(|place| place.live && before(&place.job)).count()
+    }
+
     fn len(&self) -> usize {
         self.line.live
     }

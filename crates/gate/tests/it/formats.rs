@@ -30,6 +30,9 @@ fn spec() -> GateSpec {
         discipline: DisciplineSpec::Priority,
         room: Some(7),
         wait_max: Some(ms(1500)),
+        foresight: None,
+        reserve: None,
+        roles: Vec::new(),
         seed: u64::MAX,
     }
 }

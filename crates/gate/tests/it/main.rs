@@ -4,6 +4,7 @@
 
 mod deadlines;
 mod disciplines;
+mod foresights;
 #[cfg(feature = "serde")]
 mod formats;
 mod model;
@@ -11,6 +12,8 @@ mod play;
 mod protocol;
 mod queues;
 mod random;
+mod reserves;
+mod roles;
 mod routers;
 mod servers;
 mod sights;

@@ -89,6 +89,7 @@ impl Model {
             Event::Pause => self.paused = true,
             Event::Resume => self.paused = false,
             Event::WaitMax(span) => self.spec.wait_max = span,
+            Event::Role { .. } => unreachable!("the model has primaries alone"),
         }
         self.start_all(&mut actions);
         if let Some(id) = arrived

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use gate::{
-    Action, AtZero, CohortSpec, DisciplineSpec, Event, Gate, GateSpec, Job, JobId, KeyDefault,
-    KeyDown, KeyMap, KeyOf, KeyRow, Length, Queues, Report, RouterSpec, ServerSpec, Share, Sight,
-    Slot, Ties, Time, WeightedOrder, Window,
+    Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, Foresight, Gate, GateSpec, Job,
+    JobId, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, Queues, Report, Reserve, Role,
+    RouterSpec, ServerSpec, Share, Sight, Slot, Ties, Time, WeightedOrder, Window,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -154,6 +154,7 @@ fn draw_any_spec(chance: &mut Xoshiro256PlusPlus) -> GateSpec {
     let span = Duration::from_nanos(pick(chance, &[1, 7, 50]));
     let sights = [Sight::Fresh, Sight::Delayed(span), Sight::Refreshed(span), Sight::Reported];
     spec.sight = pick(chance, &sights);
+    spec.foresight = pick(chance, &[None, Some(Foresight { memory: span })]);
     spec
 }
 
@@ -194,6 +195,9 @@ fn draw_spec(chance: &mut Xoshiro256PlusPlus, policy: Policy) -> GateSpec {
         discipline: policy.discipline,
         room: pick(chance, &[None, None, Some(0), Some(1), Some(4), Some(40)]),
         wait_max: pick(chance, &[None, None, Some(Duration::from_nanos(12))]),
+        foresight: None,
+        reserve: None,
+        roles: Vec::new(),
         seed: chance.next_u64(),
     }
 }
@@ -375,7 +379,7 @@ impl Books {
             Event::Pause => self.paused = true,
             Event::Resume => self.paused = false,
             Event::WaitMax(span) => self.wait_max = span,
-            Event::Renege(_) | Event::Wake | Event::Report { .. } => {}
+            Event::Renege(_) | Event::Wake | Event::Report { .. } | Event::Role { .. } => {}
         }
         for action in actions {
             self.act(now, action)?;
@@ -490,4 +494,80 @@ fn failures_are_shrunk() {
     }));
     let text = shrunk.expect_err("it fails").downcast::<String>().expect("panics carry text");
     assert!(text.contains("seed 3: two arrivals") && text.contains("2 steps"), "{text}");
+}
+
+/// With a reserve or roles: nobody has two slots, no slot two jobs, no server more jobs than it has
+/// slots and reserve; who writes goes to no replica, and a wake-up is always in the future.
+#[test]
+fn reserves_and_roles_keep_their_promises() {
+    for seed in 0..400 {
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut spec = draw_any_spec(&mut chance);
+        let mut roles = vec![Role::Primary; spec.servers.len()];
+        if spec.queues == Queues::Shared {
+            let after = Duration::from_nanos(pick(&mut chance, &[0, 3, 20]));
+            spec.reserve = Some(Reserve { slots: pick(&mut chance, &[1, 2]), after });
+        } else {
+            let draw = |_| pick(&mut chance, &[Role::Primary, Role::Replica]);
+            roles = roles.into_iter().map(draw).collect();
+            spec.roles = roles.clone();
+        }
+        let reserve = spec.reserve.map_or(0, |reserve| reserve.slots);
+        let mut slots: Vec<u32> = spec.servers.iter().map(|server| server.slots).collect();
+        // What was started before a resize to fewer ends in peace.
+        let mut most = slots.clone();
+        let mut gate = Gate::new(&spec).unwrap();
+        let (mut waiting, mut held) = (BTreeMap::new(), BTreeMap::new());
+        let mut now = 0;
+        for step in 1..600 {
+            now += below(&mut chance, 5);
+            let wakeup = gate.next_wakeup().map(Time::as_nanos);
+            now = wakeup.map_or(now, |wakeup| now.min(wakeup));
+            let server = below(&mut chance, slots.len() as u64) as u32;
+            let event = match below(&mut chance, 12) {
+                _ if wakeup == Some(now) => Event::Wake,
+                0..=4 => {
+                    let access = pick(&mut chance, &[Access::Write, Access::Read]);
+                    waiting.insert(JobId(step), access);
+                    Event::Arrive(Job { access, ..Job::new(JobId(step)) })
+                }
+                5..=8 => match held.keys().next().copied() {
+                    Some(slot) => {
+                        held.remove(&slot);
+                        Event::Depart(slot)
+                    }
+                    None => Event::Wake,
+                },
+                9 => pick(&mut chance, &[Event::Down(server), Event::Up(server), Event::Resume]),
+                10 if spec.queues == Queues::PerServer => {
+                    let role = pick(&mut chance, &[Role::Primary, Role::Replica]);
+                    roles[server as usize] = role;
+                    Event::Role { server, role }
+                }
+                _ => {
+                    slots[server as usize] = pick(&mut chance, &[0, 1, 2, 3]);
+                    let most = &mut most[server as usize];
+                    *most = slots[server as usize].max(*most);
+                    Event::Resize { server, slots: slots[server as usize] }
+                }
+            };
+            let mut actions = Vec::new();
+            gate.handle(Time::from_nanos(now), event, &mut actions);
+            for action in actions {
+                let (Action::Start { job, .. } | Action::Refuse { job, .. }) = action;
+                let access = waiting.remove(&job).expect("it waits");
+                let Action::Start { slot, .. } = action else { continue };
+                let at = slot.server as usize;
+                assert!(held.insert(slot, job).is_none(), "seed {seed}: {slot:?} is held");
+                let busy = held.keys().filter(|held| held.server == slot.server).count() as u32;
+                assert!(busy <= slots[at] + reserve, "seed {seed}: {busy} at server {at}");
+                assert!(slot.index < most[at] + reserve, "seed {seed}: {slot:?}");
+                let fits = access == Access::Read || roles[at] == Role::Primary;
+                assert!(fits, "seed {seed}: {job:?} writes at a replica");
+            }
+            let next = gate.next_wakeup().map(Time::as_nanos);
+            assert!(next.is_none_or(|next| next > now), "seed {seed}: {next:?} at {now}");
+            assert_eq!(gate.waiting(), waiting.len() as u64, "seed {seed}");
+        }
+    }
 }

@@ -509,6 +509,9 @@ impl Found {
                 room: Some(0),
                 wait_max: Some(Duration::from_secs(1)),
                 seed: 0,
+                foresight: None,
+                reserve: None,
+                roles: Vec::new(),
             };
             if let Err(cause) = policies.at(spec, &classes) {
                 let path = match (&file.router, &file.discipline) {

@@ -1,16 +1,17 @@
-//! What a client's job is at its gate: its class and priority, from who asks and from what the
-//! client's first message says.
+//! What a client's job is at its gate: its class and priority, its key, and whether it only reads,
+//! from who asks and from what the client's first messages say.
 
 use std::rc::Rc;
 
-use gate::{Job, JobId};
+use gate::{Access, Job, JobId};
 
 use super::arena::Key;
+use super::config::{Database, Mode};
 use super::settings::Settings;
 use super::state::Loop;
 use crate::postgres::frame::{Frames, Frontend, HEAD, Piece};
 use crate::postgres::sql::tokens::{Encoding, Lexis, Strings};
-use crate::postgres::sql::{Class, Subject};
+use crate::postgres::sql::{self, Class, Format, KeyError, KeyRules, Subject};
 use crate::postgres::statements::{Catalogue, Client as Statements};
 
 impl Loop {
@@ -23,7 +24,47 @@ impl Loop {
             let client = self.clients.get_mut(key).expect("it was there above");
             client.class = Some((settings, class));
         }
-        Job { class: class.class, priority: class.priority, ..Job::new(JobId(0)) }
+        let job = Job { class: class.class, priority: class.priority, ..Job::new(JobId(0)) };
+        let client = self.clients.get(key).expect("it was there above");
+        let database = &self.config.databases[self.pools[client.pool].database];
+        if database.keys.is_empty() && database.gate.roles.is_empty() {
+            return job;
+        }
+        let routed = self.route_of(key, database, job);
+        let client = self.clients.get_mut(key).expect("it was there above");
+        client.access = routed.access;
+        let pool = client.pool;
+        let missing = &mut self.pools[pool].counters.keys_missing;
+        let key = routed.key.unwrap_or_else(|_| {
+            *missing += 1;
+            None
+        });
+        let key = key.unwrap_or(self.config.databases[self.pools[pool].database].key_default);
+        Job { key, access: routed.access, ..job }
+    }
+
+    /// What a job says of the server that it needs.
+    fn route_of(&self, key: Key, database: &Database, job: Job) -> Routed {
+        let client = self.clients.get(key).expect("its caller has it");
+        let pool = &self.pools[client.pool];
+        let lexis = lexis(&client.settings);
+        let readable = client.wire.read();
+        let text = first_text(&client.frames, readable, &client.statements, &pool.catalogue);
+        let key = if database.keys.is_empty() {
+            Ok(None)
+        } else {
+            key_of(&database.keys, text, lexis, || first_bind(&client.frames, readable))
+        };
+        let declared = match sql::access(text, lexis) {
+            // A session may go on to write whatever its first text says.
+            _ if database.gate.roles.is_empty() => job.access,
+            Ok(sql::Access::ReadOnly) if database.mode != Mode::Session => Access::Read,
+            Ok(sql::Access::ReadWrite) | Err(_) => Access::Write,
+            Ok(_) if reads_only(&client.settings) => Access::Read,
+            Ok(_) => Access::Write,
+        };
+        let wrote = client.wrote.is_some_and(|at| self.now.since(at) < database.own_writes);
+        Routed { key, access: if wrote { Access::Write } else { declared } }
     }
 
     fn class_of(&self, key: Key) -> Class {
@@ -50,6 +91,84 @@ impl Loop {
             text,
             lexis: lexis(&client.settings),
         })
+    }
+}
+
+/// What a job says of the server that it needs.
+struct Routed {
+    key: Result<Option<u64>, KeyError>,
+    access: Access,
+}
+
+/// Whether transactions of a session with these settings only read unless they say otherwise.
+fn reads_only(settings: &Settings) -> bool {
+    let value = settings.value(b"default_transaction_read_only").map(<[u8]>::to_ascii_lowercase);
+    matches!(value.as_deref(), Some(b"on" | b"true" | b"yes" | b"1"))
+}
+
+/// The key of a job by its first text and, if that is where it is, its first Bind.
+fn key_of<'a>(
+    rules: &KeyRules,
+    text: &[u8],
+    lexis: Lexis,
+    bind: impl FnOnce() -> Option<Bind<'a>>,
+) -> Result<Option<u64>, KeyError> {
+    let source = rules.source(text, lexis)?;
+    let Some(number) = source.number() else { return source.bound(Format::Text, None) };
+    let Some(bind) = bind() else { return Ok(None) };
+    let (format, value) = bind.parameter(number).ok_or(KeyError::Missing)?;
+    source.bound(format, value)
+}
+
+/// A Bind, from the formats of its parameters on.
+struct Bind<'a>(&'a [u8]);
+
+impl<'a> Bind<'a> {
+    /// The format and value of a parameter, by its number from 1; none if it is not there.
+    fn parameter(&self, number: u16) -> Option<(Format, Option<&'a [u8]>)> {
+        let index = usize::from(number.checked_sub(1)?);
+        let (formats, rest) = count(self.0)?;
+        let (codes, rest) = rest.split_at_checked(formats * 2)?;
+        let code = match formats {
+            0 => &[0, 0][..],
+            1 => codes,
+            _ => codes.get(index * 2..index * 2 + 2)?,
+        };
+        let format = if code == [0, 1] { Format::Binary } else { Format::Text };
+        let (values, mut rest) = count(rest)?;
+        for at in 0..values {
+            let (length, behind) = rest.split_first_chunk::<4>()?;
+            // A negative length is NULL.
+            let length = usize::try_from(i32::from_be_bytes(*length)).ok();
+            let (value, behind) = behind.split_at_checked(length.unwrap_or(0))?;
+            if at == index {
+                return Some((format, length.map(|_| value)));
+            }
+            rest = behind;
+        }
+        None
+    }
+}
+
+fn count(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (count, rest) = bytes.split_first_chunk::<2>()?;
+    Some((usize::from(u16::from_be_bytes(*count)), rest))
+}
+
+/// The Bind that a client's first messages begin with, or that follows its first Parse before
+/// anything else is executed; none if it is not all here.
+fn first_bind<'a>(frames: &Frames<Frontend>, mut readable: &'a [u8]) -> Option<Bind<'a>> {
+    loop {
+        let Ok(Piece::Whole { tag, len }) = frames.look(readable) else { return None };
+        let body = &readable[HEAD..len];
+        match tag {
+            Frontend::Bind => {
+                let (_, behind) = string(body)?;
+                return string(behind).map(|(_, behind)| Bind(behind));
+            }
+            Frontend::Parse | Frontend::Describe => readable = &readable[len..],
+            _ => return None,
+        }
     }
 }
 
@@ -127,5 +246,46 @@ mod tests {
         assert_eq!(said(&message(Frontend::Describe, b"Sunknown\0")), "");
         assert_eq!(said(&message(Frontend::Query, b"without an end")), "");
         assert_eq!(said(&message(Frontend::Sync, b"")), "");
+    }
+
+    #[test]
+    fn a_parameter_is_found_in_the_first_bind() {
+        let message = |tag, body: &[u8]| {
+            let mut out = Vec::new();
+            write::message(&mut out, tag, |out| out.extend_from_slice(body));
+            out
+        };
+        let frames = Frames::new(Limits::SESSION);
+        let parameter = |bytes: &[u8], number| {
+            let bind = first_bind(&frames, bytes)?;
+            let (format, value) = bind.parameter(number)?;
+            Some((format, value.map(<[u8]>::to_vec)))
+        };
+        let parse = message(Frontend::Parse, b"\0select $1, $2, $3\0\0\0");
+        let describe = message(Frontend::Describe, b"S\0");
+        // Formats for each; 7 in binary, NULL, a text.
+        let each =
+            b"\0\0\0\x03\0\x01\0\0\0\0\0\x03\0\0\0\x02\0\x07\xff\xff\xff\xff\0\0\0\x02ab\0\0";
+        let bind = message(Frontend::Bind, each);
+        let all = [&parse[..], &describe, &bind].concat();
+        for bytes in [&all[..], &bind] {
+            assert_eq!(parameter(bytes, 1), Some((Format::Binary, Some(vec![0, 7]))));
+            assert_eq!(parameter(bytes, 2), Some((Format::Text, None)), "NULL");
+            assert_eq!(parameter(bytes, 3), Some((Format::Text, Some(b"ab".to_vec()))));
+            assert_eq!(parameter(bytes, 4), None);
+            assert_eq!(parameter(bytes, 0), None);
+        }
+        for short in 0..all.len() {
+            assert_eq!(parameter(&all[..short], 1), None, "it is not all here");
+        }
+        for short in 2..each.len() - 3 {
+            let cut = message(Frontend::Bind, &each[..short]);
+            assert_eq!(parameter(&cut, 3), None, "{short} bytes of it");
+        }
+        // One format for all.
+        let one = message(Frontend::Bind, b"\0\0\0\x01\0\x01\0\x01\0\0\0\x01x\0\0");
+        assert_eq!(parameter(&one, 1), Some((Format::Binary, Some(b"x".to_vec()))));
+        let query = message(Frontend::Query, b"select 1\0");
+        assert_eq!(parameter(&[query, bind].concat(), 1), None);
     }
 }

@@ -101,7 +101,7 @@ impl Loop {
         }
     }
 
-    fn new_server(&mut self, pool: PoolIndex, place: u32) -> Key {
+    pub(super) fn new_server(&mut self, pool: PoolIndex, place: u32) -> Key {
         let relay = match self.pools[pool].mode {
             Mode::Session => Relay::transparent(LIMITS),
             Mode::Transaction | Mode::Statement => Relay::new(LIMITS),
@@ -112,7 +112,7 @@ impl Loop {
     }
 
     /// Begins as many connections as may be made at once.
-    fn connect_next(&mut self) {
+    pub(super) fn connect_next(&mut self) {
         while self.connecting < self.config.limits.connecting
             && let Some(key) = self.connects.pop_front()
         {
@@ -222,7 +222,7 @@ impl Loop {
             let unmade = Unmade::because(Elsewhere::No, sqlstate, &error.to_string());
             return self.unmade(key, &unmade);
         }
-        let (user, credential) = (pool.user.clone(), pool.credential());
+        let (user, credential) = (pool.user.clone(), pool.credential(server.place));
         if let Err(error) = wire.send(&out, &mut self.chunks) {
             return self.unmade(key, &Unmade::unreachable(&error));
         }
@@ -351,7 +351,7 @@ impl Loop {
         wire.send(&out, &mut self.chunks).map_err(|error| Unmade::unreachable(&error))?;
         if let LoginStep::Waits(login) = step {
             if let Some(keys) = login.keys() {
-                self.pools[server.pool].remember(keys);
+                self.pools[server.pool].remember(server.place, keys);
             }
             server.state = State::LoggingIn(Some(login));
         }
@@ -366,6 +366,7 @@ impl Loop {
         let greeting = server.greeting.take().expect("the gate was not in");
         server.state = State::Idle;
         let (at, has_client) = (server.pool, server.client.is_some());
+        let is_probe = server.probe.is_some();
         let pool = &mut self.pools[at];
         pool.counters.connects += 1;
         if pool.scout == Some(key) {
@@ -380,6 +381,8 @@ impl Loop {
             // Its client had gone.
         } else if has_client {
             self.prepare(key);
+        } else if is_probe {
+            self.ask_health(key);
         } else {
             self.give_back(key);
         }
@@ -459,6 +462,11 @@ impl Loop {
                 server.settings = Rc::default();
                 self.give_back(key);
             }
+            (State::Probing, None) => self.probed(key),
+            (state @ State::Probing, Some(_)) => {
+                server.state = state;
+                self.lost(key);
+            }
             (_, _) => self.lost(key),
         }
     }
@@ -479,16 +487,21 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.work = Work::Failed;
         let (at, place, client) = (server.pool, server.place, server.client.take());
+        let is_probe = server.probe.is_some();
         let pool = &mut self.pools[at];
         pool.counters.connects_failed += 1;
-        pool.forget_keys();
+        pool.forget_keys(place);
+        if is_probe {
+            self.drop_server(key);
+            return self.connect_next();
+        }
         let is_scout = pool.scout == Some(key);
         if is_scout {
             pool.scout = None;
         }
         let fell = unmade.elsewhere == Elsewhere::Perhaps
             && self.tell(at, |driver, now| driver.fall(now, place));
-        if fell {
+        if fell && self.probes[self.pools[at].database].is_none() {
             let retry = self.now + self.config.timeouts.server_retry;
             self.pools[at].retries[place as usize] = Some(retry);
         }
@@ -587,6 +600,10 @@ impl Loop {
         }
         if let Some(slot) = server.slot {
             self.tell(at, |driver, now| driver.depart(now, slot, server.work));
+        }
+        if server.probe.is_some() {
+            let (database, place) = (self.pools[at].database, server.place as usize);
+            self.probe_ended(database, place, &server.state);
         }
     }
 }

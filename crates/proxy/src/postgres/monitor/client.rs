@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use gate::{JobId, Time};
+use gate::{Access, JobId, Time};
 
 use super::arena::Key;
 use super::client_tls::ClientEncryption;
@@ -86,6 +86,9 @@ pub(super) struct Client {
     pub(super) came: Time,
     /// When it last asked for a slot.
     pub(super) asked: Time,
+    /// What its job does, and when one ended last that may have written.
+    pub(super) access: Access,
+    pub(super) wrote: Option<Time>,
     /// When its job arrived, or the last one ended.
     pub(super) since: Time,
     /// How many bytes must be there for its next message to be taken.
@@ -116,6 +119,8 @@ impl Client {
             ends: (None, None),
             came: Time::ZERO,
             asked: Time::ZERO,
+            access: Access::Write,
+            wrote: None,
             since: Time::ZERO,
             needs: 0,
         }

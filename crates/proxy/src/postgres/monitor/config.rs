@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
+use gate::{DisciplineSpec, Foresight, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
 use thiserror::Error;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -16,8 +16,10 @@ use super::client_tls::ClientTls;
 use super::control::Auto;
 use super::encryption::{Encryption, EncryptionError};
 use super::operating::Admin;
+use super::health::Health;
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::secrets::{Hba, Users};
+use crate::postgres::sql::KeyRules;
 pub use crate::tls::{Tls, TlsError};
 
 /// The jobs that may wait in a pool, unless told otherwise.
@@ -78,6 +80,18 @@ pub struct Database {
     pub gate: GateSpec,
     /// For how long a client keeps a server.
     pub mode: Mode,
+    /// How the key of a job is found, for [`RouterSpec::ByKey`]: in the client's first message, and
+    /// in the first Bind if that came with it. A key in a later message is not waited for.
+    pub keys: KeyRules,
+    /// The key of jobs that tell none.
+    pub key_default: u64,
+    /// For how long after a job of a client that may have written its reads do not go to replicas,
+    /// so that it finds what it wrote; zero if it need not. Other clients' writes reach replicas in
+    /// their own time.
+    pub own_writes: Duration,
+    /// How its servers are watched, by the user of [`login`](Database::login); `None` if they are not: then
+    /// one that cannot be reached is left alone for a while, and roles stay as they are.
+    pub health: Option<Health>,
     /// A user with whom the gate can log in though no list says how.
     pub login: Option<(Vec<u8>, Credential)>,
     /// Which of several idle connections is used next.
@@ -90,7 +104,7 @@ pub struct Database {
 impl Database {
     /// A database of the same name at each of `servers`, in transaction mode with `slots` slots for
     /// each pool and server: first in, first out, one queue with room for [`ROOM`] jobs, which wait
-    /// 120 s at most, round robin.
+    /// 120 s at most and are refused at once if that is foreseen to be too short, round robin.
     pub fn new(name: impl Into<String>, servers: Vec<Address>, slots: u32) -> Database {
         let name = name.into();
         Database {
@@ -104,11 +118,18 @@ impl Database {
                 discipline: DisciplineSpec::Fifo,
                 room: Some(ROOM),
                 wait_max: Some(Duration::from_secs(120)),
+                foresight: Some(Foresight::default()),
+                reserve: None,
+                roles: Vec::new(),
                 seed: 0,
             },
             servers,
             encryption: Encryption::disabled(),
             mode: Mode::Transaction,
+            keys: KeyRules::default(),
+            key_default: 0,
+            own_writes: Duration::from_secs(10),
+            health: None,
             login: None,
             reuse: Reuse::Latest,
             auto: None,
@@ -294,6 +315,9 @@ impl Config {
                 let address = address.to_string();
                 return Err(ConfigError::Nameless { database: name(), address });
             }
+            if database.health.is_some() && database.login.is_none() {
+                return Err(ConfigError::NoProbeUser { database: name() });
+            }
             if database.gate.room.is_none() {
                 return Err(ConfigError::NoRoom { database: name() });
             }
@@ -381,6 +405,12 @@ pub enum ConfigError {
         database: String,
         /// The server.
         address: String,
+    },
+    /// Its servers are to be watched, but nobody can log in.
+    #[error("the servers of database \"{database}\" cannot be watched: name a user to log in as")]
+    NoProbeUser {
+        /// Which database.
+        database: String,
     },
     /// The queue has no bound.
     #[error("the queue of database \"{database}\" has no bound: a live gate must have one")]

@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, Slot, Time};
+use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, Role, Slot, Time};
 use measure::{Histogram, Recording};
 
 use super::arena::Key;
 use super::classes::JobClass;
 use super::control::{Auto, Control, Controlled, Moved};
-use super::stats::ClassStats;
+use super::stats::{ClassStats, ServerStats};
 use super::tally::{ClassCounts, Tallies};
 use crate::postgres::model::{Model, Work};
 
@@ -36,6 +36,9 @@ pub(super) struct Driver {
     /// Since when each slot is held, and by a job of which class, server by server.
     held: Vec<Vec<Option<(Time, u32)>>>,
     tallies: Tallies,
+    /// The jobs that each server has started.
+    started: Vec<u64>,
+    roles: Vec<Role>,
     wait_max: Duration,
     wait: Histogram,
     hold: Histogram,
@@ -96,6 +99,11 @@ impl Driver {
             up: vec![true; spec.servers.len()],
             held: spec.servers.iter().map(|server| vec![None; server.slots as usize]).collect(),
             tallies: Tallies::new(classes),
+            started: vec![0; spec.servers.len()],
+            roles: match &spec.roles[..] {
+                [] => vec![Role::Primary; spec.servers.len()],
+                roles => roles.to_vec(),
+            },
             wait_max: spec.wait_max.unwrap_or(Duration::MAX),
             wait: Histogram::new(),
             hold: Histogram::new(),
@@ -215,6 +223,20 @@ impl Driver {
         self.wait_max
     }
 
+    /// A server must not be used, whatever there is beside it.
+    pub(super) fn lower(&mut self, now: Time, server: u32) {
+        if std::mem::replace(&mut self.up[server as usize], false) {
+            self.tell(now, Event::Down(server));
+        }
+    }
+
+    /// A server was found to have this role.
+    pub(super) fn assume(&mut self, now: Time, server: u32, role: Role) {
+        if std::mem::replace(&mut self.roles[server as usize], role) != role {
+            self.tell(now, Event::Role { server, role });
+        }
+    }
+
     /// The moment has come that [`next_wakeup`](Driver::next_wakeup) named.
     pub(super) fn wake(&mut self, now: Time) {
         if self.next_wakeup().is_some_and(|wakeup| wakeup <= now) {
@@ -317,6 +339,7 @@ impl Driver {
         self.wait.record(wait);
         self.wait_sum += wait;
         self.tallies.started(place.class, wait);
+        self.started[slot.server as usize] += 1;
         let slots = &mut self.held[slot.server as usize];
         if slots.len() <= slot.index as usize {
             slots.resize(slot.index as usize + 1, None);
@@ -352,9 +375,12 @@ impl Driver {
         .collect()
     }
 
-    /// How long a job would wait that came now: those before it, served by all slots at the recent
-    /// mean hold; `None` if nothing is known of holds yet.
-    pub(super) fn predicted_wait(&self) -> Option<Duration> {
+    /// How long a job would wait that came now: as the gate foresees, else those before it, served by
+    /// all slots at the recent mean hold; `None` if nothing is known of holds yet.
+    pub(super) fn predicted_wait(&self, now: Time) -> Option<Duration> {
+        if let Some(wait) = self.gate.foreseen_wait(now, &Job::new(JobId(0))) {
+            return Some(wait);
+        }
         self.wait_behind(self.gate.waiting())
     }
 
@@ -403,6 +429,26 @@ impl Driver {
         self.tallies.counts()
     }
 
+    /// Whether a server is up that may be asked everything.
+    pub(super) fn has_primary(&self) -> bool {
+        self.up.iter().zip(&self.roles).any(|(up, role)| *up && *role == Role::Primary)
+    }
+
+    /// What there is to say of each server, which has so many connections.
+    pub(super) fn servers(&self, connections: &[usize]) -> Vec<ServerStats> {
+        let servers = self.gate.servers().iter().zip(connections).enumerate();
+        let said = servers.map(|(at, (view, &connections))| ServerStats {
+            role: self.roles[at],
+            up: self.up[at],
+            waiting: view.waiting,
+            busy: view.busy,
+            slots: view.slots,
+            started: self.started[at],
+            connections,
+        });
+        said.collect()
+    }
+
     pub(super) fn recording(&self) -> Option<&Recording> {
         self.recording.as_ref()
     }
@@ -443,7 +489,7 @@ mod tests {
         assert_eq!(driver.depart(at(3), slot, Work::Done), Duration::from_secs(3));
         let next = driver.next_verdict().unwrap();
         assert_eq!((next.client, next.outcome), (b, Ok(slot)));
-        assert_eq!(driver.predicted_wait(), Some(Duration::from_secs(3)));
+        assert_eq!(driver.predicted_wait(at(3)), Some(Duration::from_secs(3)));
         driver.depart(at(4), slot, Work::Done);
         assert_eq!((driver.busy(), driver.waiting(), driver.wait().len()), (0, 0, 2));
         assert_eq!(driver.recording().unwrap().replay(), Ok(()));

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use gate::{Reason, Slot};
+use gate::{Access, Reason, Slot};
 use mio::net::{TcpListener, TcpStream};
 use tokio_rustls::rustls::ServerConnection;
 
 use super::arena::{Key, Socket};
 use super::client::{Client, SECRET_BYTES, State, Wanted};
 use super::config::Admission;
-use super::pool::Pool;
+use super::pool::{Pool, PoolIndex};
 use super::settings::Settings;
 use super::state::{Loop, Phase};
 use super::wire::{Filled, Stream, Wire};
@@ -362,25 +362,9 @@ impl Loop {
         } else {
             Credential::Nothing
         };
-        let named = (database, wanted.user.clone());
-        let pool = match self.pools_by_name.get(&named) {
-            Some(&pool) => pool,
-            None if self.pools.len() >= self.config.limits.pools => {
-                let message = "there are too many pools: each database and user has one";
-                return self.refuse(key, SqlState::CONFIGURATION_LIMIT_EXCEEDED, message);
-            }
-            None => {
-                let config = &self.config.databases[database];
-                let secret = self.draw();
-                let user = wanted.user.clone();
-                let (classes, record_max) =
-                    (self.config.classes.list().len(), self.config.record_max);
-                let pool = Pool::new((database, config), user, secret, (classes, record_max));
-                self.pools.push(pool.expect("its gate was built once already"));
-                self.pools_by_name.insert(named, self.pools.len() - 1);
-                self.pause_if_asked(self.pools.len() - 1);
-                self.pools.len() - 1
-            }
+        let Some(pool) = self.open_pool(database, wanted.user.clone()) else {
+            let message = "there are too many pools: each database and user has one";
+            return self.refuse(key, SqlState::CONFIGURATION_LIMIT_EXCEEDED, message);
         };
         self.pools[pool].learn(known, brought);
         let secret: [u8; SECRET_BYTES] = self.draw();
@@ -406,6 +390,26 @@ impl Loop {
         client.state = State::Guest(None);
         self.pools[pool].guests.push_back(key);
         self.invite(pool);
+    }
+
+    /// The pool of a database and a user, made if there is none; none if there are too many.
+    pub(super) fn open_pool(&mut self, database: usize, user: Vec<u8>) -> Option<PoolIndex> {
+        let named = (database, user.clone());
+        if let Some(&pool) = self.pools_by_name.get(&named) {
+            return Some(pool);
+        }
+        if self.pools.len() >= self.config.limits.pools {
+            return None;
+        }
+        let config = &self.config.databases[database];
+        let counts = (self.config.classes.list().len(), self.config.record_max);
+        let pool = Pool::new((database, config), user, self.draw(), counts);
+        self.pools.push(pool.expect("its gate was built once already"));
+        let pool = self.pools.len() - 1;
+        self.pools_by_name.insert(named, pool);
+        self.pause_if_asked(pool);
+        self.follow_health(pool, None);
+        Some(pool)
     }
 
     /// Lets the guests of a pool begin, if it is known what to tell them; else sees to it that one of
@@ -511,17 +515,29 @@ impl Loop {
             _ => client.state = State::Idle,
         }
         let pool = &mut self.pools[client.pool];
-        let (message, counter) = match reason {
+        let (sqlstate, message, counter) = match reason {
+            Reason::Deadline if !pool.driver.has_primary() && client.access == Access::Write => (
+                SqlState::CANNOT_CONNECT_NOW,
+                "no server is there that takes writes",
+                &mut pool.counters.refused_deadline,
+            ),
+            Reason::Hopeless => (
+                SqlState::TOO_MANY_CONNECTIONS,
+                "no server would become free in time",
+                &mut pool.counters.refused_hopeless,
+            ),
             Reason::QueueFull => {
-                ("too many clients wait for a server", &mut pool.counters.refused_queue_full)
+                let counter = &mut pool.counters.refused_queue_full;
+                (SqlState::TOO_MANY_CONNECTIONS, "too many clients wait for a server", counter)
             }
             Reason::Deadline => {
-                ("no server became free in time", &mut pool.counters.refused_deadline)
+                let counter = &mut pool.counters.refused_deadline;
+                (SqlState::TOO_MANY_CONNECTIONS, "no server became free in time", counter)
             }
         };
         *counter += 1;
         let (slots, waiting) = (pool.driver.slots(), pool.driver.waiting());
-        let estimate = match pool.driver.predicted_wait() {
+        let estimate = match pool.driver.predicted_wait(self.now) {
             Some(wait) => format!("the estimated wait is {:.3} s", wait.as_secs_f64()),
             None => "nothing is known of how long they are held".to_owned(),
         };
@@ -529,7 +545,7 @@ impl Loop {
         let report = Report {
             detail: Some(&detail),
             hint: Some("Try again later, or with fewer clients at once."),
-            ..Report::new(Severity::Fatal, SqlState::TOO_MANY_CONNECTIONS, message)
+            ..Report::new(Severity::Fatal, sqlstate, message)
         };
         self.fail_with(key, &report);
     }

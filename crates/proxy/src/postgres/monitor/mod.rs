@@ -16,6 +16,13 @@
 //! and deadlines go by it. Whoever has a slot keeps it until nothing is owed any more: a transaction
 //! that holds locks is never parked behind newcomers, however important these are.
 //!
+//! Of several servers the gate's router names one; by a key that the first messages tell, if there are
+//! rules for it. What is declared to be read only, by `BEGIN READ ONLY` or the setting
+//! `default_transaction_read_only`, goes to replicas where there are any; nothing is guessed, and a
+//! write that was declared read only meets PostgreSQL's own 25006. Servers may be [watched](Health): a
+//! replica that is too far behind or a server that does not answer is left alone, and writes follow
+//! the primary; while there is none they wait, up to their deadline.
+//!
 //! One thread runs one loop over `epoll`. Each socket is registered once, edge-triggered; a read that
 //! brings less than was asked for is taken for all there is, so that a transaction of one question
 //! and one answer costs two reads and two writes. Buffers are borrowed while bytes are pending. What
@@ -81,7 +88,9 @@ mod encryption;
 mod frontend;
 mod modelling;
 mod operating;
+mod health;
 mod pool;
+mod probing;
 mod run;
 mod server;
 mod serving;
@@ -102,5 +111,6 @@ pub use encryption::{
     Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };
 pub use operating::Admin;
+pub use health::Health;
 pub use run::{ControlError, Handle, Monitor};
-pub use stats::{ClassStats, Counters, Finished, PoolStats, Stats};
+pub use stats::{ClassStats, Counters, Finished, PoolStats, ServerStats, Stats};

@@ -34,8 +34,9 @@ pub(super) struct Pool {
     pub(super) scout: Option<Key>,
     /// With what the gate logs in.
     credential: Credential,
-    /// The keys of the password, once they were needed: deriving them takes milliseconds.
-    keys: Option<Keys>,
+    /// The keys of the password at each server, once they were needed: deriving them takes milliseconds,
+    /// and servers of one password each have a salt of their own.
+    keys: Vec<Option<Keys>>,
     /// Idle connections of each server, the one used longest ago first.
     idle: Vec<VecDeque<Key>>,
     /// Connections of each server, in whatever state.
@@ -76,7 +77,7 @@ impl Pool {
             guests: VecDeque::new(),
             scout: None,
             credential,
-            keys: None,
+            keys: vec![None; servers.len()],
             idle: vec![VecDeque::new(); servers.len()],
             connections: vec![0; servers.len()],
             paused: false,
@@ -99,23 +100,23 @@ impl Pool {
     }
 
     /// With what to log in now.
-    pub(super) fn credential(&self) -> Credential {
-        match &self.keys {
+    pub(super) fn credential(&self, server: u32) -> Credential {
+        match &self.keys[server as usize] {
             Some(keys) => Credential::Keys(keys.clone()),
             None => self.credential.clone(),
         }
     }
 
     /// What the gate's password came to at a server.
-    pub(super) fn remember(&mut self, keys: &Keys) {
+    pub(super) fn remember(&mut self, server: u32, keys: &Keys) {
         if matches!(self.credential, Credential::Password(_)) {
-            self.keys = Some(keys.clone());
+            self.keys[server as usize] = Some(keys.clone());
         }
     }
 
     /// A login failed: what was remembered may be of a password that was changed since.
-    pub(super) fn forget_keys(&mut self) {
-        self.keys = None;
+    pub(super) fn forget_keys(&mut self, server: u32) {
+        self.keys[server as usize] = None;
     }
 
     /// An idle connection to a server, which is nobody's from here on.
@@ -142,7 +143,7 @@ impl Pool {
     }
 
     /// What there is to say of it.
-    pub(super) fn stats(&self, database: &str, classes: &[JobClass]) -> PoolStats {
+    pub(super) fn stats(&self, now: Time, database: &str, classes: &[JobClass]) -> PoolStats {
         let driver = &self.driver;
         let counters = Counters { wait_time: driver.wait_sum(), ..self.counters };
         PoolStats {
@@ -157,9 +158,10 @@ impl Pool {
             slots: driver.slots(),
             servers: self.connections.iter().sum(),
             servers_idle: self.idle.iter().map(VecDeque::len).sum(),
-            predicted_wait: driver.predicted_wait(),
             model: self.estimates(database, classes),
             control: driver.controlled(),
+            per_server: driver.servers(&self.connections),
+            predicted_wait: driver.predicted_wait(now),
         }
     }
 }

@@ -485,8 +485,8 @@ impl Loop {
     fn snapshot(&self) -> Stats {
         let pools = self.pools.iter();
         let classes = self.config.classes.list();
-        let pools =
-            pools.map(|pool| pool.stats(&self.config.databases[pool.database].name, classes));
+        let pools = pools
+            .map(|pool| pool.stats(self.now, &self.config.databases[pool.database].name, classes));
         Stats { clients: self.clients.len(), pools: pools.collect(), ..self.stats.clone() }
     }
 

@@ -38,6 +38,8 @@ pub(super) enum State {
     Discarding,
     /// It forgets what a transaction has left in its session.
     Settling,
+    /// It is asked how it is.
+    Probing,
     /// It is clean, but a cancel request is on its way that could hit whoever had it next.
     Held,
 }
@@ -93,6 +95,8 @@ pub(super) struct Server {
     /// When the query, and the transaction, began that it is at.
     pub(super) query_since: Option<Time>,
     pub(super) xact_since: Option<Time>,
+    /// What it has told, if it is a probe's: no client ever has it.
+    pub(super) probe: Option<Vec<u8>>,
     /// Cancel requests that are on their way to it.
     pub(super) cancels: u32,
     /// Whether one of these may arrive at any time, and nobody is to have it any more.
@@ -126,6 +130,7 @@ impl Server {
             active: now,
             query_since: None,
             xact_since: None,
+            probe: None,
             cancels: 0,
             tainted: false,
             work: Work::Done,

@@ -3,6 +3,8 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use gate::Access;
+
 use super::arena::{Key, Socket};
 use super::client::{self, Client};
 use super::config::Mode;
@@ -294,6 +296,13 @@ impl Loop {
     /// A session's settings have changed: its client wants them so from now on.
     fn follow(&mut self, key: Key, heard: &Heard) {
         let Some(server) = self.servers.get_mut(key) else { return };
+        if let Some(told) = &mut server.probe {
+            let named = heard.parameters.iter().rev().find(|(name, _)| name == b"application_name");
+            if let Some((_, value)) = named {
+                told.clone_from(value);
+            }
+            return;
+        }
         server.unsettled |= heard.leaves;
         if heard.wasted {
             server.work = Work::Failed;
@@ -397,6 +406,9 @@ impl Loop {
     fn part_ways(&mut self, key: Key, at: Key) {
         let client = self.clients.get_mut(at).expect("who has a server is there");
         client.state = client::State::Idle;
+        if client.access == Access::Write {
+            client.wrote = Some(self.now);
+        }
         (client.needs, client.since) = (0, self.now);
         let more = !client.wire.read().is_empty() || client.wire.may_read();
         self.servers.get_mut(key).expect("its caller has it").client = None;
@@ -509,6 +521,7 @@ impl Loop {
         for key in old {
             self.drop_server(key);
         }
+        self.probe();
         self.sweep_clients();
     }
 

@@ -18,6 +18,7 @@ use super::deadlines::Deadlines;
 use super::driver::Driver;
 use super::operating::Operating;
 use super::pool::{Pool, PoolIndex};
+use super::probing::Probes;
 use super::server::Server;
 use super::stats::Stats;
 use super::wire::Chunks;
@@ -61,6 +62,8 @@ pub(super) struct Loop {
     /// Connections to servers that are being made, and those that wait for their turn.
     pub(super) connecting: usize,
     pub(super) connects: VecDeque<Key>,
+    /// The probes of each database.
+    pub(super) probes: Vec<Option<Probes>>,
     pub(super) stats: Stats,
     pub(super) operating: Operating,
     random: SystemRandom,
@@ -75,6 +78,7 @@ impl Loop {
         tls: Option<Arc<ClientEncryption>>,
         registry: Registry,
     ) -> Loop {
+        let probes = Probes::of(&config);
         Loop {
             config,
             tls,
@@ -95,6 +99,7 @@ impl Loop {
             decided: VecDeque::new(),
             connecting: 0,
             connects: VecDeque::new(),
+            probes,
             stats: Stats::default(),
             operating: Operating::default(),
             random: SystemRandom::new(),

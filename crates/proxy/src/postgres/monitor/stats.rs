@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gate::Role;
 use measure::{Histogram, Recording};
 
 use super::control::Controlled;
@@ -29,6 +30,10 @@ pub struct Counters {
     pub refused_queue_full: u64,
     /// Jobs refused because they could not start before their deadline.
     pub refused_deadline: u64,
+    /// Jobs refused at once that would have waited in vain.
+    pub refused_hopeless: u64,
+    /// Jobs whose key should have been told by their first messages, and was not.
+    pub keys_missing: u64,
     /// Jobs whose clients went while they waited.
     pub reneged: u64,
     /// Prepared statements made by clients.
@@ -77,12 +82,33 @@ pub struct PoolStats {
     pub servers: usize,
     /// Of these, idle ones.
     pub servers_idle: usize,
+    /// Each server, in the order of the database's.
+    pub per_server: Vec<ServerStats>,
     /// How long a job would wait that came now; `None` if nothing is known of holds yet.
     pub predicted_wait: Option<Duration>,
     /// What the model has found; nothing while it knows nothing, and of sessions.
     pub model: Vec<Estimate>,
     /// What was decided about the slots, where that is left to the gate.
     pub control: Option<Controlled>,
+}
+
+/// What there is to say of one server of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerStats {
+    /// What it may be asked, as far as is known.
+    pub role: Role,
+    /// Whether it is up, as far as is known.
+    pub up: bool,
+    /// Jobs that wait for it alone.
+    pub waiting: u64,
+    /// Slots that are held.
+    pub busy: u32,
+    /// Slots that there are.
+    pub slots: u32,
+    /// Jobs that were started there.
+    pub started: u64,
+    /// Connections to it, in whatever state.
+    pub connections: usize,
 }
 
 /// What there is to say of the jobs of one class in one pool.
@@ -104,6 +130,8 @@ pub struct ClassStats {
     pub refused_queue_full: u64,
     /// Jobs refused because they could not start before their deadline.
     pub refused_deadline: u64,
+    /// Jobs refused at once that would have waited in vain.
+    pub refused_hopeless: u64,
     /// Jobs whose clients went while they waited.
     pub reneged: u64,
 }

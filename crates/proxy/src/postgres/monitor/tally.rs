@@ -41,6 +41,7 @@ pub(super) struct ClassCounts {
     pub(super) hold: Times,
     pub(super) refused_queue_full: u64,
     pub(super) refused_deadline: u64,
+    pub(super) refused_hopeless: u64,
     pub(super) reneged: u64,
 }
 
@@ -92,6 +93,7 @@ impl Tallies {
         match reason {
             Reason::QueueFull => counts.refused_queue_full += 1,
             Reason::Deadline => counts.refused_deadline += 1,
+            Reason::Hopeless => counts.refused_hopeless += 1,
         }
     }
 
@@ -116,6 +118,7 @@ impl Tallies {
                 busy: counts.busy,
                 refused_queue_full: counts.refused_queue_full,
                 refused_deadline: counts.refused_deadline,
+                refused_hopeless: counts.refused_hopeless,
                 reneged: counts.reneged,
             })
         });

@@ -229,6 +229,11 @@ impl KeyRules {
         KeyRules { rules }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// Where the key of a text is, by the first rule that is for it.
     ///
     /// # Errors

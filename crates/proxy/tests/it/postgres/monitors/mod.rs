@@ -11,6 +11,7 @@ mod modelling;
 mod modes;
 mod operating;
 mod replicating;
+mod routing;
 mod waiting;
 
 use std::io::{Read, Write};

@@ -1,0 +1,149 @@
+//! Probes: each server that is watched is asked at intervals whether it answers, what it is, and how
+//! far it is, on a connection of its own that no client has; all pools of its database go by it.
+
+use gate::{Role, Time};
+
+use super::arena::{Key, Socket};
+use super::config::Config;
+use super::health::{PROBE, Seen, Watch};
+use super::pool::PoolIndex;
+use super::server::State;
+use super::state::Loop;
+
+/// The probes of a database.
+#[derive(Debug)]
+pub(super) struct Probes {
+    pub(super) watch: Watch,
+    servers: Vec<Probe>,
+}
+
+/// The probe of one server.
+#[derive(Clone, Debug)]
+struct Probe {
+    /// Its connection.
+    connection: Option<Key>,
+    /// When it asks next.
+    due: Time,
+}
+
+impl Probes {
+    /// Those of each database that is watched.
+    pub(super) fn of(config: &Config) -> Vec<Option<Probes>> {
+        let of = |database: &super::config::Database| {
+            let health = database.health?;
+            let roles = match &database.gate.roles[..] {
+                [] => vec![Role::Primary; database.servers.len()],
+                roles => roles.to_vec(),
+            };
+            let probe = Probe { connection: None, due: Time::ZERO };
+            let servers = vec![probe; roles.len()];
+            Some(Probes { watch: Watch::new(health, &roles), servers })
+        };
+        config.databases.iter().map(of).collect()
+    }
+}
+
+impl Loop {
+    /// Begins the probes that are due.
+    pub(super) fn probe(&mut self) {
+        for database in 0..self.probes.len() {
+            let Some(probes) = &mut self.probes[database] else { continue };
+            let next = self.now + probes.watch.health().interval;
+            let mut due = Vec::new();
+            for (place, probe) in probes.servers.iter_mut().enumerate() {
+                if probe.due <= self.now {
+                    probe.due = next;
+                    due.push((place, probe.connection));
+                }
+            }
+            for (place, connection) in due {
+                self.probe_server(database, place, connection);
+            }
+        }
+    }
+
+    fn probe_server(&mut self, database: usize, place: usize, connection: Option<Key>) {
+        match connection.and_then(|key| Some((key, self.servers.get(key)?))) {
+            Some((key, server)) if matches!(server.state, State::Idle) => self.ask_health(key),
+            // The last probe has not ended yet.
+            Some(_) => {}
+            None => {
+                let (user, _) = self.config.databases[database].login.as_ref().expect("checked");
+                let user = user.clone();
+                // Without a pool for it there is nobody to whom it would matter.
+                let Some(pool) = self.open_pool(database, user) else { return };
+                self.connect_probe(database, place, pool);
+            }
+        }
+    }
+
+    fn connect_probe(&mut self, database: usize, place: usize, pool: PoolIndex) {
+        let key = self.new_server(pool, place as u32);
+        let Some(probes) = &mut self.probes[database] else { return };
+        probes.servers[place].connection = Some(key);
+        let latest = self.now + probes.watch.health().timeout;
+        let server = self.servers.get_mut(key).expect("it has just been put there");
+        server.probe = Some(Vec::new());
+        self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+        self.connects.push_back(key);
+        self.connect_next();
+    }
+
+    /// Asks on a connection of a probe.
+    pub(super) fn ask_health(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        server.state = State::Probing;
+        let database = self.pools[server.pool].database;
+        self.query(key, PROBE);
+        let Some(server) = self.servers.get_mut(key) else { return };
+        let Some(probes) = &self.probes[database] else { return };
+        let latest = self.now + probes.watch.health().timeout;
+        self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+    }
+
+    /// A probe has its answer.
+    pub(super) fn probed(&mut self, key: Key) {
+        let server = self.servers.get(key).expect("its caller has it");
+        let seen = server.probe.as_deref().and_then(Seen::read);
+        let (database, place) = (self.pools[server.pool].database, server.place as usize);
+        self.note_health(database, place, seen);
+    }
+
+    /// The connection of a probe has ended, while it asked or not.
+    pub(super) fn probe_ended(&mut self, database: usize, place: usize, state: &State) {
+        if let Some(probes) = &mut self.probes[database] {
+            probes.servers[place].connection = None;
+        }
+        if !matches!(state, State::Idle) {
+            self.note_health(database, place, None);
+        }
+    }
+
+    fn note_health(&mut self, database: usize, place: usize, seen: Option<Seen>) {
+        let Some(probes) = &mut self.probes[database] else { return };
+        probes.watch.note(place, seen);
+        let answered = seen.is_some().then_some(place);
+        for pool in 0..self.pools.len() {
+            if self.pools[pool].database == database {
+                self.follow_health(pool, answered);
+            }
+        }
+    }
+
+    /// Brings a pool up to what is known of its servers. Only one that has just answered is raised: a
+    /// pool may have found it unreachable since it answered last.
+    pub(super) fn follow_health(&mut self, pool: PoolIndex, answered: Option<usize>) {
+        let Some(probes) = &self.probes[self.pools[pool].database] else { return };
+        let all = (0..probes.watch.len()).map(|place| probes.watch.standing(place));
+        let standings: Vec<_> = all.collect();
+        for (place, standing) in standings.into_iter().enumerate() {
+            let server = place as u32;
+            self.tell(pool, |driver, now| driver.assume(now, server, standing.role));
+            if !standing.up {
+                self.tell(pool, |driver, now| driver.lower(now, server));
+            } else if answered == Some(place) {
+                self.tell(pool, |driver, now| driver.rise(now, server));
+            }
+        }
+    }
+}
