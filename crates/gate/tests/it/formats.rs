@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 
 use gate::{
-    Action, AtZero, CohortSpec, DisciplineSpec, Event, GateSpec, Job, JobId, KeyDown, KeyMap,
-    KeyOf, Length, Queues, Reason, Report, RouterSpec, ServerSpec, Share, Sight, Slot, Ties,
-    Window,
+    Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, Foresight, GateSpec, Job, JobId,
+    KeyDown, KeyMap, KeyOf, Length, Queues, Reason, Report, Reserve, Role, RouterSpec, ServerSpec,
+    Share, Sight, Slot, Ties, Window,
 };
 use serde_json::{Value, from_value, json, to_value};
 
@@ -188,4 +188,30 @@ fn policies_say_the_names_that_they_have_in_files() {
     for policy in [gate::RouterSpec::RoundRobin, gate::RouterSpec::Random] {
         assert_eq!(policy.name(), named(serde_json::to_value(&policy).unwrap()));
     }
+}
+
+#[test]
+fn foresight_reserve_and_roles_go_round() {
+    let mut expected = to_value(spec()).unwrap();
+    let more = [
+        ("foresight", json!({"memory": {"secs": 60, "nanos": 0}})),
+        ("reserve", json!({"slots": 3, "after": {"secs": 0, "nanos": 5_000_000}})),
+        ("roles", json!(["primary", "replica"])),
+    ];
+    for (key, value) in more {
+        assert_eq!(expected.as_object_mut().unwrap().insert(key.to_owned(), value), None, "{key}");
+    }
+    let all = GateSpec {
+        foresight: Some(Foresight::default()),
+        reserve: Some(Reserve { slots: 3, after: ms(5) }),
+        roles: vec![Role::Primary, Role::Replica],
+        ..spec()
+    };
+    holds(&all, expected);
+    let role = Event::Role { server: 1, role: Role::Replica };
+    holds(&role, json!({"role": {"server": 1, "role": "replica"}}));
+    let reads = Job { access: Access::Read, ..Job::new(JobId(1)) };
+    holds(&Event::Arrive(reads), json!({"arrive": {"id": 1, "access": "read"}}));
+    let refused = Action::Refuse { job: JobId(1), reason: Reason::Hopeless };
+    holds(&refused, json!({"refuse": {"job": 1, "reason": "hopeless"}}));
 }

@@ -531,13 +531,7 @@ fn reserves_and_roles_keep_their_promises() {
                     waiting.insert(JobId(step), access);
                     Event::Arrive(Job { access, ..Job::new(JobId(step)) })
                 }
-                5..=8 => match held.keys().next().copied() {
-                    Some(slot) => {
-                        held.remove(&slot);
-                        Event::Depart(slot)
-                    }
-                    None => Event::Wake,
-                },
+                5..=8 => held.pop_first().map_or(Event::Wake, |(slot, _)| Event::Depart(slot)),
                 9 => pick(&mut chance, &[Event::Down(server), Event::Up(server), Event::Resume]),
                 10 if spec.queues == Queues::PerServer => {
                     let role = pick(&mut chance, &[Role::Primary, Role::Replica]);

@@ -62,12 +62,28 @@ impl Unmade {
 }
 
 impl Loop {
-    /// Gives the holder of a slot a connection to its server: an idle one, or one that is made now.
+    /// Gives the holder of a slot a connection to its server, as soon as it has the slots of its quotas
+    /// too: what is made for it now.
     pub(super) fn obtain(
         &mut self,
         pool: PoolIndex,
         client: Option<Key>,
         slot: Slot,
+    ) -> Option<Key> {
+        if self.pools[pool].quotas.is_empty() {
+            return self.provide(pool, client, slot, Vec::new());
+        }
+        Some(self.begin_admission(pool, client, slot))
+            .filter(|key| self.servers.get(*key).is_some())
+    }
+
+    /// Gives who may have it a connection to its server: an idle one, or one that is made now.
+    pub(super) fn provide(
+        &mut self,
+        pool: PoolIndex,
+        client: Option<Key>,
+        slot: Slot,
+        permits: Vec<(usize, Slot)>,
     ) -> Option<Key> {
         let replicates = client.and_then(|client| self.clients.get(client));
         let replicates = replicates.filter(|client| client.replication != Replication::No);
@@ -76,8 +92,12 @@ impl Loop {
             None => self.pools[pool].take_idle(slot.server),
             Some(_) => None,
         };
+        if idle.is_none() {
+            self.make_room(pool);
+        }
         let key = idle.unwrap_or_else(|| self.new_server(pool, slot.server));
         let server = self.servers.get_mut(key).expect("idle connections are there");
+        server.permits = permits;
         if let Some((replication, settings)) = own {
             (server.replication, server.settings) = (replication, settings);
             server.relay = Relay::of_replication(LIMITS);
@@ -88,7 +108,11 @@ impl Loop {
         if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
             client.state = client::State::Served(key);
         }
-        if idle.is_some() {
+        if idle.is_some() && client.is_none() {
+            // It is known meanwhile what was to be asked.
+            self.give_back(key);
+            None
+        } else if idle.is_some() {
             self.prepare(key);
             None
         } else {
@@ -102,10 +126,7 @@ impl Loop {
     }
 
     pub(super) fn new_server(&mut self, pool: PoolIndex, place: u32) -> Key {
-        let relay = match self.pools[pool].mode {
-            Mode::Session => Relay::transparent(LIMITS),
-            Mode::Transaction | Mode::Statement => Relay::new(LIMITS),
-        };
+        let relay = relay_of(self.pools[pool].mode);
         self.pools[pool].connections[place as usize] += 1;
         let id = self.operating.number();
         self.servers.insert(Server { id, ..Server::new(pool, place, relay, self.now) })
@@ -580,7 +601,9 @@ impl Loop {
         let at = server.pool;
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         let pool = &mut self.pools[at];
-        pool.connections[server.place as usize] -= 1;
+        if !matches!(server.state, State::Admitting) {
+            pool.connections[server.place as usize] -= 1;
+        }
         if pool.scout == Some(key) {
             pool.scout = None;
         }
@@ -601,10 +624,22 @@ impl Loop {
         if let Some(slot) = server.slot {
             self.tell(at, |driver, now| driver.depart(now, slot, server.work));
         }
+        if let Some((quota, job)) = server.asks {
+            self.give_up(quota, job);
+        }
+        self.release_permits(server.permits);
         if server.probe.is_some() {
             let (database, place) = (self.pools[at].database, server.place as usize);
             self.probe_ended(database, place, &server.state);
         }
+    }
+}
+
+/// What joins clients of a pool of this mode with its servers.
+pub(super) fn relay_of(mode: Mode) -> Relay {
+    match mode {
+        Mode::Session => Relay::transparent(LIMITS),
+        Mode::Transaction | Mode::Statement => Relay::new(LIMITS),
     }
 }
 

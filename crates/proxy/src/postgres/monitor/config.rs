@@ -15,8 +15,9 @@ use super::classes::Classes;
 use super::client_tls::ClientTls;
 use super::control::Auto;
 use super::encryption::{Encryption, EncryptionError};
-use super::operating::Admin;
 use super::health::Health;
+use super::operating::Admin;
+use super::quotas::Quotas;
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::secrets::{Hba, Users};
 use crate::postgres::sql::KeyRules;
@@ -42,6 +43,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How many things there may be.
     pub limits: Limits,
+    /// Slots over several pools.
+    pub quotas: Quotas,
     /// Which job is of which class.
     pub classes: Classes,
     /// Who operates it.
@@ -287,6 +290,7 @@ impl Config {
             tls: None,
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+            quotas: Quotas::default(),
             classes: Classes::default(),
             admin: Admin::default(),
             record_max: 0,
@@ -335,6 +339,9 @@ impl Config {
             return Err(ConfigError::NoCertificates);
         }
         let Limits { clients, pools, connecting, settings } = self.limits;
+        for (name, slots) in self.quotas.each() {
+            check_range(name, slots as usize, 1, SLOTS_MAX)?;
+        }
         check_range("limits.clients", clients, 1, CLIENTS_MAX)?;
         check_range("limits.pools", pools, 1, 1 << 20)?;
         check_range("limits.connecting", connecting, 1, 1 << 20)?;

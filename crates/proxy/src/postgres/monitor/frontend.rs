@@ -404,7 +404,9 @@ impl Loop {
         let config = &self.config.databases[database];
         let counts = (self.config.classes.list().len(), self.config.record_max);
         let pool = Pool::new((database, config), user, self.draw(), counts);
-        self.pools.push(pool.expect("its gate was built once already"));
+        let mut pool = pool.expect("its gate was built once already");
+        pool.quotas = self.quotas_of(database, &pool.user);
+        self.pools.push(pool);
         let pool = self.pools.len() - 1;
         self.pools_by_name.insert(named, pool);
         self.pause_if_asked(pool);

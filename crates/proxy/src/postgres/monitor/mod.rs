@@ -86,11 +86,12 @@ mod deadlines;
 mod driver;
 mod encryption;
 mod frontend;
+mod health;
 mod modelling;
 mod operating;
-mod health;
 mod pool;
 mod probing;
+mod quotas;
 mod run;
 mod server;
 mod serving;
@@ -110,7 +111,8 @@ pub use control::{Auto, Controlled, Moved};
 pub use encryption::{
     Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };
-pub use operating::Admin;
 pub use health::Health;
+pub use operating::Admin;
+pub use quotas::Quotas;
 pub use run::{ControlError, Handle, Monitor};
-pub use stats::{ClassStats, Counters, Finished, PoolStats, ServerStats, Stats};
+pub use stats::{ClassStats, Counters, Finished, PoolStats, QuotaStats, ServerStats, Stats};

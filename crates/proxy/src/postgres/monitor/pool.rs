@@ -24,6 +24,8 @@ pub(super) struct Pool {
     pub(super) mode: Mode,
     pub(super) reuse: Reuse,
     pub(super) driver: Driver,
+    /// The quotas that its jobs pass, in this order.
+    pub(super) quotas: Vec<usize>,
     pub(super) catalogue: Catalogue,
     pub(super) counters: Counters,
     /// What the first connection to a server was told of its settings; clients are told the same.
@@ -71,6 +73,7 @@ impl Pool {
                 Mode::Session => Driver::new(gate, classes, record_max)?,
                 _ => Driver::new(gate, classes, record_max)?.modelled(auto.as_ref()),
             },
+            quotas: Vec::new(),
             catalogue: Catalogue::new(secret, Bounds::default()),
             counters: Counters::default(),
             parameters: None,

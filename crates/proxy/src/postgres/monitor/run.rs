@@ -270,7 +270,9 @@ impl Running {
         }
         let gates = self.inner.pools.iter().filter_map(|pool| pool.driver.next_wakeup()).min();
         let sweep = (!self.inner.pools.is_empty()).then_some(self.sweep);
-        let moments = [gates, sweep, self.inner.deadlines.next(), self.accept_again, self.until];
+        let quotas = self.inner.quotas.iter().filter_map(|quota| quota.driver.next_wakeup()).min();
+        let moments =
+            [gates, quotas, sweep, self.inner.deadlines.next(), self.accept_again, self.until];
         let next = moments.into_iter().flatten().min()?;
         // The system counts milliseconds and rounds up.
         Some(next.since(self.inner.clock()))
@@ -349,6 +351,7 @@ impl Running {
                 self.inner.tell(pool, |driver, now| driver.wake(now));
             }
         }
+        self.inner.wake_quotas();
         self.inner.settle();
         while let Some(socket) = self.inner.deadlines.due(now) {
             match socket {
@@ -476,7 +479,9 @@ impl Running {
         }
         let stats = self.inner.snapshot();
         let recordings = self.inner.recordings();
-        Finished { stats, recordings, cut }
+        let quotas = self.inner.quotas.iter();
+        let quota_recordings = quotas.map(|quota| quota.driver.recording().cloned()).collect();
+        Finished { stats, recordings, quota_recordings, cut }
     }
 }
 
@@ -487,7 +492,12 @@ impl Loop {
         let classes = self.config.classes.list();
         let pools = pools
             .map(|pool| pool.stats(self.now, &self.config.databases[pool.database].name, classes));
-        Stats { clients: self.clients.len(), pools: pools.collect(), ..self.stats.clone() }
+        Stats {
+            clients: self.clients.len(),
+            pools: pools.collect(),
+            quotas: self.quota_stats(),
+            ..self.stats.clone()
+        }
     }
 
     fn recordings(&self) -> Vec<Option<Recording>> {

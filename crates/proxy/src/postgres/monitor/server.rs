@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use gate::{Slot, Time};
+use gate::{JobId, Slot, Time};
 
 use super::approach::Approach;
 use super::arena::Key;
@@ -22,6 +22,8 @@ pub(super) const LIMITS: Limits = Limits::SESSION;
 /// What a connection to a server is doing.
 #[derive(Debug)]
 pub(super) enum State {
+    /// It has no connection: its job waits for slots of quotas.
+    Admitting,
     /// It waits for its turn to be made, or is being made, its encryption included.
     Connecting,
     /// The gate logs in.
@@ -73,6 +75,9 @@ pub(super) struct Server {
     pub(super) place: u32,
     /// The slot of the job that it serves.
     pub(super) slot: Option<Slot>,
+    /// The slots of quotas that go with it, and the one that it waits for.
+    pub(super) permits: Vec<(usize, Slot)>,
+    pub(super) asks: Option<(usize, JobId)>,
     /// Whose it is.
     pub(super) client: Option<Key>,
     pub(super) relay: Relay,
@@ -116,6 +121,8 @@ impl Server {
             pool,
             place,
             slot: None,
+            permits: Vec::new(),
+            asks: None,
             client: None,
             relay,
             replication: Replication::No,

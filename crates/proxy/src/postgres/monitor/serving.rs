@@ -427,6 +427,10 @@ impl Loop {
         let client = self.clients.get_mut(key).expect("its caller has it");
         let statements = std::mem::take(&mut client.statements);
         let catalogue = &mut self.pools[server.pool].catalogue;
+        if matches!(server.state, State::Admitting) {
+            catalogue.forget(statements);
+            return self.drop_server(at);
+        }
         if !matches!(server.state, State::Serving) {
             // It is being made, or given settings, and goes to somebody else when that is done.
             return catalogue.forget(statements);
@@ -492,8 +496,10 @@ impl Loop {
         server.state = State::Idle;
         server.active = self.now;
         let (pool, place, work) = (server.pool, server.place, server.work);
+        let permits = std::mem::take(&mut server.permits);
         if let Some(slot) = server.slot.take() {
             self.pools[pool].put_idle(place, key);
+            self.release_permits(permits);
             self.tell(pool, |driver, now| driver.depart(now, slot, work));
         }
     }

@@ -19,6 +19,7 @@ use super::driver::Driver;
 use super::operating::Operating;
 use super::pool::{Pool, PoolIndex};
 use super::probing::Probes;
+use super::quotas::Quota;
 use super::server::Server;
 use super::stats::Stats;
 use super::wire::Chunks;
@@ -62,6 +63,9 @@ pub(super) struct Loop {
     /// Connections to servers that are being made, and those that wait for their turn.
     pub(super) connecting: usize,
     pub(super) connects: VecDeque<Key>,
+    /// Slots over several pools, and those of them whose gate has decided something.
+    pub(super) quotas: Vec<Quota>,
+    pub(super) decided_quotas: VecDeque<usize>,
     /// The probes of each database.
     pub(super) probes: Vec<Option<Probes>>,
     pub(super) stats: Stats,
@@ -99,6 +103,8 @@ impl Loop {
             decided: VecDeque::new(),
             connecting: 0,
             connects: VecDeque::new(),
+            quotas: Vec::new(),
+            decided_quotas: VecDeque::new(),
             probes,
             stats: Stats::default(),
             operating: Operating::default(),
@@ -142,6 +148,16 @@ impl Loop {
 
     /// Carries out what the gates have decided, until they have decided nothing more.
     pub(super) fn settle(&mut self) {
+        loop {
+            self.settle_pools();
+            if self.decided_quotas.is_empty() {
+                return;
+            }
+            self.settle_quotas();
+        }
+    }
+
+    fn settle_pools(&mut self) {
         while let Some(pool) = self.decided.pop_front() {
             while let Some(verdict) = self.pools[pool].driver.next_verdict() {
                 let waits =

@@ -136,6 +136,21 @@ pub struct ClassStats {
     pub reneged: u64,
 }
 
+/// What there is to say of slots over several pools.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuotaStats {
+    /// Whose they are: `all`, `database NAME` or `user NAME`.
+    pub name: String,
+    /// How many there are.
+    pub slots: u32,
+    /// How many are held.
+    pub busy: u32,
+    /// Jobs that have a slot of their pool and wait for one of these.
+    pub waiting: u64,
+    /// From the slot of the pool to the slot of these.
+    pub wait: Histogram,
+}
+
 /// What there is to say of a monitor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
@@ -151,6 +166,8 @@ pub struct Stats {
     pub cancels: u64,
     /// Cancel requests that fitted nobody, or nobody who was being served.
     pub cancels_ignored: u64,
+    /// Slots over several pools, if there are any.
+    pub quotas: Vec<QuotaStats>,
     /// The pools, in the order in which they were asked for.
     pub pools: Vec<PoolStats>,
 }
@@ -162,6 +179,8 @@ pub struct Finished {
     pub stats: Stats,
     /// What was recorded of each pool, in the order of [`Stats::pools`], if anything was to be.
     pub recordings: Vec<Option<Recording>>,
+    /// The same of each of the quotas, in the order of [`Stats::quotas`].
+    pub quota_recordings: Vec<Option<Recording>>,
     /// Clients that were cut off because the drain took too long.
     pub cut: usize,
 }

@@ -10,6 +10,7 @@ mod looking;
 mod modelling;
 mod modes;
 mod operating;
+mod quotas;
 mod replicating;
 mod routing;
 mod waiting;
@@ -114,6 +115,10 @@ impl Gate {
         let finished = self.thread.take().unwrap().join().unwrap();
         for (pool, recording) in finished.stats.pools.iter().zip(&finished.recordings) {
             assert_eq!((pool.busy, pool.waiting), (0, 0), "{pool:?}");
+            assert_eq!(recording.as_ref().unwrap().replay(), Ok(()));
+        }
+        for (quota, recording) in finished.stats.quotas.iter().zip(&finished.quota_recordings) {
+            assert_eq!((quota.busy, quota.waiting), (0, 0), "{quota:?}");
             assert_eq!(recording.as_ref().unwrap().replay(), Ok(()));
         }
         finished

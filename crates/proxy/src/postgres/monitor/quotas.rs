@@ -1,0 +1,264 @@
+//! Slots over several pools: of all, of a database, of a user. Behind its pool's gate a job passes
+//! the gates of these, one after the other, before it has a connection.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gate::{DisciplineSpec, GateSpec, Job, JobId, Reason, Slot};
+
+use super::arena::Key;
+use super::client;
+use super::config::Config;
+use super::driver::Driver;
+use super::pool::{Pool, PoolIndex};
+use super::server::{Server, State};
+use super::state::Loop;
+use super::stats::QuotaStats;
+use crate::postgres::model::Work;
+
+/// So many jobs of one pool go before those of another have their turn, where both wait: a
+/// connection is closed and another one made for each turn, and not for each job.
+const TURN: u64 = 32;
+
+/// Slots over several pools. Jobs that are served at once count, and connections are never more: an
+/// idle one of another pool is closed where one is needed. Those of probes are beyond them.
+///
+/// Pools take turns where several wait. A job that waits here holds a slot of its pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quotas {
+    /// Of all pools together.
+    pub all: Option<u32>,
+    /// Of each database, unless it is named.
+    pub database: Option<u32>,
+    /// Of databases by name.
+    pub databases: BTreeMap<String, u32>,
+    /// Of each user, unless it is named.
+    pub user: Option<u32>,
+    /// Of users by name.
+    pub users: BTreeMap<Vec<u8>, u32>,
+}
+
+impl Quotas {
+    /// Each of them, with a name.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        let one = |name, slots: Option<u32>| slots.map(|slots| (name, slots));
+        let all = [
+            one("quotas.all", self.all),
+            one("quotas.database", self.database),
+            one("quotas.user", self.user),
+        ];
+        let databases: Vec<u32> = self.databases.values().copied().collect();
+        let users: Vec<u32> = self.users.values().copied().collect();
+        let databases = databases.into_iter().map(|slots| ("quotas.databases", slots));
+        let users = users.into_iter().map(|slots| ("quotas.users", slots));
+        all.into_iter().flatten().chain(databases).chain(users)
+    }
+}
+
+/// Whose jobs a quota counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Scope {
+    All,
+    Database(usize),
+    User(Vec<u8>),
+}
+
+impl Scope {
+    fn has(&self, pool: &Pool) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Database(database) => pool.database == *database,
+            Scope::User(user) => pool.user == *user,
+        }
+    }
+}
+
+/// A quota, with a gate of its own.
+#[derive(Debug)]
+pub(super) struct Quota {
+    scope: Scope,
+    slots: u32,
+    pub(super) driver: Driver,
+}
+
+impl Quota {
+    fn new(scope: Scope, slots: u32, config: &Config) -> Quota {
+        let waits = config.databases.iter().filter_map(|database| database.gate.wait_max);
+        let room = config.databases.iter().filter_map(|database| database.gate.room).sum();
+        let spec = GateSpec {
+            discipline: DisciplineSpec::DeficitRoundRobin { quantum: TURN, weights: Vec::new() },
+            room: Some(room),
+            wait_max: Some(waits.max().unwrap_or(Duration::ZERO)),
+            ..GateSpec::fifo(slots)
+        };
+        let driver = Driver::new(&spec, 1, config.record_max).expect("its parts were checked");
+        Quota { scope, slots, driver }
+    }
+}
+
+impl Loop {
+    /// The quotas that the jobs of a new pool pass, in this order: whoever waits for a wide one holds
+    /// narrow ones, and not the other way round.
+    pub(super) fn quotas_of(&mut self, database: usize, user: &[u8]) -> Vec<usize> {
+        let quotas = &self.config.quotas;
+        let name = &self.config.databases[database].name;
+        let scopes = [
+            (Scope::User(user.to_vec()), quotas.users.get(user).copied().or(quotas.user)),
+            (Scope::Database(database), quotas.databases.get(name).copied().or(quotas.database)),
+            (Scope::All, quotas.all),
+        ];
+        let mut passed = Vec::new();
+        for (scope, slots) in scopes {
+            let Some(slots) = slots else { continue };
+            let there = self.quotas.iter().position(|quota| quota.scope == scope);
+            passed.push(there.unwrap_or_else(|| {
+                self.quotas.push(Quota::new(scope, slots, &self.config));
+                self.quotas.len() - 1
+            }));
+        }
+        passed
+    }
+
+    /// The holder of a slot asks for the slots of its quotas. What stands for it is a server that has
+    /// no connection yet.
+    pub(super) fn begin_admission(
+        &mut self,
+        pool: PoolIndex,
+        client: Option<Key>,
+        slot: Slot,
+    ) -> Key {
+        let relay = super::backend::relay_of(self.pools[pool].mode);
+        let mut server = Server::new(pool, slot.server, relay, self.now);
+        (server.state, server.slot, server.client) = (State::Admitting, Some(slot), client);
+        let key = self.servers.insert(server);
+        if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
+            client.state = client::State::Served(key);
+        }
+        self.ask_quota(key);
+        key
+    }
+
+    /// Asks for the next slot that an admission lacks.
+    fn ask_quota(&mut self, key: Key) {
+        let server = self.servers.get(key).expect("its caller has it");
+        let (pool, passed) = (server.pool, server.permits.len());
+        let Some(&quota) = self.pools[pool].quotas.get(passed) else { return self.admitted(key) };
+        let client = server.client.and_then(|client| self.clients.get(client));
+        let since = client.map_or(self.now, |client| client.since);
+        let wait_max = self.config.databases[self.pools[pool].database].gate.wait_max;
+        let deadline = wait_max.map(|wait_max| since + wait_max);
+        let job = Job { class: pool as u32, deadline, ..Job::new(JobId(0)) };
+        let job = self.quotas[quota].driver.arrive(self.now, key, since, job);
+        self.servers.get_mut(key).expect("it was there above").asks = Some((quota, job));
+        self.decided_quotas.push_back(quota);
+    }
+
+    /// Wakes the gates of quotas whose moment has come.
+    pub(super) fn wake_quotas(&mut self) {
+        for (at, quota) in self.quotas.iter_mut().enumerate() {
+            if quota.driver.next_wakeup().is_some_and(|moment| moment <= self.now) {
+                quota.driver.wake(self.now);
+                self.decided_quotas.push_back(at);
+            }
+        }
+    }
+
+    /// Carries out what the gates of quotas have decided.
+    pub(super) fn settle_quotas(&mut self) {
+        while let Some(at) = self.decided_quotas.pop_front() {
+            while let Some(verdict) = self.quotas[at].driver.next_verdict() {
+                let key = verdict.client;
+                let server = self.servers.get_mut(key).expect("who goes while waiting reneges");
+                assert_eq!(server.asks.take(), Some((at, verdict.job)));
+                match verdict.outcome {
+                    Ok(slot) => {
+                        server.permits.push((at, slot));
+                        self.ask_quota(key);
+                    }
+                    Err(reason) => self.not_admitted(key, reason),
+                }
+            }
+        }
+    }
+
+    /// An admission has all slots that it needs.
+    fn admitted(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let (pool, client) = (server.pool, server.client.take());
+        let slot = server.slot.take().expect("it holds one of its pool");
+        let permits = std::mem::take(&mut server.permits);
+        let is_scout = self.pools[pool].scout == Some(key);
+        self.drop_server(key);
+        let made = self.provide(pool, client, slot, permits);
+        if is_scout {
+            self.pools[pool].scout = made;
+        }
+    }
+
+    /// A quota does not let a job pass: its client hears of it as of its pool.
+    fn not_admitted(&mut self, key: Key, reason: Reason) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let (pool, client) = (server.pool, server.client.take());
+        let is_scout = self.pools[pool].scout == Some(key);
+        self.drop_server(key);
+        if let Some(client) = client {
+            self.turn_away(client, reason);
+        } else if is_scout {
+            self.invite(pool);
+        }
+    }
+
+    /// Gives back what a server holds of quotas.
+    pub(super) fn release_permits(&mut self, permits: Vec<(usize, Slot)>) {
+        for (quota, slot) in permits {
+            self.quotas[quota].driver.depart(self.now, slot, Work::Done);
+            self.decided_quotas.push_back(quota);
+        }
+    }
+
+    /// A server that waited to be admitted goes.
+    pub(super) fn give_up(&mut self, quota: usize, job: JobId) {
+        self.quotas[quota].driver.renege(self.now, job);
+        self.decided_quotas.push_back(quota);
+    }
+
+    /// Closes idle connections of other pools, the ones used longest ago first, where one more would be
+    /// too many.
+    pub(super) fn make_room(&mut self, pool: PoolIndex) {
+        for at in 0..self.pools[pool].quotas.len() {
+            let quota = &self.quotas[self.pools[pool].quotas[at]];
+            let (scope, slots) = (quota.scope.clone(), quota.slots as usize);
+            loop {
+                let within = || self.pools.iter().filter(|pool| scope.has(pool));
+                let open: usize = within().map(|pool| pool.connections.iter().sum::<usize>()).sum();
+                let probes = self.servers.iter().filter(|(_, server)| {
+                    server.probe.is_some() && scope.has(&self.pools[server.pool])
+                });
+                if open - probes.count() < slots {
+                    break;
+                }
+                let used = |key: &Key| self.servers.get(*key).map(|server| server.active);
+                let Some(oldest) = within().flat_map(Pool::idle_longest).min_by_key(used) else {
+                    break;
+                };
+                self.drop_server(oldest);
+            }
+        }
+    }
+
+    /// What there is to say of the quotas.
+    pub(super) fn quota_stats(&self) -> Vec<QuotaStats> {
+        let said = self.quotas.iter().map(|quota| QuotaStats {
+            name: match &quota.scope {
+                Scope::All => "all".to_owned(),
+                Scope::Database(at) => format!("database {}", self.config.databases[*at].name),
+                Scope::User(user) => format!("user {}", String::from_utf8_lossy(user)),
+            },
+            slots: quota.slots,
+            busy: quota.driver.busy(),
+            waiting: quota.driver.waiting(),
+            wait: quota.driver.wait().clone(),
+        });
+        said.collect()
+    }
+}
