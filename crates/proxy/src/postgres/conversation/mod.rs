@@ -397,7 +397,8 @@ impl Conversation {
         match self.copy {
             _ if self.end.is_some() => Turn::Client,
             Copy::In { .. } => Turn::Client,
-            Copy::Out | Copy::InBroken { .. } => Turn::Server,
+            Copy::InBroken { .. } => Turn::Server,
+            // The last rows of a COPY that nobody has flushed stay with the server, too.
             _ if comes => Turn::Server,
             _ => Turn::Client,
         }

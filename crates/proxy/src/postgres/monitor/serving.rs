@@ -244,9 +244,7 @@ impl Loop {
         {
             gone = server.client;
         }
-        if !to_server.is_empty() && wire.send(to_server, &mut self.chunks).is_err() {
-            heard.ended = true;
-        }
+        let broken = !to_server.is_empty() && wire.send(to_server, &mut self.chunks).is_err();
         self.count(key, &heard);
         self.follow(key, &heard);
         if let Some(client) = gone {
@@ -254,8 +252,13 @@ impl Loop {
         }
         match fault {
             Err(fault) => self.misbehaves(key, fault.sqlstate(), &fault.to_string()),
-            Ok(Stop::Ended) => self.ended(key),
             Ok(_) if heard.ended => self.ended(key),
+            Ok(Stop::Ended) => {
+                let message = "it is not known what the server answers: a COPY has failed, and more \
+                               was asked behind it";
+                self.misbehaves(key, SqlState::PROTOCOL_VIOLATION, message);
+            }
+            Ok(_) if broken => self.lost(key),
             Ok(_) => {
                 if let Some(failed) = heard.own {
                     // Who has the server now has not said anything to it yet, and keeps it.
