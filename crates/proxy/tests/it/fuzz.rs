@@ -15,6 +15,11 @@ impl Chance {
         Chance(seed.max(1))
     }
 
+    /// Of this seed, whatever the environment says.
+    pub(crate) fn of(seed: u64) -> Chance {
+        Chance(seed.max(1))
+    }
+
     pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

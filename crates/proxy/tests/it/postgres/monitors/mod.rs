@@ -14,6 +14,7 @@ mod quotas;
 mod replicating;
 mod routing;
 mod waiting;
+mod witness;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

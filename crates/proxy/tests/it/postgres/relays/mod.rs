@@ -98,9 +98,9 @@ impl Wire {
 }
 
 /// A type that no script uses but the mark at the end of each of its steps.
-const MARK: u32 = 3614;
+pub(super) const MARK: u32 = 3614;
 
-fn parse(name: &str, text: &str, types: &[u32]) -> Vec<u8> {
+pub(super) fn parse(name: &str, text: &str, types: &[u32]) -> Vec<u8> {
     let mut out = Vec::new();
     write::message(&mut out, Frontend::Parse, |out| {
         out.extend_from_slice(format!("{name}\0{text}\0").as_bytes());
@@ -110,7 +110,7 @@ fn parse(name: &str, text: &str, types: &[u32]) -> Vec<u8> {
     out
 }
 
-fn bind(portal: &str, name: &str, values: &[&str]) -> Vec<u8> {
+pub(super) fn bind(portal: &str, name: &str, values: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     write::message(&mut out, Frontend::Bind, |out| {
         out.extend_from_slice(format!("{portal}\0{name}\0\0\0").as_bytes());
@@ -124,7 +124,7 @@ fn bind(portal: &str, name: &str, values: &[&str]) -> Vec<u8> {
     out
 }
 
-fn named(tag: Frontend, kind: &str, name: &str, more: &[u8]) -> Vec<u8> {
+pub(super) fn named(tag: Frontend, kind: &str, name: &str, more: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     write::message(&mut out, tag, |out| {
         out.extend_from_slice(format!("{kind}{name}\0").as_bytes());
@@ -133,52 +133,52 @@ fn named(tag: Frontend, kind: &str, name: &str, more: &[u8]) -> Vec<u8> {
     out
 }
 
-fn describe(name: &str) -> Vec<u8> {
+pub(super) fn describe(name: &str) -> Vec<u8> {
     named(Frontend::Describe, "S", name, &[])
 }
 
-fn close(name: &str) -> Vec<u8> {
+pub(super) fn close(name: &str) -> Vec<u8> {
     named(Frontend::Close, "S", name, &[])
 }
 
-fn execute(portal: &str) -> Vec<u8> {
+pub(super) fn execute(portal: &str) -> Vec<u8> {
     named(Frontend::Execute, "", portal, &[0; 4])
 }
 
-fn query(text: &str) -> Vec<u8> {
+pub(super) fn query(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     write::query(&mut out, text);
     out
 }
 
-fn sync() -> Vec<u8> {
+pub(super) fn sync() -> Vec<u8> {
     b"S\0\0\0\x04".to_vec()
 }
 
-fn bare(tag: Frontend) -> Vec<u8> {
+pub(super) fn bare(tag: Frontend) -> Vec<u8> {
     let mut out = Vec::new();
     write::bare(&mut out, tag);
     out
 }
 
-fn rows(text: &str) -> Vec<u8> {
+pub(super) fn rows(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     write::message(&mut out, Frontend::CopyData, |out| out.extend_from_slice(text.as_bytes()));
     out
 }
 
 /// Parse, Bind, Execute.
-fn runs(name: &str, text: &str) -> Vec<u8> {
+pub(super) fn runs(name: &str, text: &str) -> Vec<u8> {
     [parse(name, text, &[]), bind("", name, &[]), execute("")].concat()
 }
 
 /// Bind, Execute, Sync.
-fn again(name: &str) -> Vec<u8> {
+pub(super) fn again(name: &str) -> Vec<u8> {
     [bind("", name, &[]), execute(""), sync()].concat()
 }
 
 /// What a client sends in one go: some messages and the mark.
-fn step(messages: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn step(messages: &[Vec<u8>]) -> Vec<u8> {
     let mark = "sekisho_test_mark";
     let mut step = messages.concat();
     step.extend(sync());
@@ -214,7 +214,7 @@ fn told(message: &[u8]) -> String {
     }
 }
 
-fn is_mark(message: &[u8]) -> bool {
+pub(super) fn is_mark(message: &[u8]) -> bool {
     message[0] == b't' && message[HEAD..] == [&[0, 1], &MARK.to_be_bytes()[..]].concat()
 }
 
