@@ -213,6 +213,13 @@ impl Login {
         Ok(LoginStep::Waits(self))
     }
 
+    /// Whether the answer to this would have a password hashed for SCRAM: then it takes as long as
+    /// the server wants.
+    pub fn hashes(&self, asked: &Authentication<'_>) -> bool {
+        matches!(asked, Authentication::SaslContinue(_))
+            && matches!(self.given.credential, Credential::Password(_))
+    }
+
     /// The keys that the password has come to, once SCRAM has said its last message. With them the
     /// next login need not hash, as long as the server's secret stays the same.
     pub fn keys(&self) -> Option<&Keys> {

@@ -16,9 +16,9 @@ use super::settings::Settings;
 use super::state::Loop;
 use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
-use crate::postgres::auth::{Cleartext, Login, LoginStep, Terms};
+use crate::postgres::auth::{Cleartext, Login, LoginError, LoginStep, Terms};
 use crate::postgres::frame::{Backend, Frontend, HEAD, Piece};
-use crate::postgres::message::{Report, Severity, Status, read, write};
+use crate::postgres::message::{Authentication, Report, Severity, Status, read, write};
 use crate::postgres::model::Work;
 use crate::postgres::relay::Relay;
 use crate::postgres::startup::{Replication, Version, write_startup};
@@ -192,6 +192,8 @@ impl Loop {
         match server.state {
             State::Connecting => self.connected(key),
             State::LoggingIn(_) => self.log_in(key),
+            // It waits for the gate.
+            State::Hashing => {}
             _ => {
                 let was_blocked = wire.is_blocked();
                 let broken = wire.flush(&mut self.chunks).is_err();
@@ -228,7 +230,7 @@ impl Loop {
         let database = &self.config.databases[pool.database];
         let mut out = Vec::new();
         let mut parameters =
-            vec![(&b"user"[..], &pool.user[..]), (b"database", database.target.as_bytes())];
+            vec![(&b"user"[..], pool.login_as()), (b"database", database.target.as_bytes())];
         match server.replication {
             Replication::No => {}
             Replication::Physical => parameters.push((b"replication", b"true")),
@@ -243,7 +245,7 @@ impl Loop {
             let unmade = Unmade::because(Elsewhere::No, sqlstate, &error.to_string());
             return self.unmade(key, &unmade);
         }
-        let (user, credential) = (pool.user.clone(), pool.credential(server.place));
+        let (user, credential) = (pool.login_as().to_vec(), pool.credential(server.place));
         if let Err(error) = wire.send(&out, &mut self.chunks) {
             return self.unmade(key, &Unmade::unreachable(&error));
         }
@@ -263,6 +265,9 @@ impl Loop {
     fn log_in(&mut self, key: Key) {
         loop {
             let Some(server) = self.servers.get_mut(key) else { return };
+            if matches!(server.state, State::Hashing) {
+                return;
+            }
             if !matches!(server.state, State::LoggingIn(_)) {
                 // It is in, and what came behind belongs to the session.
                 return self.hear_server(key);
@@ -318,7 +323,7 @@ impl Loop {
         match tag {
             Backend::Authentication => {
                 let asked = read::authentication(body).map_err(|error| broken(&error))?;
-                self.prove(key, &asked)?;
+                self.prove(key, &asked, body)?;
             }
             Backend::ErrorResponse => {
                 let sqlstate = read::fields(body).ok().and_then(|fields| fields.sqlstate());
@@ -353,22 +358,48 @@ impl Loop {
     }
 
     /// Answers a server that asks the gate who it is.
-    fn prove(
-        &mut self,
-        key: Key,
-        asked: &crate::postgres::message::Authentication<'_>,
-    ) -> Result<(), Unmade> {
+    fn prove(&mut self, key: Key, asked: &Authentication<'_>, body: &[u8]) -> Result<(), Unmade> {
         let server = self.servers.get_mut(key).expect("its caller has it");
-        let wire = server.wire.as_mut().expect("it is being made");
         let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
         let login = login.take().ok_or_else(|| {
             let message = "the server sent an authentication message out of order";
             Unmade::because(Elsewhere::No, SqlState::PROTOCOL_VIOLATION, message)
         })?;
+        if login.hashes(asked) {
+            server.state = State::Hashing;
+            self.aside.hash(key, login, body.to_vec());
+            return Ok(());
+        }
         let mut out = Vec::new();
-        let step = login.answer(asked, &mut out).map_err(|error| {
+        let step = login.answer(asked, &mut out);
+        self.proved(key, step.map(|step| (step, out)))
+    }
+
+    /// A password was hashed for a server.
+    pub(super) fn hashed(&mut self, key: Key, step: Result<(LoginStep, Vec<u8>), LoginError>) {
+        let server = self.servers.get_mut(key);
+        let Some(server) = server.filter(|server| matches!(server.state, State::Hashing)) else {
+            return;
+        };
+        server.state = State::LoggingIn(None);
+        match self.proved(key, step) {
+            // What it has said meanwhile.
+            Ok(()) => self.log_in(key),
+            Err(unmade) => self.unmade(key, &unmade),
+        }
+    }
+
+    /// The next step of a login, and what is to be said for it.
+    fn proved(
+        &mut self,
+        key: Key,
+        step: Result<(LoginStep, Vec<u8>), LoginError>,
+    ) -> Result<(), Unmade> {
+        let (step, out) = step.map_err(|error| {
             Unmade::because(Elsewhere::No, error.sqlstate(), &error.to_string())
         })?;
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let wire = server.wire.as_mut().expect("it is being made");
         wire.send(&out, &mut self.chunks).map_err(|error| Unmade::unreachable(&error))?;
         if let LoginStep::Waits(login) = step {
             if let Some(keys) = login.keys() {
@@ -559,7 +590,7 @@ impl Loop {
     pub(super) fn server_late(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("it has a deadline");
         match server.state {
-            State::Connecting | State::LoggingIn(_) => {
+            State::Connecting | State::LoggingIn(_) | State::Hashing => {
                 let seconds = self.config.timeouts.connect.as_secs_f64();
                 let cause = format!("it does not answer within {seconds} s");
                 self.unmade(key, &Unmade::unreachable(&cause));
@@ -571,7 +602,7 @@ impl Loop {
     /// A connection to a server is over, whatever it was doing.
     pub(super) fn lost(&mut self, key: Key) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if matches!(server.state, State::Connecting | State::LoggingIn(_)) {
+        if matches!(server.state, State::Connecting | State::LoggingIn(_) | State::Hashing) {
             return self.unmade(key, &Unmade::unreachable(&"it has closed the connection"));
         }
         server.work = Work::Failed;

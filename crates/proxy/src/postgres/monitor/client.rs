@@ -12,7 +12,7 @@ use super::deadlines::Deadline;
 use super::pool::PoolIndex;
 use super::settings::Settings;
 use super::wire::Wire;
-use crate::postgres::auth::Check;
+use crate::postgres::auth::{Check, Method};
 use crate::postgres::frame::{Frames, Frontend, Limits};
 use crate::postgres::secrets::{Origin, Transport};
 use crate::postgres::sql::Class;
@@ -27,6 +27,8 @@ pub(super) const SECRET_BYTES: usize = 32;
 pub(super) enum State {
     /// It has not said what it wants.
     Opening(Opening),
+    /// Its user's secret is being looked up.
+    Looking(Box<Looking>),
     /// It was asked to prove who it is.
     Asked(Box<(Wanted, Check)>),
     /// It is in, but nobody has been told yet what the servers' settings are. One of these clients
@@ -52,6 +54,15 @@ pub(super) struct Wanted {
     pub(super) database: Vec<u8>,
     pub(super) settings: Settings,
     pub(super) replication: Replication,
+}
+
+/// What a client wants whose user's secret is being looked up, and how it will be asked.
+#[derive(Debug)]
+pub(super) struct Looking {
+    pub(super) wanted: Wanted,
+    pub(super) method: Method,
+    /// The options of the protocol that it has named.
+    pub(super) options: Vec<Vec<u8>>,
 }
 
 /// A client's connection.

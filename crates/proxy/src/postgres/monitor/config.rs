@@ -16,6 +16,7 @@ use super::client_tls::ClientTls;
 use super::control::Auto;
 use super::encryption::{Encryption, EncryptionError};
 use super::health::Health;
+use super::lookups::Lookup;
 use super::operating::Admin;
 use super::quotas::Quotas;
 use crate::postgres::auth::{Credential, Method};
@@ -97,6 +98,10 @@ pub struct Database {
     pub health: Option<Health>,
     /// A user with whom the gate can log in though no list says how.
     pub login: Option<(Vec<u8>, Credential)>,
+    /// The user as whom the gate logs in for whoever comes, if it is not the one who comes.
+    pub forced: Option<(Vec<u8>, Credential)>,
+    /// Where secrets of users are looked up that no list has.
+    pub lookup: Option<Lookup>,
     /// Which of several idle connections is used next.
     pub reuse: Reuse,
     /// Whether the slots are left to the gate, and how; each server begins with those that
@@ -134,6 +139,8 @@ impl Database {
             own_writes: Duration::from_secs(10),
             health: None,
             login: None,
+            forced: None,
+            lookup: None,
             reuse: Reuse::Latest,
             auto: None,
         }
@@ -322,6 +329,12 @@ impl Config {
             if database.health.is_some() && database.login.is_none() {
                 return Err(ConfigError::NoProbeUser { database: name() });
             }
+            if let Some(asked) = database.lookup.as_ref().and_then(|one| one.database.as_ref())
+                && !self.databases.iter().any(|other| other.name == *asked)
+            {
+                let asked = asked.clone();
+                return Err(ConfigError::NoLookup { database: name(), asked });
+            }
             if database.gate.room.is_none() {
                 return Err(ConfigError::NoRoom { database: name() });
             }
@@ -418,6 +431,16 @@ pub enum ConfigError {
     NoProbeUser {
         /// Which database.
         database: String,
+    },
+    /// Secrets are to be looked up in a database that is not there.
+    #[error(
+        "database \"{database}\" looks secrets up in \"{asked}\", which is not there: name it too"
+    )]
+    NoLookup {
+        /// Which database.
+        database: String,
+        /// Where it looks up.
+        asked: String,
     },
     /// The queue has no bound.
     #[error("the queue of database \"{database}\" has no bound: a live gate must have one")]

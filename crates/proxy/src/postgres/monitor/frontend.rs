@@ -10,17 +10,17 @@ use mio::net::{TcpListener, TcpStream};
 use tokio_rustls::rustls::ServerConnection;
 
 use super::arena::{Key, Socket};
-use super::client::{Client, SECRET_BYTES, State, Wanted};
+use super::client::{Client, Looking, SECRET_BYTES, State, Wanted};
 use super::config::Admission;
 use super::pool::{Pool, PoolIndex};
 use super::settings::Settings;
 use super::state::{Loop, Phase};
 use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
-use crate::postgres::auth::{Binding, Check, Checked, Credential, Method, common_name};
+use crate::postgres::auth::{Binding, Check, CheckError, Checked, Credential, Method, common_name};
 use crate::postgres::frame::{Frontend, HEAD, Limits, Piece};
 use crate::postgres::message::{Report, Severity, Status, write};
-use crate::postgres::secrets::{Certificate, Facts, Kind, Transport};
+use crate::postgres::secrets::{Certificate, Facts, Kind, Secret, Transport};
 use crate::postgres::startup::{ALPN, Opening, Packet, Replication, Startup, Version};
 use crate::postgres::statements;
 
@@ -137,7 +137,9 @@ impl Loop {
                 State::Asked(_) => self.hear_answer(key),
                 State::Idle => self.ask(key),
                 // What it has sent already waits with it; only that it goes is of interest.
-                State::Guest(_) | State::Waits(_) if client.wire.has_hung_up() => {
+                State::Looking(_) | State::Guest(_) | State::Waits(_)
+                    if client.wire.has_hung_up() =>
+                {
                     return self.close(key);
                 }
                 _ => return,
@@ -192,7 +194,7 @@ impl Loop {
             }
             Purpose::Cancel { process, secret } => self.cancel(key, process, &secret),
             Purpose::Refused(sqlstate, message) => self.refuse(key, sqlstate, &message),
-            Purpose::Session(wanted, options) => self.begin_session(key, wanted, &options),
+            Purpose::Session(wanted, options) => self.begin_session(key, wanted, options),
         }
     }
 
@@ -230,7 +232,7 @@ impl Loop {
     }
 
     /// A client wants a session: it is asked who it is.
-    fn begin_session(&mut self, key: Key, wanted: Wanted, options: &[Vec<u8>]) {
+    fn begin_session(&mut self, key: Key, wanted: Wanted, options: Vec<Vec<u8>>) {
         if self.phase != Phase::Open {
             let message = "the gate is shutting down";
             return self.refuse(key, SqlState::CANNOT_CONNECT_NOW, message);
@@ -245,7 +247,6 @@ impl Loop {
             let message = "connection requires TLS: connect with sslmode=require";
             return self.refuse(key, SqlState::INVALID_AUTHORIZATION, message);
         }
-        let binding = client.tls.as_ref().map_or(Binding::Absent, |tls| tls.binding.clone());
         let settings_max = self.config.limits.settings;
         if wanted.settings.len() > settings_max {
             let message = format!("a session can begin with {settings_max} settings at most");
@@ -255,12 +256,25 @@ impl Loop {
             Ok(method) => method,
             Err((sqlstate, message)) => return self.refuse(key, sqlstate, &message),
         };
+        let looking = Looking { wanted, method, options };
+        let Wanted { database, user, .. } = &looking.wanted;
+        if self.must_look_up(database, user, method) {
+            return self.look_up(key, looking);
+        }
+        let secret = self.config.users.secret(user);
+        self.challenge(key, looking, &secret);
+    }
+
+    /// Asks a client to prove who it is, against what is known of its user.
+    pub(super) fn challenge(&mut self, key: Key, looking: Looking, secret: &Secret) {
+        let Looking { wanted, method, options } = looking;
         let mut out = Vec::new();
         if wanted.version != wanted.version.granted() || !options.is_empty() {
             let options = options.iter().map(Vec::as_slice);
             write::negotiate_protocol_version(&mut out, wanted.version.granted(), options);
         }
-        let secret = self.config.users.secret(&wanted.user);
+        let client = self.clients.get(key).expect("its caller has it");
+        let binding = client.tls.as_ref().map_or(Binding::Absent, |tls| tls.binding.clone());
         let method = match (method, secret.kind()) {
             (Method::ScramSha256, Kind::Md5) if self.is_by_default() => Method::Md5,
             // To hash what anybody sends, thousands of times, would hold up everybody else.
@@ -268,7 +282,7 @@ impl Loop {
             (method, _) => method,
         };
         let nonce = self.draw();
-        let checked = Check::begin(method, &wanted.user, &secret, binding, nonce, &mut out);
+        let checked = Check::begin(method, &wanted.user, secret, binding, nonce, &mut out);
         self.checked(key, wanted, checked, &out);
     }
 
@@ -334,7 +348,12 @@ impl Loop {
             Ok(checked) => self.checked(key, wanted, checked, &out),
             // One that says nothing more has changed its mind, perhaps to ask its user.
             Err(_) if tag == Frontend::Terminate => self.close(key),
-            Err(error) => self.refuse(key, error.sqlstate(), &error.to_string()),
+            Err(error) => {
+                if matches!(error, CheckError::WrongPassword { .. }) {
+                    self.lookups.doubt(&wanted.database, &wanted.user, self.now);
+                }
+                self.refuse(key, error.sqlstate(), &error.to_string());
+            }
         }
     }
 
@@ -360,7 +379,7 @@ impl Loop {
         let known = if self.config.users.knows(&wanted.user) {
             self.config.users.secret(&wanted.user).credential()
         } else {
-            Credential::Nothing
+            self.lookups.credential(&wanted.database, &wanted.user)
         };
         let Some(pool) = self.open_pool(database, wanted.user.clone()) else {
             let message = "there are too many pools: each database and user has one";

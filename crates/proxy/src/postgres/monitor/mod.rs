@@ -49,7 +49,9 @@
 //! session. Clients may be asked for certificates ([`ClientTls`]), and may bind SCRAM to the gate's own:
 //! the gate ends each exchange itself, with the secret that it has, and logs in at the server with
 //! keys that the exchange leaves behind. An exchange that is bound to the server's certificate cannot
-//! pass through anything. A replication connection has a connection of its own, never anybody else's,
+//! pass through anything. Secrets of users that no list has are looked up in a database ([`Lookup`])
+//! while their logins wait; that and the hashing of passwords for servers is done beside the loop. A
+//! replication connection has a connection of its own, never anybody else's,
 //! and holds a slot of its pool until its client leaves, whatever the mode.
 //!
 //! Who operates it has a console and metrics of their own ([`Admin`]), on a thread beside the loop.
@@ -72,7 +74,9 @@
 
 mod approach;
 mod arena;
+mod aside;
 mod asking;
+mod asking_secrets;
 mod backend;
 mod cancel;
 mod classes;
@@ -87,6 +91,7 @@ mod driver;
 mod encryption;
 mod frontend;
 mod health;
+mod lookups;
 mod modelling;
 mod operating;
 mod pool;
@@ -112,6 +117,7 @@ pub use encryption::{
     Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };
 pub use health::Health;
+pub use lookups::{LOOKUP_QUERY, Lookup};
 pub use operating::Admin;
 pub use quotas::Quotas;
 pub use run::{ControlError, Handle, Monitor};

@@ -15,6 +15,14 @@ use crate::postgres::statements::{Bounds, Catalogue};
 /// Which pool, in the order in which they were asked for.
 pub(super) type PoolIndex = usize;
 
+/// Where that comes from with which the gate logs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Configured,
+    /// From clients that got in.
+    Learnt,
+}
+
 /// A pool.
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -34,8 +42,11 @@ pub(super) struct Pool {
     pub(super) guests: VecDeque<Key>,
     /// The connection that asks for them.
     pub(super) scout: Option<Key>,
-    /// With what the gate logs in.
+    /// As whom the gate logs in, if not as the user.
+    forced: Option<Vec<u8>>,
+    /// With what.
     credential: Credential,
+    source: Source,
     /// The keys of the password at each server, once they were needed: deriving them takes milliseconds,
     /// and servers of one password each have a salt of their own.
     keys: Vec<Option<Keys>>,
@@ -58,10 +69,15 @@ impl Pool {
         secret: [u8; 8],
         (classes, record_max): (usize, usize),
     ) -> Result<Pool, gate::SpecError> {
-        let (at, Database { gate, mode, reuse, servers, login, auto, .. }) = database;
-        let credential = match login {
-            Some((name, credential)) if *name == user => credential.clone(),
-            _ => Credential::Nothing,
+        let (at, Database { gate, mode, reuse, servers, login, forced, auto, .. }) = database;
+        let (credential, source) = match (forced, login) {
+            (Some((_, credential)), _) => (credential.clone(), Source::Configured),
+            (None, Some((name, credential)))
+                if *name == user && *credential != Credential::Nothing =>
+            {
+                (credential.clone(), Source::Configured)
+            }
+            _ => (Credential::Nothing, Source::Learnt),
         };
         Ok(Pool {
             database: at,
@@ -79,7 +95,9 @@ impl Pool {
             parameters: None,
             guests: VecDeque::new(),
             scout: None,
+            forced: forced.as_ref().map(|(name, _)| name.clone()),
             credential,
+            source,
             keys: vec![None; servers.len()],
             idle: vec![VecDeque::new(); servers.len()],
             connections: vec![0; servers.len()],
@@ -88,18 +106,21 @@ impl Pool {
         })
     }
 
-    /// A client has got in and left this behind. It serves where the gate knows nothing better: what
-    /// was configured is never replaced by what a client brings.
+    /// A client has got in: what is `known` of its user, or else what it `brought`, serves where nothing
+    /// was configured, and takes the place of what an earlier client left. What was configured is
+    /// never replaced.
     pub(super) fn learn(&mut self, known: Credential, brought: Credential) {
-        match (&self.credential, known) {
-            (Credential::Nothing, Credential::Nothing) | (Credential::Keys(_), _)
-                if brought != Credential::Nothing =>
-            {
-                self.credential = brought;
-            }
-            (Credential::Nothing, known) => self.credential = known,
-            _ => {}
+        let latest = if known == Credential::Nothing { brought } else { known };
+        let is_new = latest != Credential::Nothing && latest != self.credential;
+        if self.source == Source::Learnt && is_new {
+            self.credential = latest;
+            self.keys.fill(None);
         }
+    }
+
+    /// As whom the gate logs in.
+    pub(super) fn login_as(&self) -> &[u8] {
+        self.forced.as_ref().unwrap_or(&self.user)
     }
 
     /// With what to log in now.

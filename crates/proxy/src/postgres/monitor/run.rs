@@ -13,6 +13,7 @@ use mio::{Events, Interest, Poll, Waker};
 use thiserror::Error;
 
 use super::arena::{Key, Socket};
+use super::aside::{Aside, Done};
 use super::client;
 use super::client_tls::{ClientEncryption, ClientTls};
 use super::config::{Config, Mode, StartError};
@@ -81,6 +82,8 @@ enum Command {
     Drain(mpsc::Sender<()>),
     Tls(Option<Arc<ClientEncryption>>, mpsc::Sender<()>),
     Operate(Asked),
+    /// What has come of work beside the loop.
+    Done(Done),
 }
 
 impl Handle {
@@ -219,10 +222,11 @@ impl Monitor {
     /// If a gate breaks one of its invariants: it stops rather than lie about its slots.
     pub fn run(self) -> Result<Finished, StartError> {
         let Monitor { config, tls, mut poll, listener, signals, commands, desk, handle } = self;
+        let aside = aside(handle.clone()).map_err(StartError::Loop)?;
         let Handle { commands: sender, waker, .. } = handle;
         let registry = poll.registry().try_clone().map_err(StartError::Loop)?;
         let mut running = Running {
-            inner: Loop::new(config, tls, registry),
+            inner: Loop::new(config, tls, aside, registry),
             listener: Some(listener),
             signals,
             commands,
@@ -247,6 +251,17 @@ impl Monitor {
         }
         Ok(running.finish())
     }
+}
+
+/// The threads beside the loop, which tell it what they have done as if it were a command.
+fn aside(handle: Handle) -> io::Result<Aside> {
+    let Handle { commands, waker, .. } = handle;
+    Aside::start(move |done| {
+        // A loop that has ended needs nothing any more.
+        if commands.send(Command::Done(done)).is_ok() {
+            let _ = waker.wake();
+        }
+    })
 }
 
 /// A loop that runs.
@@ -417,6 +432,10 @@ impl Running {
                         self.shut_down(when);
                     }
                 }
+                Command::Done(done) => {
+                    self.inner.hear_of(done);
+                    self.inner.settle();
+                }
             }
         }
     }
@@ -500,6 +519,14 @@ impl Loop {
         }
     }
 
+    /// Goes on with what waited for work beside the loop.
+    fn hear_of(&mut self, done: Done) {
+        match done {
+            Done::Hashed { server, step } => self.hashed(server, step),
+            Done::LookedUp { database, user, found } => self.looked_up(database, user, found),
+        }
+    }
+
     fn recordings(&self) -> Vec<Option<Recording>> {
         self.pools.iter().map(|pool| pool.driver.recording().cloned()).collect()
     }
@@ -521,7 +548,10 @@ impl Loop {
     fn dismiss(&mut self, key: Key) {
         let Some(client) = self.clients.get(key) else { return };
         match client.state {
-            client::State::Opening(_) | client::State::Asked(_) | client::State::Guest(_) => {
+            client::State::Opening(_)
+            | client::State::Looking(_)
+            | client::State::Asked(_)
+            | client::State::Guest(_) => {
                 let message = "the gate is shutting down";
                 self.fail(key, SqlState::CANNOT_CONNECT_NOW, message);
             }

@@ -28,6 +28,8 @@ pub(super) enum State {
     Connecting,
     /// The gate logs in.
     LoggingIn(Option<Login>),
+    /// The gate logs in, and hashes its password beside the loop.
+    Hashing,
     /// It is nobody's.
     Idle,
     /// A client has it.

@@ -10,12 +10,14 @@ use mio::Registry;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::arena::{Arena, Key, Socket};
+use super::aside::Aside;
 use super::cancel::Cancel;
 use super::client::{self, Client};
 use super::client_tls::ClientEncryption;
 use super::config::Config;
 use super::deadlines::Deadlines;
 use super::driver::Driver;
+use super::lookups::Lookups;
 use super::operating::Operating;
 use super::pool::{Pool, PoolIndex};
 use super::probing::Probes;
@@ -41,6 +43,9 @@ pub(super) struct Loop {
     pub(super) config: Config,
     /// What clients are shown that want TLS.
     pub(super) tls: Option<Arc<ClientEncryption>>,
+    /// Work that is done beside the loop, and the secrets that were looked up there.
+    pub(super) aside: Aside,
+    pub(super) lookups: Lookups,
     pub(super) registry: Registry,
     began: Instant,
     began_at: SystemTime,
@@ -80,12 +85,15 @@ impl Loop {
     pub(super) fn new(
         config: Config,
         tls: Option<Arc<ClientEncryption>>,
+        aside: Aside,
         registry: Registry,
     ) -> Loop {
         let probes = Probes::of(&config);
         Loop {
             config,
             tls,
+            aside,
+            lookups: Lookups::default(),
             registry,
             began: Instant::now(),
             began_at: SystemTime::now(),

@@ -154,6 +154,12 @@ pub struct QuotaStats {
 /// What there is to say of a monitor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
+    /// Secrets of users that were looked up in a database.
+    pub lookups: u64,
+    /// Those that could not be.
+    pub lookups_failed: u64,
+    /// Why not, the last time; clients are not told.
+    pub lookup_fault: Option<String>,
     /// Clients' connections now.
     pub clients: usize,
     /// Clients' connections so far.

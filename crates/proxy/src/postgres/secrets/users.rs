@@ -135,6 +135,11 @@ impl Users {
         self.secrets.contains_key(user)
     }
 
+    /// From which the secrets of those who are not known are made.
+    pub(crate) fn key(&self) -> &MockKey {
+        &self.key
+    }
+
     /// How many users are known.
     pub fn len(&self) -> usize {
         self.secrets.len()

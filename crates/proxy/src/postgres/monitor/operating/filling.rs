@@ -150,7 +150,7 @@ impl Loop {
             tallies.buffers += client.wire.borrowed();
             let since = |moment| self.now.since(moment);
             let (pool, state, link, waited) = match &client.state {
-                State::Opening(_) | State::Asked(_) => {
+                State::Opening(_) | State::Looking(_) | State::Asked(_) => {
                     (None, ClientState::Login, None, Duration::ZERO)
                 }
                 State::Guest(_) => {
@@ -217,9 +217,9 @@ impl Loop {
         for (_, server) in self.servers.iter() {
             let tally = &mut tallies.servers[server.pool];
             let (state, count) = match server.state {
-                server::State::Connecting | server::State::LoggingIn(_) => {
-                    (ServerState::New, &mut tally.login)
-                }
+                server::State::Connecting
+                | server::State::LoggingIn(_)
+                | server::State::Hashing => (ServerState::New, &mut tally.login),
                 server::State::Idle => (ServerState::Idle, &mut tally.idle),
                 server::State::Serving | server::State::Setting(_) => {
                     (ServerState::Active, &mut tally.active)

@@ -44,7 +44,7 @@ const RULES: &str = "local all all scram-sha-256\n\
     host all sekisho all scram-sha-256\n";
 
 /// A server with a certificate; it ends with this process.
-fn encrypted_server() -> &'static Private {
+pub(super) fn encrypted_server() -> &'static Private {
     static SERVER: OnceLock<Private> = OnceLock::new();
     SERVER.get_or_init(|| {
         let parameters = [("fsync", "off"), ("shared_buffers", "16MB"), ("max_connections", "50")];
@@ -82,23 +82,23 @@ fn encrypted_server() -> &'static Private {
     })
 }
 
-fn wanted(mode: TlsMode, authority: Option<&str>) -> ServerTls {
+pub(super) fn wanted(mode: TlsMode, authority: Option<&str>) -> ServerTls {
     let authorities = authority.map(|name| Authorities::File(fixture(name))).unwrap_or_default();
     ServerTls { mode, authorities, ..ServerTls::default() }
 }
 
 /// The address of a server under a name that certificates know.
-fn named(port: u16) -> Address {
+pub(super) fn named(port: u16) -> Address {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     Address::Host { name: "localhost".to_owned(), address }
 }
 
-fn unnamed(port: u16) -> Address {
+pub(super) fn unnamed(port: u16) -> Address {
     Address::Tcp(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
 /// One server, where `role` logs in, encrypted as is wanted.
-fn behind(address: Address, wanted: &ServerTls, role: &str) -> Database {
+pub(super) fn behind(address: Address, wanted: &ServerTls, role: &str) -> Database {
     let mut database = database(Mode::Transaction, 2);
     database.servers = vec![address];
     database.encryption = Encryption::load(wanted).unwrap();
@@ -254,10 +254,10 @@ fn encryption_that_cannot_be_is_refused_before_anything_is_connected() {
 }
 
 /// What one connection of the gate meets.
-type Part = fn(TcpStream);
+pub(super) type Part = fn(TcpStream);
 
 /// A server that plays a part, with each connection.
-fn acting(part: Part) -> u16 {
+pub(super) fn acting(part: Part) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {

@@ -7,6 +7,7 @@ mod encrypted_servers;
 mod encrypting;
 mod entering;
 mod looking;
+mod looking_up;
 mod modelling;
 mod modes;
 mod operating;

@@ -1,0 +1,241 @@
+//! Users that no list has: their secrets are looked up in a database while nobody else waits. And
+//! those who guess passwords.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use proxy::postgres::auth::{Credential, Method};
+use proxy::postgres::monitor::{Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, TlsMode};
+use proxy::postgres::secrets::{MockKey, Users};
+
+use super::encrypted_servers::{acting, behind, encrypted_server, named, unnamed, wanted};
+use super::{Gate, account, ask, code, config, database, directly, enter, password, runtime};
+
+fn lookup(query: &str) -> Lookup {
+    Lookup {
+        user: b"sekisho".to_vec(),
+        credential: Credential::Password(password()),
+        query: query.to_owned(),
+        database: None,
+    }
+}
+
+/// A gate that knows nobody, but where to ask.
+fn asking(database: Database) -> Config {
+    let mut config = config(database);
+    config.users = Users::parse("", MockKey::new([7; 32])).unwrap();
+    config
+}
+
+fn found(query: &str) -> Config {
+    asking(Database { lookup: Some(lookup(query)), ..database(Mode::Transaction, 2) })
+}
+
+fn does(sql: &str) -> String {
+    runtime().block_on(async { ask(&directly().await, sql).await.unwrap() })
+}
+
+/// As whom a client comes to the server; the code of what it is told if it does not.
+async fn comes(gate: &Gate, user: &str, password: &str) -> Result<String, String> {
+    let mut account = gate.account();
+    account.user(user).password(password);
+    let client = enter(&account).await.map_err(|error| code(&error))?;
+    ask(&client, "select current_user").await.map_err(|error| code(&error))
+}
+
+#[test]
+fn users_of_the_database_get_in_with_their_own_passwords_while_these_are_valid() {
+    does("create role sought login password 'mine'");
+    does("create role late login password 'mine' valid until '2000-01-01'");
+    does("create role shut password 'mine'");
+    does("create role bare login");
+    let gate = Gate::new(found(LOOKUP_QUERY));
+    runtime().block_on(async {
+        for _ in 0..5 {
+            assert_eq!(comes(&gate, "sought", "mine").await, Ok("sought".to_owned()));
+            assert_eq!(comes(&gate, "sought", "other").await, Err("28P01".to_owned()));
+        }
+        for user in ["late", "shut", "bare", "nobody", "it's \"quoted\""] {
+            for _ in 0..3 {
+                assert_eq!(comes(&gate, user, "mine").await, Err("28P01".to_owned()), "{user}");
+            }
+        }
+    });
+    let stats = gate.stats();
+    assert!((6..25).contains(&stats.lookups), "most were known: {stats:?}");
+    assert_eq!((stats.lookups_failed, stats.logins_failed), (0, 20), "{stats:?}");
+    assert_eq!(stats.pools.len(), 1, "nobody else has a pool: {stats:?}");
+
+    // A new password is found soon after the old one was refused.
+    does("alter role sought password 'new'");
+    runtime().block_on(async {
+        let began = Instant::now();
+        while comes(&gate, "sought", "new").await != Ok("sought".to_owned()) {
+            assert!(began.elapsed() < Duration::from_secs(30), "{:?}", gate.stats());
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        // And it serves for new connections to the server: there was one before.
+        let mut account = gate.account();
+        account.user("sought").password("new");
+        let clients = [enter(&account).await.unwrap(), enter(&account).await.unwrap()];
+        for client in &clients {
+            assert_eq!(ask(client, "begin; select current_user").await.unwrap(), "sought");
+        }
+    });
+    gate.end();
+    for role in ["sought", "late", "shut", "bare"] {
+        does(&format!("drop role {role}"));
+    }
+}
+
+#[test]
+fn what_users_have_made_cannot_stand_in_for_what_is_asked() {
+    does("create role planted login password 'mine'");
+    does("create table if not exists public.planted (name text, secret text)");
+    does(
+        "create or replace function public.secret_of(text) returns table (name name, secret text) \
+          language sql as 'select rolname, rolpassword from pg_authid where rolname = $1'",
+    );
+    let refused = [
+        ("select name, secret from planted where name = $1", "relation \"planted\" does not exist"),
+        ("select rolpassword from pg_authid where rolname = $1", "must return two columns"),
+        ("select 'sekisho', rolpassword from pg_authid where rolname = $1", "of another user"),
+        (
+            "select rolname, rolpassword from pg_authid, generate_series(1, 2) where rolname = $1",
+            "several rows",
+        ),
+        ("no SQL", "syntax error"),
+    ];
+    for (query, cause) in refused {
+        let gate = Gate::new(found(query));
+        let came = runtime().block_on(comes(&gate, "planted", "mine"));
+        assert_eq!(came, Err("57P03".to_owned()), "{query}");
+        let stats = gate.stats();
+        assert!(stats.lookup_fault.as_ref().unwrap().contains(cause), "{query}: {stats:?}");
+        gate.end();
+    }
+    let gate = Gate::new(found("select * from public.secret_of($1)"));
+    assert_eq!(runtime().block_on(comes(&gate, "planted", "mine")), Ok("planted".to_owned()));
+    gate.end();
+    does("drop function public.secret_of(text); drop table public.planted; drop role planted");
+}
+
+#[test]
+fn nobody_else_waits_for_a_lookup_and_it_ends_by_its_deadline() {
+    let mute = |mut stream: TcpStream| drop(stream.read_to_end(&mut Vec::new()));
+    let mut elsewhere = database(Mode::Transaction, 1);
+    (elsewhere.name, elsewhere.servers) = ("mute".to_owned(), vec![unnamed(acting(mute))]);
+    let mut own = database(Mode::Transaction, 1);
+    own.lookup = Some(Lookup { database: Some("mute".to_owned()), ..lookup(LOOKUP_QUERY) });
+    let mut config = config(own);
+    config.databases.push(elsewhere);
+    config.timeouts.connect = Duration::from_secs(3);
+    let gate = Gate::new(config);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| runtime().block_on(comes(&gate, "sought elsewhere", "mine")));
+        gate.until("it is looked up", |stats| stats.lookups == 1);
+        // Who is known is served; what stands in a list is not looked up.
+        runtime().block_on(async {
+            let client = gate.connect().await;
+            assert_eq!(ask(&client, "select 'served'").await.unwrap(), "served");
+        });
+        assert_eq!(waits.join().unwrap(), Err("57P03".to_owned()));
+    });
+    let stats = gate.stats();
+    assert_eq!((stats.lookups, stats.lookups_failed), (1, 1), "{stats:?}");
+    gate.end();
+}
+
+#[test]
+fn secrets_are_looked_up_on_an_encrypted_way() {
+    let full = wanted(TlsMode::VerifyFull, Some("authority.pem"));
+    let mut database = behind(named(encrypted_server().port()), &full, "sekisho");
+    let (user, credential) = database.login.take().unwrap();
+    let query = LOOKUP_QUERY.to_owned();
+    database.lookup = Some(Lookup { user, credential, query, database: None });
+    let name = account(encrypted_server().url().as_str()).get_dbname().unwrap().to_owned();
+    (database.name, database.target) = (name.clone(), name);
+    let gate = Gate::new(asking(database.clone()));
+    // The rules of the server let this user in with TLS alone, as they do with its secret's keeper.
+    assert_eq!(runtime().block_on(comes(&gate, "by_tls", "mine")), Ok("by_tls".to_owned()));
+    assert_eq!(runtime().block_on(comes(&gate, "by_tls", "other")), Err("28P01".to_owned()));
+    gate.end();
+    let other = wanted(TlsMode::VerifyFull, Some("stranger.pem"));
+    database.encryption = proxy::postgres::monitor::Encryption::load(&other).unwrap();
+    let gate = Gate::new(asking(database));
+    assert_eq!(runtime().block_on(comes(&gate, "by_tls", "mine")), Err("57P03".to_owned()));
+    let fault = gate.stats().lookup_fault.unwrap();
+    assert!(fault.contains("UnknownIssuer"), "{fault}");
+    gate.end();
+}
+
+#[test]
+fn a_forced_user_is_who_comes_to_the_server_whoever_came_to_the_gate() {
+    let mut database = database(Mode::Transaction, 2);
+    let (user, credential) = database.login.take().unwrap();
+    database.forced = Some((user, credential));
+    for method in [Method::ScramSha256, Method::Password] {
+        let mut config = config(database.clone());
+        config.users = Users::parse("\"guest\" \"own\"", MockKey::new([7; 32])).unwrap();
+        config.admission = Admission::Everybody(method);
+        let gate = Gate::new(config);
+        runtime().block_on(async {
+            let mut account = gate.account();
+            account.user("guest").password("own");
+            let clients = [enter(&account).await.unwrap(), enter(&account).await.unwrap()];
+            for client in &clients {
+                assert_eq!(ask(client, "begin; select current_user").await.unwrap(), "sekisho");
+            }
+            assert_eq!(comes(&gate, "guest", "other").await, Err("28P01".to_owned()));
+        });
+        gate.end();
+    }
+}
+
+#[test]
+fn wrong_passwords_by_the_hundred_cost_others_nothing() {
+    const GUESSERS: usize = 8;
+    const GUESSES: usize = 50;
+    does("create role guessed login password 'mine'");
+    let mut config = found(LOOKUP_QUERY);
+    config.users = super::config(database(Mode::Transaction, 1)).users;
+    let gate = Gate::new(config);
+    std::thread::scope(|scope| {
+        for guesser in 0..GUESSERS {
+            let gate = &gate;
+            scope.spawn(move || {
+                runtime().block_on(async {
+                    for guess in 0..GUESSES {
+                        let user = if guesser % 2 == 0 { "guessed" } else { "sekisho" };
+                        let came = comes(gate, user, &format!("guess {guess}")).await;
+                        assert_eq!(came, Err("28P01".to_owned()));
+                    }
+                });
+            });
+        }
+        // Meanwhile somebody works, and somebody with the right password gets in.
+        runtime().block_on(async {
+            let client = gate.connect().await;
+            for n in 0..200 {
+                let nonce = n.to_string();
+                assert_eq!(ask(&client, &format!("select {nonce}")).await.unwrap(), nonce);
+            }
+            assert_eq!(comes(&gate, "guessed", "mine").await, Ok("guessed".to_owned()));
+        });
+    });
+    let stats = gate.stats();
+    assert_eq!(stats.logins_failed, (GUESSERS * GUESSES) as u64, "{stats:?}");
+    assert!(stats.lookups < (GUESSERS / 2 * GUESSES) as u64, "guesses look little up: {stats:?}");
+    assert_eq!(stats.lookups_failed, 0);
+    gate.end();
+    does("drop role guessed");
+}
+
+#[test]
+fn a_database_to_look_up_in_must_be_there() {
+    let mut config = found(LOOKUP_QUERY);
+    config.databases[0].lookup.as_mut().unwrap().database = Some("nowhere".to_owned());
+    let error = proxy::postgres::monitor::Monitor::bind(config).unwrap_err().to_string();
+    assert!(error.contains("looks secrets up in \"nowhere\""), "{error}");
+}
