@@ -17,7 +17,6 @@ mod explain;
 mod faults;
 mod finding;
 mod gate_file;
-mod gate_live;
 mod gate_page;
 mod interchange;
 mod interrupt;
