@@ -308,7 +308,8 @@ impl Author<'_> {
             }
             5 => {
                 let copy = self.copy_out();
-                to.extend([runs("", &copy), runs("", "copy v from stdin")]);
+                // Not the unnamed statement, which others execute without rows and an end behind.
+                to.extend([close("cv"), runs("", &copy), runs("cv", "copy v from stdin")]);
                 to.extend([bare(Frontend::CopyFail), sync()]);
             }
             6 => {
