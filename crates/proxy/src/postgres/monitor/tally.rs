@@ -55,7 +55,9 @@ impl Tallies {
     fn of(&mut self, class: u32) -> &mut Tally {
         let histograms = || self.several.then(Histograms::default);
         let new = || Box::new(Tally { counts: ClassCounts::default(), histograms: histograms() });
-        self.list[class as usize].get_or_insert_with(new)
+        // At the gate of a quota classes are pools, and counted as one.
+        let last = self.list.len() - 1;
+        self.list[last.min(class as usize)].get_or_insert_with(new)
     }
 
     /// What was counted of each that has had a job, by its number.
