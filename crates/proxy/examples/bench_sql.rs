@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use proxy::postgres::sql::tokens::{Kind, Lexis, Tokens};
 use proxy::postgres::sql::{
-    Choices, Decision, Fingerprint, Settings, SettingsBounds, Side, Tags, access, decide, leaves,
+    Choices, Decision, Fingerprint, Glance, Settings, SettingsBounds, Side, Tags, access, decide,
+    glance, leaves,
 };
 
 const TEXT: &[u8] = b"SELECT c_discount, c_last, c_credit, w_tax FROM customer, warehouse \
@@ -34,11 +35,12 @@ fn main() {
     let mut server = Settings::new(Side::Server, SettingsBounds::default(), []);
     Settings::handed_over(&mut server, &mut client.clone());
     type Work<'a> = (&'static str, Box<dyn Fn(&[u8]) -> u64 + 'a>);
-    let works: [Work<'_>; 7] = [
+    let works: [Work<'_>; 8] = [
         (
             "bare look at each byte",
             Box::new(|text| text.iter().fold(0, |sum, &byte| sum ^ u64::from(black_box(byte)))),
         ),
+        ("glance", Box::new(|text| u64::from(glance(text, lexis) == Glance::Nothing))),
         ("tokens", Box::new(|text| tokens(text))),
         (
             "leaves and decide",
@@ -57,7 +59,7 @@ fn main() {
             Box::new(|_| u64::from(Settings::difference(&server, &client) == Ok(None))),
         ),
     ];
-    let mut least = [f64::INFINITY; 7];
+    let mut least = [f64::INFINITY; 8];
     for _ in 0..ROUNDS {
         for (least, (_, work)) in least.iter_mut().zip(&works) {
             let begun = Instant::now();

@@ -45,7 +45,7 @@ impl SqlState {
     pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState(*b"54000");
     /// 55000: it is not in a state for this.
     pub const NOT_IN_PREREQUISITE_STATE: SqlState = SqlState(*b"55000");
-    /// 57014: somebody wants it cancelled.
+    /// 57014: a query was cancelled, or took too long.
     pub const QUERY_CANCELED: SqlState = SqlState(*b"57014");
     /// 57P01: somebody ends the session.
     pub const ADMIN_SHUTDOWN: SqlState = SqlState(*b"57P01");
@@ -53,6 +53,8 @@ impl SqlState {
     pub const CANNOT_CONNECT_NOW: SqlState = SqlState(*b"57P03");
     /// 57P05: a session has been idle for too long.
     pub const IDLE_SESSION: SqlState = SqlState(*b"57P05");
+    /// XX000: something is not as it must be.
+    pub const INTERNAL_ERROR: SqlState = SqlState(*b"XX000");
 
     /// Whether work that fails so was in vain, and more slots make more of it: a conflict of
     /// transactions (40), too few resources (53), a lock (55P03), a time-out or another end from

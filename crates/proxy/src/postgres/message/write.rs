@@ -192,8 +192,8 @@ pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
 }
 
 /// Query.
-pub fn query(out: &mut Vec<u8>, sql: &str) {
-    message(out, Frontend::Query, |out| text(out, sql.as_bytes()));
+pub fn query(out: &mut Vec<u8>, sql: &(impl AsRef<[u8]> + ?Sized)) {
+    message(out, Frontend::Query, |out| text(out, sql.as_ref()));
 }
 
 /// PasswordMessage: a password, or the hash of one.

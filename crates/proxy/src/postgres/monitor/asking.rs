@@ -7,11 +7,10 @@ use gate::{Access, Job, JobId};
 
 use super::arena::Key;
 use super::config::{Database, Mode};
-use super::settings::Settings;
 use super::state::Loop;
 use crate::postgres::frame::{Frames, Frontend, HEAD, Piece};
-use crate::postgres::sql::tokens::{Encoding, Lexis, Strings};
-use crate::postgres::sql::{self, Class, Format, KeyError, KeyRules, Subject};
+use crate::postgres::sql::tokens::Lexis;
+use crate::postgres::sql::{self, Class, Format, KeyError, KeyRules, Settings, Subject};
 use crate::postgres::statements::{Catalogue, Client as Statements};
 
 impl Loop {
@@ -47,7 +46,7 @@ impl Loop {
     fn route_of(&self, key: Key, database: &Database, job: Job) -> Routed {
         let client = self.clients.get(key).expect("its caller has it");
         let pool = &self.pools[client.pool];
-        let lexis = lexis(&client.settings);
+        let lexis = client.settings.lexis();
         let readable = client.wire.read();
         let text = first_text(&client.frames, readable, &client.statements, &pool.catalogue);
         let key = if database.keys.is_empty() {
@@ -87,9 +86,9 @@ impl Loop {
         classes.class(&Subject {
             user: &pool.user,
             database: self.config.databases[pool.database].name.as_bytes(),
-            application_name: client.settings.value(b"application_name").unwrap_or_default(),
+            application_name: &client.settings.value(b"application_name").unwrap_or_default(),
             text,
-            lexis: lexis(&client.settings),
+            lexis: client.settings.lexis(),
         })
     }
 }
@@ -102,7 +101,8 @@ struct Routed {
 
 /// Whether transactions of a session with these settings only read unless they say otherwise.
 fn reads_only(settings: &Settings) -> bool {
-    let value = settings.value(b"default_transaction_read_only").map(<[u8]>::to_ascii_lowercase);
+    let value =
+        settings.value(b"default_transaction_read_only").map(|value| value.to_ascii_lowercase());
     matches!(value.as_deref(), Some(b"on" | b"true" | b"yes" | b"1"))
 }
 
@@ -170,17 +170,6 @@ fn first_bind<'a>(frames: &Frames<Frontend>, mut readable: &'a [u8]) -> Option<B
             _ => return None,
         }
     }
-}
-
-/// How the texts of a session with these settings are to be read.
-fn lexis(settings: &Settings) -> Lexis {
-    let off = |value: &[u8]| value.eq_ignore_ascii_case(b"off");
-    let strings = match settings.value(b"standard_conforming_strings").is_some_and(off) {
-        true => Strings::Backslash,
-        false => Strings::Standard,
-    };
-    let encoding = settings.value(b"client_encoding");
-    Lexis { strings, encoding: encoding.map_or(Encoding::AsciiSafe, Encoding::of) }
 }
 
 /// The text that a client's first message says or names; empty if it does neither, or is not all

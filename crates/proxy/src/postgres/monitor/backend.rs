@@ -12,7 +12,6 @@ use super::client;
 use super::config::{Address, Mode};
 use super::pool::PoolIndex;
 use super::server::{Greeting, LIMITS, Server, State};
-use super::settings::Settings;
 use super::state::Loop;
 use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
@@ -21,6 +20,7 @@ use crate::postgres::frame::{Backend, Frontend, HEAD, Piece};
 use crate::postgres::message::{Authentication, Report, Severity, Status, read, write};
 use crate::postgres::model::Work;
 use crate::postgres::relay::Relay;
+use crate::postgres::sql::{Lost, Settings};
 use crate::postgres::startup::{Replication, Version, write_startup};
 
 /// Why a connection to a server could not be made: the message that its clients hear.
@@ -87,7 +87,7 @@ impl Loop {
     ) -> Option<Key> {
         let replicates = client.and_then(|client| self.clients.get(client));
         let replicates = replicates.filter(|client| client.replication != Replication::No);
-        let own = replicates.map(|client| (client.replication, Rc::clone(&client.settings)));
+        let own = replicates.map(|client| client.replication);
         let idle = match own {
             None => self.pools[pool].take_idle(slot.server),
             Some(_) => None,
@@ -98,8 +98,8 @@ impl Loop {
         let key = idle.unwrap_or_else(|| self.new_server(pool, slot.server));
         let server = self.servers.get_mut(key).expect("idle connections are there");
         server.permits = permits;
-        if let Some((replication, settings)) = own {
-            (server.replication, server.settings) = (replication, settings);
+        if let Some(replication) = own {
+            server.replication = replication;
             server.relay = Relay::of_replication(LIMITS);
         }
         assert!(server.slot.is_none(), "a connection is given to two");
@@ -229,6 +229,8 @@ impl Loop {
         let pool = &self.pools[server.pool];
         let database = &self.config.databases[pool.database];
         let mut out = Vec::new();
+        let client = server.client.and_then(|client| self.clients.get(client));
+        let begun = client.map(|client| Rc::clone(&client.settings));
         let mut parameters =
             vec![(&b"user"[..], pool.login_as()), (b"database", database.target.as_bytes())];
         match server.replication {
@@ -238,7 +240,7 @@ impl Loop {
         }
         if server.replication != Replication::No {
             // No SQL can be said to some of these later.
-            parameters.extend(server.settings.iter());
+            parameters.extend(begun.iter().flat_map(|settings| settings.begun_with()));
         }
         if let Err(error) = write_startup(&mut out, Version::V3_2, parameters) {
             let sqlstate = SqlState::PROTOCOL_VIOLATION;
@@ -344,6 +346,7 @@ impl Loop {
                 let (name, value) = read::parameter_status(body).map_err(|error| broken(&error))?;
                 let greeting = server.greeting.as_mut().expect("the gate is not in");
                 greeting.parameters.push((name.to_vec(), value.to_vec()));
+                server.session.reported(name, value);
             }
             Backend::BackendKeyData => {
                 let (process, secret) =
@@ -461,22 +464,44 @@ impl Loop {
     }
 
     /// Gives a clean server the settings of the client that has it, if it has others.
-    fn prepare(&mut self, key: Key) {
+    pub(super) fn prepare(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
-        let client = server.client.expect("somebody has it");
-        let wanted = &self.clients.get(client).expect("who has a server is there").settings;
-        if Rc::ptr_eq(wanted, &server.settings) || *wanted == server.settings {
+        let at = server.client.expect("somebody has it");
+        let client = self.clients.get_mut(at).expect("who has a server is there");
+        if server.replication != Replication::No || server.session.has(&client.settings) {
             server.state = State::Serving;
-            self.again.push_back(Socket::Client(client));
+            self.again.push_back(Socket::Client(at));
             return;
         }
-        let sql = server.settings.become_sql(wanted);
-        server.state = State::Setting(Rc::clone(wanted));
-        self.query(key, &sql);
+        match server.session.difference(&client.settings) {
+            Ok(None) => {
+                let known = &mut self.pools[server.pool].known;
+                server.session.agrees(&mut client.settings, known);
+                server.state = State::Serving;
+                self.follow_client(at);
+                self.again.push_back(Socket::Client(at));
+            }
+            Ok(Some(sql)) => {
+                server.state = State::Setting(Rc::clone(&client.settings));
+                self.query(key, &sql);
+            }
+            Err(Lost::Encoding) => {
+                let sql = Settings::encoding_first(&client.settings);
+                server.state = State::Encoding;
+                self.query(key, &sql);
+            }
+            Err(lost) => {
+                // Who has lost its settings keeps its server until its end.
+                server.client = None;
+                client.state = client::State::Idle;
+                self.give_back(key);
+                self.fail(at, SqlState::INTERNAL_ERROR, &lost.to_string());
+            }
+        }
     }
 
     /// Asks a server something of the gate's own.
-    pub(super) fn query(&mut self, key: Key, sql: &str) {
+    pub(super) fn query(&mut self, key: Key, sql: &[u8]) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let mut out = Vec::new();
         let asked = server.relay.query(sql, &mut out);
@@ -493,25 +518,49 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         match (std::mem::replace(&mut server.state, State::Idle), failed) {
-            (State::Setting(settings), None) => {
-                server.settings = settings;
-                if server.client.is_some() { self.prepare(key) } else { self.give_back(key) }
+            (State::Setting(mut settings), None) => {
+                // What the server has made of them is the client's from here on.
+                server.session.agrees(&mut settings, &mut self.pools[server.pool].known);
+                match server.client {
+                    Some(at) => {
+                        let client = self.clients.get_mut(at).expect("who has a server is there");
+                        client.settings = settings;
+                        self.follow_client(at);
+                        self.prepare(key);
+                    }
+                    None => self.give_back(key),
+                }
             }
-            (State::Setting(settings), Some(sqlstate)) => {
+            (State::Encoding, None) if server.client.is_some() => self.prepare(key),
+            (State::Encoding, None) => self.give_back(key),
+            (State::Setting(_) | State::Encoding, Some(SqlState::QUERY_CANCELED))
+                if !server.is_pinned() =>
+            {
+                // By a time-out of whoever had it before, or a cancel request: another one is better.
+                let client = server.client.take();
+                self.drop_server(key);
+                if let Some(client) = client {
+                    let state = &mut self.clients.get_mut(client).expect("it waits").state;
+                    *state = client::State::Idle;
+                    self.ask_again(client);
+                }
+            }
+            (State::Setting(_) | State::Encoding, Some(sqlstate)) => {
                 // None of them was applied: they were one transaction.
                 let client = server.client.take();
                 self.give_back(key);
                 if let Some(client) = client {
-                    self.refuse_settings(client, &settings, sqlstate);
+                    self.refuse_settings(client, sqlstate);
                 }
             }
-            (State::Settling, None) => {
-                server.settings = Rc::default();
+            (State::Cleaning, None) => {
+                server.relay.cleaned();
+                server.session.discarded();
                 self.give_back(key);
             }
             (State::Discarding, None) => {
                 server.relay.discarded();
-                server.settings = Rc::default();
+                server.session.discarded();
                 self.give_back(key);
             }
             (State::Probing, None) => self.probed(key),
@@ -523,11 +572,12 @@ impl Loop {
         }
     }
 
-    fn refuse_settings(&mut self, key: Key, settings: &Settings, sqlstate: SqlState) {
+    fn refuse_settings(&mut self, key: Key, sqlstate: SqlState) {
         let client = self.clients.get_mut(key).expect("who has a server is there");
         client.state = client::State::Idle;
+        let names: Vec<_> = client.settings.wanted().map(String::from_utf8_lossy).collect();
         let message =
-            format!("the server refuses the settings of this session: {}", settings.names());
+            format!("the server refuses the settings of this session: {}", names.join(", "));
         self.fail(key, sqlstate, &message);
     }
 
@@ -627,6 +677,7 @@ impl Loop {
 
     /// Closes a connection to a server that no client has, and gives its slot back.
     pub(super) fn drop_server(&mut self, key: Key) {
+        self.unpin(key);
         let Some(mut server) = self.servers.remove(key) else { return };
         assert!(server.client.is_none(), "a client is left without a word");
         let at = server.pool;

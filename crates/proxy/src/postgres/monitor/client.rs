@@ -10,12 +10,11 @@ use super::arena::Key;
 use super::client_tls::ClientEncryption;
 use super::deadlines::Deadline;
 use super::pool::PoolIndex;
-use super::settings::Settings;
 use super::wire::Wire;
 use crate::postgres::auth::{Check, Method};
 use crate::postgres::frame::{Frames, Frontend, Limits};
 use crate::postgres::secrets::{Origin, Transport};
-use crate::postgres::sql::Class;
+use crate::postgres::sql::{Class, Settings, SettingsBounds, Side};
 use crate::postgres::startup::{Opening, Replication, Version};
 use crate::postgres::statements;
 
@@ -52,7 +51,7 @@ pub(super) struct Wanted {
     pub(super) version: Version,
     pub(super) user: Vec<u8>,
     pub(super) database: Vec<u8>,
-    pub(super) settings: Settings,
+    pub(super) settings: Box<Settings>,
     pub(super) replication: Replication,
 }
 
@@ -83,7 +82,6 @@ pub(super) struct Client {
     /// Its pool, from when it is in.
     pub(super) pool: PoolIndex,
     pub(super) settings: Rc<Settings>,
-    pub(super) began_with: Rc<Settings>,
     pub(super) statements: statements::Client,
     /// The class of its jobs, as long as it has these settings.
     pub(super) class: Option<(Rc<Settings>, Class)>,
@@ -119,8 +117,7 @@ impl Client {
             direct: false,
             deadline: Deadline::default(),
             pool: 0,
-            settings: Rc::default(),
-            began_with: Rc::default(),
+            settings: Rc::new(Settings::new(Side::Client, SettingsBounds::default(), [])),
             statements: statements::Client::new(0),
             class: None,
             process: 0,

@@ -21,7 +21,7 @@ use super::operating::Admin;
 use super::quotas::Quotas;
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::secrets::{Hba, Users};
-use crate::postgres::sql::KeyRules;
+use crate::postgres::sql::{Choices, KeyRules};
 pub use crate::tls::{Tls, TlsError};
 
 /// The jobs that may wait in a pool, unless told otherwise.
@@ -40,6 +40,12 @@ pub struct Config {
     pub admission: Admission,
     /// What clients are shown and must show, if they may connect with TLS.
     pub tls: Option<ClientTls>,
+    /// What becomes of that which clients leave in the sessions of servers, where they have another
+    /// server in each transaction.
+    pub leftovers: Choices,
+    /// Parameters of clients' start-up packets that are taken and not passed on, by their names,
+    /// wherever these stand; `options` for all that stand in there.
+    pub startup_ignored: Vec<String>,
     /// How long things may take.
     pub timeouts: Timeouts,
     /// How many things there may be.
@@ -295,6 +301,8 @@ impl Config {
             users,
             admission: Admission::Everybody(Method::ScramSha256),
             tls: None,
+            leftovers: Choices::default(),
+            startup_ignored: Vec::new(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             quotas: Quotas::default(),

@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use gate::{Access, Reason, Slot};
@@ -11,9 +10,8 @@ use tokio_rustls::rustls::ServerConnection;
 
 use super::arena::{Key, Socket};
 use super::client::{Client, Looking, SECRET_BYTES, State, Wanted};
-use super::config::Admission;
+use super::config::{Admission, Config};
 use super::pool::{Pool, PoolIndex};
-use super::settings::Settings;
 use super::state::{Loop, Phase};
 use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
@@ -21,6 +19,7 @@ use crate::postgres::auth::{Binding, Check, CheckError, Checked, Credential, Met
 use crate::postgres::frame::{Frontend, HEAD, Limits, Piece};
 use crate::postgres::message::{Report, Severity, Status, write};
 use crate::postgres::secrets::{Certificate, Facts, Kind, Secret, Transport};
+use crate::postgres::sql::{Settings, SettingsBounds, Side};
 use crate::postgres::startup::{ALPN, Opening, Packet, Replication, Startup, Version};
 use crate::postgres::statements;
 
@@ -179,7 +178,9 @@ impl Loop {
             Ok(Packet::Startup(_)) if client.direct && client.wire.protocol() != Some(ALPN) => {
                 (Purpose::Nonsense, 0)
             }
-            Ok(Packet::Startup(startup)) => (session(&startup), startup.bytes()),
+            Ok(Packet::Startup(startup)) => {
+                (session(&startup, &self.config.startup_ignored), startup.bytes())
+            }
             Err(error) => (Purpose::Refused(error.sqlstate(), error.to_string()), 0),
         };
         client.wire.take(bytes, &mut self.chunks);
@@ -392,20 +393,21 @@ impl Loop {
         let client = self.clients.get_mut(key).expect("its caller has it");
         client.pool = pool;
         client.statements = statements::Client::new(wanted.settings.scope());
-        client.settings = Rc::new(wanted.settings);
-        client.began_with = Rc::clone(&client.settings);
         (client.process, client.secret) = (process, secret);
         client.secret_bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES as u8 } else { 4 };
         client.frames.limit(Limits::SESSION);
         client.replication = wanted.replication;
+        self.begin_settings(key, *wanted.settings);
         if wanted.replication != Replication::No {
             // It has its own server greet it.
+            let client = self.clients.get_mut(key).expect("its caller has it");
             client.since = self.now;
             let job = self.arrive(key, self.now);
             let client = self.clients.get_mut(key).expect("its caller has it");
             client.state = State::Waits(job);
             return;
         }
+        let client = self.clients.get_mut(key).expect("its caller has it");
         client.state = State::Guest(None);
         self.pools[pool].guests.push_back(key);
         self.invite(pool);
@@ -421,8 +423,9 @@ impl Loop {
             return None;
         }
         let config = &self.config.databases[database];
-        let counts = (self.config.classes.list().len(), self.config.record_max);
-        let pool = Pool::new((database, config), user, self.draw(), counts);
+        let Config { classes, leftovers, record_max, .. } = &self.config;
+        let counts = (classes.list().len(), *record_max);
+        let pool = Pool::new((database, config), user, self.draw(), leftovers, counts);
         let mut pool = pool.expect("its gate was built once already");
         pool.quotas = self.quotas_of(database, &pool.user);
         self.pools.push(pool);
@@ -475,8 +478,8 @@ impl Loop {
         let mut out = std::mem::take(&mut self.to_client);
         out.clear();
         for (name, value) in self.pools[client.pool].parameters.iter().flatten() {
-            let value = client.settings.value(name).unwrap_or(value);
-            write::parameter_status(&mut out, name, value);
+            let own = client.settings.value(&name.to_ascii_lowercase());
+            write::parameter_status(&mut out, name, own.as_ref().unwrap_or(value));
         }
         write::backend_key_data(&mut out, client.process, client.secret());
         write::ready_for_query(&mut out, Status::Idle);
@@ -485,6 +488,7 @@ impl Loop {
         if said.is_err() {
             return self.close(key);
         }
+        self.greet_settings(key);
         self.again.push_back(Socket::Client(key));
     }
 
@@ -587,10 +591,18 @@ fn identify(client: &Client, wanted: Certificate, user: &[u8]) -> Result<(), (Sq
 }
 
 /// What a start-up packet asks for.
-fn session(startup: &Startup<'_>) -> Purpose {
-    match Settings::of_startup(startup) {
+fn session(startup: &Startup<'_>, ignored: &[String]) -> Purpose {
+    let ignores = |name: &[u8]| ignored.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(name));
+    let settings = match ignores(b"options") {
+        true => Ok(startup.settings_by_name().collect()),
+        false => startup.settings(),
+    };
+    match settings {
         Err(error) => Purpose::Refused(error.sqlstate(), error.to_string()),
         Ok(settings) => {
+            let kept = settings.iter().filter(|one| !ignores(&one.name));
+            let base = kept.map(|one| (&one.name[..], &one.value[..]));
+            let settings = Box::new(Settings::new(Side::Client, SettingsBounds::default(), base));
             let wanted = Wanted {
                 version: startup.version(),
                 user: startup.user().to_vec(),

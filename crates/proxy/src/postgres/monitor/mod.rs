@@ -34,10 +34,17 @@
 //! in time is closed. A cancel request goes to the server that its client has at that moment, and
 //! nobody else has the server before it has arrived.
 //!
-//! Where a client has another server in each transaction, the settings that it began with and those
-//! that servers report go with it. Other settings, LISTEN and cursors WITH HOLD end with the
-//! transaction, so that nobody else meets them; SQL's PREPARE keeps the server for its client.
-//! Temporary tables, advisory locks and what functions do are not seen, and stay on the connection.
+//! Where a client has another server in each transaction, texts are looked at: nearly all at a glance,
+//! the others once. Settings and roles go with their client, as its transactions have made them, and
+//! are set at the next server before it hears anything else. What only one server has (LISTEN, advisory
+//! locks of the session, temporary tables, cursors WITH HOLD, SQL's PREPARE) keeps that server for its
+//! client, or is refused, as [`Config::leftovers`] has it; [`Stats::pins`] is the ledger of who keeps one,
+//! why, and at which cost. DO and CALL run unseen, and all that they can have left is cleaned up
+//! behind them. What a function in a SELECT does within is not seen, but for the settings that
+//! servers report: a temporary table that it makes stays on the connection.
+//!
+//! What a client resets has the server's own value until the transaction ends, and the value that
+//! the client began with from then on.
 //!
 //! In transaction and statement mode a [model](super::model) listens to each gate: it says which demand
 //! jobs have and what other numbers of slots would do. Where the slots are left to the gate ([`Auto`]), a
@@ -91,6 +98,7 @@ mod driver;
 mod encryption;
 mod frontend;
 mod health;
+mod leftovers;
 mod lookups;
 mod modelling;
 mod operating;
@@ -100,7 +108,6 @@ mod quotas;
 mod run;
 mod server;
 mod serving;
-mod settings;
 mod state;
 mod stats;
 mod tally;
@@ -121,4 +128,4 @@ pub use lookups::{LOOKUP_QUERY, Lookup};
 pub use operating::Admin;
 pub use quotas::Quotas;
 pub use run::{ControlError, Handle, Monitor};
-pub use stats::{ClassStats, Counters, Finished, PoolStats, QuotaStats, ServerStats, Stats};
+pub use stats::{ClassStats, Counters, Finished, Pin, PoolStats, QuotaStats, ServerStats, Stats};

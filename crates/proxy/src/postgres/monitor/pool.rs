@@ -8,8 +8,10 @@ use super::arena::Key;
 use super::classes::JobClass;
 use super::config::{Database, Mode, Reuse};
 use super::driver::Driver;
+use super::leftovers::Known;
 use super::stats::{Counters, PoolStats};
 use crate::postgres::auth::{Credential, Keys};
+use crate::postgres::sql::Choices;
 use crate::postgres::statements::{Bounds, Catalogue};
 
 /// Which pool, in the order in which they were asked for.
@@ -38,6 +40,8 @@ pub(super) struct Pool {
     pub(super) counters: Counters,
     /// What the first connection to a server was told of its settings; clients are told the same.
     pub(super) parameters: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Settings that its clients share.
+    pub(super) known: Known,
     /// Clients that are in and wait for these.
     pub(super) guests: VecDeque<Key>,
     /// The connection that asks for them.
@@ -67,6 +71,7 @@ impl Pool {
         database: (usize, &Database),
         user: Vec<u8>,
         secret: [u8; 8],
+        leftovers: &Choices,
         (classes, record_max): (usize, usize),
     ) -> Result<Pool, gate::SpecError> {
         let (at, Database { gate, mode, reuse, servers, login, forced, auto, .. }) = database;
@@ -90,9 +95,10 @@ impl Pool {
                 _ => Driver::new(gate, classes, record_max)?.modelled(auto.as_ref()),
             },
             quotas: Vec::new(),
-            catalogue: Catalogue::new(secret, Bounds::default()),
+            catalogue: Catalogue::new(secret, Bounds::default()).choosing(leftovers.clone()),
             counters: Counters::default(),
             parameters: None,
+            known: Known::default(),
             guests: VecDeque::new(),
             scout: None,
             forced: forced.as_ref().map(|(name, _)| name.clone()),

@@ -94,7 +94,7 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.state = State::Probing;
         let database = self.pools[server.pool].database;
-        self.query(key, PROBE);
+        self.query(key, PROBE.as_bytes());
         let Some(server) = self.servers.get_mut(key) else { return };
         let Some(probes) = &self.probes[database] else { return };
         let latest = self.now + probes.watch.health().timeout;

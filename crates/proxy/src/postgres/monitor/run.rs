@@ -515,6 +515,7 @@ impl Loop {
             clients: self.clients.len(),
             pools: pools.collect(),
             quotas: self.quota_stats(),
+            pins: self.pins(),
             ..self.stats.clone()
         }
     }

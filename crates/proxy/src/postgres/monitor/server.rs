@@ -7,13 +7,14 @@ use gate::{JobId, Slot, Time};
 use super::approach::Approach;
 use super::arena::Key;
 use super::deadlines::Deadline;
+use super::leftovers::{Pinned, Session};
 use super::pool::PoolIndex;
-use super::settings::Settings;
 use super::wire::Wire;
 use crate::postgres::auth::Login;
 use crate::postgres::frame::{Backend, Frames, Limits};
 use crate::postgres::model::Work;
 use crate::postgres::relay::Relay;
+use crate::postgres::sql::Settings;
 use crate::postgres::startup::Replication;
 
 /// The largest message that is waited for: what must be whole of a server's messages fits a buffer.
@@ -34,14 +35,16 @@ pub(super) enum State {
     Idle,
     /// A client has it.
     Serving,
-    /// It is given the settings of the client that has it.
+    /// It is given these settings, of the client that has it.
     Setting(Rc<Settings>),
+    /// It is given the encoding of the client that has it, before its other settings.
+    Encoding,
     /// Its client has gone, and what that has left is cleaned up.
     Leaving,
     /// It forgets the session that it had.
     Discarding,
-    /// It forgets what a transaction has left in its session.
-    Settling,
+    /// It loses what a client has left in its session.
+    Cleaning,
     /// It is asked how it is.
     Probing,
     /// It is clean, but a cancel request is on its way that could hit whoever had it next.
@@ -92,9 +95,9 @@ pub(super) struct Server {
     /// By which a query of it is cancelled.
     pub(super) process: u32,
     pub(super) secret: Box<[u8]>,
-    pub(super) settings: Rc<Settings>,
-    /// Whether a transaction may have left more than these in its session.
-    pub(super) unsettled: bool,
+    pub(super) session: Session,
+    /// For how long its client has kept it beyond its jobs.
+    pub(super) pinned: Option<Pinned>,
     pub(super) deadline: Deadline,
     /// When it was begun, and when bytes passed last or it was given back.
     pub(super) since: Time,
@@ -132,8 +135,8 @@ impl Server {
             id: 0,
             process: 0,
             secret: Box::default(),
-            settings: Rc::default(),
-            unsettled: false,
+            session: Session::new(),
+            pinned: None,
             deadline: Deadline::default(),
             since: now,
             active: now,

@@ -1,6 +1,5 @@
 //! A client and its server: bytes pass, and when nothing is owed any more the server goes on.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use gate::Access;
@@ -8,8 +7,8 @@ use gate::Access;
 use super::arena::{Key, Socket};
 use super::client::{self, Client};
 use super::config::Mode;
+use super::leftovers::Following;
 use super::server::{Server, State};
-use super::settings::Settings;
 use super::state::{Loop, Phase};
 use super::wire::Filled;
 use crate::postgres::SqlState;
@@ -22,22 +21,6 @@ use crate::postgres::startup::Replication;
 /// How often one connection is read before others have their turn.
 const ROUNDS: u32 = 8;
 
-/// What a server reports that nobody can set.
-const NOT_SET: [&[u8]; 5] = [
-    b"is_superuser",
-    b"session_authorization",
-    b"server_version",
-    b"server_encoding",
-    b"in_hot_standby",
-];
-
-/// What commands with one of these tags may leave in a session ends with its transaction, where a
-/// client has another server in each: it would meet whoever has the server next.
-const LEAVES: [&[u8]; 5] = [b"SET", b"RESET", b"LISTEN", b"DECLARE CURSOR", DISCARD_ALL];
-const DISCARD_ALL: &[u8] = b"DISCARD ALL";
-/// What ends it.
-const SETTLE: &str = "CLOSE ALL;UNLISTEN *;SET SESSION AUTHORIZATION DEFAULT;RESET ALL";
-
 /// What of a server's words concerns more than its client.
 #[derive(Default)]
 struct Heard {
@@ -45,11 +28,6 @@ struct Heard {
     transactions: u32,
     /// Whether a transaction of several statements was open.
     block: bool,
-    parameters: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether something may be left in the session.
-    leaves: bool,
-    /// Whether the client has forgotten its session.
-    discarded: bool,
     own: Option<Option<SqlState>>,
     ended: bool,
     /// Whether something took its time and came to nothing.
@@ -57,23 +35,20 @@ struct Heard {
 }
 
 impl Heard {
-    fn note(&mut self, news: News<'_>) {
+    fn note(&mut self, settings: &mut Following<'_>, news: News<'_>) {
         match news {
             News::Ready(status) => {
                 self.queries += 1;
                 self.transactions += u32::from(status == Status::Idle);
                 self.block |= status != Status::Idle;
+                settings.ready(status);
             }
-            News::Parameter { name, value } => {
-                self.parameters.push((name.to_vec(), value.to_vec()));
-            }
+            News::Parameter { name, value } => settings.reported(name, value),
             News::Own { failed } => self.own = Some(failed),
             News::Ended(_) => self.ended = true,
-            News::Completed { tag } => {
-                self.leaves |= LEAVES.contains(&tag);
-                self.discarded |= tag == DISCARD_ALL;
-            }
+            News::Completed { tag, left } => settings.completed(tag, left),
             News::Failed(fields) => {
+                settings.failed();
                 let sqlstate = fields.and_then(|fields| fields.sqlstate());
                 self.wasted |= sqlstate.is_some_and(SqlState::is_waste);
             }
@@ -144,6 +119,7 @@ impl Loop {
         if !to_server.is_empty() {
             server.query_since.get_or_insert(self.now);
             server.xact_since.get_or_insert(self.now);
+            server.works(self.now);
             let wire = server.wire.as_mut().expect("it is made");
             if wire.send(to_server, &mut self.chunks).is_err() {
                 // What it has said before it broke is read first.
@@ -215,6 +191,7 @@ impl Loop {
         let Some(server) = self.servers.get_mut(key) else { return false };
         let pool = &mut self.pools[server.pool];
         let mut client = server.client.and_then(|client| self.clients.get_mut(client));
+        let serves = matches!(server.state, State::Serving);
         let wire = server.wire.as_mut().expect("it is made");
         let (to_server, to_client) = (&mut self.to_server, &mut self.to_client);
         to_server.clear();
@@ -222,14 +199,27 @@ impl Loop {
         let readable = wire.read();
         let mut out = Copied::new(readable, to_client);
         let mut heard = Heard::default();
+        let (statements, settings) = match &mut client {
+            Some(client) => (Some(&mut client.statements), Some(&mut client.settings)),
+            None => (None, None),
+        };
+        let client_settings = settings.filter(|_| serves);
+        let session = &mut server.session;
+        let mut settings = Following { session, client: client_settings, changed: false };
         let taken = server.relay.from_server(
-            client.as_mut().map(|client| &mut client.statements),
+            statements,
             &mut pool.catalogue,
             readable,
             &mut out,
             to_server,
-            |news| heard.note(news),
+            |news| match (news, &mut server.probe) {
+                (News::Parameter { name: b"application_name", value }, Some(told)) => {
+                    value.clone_into(told);
+                }
+                (news, _) => heard.note(&mut settings, news),
+            },
         );
+        let changed = settings.changed;
         let (bytes, fault) = match taken {
             Ok(taken) => (taken.bytes, Ok(taken.stop)),
             Err(fault) => (0, Err(fault)),
@@ -245,8 +235,16 @@ impl Loop {
             gone = server.client;
         }
         let broken = !to_server.is_empty() && wire.send(to_server, &mut self.chunks).is_err();
+        let whose = server.client.filter(|_| changed);
+        if let Some(client) = whose {
+            self.follow_client(client);
+        }
         self.count(key, &heard);
-        self.follow(key, &heard);
+        if heard.wasted
+            && let Some(server) = self.servers.get_mut(key)
+        {
+            server.work = Work::Failed;
+        }
         if let Some(client) = gone {
             self.close(client);
         }
@@ -296,46 +294,6 @@ impl Loop {
         }
     }
 
-    /// A session's settings have changed: its client wants them so from now on.
-    fn follow(&mut self, key: Key, heard: &Heard) {
-        let Some(server) = self.servers.get_mut(key) else { return };
-        if let Some(told) = &mut server.probe {
-            let named = heard.parameters.iter().rev().find(|(name, _)| name == b"application_name");
-            if let Some((_, value)) = named {
-                told.clone_from(value);
-            }
-            return;
-        }
-        server.unsettled |= heard.leaves;
-        if heard.wasted {
-            server.work = Work::Failed;
-        }
-        if heard.parameters.is_empty() && !heard.discarded {
-            return;
-        }
-        let client = server.client.and_then(|client| self.clients.get_mut(client));
-        let (State::Serving, Some(client)) = (&server.state, client) else { return };
-        if heard.discarded {
-            // It is again as it was when it began, as soon as it has a server again.
-            client.settings = Rc::clone(&client.began_with);
-            client.statements.set_scope(client.settings.scope());
-            return;
-        }
-        let usual = self.pools[server.pool].parameters.as_deref().unwrap_or_default();
-        let mut settings = Settings::clone(&server.settings);
-        for (name, value) in &heard.parameters {
-            let is_usual = usual.iter().any(|one| one.0 == *name && one.1 == *value);
-            if NOT_SET.contains(&name.as_slice()) {
-                continue;
-            }
-            if is_usual { settings.unset(name) } else { settings.set(name, value) }
-        }
-        let settings = Rc::new(settings);
-        client.statements.set_scope(settings.scope());
-        client.settings = Rc::clone(&settings);
-        server.settings = settings;
-    }
-
     /// In statement mode nobody has a server for a transaction of several statements.
     fn refuse_block(&mut self, key: Key, block: bool) {
         let Some(server) = self.servers.get(key) else { return };
@@ -376,16 +334,24 @@ impl Loop {
         let between = server.stands_between();
         match (&server.state, server.client) {
             (State::Serving, Some(client)) => {
-                let stays =
-                    self.pools[server.pool].mode == Mode::Session || server.relay.pin().is_some();
+                let is_session = self.pools[server.pool].mode == Mode::Session;
                 if !between {
-                    self.resume(client);
-                } else if !stays {
-                    self.part_ways(key, client);
-                } else if self.phase == Phase::Draining {
+                    return self.resume(client);
+                }
+                if !is_session && !server.is_pinned() {
+                    return self.part_ways(key, client);
+                }
+                if !is_session {
+                    server.pin(self.now);
+                }
+                let settled = is_session || server.session.is_lost();
+                if self.phase == Phase::Draining {
                     self.send_away(client);
-                } else {
+                } else if settled {
                     self.resume(client);
+                } else {
+                    // What it has reset is at the server's own value, and the client's may be another.
+                    self.prepare(key);
                 }
             }
             (State::Leaving, _) => match kept {
@@ -415,6 +381,7 @@ impl Loop {
         (client.needs, client.since) = (0, self.now);
         let more = !client.wire.read().is_empty() || client.wire.may_read();
         self.servers.get_mut(key).expect("its caller has it").client = None;
+        self.unpin(key);
         self.give_back(key);
         if self.phase == Phase::Draining {
             self.send_away(at);
@@ -425,6 +392,7 @@ impl Loop {
 
     /// A client has gone that has a server.
     pub(super) fn leave(&mut self, key: Key, at: Key) {
+        self.unpin(at);
         let server = self.servers.get_mut(at).expect("who is served has a server");
         server.client = None;
         let client = self.clients.get_mut(key).expect("its caller has it");
@@ -442,7 +410,11 @@ impl Loop {
         let abandoned = server.relay.leave(statements, catalogue, &mut out);
         server.state = State::Leaving;
         // Nobody hears what of it is done yet.
-        server.unsettled |= abandoned != Abandoned::Free;
+        if abandoned != Abandoned::Free
+            && (server.session.is_moving() || server.relay.left().is_moving())
+        {
+            server.session.unfollowed();
+        }
         (server.query_since, server.xact_since) = (None, None);
         let wire = server.wire.as_mut().expect("it is made");
         if !out.is_empty() && wire.send(&out, &mut self.chunks).is_err() {
@@ -463,10 +435,8 @@ impl Loop {
     fn cleaned(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
-        if self.pools[server.pool].mode == Mode::Session || server.relay.pin().is_some() {
-            server.state = State::Discarding;
-            server.unsettled = false;
-            self.query(key, "DISCARD ALL");
+        if self.pools[server.pool].mode == Mode::Session {
+            self.discard(key);
         } else {
             self.give_back(key);
         }
@@ -484,10 +454,10 @@ impl Loop {
             let latest = self.now + self.config.timeouts.clean;
             return self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
         }
-        if std::mem::take(&mut server.unsettled) {
-            server.state = State::Settling;
-            return self.query(key, SETTLE);
+        if self.clean(key) {
+            return;
         }
+        let server = self.servers.get_mut(key).expect("it was there above");
         if server.cancels > 0 {
             server.state = State::Held;
             return;
@@ -537,11 +507,10 @@ impl Loop {
     /// Ends sessions that are idle for longer than they may.
     fn sweep_clients(&mut self) {
         if let Some(longest) = self.config.timeouts.idle_transaction {
-            // A session is nobody's transaction; else whoever has a server has something under way.
+            // Whoever keeps its server has no transaction for that; else something is under way.
             let is_open = |server: &Server| {
                 server.replication == Replication::No
-                    && (self.pools[server.pool].mode != Mode::Session
-                        || server.relay.kept().is_some())
+                    && (!self.stays(server) || server.relay.kept().is_some())
             };
             let is_old = |server: &Server| {
                 matches!(server.state, State::Serving)

@@ -8,6 +8,7 @@ use measure::{Histogram, Recording};
 use super::control::Controlled;
 use crate::postgres::console::Estimate;
 use crate::postgres::relay::Prepares;
+use crate::postgres::sql::{Lost, Reasons};
 
 /// The counters of one pool, under PgBouncer's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,36 @@ pub struct Counters {
     pub connects_failed: u64,
     /// Connections to servers that were made.
     pub connects: u64,
+    /// Times that clients have kept servers beyond their jobs, as far as these are over.
+    pub pins: u64,
+    /// In these, summed.
+    pub pin_time: Duration,
+    /// Of that, between the clients' jobs, when the slots could have served others: slots times
+    /// seconds lost.
+    pub pin_idle_time: Duration,
+}
+
+/// A client that keeps its server beyond its job: an entry of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// The number by which the client may cancel.
+    pub client: u32,
+    /// The number of the server's process.
+    pub server: u32,
+    /// The database, by the name that clients know.
+    pub database: String,
+    /// The user.
+    pub user: String,
+    /// The name that the client gave.
+    pub application_name: String,
+    /// What it has left there.
+    pub reasons: Reasons,
+    /// Why its settings are not known, if they are not.
+    pub lost: Option<Lost>,
+    /// For how long by now.
+    pub held: Duration,
+    /// Of that, between its jobs.
+    pub idle: Duration,
 }
 
 impl Counters {
@@ -172,6 +203,8 @@ pub struct Stats {
     pub cancels: u64,
     /// Cancel requests that fitted nobody, or nobody who was being served.
     pub cancels_ignored: u64,
+    /// Who keeps a server beyond its job.
+    pub pins: Vec<Pin>,
     /// Slots over several pools, if there are any.
     pub quotas: Vec<QuotaStats>,
     /// The pools, in the order in which they were asked for.

@@ -6,7 +6,8 @@ use crate::postgres::SqlState;
 use crate::postgres::conversation::{End, Fate, Forwarded, Kept, Received, To};
 use crate::postgres::frame::{Backend, HEAD, Piece};
 use crate::postgres::message::read;
-use crate::postgres::statements::{Catalogue, Client, Treatment};
+use crate::postgres::sql::Leaf;
+use crate::postgres::statements::{Catalogue, Client, Completed, Treatment};
 
 /// Whom a message of the server meets.
 struct Hearing<'a, 'o, O, N> {
@@ -135,7 +136,12 @@ impl Relay {
         if !is_clients {
             self.scratch.clear();
         }
-        self.tell(&mut hearing.news, tag, received, hears, body)?;
+        let completed = match &mut self.names {
+            Names::Rewritten(statements) => statements.take_completed(),
+            Names::Kept => None,
+        };
+        let left = completed.as_ref().map_or(&[][..], Completed::leaves);
+        self.tell(&mut hearing.news, (tag, received), hears, body, left)?;
         let mut locals = std::mem::take(&mut self.scratch);
         self.answer(hearing.catalogue, &mut locals);
         self.scratch = locals;
@@ -146,10 +152,10 @@ impl Relay {
     fn tell(
         &mut self,
         news: &mut impl FnMut(News<'_>),
-        tag: Backend,
-        received: Received,
+        (tag, received): (Backend, Received),
         hears: bool,
         body: &[u8],
+        left: &[Leaf],
     ) -> Result<(), ServerFault> {
         let is_clients = received.to == To::Client && hears;
         match tag {
@@ -172,7 +178,11 @@ impl Relay {
                 }
             }
             Backend::CommandComplete if is_clients => {
-                news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body) });
+                news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body), left });
+            }
+            // What it does it may have done already.
+            Backend::PortalSuspended if is_clients && !left.is_empty() => {
+                news(News::Completed { tag: b"", left });
             }
             Backend::ReadyForQuery if is_clients => {
                 news(News::Ready(self.conversation.status()));

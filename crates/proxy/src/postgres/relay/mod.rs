@@ -59,7 +59,8 @@ use super::conversation::{
 use super::frame::{Backend, FrameError, Frames, Frontend, Limits, Piece};
 use super::message::read::{Fields, ReadError};
 use super::message::{Status, write};
-use super::statements::{Catalogue, Client, Forward, Message, Pin, Server};
+use super::sql::{Leaf, Left, Reasons};
+use super::statements::{Catalogue, Client, Forward, Message, Server};
 
 /// How much of what was written between messages is kept room for \[byte\].
 const SCRATCH_MAX: usize = 1 << 16;
@@ -162,6 +163,8 @@ pub enum News<'a> {
     Completed {
         /// As in `SELECT 3`.
         tag: &'a [u8],
+        /// What it has left in the session.
+        left: &'a [Leaf],
     },
     /// A statement of the client's has failed; none if more of the error is there than is waited for.
     Failed(Option<Fields<'a>>),
@@ -221,7 +224,6 @@ pub struct Relay {
     names: Names,
     frames: Frames<Backend>,
     presence: Presence,
-    pin: Option<Pin>,
     /// Of the client's message that is under way, and of the server's.
     asked: Rest,
     said: Rest,
@@ -239,7 +241,6 @@ impl Relay {
             names,
             frames: Frames::new(limits),
             presence: Presence::There,
-            pin: None,
             asked: Rest::None,
             said: Rest::None,
             own: VecDeque::new(),
@@ -353,9 +354,7 @@ impl Relay {
             Names::Rewritten(statements) => {
                 let guest = (&mut *guest.client, &mut *guest.catalogue);
                 let out = &mut self.scratch;
-                let asked = statements.ask(&mut self.conversation, guest, message, out);
-                self.pin = self.pin.or(asked.pin);
-                asked.forward
+                statements.ask(&mut self.conversation, guest, message, out)
             }
         };
         let behind = match forward {
@@ -461,7 +460,11 @@ impl Relay {
     ///
     /// # Panics
     /// If the server is kept by what a client has asked.
-    pub fn query(&mut self, sql: &str, to_server: &mut Vec<u8>) -> Result<(), SendError> {
+    pub fn query(
+        &mut self,
+        sql: &(impl AsRef<[u8]> + ?Sized),
+        to_server: &mut Vec<u8>,
+    ) -> Result<(), SendError> {
         let number = match self.conversation.send(Frontend::Query, Whose::Gate)? {
             Sent::Owes(number) => Some(number),
             Sent::OwesNothing | Sent::Discarded => None,
@@ -474,7 +477,7 @@ impl Relay {
     }
 
     /// The session has dropped all statements, as by a [query](Relay::query) of `DISCARD ALL`: none
-    /// is there, and nothing pins a client any more.
+    /// is there, and nothing is left of clients.
     ///
     /// # Panics
     /// If replies are owed to a client.
@@ -482,7 +485,23 @@ impl Relay {
         if let Names::Rewritten(statements) = &mut self.names {
             statements.discarded();
         }
-        self.pin = None;
+        self.cleaned();
+    }
+
+    /// The gate has cleaned the session of all that [`left`](Relay::left) tells.
+    pub fn cleaned(&mut self) {
+        if let Names::Rewritten(statements) = &mut self.names {
+            statements.cleaned();
+        }
+    }
+
+    /// What clients have left in the session, as far as their texts tell. Nothing is looked at where
+    /// the relay is [transparent](Relay::transparent).
+    pub fn left(&self) -> Left {
+        match &self.names {
+            Names::Rewritten(statements) => *statements.left(),
+            Names::Kept => Left::default(),
+        }
     }
 
     /// The connection is at its end: what its client has asked and got no reply for has not
@@ -503,7 +522,7 @@ impl Relay {
 
     /// Why the server may not be given to another client; none if it may, as far as messages tell
     /// that were taken: whoever has bytes of either side left over looks at these first. See
-    /// [`pin`](Relay::pin), too.
+    /// [`pins`](Relay::pins), too.
     pub fn kept(&self) -> Option<Kept> {
         match self.conversation.kept() {
             Some(Kept::Ended(end)) => Some(Kept::Ended(end)),
@@ -516,9 +535,13 @@ impl Relay {
         self.frames.is_between() && self.asked == Rest::None
     }
 
-    /// Why the client needs this server for itself until its end, by its statements.
-    pub fn pin(&self) -> Option<Pin> {
-        self.pin
+    /// Why the client needs this server for itself beyond its transaction: what it has left there, by
+    /// choice.
+    pub fn pins(&self) -> Reasons {
+        match &self.names {
+            Names::Rewritten(statements) => statements.pins(),
+            Names::Kept => Reasons::default(),
+        }
     }
 
     /// As of the last ReadyForQuery.

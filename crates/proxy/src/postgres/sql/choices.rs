@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::leaves::{Leaf, Leaves, What};
-use super::settings::is_reported;
-use super::tokens::Unclear;
+use super::leaves::{Leaf, Leaves, What, leaves};
+use super::settings::{is_meaning, is_reported};
+use super::tokens::{Lexis, Unclear};
 use crate::postgres::SqlState;
 
 /// What may become of what its server must keep.
@@ -47,7 +47,7 @@ pub enum CodeChoice {
 /// By default nothing is refused, so that every program runs that ran without the gate: settings
 /// and roles are tracked, since nearly every driver sets some and a pin for each would use up the
 /// slots; what has no other home than its server pins; code passes and is cleaned up behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
     /// `SET`, `RESET`, `set_config`.
     pub set: SetChoice,
@@ -69,6 +69,9 @@ pub struct Choices {
     pub load: Choice,
     /// `DO`, `CALL`.
     pub code: CodeChoice,
+    /// Settings that are tracked whatever `set` says, in lower case, beside those that every server
+    /// reports.
+    pub tracked: Vec<Vec<u8>>,
 }
 
 impl Default for Choices {
@@ -84,7 +87,16 @@ impl Default for Choices {
             prepare: Choice::Pin,
             load: Choice::Pin,
             code: CodeChoice::Clean,
+            tracked: vec![b"intervalstyle".to_vec()],
         }
+    }
+}
+
+impl Choices {
+    /// What becomes of a SET of this.
+    fn set(&self, name: &[u8]) -> SetChoice {
+        let always = is_reported(name) || self.tracked.iter().any(|one| one == name);
+        if always { SetChoice::Track } else { self.set }
     }
 }
 
@@ -159,6 +171,44 @@ impl Reason {
             | What::Release(_)
             | What::RollbackTo(_) => return None,
         })
+    }
+}
+
+/// Several kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reasons(pub(super) u16);
+
+impl Reasons {
+    /// One kind.
+    pub(super) const fn of(reason: Reason) -> Reasons {
+        Reasons(1 << reason as u8)
+    }
+
+    /// Whether it is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether this is among them.
+    pub fn has(self, reason: Reason) -> bool {
+        self.0 & Reasons::of(reason).0 != 0
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub fn with(self, others: Reasons) -> Reasons {
+        Reasons(self.0 | others.0)
+    }
+
+    /// Those that are also among these.
+    #[must_use]
+    pub fn among(self, others: Reasons) -> Reasons {
+        Reasons(self.0 & others.0)
+    }
+
+    /// One by one.
+    pub fn iter(self) -> impl Iterator<Item = Reason> {
+        Reason::ALL.into_iter().filter(move |&reason| self.has(reason))
     }
 }
 
@@ -281,7 +331,11 @@ impl Verdict {
     fn of(leaf: &Leaf, reason: Reason, choices: &Choices) -> Verdict {
         let choice = match reason {
             Reason::Set | Reason::Role => {
-                let choice = if reason == Reason::Set { choices.set } else { choices.role };
+                let choice = match &leaf.what {
+                    _ if reason == Reason::Role => choices.role,
+                    What::Set { name, .. } => choices.set(name),
+                    _ => choices.set,
+                };
                 let sure = match &leaf.what {
                     What::Set { name, value } => value.is_some() || is_reported(name),
                     What::SetUnknown => false,
@@ -336,4 +390,87 @@ pub fn decide(leaves: &Leaves, choices: &Choices) -> Decision {
         };
     }
     decision
+}
+
+/// A text that leaves something behind, and why its client keeps its server for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    leaves: Leaves,
+    pins: Reasons,
+}
+
+impl Followed {
+    /// Reads a text. None if there is nothing to follow.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub fn of(text: &[u8], lexis: Lexis, choices: &Choices) -> Result<Option<Followed>, Refusal> {
+        let mut found = leaves(text, lexis);
+        if let Decision::Refuse(refusal) = decide(&found, choices) {
+            return Err(refusal);
+        }
+        if choices.code == CodeChoice::Trust {
+            found.leaves.retain(|leaf| leaf.what != What::Code);
+        }
+        let unreadable = found.unclear == Some(Unclear::Encoding);
+        if found.leaves.is_empty() && !unreadable {
+            return Ok(None);
+        }
+        let mut pins = Reasons::default();
+        if unreadable {
+            pins = Reasons::of(Reason::Unreadable);
+        }
+        for leaf in &found.leaves {
+            if let Some(reason) = Reason::of(&leaf.what)
+                && matches!(Verdict::of(leaf, reason, choices), Verdict::Pin)
+            {
+                pins = pins.with(Reasons::of(reason));
+            }
+        }
+        Ok(Some(Followed { leaves: found, pins }))
+    }
+
+    /// What may run any code and cannot be looked into: a text that is too long to be read, a call by
+    /// number. It is never refused. None if it is trusted.
+    pub fn code(choices: &Choices) -> Option<Followed> {
+        let leaf = Leaf { command: 0, at: 0..0, what: What::Code };
+        let pins = match choices.code {
+            CodeChoice::Trust => return None,
+            CodeChoice::Pin => Reasons::of(Reason::Code),
+            CodeChoice::Clean | CodeChoice::Refuse => Reasons::default(),
+        };
+        Some(Followed { leaves: Leaves { leaves: vec![leaf], unclear: None }, pins })
+    }
+
+    /// What it leaves.
+    pub fn leaves(&self) -> &Leaves {
+        &self.leaves
+    }
+
+    /// Why its client keeps its server.
+    pub fn pins(&self) -> Reasons {
+        self.pins
+    }
+
+    /// Whether what comes behind it waits for its end: it may mean something else then, or has to find
+    /// the value again that its client began with.
+    pub fn changes_meaning(&self) -> bool {
+        self.leaves.leaves.iter().any(|leaf| match &leaf.what {
+            What::Set { name, .. } => is_meaning(name),
+            What::Reset { .. }
+            | What::ResetAll
+            | What::SetUnknown
+            | What::SessionAuthorization
+            | What::ResetAuthorization
+            | What::DiscardAll
+            | What::Code
+            | What::Many => true,
+            _ => false,
+        })
+    }
+
+    /// Whether it prepares statements in SQL.
+    pub fn prepares(&self) -> bool {
+        self.leaves.leaves.iter().any(|leaf| leaf.what == What::Prepare)
+    }
 }

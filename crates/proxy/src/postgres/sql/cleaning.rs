@@ -1,6 +1,6 @@
 //! Remembers what clients left at a server, and says what it needs before the next one has it.
 
-use super::choices::Reason;
+use super::choices::{Reason, Reasons};
 use super::leaves::{Leaves, What};
 use super::settings::{Settings, write_reset};
 use super::tokens::Unclear;
@@ -9,15 +9,30 @@ use crate::postgres::message::Status;
 /// What was left at a server since it was clean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
+    /// What is there.
     kinds: u16,
+    /// What an open transaction has left, which a rollback takes back.
+    open: u16,
+    /// What texts may have left that are on their way.
+    asked: u16,
     /// Gone, if the transaction commits.
     going: u16,
+    /// Whether the transaction has failed.
+    failed: bool,
 }
 
 /// What a session has that is not a setting and goes with DISCARD ALL: all but a library.
 const DISCARDED: u16 = !bit(Reason::Load);
 /// What keeps a client at its server for as long as it is there.
 const KEEPS: u16 = !(bit(Reason::Set) | bit(Reason::Role) | bit(Reason::Code));
+/// What no rollback takes back.
+const STAYS: u16 = bit(Reason::AdvisoryLock)
+    | bit(Reason::Prepare)
+    | bit(Reason::Load)
+    | bit(Reason::Code)
+    | bit(Reason::Unreadable);
+/// What may be there though its command has failed.
+const SLIPS: u16 = STAYS & !bit(Reason::Prepare);
 
 const fn bit(reason: Reason) -> u16 {
     1 << reason as u8
@@ -30,15 +45,17 @@ impl Left {
             self.kinds |= bit(Reason::Unreadable);
         }
         for reason in leaves.leaves.iter().filter_map(|leaf| Reason::of(&leaf.what)) {
-            self.kinds |= bit(reason);
+            self.asked |= bit(reason);
         }
     }
 
     /// One of its commands has completed, with this tag.
     pub fn completed<'w>(&mut self, found: impl IntoIterator<Item = &'w What>, tag: &[u8]) {
+        let mut whole = tag == b"ROLLBACK";
         for what in found {
             if let Some(reason) = Reason::of(what) {
-                self.kinds |= bit(reason);
+                self.kinds |= bit(reason) & STAYS;
+                self.open |= bit(reason) & !STAYS;
                 self.going &= !bit(reason);
             }
             self.going |= match what {
@@ -47,37 +64,75 @@ impl Left {
                 What::DiscardTemporary => bit(Reason::Temporary),
                 What::CloseAll => bit(Reason::Hold),
                 What::DeallocateAll => bit(Reason::Prepare),
+                What::ResetAll => bit(Reason::Set),
                 What::DiscardAll => DISCARDED,
+                What::RollbackTo(_) => {
+                    (whole, self.failed) = (false, false);
+                    0
+                }
                 _ => 0,
             };
         }
-        if tag == b"ROLLBACK" {
-            self.going = 0;
+        if whole {
+            self.rolled_back();
+        } else if matches!(tag, b"COMMIT" | b"PREPARE TRANSACTION") {
+            self.committed();
         }
     }
 
     /// An error has come: what was on its way out may have stayed.
     pub fn failed(&mut self) {
         self.going = 0;
+        self.failed = true;
+        self.kinds |= self.asked & SLIPS;
     }
 
-    /// ReadyForQuery has come.
+    /// ReadyForQuery has come. What was [sent](Left::sent) and is not answered yet must be told
+    /// again.
     pub fn ready(&mut self, status: Status) {
+        self.asked = 0;
         if status == Status::Idle {
-            self.kinds &= !self.going;
-            self.going = 0;
+            if self.failed {
+                self.rolled_back();
+            } else {
+                self.committed();
+            }
         }
+    }
+
+    fn committed(&mut self) {
+        self.kinds = (self.kinds | self.open) & !self.going;
+        (self.open, self.going, self.failed) = (0, 0, false);
+    }
+
+    fn rolled_back(&mut self) {
+        (self.open, self.going, self.failed) = (0, 0, false);
+    }
+
+    /// Whether something is under way that decides what is left.
+    pub fn is_moving(&self) -> bool {
+        self.open | self.asked | self.going != 0 || self.failed
     }
 
     /// Whether this may be there.
     pub fn has(&self, reason: Reason) -> bool {
-        self.kinds & bit(reason) != 0
+        self.reasons().has(reason)
+    }
+
+    /// What may be there.
+    pub fn reasons(&self) -> Reasons {
+        Reasons(self.kinds | self.open | self.asked)
+    }
+
+    /// Whether nothing is there that goes with no client: what [`Settings`] follow goes with it.
+    pub fn is_clean(&self) -> bool {
+        let followed = bit(Reason::Set) | bit(Reason::Role);
+        self.reasons().0 & !followed == 0
     }
 
     /// What there is that only this server has, for as long as it does.
     pub fn keeps(&self) -> impl Iterator<Item = Reason> {
-        let kinds = self.kinds & KEEPS;
-        Reason::ALL.into_iter().filter(move |&reason| kinds & bit(reason) != 0)
+        Reasons(self.reasons().0 & KEEPS).iter()
     }
 
     /// The server was cleaned.

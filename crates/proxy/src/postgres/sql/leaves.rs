@@ -354,6 +354,7 @@ impl Look<'_, '_> {
         let executes = !routine.iter().any(|word| self.is(word));
         // The name comes before what it is made of.
         let mut named = true;
+        let mut temporary = None;
         loop {
             let now = self.reader.now();
             match now.kind {
@@ -368,10 +369,21 @@ impl Look<'_, '_> {
                     }
                     continue;
                 }
-                Kind::Word if self.is("on") => named = false,
+                Kind::Word if self.is("on") => {
+                    named = false;
+                    self.reader.advance()?;
+                    if self.takes("commit")? && self.is("drop") {
+                        // It ends with its transaction.
+                        if let Some(at) = temporary.take().filter(|at| at + 1 == self.out.len()) {
+                            self.out.remove(at);
+                        }
+                    }
+                    continue;
+                }
                 Kind::Word | Kind::Quoted if named => {
                     if self.temporary(start)? {
                         named = false;
+                        temporary = Some(self.out.len() - 1);
                     } else if self.reader.now() == now {
                         self.reader.advance()?;
                     }

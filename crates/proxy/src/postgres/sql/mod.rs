@@ -1,7 +1,8 @@
 //! What a text says to a gate that sees texts and no plans, and the settings that go with a client.
 //!
 //! ```text
-//!   text ──▶ tokens ─┬─▶ leaves ──▶ decide: pass, track, clean, pin, refuse
+//!   text ──▶ glance ──▶ nothing is left, as of nearly all
+//!    └─────▶ tokens ─┬─▶ leaves ──▶ decide: pass, track, clean, pin, refuse
 //!                    │     └──▶ Settings (client, server) ──▶ difference
 //!                    │     └──▶ Left (server) ──▶ Cleaning
 //!                    ├─▶ Tags, Fingerprint ──▶ Rules: class, priority
@@ -18,6 +19,7 @@ mod choices;
 mod class;
 mod cleaning;
 mod fingerprint;
+mod glance;
 mod key;
 mod leaves;
 mod read_only;
@@ -26,10 +28,13 @@ mod settings;
 mod tags;
 pub mod tokens;
 
-pub use choices::{Choice, Choices, CodeChoice, Decision, Reason, Refusal, SetChoice, decide};
+pub use choices::{
+    Choice, Choices, CodeChoice, Decision, Followed, Reason, Reasons, Refusal, SetChoice, decide,
+};
 pub use class::{Class, Pattern, Rule, Rules, Subject, Test};
 pub use cleaning::{Cleaning, Left};
 pub use fingerprint::{Fingerprint, FingerprintError};
+pub use glance::{Glance, glance};
 pub use key::{Format, KeyError, KeyRule, KeyRules, KeyType, Mapping, Source, Where};
 pub use leaves::{Leaf, Leaves, What, leaves};
 pub use read_only::{Access, access};

@@ -111,6 +111,11 @@ const MEANING: [&[u8]; 14] = [
     b"xmloption",
 ];
 
+/// Whether a text may mean something else under another value of this.
+pub(super) fn is_meaning(name: &[u8]) -> bool {
+    MEANING.contains(&name)
+}
+
 /// Whether servers report this setting and sessions may set it.
 pub(super) fn is_reported(name: &[u8]) -> bool {
     REPORTED.contains(&name)
@@ -248,12 +253,16 @@ impl Settings {
     /// How the session's next text is to be read. A client that has had no server yet must have
     /// been told ([`Settings::reported`]) what it was told at its login.
     pub fn lexis(&self) -> Lexis {
+        let now = |name: &[u8]| match self.changed(name) {
+            Some(Change::Set(value)) => Some(value.joined()),
+            _ => self.value(name),
+        };
         let off = |value: Vec<u8>| value.eq_ignore_ascii_case(b"off");
-        let strings = match self.value(b"standard_conforming_strings").is_some_and(off) {
+        let strings = match now(b"standard_conforming_strings").is_some_and(off) {
             true => Strings::Backslash,
             false => Strings::Standard,
         };
-        let encoding = self.value(b"client_encoding");
+        let encoding = now(b"client_encoding");
         let encoding = encoding.map_or(Encoding::AsciiSafe, |encoding| Encoding::of(&encoding));
         Lexis { strings, encoding }
     }
@@ -540,16 +549,105 @@ impl Settings {
         (self.agreed, self.digest) = (None, None);
     }
 
-    /// Tells apart sessions in which a text may mean another thing when it is prepared.
+    /// Tells apart sessions in which a text may mean another thing when it is prepared, as they are
+    /// now: what a transaction has changed counts as soon as it has.
     pub fn scope(&self) -> u64 {
         let mut hash = Hash::default();
         for name in MEANING {
-            if let Some(value) = self.value(name) {
+            if let Some(change) = self.changed(name) {
+                hash.part(b"open");
+                hash.part(name);
+                match change {
+                    Change::Set(value) => hash.part(&value.joined()),
+                    Change::Unknown => hash.part(b"?"),
+                    Change::Reset => {}
+                }
+            } else if let Some(value) = self.value(name) {
                 hash.part(name);
                 hash.part(&value);
             }
         }
         hash.end()
+    }
+
+    /// What the open transaction has made of a setting last.
+    fn changed(&self, name: &[u8]) -> Option<&Change> {
+        self.open.iter().rev().find_map(|level| level.changes.get(name))
+    }
+
+    /// Whether a transaction is open that has changed settings, or has savepoints.
+    pub fn is_moving(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// What was done to them is not known, and will not be.
+    pub fn unfollowed(&mut self) {
+        self.lose(Lost::Unknown);
+    }
+
+    /// How many settings the session has beside the server's own.
+    pub fn len(&self) -> usize {
+        self.base.len() + self.set.len()
+    }
+
+    /// What it has begun with.
+    pub fn begun_with(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.base.iter().filter_map(|(name, value)| match value {
+            Value::Whole(whole) => Some((&name[..], &whole[..])),
+            Value::Items(_) => None,
+        })
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The names of all that it has set or begun with.
+    pub fn wanted(&self) -> impl Iterator<Item = &[u8]> {
+        let names: BTreeSet<&[u8]> =
+            self.base.keys().chain(self.set.keys()).map(Vec::as_slice).collect();
+        names.into_iter()
+    }
+
+    /// Whether both are the same in all that can be told, with nothing under way.
+    pub fn is_same(&self, other: &Settings) -> bool {
+        let at_rest = |one: &Settings| {
+            one.open.is_empty()
+                && one.unknown.is_empty()
+                && one.forgotten.is_empty()
+                && one.lost.is_none()
+        };
+        at_rest(self)
+            && at_rest(other)
+            && self.side == other.side
+            && self.base == other.base
+            && self.set == other.set
+            && self.reported == other.reported
+    }
+
+    /// Whether these began as those do, and have changed nothing since.
+    pub fn begins_as(&self, beginner: &Settings) -> bool {
+        self.base == beginner.base
+            && self.set.is_empty()
+            && self.open.is_empty()
+            && self.unknown.is_empty()
+            && self.forgotten.is_empty()
+            && self.lost.is_none()
+            && self.side == beginner.side
+    }
+
+    /// What a server must be told first where [`Settings::difference`] is [`Lost::Encoding`]: the
+    /// encoding alone, which is ASCII. It counts when the server has reported it.
+    pub fn encoding_first(client: &Settings) -> Vec<u8> {
+        let name: &[u8] = b"client_encoding";
+        let mut text = Vec::new();
+        match client.value(name) {
+            Some(value) => write_set(&mut text, name, &Value::Whole(value)),
+            None => write_reset(&mut text, name),
+        }
+        text.truncate(text.len() - 2);
+        text
     }
 
     fn digest(&self) -> u64 {

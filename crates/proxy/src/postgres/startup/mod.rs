@@ -370,14 +370,17 @@ impl<'a> Startup<'a> {
     /// # Errors
     /// If `options` hold something else than settings.
     pub fn settings(&self) -> Result<Vec<Setting>, OptionsError> {
-        const OTHERS: [&[u8]; 4] = [b"user", b"database", b"options", b"replication"];
         let mut settings = options::settings(self.options)?;
-        settings.extend(
-            self.parameters()
-                .filter(|(name, _)| !OTHERS.contains(name) && !name.starts_with(PROTOCOL_OPTION))
-                .map(|(name, value)| Setting { name: name.to_vec(), value: value.to_vec() }),
-        );
+        settings.extend(self.settings_by_name());
         Ok(settings)
+    }
+
+    /// The same without those inside `options`, which are not read.
+    pub fn settings_by_name(&self) -> impl Iterator<Item = Setting> {
+        const OTHERS: [&[u8]; 4] = [b"user", b"database", b"options", b"replication"];
+        self.parameters()
+            .filter(|(name, _)| !OTHERS.contains(name) && !name.starts_with(PROTOCOL_OPTION))
+            .map(|(name, value)| Setting { name: name.to_vec(), value: value.to_vec() })
     }
 }
 

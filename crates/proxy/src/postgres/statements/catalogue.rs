@@ -5,10 +5,12 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use super::recent::Recent;
-use super::sql::{self, Found, Target};
+use super::sql::{Found, Target, look};
 use super::{Bounds, Client};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
+use crate::postgres::sql::tokens::Lexis;
+use crate::postgres::sql::{self, Choices, Followed};
 
 /// Where an entry lies. Whoever keeps one has counted it.
 pub(super) type EntryId = u32;
@@ -23,7 +25,17 @@ pub(super) struct Entry {
     /// The body behind the name that servers get, where that is another one.
     rewritten: Option<Box<[u8]>>,
     pub(super) found: Found,
+    /// What it leaves in its session, if that is to be followed.
+    pub(super) followed: Option<Arc<Followed>>,
     references: usize,
+}
+
+impl Entry {
+    /// The scope in which it was prepared first.
+    pub(super) fn scope(&self) -> u64 {
+        let scope = self.content.first_chunk().expect("a content begins with its scope");
+        u64::from_be_bytes(*scope)
+    }
 }
 
 /// The statements of all clients of a pool of servers: those of one database and one user.
@@ -42,12 +54,23 @@ pub struct Catalogue {
     next: u64,
     epoch: u64,
     key: Vec<u8>,
+    choices: Choices,
+    /// Of what cannot be read, if it is not trusted.
+    pub(super) code: Option<Arc<Followed>>,
+}
+
+/// Why a statement is not taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Untaken {
+    NoRoom,
+    Refused(sql::Refusal),
 }
 
 impl Catalogue {
     /// An empty one. `secret` makes the names at servers, `sekisho.SECRET.NUMBER`, unlike any that a
     /// client chooses, and unlike those of another gate before the same servers.
     pub fn new(secret: [u8; 8], bounds: Bounds) -> Catalogue {
+        let choices = Choices::default();
         let prefix = format!("sekisho.{:016x}.", u64::from_be_bytes(secret)).into_bytes();
         Catalogue {
             prefix,
@@ -60,7 +83,27 @@ impl Catalogue {
             next: 1,
             epoch: 0,
             key: Vec::new(),
+            code: Followed::code(&choices).map(Arc::new),
+            choices,
         }
+    }
+
+    /// Sets what becomes of texts that leave something behind. What is known already stays as it was
+    /// decided: no client may have come before.
+    #[must_use]
+    pub fn choosing(mut self, choices: Choices) -> Catalogue {
+        self.code = Followed::code(&choices).map(Arc::new);
+        self.choices = choices;
+        self
+    }
+
+    /// What is to be followed of a text.
+    pub(super) fn follow(
+        &self,
+        text: &[u8],
+        lexis: Lexis,
+    ) -> Result<Option<Arc<Followed>>, sql::Refusal> {
+        Ok(Followed::of(text, lexis, &self.choices)?.map(Arc::new))
     }
 
     /// How many statements are known, with a client or without.
@@ -119,29 +162,31 @@ impl Catalogue {
         self.entries[id as usize].as_mut().expect("whoever has an id has counted the entry")
     }
 
-    /// The entry of this content, counted once more; none if there is no room for it.
-    pub(super) fn intern(&mut self, scope: u64, tail: &[u8]) -> Option<EntryId> {
+    /// The entry of this content, counted once more.
+    pub(super) fn intern(&mut self, client: &Client, tail: &[u8]) -> Result<EntryId, Untaken> {
         self.key.clear();
-        self.key.extend_from_slice(&scope.to_be_bytes());
+        self.key.extend_from_slice(&client.scope.to_be_bytes());
         self.key.extend_from_slice(tail);
         if let Some(&id) = self.by_content.get(&self.key[..]) {
             self.hold(id);
-            return Some(id);
+            return Ok(id);
         }
+        let end = tail.iter().position(|&byte| byte == 0).expect("a Parse's text ends");
+        let followed = self.follow(&tail[..end], client.lexis).map_err(Untaken::Refused)?;
         let bytes = self.key.len();
         while self.len() >= self.bounds.entries_max || self.bytes + bytes > self.bounds.bytes_max {
-            let oldest = self.unused.oldest()?;
+            let oldest = self.unused.oldest().ok_or(Untaken::NoRoom)?;
             self.remove(oldest);
         }
         let content: Arc<[u8]> = self.key.as_slice().into();
         if self.key.capacity() > 1 << 16 {
             self.key = Vec::new();
         }
-        let end = tail.iter().position(|&byte| byte == 0).expect("a Parse's text ends");
-        let found = sql::look(&tail[..end]);
+        let found = look(&tail[..end], client.lexis);
         let rewritten = self.rewritten(&found, tail);
+        let (number, references) = (self.next, 1);
         let entry =
-            Entry { number: self.next, content: content.clone(), rewritten, found, references: 1 };
+            Entry { number, content: content.clone(), rewritten, found, followed, references };
         self.next += 1;
         self.bytes += bytes;
         let id = self.free.pop().unwrap_or_else(|| {
@@ -150,7 +195,7 @@ impl Catalogue {
         });
         self.entries[id as usize] = Some(entry);
         self.by_content.insert(content, id);
-        Some(id)
+        Ok(id)
     }
 
     /// DEALLOCATE speaks of the client's names: a server gets it with one of ours.
@@ -221,6 +266,14 @@ impl Catalogue {
             }
             out.push(0);
             out.extend_from_slice(entry.rewritten.as_deref().unwrap_or(&entry.content[8..]));
+        });
+    }
+
+    /// A Parse of an entry as its client has said it, as the unnamed one.
+    pub(super) fn write_parse_as_said(&self, out: &mut Vec<u8>, id: EntryId) {
+        write::message(out, Frontend::Parse, |out| {
+            out.push(0);
+            out.extend_from_slice(&self.entry(id).content[8..]);
         });
     }
 

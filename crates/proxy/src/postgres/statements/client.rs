@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::NAME_MAX;
 use super::catalogue::{Catalogue, EntryId};
+use crate::postgres::sql::tokens::Lexis;
 
 /// The statements of a client, by its names for them. It stays while servers come and go.
 #[derive(Debug, Default)]
@@ -12,6 +13,10 @@ pub struct Client {
     pub(super) names: HashMap<Arc<[u8]>, EntryId>,
     pub(super) unnamed: Option<EntryId>,
     pub(super) scope: u64,
+    /// How its texts are cut.
+    pub(super) lexis: Lexis,
+    /// Whether the scope may change with what is not answered yet.
+    pub(super) moves: bool,
     /// Whether it has statements of SQL's PREPARE at its server, which it then keeps.
     pub(super) has_sql: bool,
 }
@@ -23,9 +28,15 @@ impl Client {
         Client { scope, ..Client::default() }
     }
 
-    /// Sets the scope of what is prepared from now on.
-    pub fn set_scope(&mut self, scope: u64) {
-        self.scope = scope;
+    /// Sets how texts are read from now on: their scope, and how they are cut.
+    pub fn set_scope(&mut self, scope: u64, lexis: Lexis) {
+        (self.scope, self.lexis) = (scope, lexis);
+    }
+
+    /// Whether a transaction is open that has changed settings. While it is, each text waits for the
+    /// replies to those before it, since these may change what it means.
+    pub fn set_moving(&mut self, moves: bool) {
+        self.moves = moves;
     }
 
     /// How many names it has; the unnamed statement does not count.

@@ -28,6 +28,10 @@
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
 //!
+//! What a text leaves in its session is looked at once: with the entry, or at a glance. Whatever it
+//! leaves is followed until its replies have come ([`Followed`](super::sql::Followed)), and a text that
+//! the gate's choices refuse fails at the server as any other.
+//!
 //! Not kept: `EXECUTE` in SQL of a statement that was prepared by the protocol; `EXECUTE` and
 //! `DEALLOCATE` within a function; the position in an error behind a `DEALLOCATE` in the same text.
 
@@ -39,7 +43,7 @@ mod sql;
 
 pub use catalogue::Catalogue;
 pub use client::Client;
-pub(super) use server::{Forward, Message, Server, Treatment};
+pub(super) use server::{Completed, Forward, Message, Server, Treatment};
 
 /// The bytes by which a server tells names apart (NAMEDATALEN - 1) \[byte\].
 const NAME_MAX: usize = 63;
@@ -53,7 +57,7 @@ pub struct Bounds {
     pub entries_max: usize,
     /// Their texts \[byte\].
     pub bytes_max: usize,
-    /// The text of one, as its Parse has it \[byte\].
+    /// The text of one, as its Parse or its Query has it \[byte\]; a longer Query is not read.
     pub statement_max: usize,
     /// Prepared statements of one server; at least 1.
     pub server_max: usize,
@@ -72,13 +76,4 @@ impl Default for Bounds {
             replies_max: 4096,
         }
     }
-}
-
-/// Why a client needs its server for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pin {
-    /// SQL's PREPARE: the statement is at that server alone.
-    Prepare,
-    /// SQL's EXECUTE of one.
-    Execute,
 }

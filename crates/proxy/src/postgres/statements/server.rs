@@ -3,17 +3,19 @@
 mod ask;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::Client;
 use super::catalogue::{Catalogue, EntryId};
 use super::recent::Recent;
 use super::sql::Target;
-use super::{Client, Pin};
 use crate::postgres::SqlState;
 use crate::postgres::conversation::{Conversation, Fate, Local, Sent, Violation, Whose};
 use crate::postgres::frame::{Backend, Frontend, HEAD};
 use crate::postgres::message::read::Fields;
 use crate::postgres::message::{Status, read, write};
+use crate::postgres::sql::{self, Followed, Leaf, Left, Reasons};
 
 /// A message of a client: all of it, or what its piece has.
 #[derive(Clone, Copy, Debug)]
@@ -45,16 +47,6 @@ pub(in crate::postgres) enum Forward {
     Whole,
 }
 
-/// What a message of a client became.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(in crate::postgres) struct Asked {
-    /// What goes to the server.
-    pub forward: Forward,
-    /// Why the client must keep this server.
-    pub pin: Option<Pin>,
-}
-
 /// What becomes of a reply of a server. What was written goes to the client behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -82,13 +74,14 @@ enum Step {
     Sync,
     Query,
     Call,
-    /// A Bind that fails for a reason of ours.
+    /// A Bind that fails for a reason of ours, and a Query.
     Refused,
+    RefusedQuery,
 }
 
 impl Step {
     fn is_boundary(self) -> bool {
-        matches!(self, Step::Sync | Step::Query | Step::Call)
+        matches!(self, Step::Sync | Step::Query | Step::RefusedQuery | Step::Call)
     }
 }
 
@@ -180,12 +173,48 @@ struct Special {
 }
 
 /// Why the gate itself refuses a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Refusal {
-    Names { most: usize },
+    Names {
+        most: usize,
+    },
     Catalogue,
-    Long { most: usize },
+    Long {
+        most: usize,
+    },
+    Portals {
+        most: usize,
+    },
+    /// What it would leave behind, and where its text says so.
+    Leftover(sql::Refusal, Option<usize>),
 }
+
+/// A text that leaves something, from when it is sent until its replies have come.
+#[derive(Debug)]
+struct Watched {
+    /// Of its request.
+    number: u64,
+    followed: Arc<Followed>,
+    /// How many of its commands have completed.
+    commands: usize,
+}
+
+/// A command that has completed, of a text that is followed.
+#[derive(Debug)]
+pub(in crate::postgres) struct Completed {
+    followed: Arc<Followed>,
+    at: Range<usize>,
+}
+
+impl Completed {
+    /// What it leaves.
+    pub(in crate::postgres) fn leaves(&self) -> &[Leaf] {
+        &self.followed.leaves().leaves[self.at.clone()]
+    }
+}
+
+/// The most portals at once of statements that leave something behind.
+const PORTALS_MAX: usize = 64;
 
 /// A connection to a server: what it has prepared, and the replies that it owes to the client that
 /// has it now.
@@ -215,6 +244,15 @@ pub(in crate::postgres) struct Server {
     sync_missing: bool,
     /// A portal of a command that drops statements, by its name.
     portal: Option<(Box<[u8]>, EntryId)>,
+    /// Portals of statements that leave something behind.
+    portals: Vec<(Box<[u8]>, Arc<Followed>)>,
+    /// What of that was executed and is not answered yet, the first first.
+    watched: VecDeque<Watched>,
+    completed: Option<Completed>,
+    /// Whether one of these decides what texts behind it mean.
+    means: bool,
+    left: Left,
+    pins: Reasons,
 }
 
 impl Default for Server {
@@ -245,6 +283,12 @@ impl Server {
             refusal: None,
             sync_missing: false,
             portal: None,
+            portals: Vec::new(),
+            watched: VecDeque::new(),
+            completed: None,
+            means: false,
+            left: Left::default(),
+            pins: Reasons::default(),
         }
     }
 
@@ -270,6 +314,60 @@ impl Server {
     pub(in crate::postgres) fn discarded(&mut self) {
         assert!(self.is_settled(), "a session is reset between its clients");
         self.prepared.clear();
+    }
+
+    /// What clients have left in the session.
+    pub(in crate::postgres) fn left(&self) -> &Left {
+        &self.left
+    }
+
+    /// Why its client keeps it.
+    pub(in crate::postgres) fn pins(&self) -> Reasons {
+        self.pins.among(self.left.reasons())
+    }
+
+    /// The gate has cleaned the session of what clients have left.
+    pub(in crate::postgres) fn cleaned(&mut self) {
+        self.left.cleaned();
+        self.pins = Reasons::default();
+    }
+
+    /// The command that the last reply has completed, if its text is followed.
+    pub(in crate::postgres) fn take_completed(&mut self) -> Option<Completed> {
+        self.completed.take()
+    }
+
+    /// A text goes out that leaves something: `number` is that of its request.
+    fn watch(&mut self, number: u64, followed: &Arc<Followed>) {
+        self.left.sent(followed.leaves());
+        self.pins = self.pins().with(followed.pins());
+        self.means |= followed.changes_meaning();
+        let followed = Arc::clone(followed);
+        self.watched.push_back(Watched { number, followed, commands: 0 });
+    }
+
+    /// The request of this number has had a command completed, with this tag.
+    fn command_done(&mut self, number: u64, tag: &[u8]) {
+        let watched = self.watched.front_mut().filter(|watched| watched.number == number);
+        if let Some(Watched { followed, commands, .. }) = watched {
+            let leaves = &followed.leaves().leaves;
+            let start = leaves.partition_point(|leaf| leaf.command < *commands);
+            let end = leaves.partition_point(|leaf| leaf.command <= *commands);
+            *commands += 1;
+            let completed = Completed { followed: Arc::clone(followed), at: start..end };
+            self.left.completed(completed.leaves().iter().map(|leaf| &leaf.what), tag);
+            self.completed = Some(completed);
+        } else if self.left.is_moving() {
+            self.left.completed([], tag);
+        }
+    }
+
+    /// Nothing more comes to requests below this number.
+    fn unwatch(&mut self, below: u64) {
+        while self.watched.front().is_some_and(|watched| watched.number < below) {
+            self.watched.pop_front();
+        }
+        self.means = self.watched.iter().any(|watched| watched.followed.changes_meaning());
     }
 
     /// Gives up the connection: what its client asked and got no reply for has not happened.
@@ -299,6 +397,7 @@ impl Server {
     ) -> Result<Treatment, Violation> {
         let front = self.expected.front().map(|front| (front.number, front.step));
         let body = message.get(HEAD..).unwrap_or_default();
+        self.follow(conversation, (tag, fate), body);
         match fate {
             Fate::Done(number) => {
                 // What the gate asks for its own purposes is not expected here.
@@ -339,6 +438,38 @@ impl Server {
             Fate::Underway | Fate::Aside | Fate::Ended(_) => {}
         }
         Ok(Treatment::Pass)
+    }
+
+    /// Follows what texts leave in the session.
+    fn follow(&mut self, conversation: &Conversation, (tag, fate): (Backend, Fate), body: &[u8]) {
+        if self.watched.is_empty() && !self.left.is_moving() {
+            return;
+        }
+        let number = match fate {
+            Fate::Done(number) => number,
+            _ => conversation.front_number(),
+        };
+        match tag {
+            Backend::CommandComplete => {
+                self.command_done(number, body.strip_suffix(b"\0").unwrap_or(body));
+            }
+            // Whatever it does it may have done.
+            Backend::PortalSuspended => self.command_done(number, b""),
+            Backend::ErrorResponse => self.left.failed(),
+            _ => {}
+        }
+        match fate {
+            Fate::Done(number) => self.unwatch(number + 1),
+            Fate::Failed { next, .. } => self.unwatch(next),
+            _ => {}
+        }
+        if tag == Backend::ReadyForQuery {
+            self.left.ready(conversation.status());
+            for watched in &self.watched {
+                self.left.sent(watched.followed.leaves());
+            }
+            self.pins = self.pins();
+        }
     }
 
     /// A reply of the gate's own has been given.
@@ -444,6 +575,9 @@ impl Server {
     fn ready(&mut self, status: Status, catalogue: &mut Catalogue) {
         if self.expected.is_empty() {
             self.may_open = false;
+            if status == Status::Idle {
+                self.portals.clear();
+            }
         }
         if status == Status::Idle
             && let Some((_, id)) = self.portal.take_if(|_| self.expected.is_empty())
@@ -524,8 +658,10 @@ impl Server {
             if let Some(Altered::Uses { number }) = front.as_ref().map(|front| front.altered) {
                 self.doubt(number, fields);
             }
-            let refused = front.as_ref().is_some_and(|front| front.step == Step::Refused);
-            let told = match self.refusal.filter(|_| refused) {
+            let refused = front
+                .as_ref()
+                .is_some_and(|front| matches!(front.step, Step::Refused | Step::RefusedQuery));
+            let told = match self.refusal.as_ref().filter(|_| refused) {
                 Some(refusal) if names(catalogue, fields) => Some(refused_text(refusal)),
                 _ => None,
             };
@@ -594,19 +730,30 @@ impl Server {
         &self,
         catalogue: &Catalogue,
         fields: Fields<'_>,
-        told: Option<(SqlState, String)>,
+        told: Option<Told>,
         out: &mut Vec<u8>,
     ) {
         write::message(out, Backend::ErrorResponse, |out| {
             for (kind, value) in fields.iter() {
+                if told.is_some() && matches!(kind, b'D' | b'H' | b'P') {
+                    continue;
+                }
                 out.push(kind);
                 match (kind, &told) {
-                    (b'C', Some((code, _))) => out.extend_from_slice(code.as_str().as_bytes()),
-                    (b'M', Some((_, text))) => out.extend_from_slice(text.as_bytes()),
+                    (b'C', Some(told)) => out.extend_from_slice(told.code.as_str().as_bytes()),
+                    (b'M', Some(told)) => out.extend_from_slice(told.message.as_bytes()),
                     (b'M' | b'D' | b'H', None) => self.renamed(catalogue, value, out),
                     _ => out.extend_from_slice(value),
                 }
                 out.push(0);
+            }
+            let more = told.map(|told| [(b'H', told.hint), (b'P', told.position)]);
+            for (kind, value) in more.into_iter().flatten() {
+                if let Some(value) = value {
+                    out.push(kind);
+                    out.extend_from_slice(value.as_bytes());
+                    out.push(0);
+                }
             }
             out.push(0);
         });
@@ -652,8 +799,16 @@ fn position(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
 
-fn refused_text(refusal: Refusal) -> (SqlState, String) {
-    match refusal {
+/// An error in the gate's own words.
+struct Told {
+    code: SqlState,
+    message: String,
+    hint: Option<String>,
+    position: Option<String>,
+}
+
+fn refused_text(refusal: &Refusal) -> Told {
+    let (code, message) = match refusal {
         Refusal::Names { most } => (
             SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             format!("too many prepared statements: a client may have {most}; close some"),
@@ -668,5 +823,20 @@ fn refused_text(refusal: Refusal) -> (SqlState, String) {
             SqlState::PROGRAM_LIMIT_EXCEEDED,
             format!("the statement is too long to be prepared here: at most {most} bytes"),
         ),
-    }
+        Refusal::Portals { most } => (
+            SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+            format!(
+                "too many portals of statements that change the session: a client may have {most} \
+                 at once"
+            ),
+        ),
+        Refusal::Leftover(refusal, _) => (refusal.sqlstate(), refusal.message()),
+    };
+    let (hint, position) = match refusal {
+        Refusal::Leftover(refusal, position) => {
+            (Some(refusal.hint().to_owned()), position.map(|position| position.to_string()))
+        }
+        _ => (None, None),
+    };
+    Told { code, message, hint, position }
 }

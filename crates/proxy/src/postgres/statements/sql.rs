@@ -1,10 +1,9 @@
-//! Recognises the commands of SQL that touch prepared statements, and those that open a transaction,
+//! Recognises the commands of SQL that drop prepared statements, and those that open a transaction,
 //! by their first words. All other text is skipped: strings, names, comments.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Pin;
 use crate::postgres::sql::tokens::{Commands, Kind, Lexis, Token, Unclear};
 
 /// What a command does to the client's statements.
@@ -25,8 +24,6 @@ pub(super) struct Found {
     pub(super) opens: bool,
     /// COPY is in it.
     pub(super) copies: bool,
-    /// Why its client needs its server for itself from now on.
-    pub(super) pin: Option<Pin>,
     /// Which statements it drops, in its order, and where the text says which.
     pub(super) drops: Vec<(Range<usize>, Target)>,
 }
@@ -36,13 +33,13 @@ const DROPS_MAX: usize = 64;
 
 /// Looks through a text. One that does not end, or closes what it did not open, is an error for the
 /// server to tell: nothing is found in it.
-pub(super) fn look(text: &[u8]) -> Found {
-    find(text).ok().flatten().unwrap_or(Found { opens: true, ..Found::default() })
+pub(super) fn look(text: &[u8], lexis: Lexis) -> Found {
+    find(text, lexis).ok().flatten().unwrap_or(Found { opens: true, ..Found::default() })
 }
 
 /// None where nothing may be claimed.
-fn find(text: &[u8]) -> Result<Option<Found>, Unclear> {
-    let mut tokens = Commands::new(text, Lexis::default())?;
+fn find(text: &[u8], lexis: Lexis) -> Result<Option<Found>, Unclear> {
+    let mut tokens = Commands::new(text, lexis)?;
     let mut found = Found::default();
     loop {
         let first = tokens.read()?;
@@ -53,10 +50,6 @@ fn find(text: &[u8]) -> Result<Option<Found>, Unclear> {
             Kind::Word => match Keyword::of(&text[first.at()]) {
                 Keyword::Opens => found.opens = true,
                 Keyword::Copy => found.copies = true,
-                Keyword::Prepare => found.pin = Some(Pin::Prepare),
-                Keyword::Execute => {
-                    found.pin.get_or_insert(Pin::Execute);
-                }
                 Keyword::Deallocate => match target(&mut tokens)? {
                     Some((at, target, end)) => {
                         found.drops.push((at, target));
@@ -114,8 +107,6 @@ fn target(tokens: &mut Commands<'_>) -> Result<Option<Named>, Unclear> {
 enum Keyword {
     Opens,
     Copy,
-    Prepare,
-    Execute,
     Deallocate,
     Discard,
     Other,
@@ -128,8 +119,6 @@ impl Keyword {
             b'b' if named("begin") => Keyword::Opens,
             b's' if named("start") => Keyword::Opens,
             b'c' if named("copy") => Keyword::Copy,
-            b'p' if named("prepare") => Keyword::Prepare,
-            b'e' if named("execute") => Keyword::Execute,
             b'd' if named("deallocate") => Keyword::Deallocate,
             b'd' if named("discard") => Keyword::Discard,
             _ => Keyword::Other,
@@ -140,6 +129,10 @@ impl Keyword {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn look(text: &[u8]) -> Found {
+        super::look(text, Lexis::default())
+    }
 
     fn drops(text: &str) -> Vec<String> {
         let found = look(text.as_bytes());
@@ -183,13 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_or_pins_is_found() {
+    fn what_opens_or_copies_is_found() {
         assert!(look(b"select 1; BEGIN").opens && look(b" start transaction").opens);
         assert!(!look(b"select 1; commit").opens && look(b"select '").opens);
         assert!(look(b"Copy t from stdin").copies && !look(b"select copy").copies);
-        assert_eq!(look(b"prepare a as select 1").pin, Some(Pin::Prepare));
-        assert_eq!(look(b"select 2;execute a").pin, Some(Pin::Execute));
-        assert_eq!(look(b"select 2 execute").pin, None);
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Loop {
             id: client.id,
             user,
             database: String::from_utf8_lossy(&wanted.database).into_owned(),
-            application_name: String::from_utf8_lossy(name).into_owned(),
+            application_name: String::from_utf8_lossy(&name).into_owned(),
             ends: client.ends,
             came: self.calendar(client.came),
             process,

@@ -127,7 +127,7 @@ impl Loop {
             clients,
             servers,
             queue,
-            pins: Vec::new(),
+            pins: self.ledger(),
             databases,
             users,
             config,
@@ -208,7 +208,7 @@ impl Loop {
 
     fn application(&self, client: &client::Client, nobody: &Arc<str>) -> Arc<str> {
         let name = client.settings.value(b"application_name").unwrap_or_default();
-        shared(&String::from_utf8_lossy(name), nobody)
+        shared(&String::from_utf8_lossy(&name), nobody)
     }
 
     fn servers_now(&self, names: &[Names], tallies: &mut Tallies) -> Vec<Server> {
@@ -221,7 +221,7 @@ impl Loop {
                 | server::State::LoggingIn(_)
                 | server::State::Hashing => (ServerState::New, &mut tally.login),
                 server::State::Idle => (ServerState::Idle, &mut tally.idle),
-                server::State::Serving | server::State::Setting(_) => {
+                server::State::Serving | server::State::Setting(_) | server::State::Encoding => {
                     (ServerState::Active, &mut tally.active)
                 }
                 server::State::Held => (ServerState::BeingCancelled, &mut tally.being_cancelled),
@@ -364,7 +364,7 @@ impl Loop {
             .users
             .names()
             .map(|name| User {
-                name: String::from_utf8_lossy(name).into_owned(),
+                name: String::from_utf8_lossy(&name).into_owned(),
                 pool_size: None,
                 reserve_pool_size: None,
                 mode: None,

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use super::{
-    Altered, Asked, Catalogue, Client, Conversation, EntryId, Expected, Forward, HEAD, Local,
-    Message, Pin, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status, Step, Target,
-    Whose,
+    Altered, Catalogue, Client, Conversation, EntryId, Expected, Followed, Forward, HEAD, Local,
+    Message, PORTALS_MAX, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status, Step,
+    Target, Whose,
 };
 use crate::postgres::conversation::{self, SendError};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
-use crate::postgres::statements::catalogue::Given;
+use crate::postgres::sql::{Glance, glance};
+use crate::postgres::statements::catalogue::{Given, Untaken};
 use crate::postgres::statements::sql::{self, Found};
 
 /// The parts that a message of a client meets.
@@ -20,7 +21,6 @@ struct Turn<'a> {
     client: &'a mut Client,
     catalogue: &'a mut Catalogue,
     out: &'a mut Vec<u8>,
-    pin: Option<Pin>,
 }
 
 impl Server {
@@ -32,11 +32,9 @@ impl Server {
         (client, catalogue): (&mut Client, &mut Catalogue),
         message: Message<'_>,
         to_server: &mut Vec<u8>,
-    ) -> Asked {
+    ) -> Forward {
         let (server, out) = (self, to_server);
-        let mut turn = Turn { server, conversation, client, catalogue, out, pin: None };
-        let forward = turn.take(message);
-        Asked { forward, pin: turn.pin }
+        Turn { server, conversation, client, catalogue, out }.take(message)
     }
 
     pub(super) fn push(&mut self, number: u64, step: Step, renamed: Renamed, altered: Altered) {
@@ -110,7 +108,8 @@ impl Turn<'_> {
                 | Frontend::Query
                 | Frontend::FunctionCall
         );
-        let waits = self.server.held || full || (self.server.copies && begins);
+        let unsettled = self.server.copies || self.server.means || self.client.moves;
+        let waits = self.server.held || full || (unsettled && begins);
         if self.conversation.is_full() || (busy && waits) {
             return self.later();
         }
@@ -123,6 +122,11 @@ impl Turn<'_> {
             Frontend::Query => self.query(message),
             Frontend::FunctionCall => {
                 self.plain(Step::Call);
+                if let Some(code) =
+                    self.catalogue.code.clone().filter(|_| !is_large_object(message))
+                {
+                    self.watch(&code);
+                }
                 Forward::AsItIs
             }
             Frontend::Sync => {
@@ -159,7 +163,7 @@ impl Turn<'_> {
             Step::Execute => (Frontend::Execute, Whose::Client),
             Step::Close => (Frontend::Close, Whose::Client),
             Step::Sync => (Frontend::Sync, Whose::Client),
-            Step::Query => (Frontend::Query, Whose::Client),
+            Step::Query | Step::RefusedQuery => (Frontend::Query, Whose::Client),
             Step::Call => (Frontend::FunctionCall, Whose::Client),
             Step::OwnParse | Step::OwnClose => {
                 let reply = match step {
@@ -213,6 +217,34 @@ impl Turn<'_> {
         self.hold();
         let target = Target::Name(Client::key(name).into());
         self.server.specials.push(Special { name: name.into(), target });
+    }
+
+    /// What was asked last is of a text that leaves something.
+    fn watch(&mut self, followed: &Arc<Followed>) {
+        let number = self.server.expected.back().map(|last| last.number);
+        self.server.watch(number.expect("it was asked"), followed);
+        self.client.has_sql |= followed.prepares();
+    }
+
+    /// A failing Query in the place of one, so that the server's transaction fails too.
+    fn refuse_query(&mut self, refusal: Refusal) -> Forward {
+        if !self.server.expected.is_empty() {
+            return self.later();
+        }
+        self.hold();
+        self.server.refusal = Some(refusal);
+        let catalogue = &*self.catalogue;
+        write::message(self.out, Frontend::Query, |out| {
+            out.extend_from_slice(b"EXECUTE ");
+            catalogue.write_quoted(out, Given::Lacking(0));
+            out.push(0);
+        });
+        let renamed = match self.client.unnamed.take() {
+            Some(was) => Renamed::Unnamed(Some(was)),
+            None => Renamed::Nothing,
+        };
+        self.push(Step::RefusedQuery, renamed, Altered::Nothing);
+        Forward::Nothing
     }
 
     /// A failing Bind in the place of a message, so that the server's transaction fails too.
@@ -289,7 +321,14 @@ impl Turn<'_> {
             self.server.prepared.touch(number);
             return Provided::Before;
         }
-        let altered = self.prepare(number);
+        let mut altered = self.prepare(number);
+        if self.catalogue.entry(id).scope() != self.client.scope
+            && let Some(prepared) = self.server.prepared.peek_mut(number)
+        {
+            // It may mean something else here than where it was prepared first: it is for this once.
+            prepared.state = State::Doubtful;
+            altered = Altered::Nothing;
+        }
         self.catalogue.write_parse(self.out, id);
         self.push(Step::PutParse, Renamed::Nothing, altered);
         Provided::Now
@@ -318,16 +357,19 @@ impl Turn<'_> {
                 return self.refuse(Refusal::Names { most: self.catalogue.bounds.client_max });
             }
         }
-        let Some(id) = self.catalogue.intern(self.client.scope, tail) else {
-            return self.refuse(Refusal::Catalogue);
+        let id = match self.catalogue.intern(self.client, tail) {
+            Ok(id) => id,
+            Err(Untaken::NoRoom) => return self.refuse(Refusal::Catalogue),
+            Err(Untaken::Refused(refusal)) => {
+                let position = text(tail).and_then(|(text, _)| refusal.position(text));
+                return self.refuse(Refusal::Leftover(refusal, position));
+            }
         };
         let number = self.catalogue.entry(id).number;
         if self.waits_for(number) {
             self.catalogue.release(id);
             return self.later();
         }
-        self.pin = self.catalogue.entry(id).found.pin;
-        self.client.has_sql |= self.pin == Some(Pin::Prepare);
         let renamed = if name.is_empty() {
             Renamed::Unnamed(self.client.unnamed.replace(id))
         } else {
@@ -436,8 +478,23 @@ impl Turn<'_> {
             }
             return self.malformed(Step::Bind);
         };
-        let Some((given, altered)) = self.given(name) else { return self.later() };
-        if let Some(id) = self.client.lookup(name) {
+        let id = self.client.lookup(name);
+        let followed = id.and_then(|id| self.catalogue.entry(id).followed.clone());
+        let most = PORTALS_MAX;
+        if followed.is_some() && self.server.portals.len() >= most {
+            return self.refuse(Refusal::Portals { most });
+        }
+        let given = match id.filter(|&id| self.drops_of_sql(id)) {
+            Some(id) => {
+                self.catalogue.write_parse_as_said(self.out, id);
+                self.plain(Step::PutParse);
+                Some((Name::Unnamed, Altered::Nothing))
+            }
+            None => self.given(name),
+        };
+        let Some((given, altered)) = given else { return self.later() };
+        self.follow_portal(portal, followed);
+        if let Some(id) = id {
             let found = &self.catalogue.entry(id).found;
             self.server.may_open |= found.opens;
             self.server.copies |= found.copies;
@@ -463,6 +520,33 @@ impl Turn<'_> {
         }
         let (given, altered) = self.resolve(name)?;
         Some((given.map_or(Name::Unnamed, Name::Ours), altered))
+    }
+
+    /// Whether a statement drops what its client has prepared in SQL, which goes by its own names.
+    fn drops_of_sql(&self, id: EntryId) -> bool {
+        let sql = |target: &Target| match target {
+            Target::Name(name) => !self.client.names.contains_key(name),
+            Target::All => true,
+            Target::Discard => false,
+        };
+        let drops = &self.catalogue.entry(id).found.drops;
+        self.client.has_sql && drops.iter().any(|(_, target)| sql(target))
+    }
+
+    /// Remembers a portal of a statement that leaves something behind.
+    fn follow_portal(&mut self, portal: &[u8], followed: Option<Arc<Followed>>) {
+        if !self.server.portals.is_empty() {
+            self.server.portals.retain(|(name, _)| **name != *portal);
+        }
+        if let Some(followed) = followed {
+            self.server.portals.push((portal.into(), followed));
+        }
+    }
+
+    /// What the portal of an Execute leaves behind.
+    fn followed_portal(&self, portal: Option<&[u8]>) -> Option<Arc<Followed>> {
+        let of = self.server.portals.iter().find(|(name, _)| Some(&**name) == portal);
+        of.map(|(_, followed)| Arc::clone(followed))
     }
 
     /// Remembers a portal of a command that drops statements.
@@ -521,8 +605,12 @@ impl Turn<'_> {
     fn execute(&mut self, message: Message<'_>) -> Forward {
         let portal = text(&message.here[HEAD..]).map(|(portal, _)| portal);
         let special = self.server.portal.as_ref().filter(|(name, _)| Some(&**name) == portal);
+        let followed = self.followed_portal(portal);
         let Some(&(_, id)) = special else {
             self.plain(Step::Execute);
+            if let Some(followed) = followed {
+                self.watch(&followed);
+            }
             return Forward::AsItIs;
         };
         if self.server.names.earlier() {
@@ -548,21 +636,34 @@ impl Turn<'_> {
         }
         self.out.extend_from_slice(message.here);
         self.plain(Step::Execute);
+        if let Some(followed) = followed {
+            self.watch(&followed);
+        }
         self.flush();
         Forward::Nothing
     }
 
     fn query(&mut self, message: Message<'_>) -> Forward {
-        let body = &message.here[HEAD..];
-        let found = match text(body) {
-            Some((text, [])) if message.here.len() == message.len => sql::look(text),
-            _ => Found { opens: true, copies: true, ..Found::default() },
+        let whole = message.here.len() == message.len;
+        if !whole && message.len <= self.catalogue.bounds.statement_max {
+            return Forward::Whole;
+        }
+        let (found, followed) = match text(&message.here[HEAD..]) {
+            Some((text, [])) if whole => match self.look(text) {
+                Ok(seen) => seen,
+                Err(refusal) => {
+                    let position = refusal.position(text);
+                    return self.refuse_query(Refusal::Leftover(refusal, position));
+                }
+            },
+            _ => {
+                let found = Found { opens: true, copies: true, ..Found::default() };
+                (found, self.catalogue.code.clone())
+            }
         };
         if !found.drops.is_empty() && self.server.names.earlier() {
             return self.later();
         }
-        self.pin = found.pin;
-        self.client.has_sql |= found.pin == Some(Pin::Prepare);
         self.server.may_open |= found.opens;
         self.server.copies |= found.copies;
         let forward = if found.drops.is_empty() {
@@ -576,7 +677,26 @@ impl Turn<'_> {
             None => Renamed::Nothing,
         };
         self.push(Step::Query, renamed, Altered::Nothing);
+        if let Some(followed) = followed {
+            self.watch(&followed);
+        }
         forward
+    }
+
+    /// What the text of a Query has in it, and what it leaves behind.
+    fn look(
+        &self,
+        text: &[u8],
+    ) -> Result<(Found, Option<Arc<Followed>>), crate::postgres::sql::Refusal> {
+        let lexis = self.client.lexis;
+        let opens = match glance(text, lexis) {
+            Glance::Nothing => false,
+            Glance::Opens => true,
+            Glance::Unknown => {
+                return Ok((sql::look(text, lexis), self.catalogue.follow(text, lexis)?));
+            }
+        };
+        Ok((Found { opens, ..Found::default() }, None))
     }
 
     /// Writes a Query that drops statements with names of ours.
@@ -621,6 +741,15 @@ impl Turn<'_> {
         self.out.extend_from_slice(&body[copied..]);
         Forward::Nothing
     }
+}
+
+/// Whether a FunctionCall is of the functions for large objects, which drivers call so, and which leave
+/// nothing in the session (`pg_proc.dat`).
+fn is_large_object(message: Message<'_>) -> bool {
+    const LARGE_OBJECTS: [u32; 17] =
+        [715, 764, 767, 765, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457];
+    let function = message.here.get(HEAD..).and_then(<[u8]>::first_chunk);
+    function.is_some_and(|function| LARGE_OBJECTS.contains(&u32::from_be_bytes(*function)))
 }
 
 /// When a server got what it needs.

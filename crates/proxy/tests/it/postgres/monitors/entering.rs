@@ -262,9 +262,10 @@ fn what_a_transaction_leaves_in_its_session_meets_nobody_else() {
     for leaves in [
         "set work_mem = '123kB'",
         "set role pg_read_all_data",
-        "set session authorization pg_read_all_data",
-        "listen channel",
-        "begin; declare c cursor with hold for select 1; commit",
+        "do $$ begin execute 'listen channel'; end $$",
+        "listen channel; unlisten *",
+        "begin; declare c cursor with hold for select 1; commit; close all",
+        "reset role",
     ] {
         first.query(leaves);
         assert_eq!(first.answer().last().unwrap(), "ZI", "{leaves}");

@@ -6,6 +6,7 @@ mod dying;
 mod encrypted_servers;
 mod encrypting;
 mod entering;
+mod leftovers;
 mod looking;
 mod looking_up;
 mod modelling;

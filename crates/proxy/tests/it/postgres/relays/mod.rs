@@ -19,8 +19,9 @@ use proxy::postgres::conversation::{Abandoned, Kept, Turn};
 use proxy::postgres::frame::{Backend, Frames, Frontend, HEAD, Limits, Piece, Tag};
 use proxy::postgres::message::{read, write};
 use proxy::postgres::relay::{ClientFault, Copied, Guest as Here, News, Relay, Stop};
+use proxy::postgres::sql::Reasons;
 use proxy::postgres::startup::{Version, write_startup};
-use proxy::postgres::statements::{Bounds, Catalogue, Client, Pin};
+use proxy::postgres::statements::{Bounds, Catalogue, Client};
 
 use super::CLIENT_NONCE;
 use crate::fuzz::Chance;
@@ -346,7 +347,7 @@ struct Gate {
     fault: Option<ClientFault>,
     /// How many times a message had to wait.
     later: usize,
-    pin: Option<Pin>,
+    pins: Reasons,
     strictness: Strictness,
     /// What went through last, for whoever reads of a failure.
     story: Vec<String>,
@@ -398,7 +399,7 @@ impl Gate {
             sessions: Sessions::Shared,
             fault: None,
             later: 0,
-            pin: None,
+            pins: Reasons::default(),
             strictness: Strictness::Full,
             story: Vec::new(),
             unlike: 0,
@@ -426,7 +427,7 @@ impl Gate {
             Some(Kept::InTransaction | Kept::InFailedTransaction) => guest.at = Some(at),
             kept => panic!("{kept:?} behind a Sync"),
         }
-        self.pin = self.pin.or(self.lines[at].relay.pin());
+        self.pins = self.pins.with(self.lines[at].relay.pins());
         let (mut read, mut rest) = (Vec::new(), &seen[..]);
         while !rest.is_empty() {
             let len = 1 + u32::from_be_bytes(rest[1..5].try_into().unwrap()) as usize;

@@ -3,7 +3,8 @@
 
 use proxy::postgres::frame::Frontend;
 use proxy::postgres::message::write;
-use proxy::postgres::statements::{Bounds, Pin};
+use proxy::postgres::sql::Reason;
+use proxy::postgres::statements::Bounds;
 
 use super::*;
 
@@ -252,7 +253,7 @@ fn sql_prepare_is_a_reason_to_keep_the_server() {
         vec![query("prepare s as select 1"), query("execute s"), again("s"), query("deallocate s")],
     )];
     assert_eq!(has(&same(&mut gate, &steps)[0], "DataRow"), 2);
-    assert_eq!(gate.pin, Some(Pin::Prepare));
+    assert!(gate.pins.has(Reason::Prepare));
 }
 
 #[test]

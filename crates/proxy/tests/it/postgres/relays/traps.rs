@@ -55,7 +55,7 @@ impl Bench {
                 News::Parameter { name, value } => {
                     format!("{}={}", name.escape_ascii(), value.escape_ascii())
                 }
-                News::Completed { tag } => tag.escape_ascii().to_string(),
+                News::Completed { tag, .. } => tag.escape_ascii().to_string(),
                 News::Ended(fields) => format!("ended {:?}", fields.unwrap().sqlstate()),
                 News::Failed(fields) => format!("failed {:?}", fields.unwrap().sqlstate()),
                 other => format!("{other:?}"),

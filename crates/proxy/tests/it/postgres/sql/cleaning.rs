@@ -205,6 +205,12 @@ fn a_library_closes_and_what_is_undone_unpins() {
     let mut leave = |left: &mut Left, text| drop(leave(&mut session, &mut settings, left, text));
     leave(&mut left, "begin; listen a");
     leave(&mut left, "unlisten *; rollback");
+    leave(&mut left, "begin; listen a; select 1/0");
+    leave(&mut left, "rollback");
+    leave(&mut left, "begin; create temp table x_3 (a int) on commit drop; commit");
+    assert_eq!((left.keeps().count(), left.is_moving()), (0, false), "nothing was committed");
+    leave(&mut left, "listen a");
+    leave(&mut left, "begin; unlisten *; rollback");
     assert_eq!(left.keeps().collect::<Vec<_>>(), [Reason::Listen], "what was rolled back stays");
     leave(&mut left, "unlisten *");
     assert_eq!(left.keeps().count(), 0);

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use proxy::postgres::sql::tokens::{Encoding, Lexis, Strings};
 use proxy::postgres::sql::{
-    Access, Choice, Choices, Class, CodeChoice, Decision, Fingerprint, Format, KeyError, KeyRule,
-    KeyRules, KeyType, Mapping, Pattern, Reason, Rule, Rules, SetChoice, Source, Subject, Test,
-    Value, What, Where, access, decide, leaves,
+    Access, Choice, Choices, Class, CodeChoice, Decision, Fingerprint, Followed, Format, KeyError,
+    KeyRule, KeyRules, KeyType, Mapping, Pattern, Reason, Rule, Rules, SetChoice, Source, Subject,
+    Test, Value, What, Where, access, decide, leaves,
 };
 
 fn what(text: &str) -> String {
@@ -234,6 +234,7 @@ fn each_kind_is_decided_by_its_choice() {
         prepare: Choice::Refuse,
         load: Choice::Refuse,
         code: CodeChoice::Refuse,
+        tracked: vec![b"work_mem".to_vec()],
     };
     for (text, message) in [
         ("set a to 1", "SET is not allowed in transaction mode"),
@@ -253,6 +254,18 @@ fn each_kind_is_decided_by_its_choice() {
     let Decision::Refuse(refusal) = decided("select '\u{e4}'; listen a", &strict) else { panic!() };
     assert_eq!(refusal.position("select '\u{e4}'; listen a".as_bytes()), Some(13));
     assert_eq!(decided("reset a", &strict), Decision::Pass);
+    for tracked in ["set work_mem to 1", "set application_name to a", "set names 'utf8'"] {
+        assert_eq!(decided(tracked, &strict), Decision::Track, "{tracked}");
+    }
+    let of =
+        |text: &str, choices: &Choices| Followed::of(text.as_bytes(), Lexis::default(), choices);
+    assert_eq!(of("select 1", &strict), Ok(None));
+    let two = of("do ''; set b to $1; listen a", &Choices::default()).unwrap().unwrap();
+    assert_eq!(two.pins().iter().collect::<Vec<_>>(), [Reason::Set, Reason::Listen]);
+    assert!(of("listen a", &strict).is_err());
+    let trusts = Choices { code: CodeChoice::Trust, ..Choices::default() };
+    assert_eq!(of("do ''", &trusts), Ok(None));
+    assert_eq!((Followed::code(&trusts), Followed::code(&strict).is_some()), (None, true));
 }
 
 fn fingerprint(text: &str) -> Fingerprint {

@@ -1,0 +1,153 @@
+//! A glance at a text: whether it is sure to leave nothing behind, before anybody reads it token by
+//! token. Nearly all texts are, so this is what looking at texts costs.
+
+use super::tokens::{Encoding, Lexis};
+
+/// What a glance tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// It leaves nothing, opens no transaction that was not open, and is not COPY.
+    Nothing,
+    /// It is BEGIN and nothing else.
+    Opens,
+    /// It has to be read.
+    Unknown,
+}
+
+/// Glances at a text. What it says holds however its strings and comments end: it looks for parts of
+/// words, wherever they stand.
+pub fn glance(text: &[u8], lexis: Lexis) -> Glance {
+    if lexis.encoding != Encoding::AsciiSafe {
+        return Glance::Unknown;
+    }
+    let text = text.trim_ascii();
+    let word = text.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (word, rest) = text.split_at(word);
+    let is = |keyword: &[u8]| word.eq_ignore_ascii_case(keyword);
+    let alone = rest.iter().all(|byte| matches!(byte, b';' | b' '));
+    let reads = match word.len() {
+        3 => return if is(b"end") && alone { Glance::Nothing } else { Glance::Unknown },
+        4 => is(b"with"),
+        5 if is(b"begin") && alone => return Glance::Opens,
+        6 if is(b"commit") && alone => return Glance::Nothing,
+        6 => is(b"select") || is(b"insert") || is(b"update") || is(b"delete") || is(b"values"),
+        8 if is(b"rollback") && alone => return Glance::Nothing,
+        _ => false,
+    };
+    // What goes on in the name of the word is another word.
+    let ends = rest.first().is_some_and(|&byte| !matches!(byte, b'_' | b'$' | 0x80..));
+    if reads && ends && !is_suspect(rest) { Glance::Nothing } else { Glance::Unknown }
+}
+
+/// Whether a command that reads or writes rows has something in it that may leave more: another
+/// command, `set_config`, a function for advisory locks, a temporary table, an escaped name.
+fn is_suspect(text: &[u8]) -> bool {
+    text.iter().enumerate().any(|(at, byte)| {
+        let behind = &text[at + 1..];
+        let starts = |word: &[u8]| {
+            behind.get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
+        };
+        let follows = |word: &[u8]| {
+            let part = at.checked_sub(word.len()).map(|start| &text[start..at]);
+            part.is_some_and(|part| part.eq_ignore_ascii_case(word))
+        };
+        match byte {
+            b';' => !behind.iter().all(|byte| matches!(byte, b';' | b' ' | b'\t' | b'\r' | b'\n')),
+            b'_' => starts(b"config") || starts(b"advisory"),
+            b'm' | b'M' => starts(b"p") && follows(b"te"),
+            b'&' => follows(b"u"),
+            _ => false,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::leaves;
+    use super::*;
+
+    fn of(text: &str) -> Glance {
+        glance(text.as_bytes(), Lexis::default())
+    }
+
+    #[test]
+    fn what_leaves_something_is_never_taken_for_nothing() {
+        const PARTS: [&str; 34] = [
+            "select",
+            "with",
+            "insert into",
+            "update",
+            "begin",
+            "commit",
+            "end",
+            "values(",
+            " ",
+            "\n",
+            ";",
+            "set_config('a','b',false)",
+            "pg_advisory_lock(1)",
+            "\"pg_advisory_lock\"",
+            "into temp t",
+            "into pg_temp.t",
+            "U&\"\\0073et_config\"",
+            "SET a TO b",
+            "to savepoint s",
+            "rollback",
+            "pg_Try_Advisory_Lock(2)",
+            "/* x */",
+            "-- y\n",
+            "'",
+            "\"",
+            "$$",
+            "a",
+            "_b",
+            "prepare p as",
+            "execute p",
+            "copy t from stdin",
+            "and chain",
+            "Temporary",
+            "listen a",
+        ];
+        let mut state = 3_u32;
+        let (mut nothing, mut unknown) = (0, 0);
+        for _ in 0..60_000 {
+            let mut text = String::new();
+            for _ in 0..=state >> 8 & 7 {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                text.push_str(PARTS[(state >> 16) as usize % PARTS.len()]);
+                if state >> 13 & 3 > 0 {
+                    text.push(' ');
+                }
+            }
+            state = state.wrapping_add(12_345);
+            if of(&text) == Glance::Unknown {
+                unknown += 1;
+            } else {
+                nothing += 1;
+                let found = leaves(text.as_bytes(), Lexis::default());
+                assert_eq!(found.leaves, [], "{text}");
+            }
+        }
+        assert!(nothing > 3000 && unknown > 3000, "{nothing} {unknown}");
+    }
+
+    #[test]
+    fn what_is_common_is_known_at_a_glance() {
+        for text in [
+            "SELECT abalance FROM pgbench_accounts WHERE aid = 12345;",
+            " update t set a_x = 1; ",
+            "insert into t (a) values ('x')",
+            "commit",
+            "END;",
+            "rollback ;",
+        ] {
+            assert_eq!(of(text), Glance::Nothing, "{text}");
+        }
+        assert_eq!((of("BEGIN"), of("begin;")), (Glance::Opens, Glance::Opens));
+        for text in ["begin read only", "select", "selects 1", "select$a 1", "commit and chain"] {
+            assert_eq!(of(text), Glance::Unknown, "{text}");
+        }
+        let unsafe_encoding = Lexis { encoding: Encoding::AsciiUnsafe, ..Lexis::default() };
+        assert_eq!(glance(b"select 1", unsafe_encoding), Glance::Unknown);
+    }
+}
