@@ -19,6 +19,8 @@ impl SqlState {
     pub const INVALID_PARAMETER_VALUE: SqlState = SqlState(*b"22023");
     /// 25P03: a transaction has been idle for too long.
     pub const IDLE_TRANSACTION: SqlState = SqlState(*b"25P03");
+    /// 25P04: a transaction has taken too long.
+    pub const TRANSACTION_TIMEOUT: SqlState = SqlState(*b"25P04");
     /// 26000: there is no statement of this name.
     pub const UNDEFINED_STATEMENT: SqlState = SqlState(*b"26000");
     /// 28000: this user may not come in this way.

@@ -14,8 +14,10 @@ pub enum Part {
     Reading,
     /// The event loop, from a file: listening, pools, modes, slots, waiting, cancel.
     Monitor,
-    /// Bounds over several pools, clients at most, the reserve.
+    /// Bounds of server connections over several pools, the reserve.
     Quotas,
+    /// Clients of a database and of a user at most.
+    Clients,
     /// How server connections are opened, checked, reset, kept and replaced.
     Upkeep,
     /// Queries, transactions and clients that take too long.
@@ -30,11 +32,19 @@ pub enum Part {
     Encryption,
     /// Several servers behind a database.
     Servers,
+    /// What a server may be asked, and its share.
+    Roles,
+    /// Classes of jobs and what they are about.
+    Classes,
+    /// Connections for replication.
+    Replication,
     /// What SQL leaves behind in sessions, settings that are tracked.
     Leftovers,
     /// The console.
     Console,
-    /// Reload, drain and restart.
+    /// The file is read again while the gate runs.
+    Reload,
+    /// Restart without an end of connections.
     Restart,
     /// Logging.
     Logging,
@@ -47,19 +57,24 @@ impl Part {
     pub fn has_landed(self) -> bool {
         match self {
             Reading => true,
-            Monitor => false,
+            Monitor => true,
             Quotas => false,
+            Clients => true,
             Upkeep => false,
-            Deadlines => false,
-            Sockets => false,
-            Login => false,
+            Deadlines => true,
+            Sockets => true,
+            Login => true,
             Lookup => false,
-            Encryption => false,
-            Servers => false,
+            Encryption => true,
+            Servers => true,
+            Roles => false,
+            Classes => false,
+            Replication => true,
             Leftovers => false,
             Console => false,
+            Reload => true,
             Restart => false,
-            Logging => false,
+            Logging => true,
             Unplanned => false,
         }
     }
@@ -70,15 +85,20 @@ impl Part {
             Reading => "It is read.",
             Monitor => "The gate cannot be started from a file.",
             Quotas => "Only slots of a pool are bounded.",
-            Upkeep => "Server connections are not looked after.",
-            Deadlines => "Only logins and waits have deadlines.",
+            Clients => "Only clients in all are bounded.",
+            Upkeep => "Server connections are made when they are needed and not checked.",
+            Deadlines => "Queries and transactions may take as long as they like.",
             Sockets => "Only the address of a TCP socket counts.",
             Login => "Logins do not follow the file.",
             Lookup => "Secrets are not looked up in databases.",
             Encryption => "Connections are not encrypted.",
             Servers => "A database has one server.",
+            Roles => "Servers differ in nothing but their address.",
+            Classes => "All jobs of a pool are alike.",
+            Replication => "They are refused.",
             Leftovers => "What SQL leaves in a session is not looked at.",
             Console => "There is no console.",
+            Reload => "The file is read at the start alone.",
             Restart => "There is no restart without an end of connections.",
             Logging => "What is logged cannot be chosen.",
             Unplanned => "Nothing follows it.",
@@ -87,16 +107,20 @@ impl Part {
 }
 
 /// Keys of ours that no key of PgBouncer says, and what they need.
-pub(super) const OURS: [(&str, Part); 12] = [
+pub(super) const OURS: [(&str, Part); 16] = [
     ("auto", Part::Unplanned),
+    ("database.server.role", Roles),
+    ("database.server.weight", Roles),
+    ("database.settings", Upkeep),
+    ("user.priority", Classes),
     ("discipline", Monitor),
     ("router", Servers),
     ("length", Servers),
     ("ties", Servers),
     ("sight", Servers),
     ("queues", Servers),
-    ("class", Leftovers),
-    ("key", Servers),
+    ("class", Classes),
+    ("key", Classes),
     ("leftovers", Leftovers),
     ("admin.http", Console),
     ("record", Monitor),
@@ -350,8 +374,7 @@ const CIPHERS: Unit = Choice(&[
     ("fast", "default"),
     ("normal", "default"),
 ]);
-const RESOLVER: &str = "Names are asked of the system's resolver at each connection; what that \
-     remembers is its own affair.";
+const RESOLVER: &str = "Names are asked of the system's resolver when the file is read.";
 const SERVICE: &str = "A service of Windows only; this gate runs on Unix.";
 
 static GENERAL: [Key; 99] = [
@@ -379,17 +402,17 @@ static GENERAL: [Key; 99] = [
     missing("job_name", "pgbouncer", SERVICE),
     // Pools.
     says("pool_mode", "session", MODES, "pool.mode"),
-    says("max_client_conn", "100", Count, "limits.connections").part(Quotas),
+    says("max_client_conn", "100", Count, "limits.connections"),
     says("default_pool_size", "20", Count, "pool.slots"),
     says("min_pool_size", "0", Count, "pool.slots-kept").part(Upkeep),
     says("reserve_pool_size", "0", Count, "pool.reserve").part(Quotas),
     says("reserve_pool_timeout", "5", SecondsOrOff, "pool.reserve-after").part(Quotas),
     says("max_db_connections", "0", CountOrNone, "limits.database-slots").part(Quotas),
-    says("max_db_client_connections", "0", CountOrNone, "limits.database-connections").part(Quotas),
+    says("max_db_client_connections", "0", CountOrNone, "limits.database-connections")
+        .part(Clients),
     says("max_user_connections", "0", CountOrNone, "limits.user-slots").part(Quotas),
-    says("max_user_client_connections", "0", CountOrNone, "limits.user-connections").part(Quotas),
-    says("server_round_robin", "0", Choice(&[("0", "last"), ("1", "turn")]), "pool.reuse")
-        .part(Upkeep),
+    says("max_user_client_connections", "0", CountOrNone, "limits.user-connections").part(Clients),
+    says("server_round_robin", "0", Choice(&[("0", "last"), ("1", "turn")]), "pool.reuse"),
     says("track_extra_parameters", "IntervalStyle", List, "startup.track").part(Leftovers).better(
         "Settings are tracked whether the server reports them or not; SET is seen in the \
             SQL.",
@@ -406,7 +429,7 @@ static GENERAL: [Key; 99] = [
         "0",
         "The server sees the client's name for itself without its address.",
     ),
-    says("stats_period", "60", Seconds, "admin.stats-period").part(Console),
+    says("stats_period", "60", Seconds, "admin.stats-period").part(Logging),
     says("max_prepared_statements", "200", Count, "limits.statements").better(
         "Also PREPARE, EXECUTE and DEALLOCATE in SQL, errors as PostgreSQL has them, and no \
          client is cut off for a name.",
@@ -454,8 +477,8 @@ static GENERAL: [Key; 99] = [
     says("server_check_delay", "30", Seconds, "connections.check-after").part(Upkeep),
     says("server_check_query", "<empty>", Check, "connections.check").part(Upkeep),
     missing("server_fast_close", "0", "A session ends before its server connection is replaced."),
-    says("server_lifetime", "3600", Seconds, "connections.lifetime").part(Upkeep),
-    says("server_idle_timeout", "600", SecondsOrOff, "connections.idle").part(Upkeep),
+    says("server_lifetime", "3600", Seconds, "connections.lifetime"),
+    says("server_idle_timeout", "600", SecondsOrOff, "connections.idle"),
     says("server_connect_timeout", "15", SecondsOrDay, "timeouts.connect"),
     says("server_login_retry", "15", Seconds, "connections.retry").part(Upkeep),
     says("client_login_timeout", "60", SecondsOrDay, "timeouts.login"),
@@ -465,7 +488,7 @@ static GENERAL: [Key; 99] = [
     missing(
         "dns_zone_check_period",
         "0",
-        "Zones are not watched: a new address counts for new connections only.",
+        "Zones are not watched: a new address counts when the file is read again.",
     ),
     missing("resolv_conf", "", "Names are asked as the system's own file says."),
     says("query_wait_notify", "5", SecondsOrOff, "timeouts.wait-notice").part(Deadlines),
@@ -495,13 +518,12 @@ static GENERAL: [Key; 99] = [
     // Deadlines.
     says("query_timeout", "0", SecondsOrOff, "timeouts.query").part(Deadlines),
     says("query_wait_timeout", "120", SecondsOrDay, "pool.wait-max").better(
-        "Every wait has an end, at most a day; who cannot be served in time is told at once, \
-         with the estimate, and stays connected.",
+        "Every wait has an end, at most a day; who is refused is told how long it would have \
+         taken.",
     ),
     says("cancel_wait_timeout", "10", SecondsOrDay, "timeouts.cancel"),
-    says("client_idle_timeout", "0", SecondsOrOff, "timeouts.client-idle").part(Deadlines),
-    says("idle_transaction_timeout", "0", SecondsOrOff, "timeouts.idle-transaction")
-        .part(Deadlines),
+    says("client_idle_timeout", "0", SecondsOrOff, "timeouts.client-idle"),
+    says("idle_transaction_timeout", "0", SecondsOrOff, "timeouts.idle-transaction"),
     says("transaction_timeout", "0", SecondsOrOff, "timeouts.transaction").part(Deadlines),
     missing(
         "suspend_timeout",
@@ -558,9 +580,12 @@ static DATABASE: [Key; 23] = [
         "spread",
     )
     .part(Servers)
-    .better("Routers look at queues and utilisation, and leave out what is down."),
+    .better(
+        "Routers look at queues and utilisation, and leave out what is down. The slots of a pool \
+         are spread evenly; with `disable` the first server has all as long as it is up.",
+    ),
     says("max_db_connections", "", CountOrNone, "slots-all").part(Quotas),
-    says("max_db_client_connections", "", CountOrNone, "connections-max").part(Quotas),
+    says("max_db_client_connections", "", CountOrNone, "connections-max").part(Clients),
     says("server_lifetime", "", Seconds, "lifetime").part(Upkeep),
     says("client_encoding", "", Text, "settings.client_encoding").part(Upkeep),
     says("datestyle", "", Text, "settings.datestyle").part(Upkeep),
@@ -572,11 +597,11 @@ static DATABASE: [Key; 23] = [
 ];
 
 static USER: [Key; 10] = [
-    says("pool_size", "", Count, "slots").part(Quotas),
+    says("pool_size", "", Count, "slots"),
     says("reserve_pool_size", "", Count, "reserve").part(Quotas),
     says("pool_mode", "", MODES, "mode"),
     says("max_user_connections", "", CountOrNone, "slots-all").part(Quotas),
-    says("max_user_client_connections", "", CountOrNone, "connections-max").part(Quotas),
+    says("max_user_client_connections", "", CountOrNone, "connections-max").part(Clients),
     says("query_timeout", "", SecondsOrOff, "query").part(Deadlines),
     says("idle_transaction_timeout", "", SecondsOrOff, "idle-transaction").part(Deadlines),
     says("transaction_timeout", "", SecondsOrOff, "transaction").part(Deadlines),

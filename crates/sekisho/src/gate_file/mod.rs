@@ -20,6 +20,7 @@ mod keys;
 mod own;
 mod support;
 mod to_ini;
+mod to_monitor;
 mod values;
 mod written;
 
@@ -30,6 +31,7 @@ pub use check::Contradiction;
 pub use config::*;
 pub use keys::{Part, Verdict};
 pub use support::support;
+pub use to_monitor::to_monitor;
 pub use values::{Hidden, Slots, Timeout};
 
 use keys::{Aside, Key};

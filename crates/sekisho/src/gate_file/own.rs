@@ -1,9 +1,10 @@
 //! Our own format: reading, and where in the text a key stands.
 
+use toml::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::config::{FORMAT, GateFile};
-use super::keys::{OURS, Part, Section, Verdict};
+use super::keys::{OURS, Section, Verdict};
 use super::written::pruned;
 use super::{FileError, Files, Loaded, Unmet, check};
 use crate::scenario_file::{explain, line_at};
@@ -37,23 +38,52 @@ pub(super) fn read(name: &str, text: &str, files: &dyn Files) -> Result<Loaded, 
 /// What the file says that does nothing yet.
 fn unmet(file: &GateFile, place: &dyn Fn(&str) -> String) -> Vec<Unmet> {
     let said = pruned(file);
-    let is_said = |path: &str| {
-        let (first, rest) = path.split_once('.').unwrap_or((path, ""));
-        let Some(value) = said.get(first) else { return false };
-        rest.is_empty() || rest.split('.').try_fold(value, |value, key| value.get(key)).is_some()
-    };
-    let theirs = Section::Pgbouncer.keys().iter().filter_map(|key| {
-        let path = key.says?;
-        let waits = key.verdict() == Verdict::NotYet && is_said(path);
-        waits.then(|| Unmet::of(key, place(path), path))
-    });
-    let ours = OURS.iter().filter(|(path, part)| !part.has_landed() && is_said(path));
-    let ours = ours.map(|(path, part): &(&str, Part)| Unmet::ours(path, *part, place(path)));
-    let mut all: Vec<Unmet> = theirs.chain(ours).collect();
+    let said = Value::Table(said);
+    let mut all = Vec::new();
+    for (section, table) in
+        [(Section::Pgbouncer, ""), (Section::Databases, "database."), (Section::Users, "user.")]
+    {
+        for key in section.keys().iter().filter(|key| key.verdict() == Verdict::NotYet) {
+            let Some(path) = key.says else { continue };
+            let paths = said_at(&said, &format!("{table}{path}"));
+            all.extend(paths.iter().map(|path| Unmet::of(key, place(path), path)));
+        }
+    }
+    for (path, part) in OURS.iter().filter(|(_, part)| !part.has_landed()) {
+        let paths = said_at(&said, path);
+        all.extend(paths.iter().map(|path| Unmet::ours(path, *part, place(path))));
+    }
     // Several keys of PgBouncer may say one of ours.
     all.sort_by(|a, b| a.key.cmp(&b.key));
     all.dedup_by(|a, b| a.key == b.key);
     all
+}
+
+/// Where a key is said: its path, with the places of lists in it.
+fn said_at(said: &Value, path: &str) -> Vec<String> {
+    match said {
+        Value::Array(all) => {
+            let all = all.iter().enumerate();
+            let inner = |(at, one)| {
+                said_at(one, path).into_iter().map(move |rest| join(&format!("{at}"), &rest))
+            };
+            all.flat_map(inner).collect()
+        }
+        _ if path.is_empty() => vec![String::new()],
+        Value::Table(table) => {
+            let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+            let Some(value) = table.get(first) else { return Vec::new() };
+            if rest.is_empty() {
+                return vec![first.to_owned()];
+            }
+            said_at(value, rest).iter().map(|rest| join(first, rest)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn join(first: &str, rest: &str) -> String {
+    if rest.is_empty() { first.to_owned() } else { format!("{first}.{rest}") }
 }
 
 /// The line of a key, or of the innermost thing around it that stands in the text.

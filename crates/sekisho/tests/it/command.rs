@@ -125,6 +125,16 @@ impl Running {
         }
     }
 
+    /// Waits until it has said something on standard error.
+    #[track_caller]
+    pub(crate) fn complains(&self, wanted: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !text(&self.complained).contains(wanted) {
+            assert!(Instant::now() < deadline, "never `{wanted}`: {}", text(&self.complained));
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Its number.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
@@ -177,7 +187,8 @@ impl Drop for Running {
 /// Every line fits a terminal, unless a single word, a path say, is as long as a line.
 #[track_caller]
 fn assert_fits(text: &str) {
-    for line in text.lines() {
+    // Lines of a log are for programs.
+    for line in text.lines().filter(|line| !line.contains(" event=")) {
         let longest = line.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
         let length = line.chars().count();
         assert!(length <= COLUMNS || longest > 60, "{length} columns: {line}\n\n{text}");

@@ -132,3 +132,52 @@ fn a_gate_reaches_a_server_that_demands_encryption() {
     assert!(clear.contains("no encryption"), "{clear}");
     server.stop().expect("it stops");
 }
+
+#[test]
+fn a_file_says_how_both_sides_are_encrypted() {
+    let server = encrypting_server();
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let url = server.url();
+    let (account, place) = url.as_str().split_once('@').expect("there is a password");
+    let (_, database) = place.split_once('/').expect("there is a database");
+    let password = account.rsplit_once(':').expect("there is one").1;
+    fs::write(folder.join("users.txt"), format!("\"sekisho\" \"{password}\"\n")).unwrap();
+    let port = server.port();
+    let through = |host: &str, tls: &str| {
+        let text = format!(
+            "format = 1\nlisten = [\"127.0.0.1:0\"]\nauth = {{ users-file = \"users.txt\" }}\n{tls}\n\
+             [[database]]\nname = \"{database}\"\n\
+             server = [{{ host = \"{host}\", port = {port} }}]\n"
+        );
+        fs::write(folder.join("gate.toml"), text).expect("it can be written");
+        let running = start(&folder, &["gate", "postgres", "--config", "gate.toml"]);
+        let said = running.says("next: psql ");
+        let (_, rest) = said.split_once("listening on ").expect("it says so");
+        let address = rest.split(' ').next().expect("it says where").to_owned();
+        let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+        let told = ask(&format!("{account}@{address}/{database}"), sql);
+        running.signal("TERM");
+        assert_eq!(running.ended(Duration::from_secs(60)).code, 0);
+        told.map_err(|error| error.as_db_error().expect("it is told").message().to_owned())
+    };
+    let (ca, other) = (fixture("ca.pem"), fixture("other.pem"));
+    let servers = |mode: &str, ca: &Path| {
+        format!("[tls.servers]\nmode = \"{mode}\"\nca = \"{}\"", ca.display())
+    };
+    assert_eq!(through("127.0.0.1", ""), Ok(vec!["t".to_owned()]), "it is preferred");
+    assert_eq!(through("localhost", &servers("verify-full", &ca)), Ok(vec!["t".to_owned()]));
+    assert_eq!(through("127.0.0.1", &servers("require", &other)), Ok(vec!["t".to_owned()]));
+    let refused = through("localhost", &servers("verify-full", &other)).unwrap_err();
+    assert!(refused.contains("UnknownIssuer"), "{refused}");
+    let clear = through("127.0.0.1", "[tls.servers]\nmode = \"disable\"").unwrap_err();
+    assert!(clear.contains("no encryption"), "{clear}");
+    let identity = ["server.pem", "server.key"].map(|name| fixture(name).display().to_string());
+    let clients = format!(
+        "[tls.clients]\nmode = \"require\"\ncert = \"{}\"\nkey = \"{}\"",
+        identity[0], identity[1]
+    );
+    let clear = through("127.0.0.1", &clients).unwrap_err();
+    assert!(clear.contains("TLS") || clear.contains("SSL") || clear.contains("encrypt"), "{clear}");
+    server.stop().expect("it stops");
+}

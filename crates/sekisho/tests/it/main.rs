@@ -16,6 +16,7 @@ mod examples;
 mod explain;
 mod faults;
 mod finding;
+mod gate_config;
 mod gate_file;
 mod gate_page;
 mod interchange;

@@ -16,7 +16,7 @@ use super::state::Loop;
 use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
 use crate::postgres::auth::{Cleartext, Login, LoginError, LoginStep, Terms};
-use crate::postgres::frame::{Backend, Frontend, HEAD, Piece};
+use crate::postgres::frame::{Backend, Frontend, HEAD, Limits, Piece};
 use crate::postgres::message::{Authentication, Report, Severity, Status, read, write};
 use crate::postgres::model::Work;
 use crate::postgres::relay::Relay;
@@ -126,10 +126,17 @@ impl Loop {
     }
 
     pub(super) fn new_server(&mut self, pool: PoolIndex, place: u32) -> Key {
-        let relay = relay_of(self.pools[pool].mode);
+        let relay = relay_of(self.pools[pool].mode, self.config.limits.message);
+        let address = self.address_of(pool, place);
         self.pools[pool].connections[place as usize] += 1;
         let id = self.operating.number();
-        self.servers.insert(Server { id, ..Server::new(pool, place, relay, self.now) })
+        let server = Server::new(pool, (place, address), relay, self.now);
+        self.servers.insert(Server { id, ..server })
+    }
+
+    /// Where a server of a pool is.
+    pub(super) fn address_of(&self, pool: PoolIndex, place: u32) -> Address {
+        self.config.databases[self.pools[pool].database].servers[place as usize].clone()
     }
 
     /// Begins as many connections as may be made at once.
@@ -151,11 +158,11 @@ impl Loop {
     fn dial(&mut self, key: Key) -> io::Result<()> {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let database = &self.config.databases[self.pools[server.pool].database];
-        let address = &database.servers[server.place as usize];
         let greeting = server.greeting.as_mut().expect("the gate is not in");
-        let way = database.encryption.way(address, greeting.tries);
+        let way = database.encryption.way(&server.address, greeting.tries);
         let way = way.ok_or_else(|| io::Error::other("there is no other way"))?;
-        let mut stream = connect(address)?;
+        let mut stream = connect(&server.address)?;
+        stream.tune(&self.config.tcp)?;
         stream.register(&self.registry, Socket::Server(key).token())?;
         greeting.approach = Some(Approach::new(way));
         server.wire = Some(Wire::new(stream));
@@ -170,7 +177,7 @@ impl Loop {
         let Some(greeting) = &server.greeting else { return false };
         let database = &self.config.databases[self.pools[server.pool].database];
         let tries = greeting.tries + 1;
-        if database.encryption.way(&database.servers[server.place as usize], tries).is_none() {
+        if database.encryption.way(&server.address, tries).is_none() {
             return false;
         }
         if let Some(wire) = server.wire.take() {
@@ -232,7 +239,7 @@ impl Loop {
         let client = server.client.and_then(|client| self.clients.get(client));
         let begun = client.map(|client| Rc::clone(&client.settings));
         let mut parameters =
-            vec![(&b"user"[..], pool.login_as()), (b"database", database.target.as_bytes())];
+            vec![(&b"user"[..], &pool.user[..]), (b"database", database.target().as_bytes())];
         match server.replication {
             Replication::No => {}
             Replication::Physical => parameters.push((b"replication", b"true")),
@@ -247,7 +254,7 @@ impl Loop {
             let unmade = Unmade::because(Elsewhere::No, sqlstate, &error.to_string());
             return self.unmade(key, &unmade);
         }
-        let (user, credential) = (pool.login_as().to_vec(), pool.credential(server.place));
+        let (user, credential) = (pool.user.clone(), pool.credential(server.place));
         if let Err(error) = wire.send(&out, &mut self.chunks) {
             return self.unmade(key, &Unmade::unreachable(&error));
         }
@@ -589,7 +596,9 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.work = Work::Failed;
         let (at, place, client) = (server.pool, server.place, server.client.take());
-        let is_probe = server.probe.is_some();
+        let address = server.address.to_string();
+        self.log_unmade(&address, &unmade.words);
+        let is_probe = self.servers.get(key).is_some_and(|server| server.probe.is_some());
         let pool = &mut self.pools[at];
         pool.counters.connects_failed += 1;
         pool.forget_keys(place);
@@ -718,10 +727,11 @@ impl Loop {
 }
 
 /// What joins clients of a pool of this mode with its servers.
-pub(super) fn relay_of(mode: Mode) -> Relay {
+pub(super) fn relay_of(mode: Mode, message_max: u32) -> Relay {
+    let limits = Limits { length_max: message_max, ..LIMITS };
     match mode {
-        Mode::Session => Relay::transparent(LIMITS),
-        Mode::Transaction | Mode::Statement => Relay::new(LIMITS),
+        Mode::Session => Relay::transparent(limits),
+        Mode::Transaction | Mode::Statement => Relay::new(limits),
     }
 }
 

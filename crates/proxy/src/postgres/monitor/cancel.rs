@@ -21,9 +21,9 @@ const CANCELS_MAX: u32 = 4;
 #[derive(Debug)]
 pub(super) struct Cancel {
     pub(super) wire: Wire,
-    /// To whom, and who asked.
+    /// To whom, and who asked; the gate itself, if nobody.
     pub(super) server: Key,
-    pub(super) asker: Key,
+    pub(super) asker: Option<Key>,
     approach: Approach,
     request: Vec<u8>,
     deadline: Deadline,
@@ -45,7 +45,8 @@ impl Loop {
             self.stats.cancels += 1;
             return self.close(asker);
         }
-        let sent = self.target(process, secret).and_then(|server| self.send_cancel(asker, server));
+        let sent =
+            self.target(process, secret).and_then(|server| self.send_cancel(Some(asker), server));
         match sent {
             Some(()) => {
                 self.stats.cancels += 1;
@@ -72,16 +73,19 @@ impl Loop {
         (works && server.cancels < CANCELS_MAX && !server.secret.is_empty()).then_some(key)
     }
 
-    fn send_cancel(&mut self, asker: Key, key: Key) -> Option<()> {
+    /// Sends a request to a server to cancel what it does; `None` if that cannot be.
+    pub(super) fn send_cancel(&mut self, asker: Option<Key>, key: Key) -> Option<()> {
         let server = self.servers.get_mut(key)?;
+        if server.cancels >= CANCELS_MAX || server.secret.is_empty() {
+            return None;
+        }
         let mut request = Vec::new();
         write_cancel(&mut request, server.process, &server.secret).ok()?;
         let database = &self.config.databases[self.pools[server.pool].database];
-        let address = &database.servers[server.place as usize];
         let is_encrypted = server.wire.as_ref().is_some_and(Wire::is_encrypted);
         let session = if is_encrypted { Session::Encrypted } else { Session::Clear };
-        let way = database.encryption.same_way(address, session)?;
-        let mut stream = connect(address).ok()?;
+        let way = database.encryption.same_way(&server.address, session)?;
+        let mut stream = connect(&server.address).ok()?;
         let at = self.cancels.next_key();
         stream.register(&self.registry, Socket::Cancel(at).token()).ok()?;
         server.cancels += 1;
@@ -136,7 +140,9 @@ impl Loop {
         let Some(mut cancel) = self.cancels.remove(key) else { return };
         self.deadlines.clear(Socket::Cancel(key), &mut cancel.deadline);
         cancel.wire.close(&mut self.chunks);
-        self.close(cancel.asker);
+        if let Some(asker) = cancel.asker {
+            self.close(asker);
+        }
         let Some(server) = self.servers.get_mut(cancel.server) else { return };
         server.cancels -= 1;
         server.tainted |= outcome == Outcome::Unknown;

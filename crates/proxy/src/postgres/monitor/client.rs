@@ -1,6 +1,6 @@
 //! A client's connection: what is known of it, and where it is on its way.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,9 +8,12 @@ use gate::{Access, JobId, Time};
 
 use super::arena::Key;
 use super::client_tls::ClientEncryption;
+use super::config::Patience;
 use super::deadlines::Deadline;
+use super::listen::Peer;
 use super::pool::PoolIndex;
 use super::wire::Wire;
+use crate::postgres::SqlState;
 use crate::postgres::auth::{Check, Method};
 use crate::postgres::frame::{Frames, Frontend, Limits};
 use crate::postgres::secrets::{Origin, Transport};
@@ -70,7 +73,7 @@ pub(super) struct Client {
     pub(super) wire: Wire,
     pub(super) state: State,
     pub(super) frames: Frames<Frontend>,
-    pub(super) address: IpAddr,
+    pub(super) peer: Peer,
     pub(super) transport: Transport,
     /// How its connection was encrypted, if it was.
     pub(super) tls: Option<Arc<ClientEncryption>>,
@@ -85,6 +88,16 @@ pub(super) struct Client {
     pub(super) statements: statements::Client,
     /// The class of its jobs, as long as it has these settings.
     pub(super) class: Option<(Rc<Settings>, Class)>,
+    /// Its user's name, from when it is in.
+    pub(super) user: Option<Rc<[u8]>>,
+    /// When it was let in.
+    pub(super) entered: Time,
+    /// The code of the error that has ended its session.
+    pub(super) ended_with: Option<SqlState>,
+    /// How long it may take.
+    pub(super) patience: Rc<Patience>,
+    /// When the job arrived of which it was told that it waits.
+    pub(super) told: Time,
     /// By which it may have its query cancelled.
     pub(super) process: u32,
     pub(super) secret: [u8; SECRET_BYTES],
@@ -105,12 +118,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(wire: Wire, address: IpAddr) -> Client {
+    pub(super) fn new(wire: Wire, peer: Peer) -> Client {
         Client {
             wire,
             state: State::Opening(Opening::in_clear()),
             frames: Frames::new(Limits::AUTHENTICATION),
-            address,
+            peer,
             transport: Transport::Clear,
             tls: None,
             replication: Replication::No,
@@ -120,6 +133,11 @@ impl Client {
             settings: Rc::new(Settings::new(Side::Client, SettingsBounds::default(), [])),
             statements: statements::Client::new(0),
             class: None,
+            user: None,
+            entered: Time::ZERO,
+            ended_with: None,
+            patience: Rc::default(),
+            told: Time::ZERO,
             process: 0,
             secret: [0; SECRET_BYTES],
             secret_bytes: 0,
@@ -136,7 +154,12 @@ impl Client {
 
     /// Where it comes from, for the rules of admission.
     pub(super) fn origin(&self) -> Origin {
-        Origin::Network { address: self.address, transport: self.transport }
+        match self.peer {
+            Peer::Local => Origin::Local,
+            Peer::Network(address) => {
+                Origin::Network { address: address.ip().to_canonical(), transport: self.transport }
+            }
+        }
     }
 
     /// Its key for cancelling.

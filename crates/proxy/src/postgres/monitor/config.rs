@@ -1,6 +1,7 @@
 //! What a TP monitor is told when it starts. Plain values; nothing is read from files or the
 //! environment.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -16,10 +17,12 @@ use super::client_tls::ClientTls;
 use super::control::Auto;
 use super::encryption::{Encryption, EncryptionError};
 use super::health::Health;
+use super::log::Logged;
 use super::lookups::Lookup;
 use super::operating::Admin;
 use super::quotas::Quotas;
 use crate::postgres::auth::{Credential, Method};
+use crate::postgres::frame;
 use crate::postgres::secrets::{Hba, Users};
 use crate::postgres::sql::{Choices, KeyRules};
 pub use crate::tls::{Tls, TlsError};
@@ -30,12 +33,21 @@ pub const ROOM: u64 = 10_000;
 /// The parameters of a TP monitor.
 #[derive(Debug)]
 pub struct Config {
-    /// Where clients connect to; port 0 takes a free one.
-    pub listen: SocketAddr,
+    /// Where clients connect to; port 0 takes a free one. Of IPv6 alone where it says so: who
+    /// listens on all addresses of both kinds names both.
+    pub listen: Vec<SocketAddr>,
+    /// Where clients of this machine connect to.
+    pub sockets: Vec<SocketFile>,
+    /// What holds for connections of the network, with clients and with servers.
+    pub tcp: Tcp,
     /// What clients may ask for.
     pub databases: Vec<Database>,
     /// Whose passwords are known.
     pub users: Users,
+    /// What is different for single users, by name.
+    pub terms: HashMap<Vec<u8>, UserTerms>,
+    /// Who may come in without a proof.
+    pub strangers: Strangers,
     /// Who may come in, and how.
     pub admission: Admission,
     /// What clients are shown and must show, if they may connect with TLS.
@@ -56,10 +68,50 @@ pub struct Config {
     pub classes: Classes,
     /// Who operates it.
     pub admin: Admin,
+    /// What is logged, if anything is: [`Monitor::log_to`](super::Monitor::log_to).
+    pub logged: Logged,
     /// How many events of each pool's gate are recorded, from the start on; 0 for no recording.
     pub record_max: usize,
     /// Who is told each decision about slots that are left to the gate, as one line.
     pub decisions: Option<fn(&str)>,
+}
+
+/// A socket in the file system. One that nobody listens on any more is replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketFile {
+    /// Its path, with the port's number: `/run/gate/.s.PGSQL.6432`.
+    pub path: PathBuf,
+    /// Who may connect, as of a file.
+    pub mode: u32,
+    /// The number of the group that it belongs to; `None` for the process's own.
+    pub group: Option<u32>,
+}
+
+/// Options of connections of the network; what is `None` is as the system has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// How a silent connection is probed; `None` for not at all.
+    pub keepalive: Option<Keepalive>,
+    /// How long what was sent may stay unacknowledged, in milliseconds.
+    pub unacknowledged: Option<Duration>,
+}
+
+impl Default for Tcp {
+    /// Silent connections are probed as the system does it.
+    fn default() -> Tcp {
+        Tcp { keepalive: Some(Keepalive::default()), unacknowledged: None }
+    }
+}
+
+/// How a silent connection is probed; what is `None` is as the system has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keepalive {
+    /// How long it is silent before the first probe, in seconds.
+    pub idle: Option<Duration>,
+    /// The time between two, in seconds.
+    pub interval: Option<Duration>,
+    /// How many may be lost.
+    pub count: Option<u32>,
 }
 
 /// Who may come in, and how. Where a SCRAM secret is stored, MD5 and passwords in clear give way to
@@ -74,13 +126,78 @@ pub enum Admission {
     Certificates,
 }
 
+/// What becomes of those who are believed without a proof and whom no list knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strangers {
+    /// They get in.
+    #[default]
+    Believed,
+    /// They do not.
+    Refused,
+}
+
+/// What is different for a user; what is left out is as the database has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UserTerms {
+    /// For how long it keeps a server.
+    pub mode: Option<Mode>,
+    /// The slots of each of its pools, at least 1.
+    pub slots: Option<u32>,
+    /// How long its jobs may wait for one.
+    pub wait_max: Option<Duration>,
+    /// The clients that it may have at once; `None` for as many as [`Limits::user_clients`] says.
+    pub clients: Option<usize>,
+    /// How long its clients may take.
+    pub patience: Option<Patience>,
+}
+
+/// How long a client may take, looked at every second; `None` for as long as it likes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// For a query, or what it has asked in one go. The server's work on it is cancelled then, and the
+    /// session ended.
+    pub query: Option<Duration>,
+    /// For a transaction, from its first message.
+    pub transaction: Option<Duration>,
+    /// With a transaction open, or a message half said, without saying anything: it holds a slot all
+    /// the while.
+    pub idle_transaction: Option<Duration>,
+    /// Without saying anything, where it has no slot.
+    pub client_idle: Option<Duration>,
+}
+
+/// How the slots that a user has for itself lie over the servers of a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Share {
+    /// Each server has so many.
+    #[default]
+    Each,
+    /// All of them together have so many, as evenly as can be.
+    Together,
+}
+
+impl Share {
+    /// The servers' parts of so many slots.
+    pub fn of(self, slots: u32, servers: usize) -> Vec<ServerSpec> {
+        let count = servers.max(1) as u32;
+        let part = |at: u32| match self {
+            Share::Each => slots,
+            Share::Together => slots / count + u32::from(at < slots % count),
+        };
+        (0..servers as u32).map(|at| ServerSpec { slots: part(at) }).collect()
+    }
+}
+
 /// A database that clients may ask for. Each user of it has a pool with a gate of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Database {
-    /// Its name as clients know it.
+    /// Its name as clients know it; [`Database::REST`] is every name that no other has.
     pub name: String,
-    /// Its name at the servers.
-    pub target: String,
+    /// Its name at the servers; `None` for the one that the client says.
+    pub target: Option<String>,
+    /// As whom every client logs in at the servers, which then share one pool; `None` for each as
+    /// itself.
+    pub forced: Option<Vec<u8>>,
     /// The servers that have it, in the order of [`GateSpec::servers`].
     pub servers: Vec<Address>,
     /// How connections to them are encrypted.
@@ -88,6 +205,10 @@ pub struct Database {
     /// The gate of each of its pools. Its `room` and `wait_max` must be set: every queue of a live
     /// server has a bound and every wait a deadline.
     pub gate: GateSpec,
+    /// How the slots of [`UserTerms`] lie over its servers.
+    pub share: Share,
+    /// Clients at once; `None` for as many as [`Limits::database_clients`] says.
+    pub clients: Option<usize>,
     /// For how long a client keeps a server.
     pub mode: Mode,
     /// How the key of a job is found, for [`RouterSpec::ByKey`]: in the client's first message, and
@@ -104,8 +225,6 @@ pub struct Database {
     pub health: Option<Health>,
     /// A user with whom the gate can log in though no list says how.
     pub login: Option<(Vec<u8>, Credential)>,
-    /// The user as whom the gate logs in for whoever comes, if it is not the one who comes.
-    pub forced: Option<(Vec<u8>, Credential)>,
     /// Where secrets of users are looked up that no list has.
     pub lookup: Option<Lookup>,
     /// Which of several idle connections is used next.
@@ -116,14 +235,17 @@ pub struct Database {
 }
 
 impl Database {
+    /// The name that stands for every name that no database has.
+    pub const REST: &str = "*";
+
     /// A database of the same name at each of `servers`, in transaction mode with `slots` slots for
     /// each pool and server: first in, first out, one queue with room for [`ROOM`] jobs, which wait
     /// 120 s at most and are refused at once if that is foreseen to be too short, round robin.
     pub fn new(name: impl Into<String>, servers: Vec<Address>, slots: u32) -> Database {
-        let name = name.into();
         Database {
-            target: name.clone(),
-            name,
+            name: name.into(),
+            target: None,
+            forced: None,
             gate: GateSpec {
                 servers: vec![ServerSpec { slots }; servers.len()],
                 queues: Queues::Shared,
@@ -139,17 +261,34 @@ impl Database {
             },
             servers,
             encryption: Encryption::disabled(),
+            share: Share::Each,
+            clients: None,
             mode: Mode::Transaction,
             keys: KeyRules::default(),
             key_default: 0,
             own_writes: Duration::from_secs(10),
             health: None,
             login: None,
-            forced: None,
             lookup: None,
             reuse: Reuse::Latest,
             auto: None,
         }
+    }
+
+    /// Its name at the servers.
+    pub(super) fn target(&self) -> &str {
+        self.target.as_deref().unwrap_or(&self.name)
+    }
+
+    /// The gate and the mode of the pool that a user with these terms has.
+    pub(super) fn pool(&self, terms: Option<&UserTerms>) -> (GateSpec, Mode) {
+        let mut gate = self.gate.clone();
+        let Some(terms) = terms else { return (gate, self.mode) };
+        if let Some(slots) = terms.slots {
+            gate.servers = self.share.of(slots, self.servers.len());
+        }
+        gate.wait_max = terms.wait_max.or(gate.wait_max);
+        (gate, terms.mode.unwrap_or(self.mode))
     }
 }
 
@@ -234,11 +373,17 @@ pub struct Timeouts {
     pub cancel: Duration,
     /// For a server to be clean again after its client has gone, or to take settings.
     pub clean: Duration,
-    /// How long a client may have a transaction open, or a message half said, without saying anything,
-    /// looked at every second; `None` for as long as it likes. It holds a slot all the while.
+    /// How long a query may take: [`Patience::query`].
+    pub query: Option<Duration>,
+    /// How long a transaction may take: [`Patience::transaction`].
+    pub transaction: Option<Duration>,
+    /// How long it may be idle: [`Patience::idle_transaction`].
     pub idle_transaction: Option<Duration>,
-    /// How long a client may say nothing that has no slot; `None` for as long as it likes.
+    /// How long a client may be idle: [`Patience::client_idle`].
     pub client_idle: Option<Duration>,
+    /// After how long a client that waits for a slot is told so by a notice, looked at every second;
+    /// `None` for never.
+    pub wait_notice: Option<Duration>,
     /// How long a connection to a server is kept without a client.
     pub server_idle: Duration,
     /// How long a connection to a server is used at all; it is closed when it is idle next.
@@ -256,8 +401,11 @@ impl Default for Timeouts {
             connect: Duration::from_secs(15),
             cancel: Duration::from_secs(10),
             clean: Duration::from_secs(30),
+            query: None,
+            transaction: None,
             idle_transaction: None,
             client_idle: None,
+            wait_notice: None,
             server_idle: Duration::from_secs(600),
             server_lifetime: Duration::from_secs(3600),
             server_retry: Duration::from_secs(15),
@@ -266,22 +414,50 @@ impl Default for Timeouts {
     }
 }
 
+impl Timeouts {
+    /// What holds for users without terms of their own.
+    pub fn patience(&self) -> Patience {
+        let Timeouts { query, transaction, idle_transaction, client_idle, .. } = *self;
+        Patience { query, transaction, idle_transaction, client_idle }
+    }
+}
+
 /// How many things there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Clients' connections; those beyond are told so and closed.
     pub clients: usize,
+    /// Clients of one database; `None` for any number.
+    pub database_clients: Option<usize>,
+    /// Clients of one user; `None` for any number.
+    pub user_clients: Option<usize>,
     /// Pools, each of a database and a user.
     pub pools: usize,
     /// Connections to servers that are being made at once.
     pub connecting: usize,
     /// Settings that a client may begin with.
     pub settings: usize,
+    /// Prepared statements that a connection to a server keeps.
+    pub statements: usize,
+    /// A message of either side \[byte\], without its tag.
+    pub message: u32,
+    /// Connections that wait to be accepted, at each address.
+    pub backlog: u32,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { clients: 10_000, pools: 1000, connecting: 16, settings: 64 }
+        Limits {
+            clients: 10_000,
+            database_clients: None,
+            user_clients: None,
+            pools: 1000,
+            connecting: 16,
+            settings: 64,
+            statements: 200,
+            message: frame::Limits::SESSION.length_max,
+            backlog: 1024,
+        }
     }
 }
 
@@ -296,9 +472,13 @@ impl Config {
     /// `users`.
     pub fn new(listen: SocketAddr, databases: Vec<Database>, users: Users) -> Config {
         Config {
-            listen,
+            listen: vec![listen],
+            sockets: Vec::new(),
+            tcp: Tcp::default(),
             databases,
             users,
+            terms: HashMap::new(),
+            strangers: Strangers::Believed,
             admission: Admission::Everybody(Method::ScramSha256),
             tls: None,
             leftovers: Choices::default(),
@@ -308,6 +488,7 @@ impl Config {
             quotas: Quotas::default(),
             classes: Classes::default(),
             admin: Admin::default(),
+            logged: Logged::default(),
             record_max: 0,
             decisions: None,
         }
@@ -319,9 +500,13 @@ impl Config {
         if self.databases.is_empty() {
             return Err(ConfigError::NoDatabase);
         }
-        for (at, database) in self.databases.iter().enumerate() {
+        if self.listen.is_empty() && self.sockets.is_empty() {
+            return Err(ConfigError::NoListen);
+        }
+        let mut names = HashSet::new();
+        for database in &self.databases {
             let name = || database.name.clone();
-            if self.databases[..at].iter().any(|other| other.name == database.name) {
+            if !names.insert(&database.name) {
                 return Err(ConfigError::Twice { database: name() });
             }
             let (servers, addresses) = (database.gate.servers.len(), database.servers.len());
@@ -359,16 +544,27 @@ impl Config {
         if self.admission == Admission::Certificates && !verifies {
             return Err(ConfigError::NoCertificates);
         }
-        let Limits { clients, pools, connecting, settings } = self.limits;
         for (name, slots) in self.quotas.each() {
             check_range(name, slots as usize, 1, SLOTS_MAX)?;
         }
+        let own = self.terms.values().filter_map(|terms| terms.slots);
+        let servers = self.databases.iter().map(|database| database.servers.len()).max();
+        for slots in own {
+            check_range("slots", slots as usize, 1, SLOTS_MAX)?;
+            // Each server of a database may have so many.
+            let all = slots as usize * servers.unwrap_or(1);
+            check_range("slots", all, 1, GateSpec::SLOTS_MAX as usize)?;
+        }
+        let Limits { clients, pools, connecting, settings, statements, message, .. } = self.limits;
         check_range("limits.clients", clients, 1, CLIENTS_MAX)?;
         check_range("limits.pools", pools, 1, 1 << 20)?;
         check_range("limits.connecting", connecting, 1, 1 << 20)?;
         check_range("limits.settings", settings, 0, 1 << 10)?;
         let period = usize::try_from(self.admin.stats_period.as_secs()).unwrap_or(usize::MAX);
-        check_range("admin.stats-period, in seconds,", period, 1, 1 << 20)
+        check_range("admin.stats-period, in seconds,", period, 1, 1 << 20)?;
+        check_range("limits.statements", statements, 1, 1 << 20)?;
+        let message_max = frame::Limits::SESSION.length_max as usize;
+        check_range("limits.message", message as usize, 1024, message_max)
     }
 }
 
@@ -407,6 +603,9 @@ pub enum ConfigError {
     /// Nobody could ask for anything.
     #[error("there is no database: name one")]
     NoDatabase,
+    /// Nobody could connect.
+    #[error("there is no address to listen on: name one")]
+    NoListen,
     /// Two databases of one name.
     #[error("database \"{database}\" is there twice: give one of them another name")]
     Twice {
@@ -518,7 +717,7 @@ pub enum StartError {
     #[error("cannot listen on {address}: {source}; is something else listening there?")]
     Listen {
         /// The address.
-        address: SocketAddr,
+        address: Address,
         /// The system's reason.
         source: io::Error,
     },

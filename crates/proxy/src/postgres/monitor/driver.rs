@@ -184,6 +184,19 @@ impl Driver {
         hold
     }
 
+    /// A server has so many slots from now on. Jobs in slots that are gone end in peace.
+    pub(super) fn resize(&mut self, now: Time, server: u32, slots: u32) {
+        if self.slots_of(server) == slots {
+            return;
+        }
+        self.tell(now, Event::Resize { server, slots });
+    }
+
+    /// The slots of a server.
+    pub(super) fn slots_of(&self, server: u32) -> u32 {
+        self.gate.servers()[server as usize].slots
+    }
+
     /// A server was found to be up.
     pub(super) fn rise(&mut self, now: Time, server: u32) {
         if !std::mem::replace(&mut self.up[server as usize], true) {
@@ -316,6 +329,11 @@ impl Driver {
     /// What is known of what is behind the gate.
     pub(super) fn model(&self) -> Option<&Model> {
         self.model.as_ref()
+    }
+
+    /// Whether the slots are left to the gate.
+    pub(super) fn is_controlled(&self) -> bool {
+        self.control.is_some()
     }
 
     /// What was decided about the slots, where that is left to the gate.

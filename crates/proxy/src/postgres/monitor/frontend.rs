@@ -1,16 +1,15 @@
 //! Clients, from their first byte until they have nothing to ask.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use gate::{Access, Reason, Slot};
-use mio::net::{TcpListener, TcpStream};
 use tokio_rustls::rustls::ServerConnection;
 
 use super::arena::{Key, Socket};
 use super::client::{Client, Looking, SECRET_BYTES, State, Wanted};
-use super::config::{Admission, Config};
+use super::config::{Admission, Strangers};
+use super::listen::{Listener, Peer};
 use super::pool::{Pool, PoolIndex};
 use super::state::{Loop, Phase};
 use super::wire::{Filled, Stream, Wire};
@@ -55,10 +54,10 @@ enum Purpose {
 
 impl Loop {
     /// Accepts whoever has come. False if the system has no room for them just now.
-    pub(super) fn accept(&mut self, listener: &TcpListener) -> bool {
+    pub(super) fn accept(&mut self, listener: &Listener) -> bool {
         loop {
             match listener.accept() {
-                Ok((socket, address)) => self.welcome(socket, address),
+                Ok((stream, peer)) => self.welcome(stream, peer),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(error)
                     if matches!(
@@ -70,18 +69,18 @@ impl Loop {
         }
     }
 
-    fn welcome(&mut self, socket: TcpStream, address: SocketAddr) {
+    fn welcome(&mut self, stream: Stream, peer: Peer) {
         self.stats.clients_accepted += 1;
-        let mut wire = Wire::new(Stream::Tcp(socket));
+        let mut wire = Wire::new(stream);
         let key = self.clients.next_key();
         let token = Socket::Client(key).token();
         // A socket that was reset meanwhile, or that there is no memory for, is dropped.
-        let ready = wire.stream.set_prompt();
+        let ready = wire.stream.set_prompt().and_then(|()| wire.stream.tune(&self.config.tcp));
         if ready.and_then(|()| wire.stream.register(&self.registry, token)).is_err() {
             return;
         }
         let (id, came, ends) = (self.operating.number(), self.now, wire.stream.ends());
-        let client = Client::new(wire, address.ip());
+        let client = Client::new(wire, peer);
         self.clients.insert(Client { id, came, ends, asked: came, ..client });
         if self.clients.len() > self.config.limits.clients + SURPLUS_MAX {
             return self.refuse_surplus(key);
@@ -201,7 +200,9 @@ impl Loop {
 
     /// A client wants TLS, and gets it if there is a certificate.
     fn encrypt(&mut self, key: Key, handshake: Handshake) {
-        let shown = self.tls.clone();
+        let client = self.clients.get(key).expect("its caller has it");
+        // As PostgreSQL has it: on this machine nobody reads along.
+        let shown = self.tls.clone().filter(|_| client.peer != Peer::Local);
         let tls = shown.as_ref().map(|tls| ServerConnection::new(Arc::clone(&tls.config)));
         let (answer, tls) = match tls {
             Some(Ok(tls)) => (&b"S"[..], Some(tls)),
@@ -273,6 +274,14 @@ impl Loop {
         if wanted.version != wanted.version.granted() || !options.is_empty() {
             let options = options.iter().map(Vec::as_slice);
             write::negotiate_protocol_version(&mut out, wanted.version.granted(), options);
+        }
+        if method == Method::Trust
+            && self.config.strangers == Strangers::Refused
+            && !self.config.users.knows(&wanted.user)
+        {
+            let name = String::from_utf8_lossy(&wanted.user);
+            let message = format!("role \"{name}\" does not exist");
+            return self.refuse(key, SqlState::INVALID_AUTHORIZATION, &message);
         }
         let client = self.clients.get(key).expect("its caller has it");
         let binding = client.tls.as_ref().map_or(Binding::Absent, |tls| tls.binding.clone());
@@ -363,43 +372,39 @@ impl Loop {
         if self.is_console(&wanted.database) && wanted.replication == Replication::No {
             return self.admit(key, &wanted);
         }
-        let name = String::from_utf8_lossy(&wanted.database).into_owned();
+        let name = String::from_utf8_lossy(&wanted.database);
         if self.operating.is_disabled(&name) {
             let message = format!("database \"{name}\" is disabled");
             return self.refuse(key, SqlState::NOT_IN_PREREQUISITE_STATE, &message);
         }
-        let databases = &self.config.databases;
-        let named = databases.iter().position(|one| one.name == name);
-        // A whole server is replicated; those who do that name a database that is none.
-        let only = wanted.replication == Replication::Physical && databases.len() == 1;
-        let database = named.or(only.then_some(0));
-        let Some(database) = database else {
-            let message = format!("database \"{name}\" does not exist");
-            return self.refuse(key, SqlState::UNDEFINED_DATABASE, &message);
+        let pool = match self.pool_for(&wanted, brought) {
+            Ok(pool) => pool,
+            Err((sqlstate, message)) => return self.refuse(key, sqlstate, &message),
         };
-        let known = if self.config.users.knows(&wanted.user) {
-            self.config.users.secret(&wanted.user).credential()
-        } else {
-            self.lookups.credential(&wanted.database, &wanted.user)
+        let user = match self.count_in(&wanted.user, self.pools[pool].database) {
+            Ok(user) => user,
+            Err((sqlstate, message)) => {
+                self.stats.clients_refused += 1;
+                return self.fail(key, sqlstate, &message);
+            }
         };
-        let Some(pool) = self.open_pool(database, wanted.user.clone()) else {
-            let message = "there are too many pools: each database and user has one";
-            return self.refuse(key, SqlState::CONFIGURATION_LIMIT_EXCEEDED, message);
-        };
-        self.pools[pool].learn(known, brought);
         let secret: [u8; SECRET_BYTES] = self.draw();
         let process = self.draw_process();
         self.processes.insert(process, key);
         let client = self.clients.get_mut(key).expect("its caller has it");
         client.pool = pool;
+        client.patience = self.patiences.of(&user);
+        client.user = Some(user);
+        client.entered = self.now;
         client.statements = statements::Client::new(wanted.settings.scope());
         (client.process, client.secret) = (process, secret);
         client.secret_bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES as u8 } else { 4 };
-        client.frames.limit(Limits::SESSION);
+        client.frames.limit(Limits { length_max: self.config.limits.message, ..Limits::SESSION });
         client.replication = wanted.replication;
         self.begin_settings(key, *wanted.settings);
         if wanted.replication != Replication::No {
             // It has its own server greet it.
+            self.log_login(key);
             let client = self.clients.get_mut(key).expect("its caller has it");
             client.since = self.now;
             let job = self.arrive(key, self.now);
@@ -409,6 +414,7 @@ impl Loop {
         }
         let client = self.clients.get_mut(key).expect("its caller has it");
         client.state = State::Guest(None);
+        self.log_login(key);
         self.pools[pool].guests.push_back(key);
         self.invite(pool);
     }
@@ -422,11 +428,8 @@ impl Loop {
         if self.pools.len() >= self.config.limits.pools {
             return None;
         }
-        let config = &self.config.databases[database];
-        let Config { classes, leftovers, record_max, .. } = &self.config;
-        let counts = (classes.list().len(), *record_max);
-        let pool = Pool::new((database, config), user, self.draw(), leftovers, counts);
-        let mut pool = pool.expect("its gate was built once already");
+        let pool = Pool::new(database, user, self.draw(), &self.config);
+        let mut pool = pool.expect("its gate was built once already, and a user's slots checked");
         pool.quotas = self.quotas_of(database, &pool.user);
         self.pools.push(pool);
         let pool = self.pools.len() - 1;

@@ -11,6 +11,7 @@ use super::arena::Key;
 use super::aside::Wanted;
 use super::asking_secrets::Place;
 use super::client::{Looking, State};
+use super::config::Database;
 use super::state::Loop;
 use crate::postgres::SqlState;
 use crate::postgres::auth::{Credential, Method};
@@ -65,6 +66,12 @@ pub(super) struct Lookups {
 }
 
 impl Lookups {
+    /// Where secrets are looked up may have changed, and what was found is of before.
+    pub(super) fn forget(&mut self) {
+        self.kept.clear();
+        self.places.clear();
+    }
+
     /// What is known of a user, if it is fresh.
     fn fresh(&self, name: &Name, now: Time) -> Option<&Found> {
         let (since, found) = self.kept.get(name)?;
@@ -109,7 +116,8 @@ impl Loop {
     }
 
     fn place_named(&self, name: &[u8]) -> Option<usize> {
-        self.config.databases.iter().position(|one| one.name.as_bytes() == name)
+        let named = std::str::from_utf8(name).ok().and_then(|name| self.databases.get(name));
+        named.or_else(|| self.databases.get(Database::REST)).copied()
     }
 
     /// Has a client wait until the secret of its user is known.
@@ -144,16 +152,23 @@ impl Loop {
         let lookup = database.lookup.as_ref().expect("it was asked for before");
         let named = lookup.database.as_ref().and_then(|name| self.place_named(name.as_bytes()));
         let asked = named.map_or(database, |at| &self.config.databases[at]);
+        // One that stands for the rest is at the servers what it is called.
+        let called = lookup.database.clone().map_or_else(|| name.to_vec(), String::into_bytes);
+        let called = || String::from_utf8_lossy(&called).into_owned();
         let place = Arc::new(Place {
             servers: asked.servers.clone(),
             encryption: asked.encryption.clone(),
-            target: asked.target.clone(),
+            target: asked.target.clone().unwrap_or_else(called),
             user: lookup.user.clone(),
             credential: lookup.credential.clone(),
             query: lookup.query.clone(),
             patience: self.config.timeouts.connect,
             key: self.config.users.key().clone(),
         });
+        // Anybody may ask for any name where one stands for the rest.
+        if self.lookups.places.len() >= KEPT_MAX {
+            self.lookups.places.clear();
+        }
         self.lookups.places.insert(name.to_vec(), Arc::clone(&place));
         place
     }

@@ -93,18 +93,24 @@ mod config;
 mod control;
 #[cfg(test)]
 mod control_tests;
+mod crowd;
 mod deadlines;
 mod driver;
 mod encryption;
 mod frontend;
 mod health;
 mod leftovers;
+mod listen;
+mod log;
 mod lookups;
 mod modelling;
+mod naming;
 mod operating;
+mod patience;
 mod pool;
 mod probing;
 mod quotas;
+mod reload;
 mod run;
 mod server;
 mod serving;
@@ -116,16 +122,18 @@ mod wire;
 pub use classes::{CLASSES_MAX, Classes, JobClass};
 pub use client_tls::ClientTls;
 pub use config::{
-    Address, Admission, Config, ConfigError, Database, Limits, Mode, ROOM, Reuse, StartError,
-    Timeouts, Tls, TlsError,
+    Address, Admission, Config, ConfigError, Database, Keepalive, Limits, Mode, Patience, ROOM,
+    Reuse, Share, SocketFile, StartError, Strangers, Tcp, Timeouts, Tls, TlsError, UserTerms,
 };
 pub use control::{Auto, Controlled, Moved};
 pub use encryption::{
     Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };
 pub use health::Health;
+pub use log::Logged;
 pub use lookups::{LOOKUP_QUERY, Lookup};
 pub use operating::Admin;
 pub use quotas::Quotas;
+pub use reload::{ReloadError, Reloaded};
 pub use run::{ControlError, Handle, Monitor};
 pub use stats::{ClassStats, Counters, Finished, Pin, PoolStats, QuotaStats, ServerStats, Stats};

@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 
-use gate::Time;
+use gate::{GateSpec, Time};
 
 use super::arena::Key;
 use super::classes::JobClass;
-use super::config::{Database, Mode, Reuse};
+use super::config::{Config, Database, Mode, Reuse};
 use super::driver::Driver;
 use super::leftovers::Known;
 use super::stats::{Counters, PoolStats};
 use crate::postgres::auth::{Credential, Keys};
-use crate::postgres::sql::Choices;
+use crate::postgres::secrets::Users;
 use crate::postgres::statements::{Bounds, Catalogue};
 
 /// Which pool, in the order in which they were asked for.
@@ -36,6 +36,8 @@ pub(super) struct Pool {
     pub(super) driver: Driver,
     /// The quotas that its jobs pass, in this order.
     pub(super) quotas: Vec<usize>,
+    /// What its gate was told.
+    pub(super) spec: GateSpec,
     pub(super) catalogue: Catalogue,
     pub(super) counters: Counters,
     /// What the first connection to a server was told of its settings; clients are told the same.
@@ -46,9 +48,7 @@ pub(super) struct Pool {
     pub(super) guests: VecDeque<Key>,
     /// The connection that asks for them.
     pub(super) scout: Option<Key>,
-    /// As whom the gate logs in, if not as the user.
-    forced: Option<Vec<u8>>,
-    /// With what.
+    /// With what the gate logs in.
     credential: Credential,
     source: Source,
     /// The keys of the password at each server, once they were needed: deriving them takes milliseconds,
@@ -65,43 +65,45 @@ pub(super) struct Pool {
 }
 
 impl Pool {
+    /// The pool of a user at the database in place `at`.
+    ///
     /// # Errors
-    /// If the database's gate cannot be built.
+    /// If its gate cannot be built.
     pub(super) fn new(
-        database: (usize, &Database),
+        at: usize,
         user: Vec<u8>,
         secret: [u8; 8],
-        leftovers: &Choices,
-        (classes, record_max): (usize, usize),
+        config: &Config,
     ) -> Result<Pool, gate::SpecError> {
-        let (at, Database { gate, mode, reuse, servers, login, forced, auto, .. }) = database;
-        let (credential, source) = match (forced, login) {
-            (Some((_, credential)), _) => (credential.clone(), Source::Configured),
-            (None, Some((name, credential)))
-                if *name == user && *credential != Credential::Nothing =>
-            {
-                (credential.clone(), Source::Configured)
-            }
-            _ => (Credential::Nothing, Source::Learnt),
+        let database = &config.databases[at];
+        let Database { reuse, servers, login, auto, .. } = database;
+        let (gate, mode) = database.pool(config.terms.get(&user));
+        let bounds = Bounds { server_max: config.limits.statements, ..Bounds::default() };
+        let (credential, source) = match configured(login.as_ref(), &user) {
+            Some(credential) => (credential, Source::Configured),
+            None => (Credential::Nothing, Source::Learnt),
         };
+        // Whose slots are said for itself has so many.
+        let has_own = config.terms.get(&user).is_some_and(|terms| terms.slots.is_some());
+        let driver = Driver::new(&gate, config.classes.list().len(), config.record_max)?;
         Ok(Pool {
             database: at,
             user,
-            mode: *mode,
+            mode,
             reuse: *reuse,
             driver: match mode {
                 // How long a session is says nothing of what the server has to do.
-                Mode::Session => Driver::new(gate, classes, record_max)?,
-                _ => Driver::new(gate, classes, record_max)?.modelled(auto.as_ref()),
+                Mode::Session => driver,
+                _ => driver.modelled(auto.as_ref().filter(|_| !has_own)),
             },
+            spec: gate,
             quotas: Vec::new(),
-            catalogue: Catalogue::new(secret, Bounds::default()).choosing(leftovers.clone()),
+            catalogue: Catalogue::new(secret, bounds).choosing(config.leftovers.clone()),
             counters: Counters::default(),
             parameters: None,
             known: Known::default(),
             guests: VecDeque::new(),
             scout: None,
-            forced: forced.as_ref().map(|(name, _)| name.clone()),
             credential,
             source,
             keys: vec![None; servers.len()],
@@ -124,9 +126,16 @@ impl Pool {
         }
     }
 
-    /// As whom the gate logs in.
-    pub(super) fn login_as(&self) -> &[u8] {
-        self.forced.as_ref().unwrap_or(&self.user)
+    /// The configuration has changed: what it knows now of the user's password counts.
+    pub(super) fn configure(&mut self, database: &Database, users: &Users) {
+        let listed = || users.knows(&self.user).then(|| users.secret(&self.user).credential());
+        let known = configured(database.login.as_ref(), &self.user).or_else(listed);
+        if let Some(known) = known.filter(|known| *known != Credential::Nothing)
+            && known != self.credential
+        {
+            self.credential = known;
+            self.keys.fill(None);
+        }
     }
 
     /// With what to log in now.
@@ -194,4 +203,10 @@ impl Pool {
             predicted_wait: driver.predicted_wait(now),
         }
     }
+}
+
+/// What a configuration says beside its lists of how this user logs in.
+fn configured(login: Option<&(Vec<u8>, Credential)>, user: &[u8]) -> Option<Credential> {
+    let known = login.filter(|(name, known)| name == user && *known != Credential::Nothing);
+    known.map(|(_, credential)| credential.clone())
 }

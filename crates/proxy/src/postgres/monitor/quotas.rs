@@ -127,8 +127,9 @@ impl Loop {
         client: Option<Key>,
         slot: Slot,
     ) -> Key {
-        let relay = super::backend::relay_of(self.pools[pool].mode);
-        let mut server = Server::new(pool, slot.server, relay, self.now);
+        let relay = super::backend::relay_of(self.pools[pool].mode, self.config.limits.message);
+        let address = self.address_of(pool, slot.server);
+        let mut server = Server::new(pool, (slot.server, address), relay, self.now);
         (server.state, server.slot, server.client) = (State::Admitting, Some(slot), client);
         let key = self.servers.insert(server);
         if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {

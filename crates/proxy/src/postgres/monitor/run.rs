@@ -1,14 +1,15 @@
 //! The monitor as a whole: its listener, the one thread, its controls, and how it ends.
 
-use std::io::{self, ErrorKind, Read};
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use gate::{Gate, Time};
+use gate::Time;
 use measure::Recording;
-use mio::net::{TcpListener, UnixStream};
+use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Waker};
 use thiserror::Error;
 
@@ -16,9 +17,12 @@ use super::arena::{Key, Socket};
 use super::aside::{Aside, Done};
 use super::client;
 use super::client_tls::{ClientEncryption, ClientTls};
-use super::config::{Config, Mode, StartError};
+use super::config::{Address, Config, Mode, StartError};
 use super::encryption::EncryptionError;
+use super::listen::{Listener, listen};
+use super::log::Log;
 use super::operating::{Asked, Desk, Ending, Opened};
+use super::reload::{Fresh, ReloadError, Reloaded, Reloading};
 use super::state::{Loop, Phase};
 use super::stats::{Finished, Stats};
 use crate::postgres::SqlState;
@@ -27,9 +31,11 @@ use crate::postgres::model::Refusal;
 use crate::postgres::startup::Replication;
 
 /// The loop's own sockets.
-const LISTENER: Socket = Socket::Own(0);
-const SIGNALS: Socket = Socket::Own(1);
-const COMMANDS: Socket = Socket::Own(2);
+const SIGNALS: Socket = Socket::Own(0);
+const COMMANDS: Socket = Socket::Own(1);
+const HANGUPS: Socket = Socket::Own(2);
+/// That of the first listener; those of others follow.
+const LISTENERS: u32 = 16;
 
 /// How many events are taken from the system at once.
 const EVENTS: usize = 1024;
@@ -39,16 +45,24 @@ const SWEEP: Duration = Duration::from_secs(1);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
 /// A TP monitor that listens and is ready to [run](Monitor::run).
-#[derive(Debug)]
 pub struct Monitor {
     config: Config,
     tls: Option<Arc<ClientEncryption>>,
     poll: Poll,
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     signals: Option<UnixStream>,
+    hangups: Option<UnixStream>,
+    reloading: Option<Reloading>,
+    log: Log,
     commands: mpsc::Receiver<Command>,
     desk: Option<Desk>,
     handle: Handle,
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Monitor").field("handle", &self.handle).finish_non_exhaustive()
+    }
 }
 
 /// The controls of a running monitor, for any thread but the one that runs it: each call waits for
@@ -58,7 +72,7 @@ pub struct Handle {
     /// Unbounded, but each caller waits for its answer, so callers bound it.
     commands: mpsc::Sender<Command>,
     waker: Arc<Waker>,
-    address: SocketAddr,
+    addresses: Arc<[Address]>,
     http: Option<SocketAddr>,
 }
 
@@ -75,7 +89,7 @@ pub enum ControlError {
 }
 
 #[derive(Debug)]
-enum Command {
+pub(super) enum Command {
     Stats(mpsc::Sender<Stats>),
     Recordings(mpsc::Sender<Vec<Option<Recording>>>),
     WhatIf(WhatIf, mpsc::Sender<Result<Vec<Estimate>, Refusal>>),
@@ -84,12 +98,27 @@ enum Command {
     Operate(Asked),
     /// What has come of work beside the loop.
     Done(Done),
+    Reload(Box<Fresh>, mpsc::Sender<Reloaded>),
+    /// A configuration that was asked for was read, or could not be.
+    Fresh(Result<Box<Fresh>, ReloadError>),
 }
 
 impl Handle {
-    /// Where clients connect to.
+    /// Where clients connect to on the network; of several addresses the first.
+    ///
+    /// # Panics
+    /// If there are sockets in the file system alone.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        match self.addresses[0] {
+            Address::Tcp(address) => address,
+            _ => panic!("nobody can connect by the network"),
+        }
+    }
+
+    /// All addresses that clients connect to, in the order of the configuration, those of the
+    /// network first.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
     }
 
     /// Where metrics and the live page are, if anywhere.
@@ -140,6 +169,17 @@ impl Handle {
         self.ask(|reply| Command::Tls(loaded, reply))
     }
 
+    /// Takes another configuration: users, rules, certificates, limits, time-outs, databases that come,
+    /// go or change, their slots and the addresses of their servers. Nobody is dropped: whose database
+    /// is gone stays until it leaves, and connections to servers that have moved end with their jobs.
+    ///
+    /// # Errors
+    /// If the monitor has ended, or the configuration describes none; then all is as it was.
+    pub fn reload(&self, config: Config) -> Result<Reloaded, ReloadError> {
+        let fresh = Box::new(Fresh::new(config)?);
+        self.ask(|reply| Command::Reload(fresh, reply)).map_err(|_| ReloadError::Ended)
+    }
+
     fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T, ControlError> {
         let (sender, answer) = mpsc::channel();
         self.commands.send(command(sender)).map_err(|_| ControlError::Ended)?;
@@ -155,26 +195,35 @@ impl Monitor {
     /// # Errors
     /// If the configuration is invalid, the address is taken, or the certificate cannot be used.
     pub fn bind(config: Config) -> Result<Monitor, StartError> {
-        config.check()?;
-        for database in &config.databases {
-            Gate::new(&database.gate)?;
-        }
-        let tls = config.tls.as_ref().map(ClientEncryption::load).transpose()?.flatten();
-        let address = config.listen;
-        let failed = |source| StartError::Listen { address, source };
-        let mut listener = TcpListener::bind(address).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let (config, tls) = Fresh::new(config)?.into_parts();
         let poll = Poll::new().map_err(StartError::Loop)?;
         let registry = poll.registry();
-        registry
-            .register(&mut listener, LISTENER.token(), Interest::READABLE)
-            .map_err(StartError::Loop)?;
+        let (mut listeners, addresses) = listen(&config)?;
+        for (listener, own) in listeners.iter_mut().zip(LISTENERS..) {
+            let token = Socket::Own(own).token();
+            listener.register(registry, token).map_err(StartError::Loop)?;
+        }
         let waker = Waker::new(registry, COMMANDS.token()).map_err(StartError::Loop)?;
         let (sender, commands) = mpsc::channel();
         let desk = Monitor::desk(&config)?;
         let http = desk.as_ref().and_then(Desk::address);
-        let handle = Handle { commands: sender, waker: Arc::new(waker), address, http };
-        Ok(Monitor { config, tls, poll, listener, signals: None, commands, desk, handle })
+        let addresses = addresses.into();
+        let handle = Handle { commands: sender, waker: Arc::new(waker), addresses, http };
+        let (signals, hangups, reloading) = (None, None, None);
+        let log = Log::default();
+        Ok(Monitor {
+            config,
+            tls,
+            poll,
+            listeners,
+            signals,
+            hangups,
+            reloading,
+            log,
+            commands,
+            desk,
+            handle,
+        })
     }
 
     /// A desk for whoever operates it, if there is anybody.
@@ -183,7 +232,7 @@ impl Monitor {
             return Ok(None);
         }
         let desk = Desk::bind(config.admin.http).map_err(|source| match config.admin.http {
-            Some(address) => StartError::Listen { address, source },
+            Some(address) => StartError::Listen { address: Address::Tcp(address), source },
             None => StartError::Loop(source),
         });
         desk.map(Some)
@@ -199,18 +248,48 @@ impl Monitor {
     /// # Errors
     /// If the system's signals cannot be listened to.
     pub fn drain_on_signals(mut self) -> Result<Monitor, StartError> {
-        let listen = || -> io::Result<UnixStream> {
-            let (read, write) = StdUnixStream::pair()?;
-            for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-                signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
-            }
-            read.set_nonblocking(true)?;
-            let mut read = UnixStream::from_std(read);
-            self.poll.registry().register(&mut read, SIGNALS.token(), Interest::READABLE)?;
-            Ok(read)
-        };
-        self.signals = Some(listen().map_err(StartError::Loop)?);
+        let signals = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
+        self.signals = Some(self.listen_to(&signals, SIGNALS).map_err(StartError::Loop)?);
         Ok(self)
+    }
+
+    /// Lets SIGHUP, and the console, have the configuration read anew: `source` is called then, on a
+    /// thread of its own, and what it gives is taken as by [`Handle::reload`]. What it cannot give is
+    /// logged, and all stays as it was.
+    ///
+    /// # Errors
+    /// If the system's signals cannot be listened to.
+    pub fn reload_from(
+        mut self,
+        source: impl FnMut() -> Result<Config, String> + Send + 'static,
+    ) -> Result<Monitor, StartError> {
+        let hangups = self.listen_to(&[signal_hook::consts::SIGHUP], HANGUPS);
+        self.hangups = Some(hangups.map_err(StartError::Loop)?);
+        let Handle { commands, waker, .. } = self.handle.clone();
+        self.reloading = Some(Reloading::new(Box::new(source), commands, waker));
+        Ok(self)
+    }
+
+    /// Logs to `sink` what [`Config::logged`] names, from a thread of its own: lines of `key=value`
+    /// behind the time. What cannot be written holds nobody up; it is counted, and said when there is
+    /// room again.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub fn log_to(mut self, sink: impl Write + Send + 'static) -> Result<Monitor, StartError> {
+        self.log = Log::to(sink).map_err(StartError::Loop)?;
+        Ok(self)
+    }
+
+    fn listen_to(&self, signals: &[i32], socket: Socket) -> io::Result<UnixStream> {
+        let (read, write) = StdUnixStream::pair()?;
+        for &signal in signals {
+            signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+        }
+        read.set_nonblocking(true)?;
+        let mut read = UnixStream::from_std(read);
+        self.poll.registry().register(&mut read, socket.token(), Interest::READABLE)?;
+        Ok(read)
     }
 
     /// Serves on the calling thread, which may have been pinned to a CPU, until a drain has ended.
@@ -221,14 +300,29 @@ impl Monitor {
     /// # Panics
     /// If a gate breaks one of its invariants: it stops rather than lie about its slots.
     pub fn run(self) -> Result<Finished, StartError> {
-        let Monitor { config, tls, mut poll, listener, signals, commands, desk, handle } = self;
+        let Monitor {
+            config,
+            tls,
+            mut poll,
+            listeners,
+            signals,
+            hangups,
+            reloading,
+            log,
+            commands,
+            desk,
+            handle,
+        } = self;
         let aside = aside(handle.clone()).map_err(StartError::Loop)?;
         let Handle { commands: sender, waker, .. } = handle;
         let registry = poll.registry().try_clone().map_err(StartError::Loop)?;
+        let mut inner = Loop::new(config, tls, aside, registry);
+        (inner.log, inner.reloading) = (log, reloading);
         let mut running = Running {
-            inner: Loop::new(config, tls, aside, registry),
-            listener: Some(listener),
+            inner,
+            listeners,
             signals,
+            hangups,
             commands,
             sweep: Time::ZERO,
             accept_again: None,
@@ -267,8 +361,9 @@ fn aside(handle: Handle) -> io::Result<Aside> {
 /// A loop that runs.
 struct Running {
     inner: Loop,
-    listener: Option<TcpListener>,
+    listeners: Vec<Listener>,
     signals: Option<UnixStream>,
+    hangups: Option<UnixStream>,
     commands: mpsc::Receiver<Command>,
     /// When idle connections are looked at next.
     sweep: Time,
@@ -343,18 +438,31 @@ impl Running {
             Socket::Client(key) => self.inner.client_event(key),
             Socket::Server(key) => self.inner.server_event(key),
             Socket::Cancel(key) => self.inner.cancel_event(key),
-            LISTENER => self.accept(),
             SIGNALS => self.hear_signals(),
             COMMANDS => self.obey(),
-            Socket::Own(_) => {}
+            HANGUPS => self.hear_hangups(),
+            Socket::Own(own) => {
+                if let Some(at) = own.checked_sub(LISTENERS) {
+                    self.accept(at as usize);
+                }
+            }
         }
         self.inner.settle();
     }
 
-    fn accept(&mut self) {
-        let Some(listener) = &self.listener else { return };
-        let all = self.inner.accept(listener);
-        self.accept_again = (!all).then(|| self.inner.now + ACCEPT_AGAIN);
+    fn accept(&mut self, at: usize) {
+        let Some(listener) = self.listeners.get(at) else { return };
+        if !self.inner.accept(listener) {
+            self.accept_again = Some(self.inner.now + ACCEPT_AGAIN);
+        }
+    }
+
+    fn accept_all(&mut self) {
+        self.accept_again = None;
+        for at in 0..self.listeners.len() {
+            self.accept(at);
+            self.inner.settle();
+        }
     }
 
     /// Does what is due by now.
@@ -382,22 +490,22 @@ impl Running {
             self.inner.sweep();
             self.inner.tell_decisions();
             self.inner.turn_period();
+            self.inner.log_figures();
             self.inner.settle();
         }
         if self.accept_again.is_some_and(|moment| moment <= now) {
-            self.accept();
-            self.inner.settle();
+            self.accept_all();
+        }
+    }
+
+    fn hear_hangups(&mut self) {
+        if heard(self.hangups.as_mut()) > 0 {
+            self.inner.begin_reload();
         }
     }
 
     fn hear_signals(&mut self) {
-        let Some(signals) = &mut self.signals else { return };
-        let mut bytes = [0; 16];
-        let mut heard = 0;
-        while let Ok(some @ 1..) = signals.read(&mut bytes) {
-            heard += some;
-        }
-        for _ in 0..heard.min(2) {
+        for _ in 0..heard(self.signals.as_mut()).min(2) {
             if self.inner.phase != Phase::Draining {
                 self.drain();
             } else {
@@ -436,6 +544,10 @@ impl Running {
                     self.inner.hear_of(done);
                     self.inner.settle();
                 }
+                Command::Reload(fresh, reply) => {
+                    let _ = reply.send(self.inner.reload(*fresh));
+                }
+                Command::Fresh(fresh) => self.inner.refreshed(fresh),
             }
         }
     }
@@ -449,9 +561,9 @@ impl Running {
                 self.until = Some(self.inner.now);
             }
             Shutdown::WaitForClients if self.inner.phase == Phase::Open => {
-                self.accept();
+                self.accept_all();
                 self.inner.phase = Phase::Leaving;
-                self.listener = None;
+                self.listeners.clear();
                 self.accept_again = None;
             }
             // It goes on as it is.
@@ -464,9 +576,9 @@ impl Running {
         if self.inner.phase == Phase::Draining {
             return;
         }
-        self.accept();
+        self.accept_all();
         self.inner.phase = Phase::Draining;
-        self.listener = None;
+        self.listeners.clear();
         self.accept_again = None;
         self.until = Some(self.inner.now + self.inner.config.timeouts.drain);
         let clients: Vec<Key> = self.inner.clients.iter().map(|(key, _)| key).collect();
@@ -496,6 +608,7 @@ impl Running {
             self.inner.drop_server(key);
             self.inner.settle();
         }
+        self.inner.log.end();
         let stats = self.inner.snapshot();
         let recordings = self.inner.recordings();
         let quotas = self.inner.quotas.iter();
@@ -504,18 +617,31 @@ impl Running {
     }
 }
 
+/// How many signals have come.
+fn heard(signals: Option<&mut UnixStream>) -> usize {
+    let Some(signals) = signals else { return 0 };
+    let mut bytes = [0; 16];
+    let mut heard = 0;
+    while let Ok(some @ 1..) = signals.read(&mut bytes) {
+        heard += some;
+    }
+    heard
+}
+
 impl Loop {
     /// What is counted, up to now.
-    fn snapshot(&self) -> Stats {
+    pub(super) fn snapshot(&self) -> Stats {
         let pools = self.pools.iter();
         let classes = self.config.classes.list();
         let pools = pools
             .map(|pool| pool.stats(self.now, &self.config.databases[pool.database].name, classes));
+        let log_lost = self.log.lost();
         Stats {
             clients: self.clients.len(),
             pools: pools.collect(),
             quotas: self.quota_stats(),
             pins: self.pins(),
+            log_lost,
             ..self.stats.clone()
         }
     }

@@ -6,6 +6,7 @@ use gate::{JobId, Slot, Time};
 
 use super::approach::Approach;
 use super::arena::Key;
+use super::config::Address;
 use super::deadlines::Deadline;
 use super::leftovers::{Pinned, Session};
 use super::pool::PoolIndex;
@@ -76,8 +77,9 @@ pub(super) struct Server {
     pub(super) wire: Option<Wire>,
     pub(super) state: State,
     pub(super) pool: PoolIndex,
-    /// Which server of the database.
+    /// Which server of the database, and where that is.
     pub(super) place: u32,
+    pub(super) address: Address,
     /// The slot of the job that it serves.
     pub(super) slot: Option<Slot>,
     /// The slots of quotas that go with it, and the one that it waits for.
@@ -119,12 +121,18 @@ pub(super) struct Server {
 
 impl Server {
     /// One that is still to be made.
-    pub(super) fn new(pool: PoolIndex, place: u32, relay: Relay, now: Time) -> Server {
+    pub(super) fn new(
+        pool: PoolIndex,
+        (place, address): (u32, Address),
+        relay: Relay,
+        now: Time,
+    ) -> Server {
         Server {
             wire: None,
             state: State::Connecting,
             pool,
             place,
+            address,
             slot: None,
             permits: Vec::new(),
             asks: None,

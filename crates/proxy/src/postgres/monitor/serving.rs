@@ -5,10 +5,10 @@ use std::time::Duration;
 use gate::Access;
 
 use super::arena::{Key, Socket};
-use super::client::{self, Client};
+use super::client;
 use super::config::Mode;
 use super::leftovers::Following;
-use super::server::{Server, State};
+use super::server::State;
 use super::state::{Loop, Phase};
 use super::wire::Filled;
 use crate::postgres::SqlState;
@@ -16,7 +16,6 @@ use crate::postgres::conversation::{Abandoned, Kept, Turn};
 use crate::postgres::message::Status;
 use crate::postgres::model::Work;
 use crate::postgres::relay::{Copied, Guest, News, Stop};
-use crate::postgres::startup::Replication;
 
 /// How often one connection is read before others have their turn.
 const ROUNDS: u32 = 8;
@@ -288,9 +287,9 @@ impl Loop {
             counters.xact_time += since(server.xact_since.take());
         }
         if server.relay.kept().is_some() {
-            // Another one was asked for already, or belongs to the same transaction.
-            server.query_since = Some(self.now);
+            // It belongs to the same transaction, or another one was asked for already.
             server.xact_since.get_or_insert(self.now);
+            server.query_since = (server.relay.turn() == Turn::Server).then_some(self.now);
         }
     }
 
@@ -463,12 +462,15 @@ impl Loop {
             return;
         }
         let old = self.now.since(server.since) > self.config.timeouts.server_lifetime;
-        if server.tainted || server.closing || old || self.pools[server.pool].paused {
+        let (pool, place) = (server.pool, server.place);
+        let spent = server.tainted || server.closing || old || self.pools[pool].paused;
+        if spent || self.is_crowded(pool, place) {
             return self.drop_server(key);
         }
+        let server = self.servers.get_mut(key).expect("its caller has it");
         server.state = State::Idle;
         server.active = self.now;
-        let (pool, place, work) = (server.pool, server.place, server.work);
+        let work = server.work;
         let permits = std::mem::take(&mut server.permits);
         if let Some(slot) = server.slot.take() {
             self.pools[pool].put_idle(place, key);
@@ -502,40 +504,5 @@ impl Loop {
         }
         self.probe();
         self.sweep_clients();
-    }
-
-    /// Ends sessions that are idle for longer than they may.
-    fn sweep_clients(&mut self) {
-        if let Some(longest) = self.config.timeouts.idle_transaction {
-            // Whoever keeps its server has no transaction for that; else something is under way.
-            let is_open = |server: &Server| {
-                server.replication == Replication::No
-                    && (!self.stays(server) || server.relay.kept().is_some())
-            };
-            let is_old = |server: &Server| {
-                matches!(server.state, State::Serving)
-                    && server.relay.turn() == Turn::Client
-                    && self.now.since(server.active) > longest
-                    && is_open(server)
-            };
-            let servers = self.servers.iter().filter(|(_, server)| is_old(server));
-            let old: Vec<Key> = servers.filter_map(|(_, server)| server.client).collect();
-            for key in old {
-                let message = "terminating connection due to idle-in-transaction timeout";
-                self.fail(key, SqlState::IDLE_TRANSACTION, message);
-            }
-        }
-        if let Some(longest) = self.config.timeouts.client_idle {
-            let is_old = |client: &Client| {
-                matches!(client.state, client::State::Idle)
-                    && self.now.since(client.since) > longest
-            };
-            let clients = self.clients.iter().filter(|(_, client)| is_old(client));
-            let old: Vec<Key> = clients.map(|(key, _)| key).collect();
-            for key in old {
-                let message = "terminating connection due to idle-session timeout";
-                self.fail(key, SqlState::IDLE_SESSION, message);
-            }
-        }
     }
 }

@@ -15,13 +15,17 @@ use super::cancel::Cancel;
 use super::client::{self, Client};
 use super::client_tls::ClientEncryption;
 use super::config::Config;
+use super::crowd::Crowd;
 use super::deadlines::Deadlines;
 use super::driver::Driver;
+use super::log::{Figures, Log};
 use super::lookups::Lookups;
 use super::operating::Operating;
+use super::patience::Patiences;
 use super::pool::{Pool, PoolIndex};
 use super::probing::Probes;
 use super::quotas::Quota;
+use super::reload::{Reads, Reloading};
 use super::server::Server;
 use super::stats::Stats;
 use super::wire::Chunks;
@@ -56,6 +60,8 @@ pub(super) struct Loop {
     pub(super) servers: Arena<Server>,
     pub(super) cancels: Arena<Cancel>,
     pub(super) pools: Vec<Pool>,
+    /// The databases' places in the configuration, by name.
+    pub(super) databases: HashMap<String, usize>,
     pub(super) pools_by_name: HashMap<(usize, Vec<u8>), PoolIndex>,
     /// Clients by the number that they may cancel by.
     pub(super) processes: HashMap<u32, Key>,
@@ -73,6 +79,13 @@ pub(super) struct Loop {
     pub(super) decided_quotas: VecDeque<usize>,
     /// The probes of each database.
     pub(super) probes: Vec<Option<Probes>>,
+    pub(super) crowd: Crowd,
+    pub(super) patiences: Patiences,
+    pub(super) log: Log,
+    pub(super) figures: Figures,
+    /// Where new configurations come from, and whether one is being read.
+    pub(super) reloading: Option<Reloading>,
+    pub(super) reads: Reads,
     pub(super) stats: Stats,
     pub(super) operating: Operating,
     random: SystemRandom,
@@ -89,8 +102,12 @@ impl Loop {
         registry: Registry,
     ) -> Loop {
         let probes = Probes::of(&config);
+        let databases = config.databases.iter().enumerate();
+        let databases = databases.map(|(at, database)| (database.name.clone(), at)).collect();
         Loop {
+            patiences: Patiences::new(&config),
             config,
+            databases,
             tls,
             aside,
             lookups: Lookups::default(),
@@ -114,6 +131,11 @@ impl Loop {
             quotas: Vec::new(),
             decided_quotas: VecDeque::new(),
             probes,
+            crowd: Crowd::default(),
+            log: Log::default(),
+            figures: Figures::default(),
+            reloading: None,
+            reads: Reads::default(),
             stats: Stats::default(),
             operating: Operating::default(),
             random: SystemRandom::new(),
@@ -204,6 +226,10 @@ impl Loop {
 
     /// The same with detail and hint.
     pub(super) fn fail_with(&mut self, key: Key, report: &Report<'_>) {
+        self.log_error(key, report.sqlstate, report.message);
+        if let Some(client) = self.clients.get_mut(key) {
+            client.ended_with = Some(report.sqlstate);
+        }
         let mut out = std::mem::take(&mut self.to_client);
         out.clear();
         write::error_response(&mut out, report);
@@ -232,6 +258,8 @@ impl Loop {
         self.part(key);
         let Some(mut client) = self.clients.remove(key) else { return };
         self.deadlines.clear(Socket::Client(key), &mut client.deadline);
+        self.log_end(&client);
+        self.count_out(&client);
         client.wire.close(&mut self.chunks);
     }
 

@@ -207,6 +207,8 @@ pub struct Stats {
     pub pins: Vec<Pin>,
     /// Slots over several pools, if there are any.
     pub quotas: Vec<QuotaStats>,
+    /// Lines of the log that could not be written.
+    pub log_lost: u64,
     /// The pools, in the order in which they were asked for.
     pub pools: Vec<PoolStats>,
 }

@@ -4,8 +4,10 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 
+use super::config::{Keepalive, Tcp};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
+use socket2::{SockRef, TcpKeepalive};
 use tokio_rustls::rustls::{self, Connection};
 
 /// The bytes of a buffer: the largest message that must be whole, of either side, fits.
@@ -158,6 +160,26 @@ impl Stream {
             Stream::Tcp(stream) => stream.set_nodelay(true),
             Stream::Unix(_) => Ok(()),
         }
+    }
+
+    /// Gives a connection of the network its options.
+    pub(super) fn tune(&self, tcp: &Tcp) -> io::Result<()> {
+        let Stream::Tcp(stream) = self else { return Ok(()) };
+        let socket = SockRef::from(stream);
+        if let Some(Keepalive { idle, interval, count }) = tcp.keepalive {
+            socket.set_keepalive(true)?;
+            let mut options = TcpKeepalive::new();
+            options = idle.map_or(options.clone(), |idle| options.with_time(idle));
+            options = interval.map_or(options.clone(), |interval| options.with_interval(interval));
+            options = count.map_or(options.clone(), |count| options.with_retries(count));
+            if idle.is_some() || interval.is_some() || count.is_some() {
+                socket.set_tcp_keepalive(&options)?;
+            }
+        }
+        if tcp.unacknowledged.is_some() {
+            socket.set_tcp_user_timeout(tcp.unacknowledged)?;
+        }
+        Ok(())
     }
 }
 

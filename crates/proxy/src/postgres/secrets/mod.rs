@@ -106,16 +106,29 @@ impl Secret {
     /// # Errors
     /// If it begins as a SCRAM secret does and is none.
     pub fn stored(user: &[u8], stored: &str, key: &MockKey) -> Result<Secret, VerifierError> {
+        Secret::hashed(user, stored, key, ITERATIONS)
+    }
+
+    /// The same, where a password is hashed so many times.
+    ///
+    /// # Errors
+    /// If it begins as a SCRAM secret does and is none.
+    pub fn hashed(
+        user: &[u8],
+        stored: &str,
+        key: &MockKey,
+        iterations: NonZeroU32,
+    ) -> Result<Secret, VerifierError> {
         if stored.starts_with(Verifier::PREFIX) {
             let verifier = Verifier::parse(stored)?;
             return Ok(Secret { form: Form::Scram, md5: digits(&key.draw("md5", user)), verifier });
         }
         if let Some(md5) = md5(stored) {
-            let verifier = key.verifier(user, ITERATIONS);
+            let verifier = key.verifier(user, iterations);
             return Ok(Secret { form: Form::Md5, md5, verifier });
         }
         let password = stored.as_bytes();
-        let verifier = Verifier::derive(password, &key.salt(user), ITERATIONS);
+        let verifier = Verifier::derive(password, &key.salt(user), iterations);
         let md5 = md5_stored(password, user);
         Ok(Secret { form: Form::Plain(password.to_vec()), md5, verifier })
     }

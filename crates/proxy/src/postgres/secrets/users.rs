@@ -85,9 +85,16 @@ impl Users {
     /// # Errors
     /// If a line is not of this form or a user stands there twice.
     pub fn parse(text: &str, key: MockKey) -> Result<Users, UsersError> {
+        Users::hashed(text, key, ITERATIONS)
+    }
+
+    /// The same, where a password that is stored as it is is hashed so many times for SCRAM.
+    ///
+    /// # Errors
+    /// If a line is not of this form or a user stands there twice.
+    pub fn hashed(text: &str, key: MockKey, iterations: NonZeroU32) -> Result<Users, UsersError> {
         let mut lines: HashMap<Vec<u8>, usize> = HashMap::new();
-        let mut users =
-            Users { secrets: HashMap::new(), key, kind: Kind::Scram, iterations: ITERATIONS };
+        let mut users = Users { secrets: HashMap::new(), key, kind: Kind::Scram, iterations };
         let mut without = Vec::new();
         for (index, text) in text.lines().enumerate() {
             let line = index + 1;
@@ -101,16 +108,16 @@ impl Users {
                 without.push(name);
                 continue;
             }
-            let secret = Secret::stored(&name, &stored, &users.key);
+            let secret = Secret::hashed(&name, &stored, &users.key, iterations);
             let secret = secret.map_err(|error| failed(error.into()))?;
             users.secrets.insert(name, secret);
         }
         // Of forms that are as frequent the safest, of counts the greatest.
         let secrets = users.secrets.values();
         let kind = usual(secrets.clone().map(Secret::kind)).unwrap_or(Kind::Scram);
-        let iterations =
+        let most =
             usual(secrets.filter(|one| one.kind() == kind).map(|one| one.verifier().iterations));
-        (users.kind, users.iterations) = (kind, iterations.unwrap_or(ITERATIONS));
+        (users.kind, users.iterations) = (kind, most.unwrap_or(iterations));
         for name in without {
             let secret = users.secret(&name);
             users.secrets.insert(name, secret);

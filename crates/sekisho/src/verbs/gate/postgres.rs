@@ -1,5 +1,8 @@
 //! `sekisho gate postgres`: a TP monitor for PostgreSQL.
 
+mod from_file;
+mod service;
+
 use std::fmt;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -28,16 +31,49 @@ use crate::verdict::{Failure, Verdict};
 
 /// The port of PostgreSQL where nobody names another one.
 const PORT: u16 = 5432;
+/// Where clients connect to where nobody says another address.
+const LISTEN: &str = "127.0.0.1:6432";
+
+/// What a file says in place of these.
+const REPLACED: [&str; 23] = [
+    "db",
+    "slots",
+    "slots_least",
+    "slots_most",
+    "shadow",
+    "mode",
+    "discipline",
+    "router",
+    "length",
+    "ties",
+    "sight",
+    "queues",
+    "seed",
+    "room",
+    "wait_max",
+    "users",
+    "hba",
+    "auth",
+    "idle_transaction",
+    "cert",
+    "key",
+    "clients_max",
+    "drain",
+];
 
 #[derive(ClapArgs)]
 pub(super) struct PostgresArgs {
-    /// Where clients connect to
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6432")]
-    listen: String,
+    /// Everything from a file: TOML of this gate, or PgBouncer's if its name ends in .ini or .conf.
+    /// Beside it only --listen, --record and --json count, before what the file says
+    #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED)]
+    config: Option<PathBuf>,
+    /// Where clients connect to; left out, 127.0.0.1:6432
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
     /// The database: postgresql://USER@HOST:PORT/NAME; say it once for each server of it. Left out,
-    /// PGHOST, PGDATABASE and so on. A password is better put into PGPASSWORD. Encryption in libpq's
-    /// words: ?sslmode=verify-full&sslrootcert=FILE&sslcert=FILE&sslkey=FILE
-    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    /// DATABASE_URL or PGHOST, PGDATABASE and so on. A password is better put into PGPASSWORD.
+    /// Encryption in libpq's words: ?sslmode=verify-full&sslrootcert=FILE&sslcert=FILE&sslkey=FILE
+    #[arg(long, value_name = "URL")]
     db: Vec<String>,
     /// Slots of each pool at each server: one number for all, one for each, or `auto`: as many as a
     /// model and trials say, told on standard error
@@ -45,7 +81,7 @@ pub(super) struct PostgresArgs {
         long,
         value_delimiter = ',',
         value_name = "N,...",
-        required_unless_present = "translate"
+        required_unless_present_any = ["translate", "config"]
     )]
     slots: Vec<Slots>,
     /// The fewest slots with `--slots auto`
@@ -104,8 +140,7 @@ pub(super) struct PostgresArgs {
     #[arg(long)]
     json: bool,
     /// Print a pgbouncer.ini (named .ini or .conf) as a configuration of this gate, or one of this gate as
-    /// a pgbouncer.ini, and do nothing else; what has no counterpart stands in comments. The gate
-    /// does not run from either yet
+    /// a pgbouncer.ini, and do nothing else; what has no counterpart stands in comments
     #[arg(long, value_name = "FILE", exclusive = true)]
     translate: Option<PathBuf>,
 }
@@ -168,25 +203,42 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         say(out, &translate(&name, &text, &Disk).map_err(Failure::usage)?)?;
         return Ok(Verdict::Holds);
     }
+    if args.config.is_some() {
+        return from_file::run(args, out);
+    }
     let config = args.config()?;
     let pool = describe(&config);
     let monitor = Monitor::bind(config).and_then(Monitor::drain_on_signals);
-    let monitor = monitor.map_err(|error| match error {
-        StartError::Listen { .. } | StartError::Loop(_) => Failure::machine(error),
-        error => Failure::usage(error),
-    })?;
+    let monitor = monitor.map_err(unstarted)?;
     say(out, &beginning(args, &monitor.handle(), &pool))?;
     out.flush()?;
     let finished = monitor.run().map_err(Failure::machine)?;
+    end(&finished, args.policy.record.as_deref(), args.json, out)
+}
+
+fn unstarted(error: StartError) -> Failure {
+    match error {
+        StartError::Listen { .. } | StartError::Loop(_) => Failure::machine(error),
+        error => Failure::usage(error),
+    }
+}
+
+/// Writes what was recorded, and says how it ended.
+fn end(
+    finished: &Finished,
+    record: Option<&Path>,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
     let mut kept = Vec::new();
-    if let Some(path) = &args.policy.record {
+    if let Some(path) = record {
         for (at, recording) in finished.recordings.iter().flatten().enumerate() {
             let path = numbered(path, at);
             keep(&path, recording)?;
             kept.push(path);
         }
     }
-    say(out, &if args.json { ending_json(&finished, &kept) } else { ending(&finished, &kept) })?;
+    say(out, &if json { ending_json(finished, &kept) } else { ending(finished, &kept) })?;
     Ok(Verdict::Holds)
 }
 
@@ -368,12 +420,13 @@ fn ending(finished: &Finished, kept: &[PathBuf]) -> String {
 
 impl PostgresArgs {
     fn config(&self) -> Result<Config, Failure> {
-        let listen = address("--listen", &self.listen)?;
+        let listen_name = self.listen.as_deref().unwrap_or(LISTEN);
+        let listen = address("--listen", listen_name)?;
         if matches!(self.auth, MethodName::Trust) && !listen.ip().is_loopback() {
             return Err(Failure::Usage(format!(
                 "`--auth trust` lets in whoever comes, and `--listen {}` is no loopback address: \
                  let clients prove who they are, or listen on 127.0.0.1",
-                self.listen
+                listen_name
             )));
         }
         let places = self.places()?;
@@ -411,7 +464,8 @@ impl PostgresArgs {
     /// The servers that are named, each with the database and the user there, and how they are
     /// encrypted.
     fn places(&self) -> Result<Vec<(Place, ServerTls)>, Failure> {
-        let urls: Vec<_> = self.db.iter().filter(|url| !url.is_empty()).collect();
+        let said = std::env::var("DATABASE_URL").ok().filter(|_| self.db.is_empty());
+        let urls: Vec<_> = self.db.iter().chain(&said).filter(|url| !url.is_empty()).collect();
         if urls.is_empty() {
             return Ok(vec![database::server(None)?]);
         }

@@ -135,6 +135,7 @@ impl Loop {
                 self.follow_settings();
                 Ok(None)
             }
+            Control::Reload if self.begin_reload() => Ok(None),
             Control::Reload => Err(Refusal::because(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 "the gate was not started from a configuration that could be read again".to_owned(),
@@ -288,8 +289,11 @@ impl Loop {
 
     /// What was set concerns gates, too.
     fn follow_settings(&mut self) {
+        self.follow_patience();
         for at in 0..self.pools.len() {
-            let gate = &self.config.databases[self.pools[at].database].gate;
+            let pool = &self.pools[at];
+            let terms = self.config.terms.get(&pool.user);
+            let (gate, _) = self.config.databases[pool.database].pool(terms);
             if let Some(longest) = gate.wait_max
                 && longest != self.pools[at].driver.wait_max()
             {

@@ -142,7 +142,7 @@ impl Loop {
         let cancels: BTreeMap<Key, PoolIndex> = self
             .cancels
             .iter()
-            .filter_map(|(_, cancel)| Some((cancel.asker, self.servers.get(cancel.server)?.pool)))
+            .filter_map(|(_, cancel)| Some((cancel.asker?, self.servers.get(cancel.server)?.pool)))
             .collect();
         let nobody: Arc<str> = "".into();
         let mut found = Vec::with_capacity(self.clients.len());
@@ -339,8 +339,11 @@ impl Loop {
                 name: one.name.clone(),
                 host: Some(hosts.join(",")),
                 port: ports.first().copied().unwrap_or_default(),
-                database: one.target.clone(),
-                force_user: None,
+                database: one.target().to_owned(),
+                force_user: one
+                    .forced
+                    .as_ref()
+                    .map(|user| String::from_utf8_lossy(user).into_owned()),
                 pool_size: one.gate.servers.iter().map(|server| server.slots).sum(),
                 pool_size_min: 0,
                 reserve_pool_size: 0,

@@ -118,8 +118,8 @@ fn fixed(config: &Config) -> Vec<Setting> {
             config.admin.http.map(|address| address.to_string()).unwrap_or_default(),
             String::new(),
         ),
-        ("listen_addr", config.listen.ip().to_string(), "127.0.0.1".to_owned()),
-        ("listen_port", config.listen.port().to_string(), "6432".to_owned()),
+        ("listen_addr", listens(config), "127.0.0.1".to_owned()),
+        ("listen_port", port(config).to_string(), "6432".to_owned()),
         (
             "pool_mode",
             each_once(databases().map(|one| one.mode.to_string())),
@@ -220,6 +220,17 @@ fn read_time(text: &str) -> Option<Duration> {
     };
     let seconds = number.trim().parse::<f64>().ok()? * unit;
     Duration::try_from_secs_f64(seconds).ok().filter(|time| *time <= TIME_MAX)
+}
+
+/// The addresses of the network that clients connect to.
+fn listens(config: &Config) -> String {
+    let addresses: Vec<String> = config.listen.iter().map(|one| one.ip().to_string()).collect();
+    addresses.join(",")
+}
+
+/// The port of the first of them.
+fn port(config: &Config) -> u16 {
+    config.listen.first().map_or(0, |address| address.port())
 }
 
 #[cfg(test)]

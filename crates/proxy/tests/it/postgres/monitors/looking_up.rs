@@ -155,7 +155,7 @@ fn secrets_are_looked_up_on_an_encrypted_way() {
     let query = LOOKUP_QUERY.to_owned();
     database.lookup = Some(Lookup { user, credential, query, database: None });
     let name = account(encrypted_server().url().as_str()).get_dbname().unwrap().to_owned();
-    (database.name, database.target) = (name.clone(), name);
+    (database.name, database.target) = (name.clone(), Some(name));
     let gate = Gate::new(asking(database.clone()));
     // The rules of the server let this user in with TLS alone, as they do with its secret's keeper.
     assert_eq!(runtime().block_on(comes(&gate, "by_tls", "mine")), Ok("by_tls".to_owned()));
@@ -174,7 +174,8 @@ fn secrets_are_looked_up_on_an_encrypted_way() {
 fn a_forced_user_is_who_comes_to_the_server_whoever_came_to_the_gate() {
     let mut database = database(Mode::Transaction, 2);
     let (user, credential) = database.login.take().unwrap();
-    database.forced = Some((user, credential));
+    database.forced = Some(user.clone());
+    database.login = Some((user, credential));
     for method in [Method::ScramSha256, Method::Password] {
         let mut config = config(database.clone());
         config.users = Users::parse("\"guest\" \"own\"", MockKey::new([7; 32])).unwrap();

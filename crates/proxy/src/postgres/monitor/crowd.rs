@@ -1,0 +1,91 @@
+//! How many clients each database and each user has, and how many it may have.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::client::Client;
+use super::state::Loop;
+use crate::postgres::SqlState;
+
+/// The clients that are in, by user and by the place of their database.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    users: HashMap<Rc<[u8]>, usize>,
+    databases: HashMap<usize, usize>,
+}
+
+impl Crowd {
+    /// One more; its user's name, which all its clients share.
+    fn enter(&mut self, user: &[u8], database: usize) -> Rc<[u8]> {
+        *self.databases.entry(database).or_default() += 1;
+        let name = match self.users.get_key_value(user) {
+            Some((name, _)) => Rc::clone(name),
+            None => Rc::from(user),
+        };
+        *self.users.entry(Rc::clone(&name)).or_default() += 1;
+        name
+    }
+
+    fn leave(&mut self, user: &Rc<[u8]>, database: usize) {
+        let fewer = |count: Option<&mut usize>| {
+            let count = count.expect("who leaves has entered");
+            *count -= 1;
+            *count == 0
+        };
+        if fewer(self.users.get_mut(user)) {
+            self.users.remove(user);
+        }
+        if fewer(self.databases.get_mut(&database)) {
+            self.databases.remove(&database);
+        }
+    }
+
+    /// The clients of the database in this place.
+    pub(super) fn of_database(&self, database: usize) -> usize {
+        self.databases.get(&database).copied().unwrap_or(0)
+    }
+
+    /// The clients of this user.
+    pub(super) fn of_user(&self, user: &[u8]) -> usize {
+        self.users.get(user).copied().unwrap_or(0)
+    }
+}
+
+impl Loop {
+    /// Counts a client in; its user's name.
+    ///
+    /// # Errors
+    /// If its database or its user has as many as it may have: what the client is told.
+    pub(super) fn count_in(
+        &mut self,
+        user: &[u8],
+        database: usize,
+    ) -> Result<Rc<[u8]>, (SqlState, String)> {
+        let limits = &self.config.limits;
+        let full = |whose: &str, name: &str, most: usize| {
+            let message =
+                format!("{whose} \"{name}\" has {most} clients already, and may have no more");
+            Err((SqlState::TOO_MANY_CONNECTIONS, message))
+        };
+        let of = &self.config.databases[database];
+        if let Some(most) = of.clients.or(limits.database_clients)
+            && self.crowd.of_database(database) >= most
+        {
+            return full("database", &of.name, most);
+        }
+        let own = self.config.terms.get(user).and_then(|terms| terms.clients);
+        if let Some(most) = own.or(limits.user_clients)
+            && self.crowd.of_user(user) >= most
+        {
+            return full("user", &String::from_utf8_lossy(user), most);
+        }
+        Ok(self.crowd.enter(user, database))
+    }
+
+    /// A client has gone that may have been counted.
+    pub(super) fn count_out(&mut self, client: &Client) {
+        if let Some(user) = &client.user {
+            self.crowd.leave(user, self.pools[client.pool].database);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Another configuration while the monitor runs: nobody is dropped, nothing is half applied.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proxy::postgres::monitor::{Address, Config, Logged, Mode, Monitor, ReloadError, Tls};
+use proxy::postgres::secrets::{MockKey, Users};
+use proxy::postgres::startup::Version;
+
+use super::{Gate, Raw, ask, code, config, database, enter, runtime, server, trusting};
+
+fn slots(slots: u32) -> Config {
+    trusting(database(Mode::Transaction, slots))
+}
+
+#[test]
+fn slots_grow_and_shrink_under_running_transactions() {
+    let gate = Gate::new(slots(2));
+    let mut clients: Vec<Raw> = (0..3).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+    for client in &mut clients[..2] {
+        client.query("begin");
+        assert_eq!(client.answer(), ["BEGIN", "ZT"]);
+    }
+    clients[2].query("begin");
+    gate.until("it waits", |stats| stats.pools[0].waiting == 1);
+    assert_eq!(gate.handle.reload(slots(3)).unwrap().restart, [""; 0]);
+    assert_eq!(clients[2].answer(), ["BEGIN", "ZT"], "the new slot is its");
+    gate.handle.reload(slots(1)).unwrap();
+    assert_eq!((gate.stats().pools[0].slots, gate.stats().pools[0].busy), (1, 3));
+    for client in &mut clients {
+        client.query("select 'still in'; commit");
+        assert_eq!(client.answer(), ["still in", "SELECT 1", "COMMIT", "ZI"]);
+    }
+    gate.until("as many connections as slots", |stats| stats.pools[0].servers == 1);
+    for client in &mut clients {
+        client.query("select 'served'");
+        assert_eq!(client.answer(), ["served", "SELECT 1", "ZI"]);
+    }
+    gate.handle.reload(slots(4)).unwrap();
+    gate.end();
+}
+
+#[test]
+fn databases_and_users_come_go_and_change_and_nobody_is_dropped() {
+    let first = gate_config("one", "old");
+    let gate = Gate::new(first);
+    let runtime = runtime();
+    let account = |name: &str, password: &str| {
+        let mut account = gate.account();
+        account.dbname(name).password(password);
+        account
+    };
+    runtime.block_on(async {
+        let one = enter(&account("one", "old")).await.unwrap();
+        assert_eq!(ask(&one, "select 1").await.unwrap(), "1");
+        ask(&one, "begin").await.unwrap();
+        assert_eq!(code(&enter(&account("two", "old")).await.unwrap_err()), "3D000");
+        gate.handle.reload(gate_config("two", "new")).unwrap();
+        assert_eq!(ask(&one, "select 2").await.unwrap(), "2", "its transaction goes on");
+        ask(&one, "commit").await.unwrap();
+        assert_eq!(ask(&one, "select 3").await.unwrap(), "3", "and its session");
+        assert_eq!(code(&enter(&account("one", "new")).await.unwrap_err()), "3D000");
+        assert_eq!(code(&enter(&account("two", "old")).await.unwrap_err()), "28P01");
+        let two = enter(&account("two", "new")).await.unwrap();
+        assert_eq!(ask(&two, "select 4").await.unwrap(), "4");
+        // It comes back, at its place, with its pool.
+        gate.handle.reload(gate_config("one", "new")).unwrap();
+        let again = enter(&account("one", "new")).await.unwrap();
+        assert_eq!(ask(&again, "select 5").await.unwrap(), "5");
+        assert_eq!(ask(&two, "select 6").await.unwrap(), "6");
+    });
+    assert_eq!(gate.stats().pools.len(), 2);
+    gate.end();
+}
+
+/// A gate with one database of this name, whose user has this password.
+fn gate_config(name: &str, word: &str) -> Config {
+    let mut database = database(Mode::Transaction, 2);
+    database.target = Some(database.name.clone());
+    database.name = name.into();
+    let mut config = config(database);
+    let users = format!("\"sekisho\" \"{word}\"\n");
+    config.users = Users::parse(&users, MockKey::new([7; 32])).unwrap();
+    config
+}
+
+#[test]
+fn what_describes_no_monitor_leaves_all_as_it_was() {
+    let gate = Gate::new(slots(2));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    let mut broken = slots(5);
+    let tls = Tls { cert: "/no/such/cert.pem".into(), key: "/no/such/key.pem".into() };
+    broken.tls = Some(tls.into());
+    let error = gate.handle.reload(broken).unwrap_err();
+    assert!(matches!(error, ReloadError::Invalid(_)) && error.to_string().contains("cert.pem"));
+    let mut none = slots(5);
+    none.databases.clear();
+    assert!(gate.handle.reload(none).unwrap_err().to_string().contains("no database"));
+    assert_eq!(client_sees(&mut client), "1");
+    assert_eq!(gate.stats().pools[0].slots, 2);
+    // What cannot be changed is said, and the rest is taken.
+    let mut other = slots(3);
+    other.listen = vec!["127.0.0.1:1".parse().unwrap()];
+    other.databases[0].gate.room = Some(7);
+    let told = gate.handle.reload(other).unwrap().restart;
+    assert!(told[0].starts_with("other addresses") && told[1].contains("policies"), "{told:?}");
+    assert_eq!(gate.stats().pools[0].slots, 3);
+    gate.end();
+}
+
+fn client_sees(client: &mut Raw) -> String {
+    client.query("select 1");
+    client.answer()[0].clone()
+}
+
+#[test]
+fn connections_to_a_server_that_has_moved_end_with_their_transactions() {
+    let at = |path: bool| {
+        let mut config = slots(2);
+        if path {
+            let socket: tokio_postgres::Config = server().socket_url().as_str().parse().unwrap();
+            let tokio_postgres::config::Host::Unix(folder) = &socket.get_hosts()[0] else {
+                panic!("it is a socket")
+            };
+            let path = folder.join(format!(".s.PGSQL.{}", server().port()));
+            config.databases[0].servers = vec![Address::Unix(path)];
+        }
+        config
+    };
+    let gate = Gate::new(at(false));
+    let [mut busy, mut other] = [0; 2].map(|_| Raw::enter(&gate, Version::V3_0, &[]));
+    let local = "select inet_server_addr() is null";
+    busy.query(&format!("begin; {local}"));
+    assert_eq!(busy.answer()[1], "f");
+    other.query(local);
+    assert_eq!(other.answer()[0], "f");
+    gate.handle.reload(at(true)).unwrap();
+    other.query(local);
+    assert_eq!(other.answer()[0], "t", "a new connection goes to the new address");
+    busy.query(&format!("{local}; commit"));
+    assert_eq!(busy.answer()[0], "f", "a transaction ends where it began");
+    gate.until("the old connection has gone", |stats| {
+        stats.pools[0].busy == 0 && stats.pools[0].servers == 1
+    });
+    for _ in 0..3 {
+        busy.query(local);
+        assert_eq!(busy.answer()[0], "t");
+    }
+    gate.end();
+}
+
+/// What was written, for a test to read.
+#[derive(Clone, Default)]
+struct Paper(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_log_says_who_came_and_went_and_why_and_no_secret() {
+    let paper = Paper::default();
+    let mut config = config(database(Mode::Transaction, 1));
+    config.logged = Logged {
+        connections: true,
+        disconnections: true,
+        errors: true,
+        stats: Some(Duration::from_millis(1)),
+    };
+    let monitor = Monitor::bind(config).unwrap().log_to(paper.clone()).unwrap();
+    let handle = monitor.handle();
+    let gate = Gate { handle, thread: Some(std::thread::spawn(|| monitor.run().unwrap())) };
+    runtime().block_on(async {
+        let client = gate.connect().await;
+        ask(&client, "select 1").await.unwrap();
+        let mut wrong = gate.account();
+        wrong.password("sesame sesame");
+        enter(&wrong).await.unwrap_err();
+    });
+    gate.until("they have gone", |stats| stats.clients == 0);
+    // Two looks at the clock of figures.
+    std::thread::sleep(Duration::from_millis(2500));
+    gate.end();
+    let written = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<&str> = written.lines().collect();
+    let has =
+        |parts: &[&str]| lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(has(&["event=login", " user=sekisho ", "from=127.0.0.1:", "tls=no"]), "{written}");
+    assert!(has(&["event=end", " user=sekisho ", "reason=left", "seconds="]), "{written}");
+    assert!(has(&["event=error", "sqlstate=28P01", "message=\"password"]), "{written}");
+    assert!(has(&["event=stats", "clients=", "transactions=", "waited="]), "{written}");
+    let secret = String::from_utf8(super::password()).unwrap();
+    assert!(!written.contains("sesame") && !written.contains(&secret), "{written}");
+}

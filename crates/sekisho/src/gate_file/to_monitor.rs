@@ -1,0 +1,407 @@
+//! A configuration as the running gate is told it: one function for each table of the file.
+//!
+//! What a file asks for and the gate does not do is told or refused before
+//! ([`Loaded::to_run`](super::Loaded::to_run)). Names of hosts are looked up here, users and rules
+//! read.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use advise::{Policies, Span};
+use gate::{GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, Queues, RouterSpec};
+use proxy::postgres::auth::{Credential, Method as By};
+use proxy::postgres::monitor::{
+    Address, Admission, Authorities, ClientTls, Config, Database as Behind, Encryption, Keepalive,
+    Limits, Logged, Mode as Held, Patience, Reuse as Next, ServerTls, Share, SocketFile, Strangers,
+    Tcp, Timeouts, Tls as Identity, TlsMode as Encrypted, TlsVersion as Oldest, UserTerms,
+};
+use proxy::postgres::secrets::{Hba, MockKey, Secret, Users};
+
+use super::config::{
+    Database, GateFile, Method, Mode, QueuesName, Reuse, ServerEntry, Spread, Tls, TlsMode,
+    TlsVersion, UnixSocket, User,
+};
+use super::values::{Slots, Timeout};
+use super::{FileError, Files};
+
+/// What a gate is told that runs with this configuration. `key` makes the secrets of users who are
+/// not known; it stays the same as long as the gate runs.
+///
+/// # Errors
+/// If a file that it names cannot be read or says nothing sensible, or a host has no address: the
+/// key, the cause and the way out.
+pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<Config, FileError> {
+    let databases = file.database.iter().map(|entry| database(file, entry));
+    let databases = databases.collect::<Result<_, FileError>>()?;
+    let unset = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut config = Config::new(unset, databases, users(file, files, key)?);
+    config.listen = listen(file)?;
+    config.sockets = sockets(file, files)?;
+    config.tcp = tcp(file);
+    config.timeouts = timeouts(file);
+    config.limits = limits(file);
+    let terms = file.user.iter().map(|one| user(one, &config.timeouts));
+    config.terms = terms.collect::<Result<_, FileError>>()?;
+    config.strangers = strangers(file);
+    config.admission = admission(file, files)?;
+    config.logged = logged(file);
+    config.tls = client_tls(file);
+    if let Some(record) = &file.record {
+        config.record_max = usize::try_from(record.steps_max).unwrap_or(usize::MAX);
+    }
+    Ok(config)
+}
+
+fn wrong(path: &str, cause: impl std::fmt::Display) -> FileError {
+    FileError::new(format!("`{path}`: {cause}"))
+}
+
+fn span(span: Span) -> Duration {
+    Duration::from_secs_f64(span.0)
+}
+
+/// A time after which something ends; `None` for never.
+fn timeout(timeout: Timeout) -> Option<Duration> {
+    timeout.span().map(span)
+}
+
+fn listen(file: &GateFile) -> Result<Vec<SocketAddr>, FileError> {
+    let mut addresses = Vec::new();
+    for name in &file.listen {
+        let Some(port) = name.strip_prefix("*:") else {
+            addresses.push(first_address(name, "listen")?);
+            continue;
+        };
+        let port = port.parse().map_err(|_| wrong("listen", format!("`{name}` has no port")))?;
+        addresses.push(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+        // A machine without IPv6 has no such address.
+        if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+            addresses.push(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
+        }
+    }
+    Ok(addresses)
+}
+
+fn sockets(file: &GateFile, files: &dyn Files) -> Result<Vec<SocketFile>, FileError> {
+    let Some(UnixSocket { directory, port, mode, group }) = &file.unix_socket else {
+        return Ok(Vec::new());
+    };
+    let mode = u32::from_str_radix(mode, 8);
+    Ok(vec![SocketFile {
+        path: Path::new(directory).join(format!(".s.PGSQL.{port}")),
+        mode: mode.map_err(|error| wrong("unix-socket.mode", error))?,
+        group: group.as_deref().map(|name| group_number(name, files)).transpose()?,
+    }])
+}
+
+/// The number of a group of the machine.
+fn group_number(name: &str, files: &dyn Files) -> Result<u32, FileError> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let path = "unix-socket.group";
+    let known = text(files, path, "/etc/group")?;
+    let number = known.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    });
+    number.ok_or_else(|| {
+        wrong(path, format!("`{name}` does not stand in /etc/group; name another, or its number"))
+    })
+}
+
+fn tcp(file: &GateFile) -> Tcp {
+    let tcp = &file.tcp;
+    let keepalive = Keepalive {
+        idle: tcp.keepalive_idle.map(span),
+        interval: tcp.keepalive_interval.map(span),
+        count: tcp.keepalive_count,
+    };
+    Tcp {
+        keepalive: tcp.keepalive.then_some(keepalive),
+        unacknowledged: tcp.unacknowledged.map(span),
+    }
+}
+
+fn logged(file: &GateFile) -> Logged {
+    Logged {
+        connections: file.log.connections,
+        disconnections: file.log.disconnections,
+        errors: file.log.errors,
+        stats: file.log.stats.then(|| span(file.admin.stats_period)),
+    }
+}
+
+/// The first address of `host:port`.
+fn first_address(name: &str, path: &str) -> Result<SocketAddr, FileError> {
+    let none = |why: &dyn std::fmt::Display| wrong(path, format!("there is no host {name}: {why}"));
+    let mut found = name.to_socket_addrs().map_err(|error| none(&error))?;
+    found.next().ok_or_else(|| none(&"the name has no address"))
+}
+
+fn text(files: &dyn Files, path: &str, name: &str) -> Result<String, FileError> {
+    let text = files.text(Path::new(name));
+    text.map_err(|cause| wrong(path, format!("cannot read {name}: {cause}")))
+}
+
+fn users(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<Users, FileError> {
+    let path = "auth.users-file";
+    let (name, text) = match &file.auth.users_file {
+        Some(name) => (name.as_str(), text(files, path, name)?),
+        None => ("", String::new()),
+    };
+    let iterations = NonZeroU32::new(file.auth.scram_iterations);
+    let iterations = iterations.ok_or_else(|| wrong("auth.scram-iterations", "give at least 1"))?;
+    let users = Users::hashed(&text, key.clone(), iterations);
+    users.map_err(|error| wrong(path, format!("{name}: {error}")))
+}
+
+fn admission(file: &GateFile, files: &dyn Files) -> Result<Admission, FileError> {
+    Ok(Admission::Everybody(match file.auth.method {
+        Method::Trust | Method::Any => By::Trust,
+        Method::Plain => By::Password,
+        Method::Md5 => By::Md5,
+        Method::ScramSha256 => By::ScramSha256,
+        Method::Cert => return Ok(Admission::Certificates),
+        Method::Hba => {
+            let path = "auth.hba-file";
+            let name = file.auth.hba_file.as_deref();
+            let name = name.ok_or_else(|| wrong(path, "`hba` needs it; say it"))?;
+            let rules = Hba::parse(&text(files, path, name)?);
+            let rules = rules.map_err(|error| wrong(path, format!("{name}: {error}")))?;
+            return Ok(Admission::Rules(rules));
+        }
+    }))
+}
+
+fn strangers(file: &GateFile) -> Strangers {
+    match file.auth.method {
+        Method::Any => Strangers::Believed,
+        _ => Strangers::Refused,
+    }
+}
+
+fn database(file: &GateFile, entry: &Database) -> Result<Behind, FileError> {
+    let of = |key: &str| format!("database.{}.{key}", entry.name);
+    let servers = entry.server.iter().map(|server| address(server, &of("server")));
+    let servers = servers.collect::<Result<Vec<Address>, FileError>>()?;
+    let share = share(entry);
+    let slots = fixed(entry.slots.unwrap_or(file.pool.slots), &of("slots"))?;
+    if share == Share::Together && (slots as usize) < servers.len() {
+        let cause = format!("{slots} slots for {} servers; give one each at least", servers.len());
+        return Err(wrong(&of("slots"), cause));
+    }
+    let mut behind = Behind::new(entry.name.clone(), servers, 0);
+    behind.gate.servers = share.of(slots, behind.servers.len());
+    behind.gate.room = Some(entry.room.unwrap_or(file.pool.room));
+    behind.gate.wait_max = Some(span(entry.wait_max.unwrap_or(file.pool.wait_max)));
+    behind.gate = policies(file, entry, behind.gate)?;
+    behind.share = share;
+    behind.clients = entry.connections_max.map(|most| most as usize);
+    behind.target = entry.dbname.clone();
+    behind.forced = entry.user.as_ref().map(|user| user.clone().into_bytes());
+    behind.mode = mode(entry.mode.unwrap_or(file.pool.mode));
+    behind.reuse = match file.pool.reuse {
+        Reuse::Last => Next::Latest,
+        Reuse::Turn => Next::Rotate,
+    };
+    behind.login = login(entry)?;
+    let encryption = Encryption::load(&server_tls(file));
+    behind.encryption = encryption.map_err(|error| wrong("tls.servers", error))?;
+    Ok(behind)
+}
+
+fn client_tls(file: &GateFile) -> Option<ClientTls> {
+    let tls = &file.tls.clients;
+    let identity = identity(tls)?;
+    let (mode, oldest) = (tls_mode(tls.mode), oldest(tls.min_version));
+    (tls.mode != TlsMode::Disable).then(|| ClientTls {
+        mode,
+        identity,
+        authorities: authorities(tls),
+        oldest,
+    })
+}
+
+fn server_tls(file: &GateFile) -> ServerTls {
+    let tls = &file.tls.servers;
+    // Only these two verify what a server shows, whoever may have signed it.
+    let verifies = matches!(tls.mode, TlsMode::VerifyCa | TlsMode::VerifyFull);
+    ServerTls {
+        mode: tls_mode(tls.mode),
+        authorities: if verifies { authorities(tls) } else { Authorities::Unnamed },
+        identity: identity(tls),
+        oldest: oldest(tls.min_version),
+        ..ServerTls::default()
+    }
+}
+
+fn identity(tls: &Tls) -> Option<Identity> {
+    let (cert, key) = (tls.cert.as_ref()?, tls.key.as_ref()?);
+    Some(Identity { cert: cert.into(), key: key.into() })
+}
+
+fn authorities(tls: &Tls) -> Authorities {
+    tls.ca.as_ref().map_or(Authorities::Unnamed, |ca| Authorities::File(ca.into()))
+}
+
+fn tls_mode(mode: TlsMode) -> Encrypted {
+    match mode {
+        TlsMode::Disable => Encrypted::Disable,
+        TlsMode::Allow => Encrypted::Allow,
+        TlsMode::Prefer => Encrypted::Prefer,
+        TlsMode::Require => Encrypted::Require,
+        TlsMode::VerifyCa => Encrypted::VerifyCa,
+        TlsMode::VerifyFull => Encrypted::VerifyFull,
+    }
+}
+
+fn oldest(version: TlsVersion) -> Oldest {
+    match version {
+        TlsVersion::V12 => Oldest::V12,
+        TlsVersion::V13 => Oldest::V13,
+    }
+}
+
+/// With what the gate logs in as the user that is forced.
+fn login(entry: &Database) -> Result<Option<(Vec<u8>, Credential)>, FileError> {
+    let (Some(user), Some(password)) = (&entry.user, &entry.password) else { return Ok(None) };
+    let (user, password) = (user.clone().into_bytes(), &password.0);
+    let credential = if password.starts_with("md5") || password.starts_with("SCRAM-SHA-256$") {
+        let secret = Secret::stored(&user, password, &MockKey::drawn());
+        let path = format!("database.{}.password", entry.name);
+        match secret.map_err(|error| wrong(&path, error))?.credential() {
+            Credential::Nothing => {
+                let cause = "a SCRAM secret lets nobody in at a server; give the password itself";
+                return Err(wrong(&path, cause));
+            }
+            credential => credential,
+        }
+    } else {
+        Credential::Password(password.clone().into_bytes())
+    };
+    Ok(Some((user, credential)))
+}
+
+/// The servers of a list share a pool's slots; of a list where one is used at a time, each has all.
+fn share(entry: &Database) -> Share {
+    match entry.spread {
+        Some(Spread::Stay) => Share::Each,
+        _ => Share::Together,
+    }
+}
+
+/// The gate of a database with the policies of the file.
+fn policies(file: &GateFile, entry: &Database, gate: GateSpec) -> Result<GateSpec, FileError> {
+    let policies = Policies {
+        discipline: file.discipline.clone(),
+        router: file.router.clone(),
+        length: file.length,
+        ties: file.ties,
+        sight: file.sight,
+    };
+    let queues = match file.queues {
+        QueuesName::Shared => Queues::Shared,
+        QueuesName::PerServer => Queues::PerServer,
+    };
+    let classes = file.class.iter().map(|class| &*class.name);
+    let classes: Vec<&str> = std::iter::once("other").chain(classes).collect();
+    let spec = policies.at(GateSpec { queues, ..gate }, &classes);
+    let mut spec = spec.map_err(|cause| wrong("router", cause))?;
+    if entry.spread == Some(Spread::Stay) {
+        // All belong to the first server, and to the next while that is down.
+        spec.queues = Queues::PerServer;
+        spec.router = RouterSpec::ByKey {
+            of: KeyOf::Key,
+            map: KeyMap::Table { rows: Vec::new(), default: KeyDefault::Server(0) },
+            down: KeyDown::Next,
+        };
+    }
+    Ok(spec)
+}
+
+fn address(server: &ServerEntry, path: &str) -> Result<Address, FileError> {
+    let ServerEntry { host, port, .. } = server;
+    if host.starts_with('/') {
+        return Ok(Address::Unix(PathBuf::from(host).join(format!(".s.PGSQL.{port}"))));
+    }
+    let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+    let name = if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let address = first_address(&name, path)?;
+    Ok(match host.parse::<std::net::IpAddr>() {
+        Ok(_) => Address::Tcp(address),
+        Err(_) => Address::Host { name: host.clone(), address },
+    })
+}
+
+fn fixed(slots: Slots, path: &str) -> Result<u32, FileError> {
+    match slots {
+        Slots::Fixed(slots) => Ok(slots),
+        Slots::Auto => Err(wrong(
+            path,
+            "from a file the gate takes no `auto` yet; say a number, or `--slots auto` without a file",
+        )),
+    }
+}
+
+fn mode(mode: Mode) -> Held {
+    match mode {
+        Mode::Session => Held::Session,
+        Mode::Transaction => Held::Transaction,
+        Mode::Statement => Held::Statement,
+    }
+}
+
+fn user(user: &User, usual: &Timeouts) -> Result<(Vec<u8>, UserTerms), FileError> {
+    let own = [user.query, user.transaction, user.idle_transaction, user.client_idle];
+    let usual = usual.patience();
+    let or = |own: Option<Timeout>, usual| own.map_or(usual, timeout);
+    let patience = Patience {
+        query: or(user.query, usual.query),
+        transaction: or(user.transaction, usual.transaction),
+        idle_transaction: or(user.idle_transaction, usual.idle_transaction),
+        client_idle: or(user.client_idle, usual.client_idle),
+    };
+    let path = format!("user.{}.slots", user.name);
+    let terms = UserTerms {
+        mode: user.mode.map(mode),
+        slots: user.slots.map(|slots| fixed(slots, &path)).transpose()?,
+        wait_max: user.wait_max.map(span),
+        clients: user.connections_max.map(|most| most as usize),
+        patience: own.iter().any(Option::is_some).then_some(patience),
+    };
+    Ok((user.name.clone().into_bytes(), terms))
+}
+
+fn timeouts(file: &GateFile) -> Timeouts {
+    Timeouts {
+        login: span(file.timeouts.login),
+        connect: span(file.timeouts.connect),
+        cancel: span(file.timeouts.cancel),
+        query: timeout(file.timeouts.query),
+        transaction: timeout(file.timeouts.transaction),
+        wait_notice: timeout(file.timeouts.wait_notice),
+        idle_transaction: timeout(file.timeouts.idle_transaction),
+        client_idle: timeout(file.timeouts.client_idle),
+        server_idle: timeout(file.connections.idle).unwrap_or(Duration::MAX),
+        server_lifetime: span(file.connections.lifetime),
+        drain: span(file.timeouts.drain),
+        ..Timeouts::default()
+    }
+}
+
+fn limits(file: &GateFile) -> Limits {
+    let usual = Limits::default();
+    Limits {
+        clients: file.limits.connections as usize,
+        database_clients: file.limits.database_connections.map(|most| most as usize),
+        user_clients: file.limits.user_connections.map(|most| most as usize),
+        statements: file.limits.statements as usize,
+        message: u32::try_from(file.limits.message.0)
+            .map_or(usual.message, |most| most.min(usual.message)),
+        backlog: file.limits.backlog,
+        ..usual
+    }
+}

@@ -1,0 +1,113 @@
+//! `sekisho gate postgres --config`: the gate as a file describes it.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use proxy::postgres::monitor::{Address, Config, Monitor};
+use proxy::postgres::secrets::MockKey;
+use serde_json::json;
+
+use super::{PostgresArgs, address, end, service, unstarted};
+use crate::gate_file::{Disk, GateFile, Loaded, Method, load, to_monitor};
+use crate::session::say;
+use crate::text::{next, sentence};
+use crate::verdict::{Failure, Verdict};
+
+/// How many databases are named at the start.
+const NAMED: usize = 3;
+
+/// A file that was read, and what is to be told of it.
+struct Read {
+    config: Config,
+    file: GateFile,
+    told: Vec<String>,
+}
+
+pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let path = args.config.clone().expect("its caller has looked");
+    let listen = args.listen.as_deref().map(|name| address("--listen", name)).transpose()?;
+    let key = MockKey::drawn();
+    let Read { mut config, file, told } = read(&path, listen, &key).map_err(Failure::Usage)?;
+    let recorded = file.record.as_ref().map(|record| PathBuf::from(&record.file));
+    if args.policy.record.is_some() {
+        config.record_max = args.policy.record_max();
+    }
+    let record = args.policy.record.clone().or(recorded);
+    tell(&told);
+    let names: Vec<String> = config.databases.iter().map(|one| one.name.clone()).collect();
+    let again = move || {
+        let Read { config, told, .. } = read(&path, listen, &key)?;
+        tell(&told);
+        Ok(config)
+    };
+    let monitor = Monitor::bind(config)
+        .and_then(Monitor::drain_on_signals)
+        .and_then(|monitor| monitor.reload_from(again))
+        .and_then(|monitor| monitor.log_to(std::io::stderr()))
+        .map_err(unstarted)?;
+    say(out, &beginning(args, monitor.handle().addresses(), &names))?;
+    out.flush()?;
+    service::ready();
+    let finished = monitor.run().map_err(Failure::machine)?;
+    end(&finished, record.as_deref(), args.json, out)
+}
+
+/// Says on standard error what is remarkable about a file.
+fn tell(told: &[String]) {
+    for told in told {
+        // Who closed standard error does not want to know.
+        let _ = write!(std::io::stderr(), "{}", sentence(&format!("note: {told}")));
+    }
+}
+
+/// Reads the file; an address of the command line stands in place of those that it names.
+fn read(path: &Path, listen: Option<SocketAddr>, key: &MockKey) -> Result<Read, String> {
+    let (mut file, told) =
+        load(path).and_then(Loaded::to_run).map_err(|error| error.to_string())?;
+    if let Some(listen) = listen {
+        let trusts = matches!(file.auth.method, Method::Trust | Method::Any);
+        if trusts && !listen.ip().is_loopback() && !file.auth.trust_remote {
+            return Err(format!(
+                "`--listen {listen}` is no loopback address, and {} lets in whoever comes: let \
+                 clients prove who they are, or listen on 127.0.0.1",
+                path.display()
+            ));
+        }
+        file.listen = vec![listen.to_string()];
+    }
+    let config = to_monitor(&file, &Disk, key);
+    let config = config.map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Read { config, file, told })
+}
+
+fn beginning(args: &PostgresArgs, addresses: &[Address], names: &[String]) -> String {
+    let first = &addresses[0];
+    let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    if args.json {
+        let object = json!({"listening": shown[0], "addresses": shown, "databases": names});
+        return format!("{object}\n");
+    }
+    let mut named: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    let more = format!("{} more", names.len().saturating_sub(NAMED));
+    if names.len() > NAMED {
+        named.push(&more);
+    }
+    let kind = if names.len() == 1 { "database" } else { "databases" };
+    let text = sentence(&format!(
+        "gate: listening on {} for {kind} {}",
+        shown.join(" and "),
+        named.join(", ")
+    ));
+    let place = match first {
+        Address::Tcp(address) | Address::Host { address, .. } => {
+            format!("host={} port={}", address.ip(), address.port())
+        }
+        Address::Unix(path) => {
+            let port = path.extension().unwrap_or_default().display();
+            format!("host={} port={port}", path.parent().unwrap_or(path).display())
+        }
+    };
+    let database = names.iter().find(|name| *name != "*").map_or("DATABASE", String::as_str);
+    text + &next(&format!("psql '{place} user=USER dbname={database}'"))
+}

@@ -1,0 +1,231 @@
+//! `sekisho gate postgres --config`: the gate as a file describes it, PgBouncer's or our own, before a
+//! private server with two databases and two users.
+
+use std::fs;
+use std::path::Path;
+
+use postgres::{Private, Settings};
+use sekisho::gate_file::{Disk, translate};
+use serde_json::Value;
+
+use crate::browser::Scratch;
+use crate::command::{PATIENCE, sekisho, start};
+use crate::tpcc::ask;
+
+/// A server with a second database, `second`, and a second user, `clerk`.
+struct Office {
+    server: Private,
+    scratch: Scratch,
+    /// The first user's password, and the first database.
+    password: String,
+    first: String,
+}
+
+impl Office {
+    fn new() -> Office {
+        let parameters = vec![("fsync".to_owned(), "off".to_owned())];
+        let server = Private::start(&Settings { parameters, ..Settings::default() });
+        let server = server.expect("a server starts");
+        let url = server.url().as_str().to_owned();
+        for sql in ["create database second", "create user clerk password 'paper'"] {
+            ask(&url, sql).expect("it may do so");
+        }
+        let (account, place) = url.split_once('@').expect("there is a password");
+        let password = account.rsplit_once(':').expect("there is one").1.to_owned();
+        let first = place.split_once('/').expect("there is a database").1.to_owned();
+        let scratch = Scratch::new();
+        let users = format!("\"sekisho\" \"{password}\"\n\"clerk\" \"paper\"\n");
+        fs::write(scratch.join("userlist.txt"), users).expect("it can be written");
+        Office { server, scratch, password, first }
+    }
+
+    fn ini(&self) -> String {
+        let (port, first) = (self.server.port(), &self.first);
+        format!(
+            "[databases]\n\
+             one = host=127.0.0.1 port={port} dbname={first} pool_size=2\n\
+             two = host=localhost port={port} dbname=second pool_mode=session\n\
+             forced = host=127.0.0.1 port={port} dbname=second user=clerk password=paper\n\
+             * = host=127.0.0.1 port={port}\n\
+             [users]\n\
+             clerk = pool_mode=statement pool_size=1\n\
+             [pgbouncer]\n\
+             listen_addr = 127.0.0.1\n\
+             unix_socket_dir =\n\
+             auth_type = scram-sha-256\n\
+             auth_file = userlist.txt\n\
+             pool_mode = transaction\n\
+             tcp_socket_buffer = 4096\n"
+        )
+    }
+
+    fn folder(&self) -> std::path::PathBuf {
+        self.scratch.join("")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.scratch.join(name), text).expect("it can be written");
+    }
+}
+
+/// Where a gate listens that has said so in JSON.
+fn listening(said: &str) -> String {
+    let object: Value = serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
+    object["listening"].as_str().expect("an address").to_owned()
+}
+
+/// Whether a session may ask for a second time in a transaction.
+fn in_block(url: &str) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("it has nothing behind it").block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("it gets in");
+        tokio::spawn(connection);
+        client.simple_query("begin").await.is_ok() && client.simple_query("select 1").await.is_ok()
+    })
+}
+
+#[track_caller]
+fn refused(folder: &Path, words: &[&str]) -> String {
+    let ended = sekisho(folder, &[&["gate", "postgres"], words].concat());
+    assert_eq!(ended.code, 2, "{ended:?}");
+    // As one line, however it was broken.
+    ended.err.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_gate_runs_from_either_kind_of_file() {
+    let office = Office::new();
+    let folder = office.folder();
+    office.write("gate.ini", &office.ini());
+    let translated = translate("gate.ini", &office.ini(), &Disk).expect("it can be");
+    office.write("gate.toml", &translated);
+    for name in ["gate.ini", "gate.toml"] {
+        let words = ["gate", "postgres", "--config", name, "--listen", "127.0.0.1:0", "--json"];
+        let running = start(&folder, &words);
+        let address = listening(&running.says("\n"));
+        let through = |user: &str, password: &str, database: &str, sql: &str| {
+            ask(&format!("postgresql://{user}:{password}@{address}/{database}"), sql)
+        };
+        let own = office.password.as_str();
+        let sql = "select current_database() || ' ' || current_user";
+        let first = format!("{} sekisho", office.first);
+        assert_eq!(through("sekisho", own, "one", sql).unwrap(), [first], "{name}");
+        assert_eq!(through("clerk", "paper", "two", sql).unwrap(), ["second clerk"]);
+        assert_eq!(through("sekisho", own, "forced", sql).unwrap(), ["second clerk"]);
+        assert_eq!(through("sekisho", own, "second", sql).unwrap(), ["second sekisho"], "by *");
+        let code = |error: tokio_postgres::Error| error.code().unwrap().code().to_owned();
+        // Its mode is statement, whatever the database's is: nobody else's is.
+        let block = |user: &str, password: &str| {
+            in_block(&format!("postgresql://{user}:{password}@{address}/two"))
+        };
+        assert!(!block("clerk", "paper") && block("sekisho", own), "{name}");
+        assert_eq!(code(through("clerk", own, "one", sql).unwrap_err()), "28P01");
+        assert_eq!(code(through("clerk", "paper", "nowhere", sql).unwrap_err()), "3D000");
+        // What is no configuration changes nothing, and one that is, drops nobody.
+        office.write(name, "[nonsense]\n");
+        running.signal("HUP");
+        running.complains("event=reload failed=");
+        assert_eq!(through("sekisho", own, "forced", sql).unwrap(), ["second clerk"]);
+        let fewer = office.ini().replace("forced = ", "other = ");
+        let fewer = match name {
+            "gate.ini" => fewer,
+            _ => translate("gate.ini", &fewer, &Disk).expect("it can be"),
+        };
+        office.write(name, &fewer);
+        running.signal("HUP");
+        running.complains("event=reload databases=");
+        assert_eq!(through("sekisho", own, "other", sql).unwrap(), ["second clerk"]);
+        assert_eq!(code(through("sekisho", own, "forced", sql).unwrap_err()), "3D000");
+        running.signal("TERM");
+        let ended = running.ended(PATIENCE);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let last = ended.objects().pop().expect("it says how it ended");
+        let pools: Vec<String> = last["pools"]
+            .as_array()
+            .expect("they are a list")
+            .iter()
+            .map(|pool| {
+                format!("{}/{}", pool["database"].as_str().unwrap(), pool["user"].as_str().unwrap())
+            })
+            .collect();
+        let expected = [
+            "one/sekisho",
+            "two/clerk",
+            "forced/clerk",
+            "second/sekisho",
+            "two/sekisho",
+            "nowhere/clerk",
+            "other/clerk",
+            "forced/sekisho",
+        ];
+        assert_eq!(pools, expected);
+        // Who came and went is told, and no password.
+        let logged = |event: &str| ended.err.contains(&format!(" event={event} "));
+        assert!(logged("login") && logged("end") && logged("error"), "{ended:?}");
+        assert!(!ended.err.contains("paper") && !ended.err.contains(own), "{ended:?}");
+        // What does nothing is told with its line, where the file says it.
+        let told = ended.err.contains("note: gate.ini:14: `tcp_socket_buffer` does nothing");
+        assert_eq!(told, name == "gate.ini", "{ended:?}");
+    }
+    office.server.stop().expect("it stops");
+}
+
+#[test]
+fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let write = |name: &str, text: &str| fs::write(scratch.join(name), text).unwrap();
+    write("userlist.txt", "\"a\" \"b\"\n");
+    let good = "[databases]\na = host=127.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+                auth_file = userlist.txt\n";
+    for (name, text, told) in [
+        (
+            "g.ini",
+            format!("{good}pool_mod = session\n"),
+            "g.ini:6: unknown key `pool_mod`; did you mean `pool_mode`?",
+        ),
+        ("g.ini", format!("{good}client_tls_ciphers = HIGH\n"), "to ignore it would be unsafe"),
+        ("g.ini", good.replace("userlist.txt", "nothing.txt"), "g.ini:5: cannot use nothing.txt: "),
+        (
+            "g.ini",
+            good.replace("127.0.0.1\n[", "no.such.host.invalid\n["),
+            "`database.a.server`: there is no host no.such.host.invalid:5432: ",
+        ),
+        (
+            "g.ini",
+            format!("{good}[users]\na = pool_size=3000000\n"),
+            "g.ini:7: more than 1048576 slots are not possible",
+        ),
+        (
+            "g.toml",
+            "format = 1\nlisten = [\"127.0.0.1:0\"]\n[[database]]\nname = \"a\"\nslotz = 3\n"
+                .into(),
+            "g.toml:5:1: unknown key `slotz`; did you mean `slots`?",
+        ),
+        (
+            "g.toml",
+            "format = 1\nlisten = [\"127.0.0.1:0\"]\nauth = { users-file = \"userlist.txt\" }\n\
+             [[database]]\nname = \"a\"\nserver = [{ host = \"127.0.0.1\" }, \
+             { host = \"127.0.0.1\", port = 1 }]\nslots = 1\n"
+                .into(),
+            "`database.a.slots`: 1 slots for 2 servers; give one each at least",
+        ),
+    ] {
+        write(name, &text);
+        let said = refused(&folder, &["--config", name]);
+        assert!(said.contains(told), "{told}\n{said}");
+    }
+    write(
+        "users.ini",
+        &good.replace("auth_file", "auth_hba_file = userlist.txt\nauth_type = hba\nauth_file"),
+    );
+    let said = refused(&folder, &["--config", "users.ini"]);
+    assert!(said.contains("`auth.hba-file`: userlist.txt: line 1"), "{said}");
+    // What the file says, no flag says too; and who is trusted comes from this machine.
+    let said = refused(&folder, &["--config", "g.toml", "--slots", "3"]);
+    assert!(said.contains("cannot be used with"), "{said}");
+    write("trust.ini", &good.replace("auth_file", "auth_type = trust\nauth_file"));
+    let said = refused(&folder, &["--config", "trust.ini", "--listen", "0.0.0.0:0"]);
+    assert!(said.contains("is no loopback address"), "{said}");
+}
