@@ -67,6 +67,83 @@ fn a_monitor_shares_slots_tells_what_it_saw_and_records_it() {
     server.stop().expect("it stops");
 }
 
+/// Asks the same on one connection, again and again.
+fn ask_again(url: &str, sql: &str, goes_on: impl Fn() -> bool) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("it has nothing behind it").block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("it gets in");
+        tokio::spawn(connection);
+        while goes_on() {
+            client.simple_query(sql).await.expect("it is answered");
+        }
+    });
+}
+
+/// Eight clients in turns of 4 ms alone and 4 ms with a lock that one can have: a knee at two slots.
+#[test]
+fn slots_are_left_to_the_gate_and_its_model_becomes_a_scenario() {
+    let server = private();
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let url = server.url();
+    let listens = ["gate", "postgres", "--listen", "127.0.0.1:0", "--db", url.as_str()];
+    let rest = ["--slots", "auto", "--slots-most", "8", "--model", "model.toml", "--shadow"];
+    let running = start(&folder, &[&listens[..], &rest].concat());
+    let said = running.says("next: psql ");
+    assert!(said.contains("slots auto per transaction"), "{said}");
+    let (_, address) = said.split_once("listening on ").expect("it says so");
+    let address = address.split(' ').next().expect("it says where");
+    let (account, place) = url.as_str().split_once('@').expect("there is a password");
+    let (_, database) = place.split_once('/').expect("there is a database");
+    let gated = format!("{account}@{address}/{database}");
+    let asks = "do $$begin perform pg_sleep(0.004); perform pg_advisory_xact_lock(1); \
+                perform pg_sleep(0.004); end$$";
+    let began = std::time::Instant::now();
+    let clients: Vec<_> = (0..8)
+        .map(|at| {
+            let gated = gated.clone();
+            std::thread::spawn(move || {
+                // They begin one after the other, so that few slots are held at first and more later.
+                std::thread::sleep(Duration::from_secs(at));
+                ask_again(&gated, asks, || began.elapsed() < Duration::from_secs(24));
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|client| client.join().expect("it hears no error"));
+    running.signal("TERM");
+    let ended = running.ended(PATIENCE);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.contains("time alone"), "{ended:?}");
+    // Where the machine lets the law be seen, the model is a scenario that can be asked.
+    if folder.join("model.toml").exists() {
+        assert!(ended.out.contains("next: sekisho ask bottleneck model.toml"), "{ended:?}");
+        let asked = sekisho(&folder, &["ask", "bottleneck", "model.toml"]);
+        assert_eq!(asked.code, 0, "{asked:?}");
+    } else {
+        assert!(ended.out.contains("does not fit") || !ended.out.contains("knee"), "{ended:?}");
+    }
+    server.stop().expect("it stops");
+}
+
+#[test]
+fn slots_that_cannot_be_left_to_the_gate_are_refused_with_a_way_out() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    for (words, cause) in [
+        (&["--slots", "auto,3"][..], "stands alone"),
+        (&["--slots", "3", "--shadow"], "go with `--slots auto` only"),
+        (&["--slots", "auto", "--mode", "session"], "needs `--mode transaction`"),
+        (&["--slots", "auto", "--slots-least", "9", "--slots-most", "3"], "at most"),
+        (&["--slots", "many"], "a number, or auto"),
+    ] {
+        let db = ["gate", "postgres", "--db", "postgresql://a:b@127.0.0.1:1/x"];
+        let ended = sekisho(&folder, &[&db[..], words].concat());
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(format!("{ended:?}").contains(cause), "{cause}: {ended:?}");
+    }
+}
+
 #[test]
 fn a_pgbouncer_ini_is_translated_and_back() {
     let scratch = Scratch::new();

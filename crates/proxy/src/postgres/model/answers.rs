@@ -25,6 +25,24 @@ pub struct Now {
     pub slots: u32,
 }
 
+/// What was found, as the parts of a scenario: clients that think, slots, a delay, and a station of
+/// like servers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fitted {
+    /// Clients.
+    pub clients: u32,
+    /// For how long one is away from the gate \[s\].
+    pub think: f64,
+    /// Slots of each server.
+    pub slots: u32,
+    /// Delay within a slot \[s\].
+    pub delay: f64,
+    /// Demand at the station \[s\].
+    pub demand: f64,
+    /// Its servers.
+    pub servers: u32,
+}
+
 /// Why the model gives no answer.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
@@ -142,6 +160,14 @@ impl Model {
                 });
             }
         }
+    }
+
+    /// What was found, if a knee was seen and the model fits.
+    pub fn fitted(&self, now: Now) -> Option<Fitted> {
+        let fit = self.fit.as_ref().filter(|fit| fit.has_knee && fits(fit))?;
+        let Load { clients, think, .. } = Load::of(&self.observed.total(), now.clients);
+        let (delay, demand) = (fit.best.delay(), fit.best.demand());
+        Some(Fitted { clients, think, slots: now.slots, delay, demand, servers: fit.best.servers })
     }
 
     /// What would be if something were otherwise: throughput, and the mean wait, hold and response.

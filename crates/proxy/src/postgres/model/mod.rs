@@ -26,7 +26,7 @@ mod observed;
 use gate::{Band, Slot, Time};
 use std::time::Duration;
 
-pub use answers::{Now, Refusal};
+pub use answers::{Fitted, Now, Refusal};
 use curve::Curve;
 use fit::Fit;
 use observed::{Block, Observed, bin_of};

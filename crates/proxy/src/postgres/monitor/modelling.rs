@@ -8,7 +8,7 @@ use super::client;
 use super::pool::{Pool, PoolIndex};
 use super::state::Loop;
 use crate::postgres::console::{Estimate, WhatIf};
-use crate::postgres::model::{Now, Refusal};
+use crate::postgres::model::{Fitted, Now, Refusal};
 
 impl Pool {
     /// What is found of what is behind its gate, and what stands where the slots are left to it.
@@ -42,6 +42,16 @@ impl Pool {
         rows
     }
 
+    /// What is found, as the parts of a scenario.
+    pub(super) fn fitted(&self) -> Option<Fitted> {
+        self.driver.model()?.fitted(self.now(self.clients_most))
+    }
+
+    fn now(&self, clients: u32) -> Now {
+        let servers = self.driver.slots_each().count() as u32;
+        Now { clients, servers, slots: self.driver.slots() / servers.max(1) }
+    }
+
     fn named(&self, database: &str) -> String {
         format!("{database}/{}", String::from_utf8_lossy(&self.user))
     }
@@ -55,10 +65,7 @@ impl Loop {
         for (at, pool) in self.pools.iter().enumerate() {
             let Some(model) = pool.driver.model() else { continue };
             let of = pool.named(&self.config.databases[pool.database].name);
-            let servers = pool.driver.slots_each().count() as u32;
-            let slots = pool.driver.slots() / servers.max(1);
-            let now = Now { clients: self.clients_of(at), servers, slots };
-            match model.what_if(&of, asked, now) {
+            match model.what_if(&of, asked, pool.now(self.clients_of(at))) {
                 Ok(answer) => rows.extend(answer),
                 Err(cause) if refused == Refusal::TooLittle => refused = cause,
                 Err(_) => {}
@@ -69,11 +76,19 @@ impl Loop {
 
     /// Clients of a pool that are in.
     fn clients_of(&self, pool: PoolIndex) -> u32 {
-        let is_in = |client: &client::Client| {
-            use client::State::{Idle, Served, Waits};
-            client.pool == pool && matches!(client.state, Idle | Waits(_) | Served(_))
-        };
-        self.clients.iter().filter(|(_, client)| is_in(client)).count() as u32
+        let mine = |client: &&client::Client| client.pool == pool && is_in(client);
+        self.clients.iter().map(|(_, client)| client).filter(mine).count() as u32
+    }
+
+    /// Looks at how many clients each pool has.
+    pub(super) fn count_clients(&mut self) {
+        let mut counts = vec![0; self.pools.len()];
+        for (_, client) in self.clients.iter().filter(|(_, client)| is_in(client)) {
+            counts[client.pool] += 1;
+        }
+        for (pool, count) in self.pools.iter_mut().zip(counts) {
+            pool.clients_most = pool.clients_most.max(count);
+        }
     }
 
     /// Tells whoever wants to know what was decided about the slots.
@@ -89,4 +104,9 @@ impl Loop {
             }
         }
     }
+}
+
+fn is_in(client: &client::Client) -> bool {
+    use client::State::{Idle, Served, Waits};
+    matches!(client.state, Idle | Waits(_) | Served(_))
 }

@@ -38,6 +38,8 @@ pub(super) struct Pool {
     pub(super) quotas: Vec<usize>,
     /// What its gate was told.
     pub(super) spec: GateSpec,
+    /// The most clients that were in at once, as far as anybody looked.
+    pub(super) clients_most: u32,
     pub(super) catalogue: Catalogue,
     pub(super) counters: Counters,
     /// What the first connection to a server was told of its settings; clients are told the same.
@@ -98,6 +100,7 @@ impl Pool {
             },
             spec: gate,
             quotas: Vec::new(),
+            clients_most: 0,
             catalogue: Catalogue::new(secret, bounds).choosing(config.leftovers.clone()),
             counters: Counters::default(),
             parameters: None,
@@ -201,6 +204,7 @@ impl Pool {
             control: driver.controlled(),
             per_server: driver.servers(&self.connections),
             predicted_wait: driver.predicted_wait(now),
+            fitted: self.fitted(),
         }
     }
 }

@@ -489,6 +489,7 @@ impl Running {
             self.sweep = now + SWEEP;
             self.inner.sweep();
             self.inner.tell_decisions();
+            self.inner.count_clients();
             self.inner.turn_period();
             self.inner.log_figures();
             self.inner.settle();

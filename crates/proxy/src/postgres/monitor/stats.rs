@@ -7,6 +7,7 @@ use measure::{Histogram, Recording};
 
 use super::control::Controlled;
 use crate::postgres::console::Estimate;
+use crate::postgres::model::Fitted;
 use crate::postgres::relay::Prepares;
 use crate::postgres::sql::{Lost, Reasons};
 
@@ -119,6 +120,8 @@ pub struct PoolStats {
     pub predicted_wait: Option<Duration>,
     /// What the model has found; nothing while it knows nothing, and of sessions.
     pub model: Vec<Estimate>,
+    /// The same as the parts of a scenario, if the model fits and a knee was seen.
+    pub fitted: Option<Fitted>,
     /// What was decided about the slots, where that is left to the gate.
     pub control: Option<Controlled>,
 }

@@ -15,6 +15,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use gate::{Conduct, GateSpec, ServerSpec};
 use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
+use proxy::postgres::model::Fitted;
 use proxy::postgres::monitor::{
     Address, Admission, Auto, Config, Database, Encryption, Finished, Handle, Mode, Monitor,
     PoolStats, ServerTls, StartError, Tls,
@@ -93,6 +94,10 @@ pub(super) struct PostgresArgs {
     /// With `--slots auto`: only tell what would be done; the slots stay the most
     #[arg(long)]
     shadow: bool,
+    /// Write what the model has found at the end as a scenario for `sekisho ask`; of a second pool to
+    /// FILE.2, and so on. No file if it has found no knee
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
     /// For how long a client keeps its slot
     #[arg(long, value_enum, default_value = "transaction")]
     mode: ModeName,
@@ -213,7 +218,9 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     say(out, &beginning(args, &monitor.handle(), &pool))?;
     out.flush()?;
     let finished = monitor.run().map_err(Failure::machine)?;
-    end(&finished, args.policy.record.as_deref(), args.json, out)
+    let written =
+        Written { record: args.policy.record.as_deref(), model: args.model.as_deref() };
+    end(&finished, written, args.json, out)
 }
 
 fn unstarted(error: StartError) -> Failure {
@@ -223,10 +230,16 @@ fn unstarted(error: StartError) -> Failure {
     }
 }
 
-/// Writes what was recorded, and says how it ended.
+/// Files that are written in the end, if they are named.
+struct Written<'a> {
+    record: Option<&'a Path>,
+    model: Option<&'a Path>,
+}
+
+/// Writes what was recorded and what was found, and says how it ended.
 fn end(
     finished: &Finished,
-    record: Option<&Path>,
+    Written { record, model }: Written<'_>,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
@@ -238,8 +251,39 @@ fn end(
             kept.push(path);
         }
     }
-    say(out, &if json { ending_json(finished, &kept) } else { ending(finished, &kept) })?;
+    let mut modelled = Vec::new();
+    for (at, pool) in finished.stats.pools.iter().enumerate() {
+        if let (Some(path), Some(fitted)) = (model, &pool.fitted) {
+            let path = numbered(path, at);
+            let name = format!("{}/{}", pool.database, pool.user);
+            std::fs::write(&path, scenario(&name, fitted)).map_err(|error| {
+                Failure::Usage(format!("`--model {}` cannot be written: {error}", path.display()))
+            })?;
+            modelled.push(path);
+        }
+    }
+    let text = match json {
+        true => ending_json(finished, &kept),
+        false => ending(finished, &kept, &modelled),
+    };
+    say(out, &text)?;
     Ok(Verdict::Holds)
+}
+
+/// What was found, as a scenario.
+fn scenario(name: &str, fitted: &Fitted) -> String {
+    let Fitted { clients, think, slots, delay, demand, servers } = fitted;
+    let name = toml::Value::from(format!("{name}, as the gate saw it"));
+    format!(
+        "# A closed network of its clients, its slots and what is behind them, fitted while it ran.\n\
+         sekisho = 1\nname = {name}\nseed = 1\n\n\
+         [[class]]\nname = \"clients\"\npopulation = {clients}\nthink = \"{think:.9}s\"\n\
+         route = [\"slots\"]\n\n\
+         [[gate]]\nname = \"slots\"\nslots = {slots}\ninside = [\"elsewhere\", \"database\"]\n\n\
+         [[station]]\nname = \"elsewhere\"\nkind = \"delay\"\ndemand = \"{delay:.9}s\"\n\n\
+         [[station]]\nname = \"database\"\nkind = \"queue\"\nservers = {servers}\n\
+         demand = {{ mean = \"{demand:.9}s\", dist = \"exponential\" }}\n"
+    )
 }
 
 /// The file of a pool's recording: that of the first is the one that was named.
@@ -333,6 +377,12 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
     format!("{object}\n")
 }
 
+/// The fewest slots that keep 95 % of the throughput, if a knee was seen and the model fits.
+fn best_slots(pool: &PoolStats) -> Option<f64> {
+    pool.fitted.as_ref()?;
+    pool.model.iter().find(|row| row.what == "slots for 95 %").map(|row| row.value)
+}
+
 /// The slots at the end, and what was decided about them.
 fn control_json(pool: &PoolStats) -> serde_json::Value {
     let Some(control) = &pool.control else { return json!({"now": pool.slots}) };
@@ -385,7 +435,7 @@ fn number(value: f64) -> String {
     format!("{value:.*}", digits.clamp(0, 9) as usize)
 }
 
-fn ending(finished: &Finished, kept: &[PathBuf]) -> String {
+fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String {
     let pools = &finished.stats.pools;
     let sum = |of: fn(&PoolStats) -> u64| pools.iter().map(of).sum::<u64>();
     let transactions = sum(|pool| pool.counters.xact_count);
@@ -415,7 +465,14 @@ fn ending(finished: &Finished, kept: &[PathBuf]) -> String {
     for path in kept {
         text += &sentence(&format!("  recorded: {}", path.display()));
     }
-    text + &next("sekisho demo postgres")
+    match (modelled, pools.iter().find_map(best_slots)) {
+        ([model, ..], _) => {
+            text += &sentence(&format!("  modelled: {}", model.display()));
+            text + &next(&format!("sekisho ask bottleneck {}", model.display()))
+        }
+        (_, Some(slots)) => text + &next(&format!("sekisho gate postgres --slots {slots:.0}")),
+        (_, None) => text + &next("sekisho demo postgres"),
+    }
 }
 
 impl PostgresArgs {

@@ -8,7 +8,7 @@ use proxy::postgres::monitor::{Address, Config, Monitor};
 use proxy::postgres::secrets::MockKey;
 use serde_json::json;
 
-use super::{PostgresArgs, address, end, service, unstarted};
+use super::{Written, PostgresArgs, address, end, service, unstarted};
 use crate::gate_file::{Disk, GateFile, Loaded, Method, load, to_monitor};
 use crate::session::say;
 use crate::text::{next, sentence};
@@ -50,7 +50,8 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     out.flush()?;
     service::ready();
     let finished = monitor.run().map_err(Failure::machine)?;
-    end(&finished, record.as_deref(), args.json, out)
+    let written = Written { record: record.as_deref(), model: args.model.as_deref() };
+    end(&finished, written, args.json, out)
 }
 
 /// Says on standard error what is remarkable about a file.
