@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use measure::{ClassSpec, LoadShape, RunHeader, RunRecord, RunSummary, Until};
 use workload::tpcc::Kind;
 
-use super::record::{End, Pace, Record};
+use super::record::{End, Record};
 
 /// Why a record is no closed load.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ impl Record {
             End::Lost(_, why) | End::Failed(_, why) => return Err(NotClosed::Broken(why.clone())),
             End::Complete | End::Interrupted(_) => {}
         }
-        if plan.pace == Pace::Paced {
+        if plan.pace.waits() {
             return Err(NotClosed::Paced);
         }
         if self.part.is_some() {

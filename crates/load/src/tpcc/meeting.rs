@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::{Client, Error, IsolationLevel, Transaction};
 
 use super::parts::{self, Difference, Present, RunPart, Standing};
-use super::record::{Pace, PartRecord, Plan};
+use super::record::{PartRecord, Plan};
 use super::transactions::reason;
 
 /// A part that is to meet the others.
@@ -127,9 +127,9 @@ impl Meeting {
     /// That every part has something to do.
     pub(super) fn check(&self, plan: &Plan) -> Result<(), MeetError> {
         let (of, warehouses) = (self.part.of(), plan.warehouses);
-        match plan.pace {
-            Pace::Paced if of > warehouses => Err(MeetError::TooMany { of, warehouses }),
-            _ => Ok(()),
+        match plan.pace.waits() && of > warehouses {
+            true => Err(MeetError::TooMany { of, warehouses }),
+            false => Ok(()),
         }
     }
 

@@ -53,7 +53,7 @@ impl RunPart {
     /// each part has a terminal a connection, so that those of the parts add up.
     pub(super) fn seats(self, plan: &Plan) -> Range<u32> {
         match plan.pace {
-            Pace::Paced => {
+            Pace::Paced | Pace::Hastened(_) => {
                 let homes = self.warehouses(plan);
                 let each = u32::from(workload::tpcc::rules::TERMINALS);
                 (homes.start() - 1) * each..homes.end() * each
@@ -65,7 +65,7 @@ impl RunPart {
     /// The terminals of all parts.
     pub(super) fn seats_of_all(self, plan: &Plan) -> u32 {
         match plan.pace {
-            Pace::Paced => plan.terminals(),
+            Pace::Paced | Pace::Hastened(_) => plan.terminals(),
             Pace::Stress => plan.terminals() * self.of,
         }
     }
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn parts_share_the_terminals_without_gap_or_overlap() {
-        for pace in [Pace::Paced, Pace::Stress] {
+        for pace in [Pace::Paced, Pace::Stress, Pace::Hastened(3.try_into().unwrap())] {
             for (warehouses, of) in [(7, 1), (7, 2), (7, 7), (100_000, 999)] {
                 let plan = Plan { pace, warehouses, ..plan() };
                 let parts = (1..=of).map(|number| RunPart { number, of });

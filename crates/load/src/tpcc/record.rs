@@ -1,6 +1,7 @@
 //! The record of a run: all that its verdict is computed from, and enough to run it again.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use measure::{Histogram, Host, Interval};
@@ -41,23 +42,42 @@ pub enum Pace {
     Paced,
     /// One terminal a connection, and no waits: throughput, never a qualified result.
     Stress,
+    /// As [`Paced`](Pace::Paced), with keying and think times divided by this: few warehouses press as
+    /// many do, in their proportions. Never a qualified result.
+    Hastened(NonZeroU32),
+}
+
+impl Pace {
+    /// Whether terminals wait at all.
+    pub fn waits(self) -> bool {
+        self != Pace::Stress
+    }
+
+    /// How long a terminal waits that a person would wait for so long.
+    pub(super) fn wait(self, person: Duration) -> Duration {
+        match self {
+            Pace::Paced => person,
+            Pace::Stress => Duration::ZERO,
+            Pace::Hastened(by) => person / by.get(),
+        }
+    }
 }
 
 impl Plan {
-    /// How long a bucket of [`Record::new_orders`] is: 10 s, and 1 s in a run without waits, which
-    /// is short.
+    /// How long a bucket of [`Record::new_orders`] is: 10 s, and 1 s in a run without waits or with
+    /// short ones, which is short.
     pub fn bucket(&self) -> Duration {
         match self.pace {
             Pace::Paced => Duration::from_secs(10),
-            Pace::Stress => Duration::from_secs(1),
+            Pace::Stress | Pace::Hastened(_) => Duration::from_secs(1),
         }
     }
 
     /// How many terminals there are.
     pub fn terminals(&self) -> u32 {
         match self.pace {
-            Pace::Paced => self.warehouses * u32::from(workload::tpcc::rules::TERMINALS),
             Pace::Stress => self.connections,
+            _ => self.warehouses * u32::from(workload::tpcc::rules::TERMINALS),
         }
     }
 }
@@ -114,7 +134,7 @@ impl Record {
     /// The active warehouses at which its terminals are at home: of a part, its share.
     pub fn warehouses(&self) -> u32 {
         match (self.part, self.plan.pace) {
-            (Some(PartRecord { part, .. }), Pace::Paced) => {
+            (Some(PartRecord { part, .. }), pace) if pace.waits() => {
                 part.warehouses(&self.plan).count() as u32
             }
             _ => self.plan.warehouses,

@@ -413,13 +413,13 @@ impl<'a> Driver<'a> {
         let at = &mut self.seats[seat as usize];
         let cycle = at.terminal.cycle();
         let keying = cycle.keying;
-        if self.pace == Pace::Paced {
+        if self.pace.waits() {
             self.tally.picked(due, now, cycle.request.kind(), keying);
         }
         at.cycle = Some(cycle);
-        match self.pace {
-            Pace::Paced => self.agenda.push(Step::Send, now + keying, seat),
-            Pace::Stress => self.send(now, seat),
+        match self.pace.waits() {
+            true => self.agenda.push(Step::Send, now + self.pace.wait(keying), seat),
+            false => self.send(now, seat),
         }
     }
 
@@ -445,9 +445,9 @@ impl<'a> Driver<'a> {
         }
         // A terminal that waits as people do has its answer as soon as its Delivery is queued. One
         // that never waits would queue without end; it waits for the deferred part.
-        let waits = match self.pace {
-            Pace::Stress => Some(seat),
-            Pace::Paced => {
+        let waits = match self.pace.waits() {
+            false => Some(seat),
+            true => {
                 self.tally.answered(kind, due, now, 0);
                 self.rest(seat, now, kind);
                 None
@@ -472,12 +472,12 @@ impl<'a> Driver<'a> {
     fn rest(&mut self, seat: u32, now: Time, kind: Kind) {
         let at = &mut self.seats[seat as usize];
         let think = at.think;
-        match self.pace {
-            Pace::Paced => {
+        match self.pace.waits() {
+            true => {
                 self.tally.thinks(now, kind, think);
-                self.agenda.push(Step::Pick, now + think, seat);
+                self.agenda.push(Step::Pick, now + self.pace.wait(think), seat);
             }
-            Pace::Stress => self.pick(now, seat),
+            false => self.pick(now, seat),
         }
     }
 
@@ -653,10 +653,7 @@ fn seats(plan: &Plan, part: RunPart, c_load: u16) -> Vec<Seat> {
     let inputs = Inputs::new(Constants::for_run(plan.seed, c_load), plan.warehouses);
     let per_warehouse = u32::from(rules::TERMINALS);
     // Terminals begin spread over a turn, of which there are three a minute.
-    let spread = match plan.pace {
-        Pace::Paced => plan.ramp.min(Duration::from_secs(20)),
-        Pace::Stress => Duration::ZERO,
-    };
+    let spread = plan.pace.wait(Duration::from_secs(20)).min(plan.ramp);
     let all = f64::from(part.seats_of_all(plan));
     let seat = |nth: u32, warehouse: u32, index: u32, round: u32| {
         let seed = plan.seed.wrapping_add(u64::from(round) << 32);
@@ -665,9 +662,9 @@ fn seats(plan: &Plan, part: RunPart, c_load: u16) -> Vec<Seat> {
         Seat { terminal, begins, cycle: None, think: Duration::ZERO }
     };
     part.seats(plan)
-        .map(|nth| match plan.pace {
-            Pace::Paced => seat(nth, nth / per_warehouse + 1, nth % per_warehouse, 0),
-            Pace::Stress => {
+        .map(|nth| match plan.pace.waits() {
+            true => seat(nth, nth / per_warehouse + 1, nth % per_warehouse, 0),
+            false => {
                 let row = nth / plan.warehouses;
                 let (warehouse, index) = (nth % plan.warehouses + 1, row % per_warehouse);
                 seat(nth, warehouse, index, row / per_warehouse)

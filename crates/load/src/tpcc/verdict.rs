@@ -69,6 +69,8 @@ pub enum Outcome {
     NotQualified,
     /// Terminals did not wait: throughput, which no rule of pacing is about.
     NoWaits,
+    /// Terminals waited less than people do: throughput, too.
+    Hastened,
     /// It is one part of a run: what its own terminals saw, and no verdict until all are merged.
     Part(RunPart),
     /// The user ended it.
@@ -109,8 +111,10 @@ impl Record {
     /// The verdict on a run.
     pub fn judge(&self) -> Verdict {
         let mut checks = answered(self);
-        if self.plan.pace == Pace::Paced {
+        if self.plan.pace.waits() {
             checks.extend(mix(self));
+        }
+        if self.plan.pace == Pace::Paced {
             checks.extend(response_times(self));
             checks.extend(deliveries(self));
             checks.push(rate(self));
@@ -154,6 +158,7 @@ fn outcome(record: &Record, checks: &[Check]) -> Outcome {
     }
     match record.plan.pace {
         Pace::Stress => Outcome::NoWaits,
+        Pace::Hastened(_) => Outcome::Hastened,
         Pace::Paced if record.measured_s < MEASURE_LEAST.as_secs_f64() => Outcome::TooShort,
         Pace::Paced => Outcome::Qualified,
     }
@@ -501,6 +506,9 @@ fn deviations(record: &Record) -> Vec<String> {
     if record.plan.pace == Pace::Stress {
         add("no waits: terminals neither key nor think".into());
         add("Deliveries are waited for, not deferred".into());
+    }
+    if let Pace::Hastened(by) = record.plan.pace {
+        add(format!("keying and think times are divided by {by}"));
     }
     let minutes = record.measured_s / 60.0;
     if record.measured_s < MEASURE_FULL.as_secs_f64() {

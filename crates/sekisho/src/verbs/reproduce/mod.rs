@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// The paper
     #[arg(value_enum)]
     study: Study,
-    /// Also measure: `fujita` a real Apache, under 6 minutes; `nakamura` PostgreSQL, under 2
+    /// Also measure: `fujita` a real Apache, under 6 minutes; `nakamura` PostgreSQL, as long
     #[arg(long, conflicts_with = "model")]
     live: bool,
     /// Judge the claims on the paper's model only: formulas and simulation
@@ -63,7 +63,7 @@ enum Study {
     Fujita,
     /// Client/server systems: software bottleneck, load balancing, nested servers
     Ohmae,
-    /// TPC-C for PostgreSQL: the tool, and tables over three disks by a model of the disks
+    /// TPC-C for PostgreSQL: the tool, tables over three disks by a model of them, the TP monitor
     Nakamura,
     /// An agent server: a scheduler that knows its cache, and a model of a cluster
     Yamamoto,

@@ -1,9 +1,10 @@
-//! nakamura: TPC-C for PostgreSQL. Here its sections 3 and 4: the rules of the tool, tuning, and tables
-//! over several disks.
+//! nakamura: TPC-C for PostgreSQL. The rules of the tool, tuning, tables over several disks, and the TP
+//! monitor.
 
 mod disks;
 mod figures;
 mod live;
+mod tiers;
 mod tool;
 
 use crate::verbs::disk_model::Effort;
@@ -35,6 +36,9 @@ pub(super) fn reproduce(
     let mut all = reproduce_with(FULL, registry, seed)?;
     if let Some(seconds) = live {
         all.judged.extend(live::measure(registry, seed, seconds)?);
+        let (judged, section) = tiers::measure(registry, seed, seconds)?;
+        all.judged.extend(judged);
+        all.sections.push(section);
     }
     let part = if live.is_some() { Live::Judged } else { Live::LeftOut };
     registry.assert_complete(&all.judged, part);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ::load::tpcc::{Config, LoadError, LoadPlan, Phase};
 use postgres::{Private, Settings, StartError};
 
+use super::monitored::Gate;
 use crate::session::{Session, progress};
 use crate::verbs::database::DatabaseArgs;
 use crate::verdict::Failure;
@@ -85,13 +86,11 @@ impl Target {
 
     /// The same database, by way of something on this machine that listens on `port` and passes on
     /// what it is told. Verbs that start or stop a server have no use for it.
-    pub(super) fn through(&self, port: u16) -> Result<Target, Failure> {
+    pub(super) fn through(&self, gate: &Gate) -> Result<Target, Failure> {
         let Some(private) = &self.private else {
             return Err(Failure::Machine("only a private server is gone to by another way".into()));
         };
-        let place = |port: u16| format!(":{port}/");
-        let url = private.url().as_str().replace(&place(private.port()), &place(port));
-        Ok(Target { config: url.parse().map_err(Failure::machine)?, private: None })
+        Ok(Target { config: gate.before(private)?, private: None })
     }
 
     /// What the database is called where one says what was measured.

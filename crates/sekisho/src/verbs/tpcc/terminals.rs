@@ -247,7 +247,7 @@ impl Watch for Watcher {
 /// The exit that an outcome stands for.
 pub(super) fn verdict_of(outcome: &Outcome) -> Verdict {
     match outcome {
-        Outcome::Qualified | Outcome::NoWaits => Verdict::Holds,
+        Outcome::Qualified | Outcome::NoWaits | Outcome::Hastened => Verdict::Holds,
         Outcome::TooShort | Outcome::Part(_) => Verdict::Inconclusive,
         Outcome::NotQualified => Verdict::Fails,
         Outcome::Interrupted => Verdict::Interrupted,
@@ -262,6 +262,7 @@ pub(super) fn outcome_text(outcome: &Outcome) -> &'static str {
         Outcome::TooShort => "too short to qualify",
         Outcome::NotQualified => "NOT QUALIFIED",
         Outcome::NoWaits => "no waits, so no verdict",
+        Outcome::Hastened => "hastened, so no verdict",
         Outcome::Part(_) => "one part, so no verdict",
         Outcome::Interrupted => "interrupted",
         Outcome::Invalid(_) => "INVALID",

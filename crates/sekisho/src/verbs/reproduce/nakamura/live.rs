@@ -72,7 +72,7 @@ impl Lab {
 }
 
 /// Nobody looks on.
-struct Unwatched;
+pub(super) struct Unwatched;
 
 impl Watch for Unwatched {
     fn tick(&mut self, _: Duration, _: u64) {}

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ::load::tpcc::Host;
+use postgres::Private;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
     Address, Admission, Config, Database, Finished, Handle, Monitor, StartError,
@@ -16,14 +17,14 @@ use proxy::postgres::secrets::{MockKey, Users};
 use crate::verdict::Failure;
 
 /// A TP monitor in a thread of this process, before one server. It ends with this value.
-pub(super) struct Gate {
+pub(crate) struct Gate {
     handle: Handle,
     running: Option<JoinHandle<Result<Finished, StartError>>>,
 }
 
 impl Gate {
     /// Lets so many clients in, and `slots` transactions at a time.
-    pub(super) fn start(
+    pub(crate) fn start(
         to: &::load::tpcc::Config,
         slots: u32,
         clients: u32,
@@ -51,12 +52,16 @@ impl Gate {
         Ok(Gate { handle, running: Some(running) })
     }
 
-    pub(super) fn port(&self) -> u16 {
-        self.handle.address().port()
+    /// Where who means this server finds the gate.
+    pub(crate) fn before(&self, server: &Private) -> Result<::load::tpcc::Config, Failure> {
+        let place = |port: u16| format!(":{port}/");
+        let own = self.handle.address().port();
+        let url = server.url().as_str().replace(&place(server.port()), &place(own));
+        url.parse().map_err(Failure::machine)
     }
 
     /// Lets what is under way end, and says what passed.
-    pub(super) fn stop(mut self) -> Result<Finished, Failure> {
+    pub(crate) fn stop(mut self) -> Result<Finished, Failure> {
         self.handle.drain().map_err(Failure::machine)?;
         let running = self.running.take().expect("it was not stopped yet");
         let ended = running.join().map_err(|_| Failure::Machine("the monitor panicked".into()))?;
@@ -75,13 +80,20 @@ impl Drop for Gate {
 }
 
 /// Looks, once, after some time, at the memory of a process and of those that it has started.
-pub(super) struct Look {
+pub(crate) struct Look {
     cancel: mpsc::Sender<()>,
-    looking: JoinHandle<Option<u64>>,
+    looking: JoinHandle<Option<Memory>>,
+}
+
+/// What processes take of memory \[byte\], shared pages divided among those who share them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) resident: u64,
+    pub(crate) swapped: u64,
 }
 
 impl Look {
-    pub(super) fn after(span: Duration, process: Option<u32>) -> Look {
+    pub(crate) fn after(span: Duration, process: Option<u32>) -> Look {
         let (cancel, cancelled) = mpsc::channel();
         let looking = thread::spawn(move || {
             // Nobody sends: who has stopped waiting has dropped the other end.
@@ -93,26 +105,34 @@ impl Look {
         Look { cancel, looking }
     }
 
-    /// What it saw \[byte\]; `None` where it came to nothing.
-    pub(super) fn seen(self) -> Option<u64> {
+    /// What it saw; `None` where it came to nothing.
+    pub(crate) fn seen(self) -> Option<Memory> {
         drop(self.cancel);
         self.looking.join().ok().flatten()
     }
 }
 
-/// Proportional set size \[byte\]: shared pages are counted once, divided among those who share them.
-fn memory(process: u32) -> Option<u64> {
+/// That of a process and of those that it has started.
+fn memory(process: u32) -> Option<Memory> {
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
     let children = children.split_whitespace().filter_map(|word| word.parse().ok());
     // One that has ended meanwhile has no memory.
-    Some(pss(process)? + children.filter_map(pss).sum::<u64>())
+    Some(children.filter_map(own).fold(own(process)?, |all, one| Memory {
+        resident: all.resident + one.resident,
+        swapped: all.swapped + one.swapped,
+    }))
 }
 
-fn pss(process: u32) -> Option<u64> {
+/// That of one process alone.
+fn own(process: u32) -> Option<Memory> {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    let kilobytes: u64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
-    Some(kilobytes * 1024)
+    let bytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
+        Some(kilobytes * 1024)
+    };
+    // A kernel without swap does not speak of it.
+    Some(Memory { resident: bytes("Pss:")?, swapped: bytes("SwapPss:").unwrap_or(0) })
 }
 
 #[cfg(test)]
@@ -123,7 +143,7 @@ mod tests {
     fn the_memory_of_a_process_counts_its_children() {
         let own = std::process::id();
         let alone = memory(own).unwrap();
-        assert!(alone > 100_000, "{alone}");
+        assert!(alone.resident > 100_000, "{alone:?}");
         assert_eq!(memory(u32::MAX), None);
         // Whoever asks before it has looked hears nothing, so it is waited for.
         let look = Look::after(Duration::ZERO, Some(own));

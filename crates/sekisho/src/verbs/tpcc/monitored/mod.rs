@@ -13,7 +13,7 @@ use advise::Span;
 use clap::Args as ClapArgs;
 use measure::{Histogram, Ratio};
 
-use self::gate::{Gate, Look};
+pub(crate) use self::gate::{Gate, Look, Memory};
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let Some(mut target) = target else { return interrupted(args, out) };
     let process = target.private().and_then(|private| private.pid());
     let gate = Gate::start(&target.config, slots, most)?;
-    let through = target.through(gate.port())?;
+    let through = target.through(&gate)?;
     let mut rows = Vec::new();
     for &clients in &clients {
         let mut row = Row::new(clients);
@@ -151,7 +151,7 @@ struct Seen {
     p90_s: Vec<f64>,
     retries: u64,
     completed: u64,
-    memory: Option<u64>,
+    memory: Option<Memory>,
 }
 
 impl Seen {
@@ -187,7 +187,7 @@ impl Row {
         Row { clients, ways: Default::default(), order: Vec::new() }
     }
 
-    fn add(&mut self, way: usize, kept: Kept, memory: Option<u64>) -> Result<(), Failure> {
+    fn add(&mut self, way: usize, kept: Kept, memory: Option<Memory>) -> Result<(), Failure> {
         let Kept { record, path, .. } = &kept;
         let why = match (&record.end, record.judge().outcome) {
             (End::Lost(at, why) | End::Failed(at, why), _) => {
@@ -212,7 +212,7 @@ impl Row {
         seen.p90_s.push(responses.quantile(0.9).as_secs_f64());
         seen.retries += record.kinds.iter().map(|kind| kind.retries).sum::<u64>();
         seen.completed += completed;
-        seen.memory = seen.memory.max(memory);
+        seen.memory = [seen.memory, memory].into_iter().flatten().max_by_key(|all| all.resident);
         self.order.push(throughput);
         Ok(())
     }
@@ -269,8 +269,8 @@ impl Demo {
             (Some(direct), Some(gated)) => format!(
                 " The server's processes took {} of memory directly and {} behind the monitor, shared \
                  pages counted once; it keeps the connections that it has opened.",
-                bytes(direct),
-                bytes(gated)
+                bytes(direct.resident),
+                bytes(gated.resident)
             ),
             _ => String::new(),
         };
@@ -364,7 +364,8 @@ impl Demo {
         let mut table = ReportTable::new("Every number", columns);
         for row in &self.rows {
             for (seen, way) in row.ways.iter().zip(["directly", "through the monitor"]) {
-                let memory = seen.memory.map_or(Cell::Empty, |all| Cell::Number(all as f64 / 1e6));
+                let memory =
+                    seen.memory.map_or(Cell::Empty, |all| Cell::Number(all.resident as f64 / 1e6));
                 let cells = [
                     Cell::Number(row.clients.into()),
                     Cell::from(way),
@@ -388,7 +389,7 @@ impl Demo {
                 let way = |seen: &Seen| {
                     serde_json::json!({
                         "throughput_per_s": seen.throughputs, "p90_s": seen.p90_s,
-                        "repeated_of_100": seen.repeated(), "memory_bytes": seen.memory,
+                        "repeated_of_100": seen.repeated(), "memory_bytes": seen.memory.map(|all| all.resident),
                     })
                 };
                 serde_json::json!({

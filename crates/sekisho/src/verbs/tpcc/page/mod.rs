@@ -68,7 +68,7 @@ pub(super) fn apart(runs: &[Run]) -> Result<(), Failure> {
         }
         let (one, two) = (&first.kept.record.plan, &other.kept.record.plan);
         let differ = match () {
-            () if one.pace != two.pace => "one was paced and the other ran without waits",
+            () if one.pace != two.pace => "their terminals waited differently",
             () if one.execution != two.execution => {
                 "one ran the client's statements and the other functions of the server"
             }

@@ -193,7 +193,7 @@ fn beside(run: &Run) -> String {
     let record = &run.kept.record;
     let retries: u64 = record.kinds.iter().map(|kind| kind.retries).sum();
     let skipped = match record.plan.pace {
-        Pace::Paced => format!(
+        Pace::Paced | Pace::Hastened(_) => format!(
             " Deliveries skipped {} districts that had no order to deliver.",
             record.deferred.skipped
         ),
@@ -362,6 +362,10 @@ fn next(run: &Run) -> Section {
     let minutes = MEASURE_LEAST.as_secs() / 60;
     let section = Section::new("Next");
     match &run.judged.outcome {
+        Outcome::Hastened => section.command(
+            "As people wait:",
+            format!("sekisho tpcc run --warehouses {}", plan.warehouses),
+        ),
         Outcome::NoWaits => section.command(
             "Where more connections stop to help:",
             format!(

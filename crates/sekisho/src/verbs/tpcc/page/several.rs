@@ -59,7 +59,7 @@ pub(super) fn build(report: Report, runs: &[Run]) -> Result<Report, Broken> {
     if !whole.is_empty() {
         report = report.section(match plan.pace {
             Pace::Stress => against_connections(&whole)?,
-            Pace::Paced => against_warehouses(&whole)?,
+            Pace::Paced | Pace::Hastened(_) => against_warehouses(&whole)?,
         });
     }
     report = report.section(tables(runs)?).section(settings(&first.kept.record)?);
@@ -195,8 +195,13 @@ fn against_warehouses(runs: &[&Run]) -> Result<Section, Broken> {
     let axis = || Axis::linear("Active warehouses", "");
     let mut rate = Curves::new(axis(), Axis::linear("New orders per minute and warehouse", ""))
         .series(rates(runs, warehouses, |record| f64::from(record.plan.warehouses)));
+    // Hastened runs on one page are all hastened alike.
+    let by = match runs[0].kept.record.plan.pace {
+        Pace::Hastened(by) => f64::from(by.get()),
+        _ => 1.0,
+    };
     for (name, edge) in BAND {
-        rate = rate.reference(Reference::y(name, edge));
+        rate = rate.reference(Reference::y(name, edge * by));
     }
     let mut section = Section::new("Response and rate against warehouses");
     let limit = Kind::NewOrder.rules().response_max.as_secs_f64();

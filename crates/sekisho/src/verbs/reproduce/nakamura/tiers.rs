@@ -1,0 +1,444 @@
+//! Section 5: two tiers, each terminal with a connection of the database, against three, with the TP
+//! monitor between them.
+//!
+//! The paper's machine was full with the load of some twenty warehouses. So that one of today is, keying
+//! and think times are divided by what makes it so: the most warehouses of the paper then ask for
+//! somewhat more than the machine can do.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use load::tpcc::{Config, Execution, Isolation, LoadPlan, Outcome, Pace, Plan, Record, load, run};
+use measure::{Estimate, Ratio};
+use postgres::{Private, Settings};
+use workload::tpcc::{Kind, rules};
+
+use super::super::claim::{Answer, Judged, Registry};
+use super::live::Unwatched;
+use crate::report::{Axis, Curves, Figure, Reference, Section, Series};
+use crate::verbs::tpcc::monitored::{Gate, Look, Memory};
+use crate::verdict::Failure;
+
+/// The monitor's connections to the server, as in the paper.
+const SLOTS: u32 = 20;
+/// Those of the paper's measurements that its text speaks of, and what lies between.
+const WAREHOUSES: [u32; 6] = [2, 8, 12, 16, 20, 24];
+/// New-Orders a minute and warehouse that a valid configuration has (the paper's 5.3.2).
+const VALID: [f64; 2] = [9.0, 12.86];
+/// How much of what the most warehouses must do at least the machine can do, with the monitor.
+const SPARE: f64 = 1.1;
+/// Two that differ by less are alike.
+const ALIKE: f64 = 0.1;
+
+/// Whether there is a monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tiers {
+    Two,
+    Three,
+}
+
+/// Two, three, three, two: what drifts changes both.
+const ORDER: [Tiers; 4] = [Tiers::Two, Tiers::Three, Tiers::Three, Tiers::Two];
+
+/// A server with as many warehouses as are ever used.
+struct Lab {
+    server: Private,
+    config: Config,
+    seconds: f64,
+    seed: u64,
+}
+
+/// What was seen of one run.
+struct Seen {
+    /// New-Orders a minute.
+    rate: Estimate,
+    p90_s: f64,
+    memory: Option<Memory>,
+    /// Connections to the server that the monitor has made.
+    connects: u64,
+}
+
+impl Lab {
+    fn open(seconds: f64, seed: u64) -> Result<Lab, Failure> {
+        let most = WAREHOUSES[WAREHOUSES.len() - 1];
+        let connections = most * u32::from(rules::TERMINALS) + SLOTS + 16;
+        let parameters = [
+            ("shared_buffers", "512MB".to_owned()),
+            ("max_wal_size", "4GB".to_owned()),
+            ("max_connections", connections.to_string()),
+        ];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let server = Private::start(&Settings { parameters, ..Settings::default() });
+        let server = server.map_err(Failure::machine)?;
+        let config: Config = server.url().as_str().parse().map_err(Failure::machine)?;
+        let plan = LoadPlan::new(seed, most);
+        load(&config, &plan, &AtomicBool::new(false), &mut |_| {}).map_err(Failure::machine)?;
+        Ok(Lab { server, config, seconds, seed })
+    }
+
+    fn plan(&self, pace: Pace, warehouses: u32, connections: u32) -> Plan {
+        Plan {
+            pace,
+            warehouses,
+            connections,
+            ramp: Duration::from_secs(1),
+            measure: Duration::from_secs_f64(self.seconds),
+            execution: Execution::Sql,
+            isolation: Isolation::RepeatableRead,
+            seed: self.seed + u64::from(connections),
+        }
+    }
+
+    fn run(&self, tiers: Tiers, plan: &Plan) -> Result<Seen, Failure> {
+        let gate = match tiers {
+            Tiers::Two => None,
+            Tiers::Three => Some(Gate::start(&self.config, SLOTS, plan.connections)?),
+        };
+        let config = match &gate {
+            None => self.config.clone(),
+            Some(gate) => gate.before(&self.server)?,
+        };
+        let look = Look::after((plan.ramp + plan.measure) / 2, self.server.pid());
+        let record = run(&config, plan, &AtomicBool::new(false), &mut Unwatched);
+        let memory = look.seen();
+        let record = record.map_err(Failure::machine)?;
+        let pools = gate.map(Gate::stop).transpose()?.map_or(Vec::new(), |ended| ended.stats.pools);
+        let connects = pools.iter().map(|pool| pool.counters.connects).sum();
+        Seen::of(&record, memory, connects)
+    }
+}
+
+impl Seen {
+    fn of(record: &Record, memory: Option<Memory>, connects: u64) -> Result<Seen, Failure> {
+        let judged = record.judge();
+        if let Outcome::Invalid(why) = judged.outcome {
+            return Err(Failure::Machine(format!("a run is invalid: {why}")));
+        }
+        let p90_s = record.of(Kind::NewOrder).response.quantile(0.9).as_secs_f64();
+        Ok(Seen { rate: judged.new_orders_per_minute, p90_s, memory, connects })
+    }
+}
+
+/// Both ways at one number of warehouses.
+struct Row {
+    warehouses: u32,
+    two: Vec<Seen>,
+    three: Vec<Seen>,
+}
+
+impl Row {
+    /// New-Orders a minute and warehouse, of terminals as slow as people.
+    fn each(&self, tiers: Tiers, by: NonZeroU32) -> Estimate {
+        let runs = self.of(tiers);
+        let weight = 1.0 / (runs.len() as f64 * f64::from(self.warehouses) * f64::from(by.get()));
+        let parts: Vec<_> = runs.iter().map(|seen| (weight, seen.rate)).collect();
+        Estimate::combine(&parts)
+    }
+
+    fn of(&self, tiers: Tiers) -> &[Seen] {
+        match tiers {
+            Tiers::Two => &self.two,
+            Tiers::Three => &self.three,
+        }
+    }
+
+    /// The most memory that was seen \[MB\].
+    fn memory(&self, tiers: Tiers) -> Option<f64> {
+        let seen = self.of(tiers).iter().filter_map(|seen| seen.memory);
+        seen.map(|memory| memory.resident).max().map(|bytes| bytes as f64 / 1e6)
+    }
+}
+
+/// All that was measured.
+struct Measured {
+    /// What keying and think times were divided by.
+    by: NonZeroU32,
+    rows: Vec<Row>,
+}
+
+/// Judges the claims of section 5 by runs of this length \[s\].
+pub(super) fn measure(
+    registry: &Registry,
+    seed: u64,
+    seconds: f64,
+) -> Result<(Vec<Judged>, Section), Failure> {
+    let lab = Lab::open(seconds, seed)?;
+    let most = WAREHOUSES[WAREHOUSES.len() - 1];
+    let capacity = lab.run(Tiers::Three, &lab.plan(Pace::Stress, most, SLOTS))?.rate.mean;
+    let by = (capacity / (f64::from(most) * VALID[0] * SPARE)) as u32;
+    let by = NonZeroU32::new(by).unwrap_or(NonZeroU32::MIN);
+    let mut rows = Vec::new();
+    for warehouses in WAREHOUSES {
+        let connections = warehouses * u32::from(rules::TERMINALS);
+        let plan = lab.plan(Pace::Hastened(by), warehouses, connections);
+        let mut row = Row { warehouses, two: Vec::new(), three: Vec::new() };
+        for tiers in ORDER {
+            let seen = lab.run(tiers, &plan)?;
+            match tiers {
+                Tiers::Two => row.two.push(seen),
+                Tiers::Three => row.three.push(seen),
+            }
+        }
+        rows.push(row);
+    }
+    lab.server.stop().map_err(Failure::machine)?;
+    let measured = Measured { by, rows };
+    Ok((measured.judge(registry), measured.section()?))
+}
+
+impl Measured {
+    fn at(&self, warehouses: u32) -> &Row {
+        self.rows.iter().find(|row| row.warehouses == warehouses).expect("it was measured")
+    }
+
+    fn each(&self, tiers: Tiers, warehouses: u32) -> Estimate {
+        self.at(warehouses).each(tiers, self.by)
+    }
+
+    /// In the order of the list.
+    fn judge(&self, registry: &Registry) -> Vec<Judged> {
+        vec![
+            self.alike(registry),
+            self.overload(registry),
+            self.valid(registry),
+            self.grows(registry),
+            self.queue(registry),
+            self.connections(registry),
+            self.memory(registry),
+        ]
+    }
+
+    fn alike(&self, registry: &Registry) -> Judged {
+        let ratio = Ratio::of(self.each(Tiers::Two, 8), self.each(Tiers::Three, 8));
+        let answer = Answer::above(1.0 - ALIKE, ratio.low, ratio.high).and(Answer::below(
+            1.0 + ALIKE,
+            ratio.low,
+            ratio.high,
+        ));
+        registry
+            .claim("monitor-alike")
+            .judge()
+            .measured(format!("x{:.2}", ratio.ratio))
+            .found(format!(
+                "New-Orders at 8 warehouses, with the monitor over without: {}.",
+                range(ratio)
+            ))
+            .shape(answer)
+    }
+
+    fn overload(&self, registry: &Registry) -> Judged {
+        let ratio = Ratio::of(self.each(Tiers::Two, 8), self.each(Tiers::Two, 24));
+        registry
+            .claim("monitor-overload")
+            .judge()
+            .measured(format!("x{:.2}", ratio.ratio))
+            .found(format!(
+                "Without it, New-Orders a warehouse at 24 warehouses over those at 8: {}.",
+                range(ratio)
+            ))
+            .shape(Answer::below(1.0 - ALIKE, ratio.low, ratio.high))
+    }
+
+    /// The most warehouses up to which all are valid, as far as the intervals tell.
+    fn valid_up_to(&self, tiers: Tiers) -> u32 {
+        let valid = |row: &&Row| row.each(tiers, self.by).mean >= VALID[0];
+        self.rows.iter().take_while(valid).last().map_or(0, |row| row.warehouses)
+    }
+
+    fn valid(&self, registry: &Registry) -> Judged {
+        let [two, three] = [Tiers::Two, Tiers::Three].map(|tiers| self.each(tiers, 24));
+        let answer = Answer::above(VALID[0], three.low(), three.high()).and(Answer::below(
+            VALID[0],
+            two.low(),
+            two.high(),
+        ));
+        registry
+            .claim("monitor-valid")
+            .judge()
+            .measured(format!(
+                "{}, {}",
+                self.valid_up_to(Tiers::Two),
+                self.valid_up_to(Tiers::Three)
+            ))
+            .found(format!(
+                "At 24 warehouses {:.1} ± {:.1} New-Orders a minute and warehouse without and {:.1} ± {:.1} \
+                 with the monitor, by terminals {} times as fast as people.",
+                two.mean, two.half_width, three.mean, three.half_width, self.by
+            ))
+            .shape(answer)
+    }
+
+    fn grows(&self, registry: &Registry) -> Judged {
+        let growth = |tiers| Ratio::of(self.each(tiers, 16), self.each(tiers, 24));
+        let [two, three] = [growth(Tiers::Two), growth(Tiers::Three)];
+        let answer = match () {
+            () if three.low > two.high => Answer::Yes,
+            () if three.high < two.low => Answer::No,
+            () => Answer::CannotTell,
+        };
+        let all = |ratio: Ratio| ratio.ratio * 24.0 / 16.0;
+        registry
+            .claim("monitor-grows")
+            .judge()
+            .measured(format!("x{:.2}, x{:.2}", all(two), all(three)))
+            .found("New-Orders in all at 24 warehouses over those at 16, without the monitor and with it.")
+            .shape(answer)
+    }
+
+    fn queue(&self, registry: &Registry) -> Judged {
+        let ratio = Ratio::of(self.each(Tiers::Three, 8), self.each(Tiers::Three, 24));
+        registry
+            .claim("monitor-queue")
+            .judge()
+            .measured(format!("x{:.2}", ratio.ratio))
+            .found(format!(
+                "With it, New-Orders a warehouse at 24 warehouses over those at 8: {}.",
+                range(ratio)
+            ))
+            .shape(Answer::below(1.0, ratio.low, ratio.high))
+    }
+
+    fn connections(&self, registry: &Registry) -> Judged {
+        let claim = registry.claim("monitor-connections");
+        let row = self.at(24);
+        let connects = row.three.iter().map(|seen| seen.connects).max().unwrap_or(0);
+        claim
+            .judge()
+            .measured(connects.to_string())
+            .found(format!(
+                "Connections to the server that the monitor made for {} terminals, all of which were let in.",
+                24 * u32::from(rules::TERMINALS)
+            ))
+            .number((connects as f64 == claim.value()).into())
+    }
+
+    fn memory(&self, registry: &Registry) -> Judged {
+        let claim = registry.claim("monitor-memory");
+        let of = |tiers| Some([self.at(8).memory(tiers)?, self.at(16).memory(tiers)?]);
+        let (Some(two), Some(three)) = (of(Tiers::Two), of(Tiers::Three)) else {
+            return claim
+                .judge()
+                .not_run("The system does not tell how much memory processes take.");
+        };
+        let swapped = self.rows.iter().flat_map(|row| row.two.iter().chain(&row.three));
+        let swapped = swapped.filter_map(|seen| seen.memory).map(|memory| memory.swapped).max();
+        let swap = match swapped.unwrap_or(0) {
+            0 => "nothing was swapped out".to_owned(),
+            bytes => format!("{:.0} MB at most were swapped out", bytes as f64 / 1e6),
+        };
+        let more = two[1] > three[1] && two[1] - two[0] > three[1] - three[0];
+        claim
+            .judge()
+            .measured(format!("{:.0} {:.0}, {:.0} {:.0}", two[0], two[1], three[0], three[1]))
+            .found(format!(
+                "Memory of the server's processes [MB], shared pages counted once, at 8 and 16 warehouses \
+                 without the monitor and with it; {swap}."
+            ))
+            .shape(more.into())
+    }
+
+    /// Figures 10 and 11.
+    fn section(&self) -> Result<Section, Failure> {
+        let axis = || Axis::linear("Warehouses", "");
+        let both = |y: Axis, of: &dyn Fn(&Row, Tiers) -> [f64; 3]| {
+            let ways = [(Tiers::Two, "without the monitor"), (Tiers::Three, "with the monitor")];
+            ways.into_iter().fold(Curves::new(axis(), y), |curves, (tiers, name)| {
+                let points = self.rows.iter().map(|row| {
+                    let [value, low, high] = of(row, tiers);
+                    (f64::from(row.warehouses), value, low, high)
+                });
+                curves.series(Series::measured(name, points))
+            })
+        };
+        let by = self.by;
+        let label = "New-Orders a minute and warehouse";
+        let each = both(Axis::linear(label, ""), &|row, tiers| {
+            let each = row.each(tiers, by);
+            [each.mean, each.low(), each.high()]
+        });
+        let each = each
+            .reference(Reference::y("least that is valid", VALID[0]))
+            .reference(Reference::y("most that is possible", VALID[1]));
+        let all = both(Axis::linear("New-Orders a minute", ""), &|row, tiers| {
+            let (each, warehouses) = (row.each(tiers, by), f64::from(row.warehouses));
+            [each.mean, each.low(), each.high()].map(|value| value * warehouses)
+        });
+        let p90 = both(Axis::log("90th percentile of New-Order", "ms"), &|row, tiers| {
+            let seen = row.of(tiers).iter().map(|seen| seen.p90_s * 1e3);
+            let mean = seen.clone().sum::<f64>() / ORDER.len() as f64 * 2.0;
+            [mean, seen.clone().fold(f64::INFINITY, f64::min), seen.fold(0.0, f64::max)]
+        });
+        let figure = |title: &str, caption: &str, curves| {
+            Figure::new(title, caption, curves).map_err(Failure::machine)
+        };
+        let intervals = "Dots are the means of two runs, with 95 % intervals.";
+        Ok(Section::new("The TP monitor: section 5 of the paper")
+            .paragraph(format!(
+                "Ten terminals a warehouse, without the monitor a connection of the server each, with it \
+                 {SLOTS} in all. Keying and think times are divided by {by}, so that 24 warehouses ask for \
+                 more than this machine can do; rates are divided by {by} again."
+            ))
+            .figure(figure("Figure 10: the rate of a warehouse", intervals, each)?)
+            .figure(figure("Figure 11: the rate in all", intervals, all)?)
+            .figure(figure(
+                "Response",
+                "Not in the paper. Dots are means of two runs, bars from the less to the more.",
+                p90,
+            )?))
+    }
+}
+
+fn range(Ratio { low, high, .. }: Ratio) -> String {
+    format!("{low:.2} to {high:.2} times")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registry;
+    use super::*;
+    use crate::verbs::reproduce::claim::Finding;
+
+    fn rate(mean: f64) -> Estimate {
+        Estimate { mean, half_width: 0.01 * mean, confidence: 0.95, n: 6 }
+    }
+
+    /// Rates a warehouse without and with the monitor, and memory as the paper has swap.
+    fn measured(two: [f64; 6], three: [f64; 6]) -> Measured {
+        let by = NonZeroU32::new(100).unwrap();
+        let seen = |each: f64, warehouses: u32, connects, resident| {
+            let rate = rate(each * f64::from(warehouses) * 100.0);
+            let memory = Some(Memory { resident, swapped: 0 });
+            vec![Seen { rate, p90_s: 0.01, memory, connects }]
+        };
+        let rows = WAREHOUSES.iter().enumerate().map(|(at, &warehouses)| Row {
+            warehouses,
+            two: seen(two[at], warehouses, 0, u64::from(warehouses) * 10_000_000),
+            three: seen(three[at], warehouses, 20, 20_000_000),
+        });
+        Measured { by, rows: rows.collect() }
+    }
+
+    #[test]
+    fn what_the_paper_measured_is_found_as_it_says() {
+        let two = [12.3, 12.2, 12.0, 10.0, 6.0, 4.0];
+        let three = [12.3, 12.2, 12.2, 12.0, 11.0, 9.8];
+        let found = measured(two, three);
+        let judged = found.judge(&registry());
+        assert!(judged.iter().all(Judged::is_expected), "{judged:?}");
+        assert_eq!(judged[2].measured, "16, 24");
+        assert!(found.section().is_ok());
+    }
+
+    #[test]
+    fn a_monitor_that_brings_nothing_is_told() {
+        let same = [12.3, 12.2, 12.2, 12.0, 11.0, 9.8];
+        let judged = measured(same, same).judge(&registry());
+        let findings: Vec<Finding> = judged.iter().map(|one| one.finding).collect();
+        assert_eq!(findings[2], Finding::DoesNotReproduce, "valid at 24 without it");
+        assert_eq!(findings[3], Finding::Undecided, "grows alike");
+        let worse = [12.3, 10.5, 9.0, 7.0, 6.0, 5.0];
+        let judged = measured(same, worse).judge(&registry());
+        assert_eq!(judged[0].finding, Finding::DoesNotReproduce, "not alike at 8");
+    }
+}
