@@ -12,11 +12,12 @@
 mod found;
 mod line;
 mod shrinking;
+mod traps;
 mod writing;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use postgres::Private;
@@ -334,11 +335,16 @@ fn noise(way: &Way, number: usize, over: &AtomicBool, tally: &Tally) -> Result<(
     Ok(())
 }
 
+/// All have the same tables, so one has them at a time. One that has failed leaves nothing that hurts
+/// the next.
+fn alone() -> MutexGuard<'static, ()> {
+    static TABLES_FREE: Mutex<()> = Mutex::new(());
+    TABLES_FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Plays cases: those of these numbers, or as the environment says.
 fn cases(place: Place, clients: usize, numbers: std::ops::Range<u64>) {
-    // All have the same tables. One that has failed leaves nothing that hurts the next.
-    static TABLES_FREE: Mutex<()> = Mutex::new(());
-    let _alone = TABLES_FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     place.make_tables();
     let gate = place.warm_gate();
     let tally = Tally::default();
