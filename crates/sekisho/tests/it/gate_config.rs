@@ -9,7 +9,7 @@ use sekisho::gate_file::{Disk, translate};
 use serde_json::Value;
 
 use crate::browser::Scratch;
-use crate::command::{PATIENCE, sekisho, start};
+use crate::command::{Ended, PATIENCE, sekisho, start};
 use crate::tpcc::ask;
 
 /// A server with a second database, `second`, and a second user, `clerk`.
@@ -139,36 +139,45 @@ fn a_gate_runs_from_either_kind_of_file() {
         assert_eq!(code(through("sekisho", own, "forced", sql).unwrap_err()), "3D000");
         running.signal("TERM");
         let ended = running.ended(PATIENCE);
-        assert_eq!(ended.code, 0, "{ended:?}");
-        let last = ended.objects().pop().expect("it says how it ended");
-        let pools: Vec<String> = last["pools"]
-            .as_array()
-            .expect("they are a list")
-            .iter()
-            .map(|pool| {
-                format!("{}/{}", pool["database"].as_str().unwrap(), pool["user"].as_str().unwrap())
-            })
-            .collect();
-        let expected = [
-            "one/sekisho",
-            "two/clerk",
-            "forced/clerk",
-            "second/sekisho",
-            "two/sekisho",
-            "nowhere/clerk",
-            "other/clerk",
-            "forced/sekisho",
-        ];
-        assert_eq!(pools, expected);
-        // Who came and went is told, and no password.
-        let logged = |event: &str| ended.err.contains(&format!(" event={event} "));
-        assert!(logged("login") && logged("end") && logged("error"), "{ended:?}");
-        assert!(!ended.err.contains("paper") && !ended.err.contains(own), "{ended:?}");
-        // What does nothing is told with its line, where the file says it.
-        let told = ended.err.contains("note: gate.ini:14: `tcp_socket_buffer` does nothing");
-        assert_eq!(told, name == "gate.ini", "{ended:?}");
+        ended_well(&ended, name, own);
     }
     office.server.stop().expect("it stops");
+}
+
+/// Every pool was there, all was logged, and nothing that nobody should know.
+fn ended_well(ended: &Ended, name: &str, own: &str) {
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let last = ended.objects().pop().expect("it says how it ended");
+    let pools: Vec<String> = last["pools"]
+        .as_array()
+        .expect("they are a list")
+        .iter()
+        .map(|pool| {
+            format!(
+                "{}/{}",
+                pool["database"].as_str().expect("a name"),
+                pool["user"].as_str().expect("a name")
+            )
+        })
+        .collect();
+    let expected = [
+        "one/sekisho",
+        "two/clerk",
+        "forced/clerk",
+        "second/sekisho",
+        "two/sekisho",
+        "nowhere/clerk",
+        "other/clerk",
+        "forced/sekisho",
+    ];
+    assert_eq!(pools, expected);
+    // Who came and went is told, and no password.
+    let logged = |event: &str| ended.err.contains(&format!(" event={event} "));
+    assert!(logged("login") && logged("end") && logged("error"), "{ended:?}");
+    assert!(!ended.err.contains("paper") && !ended.err.contains(own), "{ended:?}");
+    // What does nothing is told with its line, where the file says it.
+    let told = ended.err.contains("note: gate.ini:14: `tcp_socket_buffer` does nothing");
+    assert_eq!(told, name == "gate.ini", "{ended:?}");
 }
 
 #[test]

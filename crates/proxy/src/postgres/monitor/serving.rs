@@ -15,7 +15,7 @@ use crate::postgres::SqlState;
 use crate::postgres::conversation::{Abandoned, Kept, Turn};
 use crate::postgres::message::Status;
 use crate::postgres::model::Work;
-use crate::postgres::relay::{Copied, Guest, News, Stop};
+use crate::postgres::relay::{Copied, Guest, News, ServerFault, Stop};
 
 /// How often one connection is read before others have their turn.
 const ROUNDS: u32 = 8;
@@ -247,6 +247,19 @@ impl Loop {
         if let Some(client) = gone {
             self.close(client);
         }
+        self.after_words(key, fault, &heard, broken);
+        let wire = self.servers.get(key).and_then(|server| server.wire.as_ref());
+        wire.is_some_and(super::wire::Wire::may_read)
+    }
+
+    /// Does what follows from what a server has said. `broken`: it cannot be written to any more.
+    fn after_words(
+        &mut self,
+        key: Key,
+        fault: Result<Stop, ServerFault>,
+        heard: &Heard,
+        broken: bool,
+    ) {
         match fault {
             Err(fault) => self.misbehaves(key, fault.sqlstate(), &fault.to_string()),
             Ok(_) if heard.ended => self.ended(key),
@@ -266,8 +279,6 @@ impl Loop {
                 }
             }
         }
-        let wire = self.servers.get(key).and_then(|server| server.wire.as_ref());
-        wire.is_some_and(super::wire::Wire::may_read)
     }
 
     /// Counts what has ended.

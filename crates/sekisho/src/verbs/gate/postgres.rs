@@ -218,8 +218,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     say(out, &beginning(args, &monitor.handle(), &pool))?;
     out.flush()?;
     let finished = monitor.run().map_err(Failure::machine)?;
-    let written =
-        Written { record: args.policy.record.as_deref(), model: args.model.as_deref() };
+    let written = Written { record: args.policy.record.as_deref(), model: args.model.as_deref() };
     end(&finished, written, args.json, out)
 }
 

@@ -367,7 +367,7 @@ impl Loop {
             .users
             .names()
             .map(|name| User {
-                name: String::from_utf8_lossy(&name).into_owned(),
+                name: String::from_utf8_lossy(name).into_owned(),
                 pool_size: None,
                 reserve_pool_size: None,
                 mode: None,

@@ -168,42 +168,40 @@ fn what_is_refused_fails_as_postgresql_fails() {
     gate.end();
 }
 
+/// What keeps a server, how that is seen, what ends it, and what the ledger calls it.
+const KEEPS: [(&str, &str, &str, Reason); 9] = [
+    ("listen a", "select pg_listening_channels()", "unlisten *", Reason::Listen),
+    (
+        "select pg_advisory_lock_shared(7)",
+        "select objid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()",
+        "select pg_advisory_unlock_all()",
+        Reason::AdvisoryLock,
+    ),
+    ("create temp table t (a int)", "select count(*) from t", "discard temp", Reason::Temporary),
+    ("prepare p as select 5", "execute p", "deallocate all", Reason::Prepare),
+    (
+        "begin; declare c cursor with hold for select 6; commit",
+        "select name from pg_cursors where name = 'c'",
+        "close all",
+        Reason::Hold,
+    ),
+    ("set work_mem to '99kB'", "show work_mem", "reset all", Reason::Set),
+    (
+        "set session authorization pg_monitor",
+        "select session_user",
+        "discard all",
+        Reason::Authorization,
+    ),
+    ("set my.a to 1", "show my.a", "discard all", Reason::Set),
+    ("select set_config('my.a', '2', false), 3", "show my.a", "discard all", Reason::Set),
+];
+
 #[test]
 fn who_keeps_a_server_is_in_the_ledger_until_nothing_keeps_it() {
     let gate = gate(2, Choices { set: SetChoice::Pin, ..Choices::default() });
     let mut keeps = Raw::enter(&gate, Version::V3_0, &[("application_name", "keeper")]);
     let mut other = enter(&gate);
-    for (leaves, sees, ends, reason) in [
-        ("listen a", "select pg_listening_channels()", "unlisten *", Reason::Listen),
-        (
-            "select pg_advisory_lock_shared(7)",
-            "select objid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()",
-            "select pg_advisory_unlock_all()",
-            Reason::AdvisoryLock,
-        ),
-        (
-            "create temp table t (a int)",
-            "select count(*) from t",
-            "discard temp",
-            Reason::Temporary,
-        ),
-        ("prepare p as select 5", "execute p", "deallocate all", Reason::Prepare),
-        (
-            "begin; declare c cursor with hold for select 6; commit",
-            "select name from pg_cursors where name = 'c'",
-            "close all",
-            Reason::Hold,
-        ),
-        ("set work_mem to '99kB'", "show work_mem", "reset all", Reason::Set),
-        (
-            "set session authorization pg_monitor",
-            "select session_user",
-            "discard all",
-            Reason::Authorization,
-        ),
-        ("set my.a to 1", "show my.a", "discard all", Reason::Set),
-        ("select set_config('my.a', '2', false), 3", "show my.a", "discard all", Reason::Set),
-    ] {
+    for (leaves, sees, ends, reason) in KEEPS {
         keeps.ask(leaves);
         let ledger = gate.stats().pins;
         let [pin] = &ledger[..] else { panic!("{leaves}: {ledger:?}") };

@@ -257,6 +257,11 @@ fn each_kind_is_decided_by_its_choice() {
     for tracked in ["set work_mem to 1", "set application_name to a", "set names 'utf8'"] {
         assert_eq!(decided(tracked, &strict), Decision::Track, "{tracked}");
     }
+}
+
+#[test]
+fn what_is_followed_of_a_text_is_what_its_choices_say() {
+    let strict = Choices { listen: Choice::Refuse, code: CodeChoice::Refuse, ..Choices::default() };
     let of =
         |text: &str, choices: &Choices| Followed::of(text.as_bytes(), Lexis::default(), choices);
     assert_eq!(of("select 1", &strict), Ok(None));

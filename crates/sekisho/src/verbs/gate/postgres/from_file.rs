@@ -8,7 +8,7 @@ use proxy::postgres::monitor::{Address, Config, Monitor};
 use proxy::postgres::secrets::MockKey;
 use serde_json::json;
 
-use super::{Written, PostgresArgs, address, end, service, unstarted};
+use super::{PostgresArgs, Written, address, end, service, unstarted};
 use crate::gate_file::{Disk, GateFile, Loaded, Method, load, to_monitor};
 use crate::session::say;
 use crate::text::{next, sentence};
