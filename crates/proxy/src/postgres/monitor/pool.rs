@@ -131,11 +131,14 @@ impl Pool {
 
     /// The configuration has changed: what it knows now of the user's password counts.
     pub(super) fn configure(&mut self, database: &Database, users: &Users) {
+        let configured = configured(database.login.as_ref(), &self.user);
+        self.source = match configured {
+            Some(_) => Source::Configured,
+            None => Source::Learnt,
+        };
         let listed = || users.knows(&self.user).then(|| users.secret(&self.user).credential());
-        let known = configured(database.login.as_ref(), &self.user).or_else(listed);
-        if let Some(known) = known.filter(|known| *known != Credential::Nothing)
-            && known != self.credential
-        {
+        let known = configured.or_else(listed).unwrap_or(Credential::Nothing);
+        if known != Credential::Nothing && known != self.credential {
             self.credential = known;
             self.keys.fill(None);
         }
