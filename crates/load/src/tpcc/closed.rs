@@ -105,7 +105,7 @@ mod tests {
     use measure::{Histogram, Host, LittleVerdict};
 
     use super::super::intervals::{Intervals, Meters, length};
-    use super::super::record::{Client, DeferredRecord, InputCounts, Plan, Server};
+    use super::super::record::{Client, DeferredRecord, InputCounts, Pace, Plan, Server};
     use super::super::transactions::{Execution, Isolation};
     use super::*;
 
