@@ -12,7 +12,8 @@ use super::{Gate, Raw, database, shown, trusting};
 fn config(mode: Mode, quotas: Quotas) -> Config {
     let named = |name: &str| {
         let of_test = database(mode, 2);
-        Database { name: name.to_owned(), ..of_test }
+        let target = Some(of_test.name.clone());
+        Database { name: name.to_owned(), target, ..of_test }
     };
     let mut config = trusting(named("first"));
     config.databases.push(named("second"));
