@@ -203,7 +203,7 @@ fn what_does_not_belong_on_one_page_is_refused_and_nothing_is_written() {
         record
     };
     for (one, two, why) in [
-        (paced(10), stressed(4), "one was paced"),
+        (paced(10), stressed(4), "their terminals waited differently"),
         (paced(10), slow(paced(10)), "isolation levels differ"),
         (stressed(4), wide(stressed(4)), "warehouses differ"),
     ] {
