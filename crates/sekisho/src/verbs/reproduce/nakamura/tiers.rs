@@ -353,16 +353,12 @@ impl Measured {
         };
         let by = self.by;
         let label = "New-Orders a minute and warehouse";
-        let each = both(Axis::linear(label, ""), &|row, tiers| {
-            let each = row.each(tiers, by);
-            [each.mean, each.low(), each.high()]
-        });
+        let each = both(Axis::linear(label, ""), &|row, tiers| ends(row.each(tiers, by)));
         let each = each
             .reference(Reference::y("least that is valid", VALID[0]))
             .reference(Reference::y("most that is possible", VALID[1]));
         let all = both(Axis::linear("New-Orders a minute", ""), &|row, tiers| {
-            let (each, warehouses) = (row.each(tiers, by), f64::from(row.warehouses));
-            [each.mean, each.low(), each.high()].map(|value| value * warehouses)
+            ends(row.each(tiers, by)).map(|value| value * f64::from(row.warehouses))
         });
         let p90 = both(Axis::log("90th percentile of New-Order", "ms"), &|row, tiers| {
             let seen = row.of(tiers).iter().map(|seen| seen.p90_s * 1e3);
@@ -386,6 +382,14 @@ impl Measured {
                 "Not in the paper. Dots are means of two runs, bars from the less to the more.",
                 p90,
             )?))
+    }
+}
+
+/// The value and its interval; runs too short for one have none.
+fn ends(estimate: Estimate) -> [f64; 3] {
+    match estimate.half_width.is_finite() {
+        true => [estimate.mean, estimate.low(), estimate.high()],
+        false => [estimate.mean; 3],
     }
 }
 
@@ -428,6 +432,9 @@ mod tests {
         assert!(judged.iter().all(Judged::is_expected), "{judged:?}");
         assert_eq!(judged[2].measured, "16, 24");
         assert!(found.section().is_ok());
+        let mut short = measured(two, three);
+        short.rows[0].two[0].rate.half_width = f64::INFINITY;
+        assert!(short.section().is_ok(), "too short for an interval");
     }
 
     #[test]
