@@ -26,13 +26,36 @@ fn server() -> &'static Private {
 
 /// A server that forgets nothing it need not: tests do not wait for a disk.
 fn start() -> Private {
-    let parameters = [("fsync", "off"), ("shared_buffers", "256MB"), ("max_wal_size", "4GB")];
+    let parameters = [("fsync", "off"), ("shared_buffers", "256MB"), ("max_wal_size", "1GB")];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     Private::start(&Settings { parameters, ..Settings::default() }).unwrap()
 }
 
 /// A database of a test's own.
 struct Database(Config);
+
+/// A copy that goes with its test: thirty of them would ask for 7 GB of disk.
+struct Copied {
+    database: Database,
+    name: String,
+}
+
+impl std::ops::Deref for Copied {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        &self.database
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let drop = format!("drop database {} with (force)", self.name);
+            Database::of(server(), "postgres").ask(&drop);
+        }
+    }
+}
 
 impl Database {
     fn new(name: &str) -> Database {
@@ -52,7 +75,7 @@ impl Database {
     }
 
     /// A database of a test's own that holds two warehouses: a copy of one that is loaded once.
-    fn loaded(name: &str) -> Database {
+    fn loaded(name: &str) -> Copied {
         static LOADED: OnceLock<()> = OnceLock::new();
         LOADED.get_or_init(|| {
             Database::new("two_warehouses").load(&LoadPlan::new(7, 2)).map(drop).unwrap();
@@ -65,7 +88,7 @@ impl Database {
         Database(config.clone()).ask(&copy);
         drop(one);
         config.dbname(name);
-        Database(config)
+        Copied { database: Database(config), name: name.to_owned() }
     }
 
     fn load(&self, plan: &LoadPlan) -> Result<Loaded, LoadError> {
