@@ -7,6 +7,7 @@ use gate::{Access, Job, JobId};
 
 use super::arena::Key;
 use super::config::{Database, Mode};
+use super::pool::Pool;
 use super::state::Loop;
 use crate::postgres::frame::{Frames, Frontend, HEAD, Piece};
 use crate::postgres::sql::tokens::Lexis;
@@ -16,8 +17,8 @@ use crate::postgres::statements::{Catalogue, Client as Statements};
 impl Loop {
     /// The job that a client has now, but for its name.
     pub(super) fn job_of(&mut self, key: Key) -> Job {
-        let client = self.clients.get(key).expect("who asks is there");
         let class = self.class_of(key);
+        let client = self.clients.get(key).expect("who asks is there");
         if !self.config.classes.are_one() && !self.config.classes.look_at_texts() {
             let settings = Rc::clone(&client.settings);
             let client = self.clients.get_mut(key).expect("it was there above");
@@ -66,7 +67,7 @@ impl Loop {
         Routed { key, access: if wrote { Access::Write } else { declared } }
     }
 
-    fn class_of(&self, key: Key) -> Class {
+    fn class_of(&mut self, key: Key) -> Class {
         let classes = &self.config.classes;
         if classes.are_one() {
             return Class::default();
@@ -77,19 +78,23 @@ impl Loop {
         {
             return *class;
         }
-        let pool = &self.pools[client.pool];
-        let text = if classes.look_at_texts() {
-            first_text(&client.frames, client.wire.read(), &client.statements, &pool.catalogue)
-        } else {
-            b""
+        let Pool { user, database, catalogue, readings, .. } = &mut self.pools[client.pool];
+        let database = self.config.databases[*database].name.as_bytes();
+        let read = |text: &[u8]| {
+            classes.class(&Subject {
+                user,
+                database,
+                application_name: &client.settings.value(b"application_name").unwrap_or_default(),
+                text,
+                lexis: client.settings.lexis(),
+            })
         };
-        classes.class(&Subject {
-            user: &pool.user,
-            database: self.config.databases[pool.database].name.as_bytes(),
-            application_name: &client.settings.value(b"application_name").unwrap_or_default(),
-            text,
-            lexis: client.settings.lexis(),
-        })
+        if !classes.look_at_texts() {
+            return read(b"");
+        }
+        let readable = client.wire.read();
+        let text = first_text(&client.frames, readable, &client.statements, catalogue);
+        readings.class(&client.settings, text, || read(text))
     }
 }
 

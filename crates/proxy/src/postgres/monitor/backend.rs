@@ -89,15 +89,19 @@ impl Loop {
         let replicates = replicates.filter(|client| client.replication != Replication::No);
         let own = replicates.map(|client| client.replication);
         let idle = match own {
-            None => self.pools[pool].take_idle(slot.server),
+            None => self.take_idle(pool, slot.server),
             Some(_) => None,
         };
-        if idle.is_none() {
+        let spare = match own {
+            None if idle.is_none() => self.take_spare(pool, slot.server),
+            _ => None,
+        };
+        if idle.or(spare).is_none() {
             self.make_room(pool);
         }
-        let key = idle.unwrap_or_else(|| self.new_server(pool, slot.server));
+        let key = idle.or(spare).unwrap_or_else(|| self.new_server(pool, slot.server));
         let server = self.servers.get_mut(key).expect("idle connections are there");
-        server.permits = permits;
+        (server.permits, server.reused) = (permits, idle.is_some());
         if let Some(replication) = own {
             server.replication = replication;
             server.relay = Relay::of_replication(LIMITS);
@@ -113,10 +117,14 @@ impl Loop {
             self.give_back(key);
             None
         } else if idle.is_some() {
-            self.prepare(key);
+            if !self.check(key) {
+                self.prepare(key);
+            }
             None
+        } else if spare.is_some() {
+            spare
         } else {
-            let latest = self.now + self.config.timeouts.connect;
+            let latest = self.now + self.patience_of(pool);
             let server = self.servers.get_mut(key).expect("it was there above");
             self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
             self.connects.push_back(key);
@@ -245,7 +253,10 @@ impl Loop {
             Replication::Physical => parameters.push((b"replication", b"true")),
             Replication::Logical => parameters.push((b"replication", b"database")),
         }
-        if server.replication != Replication::No {
+        let settings = database.settings.iter().map(|(a, b)| (a.as_bytes(), b.as_bytes()));
+        if server.replication == Replication::No {
+            parameters.extend(settings);
+        } else {
             // No SQL can be said to some of these later.
             parameters.extend(begun.iter().flat_map(|settings| settings.begun_with()));
         }
@@ -265,6 +276,7 @@ impl Loop {
         let cleartext = if is_safe { Cleartext::Allowed } else { Cleartext::Refused };
         let terms = Terms { cleartext, binding: approach::binding(wire), ..Terms::default() };
         let login = Login::new(&user, credential, terms, self.draw());
+        self.hurries_no_more(key);
         let server = self.servers.get_mut(key).expect("it was there above");
         server.state = State::LoggingIn(Some(login));
         self.log_in(key);
@@ -431,6 +443,7 @@ impl Loop {
         let is_probe = server.probe.is_some();
         let pool = &mut self.pools[at];
         pool.counters.connects += 1;
+        pool.tended.is_made(key);
         if pool.scout == Some(key) {
             pool.scout = None;
         }
@@ -441,6 +454,8 @@ impl Loop {
         }
         if self.servers.get(key).is_none() {
             // Its client had gone.
+        } else if !is_probe && self.introduce(key) {
+            // It goes on when that is answered.
         } else if has_client {
             self.prepare(key);
         } else if is_probe {
@@ -563,13 +578,17 @@ impl Loop {
             (State::Cleaning, None) => {
                 server.relay.cleaned();
                 server.session.discarded();
-                self.give_back(key);
+                self.begin_anew(key);
             }
             (State::Discarding, None) => {
                 server.relay.discarded();
                 server.session.discarded();
-                self.give_back(key);
+                self.begin_anew(key);
             }
+            (State::Introducing, failed) => self.introduced(key, failed),
+            (State::Checking, None) if server.client.is_some() => self.prepare(key),
+            (State::Checking, None) => self.give_back(key),
+            (State::Checking, Some(_)) => self.replace(key),
             (State::Probing, None) => self.probed(key),
             (state @ State::Probing, Some(_)) => {
                 server.state = state;
@@ -610,11 +629,16 @@ impl Loop {
         if is_scout {
             pool.scout = None;
         }
+        let concerns_all = self.concerns_all(key);
         let fell = unmade.elsewhere == Elsewhere::Perhaps
             && self.tell(at, |driver, now| driver.fall(now, place));
         if fell && self.probes[self.pools[at].database].is_none() {
             let retry = self.now + self.config.timeouts.server_retry;
             self.pools[at].retries[place as usize] = Some(retry);
+        }
+        if !fell && concerns_all {
+            // Before its slot goes to whoever is next, who would only try again.
+            self.goes_out(at, place, &unmade.words);
         }
         self.drop_server(key);
         if let Some(client) = client {
@@ -629,10 +653,7 @@ impl Loop {
         if is_scout && fell {
             self.invite(at);
         } else if is_scout {
-            for guest in std::mem::take(&mut self.pools[at].guests) {
-                self.stats.logins_failed += 1;
-                self.end_with(guest, &unmade.words);
-            }
+            self.turn_guests_away(at, &unmade.words);
         }
         self.connect_next();
     }
@@ -663,6 +684,9 @@ impl Loop {
         let Some(server) = self.servers.get_mut(key) else { return };
         if matches!(server.state, State::Connecting | State::LoggingIn(_) | State::Hashing) {
             return self.unmade(key, &Unmade::unreachable(&"it has closed the connection"));
+        }
+        if server.is_replaceable() {
+            return self.replace(key);
         }
         server.work = Work::Failed;
         if let Some(client) = server.client {
@@ -700,6 +724,7 @@ impl Loop {
         }
         if server.slot.is_none() {
             pool.drop_idle(server.place, key);
+            pool.tended.is_gone(key);
         }
         server.relay.end(None, &mut pool.catalogue);
         if server.greeting.is_some() && server.wire.is_some() {

@@ -113,6 +113,8 @@ pub(super) struct Client {
     pub(super) wrote: Option<Time>,
     /// When its job arrived, or the last one ended.
     pub(super) since: Time,
+    /// What it had been sent when it was seen to take nothing, and when that was.
+    pub(super) stalled: Option<(u64, Time)>,
     /// How many bytes must be there for its next message to be taken.
     pub(super) needs: u32,
 }
@@ -148,6 +150,7 @@ impl Client {
             access: Access::Write,
             wrote: None,
             since: Time::ZERO,
+            stalled: None,
             needs: 0,
         }
     }

@@ -21,6 +21,7 @@ use super::log::Logged;
 use super::lookups::Lookup;
 use super::operating::Admin;
 use super::quotas::Quotas;
+use super::upkeep::{Check, Upkeep};
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::frame;
 use crate::postgres::secrets::{Hba, Users};
@@ -70,6 +71,9 @@ pub struct Config {
     pub admin: Admin,
     /// What is logged, if anything is: [`Monitor::log_to`](super::Monitor::log_to).
     pub logged: Logged,
+    /// What a connection to a server is asked that was idle, before a client has it; `None` for
+    /// nothing: then what it has said of its end must do.
+    pub check: Option<Check>,
     /// How many events of each pool's gate are recorded, from the start on; 0 for no recording.
     pub record_max: usize,
     /// Who is told each decision about slots that are left to the gate, as one line.
@@ -229,6 +233,11 @@ pub struct Database {
     pub lookup: Option<Lookup>,
     /// Which of several idle connections is used next.
     pub reuse: Reuse,
+    /// How connections to its servers are kept.
+    pub upkeep: Upkeep,
+    /// Settings that connections to its servers begin with, by name; what a client begins with itself
+    /// goes before. Not those of replication.
+    pub settings: Vec<(String, String)>,
     /// Whether the slots are left to the gate, and how; each server begins with those that
     /// [`gate`](Database::gate) says. Not in session mode.
     pub auto: Option<Auto>,
@@ -271,6 +280,8 @@ impl Database {
             login: None,
             lookup: None,
             reuse: Reuse::Latest,
+            upkeep: Upkeep::default(),
+            settings: Vec::new(),
             auto: None,
         }
     }
@@ -381,14 +392,22 @@ pub struct Timeouts {
     pub idle_transaction: Option<Duration>,
     /// How long a client may be idle: [`Patience::client_idle`].
     pub client_idle: Option<Duration>,
+    /// How long a client that holds a server may take nothing of what was sent to it, looked at every
+    /// second: then the server's work is cancelled, and the session ended. A server that waits for a
+    /// reader holds a slot, locks and old rows, and no other time-out sees it: its query runs. Longer
+    /// than anything but a reader that is stopped or gone should take. `None` for as long as it likes.
+    pub stalled: Option<Duration>,
     /// After how long a client that waits for a slot is told so by a notice, looked at every second;
     /// `None` for never.
     pub wait_notice: Option<Duration>,
-    /// How long a connection to a server is kept without a client.
+    /// How long a connection to a server is kept without a client, unless its database says.
     pub server_idle: Duration,
-    /// How long a connection to a server is used at all; it is closed when it is idle next.
+    /// How long a connection to a server is used at all, unless its database says; it is closed when
+    /// it is idle next. No two of a pool are within this time divided by the pool's slots.
     pub server_lifetime: Duration,
-    /// How long a server that could not be reached is left alone, where there are others.
+    /// How long a server that could not be reached is left alone, where there are others. The only
+    /// one is tried again by whoever asks half a second after the last try failed, or sooner if this
+    /// is shorter; who asks meanwhile hears why the last one failed.
     pub server_retry: Duration,
     /// From the beginning of a drain until what is still in flight is cut off.
     pub drain: Duration,
@@ -405,6 +424,7 @@ impl Default for Timeouts {
             transaction: None,
             idle_transaction: None,
             client_idle: None,
+            stalled: Some(Duration::from_secs(300)),
             wait_notice: None,
             server_idle: Duration::from_secs(600),
             server_lifetime: Duration::from_secs(3600),
@@ -489,6 +509,7 @@ impl Config {
             classes: Classes::default(),
             admin: Admin::default(),
             logged: Logged::default(),
+            check: Some(Check::default()),
             record_max: 0,
             decisions: None,
         }

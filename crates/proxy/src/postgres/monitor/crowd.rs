@@ -1,9 +1,10 @@
-//! How many clients each database and each user has, and how many it may have.
+//! How many clients each database, user and pool has, and how many it may have.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::client::Client;
+use super::pool::PoolIndex;
 use super::state::Loop;
 use crate::postgres::SqlState;
 
@@ -12,11 +13,16 @@ use crate::postgres::SqlState;
 pub(super) struct Crowd {
     users: HashMap<Rc<[u8]>, usize>,
     databases: HashMap<usize, usize>,
+    pools: Vec<usize>,
 }
 
 impl Crowd {
     /// One more; its user's name, which all its clients share.
-    fn enter(&mut self, user: &[u8], database: usize) -> Rc<[u8]> {
+    fn enter(&mut self, user: &[u8], database: usize, pool: PoolIndex) -> Rc<[u8]> {
+        if self.pools.len() <= pool {
+            self.pools.resize(pool + 1, 0);
+        }
+        self.pools[pool] += 1;
         *self.databases.entry(database).or_default() += 1;
         let name = match self.users.get_key_value(user) {
             Some((name, _)) => Rc::clone(name),
@@ -26,7 +32,8 @@ impl Crowd {
         name
     }
 
-    fn leave(&mut self, user: &Rc<[u8]>, database: usize) {
+    fn leave(&mut self, user: &Rc<[u8]>, database: usize, pool: PoolIndex) {
+        self.pools[pool] -= 1;
         let fewer = |count: Option<&mut usize>| {
             let count = count.expect("who leaves has entered");
             *count -= 1;
@@ -45,6 +52,11 @@ impl Crowd {
         self.databases.get(&database).copied().unwrap_or(0)
     }
 
+    /// The clients of this pool.
+    pub(super) fn of_pool(&self, pool: PoolIndex) -> usize {
+        self.pools.get(pool).copied().unwrap_or(0)
+    }
+
     /// The clients of this user.
     pub(super) fn of_user(&self, user: &[u8]) -> usize {
         self.users.get(user).copied().unwrap_or(0)
@@ -59,8 +71,9 @@ impl Loop {
     pub(super) fn count_in(
         &mut self,
         user: &[u8],
-        database: usize,
+        pool: PoolIndex,
     ) -> Result<Rc<[u8]>, (SqlState, String)> {
+        let database = self.pools[pool].database;
         let limits = &self.config.limits;
         let full = |whose: &str, name: &str, most: usize| {
             let message =
@@ -79,13 +92,13 @@ impl Loop {
         {
             return full("user", &String::from_utf8_lossy(user), most);
         }
-        Ok(self.crowd.enter(user, database))
+        Ok(self.crowd.enter(user, database, pool))
     }
 
     /// A client has gone that may have been counted.
     pub(super) fn count_out(&mut self, client: &Client) {
         if let Some(user) = &client.user {
-            self.crowd.leave(user, self.pools[client.pool].database);
+            self.crowd.leave(user, self.pools[client.pool].database, client.pool);
         }
     }
 }

@@ -33,8 +33,10 @@ pub(super) struct Driver {
     sequence: u64,
     recording: Option<Recording>,
     up: Vec<bool>,
-    /// Since when each slot is held, and by a job of which class, server by server.
-    held: Vec<Vec<Option<(Time, u32)>>>,
+    /// Who holds each slot, server by server.
+    held: Vec<Vec<Option<Held>>>,
+    /// The slots of each server whose jobs wait for something else; none if jobs never do.
+    kept_waiting: Option<Vec<u32>>,
     tallies: Tallies,
     /// The jobs that each server has started.
     started: Vec<u64>,
@@ -74,6 +76,15 @@ struct Place {
     class: u32,
 }
 
+/// The holder of a slot.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    class: u32,
+    arrived: Time,
+    /// When its job began; `None` while it waits for slots of quotas.
+    since: Option<Time>,
+}
+
 const PLACE_BITS: u32 = 24;
 
 /// The weight of the newest hold in their mean: about the last 64 count.
@@ -98,6 +109,7 @@ impl Driver {
             recording: (record_max > 0).then(|| Recording::new(spec.clone(), record_max)),
             up: vec![true; spec.servers.len()],
             held: spec.servers.iter().map(|server| vec![None; server.slots as usize]).collect(),
+            kept_waiting: None,
             tallies: Tallies::new(classes),
             started: vec![0; spec.servers.len()],
             roles: match &spec.roles[..] {
@@ -121,6 +133,42 @@ impl Driver {
         self.model = Some(Model::new(self.up.len()));
         self.control = auto.map(|auto| Control::new(auto, &self.gate));
         self
+    }
+
+    /// From now on who has a slot goes on waiting, until it is [admitted](Driver::admitted) or
+    /// [denied](Driver::denied): that is no part of its hold.
+    pub(super) fn keep_waiting(&mut self) {
+        self.kept_waiting = Some(vec![0; self.up.len()]);
+    }
+
+    /// The holder of a slot has all that it needs.
+    pub(super) fn admitted(&mut self, now: Time, slot: Slot) {
+        let changed = self.pass(now);
+        self.waits_no_more(slot);
+        let held = self.held_mut(slot).as_mut().expect("a slot that is admitted is held");
+        held.since = Some(now);
+        let held = *held;
+        self.begin(now, slot, held);
+        self.show_levels();
+        self.follow_model(now, changed);
+    }
+
+    /// The holder of a slot does not get what else it needs: it is refused for that reason.
+    pub(super) fn denied(&mut self, now: Time, slot: Slot, reason: Reason) {
+        let held = self.held_mut(slot).take().expect("a slot that is denied is held");
+        self.waits_no_more(slot);
+        self.tallies.refused(held.class, reason);
+        let changed = self.pass(now);
+        self.carry(now, Event::Depart(slot), changed);
+    }
+
+    fn waits_no_more(&mut self, slot: Slot) {
+        let waits = self.kept_waiting.as_mut().expect("jobs may wait for something else");
+        waits[slot.server as usize] -= 1;
+    }
+
+    fn held_mut(&mut self, slot: Slot) -> &mut Option<Held> {
+        &mut self.held[slot.server as usize][slot.index as usize]
     }
 
     /// A job of `client` arrives, which may wait until so long after `since`, or until its own
@@ -165,8 +213,16 @@ impl Driver {
 
     /// A slot is given back, and what became of the job; how long it was held.
     pub(super) fn depart(&mut self, now: Time, slot: Slot, work: Work) -> Duration {
-        let held = self.held[slot.server as usize][slot.index as usize].take();
-        let (since, class) = held.expect("a slot that departs is held");
+        let held = self.held_mut(slot).take();
+        let Held { class, since, .. } = held.expect("a slot that departs is held");
+        let Some(since) = since else {
+            // Its client went while it waited for something else.
+            self.waits_no_more(slot);
+            self.tallies.reneged(class);
+            let changed = self.pass(now);
+            self.carry(now, Event::Depart(slot), changed);
+            return Duration::ZERO;
+        };
         let hold = now.since(since);
         self.hold.record(hold);
         self.tallies.departed(class, hold);
@@ -207,12 +263,21 @@ impl Driver {
     /// A server was found to be down. The last one stays up: who waits for it hears why it cannot
     /// be reached. Whether others are up.
     pub(super) fn fall(&mut self, now: Time, server: u32) -> bool {
-        let is_up = |(at, up): (usize, &bool)| *up && at != server as usize;
-        let others = self.up.iter().enumerate().any(is_up);
+        let others = self.has_others(server);
         if others && std::mem::replace(&mut self.up[server as usize], false) {
             self.tell(now, Event::Down(server));
         }
         others
+    }
+
+    /// Whether a server is up, as far as is known.
+    pub(super) fn is_up(&self, server: u32) -> bool {
+        self.up[server as usize]
+    }
+
+    /// Whether another server is up.
+    pub(super) fn has_others(&self, server: u32) -> bool {
+        self.up.iter().enumerate().any(|(at, up)| *up && at != server as usize)
     }
 
     /// Starts no job until it is [resumed](Driver::resume).
@@ -283,6 +348,14 @@ impl Driver {
         let Some(control) = &mut self.control else { return };
         let mut resizes = std::mem::take(&mut self.resizes);
         control.after(now, &event, &self.gate, &mut resizes);
+        self.resizes = resizes;
+        self.follow_model(now, changed);
+    }
+
+    /// Tells the gate each number of slots that follows from what was seen.
+    fn follow_model(&mut self, now: Time, changed: bool) {
+        let Some(control) = &mut self.control else { return };
+        let mut resizes = std::mem::take(&mut self.resizes);
         if let (Some(model), true) = (&self.model, changed) {
             control.learn(now, model, &mut resizes);
         }
@@ -321,8 +394,20 @@ impl Driver {
         if matches!(event, Event::Arrive(_)) {
             model.arrived();
         }
-        for (at, server) in self.gate.servers().iter().enumerate() {
-            model.level(at, server.busy, self.gate.waiting());
+        self.show_levels();
+    }
+
+    fn show_levels(&mut self) {
+        let Some(model) = &mut self.model else { return };
+        let Some(kept) = &self.kept_waiting else {
+            for (at, server) in self.gate.servers().iter().enumerate() {
+                model.level(at, server.busy, self.gate.waiting());
+            }
+            return;
+        };
+        let waiting = self.gate.waiting() + kept.iter().map(|&jobs| u64::from(jobs)).sum::<u64>();
+        for (at, (server, kept)) in self.gate.servers().iter().zip(kept).enumerate() {
+            model.level(at, server.busy - kept, waiting);
         }
     }
 
@@ -353,20 +438,32 @@ impl Driver {
 
     /// A job has got a slot.
     fn hold_slot(&mut self, now: Time, place: Place, slot: Slot) {
-        let wait = now.since(place.arrived);
-        self.wait.record(wait);
-        self.wait_sum += wait;
-        self.tallies.started(place.class, wait);
-        self.started[slot.server as usize] += 1;
+        let mut holder = Held { class: place.class, arrived: place.arrived, since: None };
         let slots = &mut self.held[slot.server as usize];
         if slots.len() <= slot.index as usize {
             slots.resize(slot.index as usize + 1, None);
         }
         let held = &mut slots[slot.index as usize];
         assert!(held.is_none(), "{slot:?} is held by two");
-        *held = Some((now, place.class));
+        if let Some(kept) = &mut self.kept_waiting {
+            *held = Some(holder);
+            kept[slot.server as usize] += 1;
+            return;
+        }
+        holder.since = Some(now);
+        *held = Some(holder);
+        self.begin(now, slot, holder);
+    }
+
+    /// A job begins.
+    fn begin(&mut self, now: Time, slot: Slot, holder: Held) {
+        let wait = now.since(holder.arrived);
+        self.wait.record(wait);
+        self.wait_sum += wait;
+        self.tallies.started(holder.class, wait);
+        self.started[slot.server as usize] += 1;
         if let Some(model) = &mut self.model {
-            model.started(now, slot, place.class);
+            model.started(now, slot, holder.class);
         }
     }
 
@@ -528,6 +625,34 @@ mod tests {
         driver.depart(at(12), slot, Work::Done);
         assert_eq!(driver.next_verdict(), None);
         assert_eq!(driver.vacant.len(), driver.places.len());
+        assert_eq!(driver.recording().unwrap().replay(), Ok(()));
+    }
+
+    /// The wait for the slots of a quota was counted as hold, so that the model took it for demand.
+    #[test]
+    fn who_waits_for_something_else_does_not_hold_its_slot_yet() {
+        let (driver, [a, b, c]) = driver();
+        let mut driver = driver.modelled(None);
+        driver.keep_waiting();
+        let starts = |driver: &mut Driver, now, client| {
+            driver.arrive(now, client, now, JOB);
+            driver.next_verdict().unwrap().outcome.unwrap()
+        };
+        let slot = starts(&mut driver, at(0), a);
+        assert_eq!((driver.wait().len(), driver.busy()), (0, 1));
+        driver.admitted(at(3), slot);
+        assert_eq!(driver.wait_sum(), Duration::from_secs(3));
+        assert_eq!(driver.depart(at(4), slot, Work::Done), Duration::from_secs(1));
+        assert_eq!(driver.hold_mean, Some(1.0));
+        let slot = starts(&mut driver, at(5), b);
+        driver.denied(at(6), slot, Reason::Deadline);
+        let slot = starts(&mut driver, at(7), c);
+        assert_eq!(driver.depart(at(8), slot, Work::Failed), Duration::ZERO);
+        assert_eq!((driver.wait().len(), driver.hold().len(), driver.busy()), (1, 1, 0));
+        let counts: Vec<_> = driver.counts().map(|(_, counts)| counts.clone()).collect();
+        let counts = &counts[0];
+        assert_eq!((counts.waiting, counts.busy), (0, 0));
+        assert_eq!((counts.refused_deadline, counts.reneged), (1, 1));
         assert_eq!(driver.recording().unwrap().replay(), Ok(()));
     }
 

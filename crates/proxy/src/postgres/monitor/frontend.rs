@@ -381,7 +381,7 @@ impl Loop {
             Ok(pool) => pool,
             Err((sqlstate, message)) => return self.refuse(key, sqlstate, &message),
         };
-        let user = match self.count_in(&wanted.user, self.pools[pool].database) {
+        let user = match self.count_in(&wanted.user, pool) {
             Ok(user) => user,
             Err((sqlstate, message)) => {
                 self.stats.clients_refused += 1;
@@ -431,6 +431,9 @@ impl Loop {
         let pool = Pool::new(database, user, self.draw(), &self.config);
         let mut pool = pool.expect("its gate was built once already, and a user's slots checked");
         pool.quotas = self.quotas_of(database, &pool.user);
+        if !pool.quotas.is_empty() {
+            pool.driver.keep_waiting();
+        }
         self.pools.push(pool);
         let pool = self.pools.len() - 1;
         self.pools_by_name.insert(named, pool);
@@ -457,6 +460,9 @@ impl Loop {
             return;
         }
         if let Some(&key) = guests.front() {
+            if let Some(words) = self.out_words(pool) {
+                return self.turn_guests_away(pool, &words);
+            }
             let job = self.arrive(key, self.now);
             let client = self.clients.get_mut(key).expect("guests are there");
             client.state = State::Guest(Some(job));
@@ -506,6 +512,10 @@ impl Loop {
             Ok(Piece::Whole { tag: Frontend::Terminate, .. }) => self.close(key),
             Ok(_) => {
                 (client.since, client.asked) = (self.now, self.now);
+                let pool = client.pool;
+                if let Some(words) = self.out_words(pool) {
+                    return self.end_with(key, &words);
+                }
                 let job = self.arrive(key, self.now);
                 let client = self.clients.get_mut(key).expect("its caller has it");
                 client.state = State::Waits(job);

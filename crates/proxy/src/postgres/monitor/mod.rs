@@ -43,6 +43,10 @@
 //! behind them. What a function in a SELECT does within is not seen, but for the settings that
 //! servers report: a temporary table that it makes stays on the connection.
 //!
+//! Connections are kept as [`Upkeep`] has it. One that was idle is read before somebody has it, and
+//! asked if it was idle for long ([`Check`]): a server that ends a session between two transactions is
+//! not noticed. While the only server lets nobody in, clients hear its own words at once.
+//!
 //! What a client resets has the server's own value until the transaction ends, and the value that
 //! the client began with from then on.
 //!
@@ -110,6 +114,7 @@ mod patience;
 mod pool;
 mod probing;
 mod quotas;
+mod readings;
 mod reload;
 mod run;
 mod server;
@@ -117,6 +122,7 @@ mod serving;
 mod state;
 mod stats;
 mod tally;
+mod upkeep;
 mod wire;
 
 pub use classes::{CLASSES_MAX, Classes, JobClass};
@@ -137,3 +143,4 @@ pub use quotas::Quotas;
 pub use reload::{ReloadError, Reloaded};
 pub use run::{ControlError, Handle, Monitor};
 pub use stats::{ClassStats, Counters, Finished, Pin, PoolStats, QuotaStats, ServerStats, Stats};
+pub use upkeep::{Check, Upkeep};

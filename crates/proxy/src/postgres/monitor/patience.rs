@@ -9,7 +9,7 @@ use super::config::{Config, Patience};
 use super::server::{Server, State};
 use super::state::Loop;
 use crate::postgres::SqlState;
-use crate::postgres::conversation::Turn;
+use crate::postgres::conversation::{Kept, Turn};
 use crate::postgres::message::{Report, Severity, write};
 use crate::postgres::startup::Replication;
 
@@ -58,6 +58,7 @@ enum Late {
     Query,
     Transaction,
     IdleTransaction,
+    Stalled,
 }
 
 impl Late {
@@ -70,6 +71,10 @@ impl Late {
             Late::Transaction => {
                 (SqlState::TRANSACTION_TIMEOUT, "terminating connection due to transaction timeout")
             }
+            Late::Stalled => (
+                SqlState::CONNECTION_FAILURE,
+                "terminating connection because the client has stopped reading its results",
+            ),
             Late::IdleTransaction => (
                 SqlState::IDLE_TRANSACTION,
                 "terminating connection due to idle-in-transaction timeout",
@@ -92,6 +97,7 @@ impl Loop {
                 self.end_late(server, client, late);
             }
         }
+        self.sweep_stalled();
         if self.patiences.idle {
             let is_old = |client: &Client| {
                 matches!(client.state, client::State::Idle)
@@ -134,7 +140,36 @@ impl Loop {
             self.stats.cancels += 1;
         }
         let (sqlstate, message) = late.words();
+        if self.servers.get(server).is_some_and(|one| one.relay.kept() == Some(Kept::Message)) {
+            // Within a row there is no place for words.
+            self.log_error(client, sqlstate, message);
+            return self.close(client);
+        }
         self.fail(client, sqlstate, message);
+    }
+
+    /// Ends the sessions of clients that hold a server and have stopped reading.
+    fn sweep_stalled(&mut self) {
+        let Some(most) = self.config.timeouts.stalled else { return };
+        let mut late = Vec::new();
+        for (key, server) in self.servers.iter() {
+            let Some(at) = server.client else { continue };
+            let Some(client) = self.clients.get_mut(at) else { continue };
+            if !client.wire.is_blocked() {
+                client.stalled = None;
+                continue;
+            }
+            let written = client.wire.written();
+            let (before, since) = *client.stalled.get_or_insert((written, self.now));
+            if before != written {
+                client.stalled = Some((written, self.now));
+            } else if self.now.since(since) > most {
+                late.push((key, at));
+            }
+        }
+        for (server, client) in late {
+            self.end_late(server, client, Late::Stalled);
+        }
     }
 
     /// Tells clients by a notice that have waited for so long that they wait.

@@ -9,7 +9,9 @@ use super::classes::JobClass;
 use super::config::{Config, Database, Mode, Reuse};
 use super::driver::Driver;
 use super::leftovers::Known;
+use super::readings::Readings;
 use super::stats::{Counters, PoolStats};
+use super::upkeep::Tended;
 use crate::postgres::auth::{Credential, Keys};
 use crate::postgres::secrets::Users;
 use crate::postgres::statements::{Bounds, Catalogue};
@@ -46,6 +48,8 @@ pub(super) struct Pool {
     pub(super) parameters: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     /// Settings that its clients share.
     pub(super) known: Known,
+    /// The classes of their texts.
+    pub(super) readings: Readings,
     /// Clients that are in and wait for these.
     pub(super) guests: VecDeque<Key>,
     /// The connection that asks for them.
@@ -64,6 +68,8 @@ pub(super) struct Pool {
     pub(super) paused: bool,
     /// When a server that is down is tried again.
     pub(super) retries: Vec<Option<Time>>,
+    /// What is done for its connections.
+    pub(super) tended: Tended,
 }
 
 impl Pool {
@@ -105,6 +111,7 @@ impl Pool {
             counters: Counters::default(),
             parameters: None,
             known: Known::default(),
+            readings: Readings::default(),
             guests: VecDeque::new(),
             scout: None,
             credential,
@@ -114,6 +121,7 @@ impl Pool {
             connections: vec![0; servers.len()],
             paused: false,
             retries: vec![None; servers.len()],
+            tended: Tended::default(),
         })
     }
 
@@ -126,6 +134,7 @@ impl Pool {
         if self.source == Source::Learnt && is_new {
             self.credential = latest;
             self.keys.fill(None);
+            self.tended.is_in();
         }
     }
 
@@ -142,6 +151,8 @@ impl Pool {
             self.credential = known;
             self.keys.fill(None);
         }
+        // With another password, or elsewhere, all may be well.
+        self.tended.is_in();
     }
 
     /// With what to log in now.

@@ -136,10 +136,16 @@ impl Loop {
         let Some(probes) = &self.probes[self.pools[pool].database] else { return };
         let all = (0..probes.watch.len()).map(|place| probes.watch.standing(place));
         let standings: Vec<_> = all.collect();
+        let alone = standings.len() == 1;
+        if answered.is_some() {
+            self.pools[pool].tended.is_in();
+        }
         for (place, standing) in standings.into_iter().enumerate() {
             let server = place as u32;
             self.tell(pool, |driver, now| driver.assume(now, server, standing.role));
-            if !standing.up {
+            if !standing.up && alone {
+                // Whoever waited for it to return would not be told why it does not.
+            } else if !standing.up {
                 self.tell(pool, |driver, now| driver.lower(now, server));
             } else if answered == Some(place) {
                 self.tell(pool, |driver, now| driver.rise(now, server));

@@ -190,6 +190,7 @@ impl Loop {
         let permits = std::mem::take(&mut server.permits);
         let is_scout = self.pools[pool].scout == Some(key);
         self.drop_server(key);
+        self.tell(pool, |driver, now| driver.admitted(now, slot));
         let made = self.provide(pool, client, slot, permits);
         if is_scout {
             self.pools[pool].scout = made;
@@ -199,9 +200,12 @@ impl Loop {
     /// A quota does not let a job pass: its client hears of it as of its pool.
     fn not_admitted(&mut self, key: Key, reason: Reason) {
         let server = self.servers.get_mut(key).expect("its caller has it");
-        let (pool, client) = (server.pool, server.client.take());
+        let (pool, client, slot) = (server.pool, server.client.take(), server.slot.take());
         let is_scout = self.pools[pool].scout == Some(key);
         self.drop_server(key);
+        if let Some(slot) = slot {
+            self.tell(pool, |driver, now| driver.denied(now, slot, reason));
+        }
         if let Some(client) = client {
             self.turn_away(client, reason);
         } else if is_scout {
@@ -229,15 +233,8 @@ impl Loop {
         for at in 0..self.pools[pool].quotas.len() {
             let quota = &self.quotas[self.pools[pool].quotas[at]];
             let (scope, slots) = (quota.scope.clone(), quota.slots as usize);
-            loop {
+            while self.open_within(&scope) >= slots {
                 let within = || self.pools.iter().filter(|pool| scope.has(pool));
-                let open: usize = within().map(|pool| pool.connections.iter().sum::<usize>()).sum();
-                let probes = self.servers.iter().filter(|(_, server)| {
-                    server.probe.is_some() && scope.has(&self.pools[server.pool])
-                });
-                if open - probes.count() < slots {
-                    break;
-                }
                 let used = |key: &Key| self.servers.get(*key).map(|server| server.active);
                 let Some(oldest) = within().flat_map(Pool::idle_longest).min_by_key(used) else {
                     break;
@@ -245,6 +242,25 @@ impl Loop {
                 self.drop_server(oldest);
             }
         }
+    }
+
+    /// The connections that a quota counts.
+    fn open_within(&self, scope: &Scope) -> usize {
+        let within = self.pools.iter().filter(|pool| scope.has(pool));
+        let open: usize = within.map(|pool| pool.connections.iter().sum::<usize>()).sum();
+        let probes = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.probe.is_some() && scope.has(&self.pools[server.pool]));
+        open - probes.count()
+    }
+
+    /// Whether a pool may have one connection more without closing others'.
+    pub(super) fn has_room(&self, pool: PoolIndex) -> bool {
+        self.pools[pool].quotas.iter().all(|&at| {
+            let quota = &self.quotas[at];
+            self.open_within(&quota.scope) < quota.slots as usize
+        })
     }
 
     /// What there is to say of the quotas.

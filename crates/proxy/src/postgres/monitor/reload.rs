@@ -257,6 +257,7 @@ impl Loop {
             told.restart.push(format!("the mode of pool {} counts after a restart", whose()));
         }
         pool.reuse = database.reuse;
+        pool.readings.forget();
         pool.configure(database, &self.config.users);
         let moved: Vec<usize> = match had.get(pool.database) {
             Some(old) => {

@@ -334,6 +334,7 @@ impl Monitor {
             let line = desk.open(Opened { ask }).map_err(StartError::Loop)?;
             running.inner.operating.open(line);
         }
+        running.inner.open_kept();
         let mut events = Events::with_capacity(EVENTS);
         while !running.is_done() {
             let timeout = running.timeout();

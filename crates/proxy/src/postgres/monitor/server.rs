@@ -48,6 +48,10 @@ pub(super) enum State {
     Cleaning,
     /// It is asked how it is.
     Probing,
+    /// It is asked what its database wants asked on a fresh session.
+    Introducing,
+    /// It was idle for long, and is asked whether it is alive, before a client has it.
+    Checking,
     /// It is clean, but a cancel request is on its way that could hit whoever had it next.
     Held,
 }
@@ -117,6 +121,8 @@ pub(super) struct Server {
     pub(super) work: Work,
     /// Whether it is closed as soon as nobody needs it, since somebody has said so.
     pub(super) closing: bool,
+    /// Whether it was idle when its client got it.
+    pub(super) reused: bool,
 }
 
 impl Server {
@@ -155,6 +161,7 @@ impl Server {
             tainted: false,
             work: Work::Done,
             closing: false,
+            reused: false,
         }
     }
 

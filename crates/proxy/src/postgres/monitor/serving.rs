@@ -8,7 +8,7 @@ use super::arena::{Key, Socket};
 use super::client;
 use super::config::Mode;
 use super::leftovers::Following;
-use super::server::State;
+use super::server::{Server, State};
 use super::state::{Loop, Phase};
 use super::wire::Filled;
 use crate::postgres::SqlState;
@@ -191,6 +191,7 @@ impl Loop {
         let pool = &mut self.pools[server.pool];
         let mut client = server.client.and_then(|client| self.clients.get_mut(client));
         let serves = matches!(server.state, State::Serving);
+        let unseen = server.is_replaceable();
         let wire = server.wire.as_mut().expect("it is made");
         let (to_server, to_client) = (&mut self.to_server, &mut self.to_client);
         to_server.clear();
@@ -219,6 +220,10 @@ impl Loop {
             },
         );
         let changed = settings.changed;
+        if heard.ended && unseen {
+            // Its client has said nothing here, and gets another one.
+            to_client.clear();
+        }
         let (bytes, fault) = match taken {
             Ok(taken) => (taken.bytes, Ok(taken.stop)),
             Err(fault) => (0, Err(fault)),
@@ -330,6 +335,9 @@ impl Loop {
 
     /// A server has ended its session, and its client has heard why.
     fn ended(&mut self, key: Key) {
+        if self.servers.get(key).is_some_and(Server::is_replaceable) {
+            return self.replace(key);
+        }
         if let Some(client) = self.servers.get(key).and_then(|server| server.client) {
             self.orphan(key, client);
             self.end_with(client, b"");
@@ -472,8 +480,9 @@ impl Loop {
             server.state = State::Held;
             return;
         }
-        let old = self.now.since(server.since) > self.config.timeouts.server_lifetime;
-        let (pool, place) = (server.pool, server.place);
+        let (pool, place, since) = (server.pool, server.place, server.since);
+        let old = self.is_old(pool, since);
+        let server = self.servers.get(key).expect("it was there above");
         let spent = server.tainted || server.closing || old || self.pools[pool].paused;
         if spent || self.is_crowded(pool, place) {
             return self.drop_server(key);
@@ -483,26 +492,18 @@ impl Loop {
         server.active = self.now;
         let work = server.work;
         let permits = std::mem::take(&mut server.permits);
-        if let Some(slot) = server.slot.take() {
-            self.pools[pool].put_idle(place, key);
-            self.release_permits(permits);
+        let slot = server.slot.take();
+        self.pools[pool].put_idle(place, key);
+        self.release_permits(permits);
+        // One that was made for nobody yet has none.
+        if let Some(slot) = slot {
             self.tell(pool, |driver, now| driver.depart(now, slot, work));
         }
     }
 
     /// Closes idle connections that are not needed any more, and tries servers that were down.
     pub(super) fn sweep(&mut self) {
-        let timeouts = self.config.timeouts;
-        let mut old = Vec::new();
         for at in 0..self.pools.len() {
-            for key in self.pools[at].idle_longest() {
-                let server = self.servers.get(key).expect("idle connections are there");
-                if self.now.since(server.active) > timeouts.server_idle
-                    || self.now.since(server.since) > timeouts.server_lifetime
-                {
-                    old.push(key);
-                }
-            }
             for place in 0..self.pools[at].retries.len() {
                 if self.pools[at].retries[place].is_some_and(|moment| moment <= self.now) {
                     self.pools[at].retries[place] = None;
@@ -510,9 +511,7 @@ impl Loop {
                 }
             }
         }
-        for key in old {
-            self.drop_server(key);
-        }
+        self.tend();
         self.probe();
         self.sweep_clients();
     }

@@ -212,6 +212,8 @@ pub(super) struct Wire {
     tls: Option<Box<Tls>>,
     input: Option<Chunk>,
     output: Option<Chunk>,
+    /// How many bytes the system has taken.
+    written: u64,
     /// Whether there may be something to read.
     readable: bool,
     /// Whether the system has said that the other side sends no more.
@@ -220,7 +222,15 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(stream: Stream) -> Wire {
-        Wire { stream, tls: None, input: None, output: None, readable: false, hung_up: false }
+        Wire {
+            stream,
+            tls: None,
+            input: None,
+            output: None,
+            written: 0,
+            readable: false,
+            hung_up: false,
+        }
     }
 
     /// The system has something to tell of it.
@@ -232,6 +242,11 @@ impl Wire {
     /// Whether a read may bring something.
     pub(super) fn may_read(&self) -> bool {
         self.readable
+    }
+
+    /// The system may not have told yet: the next read finds out.
+    pub(super) fn doubt(&mut self) {
+        self.readable = true;
     }
 
     /// Whether the other side sends no more, though what it has sent may not all be read.
@@ -426,7 +441,7 @@ impl Wire {
     /// Writes until all is written or nothing can be.
     fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(tls) = &mut self.tls {
-            return encrypt(tls, &mut self.stream, bytes);
+            return encrypt(tls, &mut self.stream, bytes, &mut self.written);
         }
         let mut written = 0;
         while written < bytes.len() {
@@ -438,7 +453,13 @@ impl Wire {
                 Err(error) => return Err(error),
             }
         }
+        self.written += written as u64;
         Ok(written)
+    }
+
+    /// How many bytes the system has taken in all.
+    pub(super) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Closes it. What came and was not read is read first: with it unread the system would reset
@@ -457,7 +478,7 @@ impl Wire {
         if let Some(tls) = &mut self.tls {
             tls.connection.send_close_notify();
             // Who is not there any more does not hear it.
-            let _ = encrypt(tls, &mut self.stream, b"");
+            let _ = encrypt(tls, &mut self.stream, b"", &mut self.written);
         }
         // Closing follows at once; a socket that is broken already needs none.
         let _ = match &self.stream {
@@ -479,7 +500,8 @@ fn decrypt(tls: &mut Tls, stream: &mut Stream, room: &mut [u8]) -> io::Result<us
         }
         let processed = tls.connection.process_new_packets();
         // An alert, if it did not go well: then who does not hear it any more does not matter.
-        let answered = encrypt(tls, stream, b"");
+        // Nobody waits for these to be taken.
+        let answered = encrypt(tls, stream, b"", &mut 0);
         processed.map_err(io::Error::other)?;
         answered?;
     }
@@ -487,14 +509,19 @@ fn decrypt(tls: &mut Tls, stream: &mut Stream, room: &mut [u8]) -> io::Result<us
 
 /// Encrypts bytes and writes what there is to write, as far as that is possible now; how many of the
 /// bytes are on their way.
-fn encrypt(tls: &mut Tls, stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
+fn encrypt(
+    tls: &mut Tls,
+    stream: &mut Stream,
+    bytes: &[u8],
+    written: &mut u64,
+) -> io::Result<usize> {
     let tls = &mut tls.connection;
     let mut taken = 0;
     loop {
         while tls.wants_write() {
             match tls.write_tls(stream) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(_) => {}
+                Ok(more) => *written += more as u64,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(taken),
                 Err(error) => return Err(error),

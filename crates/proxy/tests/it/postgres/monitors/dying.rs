@@ -190,7 +190,8 @@ fn a_server_that_cannot_be_reached_is_told_of_and_costs_no_slot() {
         }
     });
     let pool = &gate.stats().pools[0];
-    assert_eq!((pool.busy, pool.servers, pool.counters.connects_failed), (0, 0, 3));
+    assert_eq!((pool.busy, pool.servers), (0, 0));
+    assert!((1..=3).contains(&pool.counters.connects_failed), "one may have tried for all");
     gate.end();
 }
 

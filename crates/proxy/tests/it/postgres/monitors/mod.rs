@@ -18,6 +18,7 @@ mod quotas;
 mod reloading;
 mod replicating;
 mod routing;
+mod upkeep;
 mod waiting;
 mod witness;
 

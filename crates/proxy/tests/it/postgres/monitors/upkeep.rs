@@ -1,0 +1,294 @@
+//! Connections to servers that are kept, checked, set up and renewed; servers that let nobody in; and
+//! clients that stop reading.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use postgres::{Private, Settings};
+use proxy::postgres::auth::Credential;
+use proxy::postgres::frame::Backend;
+use proxy::postgres::monitor::{Address, Check, Database, Mode, Upkeep};
+use proxy::postgres::startup::Version;
+
+use super::{Gate, Raw, ask, database, directly, password, runtime, shown, trusting};
+
+fn says(client: &mut Raw, sql: &str) -> String {
+    client.query(sql);
+    client.answer().swap_remove(0)
+}
+
+/// The same database with a forced user, whose pool is there from the start on.
+fn forced(slots: u32, upkeep: Upkeep) -> Database {
+    let mut database = database(Mode::Transaction, slots);
+    database.forced = Some(b"sekisho".to_vec());
+    database.upkeep = upkeep;
+    database
+}
+
+#[test]
+fn connections_are_there_before_anybody_asks() {
+    let upkeep =
+        Upkeep { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Upkeep::default() };
+    let gate = Gate::new(trusting(forced(3, upkeep)));
+    let kept = |gate: &Gate| {
+        gate.until("two are kept", |stats| {
+            stats.pools.first().is_some_and(|pool| (pool.servers, pool.servers_idle) == (2, 2))
+        });
+    };
+    kept(&gate);
+    let mut clients: Vec<Raw> = (0..3).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+    assert_eq!(gate.stats().pools[0].counters.connects, 2, "what clients are told is known");
+    for client in &mut clients[..2] {
+        assert_eq!(says(client, "begin"), "BEGIN");
+    }
+    assert_eq!(gate.stats().pools[0].counters.connects, 2);
+    assert_eq!(says(&mut clients[2], "begin"), "BEGIN");
+    assert_eq!(gate.stats().pools[0].servers, 3);
+    for client in &mut clients {
+        assert_eq!(says(client, "commit"), "COMMIT");
+    }
+    // The third one goes when it is idle, the two stay.
+    kept(&gate);
+    drop(clients);
+    gate.end();
+}
+
+#[test]
+fn who_comes_while_a_connection_is_made_for_nobody_gets_it() {
+    let upkeep = Upkeep { slots_kept: 1, ..Upkeep::default() };
+    let gate = Gate::new(trusting(forced(1, upkeep)));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    assert_eq!(says(&mut client, "select 'served'"), "served");
+    assert_eq!(gate.stats().pools[0].counters.connects, 1);
+    drop(client);
+    gate.end();
+}
+
+#[test]
+fn a_pool_that_nobody_uses_keeps_nothing_unless_its_user_is_forced() {
+    let mut database = database(Mode::Transaction, 2);
+    database.upkeep =
+        Upkeep { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Upkeep::default() };
+    let gate = Gate::new(trusting(database));
+    let client = Raw::enter(&gate, Version::V3_0, &[]);
+    gate.until("two are kept", |stats| stats.pools[0].servers_idle == 2);
+    drop(client);
+    gate.until("none is kept", |stats| stats.pools[0].servers == 0);
+    gate.end();
+}
+
+/// All that were made at once ended at once, and were all made anew while clients waited.
+#[test]
+fn connections_of_one_age_are_renewed_one_after_the_other() {
+    let lifetime = Some(Duration::from_secs(4));
+    let upkeep = Upkeep { slots_kept: 4, lifetime, ..Upkeep::default() };
+    let mut database = forced(4, upkeep);
+    database.settings = vec![("application_name".into(), "of one age".into())];
+    let gate = Gate::new(trusting(database));
+    gate.until("four are kept", |stats| {
+        stats.pools.first().is_some_and(|pool| pool.servers_idle == 4)
+    });
+    gate.until("all are renewed", |stats| stats.pools[0].counters.connects >= 8);
+    gate.until("and there", |stats| stats.pools[0].servers_idle == 4);
+    let spread = runtime().block_on(async {
+        let sql = "select extract(epoch from max(backend_start) - min(backend_start)) \
+                   from pg_stat_activity where application_name = 'of one age'";
+        ask(&directly().await, sql).await.unwrap()
+    });
+    // A second between two, and the sweep comes each second.
+    let spread: f64 = spread.parse().unwrap();
+    assert!(spread > 2.0, "{spread} s from the first to the last");
+    gate.end();
+}
+
+#[test]
+fn a_connection_that_fails_its_check_is_replaced_and_nobody_hears_of_it() {
+    for query in ["select 1/0", "select pg_terminate_backend(pg_backend_pid())", "", "select 1"] {
+        let mut config = trusting(database(Mode::Transaction, 1));
+        config.check = Some(Check { query: query.to_owned(), after: Duration::ZERO });
+        let gate = Gate::new(config);
+        let mut client = Raw::enter(&gate, Version::V3_0, &[("application_name", "checked")]);
+        let mut processes = BTreeSet::new();
+        for _ in 0..4 {
+            client.query("select pg_backend_pid()");
+            let answer = client.answer();
+            assert_eq!(&answer[1..], ["SELECT 1", "ZI"], "{query}");
+            processes.insert(answer[0].clone());
+        }
+        let replaced = if query.len() > 8 { 4 } else { 1 };
+        assert_eq!(processes.len(), replaced, "{query}");
+        let pool = &gate.stats().pools[0];
+        assert_eq!((pool.servers, pool.busy), (1, 0));
+        assert_eq!(pool.wait.len(), 5, "each job has had one slot, the one that asked too");
+        drop(client);
+        gate.end();
+    }
+    // One that was not idle for so long is not asked.
+    let mut config = trusting(database(Mode::Transaction, 1));
+    config.check = Some(Check { query: "select 1/0".into(), after: Duration::from_secs(3600) });
+    let gate = Gate::new(config);
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    let process = says(&mut client, "select pg_backend_pid()");
+    assert_eq!(says(&mut client, "select pg_backend_pid()"), process);
+    drop(client);
+    gate.end();
+}
+
+#[test]
+fn a_fresh_session_is_set_up_once_and_again_when_it_was_discarded() {
+    for mode in [Mode::Transaction, Mode::Session] {
+        let mut database = database(mode, 1);
+        let query = "create temp table started as select 1 as one".to_owned();
+        database.upkeep.connect_query = Some(query);
+        database.settings = vec![("work_mem".into(), "7MB".into())];
+        let gate = Gate::new(trusting(database));
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        for _ in 0..3 {
+            assert_eq!(says(&mut client, "select one from started"), "1");
+            assert_eq!(says(&mut client, "show work_mem"), "7MB");
+        }
+        says(&mut client, "set work_mem to '8MB'");
+        assert_eq!(says(&mut client, "show work_mem"), "8MB");
+        drop(client);
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        assert_eq!(says(&mut client, "show work_mem"), "7MB", "{mode}");
+        says(&mut client, "set work_mem to '8MB'");
+        says(&mut client, "reset work_mem");
+        assert_eq!(says(&mut client, "show work_mem"), "7MB", "{mode}");
+        // What cannot be followed: the server is discarded behind it.
+        says(&mut client, "set session authorization sekisho");
+        drop(client);
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        assert_eq!(says(&mut client, "select one from started"), "1", "{mode}");
+        assert_eq!(gate.stats().pools[0].counters.connects, 1, "{mode}");
+        drop(client);
+        gate.end();
+    }
+}
+
+#[test]
+fn a_session_that_cannot_be_set_up_is_not_used() {
+    let mut database = database(Mode::Transaction, 1);
+    database.upkeep.connect_query = Some("select 1/0".into());
+    let gate = Gate::new(trusting(database));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    client.query("select 1");
+    let words = client.last_words();
+    let of = "FATAL 22012 the server refuses what is asked on each fresh connection to database";
+    assert!(words.starts_with(of), "{words}");
+    gate.until("it was closed", |stats| (stats.pools[0].servers, stats.pools[0].busy) == (0, 0));
+    gate.end();
+}
+
+/// A server of its own, of the same password as all others.
+fn start() -> Private {
+    let parameters = [("fsync", "off"), ("shared_buffers", "4MB")];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let settings = Settings { parameters: parameters.to_vec(), ..Settings::default() };
+    Private::start(&settings).unwrap()
+}
+
+/// Those who waited tried the dead server one after the other, each until its connection failed.
+#[test]
+fn who_waits_for_a_server_that_has_died_is_told_at_once_and_served_when_it_is_back() {
+    let mut one = start();
+    let mut database = database(Mode::Transaction, 1);
+    database.servers = vec![Address::Tcp(([127, 0, 0, 1], one.port()).into())];
+    let url = super::account(one.url().as_str());
+    let password = url.get_password().unwrap().to_vec();
+    database.login = Some((b"sekisho".to_vec(), Credential::Password(password)));
+    let gate = Gate::new(trusting(database));
+    let mut clients: Vec<Raw> = (0..6).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+    assert_eq!(says(&mut clients[0], "begin"), "BEGIN");
+    for client in &mut clients[1..] {
+        client.query("select 1");
+    }
+    gate.until("they wait", |stats| stats.pools[0].waiting == 5);
+    one.kill().unwrap();
+    for client in &mut clients[1..] {
+        let words = client.last_words();
+        assert!(words.starts_with("FATAL 08006 the server cannot be reached"), "{words}");
+    }
+    let failed = gate.stats().pools[0].counters.connects_failed;
+    assert_eq!(failed, 1, "one has tried for all");
+    drop(clients);
+    one.restart().unwrap();
+    let began = Instant::now();
+    let mut tries = 0;
+    // What they are told at login is known, so they get in.
+    while {
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        client.query("select 'back'");
+        let (tag, _) = client.hear();
+        tag == Backend::ErrorResponse
+    } {
+        tries += 1;
+        assert!(began.elapsed() < Duration::from_secs(10), "{tries} tries and not served");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    gate.until("the slot is back", |stats| stats.pools[0].busy == 0);
+    gate.end();
+}
+
+/// A server that accepts connections and says nothing held up all who waited, one time-out each.
+#[test]
+fn a_server_that_lets_nobody_in_is_told_of_in_its_own_words() {
+    let mut config = trusting(database(Mode::Transaction, 1));
+    config.databases[0].login = Some((b"sekisho".to_vec(), Credential::Password(password())));
+    config.databases[0].target = Some("nowhere".into());
+    // It is known what to tell clients, so they wait for a slot.
+    let gate = Gate::new(config);
+    for _ in 0..4 {
+        let mut raw = Raw::connect(&gate);
+        raw.start(Version::V3_0, &[]);
+        let mut heard = raw.hear();
+        while heard.0 != Backend::ErrorResponse {
+            heard = raw.hear();
+        }
+        assert_eq!(shown(&heard.1), "FATAL 3D000 database \"nowhere\" does not exist");
+    }
+    let failed = gate.stats().pools[0].counters.connects_failed;
+    let tried = gate.stats().logins_failed;
+    assert!(failed <= tried && tried == 4, "{failed} of {tried}");
+    assert_eq!(gate.stats().pools[0].servers, 0);
+    gate.end();
+}
+
+/// A client that does not read held its server for as long as it liked.
+#[test]
+fn a_client_that_stops_reading_loses_its_server() {
+    for (mode, sql) in [
+        (Mode::Transaction, "select repeat('x', 1000) from generate_series(1, 10000000)"),
+        (Mode::Session, "select repeat('x', 30000000) from generate_series(1, 100)"),
+    ] {
+        let mut config = trusting(database(mode, 1));
+        config.timeouts.stalled = Some(Duration::from_secs(1));
+        let gate = Gate::new(config);
+        let mut stalled = Raw::enter(&gate, Version::V3_0, &[]);
+        stalled.query(sql);
+        gate.until("it has a server", |stats| stats.pools[0].busy == 1);
+        let mut next = Raw::enter(&gate, Version::V3_0, &[]);
+        assert_eq!(says(&mut next, "select 'served'"), "served", "{mode}");
+        gate.until("its session ends", |stats| stats.clients == 1);
+        drop((stalled, next));
+        gate.end();
+    }
+    // Whoever reads, however slowly, keeps it.
+    let mut config = trusting(database(Mode::Transaction, 1));
+    config.timeouts.stalled = Some(Duration::from_secs(4));
+    let gate = Gate::new(config);
+    let mut slow = Raw::enter(&gate, Version::V3_0, &[]);
+    slow.query("select repeat('x', 100000) from generate_series(1, 400)");
+    let began = Instant::now();
+    let mut rows = 0;
+    while let (tag, _) = slow.hear()
+        && tag != Backend::ReadyForQuery
+    {
+        assert_ne!(tag, Backend::ErrorResponse);
+        rows += usize::from(tag == Backend::DataRow);
+        std::thread::sleep(Duration::from_millis(15));
+    }
+    assert!(rows == 400 && began.elapsed() > Duration::from_secs(5), "{rows}");
+    drop(slow);
+    gate.end();
+}
