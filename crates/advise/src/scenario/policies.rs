@@ -118,6 +118,7 @@ pub enum RouterEntry {
     /// In proportion to weights.
     Weighted {
         /// One for each server.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         weights: Vec<u32>,
         /// Evenly spread or by chance; left out, evenly.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use advise::{DisciplineEntry, Policies, RouterEntry, Span};
-use gate::{DisciplineSpec, GateSpec, KeyOf, Queues, RouterSpec, ServerSpec, Sight};
+use advise::{DisciplineEntry, RouterEntry, SightEntry, Span};
+use gate::{GateSpec, KeyOf, ServerSpec};
+use proxy::postgres::monitor::CLASSES_MAX;
 
 use super::Files;
-use super::config::{
-    ClassEntry, Database, GateFile, KeyEntry, Method, QueuesName, Role, Tls, TlsMode, User,
-};
+use super::config::{ClassEntry, Database, GateFile, Method, Mode, Role, Tls, TlsMode, User};
 use super::convert::SPAN_MAX;
+use super::jobs::{self, NO_FINGERPRINT, NO_TAG};
+use super::policies::{self, OTHER, has_one_queue, has_texts};
 use super::values::{Slots, Timeout};
 
 /// The most slots of a pool; each costs memory.
@@ -42,7 +43,9 @@ pub(super) fn check(file: &GateFile, files: &dyn Files) -> Vec<Contradiction> {
     found.users(file);
     found.classes(&file.class, file);
     found.policies(file);
+    found.blind(file);
     found.key(file);
+    found.health(file);
     found.all
 }
 
@@ -77,7 +80,7 @@ impl Found {
             });
             if port.is_none() {
                 self.add(&path, format!("`{address}` is no address such as \"127.0.0.1:6432\""));
-            } else if !known.insert(address) {
+            } else if port != Some(0) && !known.insert(address) {
                 self.add(&path, format!("`{address}` stands there twice; remove one"));
             }
         }
@@ -138,12 +141,19 @@ impl Found {
             self.add("auth.scram-iterations", "between 1 and 10000000 are possible");
         }
         let names: BTreeSet<&str> = file.database.iter().map(|one| &*one.name).collect();
-        if let Some(database) = &auth.query_database
-            && !names.contains(&**database)
-            && !names.contains("*")
-        {
-            let cause = format!("there is no database `{database}`; add it or name another");
-            self.add("auth.query-database", cause);
+        let databases =
+            file.database.iter().enumerate().map(|(index, one)| {
+                (format!("database.{index}.query-database"), &one.query_database)
+            });
+        let asked = [("auth.query-database".to_owned(), &auth.query_database)];
+        for (path, database) in asked.into_iter().chain(databases) {
+            if let Some(database) = database
+                && !names.contains(&**database)
+                && !names.contains("*")
+            {
+                let cause = format!("there is no database `{database}`; add it or name another");
+                self.add(path, cause);
+            }
         }
     }
 
@@ -272,8 +282,10 @@ impl Found {
             ("timeouts.transaction", timeouts.transaction.span()),
             ("timeouts.idle-transaction", timeouts.idle_transaction.span()),
             ("timeouts.client-idle", timeouts.client_idle.span()),
+            ("timeouts.stalled", timeouts.stalled.span()),
             ("timeouts.wait-notice", timeouts.wait_notice.span()),
             ("timeouts.drain", Some(timeouts.drain)),
+            ("pool.foresight", pool.foresight.span()),
             ("connections.idle", kept.idle.span()),
             ("connections.unnamed", kept.unnamed.span()),
             ("pool.reserve-after", pool.reserve_after.span()),
@@ -284,6 +296,12 @@ impl Found {
         ]
         .map(|(path, span)| (path.to_owned(), span))
         .into();
+        if let Some(health) = &file.health {
+            let of = |key: &str| format!("health.{key}");
+            spans.push((of("interval"), Some(health.interval)));
+            spans.push((of("timeout"), Some(health.timeout)));
+            spans.push((of("lag-max"), health.lag_max.span()));
+        }
         for (index, database) in file.database.iter().enumerate() {
             spans.push((format!("database.{index}.wait-max"), database.wait_max));
         }
@@ -303,6 +321,7 @@ impl Found {
             ("connections.lifetime".to_owned(), Some(kept.lifetime)),
             ("connections.check-after".to_owned(), Some(kept.check_after)),
             ("connections.retry".to_owned(), Some(kept.retry)),
+            ("pool.own-writes".to_owned(), Some(pool.own_writes)),
         ];
         for (index, database) in file.database.iter().enumerate() {
             may_be_zero.push((format!("database.{index}.lifetime"), database.lifetime));
@@ -339,6 +358,7 @@ impl Found {
                 self.add(format!("{path}.name"), cause);
             }
             self.servers(&path, database);
+            self.pools(&path, database, file);
             if database.password.is_some() && database.user.is_none() {
                 let cause = "a `password` is a forced user's; say `user` or remove it";
                 self.add(format!("{path}.password"), cause);
@@ -356,6 +376,39 @@ impl Found {
                     ],
                 },
             );
+        }
+    }
+
+    /// Whether slots, reserve and roles of a database go with its mode, router and queues.
+    fn pools(&mut self, path: &str, database: &Database, file: &GateFile) {
+        let mode = database.mode.unwrap_or(file.pool.mode);
+        let slots = database.slots.unwrap_or(file.pool.slots);
+        if slots == Slots::Auto && mode == Mode::Session {
+            let cause = "`slots = \"auto\"` is not for sessions: how long one is says nothing of the \
+                         work; say a number or another `mode`";
+            self.add(path, cause);
+        }
+        let one_queue = has_one_queue(file, database);
+        if database.reserve.is_some_and(|slots| slots > 0) && !one_queue {
+            let cause = "a reserve needs one queue for all servers; remove it, or say `queues = \
+                         \"shared\"` and no `spread = \"stay\"`";
+            self.add(format!("{path}.reserve"), cause);
+        }
+        let has_replicas = database.server.iter().any(|server| server.role == Role::Replica);
+        if has_replicas && one_queue && database.server.len() > 1 {
+            let cause = "a replica needs a queue for each server: one queue for all sends a job to \
+                         whichever server is free; say `queues = \"per-server\"`";
+            self.add(format!("{path}.server"), cause);
+        }
+        let goes_by_weights = match &file.router {
+            Some(RouterEntry::Weighted { weights, .. }) => weights.is_empty(),
+            _ => false,
+        };
+        let weighted = database.server.iter().position(|server| server.weight != 1);
+        if let Some(at) = weighted.filter(|_| !goes_by_weights) {
+            let cause = "nothing looks at it; say `router = \"weighted\"` without `weights`, or \
+                         remove it";
+            self.add(format!("{path}.server.{at}.weight"), cause);
         }
     }
 
@@ -409,6 +462,16 @@ impl Found {
                     ],
                 },
             );
+            let sought = |slots: Option<Slots>| slots.unwrap_or(file.pool.slots) == Slots::Auto;
+            let seeks = match slots {
+                None => file.database.iter().any(|database| sought(database.slots)),
+                Some(slots) => *slots == Slots::Auto,
+            };
+            if user.mode == Some(Mode::Session) && seeks {
+                let cause = "`slots = \"auto\"` is not for sessions, which this user's are; say a \
+                             number in `slots`";
+                self.add(format!("{path}.mode"), cause);
+            }
             if user.priority.is_some() && !looks_at_priorities(file) {
                 self.add(format!("{path}.priority"), NO_PRIORITIES);
             }
@@ -416,8 +479,12 @@ impl Found {
     }
 
     fn classes(&mut self, classes: &[ClassEntry], file: &GateFile) {
-        let mut known = BTreeSet::from(["other"]);
+        let mut known = BTreeSet::from([OTHER]);
         let databases: BTreeSet<&str> = file.database.iter().map(|one| &*one.name).collect();
+        if classes.len() >= CLASSES_MAX {
+            let most = CLASSES_MAX - 1;
+            self.add("class", format!("more than {most} classes are not possible; merge some"));
+        }
         for (index, class) in classes.iter().enumerate() {
             let path = format!("class.{index}");
             let ClassEntry { name, user, database, application_name, tag, fingerprint, .. } = class;
@@ -435,13 +502,16 @@ impl Found {
                 self.add(&path, cause);
             }
             if tag.as_ref().is_some_and(|tag| !tag.contains('=')) {
-                self.add(format!("{path}.tag"), "a tag is `key=value`; write it so");
+                self.add(format!("{path}.tag"), NO_TAG);
             }
-            if fingerprint.as_ref().is_some_and(|text| !is_fingerprint(text)) {
+            if fingerprint.as_ref().is_some_and(|text| jobs::fingerprint(text).is_err()) {
                 self.add(format!("{path}.fingerprint"), NO_FINGERPRINT);
             }
-            if let Some(name) = database
-                && !databases.contains(&**name)
+            let is_there = |name: &String| match name.strip_suffix('*') {
+                Some(prefix) => databases.iter().any(|one| one.starts_with(prefix)),
+                None => databases.contains(&**name),
+            };
+            if let Some(name) = database.as_ref().filter(|name| !is_there(name))
                 && !databases.contains("*")
             {
                 let cause = format!("there is no database `{name}`; add it or name another");
@@ -460,60 +530,78 @@ impl Found {
             _ => false,
         };
         let cached = matches!(file.discipline, Some(DisciplineEntry::Cohort { .. }));
-        match &file.key {
-            None if routed => self.add(
+        if file.key.is_empty() && routed {
+            self.add(
                 "router",
-                "`by-key` needs to know what a job is about; say `key = { parameter = 1 }` or \
-                 `key = { tag = \"name\" }`",
-            ),
-            Some(_) if !routed && !cached => {
-                self.add("key", "nothing looks at it; say `router = { by-key = {} }` or remove it");
+                "`by-key` needs to know what a job is about; say `key = [{ parameter = 1 }]` or \
+                 `key = [{ tag = \"name\" }]`",
+            );
+        }
+        if !file.key.is_empty() && !routed && !cached {
+            self.add("key", "nothing looks at it; say `router = { by-key = {} }` or remove it");
+        }
+        if let Err((path, cause)) = jobs::keys(file) {
+            self.add(path, cause);
+        }
+        if let Some(RouterEntry::ByKey { of, table: Some(table), default: None, .. }) = &file.router
+            && *of != Some(KeyOf::Class)
+            && has_texts(table)
+        {
+            let cause = "the table names texts, and what it does not name must have a place; say \
+                         `default = { server = 0 }` beside it";
+            self.add("router", cause);
+        }
+    }
+
+    /// Whether somebody may watch each database.
+    fn health(&mut self, file: &GateFile) {
+        let Some(health) = &file.health else { return };
+        if !(1..=1000).contains(&health.failures_max) {
+            self.add("health.failures-max", "between 1 and 1000 are possible");
+        }
+        let named = file.database.iter().enumerate().filter(|(_, one)| one.name != "*");
+        for (index, database) in named {
+            if health.user.is_none() && database.user.is_none() {
+                let cause = "nobody is named who may watch its servers; say `user` in the table \
+                             `health`";
+                self.add(format!("database.{index}"), cause);
             }
-            Some(KeyEntry::Parameter(0) | KeyEntry::Statement { parameter: 0, .. }) => {
-                self.add("key", "parameters are counted from 1; give a larger number");
-            }
-            Some(KeyEntry::Statement { fingerprint, .. }) if !is_fingerprint(fingerprint) => {
-                self.add("key", NO_FINGERPRINT);
-            }
-            _ => {}
+        }
+    }
+
+    /// Policies that look at what nobody tells this gate.
+    fn blind(&mut self, file: &GateFile) {
+        if file.discipline == Some(DisciplineEntry::ShortestJob) {
+            let cause = "nobody knows how long a transaction will take; say another discipline";
+            self.add("discipline", cause);
+        }
+        if matches!(file.router, Some(RouterEntry::LeastWork { .. })) {
+            let cause = "nobody knows how long a transaction will take; say another router";
+            self.add("router", cause);
+        }
+        if file.sight == Some(SightEntry::Reported) {
+            self.add("sight", "nobody reports to this gate; say another sight or leave it out");
         }
     }
 
     /// What the gate itself says of the policies, for every number of servers that occurs.
     fn policies(&mut self, file: &GateFile) {
-        let policies = Policies {
-            discipline: file.discipline.clone(),
-            router: file.router.clone(),
-            length: file.length,
-            ties: file.ties,
-            sight: file.sight,
-        };
-        let classes = file.class.iter().map(|class| &*class.name);
-        let classes: Vec<&str> = std::iter::once("other").chain(classes).collect();
         let mut tried = BTreeSet::new();
         for (index, database) in file.database.iter().enumerate() {
             let servers = database.server.len();
+            let like: Vec<_> =
+                database.server.iter().map(|one| (one.weight, one.role == Role::Replica)).collect();
             // Files with thousands of servers for a database are not tried out.
-            if servers == 0 || servers > 4096 || !tried.insert(servers) {
+            if servers == 0 || servers > 4096 || !tried.insert((database.spread.is_some(), like)) {
                 continue;
             }
             let spec = GateSpec {
                 servers: vec![ServerSpec { slots: 1 }; servers],
-                queues: match file.queues {
-                    QueuesName::Shared => Queues::Shared,
-                    QueuesName::PerServer => Queues::PerServer,
-                },
-                router: RouterSpec::RoundRobin,
-                sight: Sight::Fresh,
-                discipline: DisciplineSpec::Fifo,
                 room: Some(0),
                 wait_max: Some(Duration::from_secs(1)),
-                seed: 0,
-                foresight: None,
-                reserve: None,
-                roles: Vec::new(),
+                ..GateSpec::fifo(1)
             };
-            if let Err(cause) = policies.at(spec, &classes) {
+            if let Err(cause) = policies::gate(file, database, spec) {
                 let path = match (&file.router, &file.discipline) {
                     (Some(_), _) => "router".to_owned(),
                     (None, Some(_)) => "discipline".to_owned(),
@@ -527,11 +615,6 @@ impl Found {
 }
 
 const NO_PRIORITIES: &str = "nothing looks at it; say `discipline = \"priority\"` or remove it";
-const NO_FINGERPRINT: &str = "a fingerprint is 1 to 16 hexadecimal digits; write it so";
-
-fn is_fingerprint(text: &str) -> bool {
-    (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
 
 fn looks_at_priorities(file: &GateFile) -> bool {
     file.discipline.as_ref().is_some_and(DisciplineEntry::has_priorities)

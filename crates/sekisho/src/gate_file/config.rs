@@ -49,12 +49,15 @@ pub struct GateFile {
     pub queues: QueuesName,
     /// Classes of jobs; the first that matches holds a job.
     pub class: Vec<ClassEntry>,
-    /// What a job is about, for routing by key.
-    pub key: Option<KeyEntry>,
+    /// What a job is about, for routing by key; the first that is for its statement tells. A job that
+    /// tells none has the key 0.
+    pub key: Vec<KeyEntry>,
     /// What becomes of that which a client leaves in a session.
     pub leftovers: Leftovers,
     /// What is done with parameters of a session's start.
     pub startup: Startup,
+    /// How servers are watched; left out, they are not.
+    pub health: Option<Health>,
     /// How connections to servers are kept.
     pub connections: Connections,
     /// How many and how large things may be.
@@ -95,9 +98,10 @@ impl Default for GateFile {
             sight: None,
             queues: QueuesName::Shared,
             class: Vec::new(),
-            key: None,
+            key: Vec::new(),
             leftovers: Leftovers::default(),
             startup: Startup::default(),
+            health: None,
             connections: Connections::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
@@ -286,7 +290,8 @@ pub struct Pool {
     pub slots: Slots,
     /// Server connections that are kept open although nobody needs them.
     pub slots_kept: u32,
-    /// Further server connections for clients that have waited long.
+    /// Further server connections for clients that have waited long; of several servers each has its
+    /// part, rounded up.
     pub reserve: u32,
     /// How long that is; `"off"` leaves the reserve alone.
     pub reserve_after: Timeout,
@@ -294,6 +299,12 @@ pub struct Pool {
     pub wait_max: Span,
     /// Clients that may wait.
     pub room: u64,
+    /// For how long it is remembered how fast a queue moves: a job is refused at once that would wait
+    /// in vain at that rate. `"off"` refuses none so.
+    pub foresight: Timeout,
+    /// For how long a client's reads do not go to replicas after it may have written, so that it finds
+    /// what it wrote.
+    pub own_writes: Span,
     /// Which idle connection is taken.
     pub reuse: Reuse,
     /// What cleans a server connection behind a client, in session mode; empty is nothing.
@@ -310,6 +321,8 @@ impl Default for Pool {
             reserve_after: Timeout::After(Span(5.0)),
             wait_max: Span(120.0),
             room: 10_000,
+            foresight: Timeout::After(Span(60.0)),
+            own_writes: Span(10.0),
             reuse: Reuse::Last,
             reset: "DISCARD ALL".into(),
         }
@@ -338,7 +351,7 @@ pub enum Reuse {
     Turn,
 }
 
-/// The band in which slots are sought that are `"auto"`.
+/// The band in which slots are sought that are `"auto"`, at each server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Auto {
@@ -412,7 +425,7 @@ pub struct ServerEntry {
     /// Its port.
     #[serde(default = "server_port")]
     pub port: u16,
-    /// Its share, for routers with weights.
+    /// Its share of the jobs, in whole numbers; `router = "weighted"` goes by it.
     #[serde(default = "server_weight", skip_serializing_if = "is_usual_weight")]
     pub weight: u32,
     /// What it may be asked.
@@ -491,7 +504,8 @@ pub struct User {
     pub client_idle: Option<Timeout>,
 }
 
-/// A class of jobs. Everything that it names must match; it names something.
+/// A class of jobs. Everything that it names must match; it names something. A `*` at the end of a
+/// name or a tag's value stands for all that begin so.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClassEntry {
@@ -514,21 +528,47 @@ pub struct ClassEntry {
     pub deadline: Option<Span>,
 }
 
-/// What a job is about: one of the three.
+/// Where it stands what a job is about: `parameter`, `tag` or `statement`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub enum KeyEntry {
-    /// A parameter of its first statement, counted from 1.
-    Parameter(u16),
+pub struct KeyEntry {
+    /// A parameter of its first statement, counted from 1; what stands behind is not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<u16>,
     /// The value that a comment gives to this name.
-    Tag(String),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
     /// What stands in a statement of a fingerprint.
-    Statement {
-        /// The fingerprint, in hexadecimal digits.
-        fingerprint: String,
-        /// Which parameter, counted from 1.
-        parameter: u16,
-    },
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement: Option<StatementKey>,
+    /// How it is read; left out, as the router needs it: an integer for `bounds` and for a table of
+    /// numbers, else a text.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<KeyKind>,
+}
+
+/// What stands in a statement: `parameter` or `place`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StatementKey {
+    /// The fingerprint, in hexadecimal digits.
+    pub fingerprint: String,
+    /// Which parameter, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<u16>,
+    /// Which of its literals and parameters, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<u16>,
+}
+
+/// How a key is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyKind {
+    /// As an integer of 2, 4 or 8 bytes.
+    Integer,
+    /// As a text.
+    Text,
 }
 
 /// What becomes of that which a client leaves in a session, in transaction and statement mode.
@@ -547,6 +587,14 @@ pub struct Leftovers {
     pub prepare: Leftover,
     /// SET and what sets without it.
     pub set: SetLeftover,
+    /// SET ROLE.
+    pub role: SetLeftover,
+    /// SET SESSION AUTHORIZATION.
+    pub session_authorization: Leftover,
+    /// LOAD.
+    pub load: Leftover,
+    /// DO and CALL, which may do anything unseen.
+    pub code: CodeLeftover,
 }
 
 impl Default for Leftovers {
@@ -558,6 +606,10 @@ impl Default for Leftovers {
             held_cursors: Leftover::Pin,
             prepare: Leftover::Pin,
             set: SetLeftover::Track,
+            role: SetLeftover::Track,
+            session_authorization: Leftover::Pin,
+            load: Leftover::Pin,
+            code: CodeLeftover::Clean,
         }
     }
 }
@@ -582,6 +634,50 @@ pub enum SetLeftover {
     Refuse,
     /// It is set again wherever the client is served.
     Track,
+}
+
+/// What becomes of what code may leave in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CodeLeftover {
+    /// It is trusted to leave nothing.
+    Trust,
+    /// All that it can have left is cleaned up behind it.
+    Clean,
+    /// The client keeps its slot.
+    Pin,
+    /// The statement is refused.
+    Refuse,
+}
+
+/// How servers are watched: on a connection of its own each is asked whether it answers, whether it
+/// takes writes, and how far it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Health {
+    /// As whom they are asked, with the secret of the users file; left out, as the forced user of the
+    /// database. Databases that only `*` names are not watched.
+    pub user: Option<String>,
+    /// From one question to the next; whole seconds count.
+    pub interval: Span,
+    /// How long an answer may take.
+    pub timeout: Span,
+    /// A server is down that has not answered so many in a row.
+    pub failures_max: u32,
+    /// A replica that is further behind is left alone; `"off"` is no bound.
+    pub lag_max: Timeout,
+}
+
+impl Default for Health {
+    fn default() -> Health {
+        Health {
+            user: None,
+            interval: Span(2.0),
+            timeout: Span(5.0),
+            failures_max: 3,
+            lag_max: Timeout::After(Span(10.0)),
+        }
+    }
 }
 
 /// What is done with parameters of a session's start.
@@ -690,6 +786,8 @@ pub struct Timeouts {
     pub idle_transaction: Timeout,
     /// A client that says nothing.
     pub client_idle: Timeout,
+    /// A client that holds a server connection and takes nothing of what was sent to it.
+    pub stalled: Timeout,
     /// A wait after which the client is told that it waits.
     pub wait_notice: Timeout,
     /// What is still open when the gate ends.
@@ -706,6 +804,7 @@ impl Default for Timeouts {
             transaction: Timeout::Off,
             idle_transaction: Timeout::Off,
             client_idle: Timeout::Off,
+            stalled: Timeout::After(Span(300.0)),
             wait_notice: Timeout::After(Span(5.0)),
             drain: Span(30.0),
         }

@@ -20,6 +20,8 @@ pub enum Part {
     Clients,
     /// How server connections are opened, checked, reset, kept and replaced.
     Upkeep,
+    /// What nobody needs any more is taken away.
+    Sweeping,
     /// Queries, transactions and clients that take too long.
     Deadlines,
     /// Sockets of the file system, options of TCP, sizes of messages.
@@ -58,20 +60,21 @@ impl Part {
         match self {
             Reading => true,
             Monitor => true,
-            Quotas => false,
+            Quotas => true,
             Clients => true,
-            Upkeep => false,
+            Upkeep => true,
+            Sweeping => false,
             Deadlines => true,
             Sockets => true,
             Login => true,
-            Lookup => false,
+            Lookup => true,
             Encryption => true,
             Servers => true,
-            Roles => false,
-            Classes => false,
+            Roles => true,
+            Classes => true,
             Replication => true,
-            Leftovers => false,
-            Console => false,
+            Leftovers => true,
+            Console => true,
             Reload => true,
             Restart => false,
             Logging => true,
@@ -87,6 +90,7 @@ impl Part {
             Quotas => "Only slots of a pool are bounded.",
             Clients => "Only clients in all are bounded.",
             Upkeep => "Server connections are made when they are needed and not checked.",
+            Sweeping => "Pools of databases that only `*` names are kept.",
             Deadlines => "Queries and transactions may take as long as they like.",
             Sockets => "Only the address of a TCP socket counts.",
             Login => "Logins do not follow the file.",
@@ -107,8 +111,8 @@ impl Part {
 }
 
 /// Keys of ours that no key of PgBouncer says, and what they need.
-pub(super) const OURS: [(&str, Part); 16] = [
-    ("auto", Part::Unplanned),
+pub(super) const OURS: [(&str, Part); 20] = [
+    ("auto", Monitor),
     ("database.server.role", Roles),
     ("database.server.weight", Roles),
     ("database.settings", Upkeep),
@@ -122,6 +126,10 @@ pub(super) const OURS: [(&str, Part); 16] = [
     ("class", Classes),
     ("key", Classes),
     ("leftovers", Leftovers),
+    ("health", Servers),
+    ("pool.foresight", Monitor),
+    ("pool.own-writes", Roles),
+    ("timeouts.stalled", Deadlines),
     ("admin.http", Console),
     ("record", Monitor),
 ];
@@ -466,7 +474,9 @@ static GENERAL: [Key; 99] = [
     says("admin_users", "", List, "admin.users").part(Console).guards(),
     says("stats_users", "", List, "admin.stats-users").part(Console).guards(),
     // Servers.
-    says("server_reset_query", "DISCARD ALL", AnyText, "pool.reset").part(Upkeep),
+    says("server_reset_query", "DISCARD ALL", AnyText, "pool.reset")
+        .part(Unplanned)
+        .lacking("What a session leaves is discarded with DISCARD ALL, whatever is said here."),
     missing(
         "server_reset_query_always",
         "0",
@@ -482,7 +492,7 @@ static GENERAL: [Key; 99] = [
     says("server_connect_timeout", "15", SecondsOrDay, "timeouts.connect"),
     says("server_login_retry", "15", Seconds, "connections.retry").part(Upkeep),
     says("client_login_timeout", "60", SecondsOrDay, "timeouts.login"),
-    says("autodb_idle_timeout", "3600", SecondsOrOff, "connections.unnamed").part(Upkeep),
+    says("autodb_idle_timeout", "3600", SecondsOrOff, "connections.unnamed").part(Sweeping),
     needless("dns_max_ttl", "15", RESOLVER),
     needless("dns_nxdomain_ttl", "15", RESOLVER),
     missing(

@@ -9,22 +9,23 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use advise::{Policies, Span};
-use gate::{GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, Queues, RouterSpec};
+use advise::Span;
+use gate::{Conduct, Reserve};
 use proxy::postgres::auth::{Credential, Method as By};
 use proxy::postgres::monitor::{
-    Address, Admission, Authorities, ClientTls, Config, Database as Behind, Encryption, Keepalive,
-    Limits, Logged, Mode as Held, Patience, Reuse as Next, ServerTls, Share, SocketFile, Strangers,
-    Tcp, Timeouts, Tls as Identity, TlsMode as Encrypted, TlsVersion as Oldest, UserTerms,
+    Address, Admin, Admission, Authorities, Auto, Check, ClientTls, Config, Database as Behind,
+    Encryption, Health, Keepalive, Limits, Logged, Lookup, Mode as Held, Patience, Quotas,
+    Reuse as Next, ServerTls, Share, SocketFile, Strangers, Tcp, Timeouts, Tls as Identity,
+    TlsMode as Encrypted, TlsVersion as Oldest, Upkeep, UserTerms,
 };
 use proxy::postgres::secrets::{Hba, MockKey, Secret, Users};
 
 use super::config::{
-    Database, GateFile, Method, Mode, QueuesName, Reuse, ServerEntry, Spread, Tls, TlsMode,
-    TlsVersion, UnixSocket, User,
+    Database, GateFile, Method, Mode, Reuse, ServerEntry, Spread, Tls, TlsMode, TlsVersion,
+    UnixSocket, User,
 };
 use super::values::{Slots, Timeout};
-use super::{FileError, Files};
+use super::{FileError, Files, jobs, policies};
 
 /// What a gate is told that runs with this configuration. `key` makes the secrets of users who are
 /// not known; it stays the same as long as the gate runs.
@@ -33,20 +34,27 @@ use super::{FileError, Files};
 /// If a file that it names cannot be read or says nothing sensible, or a host has no address: the
 /// key, the cause and the way out.
 pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<Config, FileError> {
-    let databases = file.database.iter().map(|entry| database(file, entry));
+    let users = users(file, files, key)?;
+    let databases = file.database.iter().map(|entry| database(file, entry, &users));
     let databases = databases.collect::<Result<_, FileError>>()?;
     let unset = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut config = Config::new(unset, databases, users(file, files, key)?);
+    let mut config = Config::new(unset, databases, users);
     config.listen = listen(file)?;
     config.sockets = sockets(file, files)?;
     config.tcp = tcp(file);
     config.timeouts = timeouts(file);
     config.limits = limits(file);
-    let terms = file.user.iter().map(|one| user(one, &config.timeouts));
+    config.quotas = quotas(file);
+    config.classes = jobs::classes(file).map_err(|(path, cause)| wrong(&path, cause))?;
+    config.leftovers = jobs::choices(file);
+    config.startup_ignored.clone_from(&file.startup.ignore);
+    config.admin = admin(file)?;
+    let terms = file.user.iter().map(|one| user(file, one, &config.timeouts));
     config.terms = terms.collect::<Result<_, FileError>>()?;
     config.strangers = strangers(file);
     config.admission = admission(file, files)?;
     config.logged = logged(file);
+    config.check = check(file);
     config.tls = client_tls(file);
     if let Some(record) = &file.record {
         config.record_max = usize::try_from(record.steps_max).unwrap_or(usize::MAX);
@@ -183,34 +191,145 @@ fn strangers(file: &GateFile) -> Strangers {
     }
 }
 
-fn database(file: &GateFile, entry: &Database) -> Result<Behind, FileError> {
+/// What a connection is asked that was idle.
+fn check(file: &GateFile) -> Option<Check> {
+    let kept = &file.connections;
+    let query = kept.check.clone();
+    (kept.check != "off").then(|| Check { query, after: span(kept.check_after) })
+}
+
+fn admin(file: &GateFile) -> Result<Admin, FileError> {
+    let http = file.admin.http.as_deref().map(|name| first_address(name, "admin.http"));
+    Ok(Admin {
+        users: file.admin.users.clone(),
+        stats_users: file.admin.stats_users.clone(),
+        stats_period: span(file.admin.stats_period),
+        http: http.transpose()?,
+    })
+}
+
+fn quotas(file: &GateFile) -> Quotas {
+    let databases = file.database.iter();
+    let databases = databases.filter_map(|one| Some((one.name.clone(), one.slots_all?)));
+    let users = file.user.iter();
+    let users = users.filter_map(|one| Some((one.name.clone().into_bytes(), one.slots_all?)));
+    Quotas {
+        all: file.limits.slots,
+        database: file.limits.database_slots,
+        databases: databases.collect(),
+        user: file.limits.user_slots,
+        users: users.collect(),
+    }
+}
+
+fn database(file: &GateFile, entry: &Database, users: &Users) -> Result<Behind, FileError> {
     let of = |key: &str| format!("database.{}.{key}", entry.name);
     let servers = entry.server.iter().map(|server| address(server, &of("server")));
     let servers = servers.collect::<Result<Vec<Address>, FileError>>()?;
     let share = share(entry);
-    let slots = fixed(entry.slots.unwrap_or(file.pool.slots), &of("slots"))?;
-    if share == Share::Together && (slots as usize) < servers.len() {
+    let slots = entry.slots.unwrap_or(file.pool.slots);
+    let auto = auto(file, slots);
+    if let (Share::Together, Slots::Fixed(slots)) = (share, slots)
+        && (slots as usize) < servers.len()
+    {
         let cause = format!("{slots} slots for {} servers; give one each at least", servers.len());
         return Err(wrong(&of("slots"), cause));
     }
     let mut behind = Behind::new(entry.name.clone(), servers, 0);
-    behind.gate.servers = share.of(slots, behind.servers.len());
+    behind.gate.servers = match (slots, &auto) {
+        (_, Some(auto)) => Share::Each.of(auto.start(), behind.servers.len()),
+        (Slots::Fixed(slots), _) => share.of(slots, behind.servers.len()),
+        (Slots::Auto, None) => unreachable!("slots that are sought have a band"),
+    };
+    behind.auto = auto;
     behind.gate.room = Some(entry.room.unwrap_or(file.pool.room));
     behind.gate.wait_max = Some(span(entry.wait_max.unwrap_or(file.pool.wait_max)));
-    behind.gate = policies(file, entry, behind.gate)?;
+    let gate = policies::gate(file, entry, behind.gate);
+    behind.gate = gate.map_err(|cause| wrong("router", cause))?;
+    (behind.keys, behind.key_default) =
+        jobs::keys(file).map_err(|(path, cause)| wrong(&path, cause))?;
     behind.share = share;
     behind.clients = entry.connections_max.map(|most| most as usize);
     behind.target = entry.dbname.clone();
     behind.forced = entry.user.as_ref().map(|user| user.clone().into_bytes());
     behind.mode = mode(entry.mode.unwrap_or(file.pool.mode));
+    let kept = entry.slots_kept.unwrap_or(file.pool.slots_kept);
+    behind.upkeep = Upkeep {
+        slots_kept: if entry.name == Behind::REST { 0 } else { kept },
+        lifetime: entry.lifetime.map(span),
+        connect_query: entry.connect_query.clone(),
+        ..Upkeep::default()
+    };
+    behind.settings = entry.settings.clone().into_iter().collect();
+    behind.own_writes = span(file.pool.own_writes);
     behind.reuse = match file.pool.reuse {
         Reuse::Last => Next::Latest,
         Reuse::Turn => Next::Rotate,
     };
     behind.login = login(entry)?;
+    behind.lookup = lookup(file, entry, users)?;
+    behind.health = health(file, entry);
+    if let (Some(_), None) = (&behind.health, &behind.login) {
+        let name = file.health.as_ref().and_then(|health| health.user.as_ref());
+        let name = name.or(entry.user.as_ref()).ok_or_else(|| {
+            wrong("health.user", format!("nobody is named who may watch {}; say one", entry.name))
+        })?;
+        behind.login = Some((name.clone().into_bytes(), known(users, name, "health.user")?));
+    }
     let encryption = Encryption::load(&server_tls(file));
     behind.encryption = encryption.map_err(|error| wrong("tls.servers", error))?;
     Ok(behind)
+}
+
+/// The band of slots that are sought.
+fn auto(file: &GateFile, slots: Slots) -> Option<Auto> {
+    let (floor, ceiling) = (file.auto.floor, file.auto.ceiling);
+    let conduct = if file.auto.shadow { Conduct::Shadows } else { Conduct::Acts };
+    (slots == Slots::Auto).then(|| Auto { floor, ceiling, conduct, ..Auto::default() })
+}
+
+/// How the servers of a database are watched; those whose databases are named by clients are not.
+fn health(file: &GateFile, entry: &Database) -> Option<Health> {
+    let health = file.health.as_ref().filter(|_| entry.name != Behind::REST)?;
+    Some(Health {
+        interval: span(health.interval),
+        timeout: span(health.timeout),
+        failures_max: health.failures_max,
+        lag_max: timeout(health.lag_max),
+    })
+}
+
+/// Where secrets are looked up of users that the users file has not.
+fn lookup(file: &GateFile, entry: &Database, users: &Users) -> Result<Option<Lookup>, FileError> {
+    let auth = &file.auth;
+    let path = match entry.query_user {
+        Some(_) => format!("database.{}.query-user", entry.name),
+        None => "auth.query-user".to_owned(),
+    };
+    let Some(user) = entry.query_user.as_ref().or(auth.query_user.as_ref()) else {
+        return Ok(None);
+    };
+    Ok(Some(Lookup {
+        user: user.clone().into_bytes(),
+        credential: known(users, user, &path)?,
+        query: entry.query.clone().unwrap_or_else(|| auth.query.clone()),
+        database: entry.query_database.clone().or_else(|| auth.query_database.clone()),
+    }))
+}
+
+/// With what the gate logs in as a user of the users file; with nothing as one who is not in it.
+fn known(users: &Users, name: &str, path: &str) -> Result<Credential, FileError> {
+    if !users.knows(name.as_bytes()) {
+        return Ok(Credential::Nothing);
+    }
+    match users.secret(name.as_bytes()).credential() {
+        Credential::Nothing => {
+            let cause = "a SCRAM secret lets nobody in at a server; give the users file the \
+                         password itself";
+            Err(wrong(path, format!("`{name}`: {cause}")))
+        }
+        credential => Ok(credential),
+    }
 }
 
 fn client_tls(file: &GateFile) -> Option<ClientTls> {
@@ -293,35 +412,6 @@ fn share(entry: &Database) -> Share {
     }
 }
 
-/// The gate of a database with the policies of the file.
-fn policies(file: &GateFile, entry: &Database, gate: GateSpec) -> Result<GateSpec, FileError> {
-    let policies = Policies {
-        discipline: file.discipline.clone(),
-        router: file.router.clone(),
-        length: file.length,
-        ties: file.ties,
-        sight: file.sight,
-    };
-    let queues = match file.queues {
-        QueuesName::Shared => Queues::Shared,
-        QueuesName::PerServer => Queues::PerServer,
-    };
-    let classes = file.class.iter().map(|class| &*class.name);
-    let classes: Vec<&str> = std::iter::once("other").chain(classes).collect();
-    let spec = policies.at(GateSpec { queues, ..gate }, &classes);
-    let mut spec = spec.map_err(|cause| wrong("router", cause))?;
-    if entry.spread == Some(Spread::Stay) {
-        // All belong to the first server, and to the next while that is down.
-        spec.queues = Queues::PerServer;
-        spec.router = RouterSpec::ByKey {
-            of: KeyOf::Key,
-            map: KeyMap::Table { rows: Vec::new(), default: KeyDefault::Server(0) },
-            down: KeyDown::Next,
-        };
-    }
-    Ok(spec)
-}
-
 fn address(server: &ServerEntry, path: &str) -> Result<Address, FileError> {
     let ServerEntry { host, port, .. } = server;
     if host.starts_with('/') {
@@ -336,16 +426,6 @@ fn address(server: &ServerEntry, path: &str) -> Result<Address, FileError> {
     })
 }
 
-fn fixed(slots: Slots, path: &str) -> Result<u32, FileError> {
-    match slots {
-        Slots::Fixed(slots) => Ok(slots),
-        Slots::Auto => Err(wrong(
-            path,
-            "from a file the gate takes no `auto` yet; say a number, or `--slots auto` without a file",
-        )),
-    }
-}
-
 fn mode(mode: Mode) -> Held {
     match mode {
         Mode::Session => Held::Session,
@@ -354,7 +434,7 @@ fn mode(mode: Mode) -> Held {
     }
 }
 
-fn user(user: &User, usual: &Timeouts) -> Result<(Vec<u8>, UserTerms), FileError> {
+fn user(file: &GateFile, user: &User, usual: &Timeouts) -> Result<(Vec<u8>, UserTerms), FileError> {
     let own = [user.query, user.transaction, user.idle_transaction, user.client_idle];
     let usual = usual.patience();
     let or = |own: Option<Timeout>, usual| own.map_or(usual, timeout);
@@ -364,10 +444,14 @@ fn user(user: &User, usual: &Timeouts) -> Result<(Vec<u8>, UserTerms), FileError
         idle_transaction: or(user.idle_transaction, usual.idle_transaction),
         client_idle: or(user.client_idle, usual.client_idle),
     };
-    let path = format!("user.{}.slots", user.name);
     let terms = UserTerms {
         mode: user.mode.map(mode),
-        slots: user.slots.map(|slots| fixed(slots, &path)).transpose()?,
+        slots: user.slots.and_then(Slots::number),
+        auto: user.slots.and_then(|slots| auto(file, slots)),
+        reserve: user.reserve.map(|slots| Reserve {
+            slots: if file.pool.reserve_after == Timeout::Off { 0 } else { slots },
+            after: timeout(file.pool.reserve_after).unwrap_or(Duration::MAX),
+        }),
         wait_max: user.wait_max.map(span),
         clients: user.connections_max.map(|most| most as usize),
         patience: own.iter().any(Option::is_some).then_some(patience),
@@ -385,8 +469,10 @@ fn timeouts(file: &GateFile) -> Timeouts {
         wait_notice: timeout(file.timeouts.wait_notice),
         idle_transaction: timeout(file.timeouts.idle_transaction),
         client_idle: timeout(file.timeouts.client_idle),
+        stalled: timeout(file.timeouts.stalled),
         server_idle: timeout(file.connections.idle).unwrap_or(Duration::MAX),
         server_lifetime: span(file.connections.lifetime),
+        server_retry: span(file.connections.retry),
         drain: span(file.timeouts.drain),
         ..Timeouts::default()
     }

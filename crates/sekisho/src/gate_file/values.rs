@@ -66,6 +66,16 @@ pub enum Slots {
     Auto,
 }
 
+impl Slots {
+    /// The number, if it is said.
+    pub fn number(self) -> Option<u32> {
+        match self {
+            Slots::Fixed(slots) => Some(slots),
+            Slots::Auto => None,
+        }
+    }
+}
+
 impl Serialize for Slots {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

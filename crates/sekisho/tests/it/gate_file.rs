@@ -139,13 +139,12 @@ fn from_toml_to_ini_what_cannot_be_said_stands_in_comments() {
     for said in [
         "; PgBouncer has nothing that says:",
         ";   database orders: db2, a replica",
-        ";   database orders: the weight of db1",
         ";   auto.floor = 4",
         ";   pool.slots = \"auto\"",
         ";   leftovers.listen = \"refuse\"",
         ";   user batch: priority = 1",
         ";   admin.http = \"127.0.0.1:9090\"",
-        "orders = host=db1 pool_size=12 max_db_connections=40",
+        "orders = host=db1 pool_size=12 reserve_pool_size=0 max_db_connections=40",
         "* = host=/run/postgresql user=clerk password='a ''quoted'' secret'",
         "listen_addr = 127.0.0.1, ::1",
         "auth_type = hba",
@@ -153,6 +152,9 @@ fn from_toml_to_ini_what_cannot_be_said_stands_in_comments() {
     ] {
         assert!(text.lines().any(|line| line == said), "`{said}` stands in:\n{text}");
     }
+    let weighted = TOML.replace("{ host = \"db1\" }", "{ host = \"db1\", weight = 3 }");
+    let told = translate("g.toml", &weighted, &Shelf::default()).unwrap();
+    assert!(told.contains(";   database orders: the weight of db1\n"), "{told}");
     let back = loaded("back.ini", &text).file;
     let file = loaded("g.toml", TOML).file;
     assert_eq!((&back.listen, &back.auth, &back.tls), (&file.listen, &file.auth, &file.tls));
@@ -304,7 +306,33 @@ fn what_contradicts_itself_is_told_with_its_key_and_line() {
         ),
         ("slots = 12", "slots = 0", "database.0.slots", "0 slots let nobody in"),
         ("slots = 12", "slots = 4000000", "database.0.slots", "more than 1048576 slots"),
-        ("weight = 3", "role = \"replica\"", "database.0.server", "replicas and no primary"),
+        (
+            "{ host = \"db1\" }",
+            "{ host = \"db1\", role = \"replica\" }",
+            "database.0.server",
+            "replicas and no primary",
+        ),
+        (
+            "{ host = \"db1\" }",
+            "{ host = \"db1\", weight = 3 }",
+            "database.0.server.0.weight",
+            "nothing looks at it",
+        ),
+        (
+            "queues = \"per-server\"",
+            "",
+            "database.0.server",
+            "a replica needs a queue for each server",
+        ),
+        ("reserve = 0", "reserve = 2", "database.0.reserve", "a reserve needs one queue"),
+        (
+            "name = \"batch\"",
+            "name = \"batch\"\nmode = \"session\"",
+            "user.0.mode",
+            "not for sessions",
+        ),
+        ("name = \"*\"", "name = \"rest\"\nmode = \"session\"", "database.1", "not for sessions"),
+        ("[limits]", "[health]\n[limits]", "database.0", "say `user` in the table `health`"),
         ("name = \"*\"", "name = \"orders\"", "database.1.name", "stands there twice"),
         ("name = \"*\"", "name = \"pgbouncer\"", "database.1.name", "the console's own name"),
         ("floor = 4", "floor = 41", "auto.floor", "the floor 41 is above the ceiling 40"),
@@ -341,20 +369,35 @@ fn what_contradicts_itself_is_told_with_its_key_and_line() {
 #[test]
 fn what_a_job_is_about_is_said_where_it_is_looked_at() {
     let policies = "router = \"shortest-queue\"\nties = \"random\"\n";
-    let with = |text: &str| contradictions(policies, &format!("queues = \"per-server\"\n{text}\n"));
+    let with = |text: &str| contradictions(policies, &format!("{text}\n"));
     let routed = "router = { by-key = {} }";
-    assert!(with(routed)[0].starts_with("g.toml:6: `router`: `by-key` needs to know"));
-    for key in ["{ parameter = 2 }", "{ tag = \"shop\" }"] {
-        assert_eq!(with(&format!("{routed}\nkey = {key}")), [""; 0]);
+    assert!(with(routed)[0].starts_with("g.toml:5: `router`: `by-key` needs to know"));
+    let statement = "{ statement = { fingerprint = \"1f\", place = 2 }, type = \"integer\" }";
+    for key in ["{ parameter = 2 }", "{ tag = \"shop\" }", statement] {
+        assert_eq!(with(&format!("{routed}\nkey = [{key}]")), [""; 0]);
     }
-    for (key, cause) in [
-        ("{ parameter = 0 }", "parameters are counted from 1"),
-        ("{ statement = { fingerprint = \"xyz\", parameter = 1 } }", "1 to 16 hexadecimal digits"),
+    let ranges = "router = { by-key = { bounds = [10] } }";
+    let texts = "router = { by-key = { table = { tokyo = 1 } } }";
+    for (router, key, cause) in [
+        (routed, "{ parameter = 0 }", "are counted from 1"),
+        (routed, "{ tag = \"a\", parameter = 1 }", "say one of the three"),
+        (routed, "{ statement = { fingerprint = \"1f\" } }", "say one"),
+        (
+            routed,
+            "{ statement = { fingerprint = \"xyz\", parameter = 1 } }",
+            "1 to 16 hexadecimal digits",
+        ),
+        (ranges, "{ tag = \"a\", type = \"text\" }", "the router goes by numbers"),
     ] {
-        let told = with(&format!("{routed}\nkey = {key}"));
-        assert!(told[0].starts_with("g.toml:7: `key`: ") && told[0].contains(cause), "{told:?}");
+        let told = with(&format!("{router}\nkey = [{key}]"));
+        assert!(told[0].starts_with("g.toml:6: `key.0`: ") && told[0].contains(cause), "{told:?}");
     }
-    assert!(with("key = { tag = \"shop\" }")[0].contains("`key`: nothing looks at it"));
+    let told = with(&format!("{texts}\nkey = [{{ tag = \"city\" }}]"));
+    assert!(told[0].contains("what it does not name must have a place"), "{told:?}");
+    assert!(with("key = [{ tag = \"shop\" }]")[0].contains("`key`: nothing looks at it"));
+    assert!(
+        with("router = \"join-idle-queue\"\nsight = \"reported\"")[0].contains("nobody reports")
+    );
 }
 
 #[test]

@@ -82,7 +82,8 @@ impl Loop {
         let database = self.config.databases[*database].name.as_bytes();
         let read = |text: &[u8]| {
             classes.class(&Subject {
-                user,
+                // Who asks, whoever it is at the servers.
+                user: client.user.as_deref().unwrap_or(user),
                 database,
                 application_name: &client.settings.value(b"application_name").unwrap_or_default(),
                 text,
@@ -94,7 +95,7 @@ impl Loop {
         }
         let readable = client.wire.read();
         let text = first_text(&client.frames, readable, &client.statements, catalogue);
-        readings.class(&client.settings, text, || read(text))
+        readings.class((&client.settings, client.user.as_ref()), text, || read(text))
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gate::{DisciplineSpec, Foresight, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
+use gate::{DisciplineSpec, Foresight, GateSpec, Queues, Reserve, RouterSpec, ServerSpec, Sight};
 use thiserror::Error;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -147,6 +147,12 @@ pub struct UserTerms {
     pub mode: Option<Mode>,
     /// The slots of each of its pools, at least 1.
     pub slots: Option<u32>,
+    /// How the slots of each of its pools are found, if they are left to the gate; not beside
+    /// [`slots`](UserTerms::slots).
+    pub auto: Option<Auto>,
+    /// Further slots for jobs that have waited long, for each of its pools with one queue, in all: each
+    /// server has its part of them, rounded up.
+    pub reserve: Option<Reserve>,
     /// How long its jobs may wait for one.
     pub wait_max: Option<Duration>,
     /// The clients that it may have at once; `None` for as many as [`Limits::user_clients`] says.
@@ -291,12 +297,28 @@ impl Database {
         self.target.as_deref().unwrap_or(&self.name)
     }
 
+    /// How the slots of a pool are found, if they are left to the gate.
+    pub(super) fn auto<'a>(&'a self, terms: Option<&'a UserTerms>) -> Option<&'a Auto> {
+        let own = terms.and_then(|terms| terms.auto.as_ref());
+        // Whose slots are said for itself has so many.
+        let has_own = terms.is_some_and(|terms| terms.slots.is_some());
+        own.or(self.auto.as_ref().filter(|_| !has_own))
+    }
+
     /// The gate and the mode of the pool that a user with these terms has.
     pub(super) fn pool(&self, terms: Option<&UserTerms>) -> (GateSpec, Mode) {
         let mut gate = self.gate.clone();
         let Some(terms) = terms else { return (gate, self.mode) };
         if let Some(slots) = terms.slots {
             gate.servers = self.share.of(slots, self.servers.len());
+        }
+        if let Some(auto) = &terms.auto {
+            gate.servers = Share::Each.of(auto.start(), self.servers.len());
+        }
+        if let Some(Reserve { slots, after }) = terms.reserve {
+            let has_one_queue = gate.queues == Queues::Shared || self.servers.len() == 1;
+            let slots = slots.div_ceil(self.servers.len().max(1) as u32);
+            gate.reserve = Some(Reserve { slots, after }).filter(|_| slots > 0 && has_one_queue);
         }
         gate.wait_max = terms.wait_max.or(gate.wait_max);
         (gate, terms.mode.unwrap_or(self.mode))
@@ -544,7 +566,10 @@ impl Config {
                 return Err(ConfigError::NoProbeUser { database: name() });
             }
             if let Some(asked) = database.lookup.as_ref().and_then(|one| one.database.as_ref())
-                && !self.databases.iter().any(|other| other.name == *asked)
+                && !self
+                    .databases
+                    .iter()
+                    .any(|other| other.name == *asked || other.name == Database::REST)
             {
                 let asked = asked.clone();
                 return Err(ConfigError::NoLookup { database: name(), asked });
@@ -567,6 +592,12 @@ impl Config {
         }
         for (name, slots) in self.quotas.each() {
             check_range(name, slots as usize, 1, SLOTS_MAX)?;
+        }
+        for (user, terms) in &self.terms {
+            let Some(auto) = &terms.auto else { continue };
+            let user = String::from_utf8_lossy(user).into_owned();
+            auto.check().map_err(|cause| ConfigError::UserAuto { user, cause })?;
+            check_range("the ceiling of the slots", auto.ceiling as usize, 1, SLOTS_MAX)?;
         }
         let own = self.terms.values().filter_map(|terms| terms.slots);
         let servers = self.databases.iter().map(|database| database.servers.len()).max();
@@ -698,6 +729,14 @@ pub enum ConfigError {
     Auto {
         /// Which database.
         database: String,
+        /// What is wrong.
+        cause: gate::ControlError,
+    },
+    /// The same of a user's pools.
+    #[error("the slots of user \"{user}\" cannot be left to the gate: {cause}")]
+    UserAuto {
+        /// Which user.
+        user: String,
         /// What is wrong.
         cause: gate::ControlError,
     },

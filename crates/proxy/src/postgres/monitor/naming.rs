@@ -73,6 +73,8 @@ impl Loop {
         }
         let named = Database { name: name.to_owned(), ..all[at].clone() };
         all.push(named);
+        self.config.quotas.name_one_of_the_rest(name);
+        let all = &self.config.databases;
         // Those that nobody has named are not watched.
         self.probes.push(None);
         self.databases.insert(name.to_owned(), all.len() - 1);

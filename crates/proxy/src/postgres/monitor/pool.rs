@@ -84,15 +84,14 @@ impl Pool {
         config: &Config,
     ) -> Result<Pool, gate::SpecError> {
         let database = &config.databases[at];
-        let Database { reuse, servers, login, auto, .. } = database;
-        let (gate, mode) = database.pool(config.terms.get(&user));
+        let Database { reuse, servers, login, .. } = database;
+        let terms = config.terms.get(&user);
+        let (gate, mode) = database.pool(terms);
         let bounds = Bounds { server_max: config.limits.statements, ..Bounds::default() };
         let (credential, source) = match configured(login.as_ref(), &user) {
             Some(credential) => (credential, Source::Configured),
             None => (Credential::Nothing, Source::Learnt),
         };
-        // Whose slots are said for itself has so many.
-        let has_own = config.terms.get(&user).is_some_and(|terms| terms.slots.is_some());
         let driver = Driver::new(&gate, config.classes.list().len(), config.record_max)?;
         Ok(Pool {
             database: at,
@@ -102,7 +101,7 @@ impl Pool {
             driver: match mode {
                 // How long a session is says nothing of what the server has to do.
                 Mode::Session => driver,
-                _ => driver.modelled(auto.as_ref().filter(|_| !has_own)),
+                _ => driver.modelled(database.auto(terms)),
             },
             spec: gate,
             quotas: Vec::new(),

@@ -8,7 +8,7 @@ use gate::{DisciplineSpec, GateSpec, Job, JobId, Reason, Slot};
 
 use super::arena::Key;
 use super::client;
-use super::config::Config;
+use super::config::{Config, Database};
 use super::driver::Driver;
 use super::pool::{Pool, PoolIndex};
 use super::server::{Server, State};
@@ -30,7 +30,7 @@ pub struct Quotas {
     pub all: Option<u32>,
     /// Of each database, unless it is named.
     pub database: Option<u32>,
-    /// Of databases by name.
+    /// Of databases by name; under [`Database::REST`], of each of those that it stands for.
     pub databases: BTreeMap<String, u32>,
     /// Of each user, unless it is named.
     pub user: Option<u32>,
@@ -39,6 +39,14 @@ pub struct Quotas {
 }
 
 impl Quotas {
+    /// A database of this name is one of those that [`Database::REST`] stands for: what that may have
+    /// for each of its databases, this one has too.
+    pub(super) fn name_one_of_the_rest(&mut self, name: &str) {
+        if let Some(&slots) = self.databases.get(Database::REST) {
+            self.databases.entry(name.to_owned()).or_insert(slots);
+        }
+    }
+
     /// Each of them, with a name.
     pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, u32)> {
         let one = |name, slots: Option<u32>| slots.map(|slots| (name, slots));

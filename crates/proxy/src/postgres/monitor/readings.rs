@@ -29,16 +29,18 @@ enum Place {
         hash: u64,
         text: Box<[u8]>,
         settings: Rc<Settings>,
+        /// Who asks, whose name all its clients share.
+        user: Option<Rc<[u8]>>,
         class: Class,
     },
 }
 
 impl Readings {
-    /// The class of a text in a session with these settings: what `read` has said of it, if that is
-    /// remembered.
+    /// The class of a text in a session of this user with these settings: what `read` has said of it, if
+    /// that is remembered.
     pub(super) fn class(
         &mut self,
-        settings: &Rc<Settings>,
+        (settings, user): (&Rc<Settings>, Option<&Rc<[u8]>>),
         text: &[u8],
         read: impl FnOnce() -> Class,
     ) -> Class {
@@ -48,18 +50,22 @@ impl Readings {
         if self.places.is_empty() {
             self.places.resize(PLACES, Place::Vacant);
         }
-        let now = self.hasher.hash_one((Rc::as_ptr(settings) as usize, text));
+        let who = user.map_or(0, |user| user.as_ptr() as usize);
+        let now = self.hasher.hash_one((Rc::as_ptr(settings) as usize, who, text));
         let place = &mut self.places[now as usize % PLACES];
         match place {
-            Place::Read { hash, text: known, settings: of, class }
-                if *hash == now && Rc::ptr_eq(of, settings) && **known == *text =>
+            Place::Read { hash, text: known, settings: of, user: by, class }
+                if *hash == now
+                    && Rc::ptr_eq(of, settings)
+                    && is_same(by.as_ref(), user)
+                    && **known == *text =>
             {
                 *class
             }
             Place::Seen(hash) if *hash == now => {
                 let class = read();
-                let (text, settings) = (text.into(), Rc::clone(settings));
-                *place = Place::Read { hash: now, text, settings, class };
+                let (text, settings, user) = (text.into(), Rc::clone(settings), user.cloned());
+                *place = Place::Read { hash: now, text, settings, user, class };
                 class
             }
             _ => {
@@ -72,6 +78,14 @@ impl Readings {
     /// The rules have changed.
     pub(super) fn forget(&mut self) {
         self.places.clear();
+    }
+}
+
+fn is_same(one: Option<&Rc<[u8]>>, other: Option<&Rc<[u8]>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+        (None, None) => true,
+        _ => false,
     }
 }
 
@@ -96,7 +110,7 @@ mod tests {
                 reads += 1;
                 Class { class: number * 1000 + text.len() as u32, priority: 0 }
             };
-            let class = readings.class(settings, text, read).class;
+            let class = readings.class((settings, None), text, read).class;
             assert_eq!(class, number * 1000 + text.len() as u32);
             reads
         };
@@ -105,6 +119,22 @@ mod tests {
         }
         assert_eq!(class(&one, b"select 1 /* a */"), 2, "the first time, and to be remembered");
         assert_eq!(class(&other, b"select 1 /* a */"), 3, "of another program it is another");
+        let (clerk, guest): (Rc<[u8]>, Rc<[u8]>) = (b"clerk"[..].into(), b"guest"[..].into());
+        let of = |readings: &mut Readings, user: &Rc<[u8]>| {
+            let read = || Class { class: user.len() as u32 + u32::from(user[0]), priority: 0 };
+            readings.class((&other, Some(user)), b"select 2", read).class
+        };
+        for _ in 0..3 {
+            assert_ne!(of(&mut readings, &clerk), of(&mut readings, &guest), "each its own");
+        }
+        let mut class = |settings: &Rc<Settings>, text: &[u8]| {
+            let read = || {
+                reads += 1;
+                Class::default()
+            };
+            readings.class((settings, None), text, read);
+            reads
+        };
         for at in 0..10_000 {
             class(&one, format!("select {at}").as_bytes());
         }

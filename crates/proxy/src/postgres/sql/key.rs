@@ -40,6 +40,11 @@ pub enum Where {
         /// Its name, such as `key`.
         name: Vec<u8>,
     },
+    /// In a parameter of any statement that has one of this number; the rules behind are not asked.
+    AnyParameter {
+        /// Its number, from 1, as in `$1`.
+        number: u16,
+    },
     /// In a parameter of a statement like this.
     Parameter {
         /// Its fingerprint.
@@ -251,6 +256,9 @@ impl KeyRules {
                         return rule.read(value).map(Source::Known);
                     }
                 }
+                Where::AnyParameter { number } => {
+                    return Ok(Source::Parameter { number: *number, rule });
+                }
                 Where::Parameter { statement: wanted, .. }
                 | Where::Place { statement: wanted, .. } => {
                     if statement.is_none() {
@@ -266,7 +274,7 @@ impl KeyRules {
                             rule.source(text, places.get(index))
                         }
                         Where::Parameter { number, .. } => Ok(Source::Parameter { number, rule }),
-                        Where::Comment { .. } => Ok(Source::None),
+                        Where::Comment { .. } | Where::AnyParameter { .. } => Ok(Source::None),
                     };
                 }
             }

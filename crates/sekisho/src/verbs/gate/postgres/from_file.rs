@@ -34,10 +34,12 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         config.record_max = args.policy.record_max();
     }
     let record = args.policy.record.clone().or(recorded);
+    config.decisions = Some(decided);
     tell(&told);
     let names: Vec<String> = config.databases.iter().map(|one| one.name.clone()).collect();
     let again = move || {
-        let Read { config, told, .. } = read(&path, listen, &key)?;
+        let Read { mut config, told, .. } = read(&path, listen, &key)?;
+        config.decisions = Some(decided);
         tell(&told);
         Ok(config)
     };
@@ -52,6 +54,12 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let finished = monitor.run().map_err(Failure::machine)?;
     let written = Written { record: record.as_deref(), model: args.model.as_deref() };
     end(&finished, written, args.json, out)
+}
+
+/// Says on standard error what was decided about slots that are left to the gate.
+fn decided(line: &str) {
+    // Whoever reads standard error may have gone; the gate goes on.
+    let _ = writeln!(std::io::stderr(), "gate: {line}");
 }
 
 /// Says on standard error what is remarkable about a file.

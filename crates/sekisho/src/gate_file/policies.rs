@@ -1,0 +1,108 @@
+//! The gate of a database's pools as its configuration has it: who is next, where to, and what is
+//! kept in reserve. What is checked of a file and what the running gate is told come from here.
+
+use std::time::Duration;
+
+use advise::{Policies, RouterEntry};
+use gate::{
+    Foresight, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, Queues, Reserve, Role as Asked,
+    RouterSpec,
+};
+
+use super::config::{Database, GateFile, QueuesName, Role, Spread};
+
+/// What no class holds.
+pub(super) const OTHER: &str = "other";
+
+/// The names of all classes by their numbers, from 0.
+pub(super) fn classes(file: &GateFile) -> Vec<&str> {
+    let classes = file.class.iter().map(|class| &*class.name);
+    std::iter::once(OTHER).chain(classes).collect()
+}
+
+/// Whether one queue is for all servers of a database: only then somebody waits longest.
+pub(super) fn has_one_queue(file: &GateFile, entry: &Database) -> bool {
+    let is_shared = file.queues == QueuesName::Shared && entry.spread != Some(Spread::Stay);
+    is_shared || entry.server.len() == 1
+}
+
+/// The reserve of a pool at each of so many servers.
+pub(super) fn reserve(file: &GateFile, slots: u32, servers: usize) -> Option<Reserve> {
+    let after = file.pool.reserve_after.span()?;
+    let slots = slots.div_ceil(u32::try_from(servers).unwrap_or(u32::MAX).max(1));
+    (slots > 0).then(|| Reserve { slots, after: Duration::from_secs_f64(after.0) })
+}
+
+/// The gate of a database with the policies of the file, beside what `gate` says of slots and waits.
+///
+/// # Errors
+/// What does not fit together, and the way out.
+pub(super) fn gate(file: &GateFile, entry: &Database, gate: GateSpec) -> Result<GateSpec, String> {
+    let stays = entry.spread == Some(Spread::Stay);
+    let policies = Policies {
+        discipline: file.discipline.clone(),
+        router: router(file, entry).filter(|_| !stays),
+        length: file.length.filter(|_| !stays),
+        ties: file.ties.filter(|_| !stays),
+        sight: file.sight.filter(|_| !stays),
+    };
+    let one_queue = has_one_queue(file, entry);
+    let kept = entry.reserve.unwrap_or(file.pool.reserve);
+    let has_replicas = entry.server.iter().any(|server| server.role == Role::Replica);
+    let role = |role| match role {
+        Role::Primary => Asked::Primary,
+        Role::Replica => Asked::Replica,
+    };
+    let spec = GateSpec {
+        queues: match (file.queues, stays) {
+            (QueuesName::Shared, false) => Queues::Shared,
+            _ => Queues::PerServer,
+        },
+        reserve: reserve(file, kept, entry.server.len()).filter(|_| one_queue),
+        foresight: file
+            .pool
+            .foresight
+            .span()
+            .map(|memory| Foresight { memory: Duration::from_secs_f64(memory.0) }),
+        roles: match has_replicas {
+            true => entry.server.iter().map(|server| role(server.role)).collect(),
+            false => Vec::new(),
+        },
+        ..gate
+    };
+    let mut spec = policies.at(spec, &classes(file))?;
+    if stays {
+        // All belong to the first server, and to the next while that is down.
+        spec.router = RouterSpec::ByKey {
+            of: KeyOf::Key,
+            map: KeyMap::Table { rows: Vec::new(), default: KeyDefault::Server(0) },
+            down: KeyDown::Next,
+        };
+    }
+    Ok(spec)
+}
+
+/// The router of a database: weights that it leaves out are the servers', and texts in its table
+/// stand for their places there. What is said of several servers is not of one.
+fn router(file: &GateFile, entry: &Database) -> Option<RouterEntry> {
+    match file.router.clone()? {
+        RouterEntry::Weighted { .. } | RouterEntry::ByKey { .. } if entry.server.len() == 1 => None,
+        RouterEntry::Weighted { weights, order } if weights.is_empty() => {
+            let weights = entry.server.iter().map(|server| server.weight).collect();
+            Some(RouterEntry::Weighted { weights, order })
+        }
+        RouterEntry::ByKey { of, bounds, table: Some(table), default, down }
+            if of != Some(KeyOf::Class) && has_texts(&table) =>
+        {
+            let numbered = table.values().enumerate().map(|(at, server)| (at.to_string(), *server));
+            let table = Some(numbered.collect());
+            Some(RouterEntry::ByKey { of, bounds, table, default, down })
+        }
+        other => Some(other),
+    }
+}
+
+/// Whether a table of keys names one that is no number.
+pub(super) fn has_texts(table: &std::collections::BTreeMap<String, u32>) -> bool {
+    table.keys().any(|key| key.parse::<u64>().is_err())
+}

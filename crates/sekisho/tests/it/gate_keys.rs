@@ -1,0 +1,471 @@
+//! Keys of a configuration of the gate for PostgreSQL, each by what the running gate does with it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use postgres::{Private, Settings};
+use proxy::postgres::monitor::{Config, Finished, Handle, Monitor, PoolStats, Stats};
+use proxy::postgres::secrets::MockKey;
+use sekisho::gate_file::{Disk, Loaded, read, to_monitor};
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+use crate::browser::Scratch;
+
+/// Whatever is waited for is there after this.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The server of all tests here; it ends with this process.
+struct Office {
+    server: Private,
+    password: String,
+    database: String,
+    scratch: Scratch,
+}
+
+fn office() -> &'static Office {
+    static OFFICE: OnceLock<Office> = OnceLock::new();
+    OFFICE.get_or_init(|| {
+        let parameters = vec![("fsync".to_owned(), "off".to_owned())];
+        let server = Private::start(&Settings { parameters, ..Settings::default() }).unwrap();
+        let url = server.url().as_str().to_owned();
+        crate::tpcc::ask(&url, "create user clerk password 'paper'").unwrap();
+        crate::tpcc::ask(&url, "create user guest password 'unlisted'").unwrap();
+        let account: tokio_postgres::Config = url.parse().unwrap();
+        let password = String::from_utf8(account.get_password().unwrap().to_vec()).unwrap();
+        let database = account.get_dbname().unwrap().to_owned();
+        let scratch = Scratch::new();
+        let users = format!("\"sekisho\" \"{password}\"\n\"clerk\" \"paper\"\n");
+        fs::write(scratch.join("userlist.txt"), users).unwrap();
+        Office { server, password, database, scratch }
+    })
+}
+
+/// What differs from file to file: keys before all tables, the database's servers and keys, and
+/// tables.
+#[derive(Clone, Copy, Default)]
+struct Said<'s> {
+    head: &'s str,
+    /// `HERE` is the server's host and port.
+    servers: &'s str,
+    database: &'s str,
+    tables: &'s str,
+}
+
+fn config(said: Said<'_>) -> Config {
+    let Office { server, database, scratch, .. } = office();
+    let here = format!("host = \"127.0.0.1\", port = {}", server.port());
+    let servers = if said.servers.is_empty() { "{ HERE }" } else { said.servers };
+    let text = format!(
+        "format = 1\nlisten = [\"127.0.0.1:0\"]\nauth.users-file = \"{}\"\n{}\n[[database]]\n\
+         name = \"one\"\ndbname = \"{database}\"\nserver = [{}]\n{}\n{}\n",
+        scratch.join("userlist.txt").display(),
+        said.head,
+        servers.replace("HERE", &here),
+        said.database,
+        said.tables.replace("HERE", &here).replace("DATABASE", database),
+    );
+    let loaded = read("g.toml", &text, &Disk).and_then(Loaded::to_run);
+    let (file, told) = loaded.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(told, [""; 0], "nothing is left aside");
+    to_monitor(&file, &Disk, &MockKey::new([7; 32])).unwrap()
+}
+
+struct Gate {
+    handle: Handle,
+    thread: std::thread::JoinHandle<Finished>,
+    runtime: Runtime,
+}
+
+impl Gate {
+    fn of(said: Said<'_>) -> Gate {
+        let mut config = config(said);
+        config.record_max = 100_000;
+        config.timeouts.drain = Duration::from_secs(10);
+        let monitor = Monitor::bind(config).unwrap();
+        let handle = monitor.handle();
+        let thread = std::thread::spawn(move || monitor.run().unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Gate { handle, thread, runtime }
+    }
+
+    fn try_enter(&self, user: &str, word: &str, name: &str) -> Result<Client, String> {
+        self.enter_by(self.account(user, word, name))
+    }
+
+    fn account(&self, user: &str, word: &str, name: &str) -> tokio_postgres::Config {
+        let SocketAddr::V4(address) = self.handle.address() else { panic!("it is of IPv4") };
+        let mut account = tokio_postgres::Config::new();
+        account.host(address.ip().to_string()).port(address.port());
+        account.user(user).password(word).dbname(name);
+        account
+    }
+
+    fn enter_by(&self, account: tokio_postgres::Config) -> Result<Client, String> {
+        self.runtime.block_on(async {
+            let (client, connection) = account.connect(NoTls).await.map_err(code)?;
+            tokio::spawn(connection);
+            Ok(client)
+        })
+    }
+
+    /// A client of the database `one`.
+    fn enter(&self) -> Client {
+        self.try_enter("sekisho", &office().password, "one").unwrap()
+    }
+
+    /// The first column of the first row, or the code of the error.
+    fn ask(&self, client: &Client, sql: &str) -> Result<String, String> {
+        self.runtime.block_on(ask(client, sql))
+    }
+
+    fn stats(&self) -> Stats {
+        self.handle.stats().unwrap()
+    }
+
+    fn pool(&self) -> PoolStats {
+        self.stats().pools.swap_remove(0)
+    }
+
+    /// Waits until the figures are so, while clients are served.
+    fn until(&self, what: &str, holds: impl Fn(&Stats) -> bool) {
+        let began = Instant::now();
+        while !holds(&self.stats()) {
+            assert!(began.elapsed() < PATIENCE, "{what}: {:?}", self.stats());
+            let pause = async { tokio::time::sleep(Duration::from_millis(5)).await };
+            self.runtime.block_on(pause);
+        }
+    }
+
+    fn end(self) -> Finished {
+        self.handle.drain().unwrap();
+        // What clients have said is passed on here.
+        drop(self.runtime);
+        let finished = self.thread.join().unwrap();
+        for recording in &finished.recordings {
+            assert_eq!(recording.as_ref().unwrap().replay(), Ok(()));
+        }
+        finished
+    }
+}
+
+fn code(error: tokio_postgres::Error) -> String {
+    error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())
+}
+
+async fn ask(client: &Client, sql: &str) -> Result<String, String> {
+    let answer = client.simple_query(sql).await.map_err(code)?;
+    let row = answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    Ok(row.unwrap_or_default().to_owned())
+}
+
+/// How many jobs each server of the first pool has started.
+fn started(gate: &Gate) -> Vec<u64> {
+    gate.pool().per_server.iter().map(|server| server.started).collect()
+}
+
+#[test]
+fn classes_and_the_priorities_of_users_say_who_is_next() {
+    let gate = Gate::of(Said {
+        head: "discipline = \"priority\"",
+        database: "slots = 1\nuser = \"sekisho\"\nmode = \"transaction\"",
+        tables: "[[class]]\nname = \"desk\"\napplication-name = \"desk*\"\npriority = 9\n\
+                 [[class]]\nname = \"report\"\ntag = \"kind=report\"\npriority = 3\n\
+                 [[user]]\nname = \"clerk\"\npriority = 5\n",
+        ..Said::default()
+    });
+    let holder = gate.enter();
+    gate.ask(&holder, "begin").unwrap();
+    let plain = gate.enter();
+    let report = gate.enter();
+    let clerk = gate.try_enter("clerk", "paper", "one").unwrap();
+    let mut account = gate.account("sekisho", &office().password, "one");
+    account.application_name("desk 7");
+    let desk = gate.enter_by(account).unwrap();
+    let (done, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let waiting = [
+        ("plain", plain, "select 1"),
+        ("report", report, "select 1 /*kind='report'*/"),
+        ("clerk", clerk, "select 1"),
+        ("desk", desk, "select 1"),
+    ];
+    for (at, (name, client, sql)) in (1..).zip(waiting) {
+        let done = done.clone();
+        gate.runtime.spawn(async move {
+            ask(&client, sql).await.unwrap();
+            done.send(name).unwrap();
+        });
+        gate.until("it waits", |stats| stats.pools[0].waiting == at);
+    }
+    gate.ask(&holder, "commit").unwrap();
+    for expected in ["desk", "clerk", "report", "plain"] {
+        assert_eq!(gate.runtime.block_on(order.recv()), Some(expected));
+    }
+    let pool = gate.pool();
+    let classes: Vec<_> = pool.classes.iter().map(|class| &*class.name).collect();
+    assert_eq!(classes, ["other", "desk", "report"]);
+    gate.end();
+}
+
+#[test]
+fn jobs_go_where_their_keys_belong() {
+    let servers = "{ HERE }, { HERE }";
+    let ranges = Gate::of(Said {
+        head: "queues = \"per-server\"\nrouter = { by-key = { bounds = [100] } }\n\
+               key = [{ tag = \"shop\" }, { parameter = 1 }]",
+        servers,
+        ..Said::default()
+    });
+    let client = ranges.enter();
+    // One job asked for the settings of sessions.
+    let first = started(&ranges);
+    for shop in [5, 500, 100] {
+        ranges.ask(&client, &format!("select 1 /*shop='{shop}'*/")).unwrap();
+    }
+    let then = started(&ranges);
+    assert_eq!([then[0] - first[0], then[1] - first[1]], [1, 2]);
+    ranges.end();
+    let towns = Gate::of(Said {
+        head: "queues = \"per-server\"\nkey = [{ tag = \"town\" }]\nrouter = { by-key = { table = \
+               { osaka = 1, tokyo = 0 }, default = { server = 1 } } }",
+        servers,
+        ..Said::default()
+    });
+    let client = towns.enter();
+    let first = started(&towns);
+    for town in ["tokyo", "tokyo", "osaka", "nara"] {
+        towns.ask(&client, &format!("select 1 /*town='{town}'*/")).unwrap();
+    }
+    let then = started(&towns);
+    assert_eq!([then[0] - first[0], then[1] - first[1]], [2, 2]);
+    towns.end();
+}
+
+#[test]
+fn weights_and_roles_of_servers_are_followed() {
+    let gate = Gate::of(Said {
+        head: "router = \"weighted\"",
+        servers: "{ HERE, weight = 3 }, { HERE }",
+        ..Said::default()
+    });
+    let client = gate.enter();
+    let first = started(&gate);
+    (0..40).for_each(|_| drop(gate.ask(&client, "select 1").unwrap()));
+    let then = started(&gate);
+    assert_eq!([then[0] - first[0], then[1] - first[1]], [30, 10]);
+    gate.end();
+    let gate = Gate::of(Said {
+        head: "queues = \"per-server\"\npool.own-writes = \"0s\"",
+        servers: "{ HERE }, { HERE, role = \"replica\" }",
+        ..Said::default()
+    });
+    let client = gate.enter();
+    let first = started(&gate);
+    for sql in ["begin read only", "select 1", "commit", "select 2"] {
+        gate.ask(&client, sql).unwrap();
+    }
+    let then = started(&gate);
+    assert_eq!([then[0] - first[0], then[1] - first[1]], [1, 1]);
+    gate.end();
+}
+
+#[test]
+fn quotas_bound_what_pools_have_together() {
+    let second = "[[database]]\nname = \"two\"\ndbname = \"DATABASE\"\nserver = [{ HERE }]\n\
+                  [[database]]\nname = \"*\"\ndbname = \"DATABASE\"\nserver = [{ HERE }]\n\
+                  slots = 1\nslots-all = 1\n[[user]]\nname = \"clerk\"\nslots-all = 2\n";
+    let gate = Gate::of(Said {
+        head: "pool.slots = 2\nlimits.slots = 3\nlimits.database-slots = 2",
+        tables: second,
+        ..Said::default()
+    });
+    let word = &*office().password;
+    let clients: Vec<Client> = ["one", "two", "elsewhere"]
+        .map(|name| gate.try_enter("sekisho", word, name).unwrap())
+        .into();
+    let clerk = gate.try_enter("clerk", "paper", "elsewhere").unwrap();
+    let slots = |stats: &Stats| {
+        let mut all: Vec<_> =
+            stats.quotas.iter().map(|quota| (quota.name.clone(), quota.slots)).collect();
+        all.sort();
+        all
+    };
+    let expected = [
+        ("all", 3),
+        ("database elsewhere", 1),
+        ("database one", 2),
+        ("database two", 2),
+        ("user clerk", 2),
+    ];
+    assert_eq!(slots(&gate.stats()), expected.map(|(name, slots)| (name.to_owned(), slots)));
+    for client in &clients {
+        gate.ask(client, "begin").unwrap();
+    }
+    // The clerk's pool has a slot, but its database has no more.
+    gate.runtime.spawn(async move { ask(&clerk, "select 1").await });
+    gate.until("it waits for the quota of its database", |stats| {
+        stats.quotas.iter().any(|one| one.name == "database elsewhere" && one.waiting == 1)
+    });
+    gate.ask(&clients[2], "commit").unwrap();
+    gate.until("it was served", |stats| stats.quotas.iter().all(|one| one.waiting == 0));
+    for client in &clients[..2] {
+        gate.ask(client, "commit").unwrap();
+    }
+    gate.end();
+}
+
+#[test]
+fn a_reserve_is_lent_to_who_has_waited_long() {
+    let gate = Gate::of(Said {
+        head: "pool.reserve-after = \"100ms\"",
+        database: "slots = 1\nreserve = 1",
+        tables: "[[user]]\nname = \"clerk\"\nreserve = 0\nwait-max = \"1s\"\n",
+        ..Said::default()
+    });
+    let (holder, other) = (gate.enter(), gate.enter());
+    gate.ask(&holder, "begin").unwrap();
+    assert_eq!(gate.ask(&other, "select 'lent'").unwrap(), "lent");
+    gate.ask(&holder, "commit").unwrap();
+    // Somebody who has no reserve waits in vain.
+    let clerk = || gate.try_enter("clerk", "paper", "one").unwrap();
+    let (holder, other) = (clerk(), clerk());
+    gate.ask(&holder, "begin").unwrap();
+    assert_eq!(gate.ask(&other, "select 1").unwrap_err(), "53300");
+    gate.end();
+}
+
+#[test]
+fn what_clients_leave_in_sessions_is_as_the_file_has_it() {
+    let gate = Gate::of(Said {
+        head: "leftovers.listen = \"refuse\"\nleftovers.set = \"pin\"\nleftovers.role = \"refuse\"\n\
+               leftovers.code = \"refuse\"\nstartup.track = [\"Work_Mem\"]\n\
+               startup.ignore = [\"no_such_setting\"]",
+        ..Said::default()
+    });
+    let client = gate.enter();
+    for refused in ["listen bell", "set role clerk", "do $$ begin end $$"] {
+        assert_eq!(gate.ask(&client, refused).unwrap_err(), "0A000", "{refused}");
+    }
+    gate.ask(&client, "set work_mem = '1MB'").unwrap();
+    assert_eq!(gate.stats().pins.len(), 0, "it goes with its client");
+    gate.ask(&client, "set statement_timeout = '1h'").unwrap();
+    gate.until("it is pinned", |stats| stats.pins.len() == 1);
+    let mut account = gate.account("sekisho", &office().password, "one");
+    account.options("-c no_such_setting=1");
+    let odd = gate.enter_by(account).unwrap();
+    assert_eq!(gate.ask(&odd, "select 'served'").unwrap(), "served");
+    drop((client, odd));
+    gate.end();
+}
+
+#[test]
+fn secrets_are_looked_up_as_the_file_has_it() {
+    let gate = Gate::of(Said { head: "auth.query-user = \"sekisho\"", ..Said::default() });
+    let guest = gate.try_enter("guest", "unlisted", "one").unwrap();
+    assert_eq!(gate.ask(&guest, "select current_user").unwrap(), "guest");
+    assert_eq!(gate.try_enter("guest", "wrong", "one").unwrap_err(), "28P01");
+    assert!(gate.stats().lookups > 0);
+    gate.end();
+    // Another question, asked elsewhere, knows nobody.
+    let gate = Gate::of(Said {
+        database: "query-user = \"sekisho\"\nquery = \"select 'x', null where $1 = ''\"\n\
+                   query-database = \"two\"",
+        tables: "[[database]]\nname = \"two\"\ndbname = \"DATABASE\"\nserver = [{ HERE }]\n",
+        ..Said::default()
+    });
+    assert_eq!(gate.try_enter("guest", "unlisted", "one").unwrap_err(), "28P01");
+    assert!(gate.stats().lookups > 0 && gate.stats().lookups_failed == 0);
+    gate.end();
+}
+
+#[test]
+fn slots_are_sought_within_the_band_of_the_file() {
+    let auto = "[auto]\nfloor = 2\nceiling = 5\n[[user]]\nname = \"clerk\"\nslots = 1\n";
+    for (shadow, slots) in [("", 5), ("shadow = true\n", 5)] {
+        let gate = Gate::of(Said {
+            head: "pool.slots = \"auto\"",
+            tables: &auto.replace("[[user]]", &format!("{shadow}[[user]]")),
+            ..Said::default()
+        });
+        let client = gate.enter();
+        gate.ask(&client, "select 1").unwrap();
+        let clerk = gate.try_enter("clerk", "paper", "one").unwrap();
+        gate.ask(&clerk, "select 1").unwrap();
+        let pools = gate.stats().pools;
+        let control = pools[0].control.as_ref().expect("its slots are sought");
+        assert_eq!(control.conduct == gate::Conduct::Shadows, !shadow.is_empty());
+        assert_eq!((pools[0].slots, control.band.most), (slots, 5));
+        assert_eq!((pools[1].control.is_none(), pools[1].slots), (true, 1), "its own number");
+        gate.end();
+    }
+    // One user's alone.
+    let gate = Gate::of(Said {
+        tables: "[auto]\nceiling = 7\n[[user]]\nname = \"sekisho\"\nslots = \"auto\"\n",
+        ..Said::default()
+    });
+    let client = gate.enter();
+    gate.ask(&client, "select 1").unwrap();
+    assert_eq!((gate.pool().control.is_some(), gate.pool().slots), (true, 7));
+    gate.end();
+}
+
+#[test]
+fn administrators_and_metrics_are_as_the_file_has_them() {
+    let gate = Gate::of(Said {
+        head: "admin.users = [\"sekisho\"]\nadmin.stats-users = [\"clerk\"]\n\
+               admin.http = \"127.0.0.1:0\"\nadmin.stats-period = \"7s\"",
+        ..Said::default()
+    });
+    let admin = gate.try_enter("sekisho", &office().password, "pgbouncer").unwrap();
+    gate.ask(&admin, "pause").unwrap();
+    gate.ask(&admin, "resume").unwrap();
+    let clerk = gate.try_enter("clerk", "paper", "pgbouncer").unwrap();
+    assert!(gate.ask(&clerk, "show version").unwrap().starts_with("Sekisho "));
+    assert_eq!(gate.ask(&clerk, "pause").unwrap_err(), "42501");
+    assert!(gate.handle.http().is_some());
+    gate.end();
+    let gate = Gate::of(Said::default());
+    assert_eq!(gate.try_enter("sekisho", &office().password, "pgbouncer").unwrap_err(), "42501");
+    gate.end();
+}
+
+#[test]
+fn servers_are_watched_as_the_file_has_it() {
+    let gate = Gate::of(Said {
+        head: "queues = \"per-server\"",
+        servers: "{ HERE }, { host = \"127.0.0.1\", port = 1 }",
+        tables: "[health]\nuser = \"sekisho\"\ninterval = \"1s\"\nfailures-max = 1\n",
+        ..Said::default()
+    });
+    let client = gate.enter();
+    gate.until("the one that nobody is behind is down", |stats| {
+        stats.pools[0].per_server.iter().map(|server| server.up).eq([true, false])
+    });
+    assert_eq!(gate.ask(&client, "select 'up'").unwrap(), "up");
+    gate.end();
+}
+
+#[test]
+fn connections_are_kept_as_the_file_has_it() {
+    let gate = Gate::of(Said {
+        head: "pool.slots-kept = 2",
+        database: "user = \"sekisho\"\nslots-kept = 3\nconnect-query = \"set work_mem = '3MB'\"\n\
+                   settings = { timezone = \"Asia/Tokyo\" }\nlifetime = \"1s\"",
+        ..Said::default()
+    });
+    gate.until("as many as are kept", |stats| {
+        stats.pools.first().is_some_and(|pool| pool.servers_idle == 3)
+    });
+    let client = gate.enter();
+    assert_eq!(gate.ask(&client, "show timezone").unwrap(), "Asia/Tokyo");
+    assert_eq!(gate.ask(&client, "show work_mem").unwrap(), "3MB");
+    gate.until("old ones are replaced", |stats| stats.pools[0].counters.connects > 4);
+    gate.end();
+}
