@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod drivers;
 mod exec;
 mod fuzz;
 mod manifest;
@@ -29,6 +30,7 @@ usage: cargo xtask <verb>
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
   supply                      licences, versions and origins of what we depend on (deny.toml)
   web                         builds the module of the reports' sliders (WebAssembly)
+  drivers                     installs real drivers of PostgreSQL and runs them against the gate
   python                      builds the Python package in target/python and runs its tests
   demo [ARGS]                 builds the release binary and runs `sekisho demo ARGS`
   bench [NAME ...]            runs crates/*/examples/bench_NAME.rs, all without a NAME
@@ -78,6 +80,7 @@ fn run(args: &[String]) -> Result<(), Stop> {
         "supply" => own_check(verb, supply::run(&root)),
         "web" => own_check(verb, web::build(&root)),
         "python" => own_check(verb, python::run(&root)),
+        "drivers" => own_check(verb, drivers::run(&root, &mut |line| println!("{line}"))),
         "demo" => demo(&root, rest),
         "bench" => bench::run(&root, rest),
         "fuzz" => fuzz::run(&root, rest),

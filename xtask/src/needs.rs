@@ -42,7 +42,27 @@ const NEEDS: &[Need] = &[
     Need {
         programs: &["mvn"],
         package: "maven",
-        reason: "it brings the PostgreSQL that machines without one fetch, once",
+        reason: "it brings the PostgreSQL that machines without one fetch, and the JDBC driver",
+    },
+    Need {
+        programs: &["psql"],
+        package: "postgresql-client",
+        reason: "libpq is driven by it, before the gate for PostgreSQL",
+    },
+    Need {
+        programs: &["go"],
+        package: "golang-go",
+        reason: "pgx, a driver of PostgreSQL, is driven before the gate; Go 1.25 or newer",
+    },
+    Need {
+        programs: &["javac"],
+        package: "default-jdk-headless",
+        reason: "JDBC, a driver of PostgreSQL, is driven before the gate",
+    },
+    Need {
+        programs: &["npm"],
+        package: "npm",
+        reason: "node-postgres, a driver of PostgreSQL, is driven before the gate",
     },
 ];
 /// Where Debian puts PostgreSQL's releases side by side, which is on no search path.
@@ -205,7 +225,19 @@ mod tests {
             .iter()
             .map(|one| one.package)
             .collect();
-        assert_eq!(found, ["apache2-bin", "python3-venv", "postgresql", "maven"]);
+        assert_eq!(
+            found,
+            [
+                "apache2-bin",
+                "python3-venv",
+                "postgresql",
+                "maven",
+                "postgresql-client",
+                "golang-go",
+                "default-jdk-headless",
+                "npm"
+            ]
+        );
     }
 
     #[test]

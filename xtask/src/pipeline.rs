@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::exec;
-use crate::{Stop, python, supply, tidy, web};
+use crate::{Stop, drivers, python, supply, tidy, web};
 
 /// A step that is one call of cargo.
 struct Step {
@@ -79,6 +79,7 @@ pub(crate) fn test(root: &Path) -> Result<(), Stop> {
     pipeline.own("web", web::build);
     pipeline.cargo(&CLIPPY);
     pipeline.tests();
+    pipeline.drivers();
     pipeline.cargo(&DOCUMENTS);
     pipeline.own("python", python::run);
     pipeline.end()
@@ -131,13 +132,15 @@ fn without_colours(line: &str) -> String {
 struct Pipeline<'a> {
     root: &'a Path,
     tally: Tally,
+    /// Steps that have failed because tests have.
+    of_tests: usize,
     /// The failed steps: name and the command that repeats each.
     failures: Vec<(String, String)>,
 }
 
 impl<'a> Pipeline<'a> {
     fn new(root: &'a Path) -> Pipeline<'a> {
-        Pipeline { root, tally: Tally::default(), failures: Vec::new() }
+        Pipeline { root, tally: Tally::default(), of_tests: 0, failures: Vec::new() }
     }
 
     /// Runs one step; is it well?
@@ -188,7 +191,28 @@ impl<'a> Pipeline<'a> {
             })?;
             judge(tally)
         });
-        self.tally = tally;
+        self.count(tally);
+    }
+
+    /// The tests that need programs of other languages, which are installed first.
+    fn drivers(&mut self) {
+        let (mut tally, root) = (Tally::default(), self.root);
+        self.step("drivers", "cargo xtask drivers", || {
+            drivers::run(root, &mut |line| {
+                tally.read(line);
+                println!("{line}");
+            })?;
+            judge(tally)
+        });
+        self.count(tally);
+    }
+
+    /// Counts the tests of a step.
+    fn count(&mut self, tally: Tally) {
+        self.of_tests += usize::from(tally.failed > 0);
+        self.tally.passed += tally.passed;
+        self.tally.failed += tally.failed;
+        self.tally.ignored += tally.ignored;
     }
 
     /// Prints what failed, then the line that CI reads, alone and last.
@@ -204,8 +228,7 @@ impl<'a> Pipeline<'a> {
     /// The tests that passed and failed. A failed step without a failed test counts as one, so that
     /// "0 failed" always means that all is well.
     fn verdict(&self) -> String {
-        let of_tests = usize::from(self.tally.failed > 0);
-        let steps = (self.failures.len().saturating_sub(of_tests)) as u64;
+        let steps = (self.failures.len().saturating_sub(self.of_tests)) as u64;
         format!("{} passed, {} failed", self.tally.passed, self.tally.failed + steps)
     }
 }
@@ -255,15 +278,17 @@ mod tests {
     fn the_verdict_counts_failed_steps_that_are_no_tests() {
         let root = Path::new(".");
         let mut pipeline = Pipeline::new(root);
-        pipeline.tally = Tally { passed: 7, failed: 0, ignored: 0 };
+        pipeline.count(Tally { passed: 4, failed: 0, ignored: 0 });
+        pipeline.count(Tally { passed: 3, failed: 0, ignored: 0 });
         assert_eq!(pipeline.verdict(), "7 passed, 0 failed");
         assert!(pipeline.step("good", "true", || Ok(())));
         assert_eq!(pipeline.verdict(), "7 passed, 0 failed");
         assert!(!pipeline.step("bad", "false", || Err("cause".to_owned())));
         assert_eq!(pipeline.verdict(), "7 passed, 1 failed");
-        pipeline.tally.failed = 2;
-        assert_eq!(pipeline.verdict(), "7 passed, 2 failed");
         assert_eq!(pipeline.failures, [("bad".to_owned(), "false".to_owned())]);
+        assert!(!pipeline.step("tests", "false", || Err("two failed".to_owned())));
+        pipeline.count(Tally { passed: 1, failed: 2, ignored: 0 });
+        assert_eq!(pipeline.verdict(), "8 passed, 3 failed", "two tests and a step");
         assert!(pipeline.end().is_err());
     }
 
