@@ -1,8 +1,10 @@
 //! What the gate says on its own: to end a doubt, and to clean up behind a client that has gone.
 
-use super::{Conversation, Copy, End, Fence, Flushed, Kept, Series, Skip, Whose};
+use std::collections::VecDeque;
+
+use super::{Answer, Conversation, Copy, End, Fence, Flushed, Kept, Question, Series, Skip, Whose};
 use crate::postgres::frame::Frontend;
-use crate::postgres::message::write;
+use crate::postgres::message::{Status, write};
 
 /// The name of a portal that nobody has.
 const FENCE: &[u8] = b"Psekisho: a fence\0";
@@ -48,6 +50,39 @@ impl Conversation {
         self.say(Frontend::Sync, out, |_| {});
     }
 
+    /// Asks whether the server skips, where that is in doubt and the client goes on without a Sync.
+    /// What the client says then waits for the answer.
+    ///
+    /// # Panics
+    /// If it is in no doubt.
+    pub(super) fn ask(&mut self, out: &mut Vec<u8>) {
+        assert_eq!((self.skip, self.queue.len()), (Skip::Maybe, 0), "there is no doubt");
+        let question = Question { held: VecDeque::new(), answer: Answer::Outstanding };
+        self.question = Some(Box::new(question));
+        (self.skip, self.fence) = (Skip::No, Fence::Placed);
+        for closes in [1, 2] {
+            for _ in 0..closes {
+                self.say(Frontend::Close, out, |out| out.extend_from_slice(FENCE));
+            }
+            self.say(Frontend::Sync, out, |_| {});
+        }
+    }
+
+    /// The state with which a ReadyForQuery was held back that is the client's, as is known now. Ask
+    /// until there is none, after each [`receive`](Conversation::receive).
+    #[inline]
+    pub fn next_ready(&mut self) -> Option<Status> {
+        let question = self.question.as_mut()?;
+        let next = match question.answer {
+            Answer::Given => question.held.pop_front(),
+            Answer::Outstanding | Answer::Begun => return None,
+        };
+        if next.is_none() {
+            self.question = None;
+        }
+        next
+    }
+
     /// The client has gone. Writes what the server must be told next; to be called when that is
     /// known and again after each message of the server, until it is free or must be closed. What
     /// the server says meanwhile is for nobody.
@@ -88,7 +123,12 @@ impl Conversation {
     }
 
     /// Says something of the gate's own, where it is known to be possible.
-    fn say(&mut self, tag: Frontend, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn say(
+        &mut self,
+        tag: Frontend,
+        out: &mut Vec<u8>,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) {
         match self.send(tag, Whose::Gate) {
             Ok(_) => write::message(out, tag, body),
             Err(_) => self.end = Some(End::Lost),

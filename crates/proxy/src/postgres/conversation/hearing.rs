@@ -3,7 +3,8 @@
 use thiserror::Error;
 
 use super::{
-    Conversation, Copy, End, Fence, Flushed, Kind, Replication, Request, Series, Skip, Stage, Whose,
+    Answer, Conversation, Copy, End, Fence, Flushed, Kind, Replication, Request, Series, Skip,
+    Stage, Whose,
 };
 use crate::postgres::SqlState;
 use crate::postgres::frame::Backend;
@@ -125,10 +126,60 @@ impl Conversation {
             Backend::NoticeResponse | Backend::NotificationResponse | Backend::ParameterStatus => {
                 Ok(Received { to: To::Client, fate: Fate::Aside })
             }
+            Backend::ReadyForQuery if self.is_asking() => {
+                self.answer_with_ready(read::ready_for_query(body)?)
+            }
+            Backend::CloseComplete if self.is_asking() => self.answer_with_close(),
             Backend::ReadyForQuery => self.ready(read::ready_for_query(body)?),
             Backend::ErrorResponse => self.fail(),
             _ => self.reply(tag),
         }
+    }
+
+    fn is_asking(&self) -> bool {
+        self.question.as_ref().is_some_and(|question| question.answer != Answer::Given)
+    }
+
+    /// ReadyForQuery while it is asked whether the server skips.
+    fn answer_with_ready(&mut self, status: Status) -> Result<Received, Violation> {
+        let tag = Backend::ReadyForQuery;
+        let extra = self.extra as usize;
+        let question = self.question.as_mut().expect("its caller has seen it");
+        match question.answer {
+            // A Sync in doubt, or the first one of the question.
+            Answer::Outstanding if question.held.len() < extra => {
+                question.held.push_back(status);
+                return Ok(Received { to: To::Nobody, fate: Fate::Underway });
+            }
+            // It does not skip: one Close was answered, and all before is the client's.
+            Answer::Begun if !question.held.is_empty() => question.answer = Answer::Given,
+            _ => return Err(Violation::Unasked { tag }),
+        }
+        self.drop_front();
+        let number = self.pop();
+        (self.extra, self.fence, self.status) = (0, Fence::Absent, status);
+        Ok(Received { to: To::Nobody, fate: Fate::Done(number) })
+    }
+
+    /// CloseComplete while it is asked whether the server skips.
+    fn answer_with_close(&mut self) -> Result<Received, Violation> {
+        let question = self.question.as_mut().expect("its caller has seen it");
+        if question.answer == Answer::Outstanding && !question.held.is_empty() {
+            question.answer = Answer::Begun;
+            return Ok(Received { to: To::Nobody, fate: Fate::Underway });
+        }
+        let [status] = *question.held.make_contiguous() else {
+            return Err(Violation::Unasked { tag: Backend::CloseComplete });
+        };
+        // It has skipped the first Close, and its Sync was ready; it goes on as if it skipped still,
+        // up to the client's Sync.
+        for _ in 0..3 {
+            self.drop_front();
+        }
+        let number = self.pop();
+        (self.question, self.extra, self.fence) = (None, 0, Fence::Absent);
+        (self.status, self.skip) = (status, Skip::Yes);
+        Ok(Received { to: To::Nobody, fate: Fate::Done(number) })
     }
 
     fn front(&self, tag: Backend) -> Result<Request, Violation> {
@@ -248,6 +299,9 @@ impl Conversation {
     /// An error that does not end the session.
     fn fail(&mut self) -> Result<Received, Violation> {
         let tag = Backend::ErrorResponse;
+        if self.is_asking() {
+            return Err(Violation::Unasked { tag });
+        }
         let front = self.front(tag)?;
         let copy = std::mem::replace(&mut self.copy, Copy::Closed);
         self.extra = 0;

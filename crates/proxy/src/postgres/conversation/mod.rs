@@ -20,6 +20,10 @@
 //! reads it, and answered if the COPY fails before; nothing that the server says tells which. So after
 //! such a failure [`resolve`](Conversation::resolve) asks, behind the next Sync, to close a portal that
 //! does not exist: what is ready before that answer belongs to the client, and nothing after it can.
+//! A client that goes on without a Sync has to wait for a question of another kind
+//! ([`ask`](Conversation::ask)): Close, Sync, Close, Close, Sync. A server that skips passes over the
+//! first Close, so that two come behind its first ReadyForQuery, where one that does not answers one.
+//! What is ready before that is held until then, since only then it is known whose it is.
 //!
 //! Who moves the bytes keeps one order, as a [relay](super::relay) does. To the server: [`send`](Conversation::send), the message,
 //! then what [`resolve`](Conversation::resolve) writes. From the server:
@@ -301,6 +305,8 @@ pub struct Conversation {
     extra: u32,
     /// Whether the fence for these stands.
     fence: Fence,
+    /// What was asked to know whether the server skips.
+    question: Option<Box<Question>>,
     flushed: Flushed,
     status: Status,
     end: Option<End>,
@@ -311,6 +317,24 @@ pub struct Conversation {
 enum Fence {
     Absent,
     Placed,
+}
+
+/// Whether the server skips, as its replies tell.
+#[derive(Clone, Debug)]
+struct Question {
+    /// What was ready, with these states, and is held back; once the answer is there, the client's.
+    held: VecDeque<Status>,
+    answer: Answer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// No Close was answered.
+    Outstanding,
+    /// One was: another one says that the server has skipped.
+    Begun,
+    /// It has not skipped.
+    Given,
 }
 
 /// Whether the server has been asked to send what it has.
@@ -345,6 +369,7 @@ impl Conversation {
             series: Series::Closed,
             extra: 0,
             fence: Fence::Absent,
+            question: None,
             flushed: Flushed::No,
             status: Status::Idle,
             end: None,
@@ -492,17 +517,53 @@ impl Conversation {
     pub(super) fn permits(&self, tag: Frontend) -> Result<(), SendError> {
         use Frontend as F;
         let copies = matches!(tag, F::CopyData | F::CopyDone | F::CopyFail);
-        match (self.end, self.copy, self.skip) {
-            (Some(_), ..) => Err(SendError::Ended),
+        match (self.end, self.copy) {
+            (Some(_), _) => Err(SendError::Ended),
             _ if self.replication == Replication::Yes || tag == F::Terminate => Ok(()),
-            (_, Copy::In { .. }, _) if !copies && !matches!(tag, F::Sync | F::Flush) => {
+            (_, Copy::In { .. }) if !copies && !matches!(tag, F::Sync | F::Flush) => {
                 Err(SendError::DuringCopy { byte: tag.byte() })
             }
             _ if tag == F::Password => Err(SendError::Unexpected { byte: tag.byte() }),
-            (_, _, Skip::Maybe) if !copies && !matches!(tag, F::Sync | F::Flush) => {
-                Err(SendError::InDoubt { tag })
-            }
             _ => Ok(()),
+        }
+    }
+
+    /// Whether a message of the client's has to wait until the server has said more: behind a COPY that
+    /// has failed, or may fail, with a Sync inside it cannot be known what becomes of it. What would
+    /// bring the reply is asked for.
+    pub(super) fn must_wait(&mut self, tag: Frontend, out: &mut Vec<u8>) -> bool {
+        use Frontend as F;
+        let asks = self.question.as_ref().is_some_and(|one| one.answer != Answer::Given);
+        if asks && self.end.is_none() {
+            return true;
+        }
+        if matches!(tag, F::CopyData | F::CopyDone | F::CopyFail | F::Sync | F::Flush) {
+            return false;
+        }
+        if self.skip == Skip::Maybe {
+            self.ask(out);
+            return true;
+        }
+        if !self.may_be_swallowed() {
+            return false;
+        }
+        if self.turn() == Turn::Client {
+            self.say(F::Flush, out, |_| {});
+        }
+        true
+    }
+
+    /// Whether the end of a COPY was sent, if it is one, that has a Sync inside, and none behind.
+    fn may_be_swallowed(&self) -> bool {
+        let is_sync = |request: &Request| request.kind == Kind::Sync;
+        match self.copy {
+            Copy::InEnded { syncs } => syncs > 0 && !self.queue.iter().any(is_sync),
+            Copy::Closed => {
+                let last = self.queue.back();
+                last.is_some_and(|request| request.kind == Kind::CopyEnd)
+                    && self.queue.iter().any(is_sync)
+            }
+            _ => false,
         }
     }
 

@@ -10,6 +10,7 @@ use super::approach::{self, Approach};
 use super::arena::{Key, Socket};
 use super::client;
 use super::config::{Address, Mode};
+use super::leftovers::Session;
 use super::pool::PoolIndex;
 use super::server::{Greeting, LIMITS, Server, State};
 use super::state::Loop;
@@ -88,12 +89,13 @@ impl Loop {
         let replicates = client.and_then(|client| self.clients.get(client));
         let replicates = replicates.filter(|client| client.replication != Replication::No);
         let own = replicates.map(|client| client.replication);
+        let begun = self.begun_of(pool, client);
         let idle = match own {
-            None => self.take_idle(pool, slot.server),
+            None => self.take_idle(pool, slot.server, &begun),
             Some(_) => None,
         };
         let spare = match own {
-            None if idle.is_none() => self.take_spare(pool, slot.server),
+            None if idle.is_none() && begun.is_empty() => self.take_spare(pool, slot.server),
             _ => None,
         };
         if idle.or(spare).is_none() {
@@ -102,6 +104,10 @@ impl Loop {
         let key = idle.or(spare).unwrap_or_else(|| self.new_server(pool, slot.server));
         let server = self.servers.get_mut(key).expect("idle connections are there");
         (server.permits, server.reused) = (permits, idle.is_some());
+        if idle.or(spare).is_none() {
+            server.session = Session::begun(&begun);
+            server.begun = begun;
+        }
         if let Some(replication) = own {
             server.replication = replication;
             server.relay = Relay::of_replication(LIMITS);
@@ -256,6 +262,7 @@ impl Loop {
         let settings = database.settings.iter().map(|(a, b)| (a.as_bytes(), b.as_bytes()));
         if server.replication == Replication::No {
             parameters.extend(settings);
+            parameters.extend(server.begun.iter().map(|(name, value)| (&name[..], &value[..])));
         } else {
             // No SQL can be said to some of these later.
             parameters.extend(begun.iter().flat_map(|settings| settings.begun_with()));
@@ -553,6 +560,9 @@ impl Loop {
                     None => self.give_back(key),
                 }
             }
+            (State::Restoring(sets), failed) if server.client.is_some() => {
+                self.restored(key, &sets, failed);
+            }
             (State::Encoding, None) if server.client.is_some() => self.prepare(key),
             (State::Encoding, None) => self.give_back(key),
             (State::Setting(_) | State::Encoding, Some(SqlState::QUERY_CANCELED))
@@ -615,6 +625,9 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.work = Work::Failed;
         let (at, place, client) = (server.pool, server.place, server.client.take());
+        let elsewhere = unmade.elsewhere == Elsewhere::Perhaps;
+        let concerns_all =
+            server.replication == Replication::No && (elsewhere || server.begun.is_empty());
         let address = server.address.to_string();
         self.log_unmade(&address, &unmade.words);
         let is_probe = self.servers.get(key).is_some_and(|server| server.probe.is_some());
@@ -629,7 +642,6 @@ impl Loop {
         if is_scout {
             pool.scout = None;
         }
-        let concerns_all = self.concerns_all(key);
         let fell = unmade.elsewhere == Elsewhere::Perhaps
             && self.tell(at, |driver, now| driver.fall(now, place));
         if fell && self.probes[self.pools[at].database].is_none() {

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use gate::Time;
 
-use super::arena::Key;
+use super::arena::{Key, Socket};
 use super::client;
 use super::config::Mode;
-use super::server::{Server, State};
+use super::server::{Begun, Server, State};
 use super::state::Loop;
 use super::stats::Pin;
+use crate::postgres::SqlState;
 use crate::postgres::console;
+use crate::postgres::conversation::Kept;
 use crate::postgres::message::Status;
 use crate::postgres::model::Work;
 use crate::postgres::sql::{Cleaning, Leaf, Lost, Settings, SettingsBounds, Side, What};
@@ -43,8 +45,14 @@ pub(super) struct Session {
 impl Session {
     /// One that has just begun, of which nothing was reported.
     pub(super) fn new() -> Session {
+        Session::begun(&Begun::new())
+    }
+
+    /// The same, with these settings.
+    pub(super) fn begun(begun: &Begun) -> Session {
+        let base = begun.iter().map(|(name, value)| (&name[..], &value[..]));
         Session {
-            settings: Settings::new(Side::Server, SettingsBounds::default(), []),
+            settings: Settings::new(Side::Server, SettingsBounds::default(), base),
             agreed: None,
             moves: false,
             savepoints: Vec::new(),
@@ -161,6 +169,11 @@ impl Following<'_> {
         if !savepoints.is_empty() {
             self.both(|settings| settings.completed(&savepoints, b"SAVEPOINT"));
         }
+    }
+
+    /// The gate has done this in the client's transaction.
+    fn restored(&mut self, sets: &[What]) {
+        self.both(|settings| settings.completed(sets, b"SET"));
     }
 
     /// A command has failed.
@@ -345,6 +358,41 @@ impl Loop {
         let (scope, lexis) = (client.settings.scope(), client.settings.lexis());
         client.statements.set_scope(scope, lexis);
         client.statements.set_moving(client.settings.is_moving());
+    }
+
+    /// Gives a client what it began with of that which it has reset in its transaction. False if that
+    /// is nothing.
+    pub(super) fn restore(&mut self, key: Key) -> bool {
+        let Some(server) = self.servers.get_mut(key) else { return false };
+        if !server.session.is_moving() || server.relay.kept() != Some(Kept::InTransaction) {
+            return false;
+        }
+        let read = server.wire.as_ref().is_none_or(|wire| wire.read().is_empty());
+        let client = server.client.and_then(|client| self.clients.get(client));
+        let Some((text, sets)) = client.filter(|_| read).and_then(|one| one.settings.begun_again())
+        else {
+            return false;
+        };
+        server.state = State::Restoring(sets);
+        self.query(key, &text);
+        true
+    }
+
+    /// A client has what it began with, or its server refuses that.
+    pub(super) fn restored(&mut self, key: Key, sets: &[What], failed: Option<SqlState>) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        server.state = State::Serving;
+        let at = server.client.expect("it has not gone");
+        let client = self.clients.get_mut(at).expect("who has a server is there");
+        if let Some(sqlstate) = failed {
+            let message = "the server refuses the settings that this session began with";
+            return self.fail(at, sqlstate, message);
+        }
+        let settings = Some(&mut client.settings);
+        Following { session: &mut server.session, client: settings, changed: false }.restored(sets);
+        self.follow_client(at);
+        // What it has said meanwhile may not even be read.
+        self.again.push_back(Socket::Client(at));
     }
 
     /// Cleans a server that nobody has of what was left there. False if it is clean.

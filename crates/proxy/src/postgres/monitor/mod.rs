@@ -47,8 +47,9 @@
 //! asked if it was idle for long ([`Check`]): a server that ends a session between two transactions is
 //! not noticed. While the only server lets nobody in, clients hear its own words at once.
 //!
-//! What a client resets has the server's own value until the transaction ends, and the value that
-//! the client began with from then on.
+//! What a client resets in a transaction has the value again that the client began with as soon as the
+//! text or the series that resets it is done; what is behind it in the same text or series sees the
+//! server's own. In session mode a server begins with what its client has begun with.
 //!
 //! In transaction and statement mode a [model](super::model) listens to each gate: it says which demand
 //! jobs have and what other numbers of slots would do. Where the slots are left to the gate ([`Auto`]), a

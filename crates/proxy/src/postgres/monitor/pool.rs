@@ -183,6 +183,20 @@ impl Pool {
         }
     }
 
+    /// The same of those that fit.
+    pub(super) fn take_idle_that(
+        &mut self,
+        server: u32,
+        fits: impl Fn(&Key) -> bool,
+    ) -> Option<Key> {
+        let idle = &mut self.idle[server as usize];
+        let at = match self.reuse {
+            Reuse::Latest => idle.iter().rposition(fits),
+            Reuse::Rotate => idle.iter().position(fits),
+        };
+        idle.remove(at?)
+    }
+
     pub(super) fn put_idle(&mut self, server: u32, key: Key) {
         self.idle[server as usize].push_back(key);
     }

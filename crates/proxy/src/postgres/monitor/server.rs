@@ -15,7 +15,7 @@ use crate::postgres::auth::Login;
 use crate::postgres::frame::{Backend, Frames, Limits};
 use crate::postgres::model::Work;
 use crate::postgres::relay::Relay;
-use crate::postgres::sql::Settings;
+use crate::postgres::sql::{Settings, What};
 use crate::postgres::startup::Replication;
 
 /// The largest message that is waited for: what must be whole of a server's messages fits a buffer.
@@ -38,6 +38,8 @@ pub(super) enum State {
     Serving,
     /// It is given these settings, of the client that has it.
     Setting(Rc<Settings>),
+    /// Its client has reset this in a transaction, and is given the values that it began with.
+    Restoring(Vec<What>),
     /// It is given the encoding of the client that has it, before its other settings.
     Encoding,
     /// Its client has gone, and what that has left is cleaned up.
@@ -55,6 +57,9 @@ pub(super) enum State {
     /// It is clean, but a cancel request is on its way that could hit whoever had it next.
     Held,
 }
+
+/// Settings by name that a session begins with.
+pub(super) type Begun = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What was said until the gate is in.
 #[derive(Debug)]
@@ -92,6 +97,8 @@ pub(super) struct Server {
     /// Whose it is.
     pub(super) client: Option<Key>,
     pub(super) relay: Relay,
+    /// The settings that it began with, in session mode: those that its client began with.
+    pub(super) begun: Begun,
     /// Whether it is a replication connection, and of its client alone.
     pub(super) replication: Replication,
     /// Until the gate is in.
@@ -144,6 +151,7 @@ impl Server {
             asks: None,
             client: None,
             relay,
+            begun: Begun::new(),
             replication: Replication::No,
             greeting: Some(Box::new(Greeting::new(0))),
             id: 0,

@@ -190,7 +190,7 @@ impl Loop {
         let Some(server) = self.servers.get_mut(key) else { return false };
         let pool = &mut self.pools[server.pool];
         let mut client = server.client.and_then(|client| self.clients.get_mut(client));
-        let serves = matches!(server.state, State::Serving);
+        let serves = matches!(server.state, State::Serving | State::Restoring(_));
         let unseen = server.is_replaceable();
         let wire = server.wire.as_mut().expect("it is made");
         let (to_server, to_client) = (&mut self.to_server, &mut self.to_client);
@@ -354,7 +354,10 @@ impl Loop {
             (State::Serving, Some(client)) => {
                 let is_session = self.pools[server.pool].mode == Mode::Session;
                 if !between {
-                    return self.resume(client);
+                    if !self.restore(key) {
+                        self.resume(client);
+                    }
+                    return;
                 }
                 if !is_session && !server.is_pinned() {
                     return self.part_ways(key, client);
@@ -420,7 +423,7 @@ impl Loop {
             catalogue.forget(statements);
             return self.drop_server(at);
         }
-        if !matches!(server.state, State::Serving) {
+        if !matches!(server.state, State::Serving | State::Restoring(_)) {
             // It is being made, or given settings, and goes to somebody else when that is done.
             return catalogue.forget(statements);
         }

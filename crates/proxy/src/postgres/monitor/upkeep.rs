@@ -7,10 +7,10 @@ use gate::{Slot, Time};
 
 use super::arena::{Key, Socket};
 use super::client;
-use super::config::{Database, Share};
+use super::config::{Database, Mode, Share};
 use super::log::Line;
-use super::pool::PoolIndex;
-use super::server::{Server, State};
+use super::pool::{Pool, PoolIndex};
+use super::server::{Begun, Server, State};
 use super::state::{Loop, Phase};
 use crate::postgres::SqlState;
 use crate::postgres::auth::Credential;
@@ -236,12 +236,40 @@ impl Loop {
         Some(spare.swap_remove(at))
     }
 
-    /// An idle connection that its server has not ended.
-    pub(super) fn take_idle(&mut self, pool: PoolIndex, place: u32) -> Option<Key> {
-        while let Some(key) = self.pools[pool].take_idle(place) {
-            if self.is_alive(key) {
-                return Some(key);
+    /// What a server begins with for a client: in session mode what this has begun with, so that RESET
+    /// goes back there. But for the name of its program, which may be another for each: it is set.
+    pub(super) fn begun_of(&self, pool: PoolIndex, client: Option<Key>) -> Begun {
+        let client = client.and_then(|client| self.clients.get(client));
+        let Some(client) = client.filter(|_| self.pools[pool].mode == Mode::Session) else {
+            return Begun::new();
+        };
+        let begun = client.settings.begun_with().filter(|(name, _)| *name != b"application_name");
+        begun.map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
+    }
+
+    /// An idle connection that its server has not ended, and that began with these settings.
+    pub(super) fn take_idle(&mut self, pool: PoolIndex, place: u32, begun: &Begun) -> Option<Key> {
+        let is_session = self.pools[pool].mode == Mode::Session;
+        loop {
+            let servers = &self.servers;
+            let fits = |key: &Key| servers.get(*key).is_some_and(|server| server.begun == *begun);
+            let taken = match is_session {
+                true => self.pools[pool].take_idle_that(place, fits),
+                false => self.pools[pool].take_idle(place),
+            };
+            match taken {
+                Some(key) if self.is_alive(key) => return Some(key),
+                Some(_) => {}
+                None => break,
             }
+        }
+        // One that began otherwise makes room for the one that is made now.
+        let Pool { connections, driver, .. } = &self.pools[pool];
+        if is_session
+            && connections[place as usize] >= driver.slots_of(place) as usize
+            && let Some(key) = self.pools[pool].take_idle(place)
+        {
+            self.drop_server(key);
         }
         None
     }
@@ -432,10 +460,5 @@ impl Loop {
             self.stats.logins_failed += 1;
             self.end_with(guest, words);
         }
-    }
-
-    /// Whether what is said to a connection that is being made concerns all of its pool.
-    pub(super) fn concerns_all(&self, key: Key) -> bool {
-        self.servers.get(key).is_some_and(|server| server.replication == Replication::No)
     }
 }

@@ -5,7 +5,7 @@ use super::{Names, News, Presence, Relay, Rest, ServerFault, Stop, Taken};
 use crate::postgres::SqlState;
 use crate::postgres::conversation::{End, Fate, Forwarded, Kept, Received, To};
 use crate::postgres::frame::{Backend, HEAD, Piece};
-use crate::postgres::message::read;
+use crate::postgres::message::{read, write};
 use crate::postgres::sql::Leaf;
 use crate::postgres::statements::{Catalogue, Client, Completed, Treatment};
 
@@ -144,6 +144,12 @@ impl Relay {
         self.tell(&mut hearing.news, (tag, received), hears, body, left)?;
         let mut locals = std::mem::take(&mut self.scratch);
         self.answer(hearing.catalogue, &mut locals);
+        while let Some(status) = self.conversation.next_ready() {
+            if hears {
+                write::ready_for_query(&mut locals, status);
+                (hearing.news)(News::Ready(status));
+            }
+        }
         self.scratch = locals;
         Ok(is_clients && treatment == Treatment::Pass)
     }

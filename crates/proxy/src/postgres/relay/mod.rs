@@ -349,6 +349,9 @@ impl Relay {
         if tag == Frontend::Terminate {
             return Ok(Some(Stop::Terminated));
         }
+        if self.conversation.must_wait(tag, &mut self.scratch) {
+            return Ok(Some(Stop::Later));
+        }
         let forward = match &mut self.names {
             Names::Kept => transparently(&mut self.conversation, tag, &mut self.scratch)?,
             Names::Rewritten(statements) => {

@@ -9,10 +9,11 @@
 //! Where a server reports a setting, its word is the truth, whatever the texts seemed to say: `ISO`
 //! and `ISO, MDY` are alike there, and what a function has set is seen too.
 //!
-//! A client's RESET goes to the value that its own connection began with, with its next
-//! transaction: until then it has the one that its server's connection began with, and a DateStyle
-//! of which only half is set then takes the other half from there. Of a custom setting that is
-//! reset, an empty value stays at the server, where a new session has none.
+//! A client's RESET goes to the value that its own connection began with: behind the text that has
+//! reset it in a transaction ([`Settings::begun_again`]), else with its next transaction. What is
+//! behind it in the same text or the same series sees the value that its server's connection began
+//! with, and a DateStyle of which only half is set then takes the other half from there. Of a custom
+//! setting that is reset, an empty value stays at the server, where a new session has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -514,6 +515,29 @@ impl Settings {
                 (None, None) => server.set.contains_key(name).then_some((name, None)),
             }
         })
+    }
+
+    /// What the open transaction of a client has reset, and its connection began with another value of
+    /// than its server's: as commands that set it to that, and what these leave. None if it is nothing.
+    pub fn begun_again(&self) -> Option<(Vec<u8>, Vec<What>)> {
+        if self.open.is_empty() || self.base.is_empty() || self.lost.is_some() {
+            return None;
+        }
+        let mut text = Vec::new();
+        let mut sets = Vec::new();
+        // The role last: what may be set depends on it.
+        let role = self.base.iter().filter(|(name, _)| *name == b"role");
+        for (name, value) in self.base.iter().filter(|(name, _)| *name != b"role").chain(role) {
+            if matches!(self.changed(name), Some(Change::Reset)) {
+                write_set(&mut text, name, value);
+                sets.push(What::Set { name: name.clone(), value: Some(value.clone()) });
+            }
+        }
+        if sets.is_empty() {
+            return None;
+        }
+        text.truncate(text.len() - 2);
+        Some((text, sets))
     }
 
     /// The server has done all of [`Settings::difference`], or it was nothing: it has the client's

@@ -221,9 +221,10 @@ impl Loop {
                 | server::State::LoggingIn(_)
                 | server::State::Hashing => (ServerState::New, &mut tally.login),
                 server::State::Idle => (ServerState::Idle, &mut tally.idle),
-                server::State::Serving | server::State::Setting(_) | server::State::Encoding => {
-                    (ServerState::Active, &mut tally.active)
-                }
+                server::State::Serving
+                | server::State::Setting(_)
+                | server::State::Restoring(_)
+                | server::State::Encoding => (ServerState::Active, &mut tally.active),
                 server::State::Held => (ServerState::BeingCancelled, &mut tally.being_cancelled),
                 _ => (ServerState::Tested, &mut tally.tested),
             };

@@ -2,6 +2,7 @@
 
 mod cancelling;
 mod classes;
+mod copying;
 mod dying;
 mod encrypted_servers;
 mod encrypting;
