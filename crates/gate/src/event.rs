@@ -169,6 +169,15 @@ pub enum Event {
         /// The longest wait.
         Option<Duration>,
     ),
+    /// How many jobs may wait from now on, as [`GateSpec::room`](crate::GateSpec::room) has it; those
+    /// that wait stay.
+    Room(
+        /// How many; `None` for no bound.
+        Option<u64>,
+    ),
+    /// This slot is held by a job that was started before there was this gate, and departs as any
+    /// other. Of a slot beyond those that there are the job ends in peace.
+    Occupy(Slot),
     /// A server's state as somebody outside saw it, fresh or stale. A router with
     /// [`Sight::Reported`](crate::Sight::Reported) goes by it from now on; to any other it is
     /// harmless.

@@ -123,8 +123,8 @@ impl Gate {
     ///
     /// # Panics
     /// If the driver breaks the protocol: time runs backwards, ids do not increase, a slot departs
-    /// that nobody holds, a server does not exist, the slots become more than
-    /// [`GateSpec::SLOTS_MAX`]. Also if the gate's own invariants fail: a wake-up is strictly later
+    /// that nobody holds or is occupied that somebody holds, a server does not exist, the slots become
+    /// more than [`GateSpec::SLOTS_MAX`]. Also if the gate's own invariants fail: a wake-up is strictly later
     /// than `now`, and no job waits beside a free slot without one.
     pub fn handle(&mut self, now: Time, mut event: Event, actions: &mut Vec<Action>) {
         assert!(now >= self.now, "time runs backwards: {} after {}", now, self.now);
@@ -278,6 +278,16 @@ impl Gate {
             Event::WaitMax(span) => {
                 self.wait_max = span;
                 Touched::None
+            }
+            Event::Room(room) => {
+                self.room = room;
+                Touched::None
+            }
+            Event::Occupy(slot) => {
+                self.forget_rates();
+                let touched = self.change(slot.server, Work::Same, |s| s.occupy(slot));
+                self.note(slot.server as usize, Work::Starts { index: slot.index, size: 0 });
+                touched
             }
             Event::Report { server, report } => {
                 let at = server as usize;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Queues, ServerSpec, Slot};
+use crate::{GateSpec, Queues, ServerSpec, Slot};
 
 /// What a server reports of itself to a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -85,6 +85,20 @@ impl Server {
         self.held[index as usize] = true;
         self.busy += 1;
         index
+    }
+
+    /// # Panics
+    /// If the slot is held already, or no gate has it.
+    pub(crate) fn occupy(&mut self, slot: Slot) {
+        assert!(slot.index < GateSpec::SLOTS_MAX, "{slot:?} is beyond all slots");
+        let index = slot.index as usize;
+        if self.held.len() <= index {
+            self.held.resize(index + 1, false);
+        }
+        let was_held = std::mem::replace(&mut self.held[index], true);
+        assert!(!was_held, "{slot:?} is occupied, but somebody holds it");
+        self.free.retain(|&free| free != slot.index);
+        self.busy += 1;
     }
 
     /// # Panics

@@ -122,6 +122,9 @@ fn events_go_round() {
     holds(&Event::Resume, json!("resume"));
     holds(&Event::WaitMax(Some(ms(3))), json!({"wait-max": {"secs": 0, "nanos": 3_000_000}}));
     holds(&Event::WaitMax(None), json!({"wait-max": null}));
+    holds(&Event::Room(Some(7)), json!({"room": 7}));
+    holds(&Event::Room(None), json!({"room": null}));
+    holds(&Event::Occupy(slot), json!({"occupy": {"server": 1, "index": 2}}));
 }
 
 #[test]

@@ -89,6 +89,12 @@ impl Model {
             Event::Pause => self.paused = true,
             Event::Resume => self.paused = false,
             Event::WaitMax(span) => self.spec.wait_max = span,
+            Event::Room(room) => self.spec.room = room,
+            Event::Occupy(slot) => {
+                let server = &mut self.servers[slot.server as usize];
+                server.free.retain(|&(_, index)| index != slot.index);
+                server.held.push(slot.index);
+            }
             Event::Role { .. } => unreachable!("the model has primaries alone"),
         }
         self.start_all(&mut actions);

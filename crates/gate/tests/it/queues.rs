@@ -1,6 +1,6 @@
 //! Who is next, how many wait, who gives up.
 
-use gate::{DisciplineSpec, Event, GateSpec};
+use gate::{DisciplineSpec, Event, GateSpec, Slot};
 
 use crate::play::{Play, arrive, arrive_with, depart, full, renege, shared, start};
 
@@ -105,6 +105,52 @@ fn room_counts_those_who_wait_and_no_priority_makes_any() {
         (2, depart(0, 0), &[start(5, 0, 0)]),
         (2, arrive(7), &[]),
     ]);
+}
+
+#[test]
+fn another_room_counts_for_those_who_come_and_sends_nobody_away() {
+    let mut play = Play::new(&GateSpec { room: Some(1), ..GateSpec::fifo(1) });
+    play.table(&[
+        (0, arrive(1), &[start(1, 0, 0)]),
+        (0, arrive(2), &[]),
+        (0, arrive(3), &[full(3)]),
+        (1, Event::Room(Some(2)), &[]),
+        (1, arrive(4), &[]),
+        (1, arrive(5), &[full(5)]),
+        (2, Event::Room(Some(0)), &[]),
+        (2, arrive(6), &[full(6)]),
+        (3, depart(0, 0), &[start(2, 0, 0)]),
+        (4, Event::Room(None), &[]),
+        (4, arrive(7), &[]),
+        (5, depart(0, 0), &[start(4, 0, 0)]),
+    ]);
+}
+
+#[test]
+fn a_slot_that_was_held_before_is_given_back_as_any_other() {
+    let occupy = |server, index| Event::Occupy(Slot { server, index });
+    let mut play = Play::new(&shared(&[2, 1]));
+    play.table(&[
+        (0, occupy(0, 1), &[]),
+        // One that is beyond the slots.
+        (0, occupy(1, 3), &[]),
+        (1, arrive(1), &[start(1, 0, 0)]),
+        (1, arrive(2), &[]),
+        (1, arrive(3), &[]),
+        (2, depart(0, 1), &[start(2, 0, 1)]),
+        (3, depart(1, 3), &[start(3, 1, 0)]),
+        (4, depart(0, 0), &[]),
+        (4, depart(1, 0), &[]),
+    ]);
+    assert_eq!((play.gate.busy(), play.gate.slots()), (1, 3));
+}
+
+#[test]
+#[should_panic(expected = "somebody holds it")]
+fn a_slot_is_never_occupied_twice() {
+    let mut play = Play::new(&GateSpec::fifo(1));
+    play.tell(0, arrive(1));
+    play.tell(1, Event::Occupy(Slot { server: 0, index: 0 }));
 }
 
 #[test]

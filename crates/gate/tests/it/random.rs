@@ -33,6 +33,8 @@ enum Step {
         server: u32,
         slots: u32,
     },
+    /// Somebody holds this slot from before, if nobody holds it.
+    Occupy(Slot),
     Tell(Event),
 }
 
@@ -212,7 +214,7 @@ fn draw_steps(chance: &mut Xoshiro256PlusPlus, spec: &GateSpec, len: usize) -> S
         let server = below(chance, servers) as u32;
         let draw = below(chance, 100);
         let step = if draw < outside {
-            match below(chance, 7) {
+            match below(chance, 9) {
                 0 => Step::Resize { server, slots: pick(chance, &[0, 1, 2, 3, 5]) },
                 1 => Step::Tell(Event::Down(server)),
                 2 => Step::Tell(Event::Up(server)),
@@ -230,6 +232,8 @@ fn draw_steps(chance: &mut Xoshiro256PlusPlus, spec: &GateSpec, len: usize) -> S
                     };
                     Step::Tell(Event::Report { server, report })
                 }
+                6 => Step::Tell(Event::Room(pick(chance, &[None, Some(0), Some(2), Some(9)]))),
+                7 => Step::Occupy(Slot { server, index: below(chance, 7) as u32 }),
                 _ => Step::Tell(Event::Wake),
             }
         } else if draw < outside + arrivals {
@@ -356,6 +360,8 @@ impl Books {
             }
             Step::Renege(ago) => Event::Renege(JobId(self.last.saturating_sub(ago))),
             Step::Resize { server, slots } => Event::Resize { server, slots },
+            Step::Occupy(slot) if self.held.contains_key(&slot) => return None,
+            Step::Occupy(slot) => Event::Occupy(slot),
             Step::Tell(event) => event,
         })
     }
@@ -379,6 +385,10 @@ impl Books {
             Event::Pause => self.paused = true,
             Event::Resume => self.paused = false,
             Event::WaitMax(span) => self.wait_max = span,
+            Event::Room(room) => self.room = room.unwrap_or(u64::MAX),
+            Event::Occupy(slot) => {
+                self.held.insert(slot, JobId(0));
+            }
             Event::Renege(_) | Event::Wake | Event::Report { .. } | Event::Role { .. } => {}
         }
         for action in actions {

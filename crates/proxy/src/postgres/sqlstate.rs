@@ -55,6 +55,8 @@ impl SqlState {
     pub const CANNOT_CONNECT_NOW: SqlState = SqlState(*b"57P03");
     /// 57P05: a session has been idle for too long.
     pub const IDLE_SESSION: SqlState = SqlState(*b"57P05");
+    /// F0000: a configuration cannot be used.
+    pub const CONFIG_FILE_ERROR: SqlState = SqlState(*b"F0000");
     /// XX000: something is not as it must be.
     pub const INTERNAL_ERROR: SqlState = SqlState(*b"XX000");
 

@@ -38,7 +38,7 @@ const CONSOLE: &str = "Console";
 const RUNNING: &str = "Operation";
 const FILES: &str = "Files";
 
-const FEATURES: [Feature; 60] = [
+const FEATURES: [Feature; 61] = [
     kept(POOLS, "session, transaction and statement mode", Part::Monitor),
     better(
         POOLS,
@@ -115,21 +115,37 @@ const FEATURES: [Feature; 60] = [
     kept(CONSOLE, "SHOW LISTS", Part::Console),
     kept(CONSOLE, "SHOW CONFIG", Part::Console),
     kept(CONSOLE, "SHOW VERSION", Part::Console),
-    missing(CONSOLE, "SHOW STATE", "The console does not know it."),
-    missing(CONSOLE, "SHOW PEERS, PEER_POOLS", "There are no peers."),
-    missing(CONSOLE, "SHOW FDS", "The console does not know it."),
-    missing(CONSOLE, "SHOW SOCKETS, ACTIVE_SOCKETS", "The console does not know it."),
-    missing(CONSOLE, "SHOW MEM", "The console does not know it."),
-    missing(CONSOLE, "SHOW DNS_HOSTS, DNS_ZONES", "Names are asked of the system's resolver."),
+    kept(CONSOLE, "SHOW STATE", Part::Console),
+    missing(CONSOLE, "SHOW PEERS, PEER_POOLS", "There are no peers: the tables are empty."),
+    missing(CONSOLE, "SHOW FDS", "A restart does not go by the console; SHOW SOCKETS lists them."),
+    kept(CONSOLE, "SHOW SOCKETS, ACTIVE_SOCKETS", Part::Console),
+    kept(CONSOLE, "SHOW MEM", Part::Console),
+    missing(
+        CONSOLE,
+        "SHOW DNS_HOSTS, DNS_ZONES",
+        "Names are asked of the system's resolver: the tables are empty.",
+    ),
+    better(
+        CONSOLE,
+        "what there is beyond PgBouncer",
+        Part::Console,
+        "SHOW GATE, SLOTS, QUEUE, PINS, MODEL and WHATIF: the gates, slots over several pools and of \
+         each server, who waits, who keeps a server, and what other slots would do.",
+    ),
     kept(CONSOLE, "PAUSE, RESUME", Part::Console),
     kept(CONSOLE, "DISABLE, ENABLE", Part::Console),
     kept(CONSOLE, "RECONNECT", Part::Console),
     kept(CONSOLE, "KILL", Part::Console),
-    missing(CONSOLE, "KILL_CLIENT", "The console does not know it."),
-    missing(CONSOLE, "SUSPEND", "The console does not know it."),
-    missing(CONSOLE, "SHUTDOWN, and its waiting forms", "The console does not know it."),
-    missing(CONSOLE, "WAIT_CLOSE", "The console does not know it."),
-    kept(CONSOLE, "RELOAD", Part::Reload),
+    kept(CONSOLE, "KILL_CLIENT", Part::Console),
+    missing(CONSOLE, "SUSPEND", "PAUSE starts no job until RESUME; clients stay connected."),
+    kept(CONSOLE, "SHUTDOWN, and its waiting forms", Part::Console),
+    kept(CONSOLE, "WAIT_CLOSE", Part::Console),
+    better(
+        CONSOLE,
+        "RELOAD",
+        Part::Reload,
+        "It waits for the file to be read, and says what is wrong with it, by key and line.",
+    ),
     kept(CONSOLE, "SET", Part::Console),
     kept(RUNNING, "SIGHUP reloads", Part::Reload),
     better(RUNNING, "SIGTERM, SIGINT", Part::Monitor, "A drain with an end."),

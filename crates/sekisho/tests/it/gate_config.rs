@@ -231,6 +231,31 @@ fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
     );
     let said = refused(&folder, &["--config", "users.ini"]);
     assert!(said.contains("`auth.hba-file`: userlist.txt: line 1"), "{said}");
+    // The same is said of a file that is only looked at, and what a good one comes to.
+    let said = refused(&folder, &["--check", "g.toml"]);
+    assert!(said.contains("g.toml: `database.a.slots`: 1 slots for 2 servers"), "{said}");
+    write("good.ini", &format!("{good}tcp_socket_buffer = 4096\n"));
+    let ended = sekisho(&folder, &["gate", "postgres", "--check", "good.ini"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    for said in [
+        "good.ini: a gate can start with it: 1 database, 1 known user, 1 class\n",
+        "note: good.ini:6: `tcp_socket_buffer` does nothing yet:",
+        "sekisho gate postgres --config good.ini",
+    ] {
+        assert!(ended.out.contains(said), "{said}\n{ended:?}");
+    }
+    assert!(ended.out.lines().all(|line| line.chars().count() <= 80), "{ended:?}");
+    let ended = sekisho(&folder, &["gate", "postgres", "--check", "good.ini", "--json"]);
+    assert_eq!(ended.objects()[0]["databases"][0], "a", "{ended:?}");
+    write(
+        "odd.ini",
+        &format!(
+            "{good}client_tls_sslmode = require\nclient_tls_cert_file = g.ini\n\
+                               client_tls_key_file = g.ini\n"
+        ),
+    );
+    let said = refused(&folder, &["--check", "odd.ini"]);
+    assert!(said.contains("odd.ini: ") && said.contains("g.ini"), "{said}");
     // What the file says, no flag says too; and who is trusted comes from this machine.
     let said = refused(&folder, &["--config", "g.toml", "--slots", "3"]);
     assert!(said.contains("cannot be used with"), "{said}");

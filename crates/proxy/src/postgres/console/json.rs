@@ -165,7 +165,7 @@ impl ClassState<'_> {
             busy: class.busy,
             wait: TimesState::new(&class.wait),
             hold: TimesState::new(&class.hold),
-            refused: class.refused_queue_full + class.refused_deadline + class.refused_no_server,
+            refused: class.refused_queue_full + class.refused_deadline + class.refused_hopeless,
             reneged: class.reneged,
         }
     }

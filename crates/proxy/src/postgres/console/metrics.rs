@@ -179,7 +179,7 @@ fn write_classes(pools: &[Pool], text: &mut Text) {
         for (reason, count) in [
             ("queue-full", class.refused_queue_full),
             ("deadline", class.refused_deadline),
-            ("no-server", class.refused_no_server),
+            ("hopeless", class.refused_hopeless),
         ] {
             let labels = format!("{labels},{}", label("reason", reason));
             text.sample("sekisho_refused_total", &labels, count);

@@ -42,8 +42,8 @@ pub use row::{Column, Kind};
 pub use session::{Access, Heard, REPLY_MAX, Refusal, Reply, Session, Want, is_console};
 pub use snapshot::{
     Buffered, Class, Client, ClientState, Connection, Counts, Database, Estimate, Memory, Mode,
-    Phase, Pin, Pool, PoolClients, PoolServers, Replication, Server, ServerState, Setting, Slots,
-    Snapshot, User, Waiter,
+    Phase, Pin, Pool, PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState,
+    Setting, Slots, SlotsOf, Snapshot, User, Waiter,
 };
 pub use tables::Table;
 

@@ -61,6 +61,8 @@ pub enum Reply<'a> {
     Estimates(&'a [Estimate]),
     /// It is done.
     Done,
+    /// It is done, and this is to be told of it, in sentences.
+    Told(&'a [String]),
     /// It cannot be done.
     Refused(&'a Refusal),
 }
@@ -240,6 +242,14 @@ impl Session {
                 rows(out, ESTIMATES, &manner, |to| estimates(found, to));
             }
             (Command::Control(control), Reply::Done) => {
+                write::command_complete(out, &control.tag());
+            }
+            (Command::Control(control), Reply::Told(sentences)) => {
+                let code = SqlState::SUCCESSFUL_COMPLETION;
+                for sentence in sentences {
+                    let notice = Report::new(Severity::Notice, code, sentence);
+                    write::notice_response(out, &notice);
+                }
                 write::command_complete(out, &control.tag());
             }
             (command, reply) => panic!("{reply:?} is no reply to {command:?}"),

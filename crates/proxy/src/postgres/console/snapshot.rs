@@ -42,6 +42,8 @@ pub struct Snapshot {
     /// What memory is kept for, as `client`, `server` and `buffer`; SHOW LISTS counts what is free of
     /// the first two.
     pub memory: Vec<Memory>,
+    /// The slots of each server of each pool, and those over several pools.
+    pub slots: Vec<SlotsOf>,
     /// The gate over all pools, if there is one.
     pub over_all: Option<Slots>,
     /// The model, once one is fitted.
@@ -149,6 +151,32 @@ pub struct Slots {
     pub waiting: u32,
 }
 
+/// Whose slots these are, and how they are used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotsOf {
+    /// `DATABASE/USER` for a pool's; `all`, `database NAME` or `user NAME` for those over several.
+    pub of: String,
+    /// The slots.
+    pub slots: Slots,
+    /// At which server, of a pool's.
+    pub server: Option<ServerSlots>,
+}
+
+/// The server that a pool's slots belong to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerSlots {
+    /// Where it is.
+    pub address: String,
+    /// What it may be asked, as far as is known: `primary` or `replica`.
+    pub role: &'static str,
+    /// Whether it is up, as far as is known.
+    pub up: bool,
+    /// Jobs that were started there.
+    pub started: u64,
+    /// Connections to it, in whatever state.
+    pub connections: u32,
+}
+
 /// What one (database, user) has, as clients ask for it.
 #[derive(Clone, Debug)]
 pub struct Pool {
@@ -227,10 +255,10 @@ pub struct Class {
     pub hold: Times,
     /// Turned away because the queue was full.
     pub refused_queue_full: u64,
-    /// Turned away because they would have waited, or had waited, too long.
+    /// Turned away because they had waited too long.
     pub refused_deadline: u64,
-    /// Turned away because no server was up.
-    pub refused_no_server: u64,
+    /// Turned away at once, because they would have waited too long.
+    pub refused_hopeless: u64,
     /// Clients that left while they waited.
     pub reneged: u64,
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use super::row::{Column, Value, float8, int4, int8, large, numeric, small, text};
 use super::snapshot::{
     Client, ClientState, Connection, Counts, Estimate, Phase, Pool, Replication, Server,
-    ServerState, Snapshot,
+    ServerSlots, ServerState, SlotsOf, Snapshot,
 };
 use crate::Times;
 
@@ -82,6 +82,8 @@ tables! {
     Version = "VERSION" VERSION,
     /// Ours: slots, queue, wait and hold of each class of each pool.
     Gate = "GATE" GATE,
+    /// Ours: the slots of each server of each pool, and those over several pools.
+    Slots = "SLOTS" SLOTS,
     /// Ours: who waits, and for how long by the gate's estimate.
     Queue = "QUEUE" QUEUE,
     /// Ours: the pinning ledger.
@@ -282,6 +284,19 @@ const GATE: &[Column] = &[
     float8("hold_mean_s"),
     text("hold_p50"),
     text("hold_p99"),
+    int8("refused_hopeless"),
+];
+
+const SLOTS: &[Column] = &[
+    text("of"),
+    text("server"),
+    text("role"),
+    text("up"),
+    int4("slots"),
+    int4("busy"),
+    int4("waiting"),
+    int8("started"),
+    int4("connections"),
 ];
 
 const QUEUE: &[Column] = &[
@@ -371,6 +386,7 @@ impl Table {
             Table::Version => to(&[(&of.version).into()]),
             Table::Peers | Table::PeerPools | Table::DnsHosts | Table::DnsZones => {}
             Table::Gate => gate(of, to),
+            Table::Slots => slots(of, to),
             Table::Queue => queue(of, to),
             Table::Pins => pins(of, to),
             Table::Model => estimates(&of.model, to),
@@ -661,7 +677,7 @@ fn gate(of: &Snapshot, to: &mut Sink<'_>) {
     for pool in &of.pools {
         for class in &pool.classes {
             let refused =
-                class.refused_queue_full + class.refused_deadline + class.refused_no_server;
+                class.refused_queue_full + class.refused_deadline + class.refused_hopeless;
             to(&[
                 (&pool.database).into(),
                 (&pool.user).into(),
@@ -680,8 +696,27 @@ fn gate(of: &Snapshot, to: &mut Sink<'_>) {
                 mean(&class.hold).into(),
                 between(&class.hold, 0.5),
                 between(&class.hold, 0.99),
+                large(class.refused_hopeless),
             ]);
         }
+    }
+}
+
+fn slots(of: &Snapshot, to: &mut Sink<'_>) {
+    for SlotsOf { of, slots, server } in &of.slots {
+        let server = server.as_ref();
+        let up = |server: &ServerSlots| if server.up { "yes" } else { "no" };
+        to(&[
+            of.into(),
+            server.map(|server| server.address.clone()).into(),
+            server.map(|server| server.role).into(),
+            server.map(up).into(),
+            small(slots.slots),
+            small(slots.busy),
+            small(slots.waiting),
+            server.map_or(Value::Null, |server| large(server.started)),
+            server.map_or(Value::Null, |server| small(server.connections)),
+        ]);
     }
 }
 

@@ -13,6 +13,7 @@ use super::arena::Key;
 use super::client_tls::ClientEncryption;
 use super::config::{Config, Database, StartError};
 use super::log::Line;
+use super::operating::Awaited;
 use super::patience::Patiences;
 use super::run::Command;
 use super::server::State;
@@ -25,6 +26,16 @@ pub(super) type Source = Box<dyn FnMut() -> Result<Config, String> + Send>;
 pub(super) struct Fresh {
     config: Config,
     tls: Option<Arc<ClientEncryption>>,
+}
+
+impl Config {
+    /// Whether a monitor can begin with it, as far as that can be told without listening.
+    ///
+    /// # Errors
+    /// If it is invalid, or the certificate cannot be used.
+    pub fn try_out(self) -> Result<(), StartError> {
+        Fresh::new(self).map(drop)
+    }
 }
 
 impl fmt::Debug for Fresh {
@@ -55,6 +66,13 @@ impl Fresh {
 pub struct Reloaded {
     /// What it says and counts only after a restart, in sentences.
     pub restart: Vec<String>,
+}
+
+impl Reloaded {
+    /// What there is to be told of it.
+    pub(super) fn sentences(&self) -> impl Iterator<Item = String> + '_ {
+        self.restart.iter().cloned()
+    }
 }
 
 /// Why a new configuration was not taken. All is as it was.
@@ -114,9 +132,15 @@ pub(super) enum Reads {
 
 impl Loop {
     /// Has the configuration read anew on another thread, since passwords are hashed and names looked
-    /// up there; [`Loop::refreshed`] is told what became of it. False if nobody said where from.
-    pub(super) fn begin_reload(&mut self) -> bool {
+    /// up there; [`Loop::refreshed`] is told what became of it, and so is the `visitor` of the console
+    /// who wants it. False if nobody said where from.
+    pub(super) fn begin_reload(&mut self, visitor: Option<Key>) -> bool {
         let Some(reloading) = self.reloading.clone() else { return false };
+        // What is being read may be of before the last change.
+        let awaited = if self.reads == Reads::Nothing { Awaited::This } else { Awaited::Next };
+        if let Some(visitor) = visitor {
+            self.await_reload(visitor, awaited);
+        }
         if self.reads != Reads::Nothing {
             self.reads = Reads::OneAndAgain;
             return true;
@@ -132,14 +156,18 @@ impl Loop {
     /// A configuration was read, or could not be.
     pub(super) fn refreshed(&mut self, fresh: Result<Box<Fresh>, ReloadError>) {
         match fresh {
-            Ok(fresh) => drop(self.reload(*fresh)),
+            Ok(fresh) => {
+                let told = self.reload(*fresh);
+                self.tell_reload(Ok(&told));
+            }
             Err(error) => {
-                let line = Line::new("reload").text("failed", &error.to_string());
-                self.log.line(line);
+                let cause = error.to_string();
+                self.log.line(Line::new("reload").text("failed", &cause));
+                self.tell_reload(Err(&cause));
             }
         }
         if std::mem::take(&mut self.reads) == Reads::OneAndAgain {
-            self.begin_reload();
+            self.begin_reload(None);
         }
     }
 

@@ -502,7 +502,7 @@ impl Running {
 
     fn hear_hangups(&mut self) {
         if heard(self.hangups.as_mut()) > 0 {
-            self.inner.begin_reload();
+            self.inner.begin_reload(None);
         }
     }
 

@@ -82,7 +82,7 @@ pub(super) struct PostgresArgs {
         long,
         value_delimiter = ',',
         value_name = "N,...",
-        required_unless_present_any = ["translate", "config"]
+        required_unless_present_any = ["translate", "config", "check"]
     )]
     slots: Vec<Slots>,
     /// The fewest slots with `--slots auto`
@@ -148,6 +148,10 @@ pub(super) struct PostgresArgs {
     /// a pgbouncer.ini, and do nothing else; what has no counterpart stands in comments
     #[arg(long, value_name = "FILE", exclusive = true)]
     translate: Option<PathBuf>,
+    /// Say whether a gate could start from this file, and with what: names of hosts are looked up, and
+    /// users, rules and certificates read. Nothing is listened to
+    #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED, conflicts_with_all = ["config", "listen", "record"])]
+    check: Option<PathBuf>,
 }
 
 /// A number of slots, if it is not left to the gate.
@@ -207,6 +211,9 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         let text = Disk.text(path).map_err(cannot)?;
         say(out, &translate(&name, &text, &Disk).map_err(Failure::usage)?)?;
         return Ok(Verdict::Holds);
+    }
+    if let Some(path) = &args.check {
+        return from_file::check(path, args.json, out);
     }
     if args.config.is_some() {
         return from_file::run(args, out);

@@ -10,6 +10,7 @@ use crate::postgres::console::{self, Control, Refusal, Shutdown};
 use crate::postgres::monitor::arena::Key;
 use crate::postgres::monitor::client::State;
 use crate::postgres::monitor::pool::PoolIndex;
+use crate::postgres::monitor::reload::Reloaded;
 use crate::postgres::monitor::state::{Loop, Phase};
 
 /// How long PAUSE and WAIT_CLOSE wait at most.
@@ -40,6 +41,20 @@ enum Until {
 pub(in crate::postgres::monitor) enum Ending {
     No,
     Ends(Shutdown),
+}
+
+/// For which configuration somebody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::postgres::monitor) enum Awaited {
+    /// The one that is about to be read.
+    This,
+    /// The one that is read when another one has been.
+    Next,
+}
+
+fn canceled() -> Refusal {
+    let message = "canceling statement due to user request".to_owned();
+    Refusal::because(SqlState::QUERY_CANCELED, message, None)
 }
 
 impl Refusal {
@@ -74,10 +89,13 @@ impl Loop {
             },
             Ask::Withdraw => match self.take_wait(visitor) {
                 Some(wait) => Answer::Refused(self.withdraw(wait)),
+                // What is being read counts all the same.
+                None if self.take_reload(visitor) => Answer::Refused(canceled()),
                 None => return Ending::No,
             },
             Ask::Forget(process) => {
                 self.take_wait(visitor);
+                self.take_reload(visitor);
                 if let Some(process) = process {
                     self.operating.consoles.remove(&process);
                 }
@@ -87,6 +105,15 @@ impl Loop {
                 self.operating.answer(visitor, Answer::Done);
                 return Ending::Ends(when);
             }
+            Ask::Control(Control::Reload) => match self.begin_reload(Some(visitor)) {
+                true => return Ending::No,
+                false => Answer::Refused(Refusal::because(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "the gate was not started from a configuration that could be read again"
+                        .to_owned(),
+                    Some("SET changes single settings"),
+                )),
+            },
             Ask::Control(control) => match self.control(&control) {
                 Ok(None) => Answer::Done,
                 Ok(Some(until)) => {
@@ -135,13 +162,7 @@ impl Loop {
                 self.follow_settings();
                 Ok(None)
             }
-            Control::Reload if self.begin_reload() => Ok(None),
-            Control::Reload => Err(Refusal::because(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "the gate was not started from a configuration that could be read again".to_owned(),
-                Some("SET changes single settings"),
-            )),
-            Control::Shutdown(_) => unreachable!("it is left to the owner of the listeners"),
+            Control::Reload | Control::Shutdown(_) => unreachable!("its caller sees to it"),
         }
     }
 
@@ -347,14 +368,49 @@ impl Loop {
         Some(self.operating.waits.remove(at))
     }
 
+    /// Somebody wants to be told what becomes of a configuration.
+    pub(in crate::postgres::monitor) fn await_reload(&mut self, visitor: Key, when: Awaited) {
+        match when {
+            Awaited::This => self.operating.reloads.push(visitor),
+            Awaited::Next => self.operating.reloads_next.push(visitor),
+        }
+    }
+
+    /// Tells those who wait for it what became of a configuration; the next one is waited for by
+    /// those who asked meanwhile.
+    pub(in crate::postgres::monitor) fn tell_reload(&mut self, outcome: Result<&Reloaded, &str>) {
+        let next = std::mem::take(&mut self.operating.reloads_next);
+        for visitor in std::mem::replace(&mut self.operating.reloads, next) {
+            let answer = match outcome {
+                Ok(reloaded) => Answer::Told(reloaded.sentences().collect()),
+                Err(cause) => Answer::Refused(Refusal::because(
+                    SqlState::CONFIG_FILE_ERROR,
+                    cause.to_owned(),
+                    Some("all is as it was"),
+                )),
+            };
+            self.operating.answer(visitor, answer);
+        }
+    }
+
+    fn take_reload(&mut self, visitor: Key) -> bool {
+        let operating = &mut self.operating;
+        for waiting in [&mut operating.reloads, &mut operating.reloads_next] {
+            if let Some(at) = waiting.iter().position(|one| *one == visitor) {
+                waiting.remove(at);
+                return true;
+            }
+        }
+        false
+    }
+
     /// Somebody does not want any more what it waits for: a pause ends.
     fn withdraw(&mut self, wait: Wait) -> Refusal {
         if let Until::Unused(target) = &wait.until {
             // Somebody else may have resumed it meanwhile, which is what is wanted.
             let _ = self.resume_jobs(target.as_deref());
         }
-        let message = "canceling statement due to user request".to_owned();
-        Refusal::because(SqlState::QUERY_CANCELED, message, None)
+        canceled()
     }
 
     /// The phase as the console knows it.

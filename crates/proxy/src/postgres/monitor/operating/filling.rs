@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gate::Time;
+use gate::{Role, Time};
 
 use crate::postgres::console::{
     Buffered, Class, Client, ClientState, Connection, Counts, Database, Memory, Mode, Pool,
-    PoolClients, PoolServers, Replication, Server, ServerState, Slots, Snapshot, User, Waiter,
+    PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState, Slots, SlotsOf,
+    Snapshot, User, Waiter,
 };
 use crate::postgres::monitor::arena::Key;
 use crate::postgres::monitor::client::{self, State};
@@ -18,6 +19,7 @@ use crate::postgres::monitor::operating::{Periods, settings};
 use crate::postgres::monitor::pool::{self, PoolIndex};
 use crate::postgres::monitor::server;
 use crate::postgres::monitor::state::Loop;
+use crate::postgres::monitor::stats::ServerStats;
 use crate::postgres::monitor::tally::ClassCounts;
 use crate::postgres::monitor::wire::{CHUNK, Wire};
 use crate::postgres::startup;
@@ -131,7 +133,8 @@ impl Loop {
             databases,
             users,
             config,
-            over_all: None,
+            slots: self.slots_now(),
+            over_all: self.over_all(),
             model,
             clients_accepted: self.stats.clients_accepted,
             logins_failed: self.stats.logins_failed,
@@ -289,11 +292,54 @@ impl Loop {
             clients: tallies.clients[at],
             servers: tallies.servers[at],
             wait_oldest: Duration::ZERO,
-            load_balance_hosts: None,
+            load_balance_hosts: load_balance(&self.config.databases[pool.database]),
             total: counts(pool),
             recent: self.operating.periods.recent(at),
             classes,
         }
+    }
+
+    /// The slots of each server of each pool, and those over several pools.
+    fn slots_now(&self) -> Vec<SlotsOf> {
+        let mut found = Vec::new();
+        for (at, pool) in self.pools.iter().enumerate() {
+            let of = format!("{}/{}", self.name_of(at), String::from_utf8_lossy(&pool.user));
+            for (place, server) in (0..).zip(pool.driver.servers(&pool.connections)) {
+                let ServerStats { role, up, waiting, busy, slots, started, connections } = server;
+                found.push(SlotsOf {
+                    of: of.clone(),
+                    slots: Slots { slots, busy, waiting: small(waiting as usize) },
+                    server: Some(ServerSlots {
+                        address: self.address_of(at, place).to_string(),
+                        role: match role {
+                            Role::Primary => "primary",
+                            Role::Replica => "replica",
+                        },
+                        up,
+                        started,
+                        connections: small(connections),
+                    }),
+                });
+            }
+        }
+        found.sort_by(|a, b| a.of.cmp(&b.of));
+        found.extend(self.quota_stats().into_iter().map(|quota| SlotsOf {
+            of: quota.name,
+            slots: Slots {
+                slots: quota.slots,
+                busy: quota.busy,
+                waiting: small(quota.waiting as usize),
+            },
+            server: None,
+        }));
+        found
+    }
+
+    /// The slots over all pools, if there are any.
+    fn over_all(&self) -> Option<Slots> {
+        let all = self.quota_stats().into_iter().find(|quota| quota.name == "all")?;
+        let waiting = small(all.waiting as usize);
+        Some(Slots { slots: all.slots, busy: all.busy, waiting })
     }
 
     /// Who waits, pool by pool, and the longest wait of each.
@@ -326,6 +372,7 @@ impl Loop {
     }
 
     fn databases_now(&self, pools: &[Pool]) -> Vec<Database> {
+        let quotas = &self.config.quotas;
         let database = |one: &config::Database| {
             // They are in the order of their databases.
             let first = pools.partition_point(|pool| pool.database < one.name);
@@ -346,14 +393,22 @@ impl Loop {
                     .as_ref()
                     .map(|user| String::from_utf8_lossy(user).into_owned()),
                 pool_size: one.gate.servers.iter().map(|server| server.slots).sum(),
-                pool_size_min: 0,
-                reserve_pool_size: 0,
-                server_lifetime: self.config.timeouts.server_lifetime,
+                pool_size_min: one.upkeep.slots_kept,
+                reserve_pool_size: reserve(&one.gate),
+                server_lifetime: one
+                    .upkeep
+                    .lifetime
+                    .unwrap_or(self.config.timeouts.server_lifetime),
                 mode: Some(mode(one.mode)),
-                load_balance_hosts: None,
-                connections_max: 0,
+                load_balance_hosts: load_balance(one),
+                connections_max: quotas
+                    .databases
+                    .get(&one.name)
+                    .copied()
+                    .or(quotas.database)
+                    .unwrap_or(0),
                 connections: of().map(|pool| connections(&pool.servers)).sum(),
-                clients_max: 0,
+                clients_max: one.clients.or(self.config.limits.database_clients).map_or(0, small),
                 clients: of().map(|pool| clients(&pool.clients)).sum(),
                 paused: self.operating.is_paused(&one.name),
                 disabled: self.operating.is_disabled(&one.name),
@@ -367,15 +422,23 @@ impl Loop {
             .config
             .users
             .names()
-            .map(|name| User {
-                name: String::from_utf8_lossy(name).into_owned(),
-                pool_size: None,
-                reserve_pool_size: None,
-                mode: None,
-                connections_max: 0,
-                connections: 0,
-                clients_max: 0,
-                clients: 0,
+            .map(|name| {
+                let terms = self.config.terms.get(name);
+                let quotas = &self.config.quotas;
+                User {
+                    name: String::from_utf8_lossy(name).into_owned(),
+                    pool_size: terms.and_then(|terms| terms.slots),
+                    reserve_pool_size: terms
+                        .and_then(|terms| terms.reserve.map(|reserve| reserve.slots)),
+                    mode: terms.and_then(|terms| terms.mode).map(mode),
+                    connections_max: quotas.users.get(name).copied().or(quotas.user).unwrap_or(0),
+                    connections: 0,
+                    clients_max: terms
+                        .and_then(|terms| terms.clients)
+                        .or(self.config.limits.user_clients)
+                        .map_or(0, small),
+                    clients: 0,
+                }
             })
             .collect();
         found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -411,6 +474,20 @@ impl Loop {
             memory("buffer", CHUNK, buffers, self.chunks.spare()),
         ]
     }
+}
+
+/// The slots that a pool may have besides, at all of its servers.
+fn reserve(gate: &gate::GateSpec) -> u32 {
+    gate.reserve.map_or(0, |reserve| reserve.slots.saturating_mul(small(gate.servers.len())))
+}
+
+/// How a server is chosen in PgBouncer's words: the first as long as it is up, or by turns.
+fn load_balance(database: &config::Database) -> Option<String> {
+    let word = match database.share {
+        config::Share::Each => "disable",
+        config::Share::Together => "round-robin",
+    };
+    (database.servers.len() > 1).then(|| word.to_owned())
 }
 
 /// One text for many, if it is the usual one.
@@ -456,7 +533,7 @@ fn class_now(name: String, counts: &ClassCounts) -> Class {
         hold: counts.hold.clone(),
         refused_queue_full: counts.refused_queue_full,
         refused_deadline: counts.refused_deadline,
-        refused_no_server: 0,
+        refused_hopeless: counts.refused_hopeless,
         reneged: counts.reneged,
     }
 }

@@ -28,8 +28,8 @@ use std::time::{Duration, SystemTime};
 use gate::Time;
 
 pub use admin::Admin;
-pub(super) use controls::Ending;
 use controls::Wait;
+pub(super) use controls::{Awaited, Ending};
 pub(super) use desk::{Desk, Opened};
 
 use super::arena::Key;
@@ -70,6 +70,8 @@ enum Answer {
     Pulse(Phase),
     Estimates(Vec<Estimate>),
     Done,
+    /// Done, and this is to be told of it, in sentences.
+    Told(Vec<String>),
     Refused(Refusal),
 }
 
@@ -138,6 +140,9 @@ pub(super) struct Operating {
     disabled: BTreeSet<String>,
     /// Who waits for what.
     waits: Vec<Wait>,
+    /// Who waits for the configuration that is being read, and for the next one.
+    reloads: Vec<Key>,
+    reloads_next: Vec<Key>,
     /// By which connections of the console are cancelled.
     consoles: HashMap<u32, Vec<u8>>,
     periods: Periods,

@@ -233,6 +233,7 @@ impl Rooms {
     pub(super) fn reply_administrator(&mut self, key: Key, answer: &Answer) {
         match answer {
             Answer::Done => self.reply(key, Reply::Done),
+            Answer::Told(sentences) => self.reply(key, Reply::Told(sentences)),
             Answer::Refused(refusal) => self.reply(key, Reply::Refused(refusal)),
             Answer::Estimates(estimates) => self.reply(key, Reply::Estimates(estimates)),
             // Nobody at the console asks for these.

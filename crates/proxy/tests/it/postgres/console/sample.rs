@@ -35,6 +35,7 @@ pub(crate) fn empty() -> Snapshot {
         users: vec![],
         config: vec![],
         memory: vec![],
+        slots: vec![],
         over_all: None,
         model: vec![],
         clients_accepted: 0,

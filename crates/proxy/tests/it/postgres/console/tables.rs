@@ -164,7 +164,10 @@ fn columns_have_the_names_the_order_and_the_types_of_release_1_25() {
         assert_eq!(tags.first(), Some(&Backend::RowDescription), "{name}");
         assert!(tags.ends_with(&[Backend::CommandComplete, Backend::ReadyForQuery]), "{name}");
     }
-    assert_eq!(Table::ALL.len(), RELEASE_1_25.len() + ["GATE", "QUEUE", "PINS", "MODEL"].len());
+    assert_eq!(
+        Table::ALL.len(),
+        RELEASE_1_25.len() + ["GATE", "SLOTS", "QUEUE", "PINS", "MODEL"].len()
+    );
 }
 
 #[test]

@@ -213,12 +213,17 @@ impl Raw {
     fn enter(gate: &Gate, version: Version, parameters: &[(&str, &str)]) -> Raw {
         let mut raw = Raw::connect(gate);
         raw.start(version, parameters);
+        raw.entered()
+    }
+
+    /// Hears all until it is in.
+    fn entered(mut self) -> Raw {
         loop {
-            match raw.hear() {
-                (Backend::ReadyForQuery, _) => return raw,
+            match self.hear() {
+                (Backend::ReadyForQuery, _) => return self,
                 (Backend::BackendKeyData, body) => {
                     let (process, secret) = read::backend_key_data(&body).unwrap();
-                    (raw.process, raw.secret) = (process, secret.to_vec());
+                    (self.process, self.secret) = (process, secret.to_vec());
                 }
                 (Backend::ErrorResponse, body) => panic!("{}", shown(&body)),
                 _ => {}
@@ -226,9 +231,20 @@ impl Raw {
         }
     }
 
+    /// The same of another database.
+    fn enter_at(gate: &Gate, database: &str) -> Raw {
+        let mut raw = Raw::connect(gate);
+        raw.start_at(database, Version::V3_2, &[]);
+        raw.entered()
+    }
+
     fn start(&mut self, version: Version, parameters: &[(&str, &str)]) {
         let database = account(server().url().as_str()).get_dbname().unwrap().to_owned();
-        let all = [("user", "sekisho"), ("database", &*database)];
+        self.start_at(&database, version, parameters);
+    }
+
+    fn start_at(&mut self, database: &str, version: Version, parameters: &[(&str, &str)]) {
+        let all = [("user", "sekisho"), ("database", database)];
         let all =
             all.iter().chain(parameters).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let mut out = Vec::new();

@@ -16,6 +16,7 @@ fn config(mode: Mode, quotas: Quotas) -> Config {
         Database { name: name.to_owned(), target, ..of_test }
     };
     let mut config = trusting(named("first"));
+    config.admin.users = vec!["sekisho".to_owned()];
     config.databases.push(named("second"));
     config.quotas = quotas;
     config
@@ -39,6 +40,10 @@ fn enter(gate: &Gate, database: &str) -> Raw {
             _ => {}
         }
     }
+}
+
+fn console(gate: &Gate) -> Raw {
+    enter(gate, "pgbouncer")
 }
 
 fn says(client: &mut Raw, sql: &str) -> String {
@@ -68,6 +73,11 @@ fn pools_share_the_slots_of_all_and_close_what_others_leave_idle() {
     let stats = gate.stats();
     assert_eq!(stats.quotas[0].name, "all");
     assert!(stats.quotas[0].wait.len() >= 6);
+    // And so says the console.
+    let mut console = console(&gate);
+    console.query("SHOW SLOTS");
+    let answer = console.answer();
+    assert_eq!(answer[..3], ["first/sekisho", "second/sekisho", "all"], "{answer:?}");
     drop((first, second));
     gate.end();
 }

@@ -150,6 +150,63 @@ fn connections_to_a_server_that_has_moved_end_with_their_transactions() {
     gate.end();
 }
 
+#[test]
+fn the_console_waits_for_the_configuration_and_hears_what_is_wrong() {
+    let next = Arc::new(Mutex::new(Err("gate.toml:3: `slots`: 0 slots let nobody in".to_owned())));
+    let first = |slots_now: u32| {
+        let mut config = slots(slots_now);
+        config.admin.users = vec!["sekisho".to_owned()];
+        config
+    };
+    let source = Arc::clone(&next);
+    let monitor = Monitor::bind(first(2)).unwrap();
+    let monitor = monitor.reload_from(move || {
+        let next: Result<u32, String> = source.lock().unwrap().clone();
+        let mut config = first(next?);
+        config.listen = vec!["127.0.0.1:1".parse().unwrap()];
+        Ok(config)
+    });
+    let monitor = monitor.unwrap();
+    let handle = monitor.handle();
+    let gate = Gate { handle, thread: Some(std::thread::spawn(|| monitor.run().unwrap())) };
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    let mut console = Raw::enter_at(&gate, "pgbouncer");
+    console.query("RELOAD");
+    let told = "ERROR F0000 gate.toml:3: `slots`: 0 slots let nobody in";
+    assert_eq!(console.answer(), [told, "ZI"]);
+    *next.lock().unwrap() = Ok(3);
+    // Two at once: what the second one waits for is read after it has asked.
+    let mut other = Raw::enter_at(&gate, "pgbouncer");
+    for console in [&mut console, &mut other] {
+        console.query("RELOAD");
+    }
+    for console in [&mut console, &mut other] {
+        let answer = console.answer();
+        assert!(answer[0].starts_with("NOTICE 00000 other addresses"), "{answer:?}");
+        assert_eq!(answer[1..], ["RELOAD", "ZI"]);
+    }
+    assert_eq!(client_sees(&mut client), "1", "nobody is dropped");
+    assert_eq!(gate.stats().pools[0].slots, 3);
+    // Who gives it up hears so, or that it is done already.
+    console.query("RELOAD");
+    let (process, secret) = (console.process, console.secret.clone());
+    let mut cancel = Raw::connect(&gate);
+    let mut out = Vec::new();
+    proxy::postgres::startup::write_cancel(&mut out, process, &secret).unwrap();
+    cancel.say(&out);
+    let answer = console.answer();
+    assert!(answer[0].contains("57014") || answer[1] == "RELOAD", "{answer:?}");
+    console.query("SHOW VERSION");
+    assert!(console.answer()[0].starts_with("Sekisho "));
+    gate.end();
+    // One that was not started from a file says so.
+    let gate = Gate::new(first(1));
+    let mut console = Raw::enter_at(&gate, "pgbouncer");
+    console.query("RELOAD");
+    assert!(console.answer()[0].starts_with("ERROR 0A000"));
+    gate.end();
+}
+
 /// What was written, for a test to read.
 #[derive(Clone, Default)]
 struct Paper(Arc<Mutex<Vec<u8>>>);

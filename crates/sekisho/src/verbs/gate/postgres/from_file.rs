@@ -56,6 +56,43 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     end(&finished, written, args.json, out)
 }
 
+/// Says whether a gate could start from a file.
+pub(super) fn check(path: &Path, json: bool, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let name = path.display();
+    let Read { config, file, told } =
+        read(path, None, &MockKey::drawn()).map_err(Failure::Usage)?;
+    let users = config.users.names().count();
+    config.try_out().map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+    let databases: Vec<&str> = file.database.iter().map(|one| &*one.name).collect();
+    if json {
+        let object = json!({
+            "verdict": Verdict::Holds.word(),
+            "exit_code": Verdict::Holds.code(),
+            "databases": databases,
+            "users": users,
+            "classes": file.class.len(),
+            "notes": told,
+        });
+        say(out, &format!("{object}\n"))?;
+        return Ok(Verdict::Holds);
+    }
+    let counted = |number: usize, one: &str, more: &str| match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {more}"),
+    };
+    let mut text = sentence(&format!(
+        "{name}: a gate can start with it: {}, {}, {}",
+        counted(databases.len(), "database", "databases"),
+        counted(users, "known user", "known users"),
+        counted(file.class.len() + 1, "class", "classes"),
+    ));
+    for told in &told {
+        text += &sentence(&format!("note: {told}"));
+    }
+    say(out, &(text + &next(&format!("sekisho gate postgres --config {name}"))))?;
+    Ok(Verdict::Holds)
+}
+
 /// Says on standard error what was decided about slots that are left to the gate.
 fn decided(line: &str) {
     // Whoever reads standard error may have gone; the gate goes on.
