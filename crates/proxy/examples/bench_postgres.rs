@@ -5,7 +5,8 @@
 //! cargo run --release -p proxy --example bench_postgres [WORDS OF A CASE]
 //! ```
 //!
-//! The cases are those of [`CASES`], `idle clients` (memory) and `crowd` (10,000 clients on 10 slots).
+//! The cases are those of [`CASES`], `workers` (two of them against one), `idle clients` (memory) and
+//! `crowd` (10,000 clients on 10 slots).
 //!
 //! All three stand before the same private PostgreSQL; pgbench presses them in turn with its
 //! select-only script. Who is measured has a CPU of its own; server and pgbench share another. What is
@@ -70,6 +71,9 @@ fn main() -> ExitCode {
     let server = Server::start();
     println!("{}; {}; {}", server.version(), sides::pgbouncer_version(), sides::pgbench_version());
     compare(&server, &only);
+    if "workers".contains(&only) {
+        workers(&server);
+    }
     if "idle clients".contains(&only) {
         idle(&server);
     }
@@ -130,6 +134,29 @@ fn compare(server: &Server, only: &str) {
     for (name, means) in latencies {
         let [relay, peer, gate] = means.map(|mean| mean.show(0));
         println!("{name:<20} {relay:>18} {peer:>18} {gate:>18}");
+    }
+}
+
+/// What a transaction costs with two workers, against one. Both sides may run on all CPUs, and so
+/// beside server and load: two workers are for machines where one is busy all the time.
+fn workers(server: &Server) {
+    println!(
+        "\nCPU time of the gate a transaction [us], by workers, on the CPUs of server and load\n\
+         {:<20} {:>18} {:>18} {:>18} {:>5}",
+        "", "1 worker", "2 workers", "2 workers/1", "aim"
+    );
+    for case in CASES.iter().filter(|case| case.clients > 1) {
+        let sides = [1, 2].map(|workers| Side::of_workers(server, case.slots, workers));
+        let mut seen = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            for (side, seen) in sides.iter().zip(&mut seen) {
+                seen.push(side.press(server, case.protocol, case.clients, SECONDS));
+            }
+        }
+        let cost = |at: usize| Spread::of(seen[at].iter().map(|run| run.cpu_us)).show(1);
+        let pairs = seen[1].iter().zip(&seen[0]);
+        let ratio = Spread::of(pairs.map(|(two, one)| two.cpu_us / one.cpu_us)).show(2);
+        println!("{:<20} {:>18} {:>18} {ratio:>18} {:>5}", case.name, cost(0), cost(1), "1.2");
     }
 }
 

@@ -18,6 +18,7 @@ use super::relay;
 /// Who is measured is alone there; server and load are on the other.
 const OWN_CPU: &str = "1";
 const OTHER_CPU: &str = "0";
+const BOTH_CPUS: &str = "0,1";
 /// How long a process may take to listen.
 const START_MAX: Duration = Duration::from_secs(10);
 
@@ -169,13 +170,22 @@ impl Side {
     pub(crate) fn start(kind: Kind, mode: Mode, server: &Server, slots: u32) -> Side {
         match kind {
             Kind::PgBouncer => pgbouncer(mode, server, slots),
-            Kind::Relay => ourselves(&["relay", &server.address.to_string()], server),
+            Kind::Relay => ourselves(OWN_CPU, &["relay", &server.address.to_string()], server),
             Kind::Gate => {
                 assert_eq!(mode, Mode::Transaction, "the gate is measured as it is meant");
-                let slots = slots.to_string();
-                ourselves(&["gate", &server.address.to_string(), &slots], server)
+                Side::gate(OWN_CPU, server, slots, 1)
             }
         }
+    }
+
+    /// The gate with so many workers, which has no CPU of its own.
+    pub(crate) fn of_workers(server: &Server, slots: u32, workers: usize) -> Side {
+        Side::gate(BOTH_CPUS, server, slots, workers)
+    }
+
+    fn gate(cpus: &str, server: &Server, slots: u32, workers: usize) -> Side {
+        let (address, slots) = (server.address.to_string(), slots.to_string());
+        ourselves(cpus, &["gate", &address, &slots, &workers.to_string()], server)
     }
 
     pub(crate) fn press(&self, server: &Server, protocol: &str, clients: u32, seconds: u32) -> Run {
@@ -221,16 +231,16 @@ impl Side {
     }
 }
 
-fn on_own_cpu(program: &str) -> Command {
+fn on_cpus(cpus: &str, program: &str) -> Command {
     let mut command = Command::new("taskset");
-    command.args(["-c", OWN_CPU, program]);
+    command.args(["-c", cpus, program]);
     command
 }
 
 /// This program again, as another process.
-fn ourselves(words: &[&str], server: &Server) -> Side {
+fn ourselves(cpus: &str, words: &[&str], server: &Server) -> Side {
     let me = std::env::current_exe().expect("a running program has a path");
-    let mut command = on_own_cpu(me.to_str().expect("a path that is text"));
+    let mut command = on_cpus(cpus, me.to_str().expect("a path that is text"));
     command.args(words).args([&server.user, &server.database]);
     command.env("PGPASSWORD", &server.password);
     let mut child =
@@ -267,7 +277,9 @@ pub(crate) fn run_as_child(what: &str, words: &[String]) -> bool {
 
 /// The gate, as `sekisho gate postgres` starts it.
 fn gate(upstream: SocketAddr, words: &[String]) {
-    let [slots, user, database] = words else { panic!("our parent says slots, user, database") };
+    let [slots, workers, user, database] = words else {
+        panic!("our parent says slots, workers, user, database")
+    };
     let password = std::env::var("PGPASSWORD").expect("our parent says the password");
     let slots = slots.parse().expect("a number");
     let mut database = Database::new(database.as_str(), vec![Address::Tcp(upstream)], slots);
@@ -279,6 +291,7 @@ fn gate(upstream: SocketAddr, words: &[String]) {
     let mut config = Config::new(any, vec![database], users);
     config.admission = Admission::Everybody(Method::Trust);
     config.limits.clients = 20_000;
+    config.workers = workers.parse().expect("a number");
     let monitor = Monitor::bind(config).expect("a free port");
     println!("{}", monitor.handle().address());
     monitor.run().expect("it runs until it is killed");
@@ -313,7 +326,7 @@ fn pgbouncer(mode: Mode, server: &Server, slots: u32) -> Side {
     );
     let file = folder.join("pgbouncer.ini");
     fs::write(&file, text).expect("room for a configuration");
-    let mut command = on_own_cpu("setpriv");
+    let mut command = on_cpus(OWN_CPU, "setpriv");
     if let Some((user, group)) = server.private.user() {
         std::os::unix::fs::chown(&users, Some(user), Some(group)).expect("we are root");
         command.args([format!("--reuid={user}"), format!("--regid={group}")]).arg("--clear-groups");

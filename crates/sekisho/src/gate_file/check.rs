@@ -198,6 +198,7 @@ impl Found {
     fn numbers(&mut self, file: &GateFile) {
         let (limits, auto) = (&file.limits, &file.auto);
         let ranges = [
+            ("workers", file.workers.into(), 1, 64),
             ("limits.connections", u64::from(limits.connections), 1, CONNECTIONS_MAX.into()),
             ("limits.message", limits.message.0, 1024, u64::from(u32::MAX)),
             ("limits.statements", limits.statements.into(), 1, 1 << 20),

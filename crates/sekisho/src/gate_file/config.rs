@@ -21,6 +21,8 @@ pub struct GateFile {
     pub format: u32,
     /// Where clients connect to with TCP: `host:port`; `*` is every address of the machine.
     pub listen: Vec<String>,
+    /// How many threads read and write; all of them serve all clients.
+    pub workers: u32,
     /// Where clients connect to on the same machine.
     pub unix_socket: Option<UnixSocket>,
     /// Who may come in, and how it is proven.
@@ -84,6 +86,7 @@ impl Default for GateFile {
         GateFile {
             format: FORMAT,
             listen: Vec::new(),
+            workers: 1,
             unix_socket: None,
             auth: Auth::default(),
             tls: BothTls::default(),

@@ -552,7 +552,7 @@ static GENERAL: [Key; 99] = [
     says("max_packet_size", "2147483647", Size, "limits.message").part(Sockets),
     says("listen_backlog", "128", Count, "limits.backlog").part(Sockets),
     needless("sbuf_loopcnt", "5", "Each connection has its turn, whatever its neighbours send."),
-    missing("so_reuseport", "0", "Several processes cannot share a port."),
+    missing("so_reuseport", "0", "One process listens at a port; its `workers` share the work."),
     missing("tcp_defer_accept", "1", "A connection is accepted before it has said something."),
     missing("tcp_socket_buffer", "0", "The system chooses the size of its buffers."),
     says("tcp_keepalive", "1", Switch, "tcp.keepalive").part(Sockets),

@@ -151,7 +151,12 @@ const FEATURES: [Feature; 61] = [
     better(RUNNING, "SIGTERM, SIGINT", Part::Monitor, "A drain with an end."),
     better(RUNNING, "online restart (`-R`)", Part::Restart, "Sockets are handed over when idle."),
     missing(RUNNING, "daemon (`-d`), `-u`, `-q`, `-v`", "It stays in the foreground, as its user."),
-    missing(RUNNING, "several processes on a port", "One process listens at a port."),
+    better(
+        RUNNING,
+        "several processes on a port",
+        Part::Monitor,
+        "Several workers in one process, with one gate for each pool.",
+    ),
     better(
         FILES,
         "`pgbouncer.ini`, `%include`",

@@ -103,10 +103,10 @@ impl Approach {
             let next = match &self.step {
                 Step::Open => return Ok(true),
                 Step::Connecting(way) => {
-                    if !wire.stream.is_connected()? {
+                    if !wire.stream().is_connected()? {
                         return Ok(false);
                     }
-                    wire.stream.set_prompt()?;
+                    wire.stream().set_prompt()?;
                     self.direct = matches!(way, Way::Tls(one) if one.is_direct());
                     begin(way.clone(), wire, chunks)?
                 }
@@ -132,10 +132,10 @@ impl Approach {
                     wire.flush(chunks)?;
                     let filled = wire.fill(chunks);
                     if let Some(fault) = wire.fault() {
-                        return Err(Unapproachable::Handshake(fault.clone()));
+                        return Err(Unapproachable::Handshake(fault));
                     }
                     if !wire.is_handshaking() {
-                        if self.direct && wire.protocol() != Some(ALPN) {
+                        if self.direct && wire.protocol().as_deref() != Some(ALPN) {
                             return Err(Unapproachable::Protocol);
                         }
                         Step::Open
@@ -182,5 +182,5 @@ impl Handshake {
 
 /// What binds a proof to the certificate that the server of a connection has shown.
 pub(super) fn binding(wire: &Wire) -> Binding {
-    wire.certificate().map_or(Binding::Absent, Binding::of_certificate)
+    wire.certificate().map_or(Binding::Absent, |shown| Binding::of_certificate(&shown))
 }

@@ -1,7 +1,7 @@
 //! What a client's job is at its gate: its class and priority, its key, and whether it only reads,
 //! from who asks and from what the client's first messages say.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use gate::{Access, Job, JobId};
 
@@ -20,7 +20,7 @@ impl Loop {
         let class = self.class_of(key);
         let client = self.clients.get(key).expect("who asks is there");
         if !self.config.classes.are_one() && !self.config.classes.look_at_texts() {
-            let settings = Rc::clone(&client.settings);
+            let settings = Arc::clone(&client.settings);
             let client = self.clients.get_mut(key).expect("it was there above");
             client.class = Some((settings, class));
         }
@@ -74,7 +74,7 @@ impl Loop {
         }
         let client = self.clients.get(key).expect("its caller has it");
         if let Some((settings, class)) = &client.class
-            && Rc::ptr_eq(settings, &client.settings)
+            && Arc::ptr_eq(settings, &client.settings)
         {
             return *class;
         }

@@ -1,7 +1,7 @@
 //! Connections to servers: how they are made, logged in, and lost.
 
 use std::io;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use gate::Slot;
 use mio::net::{TcpStream, UnixStream};
@@ -175,11 +175,11 @@ impl Loop {
         let greeting = server.greeting.as_mut().expect("the gate is not in");
         let way = database.encryption.way(&server.address, greeting.tries);
         let way = way.ok_or_else(|| io::Error::other("there is no other way"))?;
-        let mut stream = connect(&server.address)?;
-        stream.tune(&self.config.tcp)?;
-        stream.register(&self.registry, Socket::Server(key).token())?;
+        let mut wire = Wire::new(connect(&server.address)?);
+        wire.stream().tune(&self.config.tcp)?;
+        self.watchers.watch(&mut wire, Socket::Server(key))?;
         greeting.approach = Some(Approach::new(way));
-        server.wire = Some(Wire::new(stream));
+        server.wire = Some(wire);
         // A connection on this machine may be there at once.
         self.again.push_back(Socket::Server(key));
         Ok(())
@@ -251,7 +251,7 @@ impl Loop {
         let database = &self.config.databases[pool.database];
         let mut out = Vec::new();
         let client = server.client.and_then(|client| self.clients.get(client));
-        let begun = client.map(|client| Rc::clone(&client.settings));
+        let begun = client.map(|client| Arc::clone(&client.settings));
         let mut parameters =
             vec![(&b"user"[..], &pool.user[..]), (b"database", database.target().as_bytes())];
         match server.replication {
@@ -276,7 +276,7 @@ impl Loop {
         if let Err(error) = wire.send(&out, &mut self.chunks) {
             return self.unmade(key, &Unmade::unreachable(&error));
         }
-        let is_safe = match &wire.stream {
+        let is_safe = match wire.stream() {
             Stream::Tcp(_) => wire.is_encrypted() && database.encryption.is_verified(),
             Stream::Unix(_) => true,
         };
@@ -511,7 +511,7 @@ impl Loop {
                 self.again.push_back(Socket::Client(at));
             }
             Ok(Some(sql)) => {
-                server.state = State::Setting(Rc::clone(&client.settings));
+                server.state = State::Setting(Arc::clone(&client.settings));
                 self.query(key, &sql);
             }
             Err(Lost::Encoding) => {

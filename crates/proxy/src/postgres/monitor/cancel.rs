@@ -85,12 +85,12 @@ impl Loop {
         let is_encrypted = server.wire.as_ref().is_some_and(Wire::is_encrypted);
         let session = if is_encrypted { Session::Encrypted } else { Session::Clear };
         let way = database.encryption.same_way(&server.address, session)?;
-        let mut stream = connect(&server.address).ok()?;
+        let mut wire = Wire::new(connect(&server.address).ok()?);
         let at = self.cancels.next_key();
-        stream.register(&self.registry, Socket::Cancel(at).token()).ok()?;
+        self.watchers.watch(&mut wire, Socket::Cancel(at)).ok()?;
         server.cancels += 1;
         let mut cancel = Cancel {
-            wire: Wire::new(stream),
+            wire,
             server: key,
             asker,
             approach: Approach::new(way),

@@ -1,7 +1,6 @@
 //! A client's connection: what is known of it, and where it is on its way.
 
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use gate::{Access, JobId, Time};
@@ -84,18 +83,18 @@ pub(super) struct Client {
     pub(super) deadline: Deadline,
     /// Its pool, from when it is in.
     pub(super) pool: PoolIndex,
-    pub(super) settings: Rc<Settings>,
+    pub(super) settings: Arc<Settings>,
     pub(super) statements: statements::Client,
     /// The class of its jobs, as long as it has these settings.
-    pub(super) class: Option<(Rc<Settings>, Class)>,
+    pub(super) class: Option<(Arc<Settings>, Class)>,
     /// Its user's name, from when it is in.
-    pub(super) user: Option<Rc<[u8]>>,
+    pub(super) user: Option<Arc<[u8]>>,
     /// When it was let in.
     pub(super) entered: Time,
     /// The code of the error that has ended its session.
     pub(super) ended_with: Option<SqlState>,
     /// How long it may take.
-    pub(super) patience: Rc<Patience>,
+    pub(super) patience: Arc<Patience>,
     /// When the job arrived of which it was told that it waits.
     pub(super) told: Time,
     /// By which it may have its query cancelled.
@@ -132,13 +131,13 @@ impl Client {
             direct: false,
             deadline: Deadline::default(),
             pool: 0,
-            settings: Rc::new(Settings::new(Side::Client, SettingsBounds::default(), [])),
+            settings: Arc::new(Settings::new(Side::Client, SettingsBounds::default(), [])),
             statements: statements::Client::new(0),
             class: None,
             user: None,
             entered: Time::ZERO,
             ended_with: None,
-            patience: Rc::default(),
+            patience: Arc::default(),
             told: Time::ZERO,
             process: 0,
             secret: [0; SECRET_BYTES],

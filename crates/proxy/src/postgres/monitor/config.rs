@@ -39,6 +39,10 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Where clients of this machine connect to.
     pub sockets: Vec<SocketFile>,
+    /// How many threads read and write, 1 to 64. All of them serve all pools: each has a part of the
+    /// connections, and what is decided is decided for all. One costs the least per transaction, and
+    /// is enough until it is busy all the time.
+    pub workers: usize,
     /// What holds for connections of the network, with clients and with servers.
     pub tcp: Tcp,
     /// What clients may ask for.
@@ -506,6 +510,9 @@ impl Default for Limits {
 /// A job's id has 24 bits for its place.
 pub(super) const CLIENTS_MAX: usize = (1 << 24) - 1;
 
+/// The most workers: the loop that they take turns at is busy with far fewer.
+const WORKERS_MAX: usize = 64;
+
 /// The most slots that one server may have; each costs memory.
 const SLOTS_MAX: usize = 1 << 20;
 
@@ -516,6 +523,7 @@ impl Config {
         Config {
             listen: vec![listen],
             sockets: Vec::new(),
+            workers: 1,
             tcp: Tcp::default(),
             databases,
             users,
@@ -608,6 +616,7 @@ impl Config {
             check_range("slots", all, 1, GateSpec::SLOTS_MAX as usize)?;
         }
         let Limits { clients, pools, connecting, settings, statements, message, .. } = self.limits;
+        check_range("workers", self.workers, 1, WORKERS_MAX)?;
         check_range("limits.clients", clients, 1, CLIENTS_MAX)?;
         check_range("limits.pools", pools, 1, 1 << 20)?;
         check_range("limits.connecting", connecting, 1, 1 << 20)?;

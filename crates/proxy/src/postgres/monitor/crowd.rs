@@ -1,7 +1,7 @@
 //! How many clients each database, user and pool has, and how many it may have.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::client::Client;
 use super::pool::PoolIndex;
@@ -11,28 +11,28 @@ use crate::postgres::SqlState;
 /// The clients that are in, by user and by the place of their database.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
-    users: HashMap<Rc<[u8]>, usize>,
+    users: HashMap<Arc<[u8]>, usize>,
     databases: HashMap<usize, usize>,
     pools: Vec<usize>,
 }
 
 impl Crowd {
     /// One more; its user's name, which all its clients share.
-    fn enter(&mut self, user: &[u8], database: usize, pool: PoolIndex) -> Rc<[u8]> {
+    fn enter(&mut self, user: &[u8], database: usize, pool: PoolIndex) -> Arc<[u8]> {
         if self.pools.len() <= pool {
             self.pools.resize(pool + 1, 0);
         }
         self.pools[pool] += 1;
         *self.databases.entry(database).or_default() += 1;
         let name = match self.users.get_key_value(user) {
-            Some((name, _)) => Rc::clone(name),
-            None => Rc::from(user),
+            Some((name, _)) => Arc::clone(name),
+            None => Arc::from(user),
         };
-        *self.users.entry(Rc::clone(&name)).or_default() += 1;
+        *self.users.entry(Arc::clone(&name)).or_default() += 1;
         name
     }
 
-    fn leave(&mut self, user: &Rc<[u8]>, database: usize, pool: PoolIndex) {
+    fn leave(&mut self, user: &Arc<[u8]>, database: usize, pool: PoolIndex) {
         self.pools[pool] -= 1;
         let fewer = |count: Option<&mut usize>| {
             let count = count.expect("who leaves has entered");
@@ -72,7 +72,7 @@ impl Loop {
         &mut self,
         user: &[u8],
         pool: PoolIndex,
-    ) -> Result<Rc<[u8]>, (SqlState, String)> {
+    ) -> Result<Arc<[u8]>, (SqlState, String)> {
         let database = self.pools[pool].database;
         let limits = &self.config.limits;
         let full = |whose: &str, name: &str, most: usize| {

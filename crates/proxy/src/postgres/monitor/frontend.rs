@@ -73,13 +73,13 @@ impl Loop {
         self.stats.clients_accepted += 1;
         let mut wire = Wire::new(stream);
         let key = self.clients.next_key();
-        let token = Socket::Client(key).token();
+        let socket = Socket::Client(key);
         // A socket that was reset meanwhile, or that there is no memory for, is dropped.
-        let ready = wire.stream.set_prompt().and_then(|()| wire.stream.tune(&self.config.tcp));
-        if ready.and_then(|()| wire.stream.register(&self.registry, token)).is_err() {
+        let ready = wire.stream().set_prompt().and_then(|()| wire.stream().tune(&self.config.tcp));
+        if ready.and_then(|()| self.watchers.watch(&mut wire, socket)).is_err() {
             return;
         }
-        let (id, came, ends) = (self.operating.number(), self.now, wire.stream.ends());
+        let (id, came, ends) = (self.operating.number(), self.now, wire.stream().ends());
         let client = Client::new(wire, peer);
         self.clients.insert(Client { id, came, ends, asked: came, ..client });
         if self.clients.len() > self.config.limits.clients + SURPLUS_MAX {
@@ -174,7 +174,9 @@ impl Loop {
                 let (process, secret) = (request.process, request.key.to_vec());
                 (Purpose::Cancel { process, secret }, taken)
             }
-            Ok(Packet::Startup(_)) if client.direct && client.wire.protocol() != Some(ALPN) => {
+            Ok(Packet::Startup(_))
+                if client.direct && client.wire.protocol().as_deref() != Some(ALPN) =>
+            {
                 (Purpose::Nonsense, 0)
             }
             Ok(Packet::Startup(startup)) => {
@@ -595,7 +597,7 @@ fn identify(client: &Client, wanted: Certificate, user: &[u8]) -> Result<(), (Sq
     match (wanted, client.wire.certificate()) {
         (Certificate::Unneeded, _) | (Certificate::Verified, Some(_)) => Ok(()),
         (_, None) => refused("connection requires a valid client certificate".to_owned()),
-        (Certificate::OfUser, Some(der)) if common_name(der).as_deref() == Some(user) => Ok(()),
+        (Certificate::OfUser, Some(der)) if common_name(&der).as_deref() == Some(user) => Ok(()),
         (Certificate::OfUser, Some(_)) => {
             let user = String::from_utf8_lossy(user);
             refused(format!("certificate authentication failed for user \"{user}\""))

@@ -2,7 +2,7 @@
 //! its server for it and at which cost, and what is done before somebody else has the server.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gate::Time;
@@ -31,7 +31,7 @@ const KNOWN_MAX: usize = 64;
 pub(super) struct Session {
     settings: Settings,
     /// Whose settings it has, since nothing changed.
-    agreed: Option<Rc<Settings>>,
+    agreed: Option<Arc<Settings>>,
     /// Whether a transaction is open that has changed some.
     moves: bool,
     /// Its savepoints, while it has not.
@@ -62,8 +62,8 @@ impl Session {
     }
 
     /// Whether it has these settings, without a closer look.
-    pub(super) fn has(&self, settings: &Rc<Settings>) -> bool {
-        self.agreed.as_ref().is_some_and(|agreed| Rc::ptr_eq(agreed, settings))
+    pub(super) fn has(&self, settings: &Arc<Settings>) -> bool {
+        self.agreed.as_ref().is_some_and(|agreed| Arc::ptr_eq(agreed, settings))
     }
 
     /// What it must be told to have these.
@@ -75,10 +75,10 @@ impl Session {
     }
 
     /// It has been told, or needed not be.
-    pub(super) fn agrees(&mut self, settings: &mut Rc<Settings>, known: &mut Known) {
-        Settings::handed_over(&mut self.settings, Rc::make_mut(settings));
+    pub(super) fn agrees(&mut self, settings: &mut Arc<Settings>, known: &mut Known) {
+        Settings::handed_over(&mut self.settings, Arc::make_mut(settings));
         known.share(settings);
-        self.agreed = Some(Rc::clone(settings));
+        self.agreed = Some(Arc::clone(settings));
     }
 
     /// Its server says so at its beginning, or answering the gate.
@@ -121,7 +121,7 @@ impl Session {
 pub(super) struct Following<'a> {
     pub(super) session: &'a mut Session,
     /// None if nobody has the server, or its client has not got its settings yet.
-    pub(super) client: Option<&'a mut Rc<Settings>>,
+    pub(super) client: Option<&'a mut Arc<Settings>>,
     /// Whether the client's have changed.
     pub(super) changed: bool,
 }
@@ -132,7 +132,7 @@ impl Following<'_> {
         self.session.lost = self.session.settings.lost().is_some();
         self.session.agreed = None;
         if let Some(client) = &mut self.client {
-            let client = Rc::make_mut(client);
+            let client = Arc::make_mut(client);
             what(client);
             self.session.lost |= client.lost().is_some();
             self.changed = true;
@@ -240,24 +240,24 @@ fn sets(what: &What) -> bool {
 
 /// Settings that clients of a pool have, or have had: those with the same share them.
 #[derive(Debug, Default)]
-pub(super) struct Known(VecDeque<Rc<Settings>>);
+pub(super) struct Known(VecDeque<Arc<Settings>>);
 
 impl Known {
     /// Takes those in place of these, if there are such, and remembers these if not.
-    pub(super) fn share(&mut self, settings: &mut Rc<Settings>) {
+    pub(super) fn share(&mut self, settings: &mut Arc<Settings>) {
         match self.0.iter().find(|one| one.is_same(settings)) {
-            Some(known) => *settings = Rc::clone(known),
+            Some(known) => *settings = Arc::clone(known),
             None => {
                 if self.0.len() >= KNOWN_MAX {
                     self.0.pop_front();
                 }
-                self.0.push_back(Rc::clone(settings));
+                self.0.push_back(Arc::clone(settings));
             }
         }
     }
 
     /// Those of a client that begins as one did before, and with them what servers have made of it.
-    pub(super) fn of_beginner(&self, settings: &Settings) -> Option<Rc<Settings>> {
+    pub(super) fn of_beginner(&self, settings: &Settings) -> Option<Arc<Settings>> {
         self.0.iter().rev().find(|one| one.begins_as(settings)).cloned()
     }
 }
@@ -435,7 +435,7 @@ impl Loop {
     pub(super) fn begin_settings(&mut self, key: Key, settings: Settings) {
         let client = self.clients.get_mut(key).expect("its caller has it");
         let known = self.pools[client.pool].known.of_beginner(&settings);
-        client.settings = known.unwrap_or_else(|| Rc::new(settings));
+        client.settings = known.unwrap_or_else(|| Arc::new(settings));
     }
 
     /// A client is told what servers report: so it has it, but for what it has begun with itself.
@@ -444,7 +444,7 @@ impl Loop {
         let pool = &mut self.pools[*pool];
         for (name, value) in pool.parameters.iter().flatten() {
             if settings.value(&name.to_ascii_lowercase()).is_none() {
-                Rc::make_mut(settings).reported(name, value);
+                Arc::make_mut(settings).reported(name, value);
             }
         }
         pool.known.share(settings);

@@ -25,7 +25,9 @@
 //!
 //! One thread runs one loop over `epoll`. Each socket is registered once, edge-triggered; a read that
 //! brings less than was asked for is taken for all there is, so that a transaction of one question
-//! and one answer costs two reads and two writes. Buffers are borrowed while bytes are pending. What
+//! and one answer costs two reads and two writes. Buffers are borrowed while bytes are pending. With
+//! several [workers](Config::workers) each waits for a part of the connections, reads and writes on
+//! its own, and takes turns with the others at the one loop, which decides for all. What
 //! concerns bytes and what they mean is decided by parts without sockets: [`startup`](super::startup),
 //! [`auth`](super::auth), [`relay`](super::relay).
 //!
@@ -105,6 +107,7 @@ mod encryption;
 mod frontend;
 mod health;
 mod leftovers;
+mod link;
 mod listen;
 mod log;
 mod lookups;
@@ -125,6 +128,7 @@ mod stats;
 mod tally;
 mod upkeep;
 mod wire;
+mod workers;
 
 pub use classes::{CLASSES_MAX, Classes, JobClass};
 pub use client_tls::ClientTls;

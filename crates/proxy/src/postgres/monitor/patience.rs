@@ -1,6 +1,6 @@
 //! Clients that take too long: a query, a transaction, silence; and those that are told that they wait.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::arena::Key;
@@ -16,9 +16,9 @@ use crate::postgres::startup::Replication;
 /// Which client may take how long, and whether anybody has to look.
 #[derive(Debug, Default)]
 pub(super) struct Patiences {
-    usual: Rc<Patience>,
+    usual: Arc<Patience>,
     /// Of users who have their own.
-    own: Vec<(Vec<u8>, Rc<Patience>)>,
+    own: Vec<(Vec<u8>, Arc<Patience>)>,
     /// Whether anybody may take only so long with a server, and without one.
     served: bool,
     idle: bool,
@@ -28,9 +28,9 @@ impl Patiences {
     pub(super) fn new(config: &Config) -> Patiences {
         let usual = config.timeouts.patience();
         let own = config.terms.iter().filter_map(|(user, terms)| {
-            terms.patience.map(|patience| (user.clone(), Rc::new(patience)))
+            terms.patience.map(|patience| (user.clone(), Arc::new(patience)))
         });
-        let mut own: Vec<(Vec<u8>, Rc<Patience>)> = own.collect();
+        let mut own: Vec<(Vec<u8>, Arc<Patience>)> = own.collect();
         own.sort_by(|a, b| a.0.cmp(&b.0));
         let any = |ends: fn(&Patience) -> bool| {
             ends(&usual) || own.iter().any(|(_, patience)| ends(patience))
@@ -38,16 +38,16 @@ impl Patiences {
         Patiences {
             served: any(|one| one.query.or(one.transaction).or(one.idle_transaction).is_some()),
             idle: any(|one| one.client_idle.is_some()),
-            usual: Rc::new(usual),
+            usual: Arc::new(usual),
             own,
         }
     }
 
     /// That of a user.
-    pub(super) fn of(&self, user: &[u8]) -> Rc<Patience> {
+    pub(super) fn of(&self, user: &[u8]) -> Arc<Patience> {
         match self.own.binary_search_by(|(name, _)| name[..].cmp(user)) {
-            Ok(at) => Rc::clone(&self.own[at].1),
-            Err(_) => Rc::clone(&self.usual),
+            Ok(at) => Arc::clone(&self.own[at].1),
+            Err(_) => Arc::clone(&self.usual),
         }
     }
 }

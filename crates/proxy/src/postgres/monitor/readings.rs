@@ -2,7 +2,7 @@
 //! and not at the beginning of each transaction. Bounded.
 
 use std::hash::{BuildHasher, RandomState};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::postgres::sql::{Class, Settings};
 
@@ -28,9 +28,9 @@ enum Place {
     Read {
         hash: u64,
         text: Box<[u8]>,
-        settings: Rc<Settings>,
+        settings: Arc<Settings>,
         /// Who asks, whose name all its clients share.
-        user: Option<Rc<[u8]>>,
+        user: Option<Arc<[u8]>>,
         class: Class,
     },
 }
@@ -40,7 +40,7 @@ impl Readings {
     /// that is remembered.
     pub(super) fn class(
         &mut self,
-        (settings, user): (&Rc<Settings>, Option<&Rc<[u8]>>),
+        (settings, user): (&Arc<Settings>, Option<&Arc<[u8]>>),
         text: &[u8],
         read: impl FnOnce() -> Class,
     ) -> Class {
@@ -51,12 +51,12 @@ impl Readings {
             self.places.resize(PLACES, Place::Vacant);
         }
         let who = user.map_or(0, |user| user.as_ptr() as usize);
-        let now = self.hasher.hash_one((Rc::as_ptr(settings) as usize, who, text));
+        let now = self.hasher.hash_one((Arc::as_ptr(settings) as usize, who, text));
         let place = &mut self.places[now as usize % PLACES];
         match place {
             Place::Read { hash, text: known, settings: of, user: by, class }
                 if *hash == now
-                    && Rc::ptr_eq(of, settings)
+                    && Arc::ptr_eq(of, settings)
                     && is_same(by.as_ref(), user)
                     && **known == *text =>
             {
@@ -64,7 +64,7 @@ impl Readings {
             }
             Place::Seen(hash) if *hash == now => {
                 let class = read();
-                let (text, settings, user) = (text.into(), Rc::clone(settings), user.cloned());
+                let (text, settings, user) = (text.into(), Arc::clone(settings), user.cloned());
                 *place = Place::Read { hash: now, text, settings, user, class };
                 class
             }
@@ -81,9 +81,9 @@ impl Readings {
     }
 }
 
-fn is_same(one: Option<&Rc<[u8]>>, other: Option<&Rc<[u8]>>) -> bool {
+fn is_same(one: Option<&Arc<[u8]>>, other: Option<&Arc<[u8]>>) -> bool {
     match (one, other) {
-        (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
         (None, None) => true,
         _ => false,
     }
@@ -94,9 +94,9 @@ mod tests {
     use super::*;
     use crate::postgres::sql::{SettingsBounds, Side};
 
-    fn settings(name: &[u8]) -> Rc<Settings> {
+    fn settings(name: &[u8]) -> Arc<Settings> {
         let base = [(&b"application_name"[..], name)];
-        Rc::new(Settings::new(Side::Client, SettingsBounds::default(), base))
+        Arc::new(Settings::new(Side::Client, SettingsBounds::default(), base))
     }
 
     /// Each transaction had its first text cut into tokens anew.
@@ -104,7 +104,7 @@ mod tests {
     fn a_text_that_comes_again_is_not_read_again() {
         let (one, other) = (settings(b"one"), settings(b"other"));
         let (mut readings, mut reads) = (Readings::default(), 0);
-        let mut class = |settings: &Rc<Settings>, text: &[u8]| {
+        let mut class = |settings: &Arc<Settings>, text: &[u8]| {
             let number = settings.value(b"application_name").unwrap().len() as u32;
             let read = || {
                 reads += 1;
@@ -119,15 +119,15 @@ mod tests {
         }
         assert_eq!(class(&one, b"select 1 /* a */"), 2, "the first time, and to be remembered");
         assert_eq!(class(&other, b"select 1 /* a */"), 3, "of another program it is another");
-        let (clerk, guest): (Rc<[u8]>, Rc<[u8]>) = (b"clerk"[..].into(), b"guest"[..].into());
-        let of = |readings: &mut Readings, user: &Rc<[u8]>| {
+        let (clerk, guest): (Arc<[u8]>, Arc<[u8]>) = (b"clerk"[..].into(), b"guest"[..].into());
+        let of = |readings: &mut Readings, user: &Arc<[u8]>| {
             let read = || Class { class: user.len() as u32 + u32::from(user[0]), priority: 0 };
             readings.class((&other, Some(user)), b"select 2", read).class
         };
         for _ in 0..3 {
             assert_ne!(of(&mut readings, &clerk), of(&mut readings, &guest), "each its own");
         }
-        let mut class = |settings: &Rc<Settings>, text: &[u8]| {
+        let mut class = |settings: &Arc<Settings>, text: &[u8]| {
             let read = || {
                 reads += 1;
                 Class::default()

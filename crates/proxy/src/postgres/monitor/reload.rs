@@ -180,6 +180,10 @@ impl Loop {
         }
         (config.listen, config.sockets) =
             (self.config.listen.clone(), std::mem::take(&mut self.config.sockets));
+        if config.workers != self.config.workers {
+            told.restart.push("another number of workers counts after a restart".into());
+        }
+        config.workers = self.config.workers;
         config.record_max = self.config.record_max;
         if config.quotas != self.config.quotas {
             told.restart.push("other slots over several pools count after a restart".into());

@@ -1,7 +1,7 @@
-//! The monitor as a whole: its listener, the one thread, its controls, and how it ends.
+//! The monitor as a whole: its listeners, what it does in a turn, its controls, and how it ends.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::{Arc, mpsc};
@@ -25,6 +25,7 @@ use super::operating::{Asked, Desk, Ending, Opened};
 use super::reload::{Fresh, ReloadError, Reloaded, Reloading};
 use super::state::{Loop, Phase};
 use super::stats::{Finished, Stats};
+use super::workers::{self, Crew, Next, Watchers};
 use crate::postgres::SqlState;
 use crate::postgres::console::{Estimate, Shutdown, WhatIf};
 use crate::postgres::model::Refusal;
@@ -32,13 +33,11 @@ use crate::postgres::startup::Replication;
 
 /// The loop's own sockets.
 const SIGNALS: Socket = Socket::Own(0);
-const COMMANDS: Socket = Socket::Own(1);
+pub(super) const COMMANDS: Socket = Socket::Own(1);
 const HANGUPS: Socket = Socket::Own(2);
 /// That of the first listener; those of others follow.
 const LISTENERS: u32 = 16;
 
-/// How many events are taken from the system at once.
-const EVENTS: usize = 1024;
 /// How often connections are looked at that are idle.
 const SWEEP: Duration = Duration::from_secs(1);
 /// After how long it is tried again to accept where the system had no room.
@@ -292,10 +291,11 @@ impl Monitor {
         Ok(read)
     }
 
-    /// Serves on the calling thread, which may have been pinned to a CPU, until a drain has ended.
+    /// Serves on the calling thread, which may have been pinned to a CPU, until a drain has ended; with
+    /// several [workers](Config::workers) on as many threads, which begin on the caller's CPUs.
     ///
     /// # Errors
-    /// If the system's event queue fails.
+    /// If the system's event queues fail, or it has no threads left.
     ///
     /// # Panics
     /// If a gate breaks one of its invariants: it stops rather than lie about its slots.
@@ -303,7 +303,7 @@ impl Monitor {
         let Monitor {
             config,
             tls,
-            mut poll,
+            poll,
             listeners,
             signals,
             hangups,
@@ -315,8 +315,13 @@ impl Monitor {
         } = self;
         let aside = aside(handle.clone()).map_err(StartError::Loop)?;
         let Handle { commands: sender, waker, .. } = handle;
-        let registry = poll.registry().try_clone().map_err(StartError::Loop)?;
-        let mut inner = Loop::new(config, tls, aside, registry);
+        let mut queues = vec![(poll, Arc::clone(&waker))];
+        while queues.len() < config.workers {
+            queues.push(workers::queue().map_err(StartError::Loop)?);
+        }
+        let registries = queues.iter().map(|(poll, _)| poll.registry().try_clone());
+        let registries = registries.collect::<io::Result<Vec<_>>>().map_err(StartError::Loop)?;
+        let mut inner = Loop::new(config, tls, aside, Watchers::new(registries));
         (inner.log, inner.reloading) = (log, reloading);
         let mut running = Running {
             inner,
@@ -327,6 +332,7 @@ impl Monitor {
             sweep: Time::ZERO,
             accept_again: None,
             until: None,
+            failed: None,
         };
         if let Some(desk) = desk {
             let ask =
@@ -335,16 +341,7 @@ impl Monitor {
             running.inner.operating.open(line);
         }
         running.inner.open_kept();
-        let mut events = Events::with_capacity(EVENTS);
-        while !running.is_done() {
-            let timeout = running.timeout();
-            match poll.poll(&mut events, timeout) {
-                Ok(()) => running.turn(&events),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(StartError::Loop(error)),
-            }
-        }
-        Ok(running.finish())
+        Ok(Crew::run(running, queues)?.finish())
     }
 }
 
@@ -360,8 +357,8 @@ fn aside(handle: Handle) -> io::Result<Aside> {
 }
 
 /// A loop that runs.
-struct Running {
-    inner: Loop,
+pub(super) struct Running {
+    pub(super) inner: Loop,
     listeners: Vec<Listener>,
     signals: Option<UnixStream>,
     hangups: Option<UnixStream>,
@@ -371,6 +368,8 @@ struct Running {
     accept_again: Option<Time>,
     /// When what is still in flight is cut off.
     until: Option<Time>,
+    /// Why a worker has ended before its time.
+    failed: Option<io::Error>,
 }
 
 impl Running {
@@ -390,29 +389,11 @@ impl Running {
     }
 
     /// Does what there is to do. Servers come first, so that nobody is given one that has gone.
-    fn turn(&mut self, events: &Events) {
-        let inner = &mut self.inner;
-        inner.tick();
-        for event in events {
-            match Socket::of(event.token()) {
-                Socket::Server(key) => {
-                    let server = inner.servers.get_mut(key);
-                    if let Some(wire) = server.and_then(|server| server.wire.as_mut()) {
-                        wire.note(event);
-                    }
-                }
-                Socket::Client(key) => {
-                    if let Some(client) = inner.clients.get_mut(key) {
-                        client.wire.note(event);
-                    }
-                }
-                Socket::Cancel(key) => {
-                    if let Some(cancel) = inner.cancels.get_mut(key) {
-                        cancel.wire.note(event);
-                    }
-                }
-                Socket::Own(_) => {}
-            }
+    /// `broken`: connections that could not be written to when the loop had been let go.
+    pub(super) fn turn(&mut self, events: &Events, broken: &mut Vec<Socket>) {
+        self.inner.tick();
+        for socket in broken.drain(..) {
+            self.happens(socket);
         }
         let is_server = |socket: &Socket| matches!(socket, Socket::Server(_));
         let sockets = || events.iter().map(|event| Socket::of(event.token()));
@@ -590,7 +571,31 @@ impl Running {
         }
     }
 
+    /// What a worker does next.
+    pub(super) fn next(&self) -> Next {
+        if self.is_done() { Next::Ends } else { Next::Waits(self.timeout()) }
+    }
+
+    /// A worker cannot go on: all end.
+    pub(super) fn fail(&mut self, error: io::Error) {
+        self.failed.get_or_insert(error);
+    }
+
+    /// All workers have ended.
+    ///
+    /// # Errors
+    /// If one of them could not go on.
+    pub(super) fn outcome(mut self) -> Result<Running, StartError> {
+        match self.failed.take() {
+            Some(error) => Err(StartError::Loop(error)),
+            None => Ok(self),
+        }
+    }
+
     fn is_done(&self) -> bool {
+        if self.failed.is_some() {
+            return true;
+        }
         self.inner.phase != Phase::Open
             && (self.inner.clients.is_empty()
                 || self.until.is_some_and(|until| until <= self.inner.now))

@@ -1,6 +1,6 @@
 //! A connection to a server: what is known of it, and what it is doing.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use gate::{JobId, Slot, Time};
 
@@ -37,7 +37,7 @@ pub(super) enum State {
     /// A client has it.
     Serving,
     /// It is given these settings, of the client that has it.
-    Setting(Rc<Settings>),
+    Setting(Arc<Settings>),
     /// Its client has reset this in a transaction, and is given the values that it began with.
     Restoring(Vec<What>),
     /// It is given the encoding of the client that has it, before its other settings.

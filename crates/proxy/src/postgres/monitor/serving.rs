@@ -176,6 +176,11 @@ impl Loop {
                 Filled::Nothing if was_there => {}
                 Filled::Nothing => return,
                 Filled::NoRoom if was_there => {}
+                Filled::Ended if was_there => {
+                    // Its last words came before it was known that they are the last.
+                    self.pass_back(key);
+                    return self.lost(key);
+                }
                 Filled::NoRoom | Filled::Ended => return self.lost(key),
             }
             if !self.pass_back(key) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use gate::{Job, JobId, Time};
-use mio::Registry;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::arena::{Arena, Key, Socket};
@@ -28,7 +27,8 @@ use super::quotas::Quota;
 use super::reload::{Reads, Reloading};
 use super::server::Server;
 use super::stats::Stats;
-use super::wire::Chunks;
+use super::wire::{Chunks, Writes};
+use super::workers::Watchers;
 use crate::postgres::SqlState;
 use crate::postgres::message::{Report, Severity, write};
 
@@ -50,7 +50,7 @@ pub(super) struct Loop {
     /// Work that is done beside the loop, and the secrets that were looked up there.
     pub(super) aside: Aside,
     pub(super) lookups: Lookups,
-    pub(super) registry: Registry,
+    pub(super) watchers: Watchers,
     began: Instant,
     began_at: SystemTime,
     /// The moment of what is being done.
@@ -99,8 +99,10 @@ impl Loop {
         config: Config,
         tls: Option<Arc<ClientEncryption>>,
         aside: Aside,
-        registry: Registry,
+        watchers: Watchers,
     ) -> Loop {
+        let writes = if watchers.len() > 1 { Writes::Later } else { Writes::Now };
+        let stats = Stats { turns: vec![0; watchers.len()], ..Stats::default() };
         let probes = Probes::of(&config);
         let databases = config.databases.iter().enumerate();
         let databases = databases.map(|(at, database)| (database.name.clone(), at)).collect();
@@ -111,7 +113,7 @@ impl Loop {
             tls,
             aside,
             lookups: Lookups::default(),
-            registry,
+            watchers,
             began: Instant::now(),
             began_at: SystemTime::now(),
             now: Time::ZERO,
@@ -122,7 +124,7 @@ impl Loop {
             pools: Vec::new(),
             pools_by_name: HashMap::new(),
             processes: HashMap::new(),
-            chunks: Chunks::default(),
+            chunks: Chunks::new(writes),
             deadlines: Deadlines::default(),
             again: VecDeque::new(),
             decided: VecDeque::new(),
@@ -136,7 +138,7 @@ impl Loop {
             figures: Figures::default(),
             reloading: None,
             reads: Reads::default(),
-            stats: Stats::default(),
+            stats,
             operating: Operating::default(),
             random: SystemRandom::new(),
             to_server: Vec::new(),
@@ -245,7 +247,7 @@ impl Loop {
         }
         self.part(key);
         let Some(client) = self.clients.get_mut(key) else { return };
-        if client.wire.is_blocked() {
+        if client.wire.flush(&mut self.chunks).is_ok() && client.wire.is_blocked() {
             let patience = self.now + self.config.timeouts.cancel;
             self.deadlines.set(Socket::Client(key), &mut client.deadline, patience);
         } else {

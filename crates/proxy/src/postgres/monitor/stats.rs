@@ -212,6 +212,8 @@ pub struct Stats {
     pub quotas: Vec<QuotaStats>,
     /// Lines of the log that could not be written.
     pub log_lost: u64,
+    /// How often each worker has taken the loop, in their order.
+    pub turns: Vec<u64>,
     /// The pools, in the order in which they were asked for.
     pub pools: Vec<PoolStats>,
 }

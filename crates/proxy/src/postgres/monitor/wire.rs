@@ -3,9 +3,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
+use super::arena::Socket;
 use super::config::{Keepalive, Tcp};
+use super::link::Link;
 use mio::net::{TcpStream, UnixStream};
+use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use socket2::{SockRef, TcpKeepalive};
 use tokio_rustls::rustls::{self, Connection};
@@ -32,8 +37,10 @@ impl Chunk {
         self.start == self.end
     }
 
-    fn len(&self) -> usize {
-        self.end - self.start
+    /// The first bytes are not needed any more.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.start += bytes;
+        assert!(self.start <= self.end, "more was taken than was there");
     }
 
     /// Moves what is there to the front, if there is no room behind it.
@@ -44,7 +51,7 @@ impl Chunk {
         }
     }
 
-    fn push(&mut self, more: &[u8]) {
+    pub(super) fn push(&mut self, more: &[u8]) {
         self.make_room();
         let end = self.end + more.len();
         if end > self.bytes.len() {
@@ -55,25 +62,51 @@ impl Chunk {
     }
 }
 
+/// When what is said to connections is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Writes {
+    /// At once, by whoever says it.
+    #[default]
+    Now,
+    /// When the loop is let go, by the worker that had it.
+    Later,
+}
+
 /// Buffers that nobody needs now, the last used first: it is in the cache still.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     spare: Vec<Chunk>,
+    writes: Writes,
+    queued: Vec<Arc<Link>>,
 }
 
 impl Chunks {
+    pub(super) fn new(writes: Writes) -> Chunks {
+        Chunks { writes, ..Chunks::default() }
+    }
+
+    /// Somebody has something to be written when the loop is let go.
+    pub(super) fn queue(&mut self, link: Arc<Link>) {
+        self.queued.push(link);
+    }
+
+    /// Takes all that is to be written, in exchange for an empty list.
+    pub(super) fn take_queued(&mut self, list: &mut Vec<Arc<Link>>) {
+        std::mem::swap(&mut self.queued, list);
+    }
+
     /// How many are kept.
     pub(super) fn spare(&self) -> usize {
         self.spare.len()
     }
 
-    fn take(&mut self) -> Chunk {
+    pub(super) fn take(&mut self) -> Chunk {
         let new = || Chunk { bytes: vec![0; CHUNK], start: 0, end: 0 };
         self.spare.pop().unwrap_or_else(new)
     }
 
     /// One that has grown is not kept.
-    fn give(&mut self, mut chunk: Chunk) {
+    pub(super) fn give(&mut self, mut chunk: Chunk) {
         if chunk.bytes.len() == CHUNK && self.spare.len() < SPARE_MAX {
             (chunk.start, chunk.end) = (0, 0);
             self.spare.push(chunk);
@@ -88,20 +121,20 @@ pub(super) enum Stream {
     Unix(UnixStream),
 }
 
-impl Read for Stream {
+impl Read for &Stream {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => stream.read(bytes),
-            Stream::Unix(stream) => stream.read(bytes),
+            Stream::Tcp(stream) => (&mut &*stream).read(bytes),
+            Stream::Unix(stream) => (&mut &*stream).read(bytes),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for &Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            Stream::Unix(stream) => (&mut &*stream).write(bytes),
         }
     }
 
@@ -113,19 +146,19 @@ impl Write for Stream {
 impl Stream {
     /// Registers it, edge-triggered, once and for all that may happen. That it can be written is told
     /// by the system only after it could not.
-    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        let all = Interest::READABLE | Interest::WRITABLE;
-        match self {
-            Stream::Tcp(stream) => registry.register(stream, token, all),
-            Stream::Unix(stream) => registry.register(stream, token, all),
-        }
+    pub(super) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(&mut SourceFd(&self.fd()), token, Interest::READABLE | Interest::WRITABLE)
     }
 
     /// The system tells nothing of it any more.
-    pub(super) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+    pub(super) fn deregister(&self, registry: &Registry) -> io::Result<()> {
+        registry.deregister(&mut SourceFd(&self.fd()))
+    }
+
+    fn fd(&self) -> RawFd {
         match self {
-            Stream::Tcp(stream) => registry.deregister(stream),
-            Stream::Unix(stream) => registry.deregister(stream),
+            Stream::Tcp(stream) => stream.as_raw_fd(),
+            Stream::Unix(stream) => stream.as_raw_fd(),
         }
     }
 
@@ -196,41 +229,73 @@ pub(super) enum Filled {
     Ended,
 }
 
-/// The encryption of a socket.
+/// What was read of a connection without the loop.
 #[derive(Debug)]
-struct Tls {
-    connection: Connection,
-    /// Why it ended, if the other side has broken it or does not take it.
-    fault: Option<rustls::Error>,
+pub(super) struct Reading {
+    link: Arc<Link>,
+    chunk: Chunk,
+    encrypted: bool,
+    filled: Filled,
+}
+
+impl Reading {
+    /// Reads once.
+    pub(super) fn read(&mut self) {
+        self.filled = fill(&self.link, &mut self.chunk, self.encrypted);
+    }
+
+    /// Gives its buffer back: what was read is for nobody.
+    pub(super) fn give_back(self, chunks: &mut Chunks) {
+        chunks.give(self.chunk);
+    }
 }
 
 /// A socket with its buffers.
 #[derive(Debug)]
 pub(super) struct Wire {
-    pub(super) stream: Stream,
-    /// Encrypts what passes, from when that was agreed on.
-    tls: Option<Box<Tls>>,
+    link: Arc<Link>,
     input: Option<Chunk>,
-    output: Option<Chunk>,
-    /// How many bytes the system has taken.
-    written: u64,
     /// Whether there may be something to read.
     readable: bool,
     /// Whether the system has said that the other side sends no more.
     hung_up: bool,
+    /// Whether what passes is encrypted, or will be.
+    encrypted: bool,
+    /// Whether a worker reads it at this moment, without the loop.
+    is_read: bool,
+    /// Whether such a read has found its end.
+    ended: bool,
+    /// Which worker watches it.
+    watcher: u16,
 }
 
 impl Wire {
     pub(super) fn new(stream: Stream) -> Wire {
         Wire {
-            stream,
-            tls: None,
+            link: Link::new(stream),
             input: None,
-            output: None,
-            written: 0,
             readable: false,
             hung_up: false,
+            encrypted: false,
+            is_read: false,
+            ended: false,
+            watcher: 0,
         }
+    }
+
+    /// This worker watches it from now on, as this.
+    pub(super) fn watched(&mut self, watcher: usize, socket: Socket) {
+        self.watcher = watcher as u16;
+        self.link.watched(socket);
+    }
+
+    /// Which worker watches it.
+    pub(super) fn watcher(&self) -> usize {
+        self.watcher.into()
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.link.stream
     }
 
     /// The system has something to tell of it.
@@ -259,120 +324,125 @@ impl Wire {
         self.input.as_ref().map_or(&[], Chunk::filled)
     }
 
-    /// Whether something waits to be written.
+    /// Whether something waits to be written that the system had no room for.
     pub(super) fn is_blocked(&self) -> bool {
-        self.output.is_some() || self.tls.as_ref().is_some_and(|tls| tls.connection.wants_write())
+        self.link.is_blocked()
     }
 
     /// How many bytes wait to be written, as far as they are not encrypted yet.
     pub(super) fn unsent(&self) -> usize {
-        self.output.as_ref().map_or(0, Chunk::len)
+        self.link.unsent()
     }
 
     /// How many buffers it has borrowed.
     pub(super) fn borrowed(&self) -> usize {
-        usize::from(self.input.is_some()) + usize::from(self.output.is_some())
+        usize::from(self.input.is_some()) + usize::from(self.link.has_borrowed())
     }
 
     /// The version and the cipher suite of TLS that were agreed on, empty without TLS.
     pub(super) fn encryption(&self) -> String {
-        let agreed = self.tls.as_ref().and_then(|tls| {
-            let tls = &tls.connection;
+        let agreed = |tls: &Connection| {
             let version = tls.protocol_version()?.as_str()?.replacen('_', ".", 1);
             Some(format!("{version}/{}", tls.negotiated_cipher_suite()?.suite().as_str()?))
-        });
-        agreed.unwrap_or_default()
+        };
+        self.link.of_encryption(agreed).flatten().unwrap_or_default()
     }
 
     /// All from here on is encrypted; what was read and not taken is so already.
     ///
     /// # Errors
-    /// If that is no handshake.
+    /// If that is no handshake, or what waits in clear cannot be written first.
     pub(super) fn encrypt(
         &mut self,
         tls: impl Into<Connection>,
         chunks: &mut Chunks,
     ) -> io::Result<()> {
-        let mut connection = tls.into();
-        if let Some(chunk) = self.input.take() {
-            let mut begun = chunk.filled();
-            while !begun.is_empty() {
-                connection.read_tls(&mut begun)?;
-                connection.process_new_packets().map_err(io::Error::other)?;
-            }
+        let begun = self.input.take();
+        let bytes = begun.as_ref().map_or(&[][..], Chunk::filled);
+        let encrypted = self.link.encrypt(tls.into(), bytes, chunks);
+        if let Some(chunk) = begun {
             chunks.give(chunk);
         }
-        self.tls = Some(Box::new(Tls { connection, fault: None }));
-        self.readable = true;
-        self.write_some(b"").map(drop)
+        (self.encrypted, self.readable) = (true, true);
+        encrypted
     }
 
     /// The protocol that was agreed on for the inside of TLS.
-    pub(super) fn protocol(&self) -> Option<&[u8]> {
-        self.tls.as_ref()?.connection.alpn_protocol()
+    pub(super) fn protocol(&self) -> Option<Vec<u8>> {
+        self.link.of_encryption(|tls| tls.alpn_protocol().map(<[u8]>::to_vec)).flatten()
     }
 
     /// Whether what passes is encrypted, or will be.
     pub(super) fn is_encrypted(&self) -> bool {
-        self.tls.is_some()
+        self.encrypted
     }
 
     /// Whether the two sides have not agreed yet on how to encrypt.
     pub(super) fn is_handshaking(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.connection.is_handshaking())
+        self.link.of_encryption(|tls| tls.is_handshaking()).unwrap_or(false)
     }
 
     /// The certificate that the other side has shown, DER.
-    pub(super) fn certificate(&self) -> Option<&[u8]> {
-        let shown = self.tls.as_ref()?.connection.peer_certificates()?;
-        shown.first().map(|certificate| &certificate[..])
+    pub(super) fn certificate(&self) -> Option<Vec<u8>> {
+        let shown = |tls: &Connection| Some(tls.peer_certificates()?.first()?.to_vec());
+        self.link.of_encryption(shown).flatten()
     }
 
     /// Why the encryption has ended, if not by the connection.
-    pub(super) fn fault(&self) -> Option<&rustls::Error> {
-        self.tls.as_ref()?.fault.as_ref()
+    pub(super) fn fault(&self) -> Option<rustls::Error> {
+        self.link.fault()
     }
 
     /// Reads once, behind what is there.
     pub(super) fn fill(&mut self, chunks: &mut Chunks) -> Filled {
-        if !self.readable {
+        if self.ended {
+            return Filled::Ended;
+        }
+        if !self.readable || self.is_read {
+            // Whoever reads it now says what came of that.
             return Filled::Nothing;
         }
         let mut chunk = self.input.take().unwrap_or_else(|| chunks.take());
         chunk.make_room();
-        let filled = loop {
-            let room = &mut chunk.bytes[chunk.end..];
-            if room.is_empty() {
-                break Filled::NoRoom;
-            }
-            let asked = room.len();
-            let read = match &mut self.tls {
-                Some(tls) => decrypt(tls, &mut self.stream, room),
-                None => self.stream.read(room),
-            };
-            match read {
-                Ok(0) => break Filled::Ended,
-                Ok(bytes) => {
-                    chunk.end += bytes;
-                    // Less than was asked for is all there is; the end comes with a hang-up.
-                    self.readable = bytes == asked || self.hung_up || self.tls.is_some();
-                    break Filled::Bytes(bytes);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.readable = false;
-                    break Filled::Nothing;
-                }
-                Err(error) => {
-                    if let Some(tls) = &mut self.tls {
-                        tls.fault = error.downcast().ok();
-                    }
-                    break Filled::Ended;
-                }
-            }
-        };
+        let asked = chunk.bytes.len() - chunk.end;
+        let filled = fill(&self.link, &mut chunk, self.encrypted);
+        self.filled(asked, filled);
         self.keep(chunk, chunks);
         filled
+    }
+
+    /// What follows from a read that had room for so many bytes.
+    fn filled(&mut self, asked: usize, filled: Filled) {
+        match filled {
+            // Less than was asked for is all there is; the end comes with a hang-up.
+            Filled::Bytes(bytes) => {
+                self.readable = bytes == asked || self.hung_up || self.encrypted;
+            }
+            Filled::Nothing => self.readable = false,
+            Filled::NoRoom | Filled::Ended => {}
+        }
+    }
+
+    /// Lets the caller read once without the loop, if there may be something to read and nothing is
+    /// here. Nobody else reads it until it is told [what came](Wire::end_read).
+    pub(super) fn begin_read(&mut self, chunks: &mut Chunks) -> Option<Reading> {
+        let may = self.readable && self.input.is_none() && !self.is_read && !self.ended;
+        may.then(|| {
+            self.is_read = true;
+            let (link, chunk) = (Arc::clone(&self.link), chunks.take());
+            Reading { link, chunk, encrypted: self.encrypted, filled: Filled::Nothing }
+        })
+    }
+
+    /// Takes what came of a read, if it was of this connection.
+    pub(super) fn end_read(&mut self, reading: Reading, chunks: &mut Chunks) {
+        if !Arc::ptr_eq(&reading.link, &self.link) {
+            return reading.give_back(chunks);
+        }
+        self.is_read = false;
+        self.filled(CHUNK, reading.filled);
+        self.ended |= reading.filled == Filled::Ended;
+        self.keep(reading.chunk, chunks);
     }
 
     /// Makes room for a message of so many bytes.
@@ -392,8 +462,7 @@ impl Wire {
     /// Takes the first bytes of what was read.
     pub(super) fn take(&mut self, bytes: usize, chunks: &mut Chunks) {
         if let Some(mut chunk) = self.input.take() {
-            chunk.start += bytes;
-            assert!(chunk.start <= chunk.end, "more was taken than was there");
+            chunk.skip(bytes);
             self.keep(chunk, chunks);
         }
     }
@@ -411,14 +480,10 @@ impl Wire {
     /// # Errors
     /// If the connection is broken.
     pub(super) fn send(&mut self, bytes: &[u8], chunks: &mut Chunks) -> io::Result<()> {
-        let mut rest = bytes;
-        if self.output.is_none() {
-            rest = &bytes[self.write_some(bytes)?..];
+        match chunks.writes {
+            Writes::Now => self.link.send(bytes, chunks),
+            Writes::Later => self.link.send_later(bytes, chunks),
         }
-        if !rest.is_empty() {
-            self.output.get_or_insert_with(|| chunks.take()).push(rest);
-        }
-        Ok(())
     }
 
     /// Goes on writing what waits.
@@ -426,40 +491,15 @@ impl Wire {
     /// # Errors
     /// If the connection is broken.
     pub(super) fn flush(&mut self, chunks: &mut Chunks) -> io::Result<()> {
-        let Some(mut chunk) = self.output.take() else {
-            return if self.tls.is_some() { self.write_some(b"").map(drop) } else { Ok(()) };
-        };
-        chunk.start += self.write_some(chunk.filled())?;
-        if chunk.is_empty() {
-            chunks.give(chunk);
-        } else {
-            self.output = Some(chunk);
+        if chunks.writes == Writes::Now && !self.encrypted && !self.is_blocked() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Writes until all is written or nothing can be.
-    fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(tls) = &mut self.tls {
-            return encrypt(tls, &mut self.stream, bytes, &mut self.written);
-        }
-        let mut written = 0;
-        while written < bytes.len() {
-            match self.stream.write(&bytes[written..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(more) => written += more,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        self.written += written as u64;
-        Ok(written)
+        self.link.flush(chunks)
     }
 
     /// How many bytes the system has taken in all.
     pub(super) fn written(&self) -> u64 {
-        self.written
+        self.link.written()
     }
 
     /// Closes it. What came and was not read is read first: with it unread the system would reset
@@ -467,69 +507,36 @@ impl Wire {
     pub(super) fn close(mut self, chunks: &mut Chunks) {
         let mut chunk = self.input.take().unwrap_or_else(|| chunks.take());
         for _ in 0..8 {
-            if !matches!(self.stream.read(&mut chunk.bytes), Ok(1..)) {
+            if !matches!(self.stream().read(&mut chunk.bytes), Ok(1..)) {
                 break;
             }
         }
         chunks.give(chunk);
-        if let Some(output) = self.output.take() {
-            chunks.give(output);
-        }
-        if let Some(tls) = &mut self.tls {
-            tls.connection.send_close_notify();
-            // Who is not there any more does not hear it.
-            let _ = encrypt(tls, &mut self.stream, b"", &mut self.written);
-        }
+        self.link.end(chunks);
         // Closing follows at once; a socket that is broken already needs none.
-        let _ = match &self.stream {
+        let _ = match self.stream() {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
         };
     }
 }
 
-/// Reads what came encrypted, and answers what belongs to the handshake.
-fn decrypt(tls: &mut Tls, stream: &mut Stream, room: &mut [u8]) -> io::Result<usize> {
+/// Reads once, behind what is in a buffer.
+fn fill(link: &Link, chunk: &mut Chunk, encrypted: bool) -> Filled {
     loop {
-        match tls.connection.reader().read(room) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            read => return read,
+        let room = &mut chunk.bytes[chunk.end..];
+        if room.is_empty() {
+            return Filled::NoRoom;
         }
-        if tls.connection.read_tls(stream)? == 0 {
-            return Ok(0);
-        }
-        let processed = tls.connection.process_new_packets();
-        // An alert, if it did not go well: then who does not hear it any more does not matter.
-        // Nobody waits for these to be taken.
-        let answered = encrypt(tls, stream, b"", &mut 0);
-        processed.map_err(io::Error::other)?;
-        answered?;
-    }
-}
-
-/// Encrypts bytes and writes what there is to write, as far as that is possible now; how many of the
-/// bytes are on their way.
-fn encrypt(
-    tls: &mut Tls,
-    stream: &mut Stream,
-    bytes: &[u8],
-    written: &mut u64,
-) -> io::Result<usize> {
-    let tls = &mut tls.connection;
-    let mut taken = 0;
-    loop {
-        while tls.wants_write() {
-            match tls.write_tls(stream) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(more) => *written += more as u64,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(taken),
-                Err(error) => return Err(error),
+        match link.read(room, encrypted) {
+            Ok(0) => return Filled::Ended,
+            Ok(bytes) => {
+                chunk.end += bytes;
+                return Filled::Bytes(bytes);
             }
-        }
-        match tls.writer().write(&bytes[taken..])? {
-            0 => return Ok(taken),
-            more => taken += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Filled::Nothing,
+            Err(_) => return Filled::Ended,
         }
     }
 }

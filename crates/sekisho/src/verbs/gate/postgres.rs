@@ -36,7 +36,7 @@ const PORT: u16 = 5432;
 const LISTEN: &str = "127.0.0.1:6432";
 
 /// What a file says in place of these.
-const REPLACED: [&str; 23] = [
+const REPLACED: [&str; 24] = [
     "db",
     "slots",
     "slots_least",
@@ -59,6 +59,7 @@ const REPLACED: [&str; 23] = [
     "cert",
     "key",
     "clients_max",
+    "workers",
     "drain",
 ];
 
@@ -131,6 +132,9 @@ pub(super) struct PostgresArgs {
     /// The most clients
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     clients_max: usize,
+    /// How many threads read and write, 1 to 64. All serve all clients, with one gate for each pool
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    workers: usize,
     /// A user who may operate the gate on its console, by `psql dbname=pgbouncer`; say it once for each
     #[arg(long, value_name = "USER")]
     admin: Vec<String>,
@@ -509,6 +513,7 @@ impl PostgresArgs {
             config.tls = Some(Tls { cert: cert.clone(), key: key.clone() }.into());
         }
         config.limits.clients = self.clients_max;
+        config.workers = self.workers;
         config.timeouts.idle_transaction =
             self.idle_transaction.map(|span| Duration::from_secs_f64(span.0));
         config.timeouts.drain = Duration::from_secs_f64(self.drain.0);

@@ -262,7 +262,7 @@ impl Rooms {
     fn welcome(&mut self, mut admitted: Admitted) {
         let key = self.visitors.next_key();
         let token = Socket::Client(key).token();
-        let registered = admitted.wire.stream.register(self.poll.registry(), token).is_ok();
+        let registered = admitted.wire.stream().register(self.poll.registry(), token).is_ok();
         if !registered || self.administrators.len() >= ADMINISTRATORS_MAX {
             let message = "there are too many administrators at the console";
             let mut out = Vec::new();
@@ -292,10 +292,10 @@ impl Rooms {
                 // The system has no room; whoever comes next is accepted with those who wait.
                 Err(_) => return,
             };
-            let mut wire = Wire::new(Stream::Tcp(socket));
+            let wire = Wire::new(Stream::Tcp(socket));
             let key = self.visitors.next_key();
             let registered =
-                wire.stream.register(self.poll.registry(), Socket::Client(key).token());
+                wire.stream().register(self.poll.registry(), Socket::Client(key).token());
             if registered.is_err() || self.readers >= READERS_MAX {
                 wire.close(&mut self.chunks);
                 continue;

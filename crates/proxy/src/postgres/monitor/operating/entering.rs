@@ -29,7 +29,7 @@ impl Loop {
         let process = self.draw_process();
         let Some(mut client) = self.clients.remove(key) else { return };
         self.deadlines.clear(Socket::Client(key), &mut client.deadline);
-        if client.wire.stream.deregister(&self.registry).is_err() {
+        if self.watchers.release(&client.wire).is_err() {
             return client.wire.close(&mut self.chunks);
         }
         let bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES } else { 4 };

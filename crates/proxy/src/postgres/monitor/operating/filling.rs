@@ -234,7 +234,7 @@ impl Loop {
             *count += 1;
             let wire = server.wire.as_ref();
             tallies.buffers += wire.map_or(0, Wire::borrowed);
-            let (peer, local) = wire.map_or((None, None), |wire| wire.stream.ends());
+            let (peer, local) = wire.map_or((None, None), |wire| wire.stream().ends());
             let link = server.client.and_then(|client| self.clients.get(client));
             let waited = server.query_since.map(|since| self.now.since(since));
             let connection = Connection {

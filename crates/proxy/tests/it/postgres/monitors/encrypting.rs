@@ -31,17 +31,17 @@ fn fixture(name: &str) -> std::path::PathBuf {
 }
 
 /// A gate with a certificate, whose rules want TLS of everybody.
-fn config() -> Config {
+pub(super) fn config() -> Config {
     let mut config = trusting(database(Mode::Transaction, 1));
     config.tls = Some(Tls { cert: fixture("server.pem"), key: fixture("server.key") }.into());
     config.admission = Admission::Rules(Hba::parse("hostssl all all all trust").unwrap());
     config
 }
 
-type Encrypted = StreamOwned<ClientConnection, std::net::TcpStream>;
+pub(super) type Encrypted = StreamOwned<ClientConnection, std::net::TcpStream>;
 
 /// TLS over a connection, which speaks one of these protocols.
-fn encrypted(raw: Raw, protocols: &[&[u8]]) -> Encrypted {
+pub(super) fn encrypted(raw: Raw, protocols: &[&[u8]]) -> Encrypted {
     encrypted_as(raw, protocols, None, &[&TLS12, &TLS13])
 }
 
@@ -77,7 +77,7 @@ fn encrypted_as(
     StreamOwned::new(tls, raw.stream)
 }
 
-fn start(stream: &mut (impl Read + Write)) -> std::io::Result<()> {
+pub(super) fn start(stream: &mut (impl Read + Write)) -> std::io::Result<()> {
     start_as(stream, "sekisho")
 }
 
@@ -174,7 +174,7 @@ fn who_comes_in_clear_where_rules_want_tls_is_refused() {
 }
 
 /// A connection whose TLS was asked for and promised.
-fn promised(gate: &Gate) -> Raw {
+pub(super) fn promised(gate: &Gate) -> Raw {
     let mut raw = Raw::connect(gate);
     let mut out = Vec::new();
     write_ssl_request(&mut out);

@@ -22,6 +22,7 @@ mod routing;
 mod upkeep;
 mod waiting;
 mod witness;
+mod workers;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -79,7 +80,14 @@ fn config(database: Database) -> Config {
     let mut config = Config::new("127.0.0.1:0".parse().unwrap(), vec![database], users);
     config.timeouts.drain = Duration::from_secs(10);
     config.record_max = 1_000_000;
+    config.workers = workers();
     config
+}
+
+/// How many workers the monitors of all tests here have that do not say so themselves.
+fn workers() -> usize {
+    let said = std::env::var("SEKISHO_WORKERS");
+    said.map_or(1, |number| number.parse().expect("SEKISHO_WORKERS is a number"))
 }
 
 /// A monitor that runs. It is drained, and all that it recorded replayed, when it is dropped.

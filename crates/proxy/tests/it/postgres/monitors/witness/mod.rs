@@ -27,7 +27,7 @@ use proxy::postgres::startup::Version;
 use self::line::{Line, PATIENCE, Pace, Way};
 use self::writing::{Case, End, Part, Round, Session, Wait, case, nonce_of};
 use super::super::relays::{bind, execute, parse, query, runs, sync};
-use super::{Gate, account, config, server};
+use super::{Gate, account, config, server, workers};
 use crate::fuzz::Chance;
 
 /// More clients than this are in no case.
@@ -46,12 +46,13 @@ struct Place {
     server: &'static Private,
     mode: Mode,
     slots: u32,
+    workers: usize,
     patience: Duration,
 }
 
 impl Place {
     fn of(mode: Mode, slots: u32) -> Place {
-        Place { server: server(), mode, slots, patience: PATIENCE }
+        Place { server: server(), mode, slots, workers: workers(), patience: PATIENCE }
     }
 
     fn password(&self) -> Vec<u8> {
@@ -73,6 +74,7 @@ impl Place {
         let mut config = config(database);
         let trust = proxy::postgres::auth::Method::Trust;
         config.admission = proxy::postgres::monitor::Admission::Everybody(trust);
+        config.workers = self.workers;
         Gate::new(config)
     }
 
@@ -387,6 +389,12 @@ fn transactions_on_ten_warm_servers_are_heard_as_on_a_connection_of_ones_own() {
 #[test]
 fn transactions_on_two_servers_are_heard_as_on_a_connection_of_ones_own() {
     cases(Place::of(Mode::Transaction, 2), 8, 101..109);
+}
+
+#[test]
+fn transactions_by_way_of_three_workers_are_heard_as_on_a_connection_of_ones_own() {
+    let place = Place { workers: 3, ..Place::of(Mode::Transaction, 3) };
+    cases(place, CLIENTS, 301..307);
 }
 
 #[test]
