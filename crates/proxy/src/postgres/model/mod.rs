@@ -41,6 +41,9 @@ const REFIT: Duration = Duration::from_secs(10);
 const CHANGE: f64 = 0.25;
 /// The band is wider than the model's own by this, both ways: a model is never quite right.
 const WIDER: f64 = 1.5;
+/// The model takes slots away only if it has seen so many held, and so many times as many as it
+/// leaves: two clients that stand in each other's way say nothing of fifty that do not.
+const SEEN_MIN: [f64; 2] = [8.0, 2.0];
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +147,7 @@ impl Model {
 
     /// Between which numbers of slots the best one lies: the fewest that keep 95 % of the throughput
     /// with `ceiling` slots. If nothing is known, or the model does not fit, `standing` is as good as
-    /// any other.
+    /// any other; it stays within the band as well where too few slots were held to take some away.
     pub fn band(&self, floor: u32, standing: u32, ceiling: u32) -> Band {
         let fewest = |curve: &Curve| curve.fewest(KEEP, ceiling);
         let Some(fit) = self.fit.as_ref().filter(|fit| fits(fit)) else {
@@ -154,6 +157,11 @@ impl Model {
         let most = if fit.has_knee { most * WIDER } else { f64::from(ceiling) };
         let within = |slots: f64| (slots as u32).clamp(floor, ceiling);
         let [least, most] = [within((least / WIDER).floor()), within(most.ceil())];
+        let enough = SEEN_MIN[0].max(SEEN_MIN[1] * f64::from(most)).min(f64::from(standing));
+        if standing > most && fit.levels[1] < enough {
+            let best = within(f64::from(standing));
+            return Band { least, best, most: best.max(most) };
+        }
         Band { least, best: fewest(&fit.best).clamp(least, most), most }
     }
 

@@ -312,3 +312,21 @@ fn a_band_is_around_the_fewest_slots_that_keep_the_throughput() {
     assert!(band.best.abs_diff(right) <= 3, "{band:?}, {right}");
     assert_eq!(model.band(2, 9, 4).most, 4, "the ceiling");
 }
+
+#[test]
+fn two_clients_in_each_others_way_take_no_slots_from_many() {
+    // One server behind, so that two clients do hardly more than one: more was not seen, and stays.
+    let narrow = Closed { servers: 1, delay: 0.0, demand: 0.005, ..USUAL };
+    let band = |clients: u32, think: f64, standing: u32| {
+        let mut model = Model::new(1);
+        Closed { clients, think, ..narrow }.run(60.0, 11, &mut model);
+        (model.band(1, standing, 50), named(&estimates(&model), "knee").value)
+    };
+    let (few, knee) = band(2, 0.01, 16);
+    assert!(knee < 2.0, "a knee is seen: {knee}");
+    assert!(few.least <= 2 && (few.best, few.most) == (16, 16), "{few:?}");
+    let (many, _) = band(30, 0.13, 16);
+    assert!(many.most < 8, "where 16 were held, it is known: {many:?}");
+    let (lower, _) = band(2, 0.01, 2);
+    assert!(lower.most <= 4, "what was held may be taken: {lower:?}");
+}
