@@ -2,8 +2,8 @@
 //! its own, stopped, and removed with everything in it.
 //!
 //! [`Private::start`] does all of that. The server listens on a socket and on a free port of
-//! 127.0.0.1, and nobody comes in without its random password. It cannot outlive the process that
-//! started it, however that one ends. PostgreSQL refuses to run as root, so there it runs as an
+//! 127.0.0.1, and nobody comes in without its password, which is random unless told. It cannot outlive
+//! the process that started it, however that one ends. PostgreSQL refuses to run as root, so there it runs as an
 //! unprivileged user, and nothing is read or written as root in a folder that this user owns.
 //!
 //! This crate uses nothing else of ours, and speaks no SQL: what is measured must not know who

@@ -72,6 +72,8 @@ pub struct Settings {
     /// PostgreSQL's own settings, as in `("shared_buffers", "256MB")`; the last one of a name
     /// counts. Each can be changed later, with `ALTER SYSTEM` and [`Private::restart`].
     pub parameters: Vec<(String, String)>,
+    /// The password of its user, for servers that one gate stands before; `None` draws one.
+    pub password: Option<String>,
     /// How long the server may take until it answers, recovery after a crash included.
     pub patience: Duration,
     /// What becomes of the folder.
@@ -90,6 +92,7 @@ impl Default for Settings {
             cache: None,
             parent: PathBuf::from(PARENT),
             parameters: Vec::new(),
+            password: None,
             patience: Duration::from_secs(120),
             keep: Keep::Nothing,
             interrupt: None,
@@ -228,7 +231,10 @@ impl Private {
         if let Some(folder) = account.as_ref().and_then(|_| archive::closed(&parent)) {
             return Err(StartError::Closed { folder });
         }
-        let password = random().map_err(system("draw a password"))?;
+        let password = match &settings.password {
+            Some(password) => password.clone(),
+            None => random().map_err(system("draw a password"))?,
+        };
         let folder = Folder::new(&parent, &password, account.as_ref())
             .map_err(system(format!("make a folder in {}", parent.display())))?;
         if longest_socket(folder.path()) > SOCKET_MAX {

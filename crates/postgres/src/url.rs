@@ -9,7 +9,8 @@ pub struct Url(String);
 impl Url {
     /// `host` is a name, an address, or the folder of a socket.
     pub(crate) fn new(user: &str, password: &str, host: &str, port: u16, database: &str) -> Url {
-        Url(format!("postgresql://{user}:{password}@{}:{port}/{database}", percent(host)))
+        let [password, host] = [password, host].map(percent);
+        Url(format!("postgresql://{user}:{password}@{host}:{port}/{database}"))
     }
 
     /// The whole text; who has it may do everything on the server.

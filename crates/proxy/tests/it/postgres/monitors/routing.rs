@@ -351,14 +351,9 @@ fn who_would_wait_in_vain_is_told_so_at_once() {
 fn start() -> Private {
     let parameters = [("fsync", "off"), ("shared_buffers", "4MB")];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let settings = Settings { parameters: parameters.to_vec(), ..Settings::default() };
-    let one = Private::start(&settings).unwrap();
-    runtime().block_on(async {
-        let client = enter(&account(one.url().as_str())).await.unwrap();
-        let password = String::from_utf8(password()).unwrap();
-        ask(&client, &format!("alter user sekisho password '{password}'")).await.unwrap();
-    });
-    one
+    let password = String::from_utf8(password()).unwrap();
+    let (parameters, password) = (parameters.to_vec(), Some(password));
+    Private::start(&Settings { parameters, password, ..Settings::default() }).unwrap()
 }
 
 /// Asks a server itself.
