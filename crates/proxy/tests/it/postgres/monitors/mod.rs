@@ -1,5 +1,6 @@
 //! The TP monitor on real sockets, before a private PostgreSQL, with real clients and raw ones.
 
+mod adapting;
 mod cancelling;
 mod classes;
 mod copying;
