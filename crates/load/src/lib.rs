@@ -5,10 +5,11 @@
 //! that waits for its answers; an open load waits for nobody. They are different systems, and a
 //! run is one or the other.
 //!
-//! [`http`] is the engine for HTTP servers, [`tpcc`] is TPC-C on PostgreSQL; [`export`] writes a run
-//! record in the formats of others. The engine needs Linux (epoll).
+//! [`http`] is the engine for HTTP servers, [`tpcc`] is TPC-C on PostgreSQL, [`holding`] holds slots of
+//! whatever stands before one; [`export`] writes a run record in the formats of others. The engine needs Linux (epoll).
 
 pub mod export;
+pub mod holding;
 pub mod http;
 pub mod tpcc;
 

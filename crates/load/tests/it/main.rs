@@ -3,6 +3,7 @@
 
 mod closed;
 mod faults;
+mod holding;
 mod open;
 mod server;
 mod tls;

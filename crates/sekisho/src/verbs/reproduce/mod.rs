@@ -32,12 +32,13 @@ Examples:
   sekisho reproduce ohmae --report ohmae.html
   sekisho reproduce yamamoto --model
   sekisho reproduce nakamura --report nakamura.html
-  sekisho reproduce fujita --live --seconds 3 --report fujita.html")]
+  sekisho reproduce fujita --live --seconds 3 --report fujita.html
+  sekisho reproduce ohmae --live")]
 pub(crate) struct Args {
     /// The paper
     #[arg(value_enum)]
     study: Study,
-    /// Also measure: `fujita` a real Apache, under 6 minutes; `nakamura` PostgreSQL, as long
+    /// Also measure: `fujita` a real Apache, `nakamura` and `ohmae` PostgreSQL: minutes each
     #[arg(long, conflicts_with = "model")]
     live: bool,
     /// Judge the claims on the paper's model only: formulas and simulation
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     /// The seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Length of each measured run, in seconds; left out, 2, and 6 for `nakamura`
+    /// Length of each measured run, in seconds; left out, 2, for `nakamura` 6, for `ohmae` 15
     #[arg(long, value_name = "S", requires = "live", value_parser = seconds)]
     seconds: Option<f64>,
     /// Print one JSON object instead of text
@@ -94,9 +95,9 @@ pub(crate) fn run(
     supervised: origin::Supervised,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    if args.live && !matches!(args.study, Study::Fujita | Study::Nakamura) {
+    if args.live && matches!(args.study, Study::Yamamoto) {
         return Err(Failure::Usage(
-            "`--live` measures for `fujita` and `nakamura` only: remove it".into(),
+            "`--live` measures for `fujita`, `nakamura` and `ohmae`: remove it".into(),
         ));
     }
     let (registry, reproduced) = match args.study {
@@ -126,7 +127,8 @@ pub(crate) fn run(
         }
         Study::Ohmae => {
             let registry = ohmae::registry();
-            let reproduced = ohmae::reproduce(&registry, args.seed)?;
+            let live = args.live.then_some(args.seconds.unwrap_or(ohmae::SECONDS));
+            let reproduced = ohmae::reproduce(&registry, args.seed, live)?;
             (registry, reproduced)
         }
     };

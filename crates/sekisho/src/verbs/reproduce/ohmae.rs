@@ -3,6 +3,7 @@
 
 mod balance;
 mod figures;
+mod live;
 mod scanning;
 mod tasks;
 
@@ -36,9 +37,24 @@ impl Effort {
     const TEST: Effort = Effort { tasks: 0.007, balance: 0.02, clients: &[5, 50], scanning: 0.015 };
 }
 
-/// Judges every claim.
-pub(super) fn reproduce(registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
-    reproduce_with(&Effort::FULL, registry, seed)
+/// How long a measured run is, unless the user says \[s\].
+pub(super) const SECONDS: f64 = 15.0;
+
+/// Judges every claim; those about servers in real time only by `live` runs of this length \[s\].
+pub(super) fn reproduce(
+    registry: &Registry,
+    seed: u64,
+    live: Option<f64>,
+) -> Result<Reproduced, Failure> {
+    let mut all = reproduce_with(&Effort::FULL, registry, seed)?;
+    if let Some(seconds) = live {
+        let (judged, section) = live::measure(registry, seed, seconds)?;
+        all.judged.extend(judged);
+        all.sections.push(section);
+    }
+    let part = if live.is_some() { Live::Judged } else { Live::LeftOut };
+    registry.assert_complete(&all.judged, part);
+    Ok(all)
 }
 
 fn reproduce_with(effort: &Effort, registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
@@ -48,7 +64,6 @@ fn reproduce_with(effort: &Effort, registry: &Registry, seed: u64) -> Result<Rep
     judged.extend(balance::judge(registry, &balance));
     let scanning = scanning::Runs::simulate(effort.scanning, seed)?;
     judged.extend(scanning::judge(registry, &scanning)?);
-    registry.assert_complete(&judged, Live::LeftOut);
     let sections = figures::sections(&tasks, &balance, &scanning)?;
     Ok(Reproduced { judged, sections, facts: Vec::new() })
 }
@@ -65,6 +80,7 @@ mod tests {
     fn every_claim_is_judged_as_expected() {
         let registry = registry();
         let all = reproduce_with(&Effort::TEST, &registry, 1).unwrap();
+        registry.assert_complete(&all.judged, Live::LeftOut);
         let verdict = claim::verdict(&all.judged);
         let text = present::text(&registry, &all.judged, verdict, 1);
         assert_eq!(verdict, Verdict::Holds, "{text}");

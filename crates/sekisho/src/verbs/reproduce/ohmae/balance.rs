@@ -18,9 +18,9 @@ use crate::text::percent;
 use crate::verdict::Failure;
 
 /// Servers, think time and mean service time of the paper.
-const SERVERS: usize = 5;
-const THINK_S: f64 = 10.0;
-const SERVICE_S: f64 = 1.5;
+pub(super) const SERVERS: usize = 5;
+pub(super) const THINK_S: f64 = 10.0;
+pub(super) const SERVICE_S: f64 = 1.5;
 /// Numbers of clients of figures 4.3 to 4.6.
 pub(super) const CLIENTS: [u32; 6] = [5, 10, 20, 30, 40, 50];
 /// Few and many of them.
@@ -30,14 +30,14 @@ const HEAVY: u32 = 50;
 const SWEPT: u32 = 30;
 /// The squared coefficient of variation of the hyperexponential service, which the paper does not
 /// state, and others that are tried.
-const SCV: f64 = 4.0;
+pub(super) const SCV: f64 = 4.0;
 pub(super) const SCVS: [f64; 3] = [2.0, 4.0, 10.0];
 /// K1 : K2, from utilisation alone (nearly) to length alone (nearly).
 pub(super) const WEIGHTS: [f64; 5] = [0.01, 0.1, 1.0, 10.0, 100.0];
 /// What EV may make of a length of 0.
 const AT_ZERO: [AtZero; 3] = [AtZero::PlusOne, AtZero::Best, AtZero::Floor(0.1)];
 /// The window of "recent" utilisation \[s\].
-const RECENT: Duration = Duration::from_secs(10);
+pub(super) const RECENT: Duration = Duration::from_secs(10);
 
 /// The recent window, for a figure.
 pub(super) fn recent() -> Window {
@@ -99,7 +99,22 @@ impl Policy {
         }
     }
 
-    fn router(&self) -> RouterSpec {
+    /// The same, with this for the window of what is recent.
+    pub(super) fn within(self, recent: Duration) -> Policy {
+        let shorter = |window| match window {
+            Window::SinceStart => Window::SinceStart,
+            Window::Recent(_) => Window::Recent(recent),
+        };
+        match self {
+            Policy::Lowest(window) => Policy::Lowest(shorter(window)),
+            Policy::Ev { ratio, length, at_zero, window } => {
+                Policy::Ev { ratio, length, at_zero, window: shorter(window) }
+            }
+            Policy::RoundRobin | Policy::Shortest(..) | Policy::OneQueue => self,
+        }
+    }
+
+    pub(super) fn router(&self) -> RouterSpec {
         match *self {
             Policy::RoundRobin | Policy::OneQueue => RouterSpec::RoundRobin,
             Policy::Shortest(length, ties) => RouterSpec::ShortestQueue { length, ties },
@@ -115,21 +130,28 @@ impl Policy {
         }
     }
 
-    fn queues(&self) -> Queues {
+    pub(super) fn queues(&self) -> Queues {
         if *self == Policy::OneQueue { Queues::Shared } else { Queues::PerServer }
     }
 }
 
 /// A point of the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Case {
-    policy: Policy,
-    clients: u32,
-    scv: f64,
+pub(super) struct Case {
+    pub(super) policy: Policy,
+    pub(super) clients: u32,
+    /// Think and service, in seconds of the paper.
+    pub(super) think: Dist,
+    pub(super) service: Dist,
 }
 
 impl Case {
-    fn network(&self) -> Network {
+    fn usual(policy: Policy, clients: u32, scv: f64) -> Case {
+        let service = Dist::Hyperexponential { mean: SERVICE_S, scv };
+        Case { policy, clients, think: Dist::Exponential { mean: THINK_S }, service }
+    }
+
+    pub(super) fn network(&self) -> Network {
         let mut network = Network::default();
         let stations: Vec<usize> = (1..=SERVERS)
             .map(|at| {
@@ -144,10 +166,8 @@ impl Case {
             ..GateSpec::fifo(1)
         };
         let gate = network.add_gate(GateNode { stations, ..GateNode::new("servers", spec) });
-        let service = Dist::Hyperexponential { mean: SERVICE_S, scv: self.scv };
-        let inside = vec![Step::VisitServer { demand: Demand::Drawn(service) }];
-        let think = Dist::Exponential { mean: THINK_S };
-        let load = Load::Closed { population: self.clients, think };
+        let inside = vec![Step::VisitServer { demand: Demand::Drawn(self.service) }];
+        let load = Load::Closed { population: self.clients, think: self.think };
         network.add_class(Class::new("clients", load, vec![Step::Hold { gate, inside }]));
         network
     }
@@ -169,7 +189,7 @@ impl Group {
         precision: f64,
         seed: u64,
     ) -> Result<Group, Failure> {
-        let network = |policy: &Policy| Case { policy: *policy, clients, scv }.network();
+        let network = |policy: &Policy| Case::usual(*policy, clients, scv).network();
         let networks: Vec<Network> = policies.iter().map(network).collect();
         let options = Options { seed, precision, ..Options::default() };
         let seen =

@@ -10,7 +10,7 @@ use ::load::tpcc::Host;
 use postgres::Private;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
-    Address, Admission, Config, Database, Finished, Handle, Monitor, StartError,
+    Address, Admission, Config, Database, Finished, Handle, Monitor, StartError, Stats,
 };
 use proxy::postgres::secrets::{MockKey, Users};
 
@@ -29,6 +29,16 @@ impl Gate {
         slots: u32,
         clients: u32,
     ) -> Result<Gate, Failure> {
+        Gate::over(to, clients, |name, server| Database::new(name, vec![server], slots))
+    }
+
+    /// The same before a database that is made of its name and one of its servers; clients log in as
+    /// at that one, and so does the gate at all.
+    pub(crate) fn over(
+        to: &::load::tpcc::Config,
+        clients: u32,
+        database: impl FnOnce(&str, Address) -> Database,
+    ) -> Result<Gate, Failure> {
         let port = to.get_ports().first().copied().unwrap_or(5432);
         let server = match to.get_hosts().first() {
             Some(Host::Tcp(name)) => format!("{name}:{port}").parse().map_err(Failure::machine)?,
@@ -37,7 +47,7 @@ impl Gate {
         let user = to.get_user().unwrap_or_default().as_bytes().to_vec();
         let password = to.get_password().unwrap_or_default().to_vec();
         let name = to.get_dbname().unwrap_or_default();
-        let mut database = Database::new(name, vec![Address::Tcp(server)], slots);
+        let mut database = database(name, Address::Tcp(server));
         database.login = Some((user, Credential::Password(password)));
         database.gate.room = Some(u64::from(clients));
         let users = Users::parse("", MockKey::drawn()).map_err(Failure::machine)?;
@@ -50,6 +60,11 @@ impl Gate {
         let handle = monitor.handle();
         let running = thread::Builder::new().name("monitor".into()).spawn(|| monitor.run())?;
         Ok(Gate { handle, running: Some(running) })
+    }
+
+    /// What has passed so far.
+    pub(crate) fn stats(&self) -> Result<Stats, Failure> {
+        self.handle.stats().map_err(Failure::machine)
     }
 
     /// Where who means this server finds the gate.
