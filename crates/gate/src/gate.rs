@@ -65,19 +65,7 @@ impl Gate {
     /// If the specification has no server, more servers or slots than a gate can have, or a policy
     /// with parameters that mean nothing.
     pub fn new(spec: &GateSpec) -> Result<Gate, SpecError> {
-        match spec.servers.len() {
-            0 => return Err(SpecError::NoServer),
-            n if n > GateSpec::SERVERS_MAX => return Err(SpecError::TooManyServers),
-            _ => {}
-        }
-        let slots: u64 = spec.servers.iter().map(|server| u64::from(server.slots)).sum();
-        if slots > u64::from(GateSpec::SLOTS_MAX) {
-            return Err(SpecError::TooManySlots);
-        }
-        spec.discipline.check()?;
-        spec.router.check(spec)?;
-        spec.sight.check()?;
-        check_extras(spec, slots)?;
+        spec.check()?;
         let queues = match spec.queues {
             Queues::Shared => 1,
             Queues::PerServer => spec.servers.len(),
@@ -718,26 +706,6 @@ impl Gate {
         };
         assert!(!stuck, "at {} a job waits beside a free slot and nothing will wake it", self.now);
     }
-}
-
-/// Whether foresight, reserve and roles fit the servers, which have so many slots.
-fn check_extras(spec: &GateSpec, slots: u64) -> Result<(), SpecError> {
-    let (servers, shared) = (spec.servers.len(), spec.queues == Queues::Shared);
-    if let Some(reserve) = spec.reserve {
-        if !shared && servers > 1 {
-            return Err(SpecError::ReserveWithQueues);
-        }
-        if slots + u64::from(reserve.slots) * servers as u64 > u64::from(GateSpec::SLOTS_MAX) {
-            return Err(SpecError::ReserveTooLarge);
-        }
-    }
-    if !spec.roles.is_empty() && spec.roles.len() != servers {
-        return Err(SpecError::Roles);
-    }
-    if shared && spec.roles.contains(&Role::Replica) {
-        return Err(SpecError::RoleWithoutQueues);
-    }
-    Ok(())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -68,6 +68,43 @@ impl GateSpec {
             seed: 0,
         }
     }
+
+    /// Whether there can be such a gate.
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        match self.servers.len() {
+            0 => return Err(SpecError::NoServer),
+            n if n > GateSpec::SERVERS_MAX => return Err(SpecError::TooManyServers),
+            _ => {}
+        }
+        let slots: u64 = self.servers.iter().map(|server| u64::from(server.slots)).sum();
+        if slots > u64::from(GateSpec::SLOTS_MAX) {
+            return Err(SpecError::TooManySlots);
+        }
+        self.discipline.check()?;
+        self.router.check(self)?;
+        self.sight.check()?;
+        self.check_extras(slots)
+    }
+
+    /// Whether reserve and roles fit the servers, which have so many slots.
+    fn check_extras(&self, slots: u64) -> Result<(), SpecError> {
+        let (servers, shared) = (self.servers.len(), self.queues == Queues::Shared);
+        if let Some(reserve) = self.reserve {
+            if !shared && servers > 1 {
+                return Err(SpecError::ReserveWithQueues);
+            }
+            if slots + u64::from(reserve.slots) * servers as u64 > u64::from(GateSpec::SLOTS_MAX) {
+                return Err(SpecError::ReserveTooLarge);
+            }
+        }
+        if !self.roles.is_empty() && self.roles.len() != servers {
+            return Err(SpecError::Roles);
+        }
+        if shared && self.roles.contains(&Role::Replica) {
+            return Err(SpecError::RoleWithoutQueues);
+        }
+        Ok(())
+    }
 }
 
 /// The parameters of one server behind a gate.
