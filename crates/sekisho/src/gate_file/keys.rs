@@ -63,7 +63,7 @@ impl Part {
             Quotas => true,
             Clients => true,
             Upkeep => true,
-            Sweeping => false,
+            Sweeping => true,
             Deadlines => true,
             Sockets => true,
             Login => true,

@@ -474,6 +474,7 @@ fn timeouts(file: &GateFile) -> Timeouts {
         server_idle: timeout(file.connections.idle).unwrap_or(Duration::MAX),
         server_lifetime: span(file.connections.lifetime),
         server_retry: span(file.connections.retry),
+        unnamed: timeout(file.connections.unnamed),
         drain: span(file.timeouts.drain),
         ..Timeouts::default()
     }

@@ -435,6 +435,9 @@ pub struct Timeouts {
     /// one is tried again by whoever asks half a second after the last try failed, or sooner if this
     /// is shorter; who asks meanwhile hears why the last one failed.
     pub server_retry: Duration,
+    /// How long a database that only `*` names is kept that nobody uses, with its pools; it goes sooner
+    /// where others need the room. `None` for as long as nobody does.
+    pub unnamed: Option<Duration>,
     /// From the beginning of a drain until what is still in flight is cut off.
     pub drain: Duration,
 }
@@ -455,6 +458,7 @@ impl Default for Timeouts {
             server_idle: Duration::from_secs(600),
             server_lifetime: Duration::from_secs(3600),
             server_retry: Duration::from_secs(15),
+            unnamed: Some(Duration::from_secs(3600)),
             drain: Duration::from_secs(30),
         }
     }

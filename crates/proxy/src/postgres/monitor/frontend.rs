@@ -427,7 +427,7 @@ impl Loop {
         if let Some(&pool) = self.pools_by_name.get(&named) {
             return Some(pool);
         }
-        if self.pools.len() >= self.config.limits.pools {
+        if !self.has_room_for_pool(database) {
             return None;
         }
         let pool = Pool::new(database, user, self.draw(), &self.config);
@@ -436,8 +436,16 @@ impl Loop {
         if !pool.quotas.is_empty() {
             pool.driver.keep_waiting();
         }
-        self.pools.push(pool);
-        let pool = self.pools.len() - 1;
+        let pool = match self.unnamed.take_pool() {
+            Some(place) => {
+                self.pools[place] = pool;
+                place
+            }
+            None => {
+                self.pools.push(pool);
+                self.pools.len() - 1
+            }
+        };
         self.pools_by_name.insert(named, pool);
         self.pause_if_asked(pool);
         self.follow_health(pool, None);

@@ -147,6 +147,10 @@ impl Loop {
         if let Some(place) = self.lookups.places.get(name) {
             return Arc::clone(place);
         }
+        if self.lookups.places.len() >= KEPT_MAX {
+            // Names that only `*` names have no end.
+            self.lookups.places.clear();
+        }
         let at = self.place_named(name).expect("it was found before");
         let database = &self.config.databases[at];
         let lookup = database.lookup.as_ref().expect("it was asked for before");

@@ -126,6 +126,7 @@ mod serving;
 mod state;
 mod stats;
 mod tally;
+mod unnamed;
 mod upkeep;
 mod wire;
 mod workers;

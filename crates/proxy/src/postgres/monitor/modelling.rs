@@ -62,7 +62,8 @@ impl Loop {
     pub(super) fn what_if(&self, asked: &WhatIf) -> Result<Vec<Estimate>, Refusal> {
         let mut rows = Vec::new();
         let mut refused = Refusal::TooLittle;
-        for (at, pool) in self.pools.iter().enumerate() {
+        let there = self.pools.iter().enumerate().filter(|(_, pool)| !pool.vacant);
+        for (at, pool) in there {
             let Some(model) = pool.driver.model() else { continue };
             let of = pool.named(&self.config.databases[pool.database].name);
             match model.what_if(&of, asked, pool.now(self.clients_of(at))) {

@@ -57,7 +57,7 @@ impl Loop {
     ) -> Result<PoolIndex, (SqlState, String)> {
         let many = "there are too many pools: each database and user has one";
         let refused = || (SqlState::CONFIGURATION_LIMIT_EXCEEDED, many.to_owned());
-        if self.pools.len() >= self.config.limits.pools {
+        if !self.has_room_for_pool(at) {
             return Err(refused());
         }
         let at = self.place_for(at, name);
@@ -72,12 +72,21 @@ impl Loop {
             return at;
         }
         let named = Database { name: name.to_owned(), ..all[at].clone() };
-        all.push(named);
+        let place = match self.unnamed.take_database() {
+            Some(place) => {
+                all[place] = named;
+                place
+            }
+            None => {
+                all.push(named);
+                // Those that nobody has named are not watched.
+                self.probes.push(None);
+                all.len() - 1
+            }
+        };
         self.config.quotas.name_one_of_the_rest(name);
-        let all = &self.config.databases;
-        // Those that nobody has named are not watched.
-        self.probes.push(None);
-        self.databases.insert(name.to_owned(), all.len() - 1);
-        all.len() - 1
+        self.databases.insert(name.to_owned(), place);
+        self.unnamed.is_used(place, self.now);
+        place
     }
 }

@@ -68,6 +68,8 @@ pub(super) struct Pool {
     pub(super) paused: bool,
     /// When a server that is down is tried again.
     pub(super) retries: Vec<Option<Time>>,
+    /// Whether it was closed, and its place is for another one.
+    pub(super) vacant: bool,
     /// What is done for its connections.
     pub(super) tended: Tended,
 }
@@ -120,6 +122,7 @@ impl Pool {
             connections: vec![0; servers.len()],
             paused: false,
             retries: vec![None; servers.len()],
+            vacant: false,
             tended: Tended::default(),
         })
     }

@@ -47,6 +47,13 @@ impl Quotas {
         }
     }
 
+    /// There is no database of this name any more that [`Database::REST`] stands for.
+    pub(super) fn forget_one_of_the_rest(&mut self, name: &str) {
+        if self.databases.get(name) == self.databases.get(Database::REST) {
+            self.databases.remove(name);
+        }
+    }
+
     /// Each of them, with a name.
     pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, u32)> {
         let one = |name, slots: Option<u32>| slots.map(|slots| (name, slots));
@@ -69,15 +76,18 @@ enum Scope {
     All,
     Database(usize),
     User(Vec<u8>),
+    /// Nobody's any more.
+    Nobody,
 }
 
 impl Scope {
     fn has(&self, pool: &Pool) -> bool {
-        match self {
+        (match self {
             Scope::All => true,
             Scope::Database(database) => pool.database == *database,
             Scope::User(user) => pool.user == *user,
-        }
+            Scope::Nobody => false,
+        }) && !pool.vacant
     }
 }
 
@@ -90,6 +100,11 @@ pub(super) struct Quota {
 }
 
 impl Quota {
+    /// Whether it is nobody's any more.
+    pub(super) fn is_vacant(&self) -> bool {
+        self.scope == Scope::Nobody
+    }
+
     fn new(scope: Scope, slots: u32, config: &Config) -> Quota {
         let waits = config.databases.iter().filter_map(|database| database.gate.wait_max);
         let room = config.databases.iter().filter_map(|database| database.gate.room).sum();
@@ -119,12 +134,27 @@ impl Loop {
         for (scope, slots) in scopes {
             let Some(slots) = slots else { continue };
             let there = self.quotas.iter().position(|quota| quota.scope == scope);
-            passed.push(there.unwrap_or_else(|| {
-                self.quotas.push(Quota::new(scope, slots, &self.config));
-                self.quotas.len() - 1
-            }));
+            let vacant = || self.quotas.iter().position(Quota::is_vacant);
+            let at = there.or_else(vacant).unwrap_or(self.quotas.len());
+            if there.is_none() {
+                let quota = Quota::new(scope, slots, &self.config);
+                match self.quotas.get_mut(at) {
+                    Some(place) => *place = quota,
+                    None => self.quotas.push(quota),
+                }
+            }
+            passed.push(at);
         }
         passed
+    }
+
+    /// A pool that has passed these is closed: those that no other one passes are nobody's.
+    pub(super) fn leave_quotas(&mut self, quotas: &[usize]) {
+        for at in quotas {
+            if !self.pools.iter().any(|pool| !pool.vacant && pool.quotas.contains(at)) {
+                self.quotas[*at].scope = Scope::Nobody;
+            }
+        }
     }
 
     /// The holder of a slot asks for the slots of its quotas. What stands for it is a server that has
@@ -273,11 +303,13 @@ impl Loop {
 
     /// What there is to say of the quotas.
     pub(super) fn quota_stats(&self) -> Vec<QuotaStats> {
-        let said = self.quotas.iter().map(|quota| QuotaStats {
+        let there = self.quotas.iter().filter(|quota| !quota.is_vacant());
+        let said = there.map(|quota| QuotaStats {
             name: match &quota.scope {
                 Scope::All => "all".to_owned(),
                 Scope::Database(at) => format!("database {}", self.config.databases[*at].name),
                 Scope::User(user) => format!("user {}", String::from_utf8_lossy(user)),
+                Scope::Nobody => String::new(),
             },
             slots: quota.slots,
             busy: quota.driver.busy(),

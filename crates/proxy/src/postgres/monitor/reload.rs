@@ -1,7 +1,7 @@
 //! A new configuration for a monitor that runs: what it changes, and what it cannot change. Nobody is
 //! dropped, and nothing is half applied: what describes no monitor leaves all as it was.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -194,6 +194,7 @@ impl Loop {
         }
         config.admin.http = self.config.admin.http;
         let wanted = std::mem::take(&mut config.databases);
+        let named: HashSet<String> = wanted.iter().map(|one| one.name.clone()).collect();
         let had = std::mem::take(&mut self.config.databases);
         config.databases = self.merge(had.clone(), wanted, &mut told);
         let health = |all: &[Database]| all.iter().map(|one| one.health).collect::<Vec<_>>();
@@ -205,6 +206,8 @@ impl Loop {
         self.tls = tls;
         self.lookups.forget();
         self.follow_patience();
+        let databases = &self.config.databases;
+        self.unnamed.keep(|at| !named.contains(&databases[at].name));
         for pool in 0..self.pools.len() {
             self.reload_pool(pool, &had, &mut told);
             self.settle();
@@ -271,7 +274,7 @@ impl Loop {
     fn reload_pool(&mut self, at: usize, had: &[Database], told: &mut Reloaded) {
         let pool = &mut self.pools[at];
         let database = &self.config.databases[pool.database];
-        if !self.databases.contains_key(&database.name) {
+        if pool.vacant || !self.databases.contains_key(&database.name) {
             return;
         }
         let (gate, mode) = database.pool(self.config.terms.get(&pool.user));

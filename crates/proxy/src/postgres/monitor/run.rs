@@ -618,7 +618,7 @@ impl Running {
         self.inner.log.end();
         let stats = self.inner.snapshot();
         let recordings = self.inner.recordings();
-        let quotas = self.inner.quotas.iter();
+        let quotas = self.inner.quotas.iter().filter(|quota| !quota.is_vacant());
         let quota_recordings = quotas.map(|quota| quota.driver.recording().cloned()).collect();
         Finished { stats, recordings, quota_recordings, cut }
     }
@@ -638,7 +638,7 @@ fn heard(signals: Option<&mut UnixStream>) -> usize {
 impl Loop {
     /// What is counted, up to now.
     pub(super) fn snapshot(&self) -> Stats {
-        let pools = self.pools.iter();
+        let pools = self.pools.iter().filter(|pool| !pool.vacant);
         let classes = self.config.classes.list();
         let pools = pools
             .map(|pool| pool.stats(self.now, &self.config.databases[pool.database].name, classes));
@@ -662,7 +662,8 @@ impl Loop {
     }
 
     fn recordings(&self) -> Vec<Option<Recording>> {
-        self.pools.iter().map(|pool| pool.driver.recording().cloned()).collect()
+        let pools = self.pools.iter().filter(|pool| !pool.vacant);
+        pools.map(|pool| pool.driver.recording().cloned()).collect()
     }
 
     /// A client has taken too long, to log in or to hear the last words.

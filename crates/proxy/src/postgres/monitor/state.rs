@@ -27,6 +27,7 @@ use super::quotas::Quota;
 use super::reload::{Reads, Reloading};
 use super::server::Server;
 use super::stats::Stats;
+use super::unnamed::Unnamed;
 use super::wire::{Chunks, Writes};
 use super::workers::Watchers;
 use crate::postgres::SqlState;
@@ -63,6 +64,7 @@ pub(super) struct Loop {
     /// The databases' places in the configuration, by name.
     pub(super) databases: HashMap<String, usize>,
     pub(super) pools_by_name: HashMap<(usize, Vec<u8>), PoolIndex>,
+    pub(super) unnamed: Unnamed,
     /// Clients by the number that they may cancel by.
     pub(super) processes: HashMap<u32, Key>,
     pub(super) chunks: Chunks,
@@ -123,6 +125,7 @@ impl Loop {
             cancels: Arena::new(),
             pools: Vec::new(),
             pools_by_name: HashMap::new(),
+            unnamed: Unnamed::default(),
             processes: HashMap::new(),
             chunks: Chunks::new(writes),
             deadlines: Deadlines::default(),

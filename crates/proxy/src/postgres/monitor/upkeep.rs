@@ -118,9 +118,12 @@ impl Loop {
     /// Closes connections that are old or not needed, and makes those that are to be there.
     pub(super) fn tend(&mut self) {
         self.open_kept();
+        self.close_unnamed();
         for pool in 0..self.pools.len() {
-            self.close_old(pool);
-            self.fill_up(pool);
+            if !self.pools[pool].vacant {
+                self.close_old(pool);
+                self.fill_up(pool);
+            }
         }
     }
 

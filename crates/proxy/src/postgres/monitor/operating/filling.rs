@@ -62,6 +62,13 @@ impl Periods {
         (self.began, self.length) = (now, length);
     }
 
+    /// A pool is closed, and its place is for another one.
+    pub(super) fn forget(&mut self, pool: PoolIndex) {
+        if let Some(counts) = self.pools.get_mut(pool) {
+            *counts = (Counts::default(), Counts::default());
+        }
+    }
+
     /// Of a pool, in the last period.
     fn recent(&self, pool: PoolIndex) -> Counts {
         self.pools.get(pool).map_or(Counts::default(), |(_, recent)| *recent)
@@ -87,7 +94,10 @@ fn minus(now: Counts, then: Counts) -> Counts {
 impl Loop {
     /// Ends a period of counting when it is over.
     pub(in crate::postgres::monitor) fn turn_period(&mut self) {
-        let counts = self.pools.iter().map(counts);
+        let counts = self.pools.iter().map(|pool| match pool.vacant {
+            true => Counts::default(),
+            false => counts(pool),
+        });
         self.operating.periods.turn(self.now, self.config.admin.stats_period, counts);
     }
 
@@ -110,11 +120,14 @@ impl Loop {
         let mut pools: Vec<Pool> =
             (0..names.len()).map(|at| self.pool_now(at, &names[at], &tallies)).collect();
         let queue = self.queue_now(&names, &mut pools);
+        let mut there = self.pools.iter().map(|pool| !pool.vacant);
+        pools.retain(|_| there.next().unwrap_or(true));
         // Those of one database together.
         pools.sort_by(|a, b| (&a.database, &a.user).cmp(&(&b.database, &b.user)));
         let databases = self.databases_now(&pools);
         let classes = self.config.classes.list();
         let model = (0..self.pools.len())
+            .filter(|&at| !self.pools[at].vacant)
             .flat_map(|at| self.pools[at].estimates(self.name_of(at), classes))
             .collect();
         let users = self.users_now(&pools);
@@ -414,7 +427,8 @@ impl Loop {
                 disabled: self.operating.is_disabled(&one.name),
             }
         };
-        self.config.databases.iter().map(database).collect()
+        let there = self.config.databases.iter().filter(|one| !one.name.is_empty());
+        there.map(database).collect()
     }
 
     fn users_now(&self, pools: &[Pool]) -> Vec<User> {

@@ -33,6 +33,7 @@ pub(super) use controls::{Awaited, Ending};
 pub(super) use desk::{Desk, Opened};
 
 use super::arena::Key;
+use super::pool::PoolIndex;
 use super::state::Phase;
 use super::wire::Wire;
 use crate::postgres::console::{Access, Control, Counts, Estimate, Refusal, Snapshot, WhatIf};
@@ -167,6 +168,11 @@ struct Periods {
 }
 
 impl Operating {
+    /// A pool is closed, and its place is for another one.
+    pub(super) fn forget_pool(&mut self, pool: PoolIndex) {
+        self.periods.forget(pool);
+    }
+
     /// The number of the next connection, of a client or to a server.
     pub(super) fn number(&mut self) -> u64 {
         self.numbered += 1;

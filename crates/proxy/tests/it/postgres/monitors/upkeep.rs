@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use postgres::{Private, Settings};
 use proxy::postgres::auth::Credential;
 use proxy::postgres::frame::Backend;
-use proxy::postgres::monitor::{Address, Check, Database, Mode, Upkeep};
-use proxy::postgres::startup::Version;
+use proxy::postgres::monitor::{Address, Check, Database, Mode, Quotas, Upkeep};
+use proxy::postgres::secrets::{MockKey, Users};
+use proxy::postgres::startup::{Version, write_startup};
 
 use super::{Gate, Raw, ask, database, directly, password, runtime, shown, trusting};
 
@@ -291,4 +292,94 @@ fn a_client_that_stops_reading_loses_its_server() {
     assert!(rows == 400 && began.elapsed() > Duration::from_secs(5), "{rows}");
     drop(slow);
     gate.end();
+}
+
+/// Each name took memory for ever, and behind the thousandth nobody got in.
+#[test]
+fn databases_that_nobody_has_named_go_when_nobody_uses_them() {
+    let mut rest = database(Mode::Transaction, 1);
+    rest.target = Some(std::mem::replace(&mut rest.name, Database::REST.to_owned()));
+    let mut named = rest.clone();
+    named.name = "named".into();
+    let mut config = trusting(rest);
+    config.databases.push(named);
+    runtime().block_on(async {
+        ask(&directly().await, "create user passing_guest password 'paper'").await.unwrap();
+    });
+    let users = format!(
+        "\"sekisho\" \"{}\"\n\"passing_guest\" \"paper\"\n",
+        String::from_utf8(password()).unwrap()
+    );
+    config.users = Users::parse(&users, MockKey::new([7; 32])).unwrap();
+    config.limits.pools = 4;
+    config.quotas = Quotas { database: Some(1), user: Some(9), ..Quotas::default() };
+    let gate = Gate::new(config);
+    let mut kept = [of(&gate, "named").unwrap(), of(&gate, "first").unwrap()];
+    for at in 0..50 {
+        let mut client = of(&gate, &format!("unnamed {at}")).unwrap();
+        assert_eq!(says(&mut client, "select 'served'"), "served");
+        drop(client);
+        gate.until("it has gone", |stats| stats.clients == 2);
+        let stats = gate.stats();
+        let names: BTreeSet<&str> = stats.pools.iter().map(|pool| &*pool.database).collect();
+        assert!(names.len() <= 4 && names.contains("named") && names.contains("first"));
+        assert_eq!(names.len(), stats.pools.len(), "each has one");
+        assert_eq!(stats.quotas.len(), names.len() + 1, "one each, and the user's");
+    }
+    // The one that was used last is there still, the others are not. It has a pool for another user,
+    // and does not go for that itself.
+    assert!(gate.stats().pools.iter().any(|pool| pool.database == "unnamed 49"));
+    for name in ["unnamed 48", "unnamed 49"] {
+        drop(of_user(&gate, "passing_guest", name).unwrap());
+        gate.until("it has gone", |stats| stats.clients == 2);
+        let stats = gate.stats();
+        let pools: Vec<_> = stats.pools.iter().filter(|pool| pool.database == name).collect();
+        assert!(pools.iter().any(|pool| pool.user == "passing_guest"), "{name}");
+        assert!(stats.pools.len() <= 4 && stats.pools.iter().all(|pool| !pool.database.is_empty()));
+    }
+    let more = [of(&gate, "more").unwrap(), of(&gate, "and more").unwrap()];
+    let words = of(&gate, "too many").err().unwrap();
+    assert_eq!(words, "FATAL 53400 there are too many pools: each database and user has one");
+    for client in &mut kept {
+        assert_eq!(says(client, "select 'served'"), "served");
+    }
+    drop((kept, more));
+    gate.end();
+}
+
+#[test]
+fn a_database_that_nobody_has_named_goes_after_a_while() {
+    let mut rest = database(Mode::Transaction, 1);
+    rest.target = Some(std::mem::replace(&mut rest.name, Database::REST.to_owned()));
+    let mut config = trusting(rest);
+    config.timeouts.unnamed = Some(Duration::from_millis(1));
+    let gate = Gate::new(config);
+    for round in 0..3 {
+        let mut client = of(&gate, "passing").unwrap();
+        assert_eq!(says(&mut client, "select 'served'"), "served", "{round}");
+        assert_eq!(gate.stats().pools.len(), 1);
+        drop(client);
+        gate.until("it has gone", |stats| stats.pools.is_empty());
+    }
+    gate.end();
+}
+
+/// A client of a database, or why it does not get in.
+fn of(gate: &Gate, database: &str) -> Result<Raw, String> {
+    of_user(gate, "sekisho", database)
+}
+
+fn of_user(gate: &Gate, user: &str, database: &str) -> Result<Raw, String> {
+    let mut raw = Raw::connect(gate);
+    let parameters = [(&b"user"[..], user.as_bytes()), (b"database", database.as_bytes())];
+    let mut out = Vec::new();
+    write_startup(&mut out, Version::V3_0, parameters).unwrap();
+    raw.say(&out);
+    loop {
+        match raw.hear() {
+            (Backend::ReadyForQuery, _) => return Ok(raw),
+            (Backend::ErrorResponse, body) => return Err(shown(&body)),
+            _ => {}
+        }
+    }
 }
