@@ -560,43 +560,10 @@ impl Config {
         }
         let mut names = HashSet::new();
         for database in &self.databases {
-            let name = || database.name.clone();
             if !names.insert(&database.name) {
-                return Err(ConfigError::Twice { database: name() });
+                return Err(ConfigError::Twice { database: database.name.clone() });
             }
-            let (servers, addresses) = (database.gate.servers.len(), database.servers.len());
-            if servers != addresses {
-                return Err(ConfigError::Servers { database: name(), servers, addresses });
-            }
-            let is_nameless =
-                |one: &&Address| matches!(one, Address::Host { .. }) && one.name().is_none();
-            if let Some(address) = database.servers.iter().find(is_nameless) {
-                let address = address.to_string();
-                return Err(ConfigError::Nameless { database: name(), address });
-            }
-            if database.health.is_some() && database.login.is_none() {
-                return Err(ConfigError::NoProbeUser { database: name() });
-            }
-            if let Some(asked) = database.lookup.as_ref().and_then(|one| one.database.as_ref())
-                && !self
-                    .databases
-                    .iter()
-                    .any(|other| other.name == *asked || other.name == Database::REST)
-            {
-                let asked = asked.clone();
-                return Err(ConfigError::NoLookup { database: name(), asked });
-            }
-            if database.gate.room.is_none() {
-                return Err(ConfigError::NoRoom { database: name() });
-            }
-            if database.gate.wait_max.is_none() {
-                return Err(ConfigError::NoWaitMax { database: name() });
-            }
-            let slots = database.gate.servers.iter().map(|server| server.slots as usize);
-            if let Some(auto) = &database.auto {
-                check_auto(auto, database)?;
-            }
-            check_range("slots", slots.max().unwrap_or(0), 0, SLOTS_MAX)?;
+            self.check_database(database)?;
         }
         let verifies = self.tls.as_ref().is_some_and(|tls| tls.mode.verifies());
         if self.admission == Admission::Certificates && !verifies {
@@ -630,6 +597,43 @@ impl Config {
         check_range("limits.statements", statements, 1, 1 << 20)?;
         let message_max = frame::Limits::SESSION.length_max as usize;
         check_range("limits.message", message as usize, 1024, message_max)
+    }
+
+    fn check_database(&self, database: &Database) -> Result<(), ConfigError> {
+        let name = || database.name.clone();
+        let (servers, addresses) = (database.gate.servers.len(), database.servers.len());
+        if servers != addresses {
+            return Err(ConfigError::Servers { database: name(), servers, addresses });
+        }
+        let is_nameless =
+            |one: &&Address| matches!(one, Address::Host { .. }) && one.name().is_none();
+        if let Some(address) = database.servers.iter().find(is_nameless) {
+            let address = address.to_string();
+            return Err(ConfigError::Nameless { database: name(), address });
+        }
+        if database.health.is_some() && database.login.is_none() {
+            return Err(ConfigError::NoProbeUser { database: name() });
+        }
+        if let Some(asked) = database.lookup.as_ref().and_then(|one| one.database.as_ref())
+            && !self
+                .databases
+                .iter()
+                .any(|other| other.name == *asked || other.name == Database::REST)
+        {
+            let asked = asked.clone();
+            return Err(ConfigError::NoLookup { database: name(), asked });
+        }
+        if database.gate.room.is_none() {
+            return Err(ConfigError::NoRoom { database: name() });
+        }
+        if database.gate.wait_max.is_none() {
+            return Err(ConfigError::NoWaitMax { database: name() });
+        }
+        let slots = database.gate.servers.iter().map(|server| server.slots as usize);
+        if let Some(auto) = &database.auto {
+            check_auto(auto, database)?;
+        }
+        check_range("slots", slots.max().unwrap_or(0), 0, SLOTS_MAX)
     }
 }
 
