@@ -231,9 +231,25 @@ fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
     );
     let said = refused(&folder, &["--config", "users.ini"]);
     assert!(said.contains("`auth.hba-file`: userlist.txt: line 1"), "{said}");
-    // The same is said of a file that is only looked at, and what a good one comes to.
-    let said = refused(&folder, &["--check", "g.toml"]);
-    assert!(said.contains("g.toml: `database.a.slots`: 1 slots for 2 servers"), "{said}");
+    // What the file says, no flag says too; and who is trusted comes from this machine.
+    let said = refused(&folder, &["--config", "g.toml", "--slots", "3"]);
+    assert!(said.contains("cannot be used with"), "{said}");
+    write("trust.ini", &good.replace("auth_file", "auth_type = trust\nauth_file"));
+    let said = refused(&folder, &["--config", "trust.ini", "--listen", "0.0.0.0:0"]);
+    assert!(said.contains("is no loopback address"), "{said}");
+}
+
+#[test]
+fn a_file_is_looked_at_without_a_gate() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let write = |name: &str, text: &str| fs::write(scratch.join(name), text).unwrap();
+    write("userlist.txt", "\"a\" \"b\"\n");
+    let good = "[databases]\na = host=127.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+                auth_file = userlist.txt\n";
+    write("bad.ini", &format!("{good}[users]\na = pool_size=0\n"));
+    let said = refused(&folder, &["--check", "bad.ini"]);
+    assert!(said.contains("bad.ini:7: 0 slots let nobody in"), "{said}");
     write("good.ini", &format!("{good}tcp_socket_buffer = 4096\n"));
     let ended = sekisho(&folder, &["gate", "postgres", "--check", "good.ini"]);
     assert_eq!(ended.code, 0, "{ended:?}");
@@ -250,16 +266,10 @@ fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
     write(
         "odd.ini",
         &format!(
-            "{good}client_tls_sslmode = require\nclient_tls_cert_file = g.ini\n\
-                               client_tls_key_file = g.ini\n"
+            "{good}client_tls_sslmode = require\nclient_tls_cert_file = good.ini\n\
+                               client_tls_key_file = good.ini\n"
         ),
     );
     let said = refused(&folder, &["--check", "odd.ini"]);
-    assert!(said.contains("odd.ini: ") && said.contains("g.ini"), "{said}");
-    // What the file says, no flag says too; and who is trusted comes from this machine.
-    let said = refused(&folder, &["--config", "g.toml", "--slots", "3"]);
-    assert!(said.contains("cannot be used with"), "{said}");
-    write("trust.ini", &good.replace("auth_file", "auth_type = trust\nauth_file"));
-    let said = refused(&folder, &["--config", "trust.ini", "--listen", "0.0.0.0:0"]);
-    assert!(said.contains("is no loopback address"), "{said}");
+    assert!(said.contains("odd.ini: ") && said.contains("good.ini"), "{said}");
 }

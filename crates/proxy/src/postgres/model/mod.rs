@@ -102,6 +102,13 @@ impl Model {
         }
     }
 
+    /// The same, begun at this moment.
+    #[must_use]
+    pub fn since(mut self, now: Time) -> Model {
+        self.observed.begin(now);
+        self
+    }
+
     /// Time has passed: to be told before anything that happens then. True if the model has changed.
     pub fn pass(&mut self, now: Time) -> bool {
         let Some(block) = self.observed.pass(now) else { return false };

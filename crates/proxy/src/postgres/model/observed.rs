@@ -129,6 +129,11 @@ impl Observed {
         }
     }
 
+    /// It begins to be seen now.
+    pub(super) fn begin(&mut self, now: Time) {
+        (self.now, self.until) = (now, now + self.span);
+    }
+
     /// Time has passed. The block that has ended with that, if one has.
     pub(super) fn pass(&mut self, now: Time) -> Option<Block> {
         let passed = now.since(self.now).as_secs_f64();

@@ -150,7 +150,7 @@ impl Loop {
 
     /// Where a server of a pool is.
     pub(super) fn address_of(&self, pool: PoolIndex, place: u32) -> Address {
-        self.config.databases[self.pools[pool].database].servers[place as usize].clone()
+        self.pools[pool].addresses[place as usize].clone()
     }
 
     /// Begins as many connections as may be made at once.

@@ -78,7 +78,8 @@ pub struct Config {
     /// What a connection to a server is asked that was idle, before a client has it; `None` for
     /// nothing: then what it has said of its end must do.
     pub check: Option<Check>,
-    /// How many events of each pool's gate are recorded, from the start on; 0 for no recording.
+    /// How many events of each pool's gate are recorded, from the start on, or from the last
+    /// [reload](super::Handle::reload) that made it begin anew; 0 for no recording.
     pub record_max: usize,
     /// Who is told each decision about slots that are left to the gate, as one line.
     pub decisions: Option<fn(&str)>,
@@ -572,6 +573,22 @@ impl Config {
         for (name, slots) in self.quotas.each() {
             check_range(name, slots as usize, 1, SLOTS_MAX)?;
         }
+        self.check_terms()?;
+        let Limits { clients, pools, connecting, settings, statements, message, .. } = self.limits;
+        check_range("workers", self.workers, 1, WORKERS_MAX)?;
+        check_range("limits.clients", clients, 1, CLIENTS_MAX)?;
+        check_range("limits.pools", pools, 1, 1 << 20)?;
+        check_range("limits.connecting", connecting, 1, 1 << 20)?;
+        check_range("limits.settings", settings, 0, 1 << 10)?;
+        let period = usize::try_from(self.admin.stats_period.as_secs()).unwrap_or(usize::MAX);
+        check_range("admin.stats-period, in seconds,", period, 1, 1 << 20)?;
+        check_range("limits.statements", statements, 1, 1 << 20)?;
+        let message_max = frame::Limits::SESSION.length_max as usize;
+        check_range("limits.message", message as usize, 1024, message_max)
+    }
+
+    /// What is different for single users.
+    fn check_terms(&self) -> Result<(), ConfigError> {
         for (user, terms) in &self.terms {
             let Some(auto) = &terms.auto else { continue };
             let user = String::from_utf8_lossy(user).into_owned();
@@ -586,17 +603,7 @@ impl Config {
             let all = slots as usize * servers.unwrap_or(1);
             check_range("slots", all, 1, GateSpec::SLOTS_MAX as usize)?;
         }
-        let Limits { clients, pools, connecting, settings, statements, message, .. } = self.limits;
-        check_range("workers", self.workers, 1, WORKERS_MAX)?;
-        check_range("limits.clients", clients, 1, CLIENTS_MAX)?;
-        check_range("limits.pools", pools, 1, 1 << 20)?;
-        check_range("limits.connecting", connecting, 1, 1 << 20)?;
-        check_range("limits.settings", settings, 0, 1 << 10)?;
-        let period = usize::try_from(self.admin.stats_period.as_secs()).unwrap_or(usize::MAX);
-        check_range("admin.stats-period, in seconds,", period, 1, 1 << 20)?;
-        check_range("limits.statements", statements, 1, 1 << 20)?;
-        let message_max = frame::Limits::SESSION.length_max as usize;
-        check_range("limits.message", message as usize, 1024, message_max)
+        Ok(())
     }
 
     fn check_database(&self, database: &Database) -> Result<(), ConfigError> {

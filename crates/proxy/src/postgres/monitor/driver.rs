@@ -10,6 +10,7 @@ use measure::{Histogram, Recording};
 use super::arena::Key;
 use super::classes::JobClass;
 use super::control::{Auto, Control, Controlled, Moved};
+use super::renewal::placed;
 use super::stats::{ClassStats, ServerStats};
 use super::tally::{ClassCounts, Tallies};
 use crate::postgres::model::{Model, Work};
@@ -83,6 +84,23 @@ struct Held {
     arrived: Time,
     /// When its job began; `None` while it waits for slots of quotas.
     since: Option<Time>,
+}
+
+/// What a gate is when it begins anew.
+#[derive(Debug)]
+pub(super) struct Anew<'a> {
+    pub(super) spec: &'a GateSpec,
+    /// The place that each server had before, if it had one.
+    pub(super) places: &'a [Option<usize>],
+    /// The number that each class has now that was there before, if it has one.
+    pub(super) classes: &'a [Option<u32>],
+    /// How many classes there are now.
+    pub(super) classes_now: usize,
+    pub(super) record_max: usize,
+    /// How the slots are found, if they are left to the gate.
+    pub(super) auto: Option<&'a Auto>,
+    /// Whether its jobs say something of what is behind the gate.
+    pub(super) models: bool,
 }
 
 const PLACE_BITS: u32 = 24;
@@ -171,21 +189,119 @@ impl Driver {
         &mut self.held[slot.server as usize][slot.index as usize]
     }
 
+    /// Those who wait, in the order of their arrival, each with its moment. The gate does not hear of
+    /// it: it is about to [begin anew](Driver::begin_anew), and to be told that they
+    /// [wait on](Driver::wait_on).
+    pub(super) fn take_waiting(&mut self) -> Vec<(Key, Time)> {
+        assert!(self.verdicts.is_empty(), "what was decided is carried out first");
+        let mut waiting: Vec<Place> =
+            self.places.drain(..).filter(|place| place.job != JobId(0)).collect();
+        self.vacant.clear();
+        waiting.sort_by_key(|place| place.job);
+        for place in &waiting {
+            self.tallies.taken(place.class);
+        }
+        waiting.into_iter().map(|place| (place.client, place.arrived)).collect()
+    }
+
+    /// The gate begins anew as another one, at which the slots are held that were held before. It is
+    /// recorded from here on. Nobody may wait.
+    ///
+    /// # Panics
+    /// If somebody does, or the specification describes no gate.
+    pub(super) fn begin_anew(&mut self, now: Time, anew: &Anew<'_>) {
+        assert!(self.places.is_empty(), "who waits is taken out before");
+        let Anew { spec, places, classes, classes_now, record_max, auto, models } = *anew;
+        let is_other = places.iter().enumerate().any(|(at, place)| *place != Some(at))
+            || places.len() != self.up.len()
+            || classes.len() != classes_now
+            || (0..).zip(classes).any(|(at, number)| *number != Some(at));
+        self.gate = Gate::new(spec).expect("the configuration was checked");
+        self.recording = (record_max > 0).then(|| Recording::new(spec.clone(), record_max));
+        self.held = placed(&mut self.held, places);
+        self.started = placed(&mut self.started, places);
+        self.up = places.iter().map(|place| place.is_none_or(|at| self.up[at])).collect();
+        self.roles = match &spec.roles[..] {
+            [] => vec![Role::Primary; places.len()],
+            roles => roles.to_vec(),
+        };
+        self.wait_max = spec.wait_max.unwrap_or(Duration::MAX);
+        let number = |class: u32| classes.get(class as usize).copied().flatten().unwrap_or(0);
+        for held in self.held.iter_mut().flatten().flatten() {
+            held.class = number(held.class);
+        }
+        self.tallies.renumber(classes, classes_now);
+        let waits = |held: &&Held| held.since.is_none();
+        let kept =
+            self.held.iter().map(|slots| slots.iter().flatten().filter(waits).count() as u32);
+        let kept_waiting = self.kept_waiting.take().map(|_| kept.collect());
+        self.model = match self.model.take().filter(|_| !is_other) {
+            _ if !models => None,
+            Some(model) => Some(model),
+            None => Some(Model::new(places.len()).since(now)),
+        };
+        self.control = auto.map(|auto| Control::new(auto, &self.gate));
+        for (server, up) in (0..).zip(self.up.clone()) {
+            if !up {
+                self.handle(now, Event::Down(server));
+            }
+        }
+        for server in 0..self.held.len() {
+            for index in 0..self.held[server].len() {
+                if self.held[server][index].is_some() {
+                    let slot = Slot { server: server as u32, index: index as u32 };
+                    self.handle(now, Event::Occupy(slot));
+                }
+            }
+        }
+        // Until here not all that are kept waiting hold their slots.
+        self.kept_waiting = kept_waiting;
+        self.show_levels();
+    }
+
+    /// A job waits on at a gate that has begun anew, up to its own deadline.
+    pub(super) fn wait_on(&mut self, now: Time, client: Key, arrived: Time, job: Job) -> JobId {
+        self.enter(now, client, arrived, job)
+    }
+
+    /// So many jobs may wait from now on; those that wait stay.
+    pub(super) fn set_room(&mut self, now: Time, room: Option<u64>) {
+        self.tell(now, Event::Room(room));
+    }
+
+    /// A job holds a slot from now on that has never waited here.
+    pub(super) fn occupy(&mut self, now: Time, class: u32) -> Slot {
+        let slots = &mut self.held[0];
+        let free = slots.iter().position(Option::is_none).unwrap_or(slots.len());
+        if free == slots.len() {
+            slots.push(None);
+        }
+        slots[free] = Some(Held { class, arrived: now, since: Some(now) });
+        self.tallies.occupied(class);
+        let slot = Slot { server: 0, index: free as u32 };
+        self.tell(now, Event::Occupy(slot));
+        slot
+    }
+
     /// A job of `client` arrives, which may wait until so long after `since`, or until its own
     /// deadline if that is earlier. It is given its name here.
     pub(super) fn arrive(&mut self, now: Time, client: Key, since: Time, job: Job) -> JobId {
+        let latest = since + self.wait_max;
+        let deadline = Some(job.deadline.map_or(latest, |own| own.min(latest)));
+        self.enter(now, client, now, Job { deadline, ..job })
+    }
+
+    fn enter(&mut self, now: Time, client: Key, arrived: Time, job: Job) -> JobId {
         let at = self.vacant.pop().unwrap_or(self.places.len() as u32);
         self.sequence += 1;
         let id = JobId(self.sequence << PLACE_BITS | u64::from(at));
-        let place = Place { job: id, arrived: now, client, class: job.class };
+        let place = Place { job: id, arrived, client, class: job.class };
         self.tallies.arrived(job.class);
         match self.places.get_mut(at as usize) {
             Some(vacant) => *vacant = place,
             None => self.places.push(place),
         }
-        let latest = since + self.wait_max;
-        let deadline = Some(job.deadline.map_or(latest, |own| own.min(latest)));
-        self.tell(now, Event::Arrive(Job { id, deadline, ..job }));
+        self.tell(now, Event::Arrive(Job { id, ..job }));
         id
     }
 

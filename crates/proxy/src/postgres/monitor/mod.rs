@@ -68,6 +68,9 @@
 //! replication connection has a connection of its own, never anybody else's,
 //! and holds a slot of its pool until its client leaves, whatever the mode.
 //!
+//! Another configuration is taken while it runs, also by pools that are there: their gates begin anew,
+//! with the slots held that are held and with those waiting who wait.
+//!
 //! Who operates it has a console and metrics of their own ([`Admin`]), on a thread beside the loop.
 //!
 //! ```no_run
@@ -120,6 +123,7 @@ mod probing;
 mod quotas;
 mod readings;
 mod reload;
+mod renewal;
 mod run;
 mod server;
 mod serving;

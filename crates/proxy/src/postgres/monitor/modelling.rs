@@ -14,7 +14,10 @@ impl Pool {
     /// What is found of what is behind its gate, and what stands where the slots are left to it.
     pub(super) fn estimates(&self, database: &str, classes: &[JobClass]) -> Vec<Estimate> {
         let of = self.named(database);
-        let class = |class: u32| classes[class as usize].name.clone();
+        // A pool that was closed has classes of before.
+        let class = |class: u32| {
+            classes.get(class as usize).map_or_else(String::new, |class| class.name.clone())
+        };
         let model = self.driver.model().map(|model| model.estimates(&of, class));
         let mut rows = model.unwrap_or_default();
         let Some(controlled) = self.driver.controlled() else { return rows };

@@ -6,10 +6,12 @@ use gate::{GateSpec, Time};
 
 use super::arena::Key;
 use super::classes::JobClass;
-use super::config::{Config, Database, Mode, Reuse};
+use super::config::{Address, Config, Database, Mode, Reuse};
+use super::control::Auto;
 use super::driver::Driver;
 use super::leftovers::Known;
 use super::readings::Readings;
+use super::renewal::placed;
 use super::stats::{Counters, PoolStats};
 use super::upkeep::Tended;
 use crate::postgres::auth::{Credential, Keys};
@@ -40,6 +42,12 @@ pub(super) struct Pool {
     pub(super) quotas: Vec<usize>,
     /// What its gate was told.
     pub(super) spec: GateSpec,
+    /// How its slots are found, if they are left to the gate.
+    pub(super) auto: Option<Auto>,
+    /// Where its servers are, in the order of their places.
+    pub(super) addresses: Vec<Address>,
+    /// Whether the configuration says something of it that has to wait.
+    pub(super) behind: bool,
     /// The most clients that were in at once, as far as anybody looked.
     pub(super) clients_most: u32,
     pub(super) catalogue: Catalogue,
@@ -106,6 +114,9 @@ impl Pool {
                 _ => driver.modelled(database.auto(terms)),
             },
             spec: gate,
+            auto: database.auto(terms).copied().filter(|_| mode != Mode::Session),
+            addresses: servers.clone(),
+            behind: false,
             quotas: Vec::new(),
             clients_most: 0,
             catalogue: Catalogue::new(secret, bounds).choosing(config.leftovers.clone()),
@@ -155,6 +166,15 @@ impl Pool {
         }
         // With another password, or elsewhere, all may be well.
         self.tended.is_in();
+    }
+
+    /// Its servers have other places from now on, where they are at these addresses.
+    pub(super) fn settle_places(&mut self, places: &[Option<usize>], addresses: Vec<Address>) {
+        self.keys = placed(&mut self.keys, places);
+        self.idle = placed(&mut self.idle, places);
+        self.connections = placed(&mut self.connections, places);
+        self.retries = placed(&mut self.retries, places);
+        self.addresses = addresses;
     }
 
     /// With what to log in now.

@@ -4,7 +4,7 @@
 use gate::{Role, Time};
 
 use super::arena::{Key, Socket};
-use super::config::Config;
+use super::config::{Config, Database};
 use super::health::{PROBE, Seen, Watch};
 use super::pool::PoolIndex;
 use super::server::State;
@@ -29,17 +29,19 @@ struct Probe {
 impl Probes {
     /// Those of each database that is watched.
     pub(super) fn of(config: &Config) -> Vec<Option<Probes>> {
-        let of = |database: &super::config::Database| {
-            let health = database.health?;
-            let roles = match &database.gate.roles[..] {
-                [] => vec![Role::Primary; database.servers.len()],
-                roles => roles.to_vec(),
-            };
-            let probe = Probe { connection: None, due: Time::ZERO };
-            let servers = vec![probe; roles.len()];
-            Some(Probes { watch: Watch::new(health, &roles), servers })
+        config.databases.iter().map(Probes::of_database).collect()
+    }
+
+    /// Those of a database, if it is watched.
+    pub(super) fn of_database(database: &Database) -> Option<Probes> {
+        let health = database.health?;
+        let roles = match &database.gate.roles[..] {
+            [] => vec![Role::Primary; database.servers.len()],
+            roles => roles.to_vec(),
         };
-        config.databases.iter().map(of).collect()
+        let probe = Probe { connection: None, due: Time::ZERO };
+        let servers = vec![probe; roles.len()];
+        Some(Probes { watch: Watch::new(health, &roles), servers })
     }
 }
 
@@ -58,6 +60,25 @@ impl Loop {
             }
             for (place, connection) in due {
                 self.probe_server(database, place, connection);
+            }
+        }
+    }
+
+    /// The servers of a database are watched anew, or not at all.
+    pub(super) fn watch_anew(&mut self, database: usize) {
+        let mine = self.servers.iter().filter(|(_, server)| {
+            server.probe.is_some() && self.pools[server.pool].database == database
+        });
+        let mine: Vec<Key> = mine.map(|(key, _)| key).collect();
+        for key in mine {
+            self.drop_server(key);
+        }
+        self.probes[database] = Probes::of_database(&self.config.databases[database]);
+        let pools = 0..self.pools.len();
+        let pools: Vec<_> = pools.filter(|at| self.pools[*at].database == database).collect();
+        for pool in pools {
+            for place in 0..self.pools[pool].addresses.len() {
+                self.tell(pool, |driver, now| driver.rise(now, place as u32));
             }
         }
     }
@@ -134,6 +155,10 @@ impl Loop {
     /// pool may have found it unreachable since it answered last.
     pub(super) fn follow_health(&mut self, pool: PoolIndex, answered: Option<usize>) {
         let Some(probes) = &self.probes[self.pools[pool].database] else { return };
+        // Places of one that is behind are not those that are watched.
+        if self.pools[pool].behind {
+            return;
+        }
         let all = (0..probes.watch.len()).map(|place| probes.watch.standing(place));
         let standings: Vec<_> = all.collect();
         let alone = standings.len() == 1;

@@ -91,6 +91,14 @@ impl Scope {
     }
 }
 
+/// Those whose quotas the jobs of a pool pass, in this order.
+fn scopes(database: usize, user: &[u8]) -> [Scope; 3] {
+    [Scope::User(user.to_vec()), Scope::Database(database), Scope::All]
+}
+
+/// The slots of a quota that was lifted: more than all pools can have.
+pub(super) const UNBOUNDED: u32 = 1 << 24;
+
 /// A quota, with a gate of its own.
 #[derive(Debug)]
 pub(super) struct Quota {
@@ -123,16 +131,9 @@ impl Loop {
     /// The quotas that the jobs of a new pool pass, in this order: whoever waits for a wide one holds
     /// narrow ones, and not the other way round.
     pub(super) fn quotas_of(&mut self, database: usize, user: &[u8]) -> Vec<usize> {
-        let quotas = &self.config.quotas;
-        let name = &self.config.databases[database].name;
-        let scopes = [
-            (Scope::User(user.to_vec()), quotas.users.get(user).copied().or(quotas.user)),
-            (Scope::Database(database), quotas.databases.get(name).copied().or(quotas.database)),
-            (Scope::All, quotas.all),
-        ];
         let mut passed = Vec::new();
-        for (scope, slots) in scopes {
-            let Some(slots) = slots else { continue };
+        for scope in scopes(database, user) {
+            let Some(slots) = self.slots_over(&scope) else { continue };
             let there = self.quotas.iter().position(|quota| quota.scope == scope);
             let vacant = || self.quotas.iter().position(Quota::is_vacant);
             let at = there.or_else(vacant).unwrap_or(self.quotas.len());
@@ -190,6 +191,76 @@ impl Loop {
         let job = self.quotas[quota].driver.arrive(self.now, key, since, job);
         self.servers.get_mut(key).expect("it was there above").asks = Some((quota, job));
         self.decided_quotas.push_back(quota);
+    }
+
+    /// The configuration says other slots over several pools: those that there are have as many from now
+    /// on, and pools that pass others pass these too.
+    pub(super) fn reload_quotas(&mut self) {
+        for at in 0..self.quotas.len() {
+            let slots = self.slots_over(&self.quotas[at].scope).unwrap_or(UNBOUNDED);
+            if self.quotas[at].slots != slots {
+                self.quotas[at].slots = slots;
+                self.quotas[at].driver.resize(self.now, 0, slots);
+                self.decided_quotas.push_back(at);
+            }
+        }
+        self.catch_up_quotas();
+    }
+
+    /// Pools pass the quotas that the configuration has for them. What they hold already counts; while a
+    /// job of one waits to be admitted, it is left as it is.
+    pub(super) fn catch_up_quotas(&mut self) {
+        for pool in (0..self.pools.len()).filter(|at| !self.pools[*at].vacant).collect::<Vec<_>>() {
+            let (database, user) = (self.pools[pool].database, self.pools[pool].user.clone());
+            let lacks = |scope: &Scope| {
+                let at = self.quotas.iter().position(|quota| quota.scope == *scope);
+                let passes = at.is_some_and(|at| self.pools[pool].quotas.contains(&at));
+                self.slots_over(scope).is_some() && !passes
+            };
+            let lacking = scopes(database, &user).iter().any(lacks);
+            if !lacking || self.is_admitting(pool) {
+                continue;
+            }
+            if self.pools[pool].quotas.is_empty() {
+                self.pools[pool].driver.keep_waiting();
+            }
+            let passed = self.quotas_of(database, &user);
+            let had = std::mem::replace(&mut self.pools[pool].quotas, passed.clone());
+            let added = passed.into_iter().filter(|quota| !had.contains(quota));
+            for quota in added.collect::<Vec<_>>() {
+                self.occupy_quota(pool, quota);
+            }
+            // Those that are lifted stay where they are passed.
+            let lifted = had.into_iter().filter(|quota| !self.pools[pool].quotas.contains(quota));
+            let lifted: Vec<usize> = lifted.collect();
+            self.pools[pool].quotas.extend(lifted);
+        }
+    }
+
+    /// What a pool holds counts at a quota from now on.
+    fn occupy_quota(&mut self, pool: PoolIndex, quota: usize) {
+        let mine = self.servers.iter().filter(|(_, one)| one.pool == pool && one.slot.is_some());
+        let mine: Vec<Key> = mine.map(|(key, _)| key).collect();
+        for key in mine {
+            let slot = self.quotas[quota].driver.occupy(self.now, pool as u32);
+            if let Some(server) = self.servers.get_mut(key) {
+                server.permits.push((quota, slot));
+            }
+        }
+    }
+
+    /// How many slots there are over several pools.
+    fn slots_over(&self, scope: &Scope) -> Option<u32> {
+        let quotas = &self.config.quotas;
+        match scope {
+            Scope::All => quotas.all,
+            Scope::Database(at) => {
+                let name = &self.config.databases[*at].name;
+                quotas.databases.get(name).copied().or(quotas.database)
+            }
+            Scope::User(user) => quotas.users.get(user).copied().or(quotas.user),
+            Scope::Nobody => None,
+        }
     }
 
     /// Wakes the gates of quotas whose moment has come.

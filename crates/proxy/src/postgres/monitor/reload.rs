@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, mpsc};
 
-use gate::{Gate, GateSpec};
+use gate::Gate;
 use mio::Waker;
 use thiserror::Error;
 
@@ -15,6 +15,8 @@ use super::config::{Config, Database, StartError};
 use super::log::Line;
 use super::operating::Awaited;
 use super::patience::Patiences;
+use super::quotas::Quotas;
+use super::renewal::Renumbering;
 use super::run::Command;
 use super::server::State;
 use super::state::Loop;
@@ -66,12 +68,14 @@ impl Fresh {
 pub struct Reloaded {
     /// What it says and counts only after a restart, in sentences.
     pub restart: Vec<String>,
+    /// What it says and counts as soon as it can, in sentences: nobody is dropped for it.
+    pub later: Vec<String>,
 }
 
 impl Reloaded {
     /// What there is to be told of it.
     pub(super) fn sentences(&self) -> impl Iterator<Item = String> + '_ {
-        self.restart.iter().cloned()
+        self.restart.iter().chain(&self.later).cloned()
     }
 }
 
@@ -185,22 +189,18 @@ impl Loop {
         }
         config.workers = self.config.workers;
         config.record_max = self.config.record_max;
-        if config.quotas != self.config.quotas {
-            told.restart.push("other slots over several pools count after a restart".into());
-        }
-        config.quotas = self.config.quotas.clone();
         if config.admin.http != self.config.admin.http {
             told.restart.push("another address for metrics counts after a restart".into());
         }
         config.admin.http = self.config.admin.http;
+        if config.admin.is_used() && !self.operating.is_open() {
+            told.restart.push("a console where there was none counts after a restart".into());
+        }
         let wanted = std::mem::take(&mut config.databases);
         let named: HashSet<String> = wanted.iter().map(|one| one.name.clone()).collect();
         let had = std::mem::take(&mut self.config.databases);
-        config.databases = self.merge(had.clone(), wanted, &mut told);
-        let health = |all: &[Database]| all.iter().map(|one| one.health).collect::<Vec<_>>();
-        if health(&had) != health(&config.databases) {
-            told.restart.push("how servers are watched counts after a restart".into());
-        }
+        config.databases = self.merge(had.clone(), wanted, &mut config.quotas);
+        let classes = Renumbering::new(&self.config, &config);
         self.probes.resize_with(config.databases.len(), || None);
         self.config = config;
         self.tls = tls;
@@ -208,13 +208,25 @@ impl Loop {
         self.follow_patience();
         let databases = &self.config.databases;
         self.unnamed.keep(|at| !named.contains(&databases[at].name));
+        for at in 0..self.config.databases.len() {
+            let watched = |one: &Database| (one.health, one.servers.clone(), one.login.clone());
+            let new = watched(&self.config.databases[at]);
+            if had.get(at).map(watched) != Some(new) {
+                self.watch_anew(at);
+            }
+        }
         for pool in 0..self.pools.len() {
-            self.reload_pool(pool, &had, &mut told);
+            self.reload_pool(pool, &had, &classes, &mut told);
             self.settle();
         }
+        self.reload_quotas();
+        self.settle();
         let mut line = Line::new("reload").with("databases", self.databases.len());
         for restart in &told.restart {
             line = line.text("restart", restart);
+        }
+        for later in &told.later {
+            line = line.text("later", later);
         }
         self.log.line(line);
         told
@@ -225,7 +237,7 @@ impl Loop {
         &mut self,
         had: Vec<Database>,
         wanted: Vec<Database>,
-        told: &mut Reloaded,
+        quotas: &mut Quotas,
     ) -> Vec<Database> {
         let rest = wanted.iter().find(|one| one.name == Database::REST).cloned();
         let mut wanted: Vec<Option<Database>> = wanted.into_iter().map(Some).collect();
@@ -239,26 +251,14 @@ impl Loop {
             // Of those that only the rest names, the ones that are asked for have a place.
             let named = named.or_else(|| {
                 let rest = rest.as_ref().filter(|_| self.databases.contains_key(&old.name))?;
+                quotas.name_one_of_the_rest(&old.name);
                 Some(Database { name: old.name.clone(), ..rest.clone() })
             });
-            let Some(mut new) = named else {
+            let Some(new) = named else {
                 // Who is in stays; nobody comes any more.
                 merged.push(old);
                 continue;
             };
-            let has_pool = self.pools.iter().any(|pool| pool.database == at);
-            if has_pool && new.servers.len() != old.servers.len() {
-                let (name, more) = (&new.name, new.servers.len());
-                let sentence =
-                    format!("the {more} servers of database {name} count after a restart");
-                told.restart.push(sentence);
-                new = Database {
-                    servers: old.servers,
-                    gate: GateSpec { servers: old.gate.servers, ..new.gate },
-                    share: old.share,
-                    ..new
-                };
-            }
             names.insert(new.name.clone(), at);
             merged.push(new);
         }
@@ -271,62 +271,42 @@ impl Loop {
     }
 
     /// What a pool is told that is there already.
-    fn reload_pool(&mut self, at: usize, had: &[Database], told: &mut Reloaded) {
+    fn reload_pool(
+        &mut self,
+        at: usize,
+        had: &[Database],
+        classes: &Renumbering,
+        told: &mut Reloaded,
+    ) {
+        let place = self.pools[at].database;
+        let name = self.config.databases[place].name.clone();
         let pool = &mut self.pools[at];
-        let database = &self.config.databases[pool.database];
-        if pool.vacant || !self.databases.contains_key(&database.name) {
+        if pool.vacant {
             return;
         }
-        let (gate, mode) = database.pool(self.config.terms.get(&pool.user));
-        let whose = || format!("{}/{}", database.name, String::from_utf8_lossy(&pool.user));
-        let policies = GateSpec {
-            servers: pool.spec.servers.clone(),
-            wait_max: pool.spec.wait_max,
-            ..gate.clone()
-        };
-        if policies != pool.spec {
-            let sentence = format!("the policies of pool {} count after a restart", whose());
-            told.restart.push(sentence);
-        }
-        if mode != pool.mode {
-            told.restart.push(format!("the mode of pool {} counts after a restart", whose()));
-        }
-        pool.reuse = database.reuse;
         pool.readings.forget();
-        pool.configure(database, &self.config.users);
-        let moved: Vec<usize> = match had.get(pool.database) {
-            Some(old) => {
-                let pairs = old.servers.iter().zip(&database.servers).enumerate();
-                let other =
-                    old.encryption != database.encryption || old.target() != database.target();
-                pairs
-                    .filter(|(_, (old, new))| other || old != new)
-                    .map(|(place, _)| place)
-                    .collect()
+        pool.catalogue.choose(&self.config.leftovers);
+        let database = &self.config.databases[place];
+        pool.reuse = database.reuse;
+        if self.databases.contains_key(&name) {
+            pool.configure(database, &self.config.users);
+        }
+        let moves = had.get(place).is_some_and(|old| {
+            old.encryption != database.encryption || old.target() != database.target()
+        });
+        for wait in self.bring_up(at, classes) {
+            let user = String::from_utf8_lossy(&self.pools[at].user).into_owned();
+            told.later.push(format!("pool {name}/{user}: {wait}"));
+        }
+        if moves {
+            for place in 0..self.pools[at].addresses.len() {
+                self.move_server(at, place as u32);
             }
-            None => Vec::new(),
-        };
-        pool.spec.wait_max = gate.wait_max;
-        pool.spec.servers.clone_from(&gate.servers);
-        if let Some(longest) = gate.wait_max
-            && longest != self.pools[at].driver.wait_max()
-        {
-            self.tell(at, |driver, now| driver.set_wait_max(now, longest));
-        }
-        // Slots that are left to the gate stay where it has found them.
-        let is_controlled = self.pools[at].driver.is_controlled();
-        let servers = gate.servers.iter().enumerate();
-        for (place, server) in servers.filter(|_| !is_controlled) {
-            self.tell(at, |driver, now| driver.resize(now, place as u32, server.slots));
-            self.trim(at, place as u32);
-        }
-        for place in moved {
-            self.move_server(at, place as u32);
         }
     }
 
     /// Closes idle connections beyond the slots that there are.
-    fn trim(&mut self, at: usize, place: u32) {
+    pub(super) fn trim(&mut self, at: usize, place: u32) {
         while self.is_crowded(at, place)
             && let Some(key) = self.pools[at].take_idle(place)
         {
@@ -343,7 +323,7 @@ impl Loop {
     }
 
     /// A server has another address from now on: connections to the old one end with their jobs.
-    fn move_server(&mut self, at: usize, place: u32) {
+    pub(super) fn move_server(&mut self, at: usize, place: u32) {
         let there = self.servers.iter().filter(|(_, one)| one.pool == at && one.place == place);
         let there: Vec<Key> = there.map(|(key, _)| key).collect();
         for key in there {
@@ -366,6 +346,8 @@ impl Loop {
                 && let Some(user) = &client.user
             {
                 client.patience = self.patiences.of(user);
+                // Its class may be another by now.
+                client.class = None;
             }
         }
     }

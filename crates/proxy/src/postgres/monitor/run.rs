@@ -168,9 +168,11 @@ impl Handle {
         self.ask(|reply| Command::Tls(loaded, reply))
     }
 
-    /// Takes another configuration: users, rules, certificates, limits, time-outs, databases that come,
-    /// go or change, their slots and the addresses of their servers. Nobody is dropped: whose database
-    /// is gone stays until it leaves, and connections to servers that have moved end with their jobs.
+    /// Takes another configuration, all of it but where it listens, what is recorded, and a console or
+    /// metrics where there were none. Nobody is dropped: whose database is gone stays until it leaves,
+    /// connections to servers that have moved or gone end with their jobs, and gates with other
+    /// policies, classes or servers begin anew with those who are served and who wait. What has to
+    /// wait for somebody is [told](Reloaded::later).
     ///
     /// # Errors
     /// If the monitor has ended, or the configuration describes none; then all is as it was.
@@ -470,6 +472,7 @@ impl Running {
         if self.sweep <= now {
             self.sweep = now + SWEEP;
             self.inner.sweep();
+            self.inner.catch_up();
             self.inner.tell_decisions();
             self.inner.count_clients();
             self.inner.turn_period();

@@ -66,6 +66,44 @@ impl Tallies {
         there.filter_map(|(class, tally)| Some((class, &tally.as_ref()?.counts)))
     }
 
+    /// So many classes there are from now on: what was counted of each goes on under its new number.
+    /// Whoever is here and of none any more is of class 0.
+    pub(super) fn renumber(&mut self, numbers: &[Option<u32>], classes: usize) {
+        let had = std::mem::replace(&mut self.list, vec![None; classes.max(1)]);
+        self.several = classes > 1;
+        let (mut busy, mut waiting) = (0, 0);
+        for (tally, number) in had.into_iter().zip(numbers) {
+            let Some(mut tally) = tally else { continue };
+            match number {
+                Some(number) => {
+                    if self.several {
+                        tally.histograms.get_or_insert_with(Histograms::default);
+                    }
+                    self.list[*number as usize] = Some(tally);
+                }
+                None => {
+                    busy += tally.counts.busy;
+                    waiting += tally.counts.waiting;
+                }
+            }
+        }
+        if busy > 0 || waiting > 0 {
+            let counts = &mut self.of(0).counts;
+            counts.busy += busy;
+            counts.waiting += waiting;
+        }
+    }
+
+    /// A job that waits does so elsewhere from now on.
+    pub(super) fn taken(&mut self, class: u32) {
+        self.of(class).counts.waiting -= 1;
+    }
+
+    /// A job is served that never waited here.
+    pub(super) fn occupied(&mut self, class: u32) {
+        self.of(class).counts.busy += 1;
+    }
+
     pub(super) fn arrived(&mut self, class: u32) {
         self.of(class).counts.waiting += 1;
     }

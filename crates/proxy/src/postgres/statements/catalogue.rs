@@ -97,6 +97,20 @@ impl Catalogue {
         self
     }
 
+    /// The same where clients have come: it counts for what they prepare from now on, and for texts that
+    /// are not prepared. Statements that a client has a name for stay as they were decided.
+    pub fn choose(&mut self, choices: &Choices) {
+        if self.choices == *choices {
+            return;
+        }
+        while let Some(oldest) = self.unused.oldest() {
+            self.remove(oldest);
+        }
+        self.by_content.clear();
+        self.code = Followed::code(choices).map(Arc::new);
+        self.choices = choices.clone();
+    }
+
     /// What is to be followed of a text.
     pub(super) fn follow(
         &self,
@@ -108,12 +122,12 @@ impl Catalogue {
 
     /// How many statements are known, with a client or without.
     pub fn len(&self) -> usize {
-        self.by_content.len()
+        self.entries.len() - self.free.len()
     }
 
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
-        self.by_content.is_empty()
+        self.len() == 0
     }
 
     /// How many of them a client has a name for.
@@ -231,7 +245,10 @@ impl Catalogue {
         self.unused.remove(id);
         let entry = self.entries[id as usize].take().expect("an unused entry is there");
         self.bytes -= entry.content.len();
-        self.by_content.remove(&entry.content);
+        // Another one may have its content since other choices were made.
+        if self.by_content.get(&entry.content) == Some(&id) {
+            self.by_content.remove(&entry.content);
+        }
         self.free.push(id);
     }
 

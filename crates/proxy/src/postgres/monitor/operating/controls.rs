@@ -259,7 +259,7 @@ impl Loop {
     }
 
     /// Closes the connections of a pool as they become free.
-    fn renew(&mut self, pool: PoolIndex) {
+    pub(in crate::postgres::monitor) fn renew(&mut self, pool: PoolIndex) {
         self.pools[pool].tended.is_in();
         let of_pool = self.servers.iter().filter(|(_, server)| server.pool == pool);
         let keys: Vec<Key> = of_pool.map(|(key, _)| key).collect();

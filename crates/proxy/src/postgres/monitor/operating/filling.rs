@@ -17,6 +17,7 @@ use crate::postgres::monitor::client::{self, State};
 use crate::postgres::monitor::config::{self, Address};
 use crate::postgres::monitor::operating::{Periods, settings};
 use crate::postgres::monitor::pool::{self, PoolIndex};
+use crate::postgres::monitor::quotas::UNBOUNDED;
 use crate::postgres::monitor::server;
 use crate::postgres::monitor::state::Loop;
 use crate::postgres::monitor::stats::ServerStats;
@@ -315,7 +316,8 @@ impl Loop {
     /// The slots of each server of each pool, and those over several pools.
     fn slots_now(&self) -> Vec<SlotsOf> {
         let mut found = Vec::new();
-        for (at, pool) in self.pools.iter().enumerate() {
+        let there = self.pools.iter().enumerate().filter(|(_, pool)| !pool.vacant);
+        for (at, pool) in there {
             let of = format!("{}/{}", self.name_of(at), String::from_utf8_lossy(&pool.user));
             for (place, server) in (0..).zip(pool.driver.servers(&pool.connections)) {
                 let ServerStats { role, up, waiting, busy, slots, started, connections } = server;
@@ -336,7 +338,8 @@ impl Loop {
             }
         }
         found.sort_by(|a, b| a.of.cmp(&b.of));
-        found.extend(self.quota_stats().into_iter().map(|quota| SlotsOf {
+        let quotas = self.quota_stats().into_iter().filter(|quota| quota.slots < UNBOUNDED);
+        found.extend(quotas.map(|quota| SlotsOf {
             of: quota.name,
             slots: Slots {
                 slots: quota.slots,
@@ -351,6 +354,9 @@ impl Loop {
     /// The slots over all pools, if there are any.
     fn over_all(&self) -> Option<Slots> {
         let all = self.quota_stats().into_iter().find(|quota| quota.name == "all")?;
+        if all.slots >= UNBOUNDED {
+            return None;
+        }
         let waiting = small(all.waiting as usize);
         Some(Slots { slots: all.slots, busy: all.busy, waiting })
     }

@@ -189,6 +189,11 @@ impl Operating {
         self.all == AllPools::Paused || self.paused.contains(database)
     }
 
+    /// Whether there is a desk to speak with.
+    pub(super) fn is_open(&self) -> bool {
+        self.line.is_some()
+    }
+
     /// Begins to speak with a desk.
     pub(super) fn open(&mut self, line: Line) {
         self.line = Some(line);

@@ -18,6 +18,7 @@ mod modes;
 mod operating;
 mod quotas;
 mod reloading;
+mod renewing;
 mod replicating;
 mod routing;
 mod upkeep;

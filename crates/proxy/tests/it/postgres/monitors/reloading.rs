@@ -102,9 +102,9 @@ fn what_describes_no_monitor_leaves_all_as_it_was() {
     // What cannot be changed is said, and the rest is taken.
     let mut other = slots(3);
     other.listen = vec!["127.0.0.1:1".parse().unwrap()];
-    other.databases[0].gate.room = Some(7);
+    other.admin.http = Some("127.0.0.1:0".parse().unwrap());
     let told = gate.handle.reload(other).unwrap().restart;
-    assert!(told[0].starts_with("other addresses") && told[1].contains("policies"), "{told:?}");
+    assert!(told[0].starts_with("other addresses") && told[1].contains("metrics"), "{told:?}");
     assert_eq!(gate.stats().pools[0].slots, 3);
     gate.end();
 }
