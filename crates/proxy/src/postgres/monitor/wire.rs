@@ -236,12 +236,26 @@ pub(super) struct Reading {
     chunk: Chunk,
     encrypted: bool,
     filled: Filled,
+    /// Whether the system has said that there is no more.
+    drained: bool,
 }
 
 impl Reading {
-    /// Reads once.
+    /// Reads what is there; of what is encrypted all that there is room for, since what is here of that
+    /// does not tell whether there is more.
     pub(super) fn read(&mut self) {
         self.filled = fill(&self.link, &mut self.chunk, self.encrypted);
+        while let (true, Filled::Bytes(sum)) = (self.encrypted, self.filled) {
+            match fill(&self.link, &mut self.chunk, self.encrypted) {
+                Filled::Bytes(more) => self.filled = Filled::Bytes(sum + more),
+                Filled::Nothing => {
+                    self.drained = true;
+                    return;
+                }
+                // The loop finds it again.
+                Filled::NoRoom | Filled::Ended => return,
+            }
+        }
     }
 
     /// Gives its buffer back: what was read is for nobody.
@@ -430,7 +444,8 @@ impl Wire {
         may.then(|| {
             self.is_read = true;
             let (link, chunk) = (Arc::clone(&self.link), chunks.take());
-            Reading { link, chunk, encrypted: self.encrypted, filled: Filled::Nothing }
+            let (encrypted, filled) = (self.encrypted, Filled::Nothing);
+            Reading { link, chunk, encrypted, filled, drained: false }
         })
     }
 
@@ -441,6 +456,7 @@ impl Wire {
         }
         self.is_read = false;
         self.filled(CHUNK, reading.filled);
+        self.readable &= !reading.drained || self.hung_up;
         self.ended |= reading.filled == Filled::Ended;
         self.keep(reading.chunk, chunks);
     }
@@ -544,6 +560,7 @@ fn fill(link: &Link, chunk: &mut Chunk, encrypted: bool) -> Filled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::postgres::monitor::link::Written;
 
     fn pair() -> (Wire, std::os::unix::net::UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -586,6 +603,105 @@ mod tests {
         }
         assert!(came == sent && !wire.is_blocked());
         assert!(chunks.spare.is_empty(), "a buffer that has grown is not kept");
+    }
+
+    /// Writes what a loop has queued, as its worker does.
+    fn let_go(chunks: &mut Chunks) -> Vec<Option<Socket>> {
+        let mut queue = Vec::new();
+        chunks.take_queued(&mut queue);
+        let written = queue.into_iter().map(|link| {
+            let Written { spare, broken } = link.write_queued();
+            if let Some(spare) = spare {
+                chunks.give(spare);
+            }
+            broken
+        });
+        written.collect()
+    }
+
+    #[test]
+    fn what_is_said_with_several_workers_is_written_when_the_loop_is_let_go() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::new(Writes::Later);
+        wire.send(b"one ", &mut chunks).unwrap();
+        wire.send(b"two", &mut chunks).unwrap();
+        assert!(!wire.is_blocked(), "nothing was refused");
+        theirs.set_nonblocking(true).unwrap();
+        let mut came = [0; 16];
+        assert_eq!(theirs.read(&mut came).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(let_go(&mut chunks), [None], "in one go");
+        assert_eq!(theirs.read(&mut came).unwrap(), 7);
+        assert_eq!(came[..7], *b"one two");
+        assert_eq!(chunks.spare.len(), 1, "its buffer is back");
+        // The last words of who goes are written before it goes.
+        wire.send(b"three", &mut chunks).unwrap();
+        wire.close(&mut chunks);
+        assert_eq!(theirs.read(&mut came).unwrap(), 5);
+        assert_eq!(let_go(&mut chunks), [None], "nothing is left of it");
+        assert_eq!(theirs.read(&mut came).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_is_refused_with_several_workers_goes_on_in_order_with_the_loop() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::new(Writes::Later);
+        let sent: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+        for part in sent.chunks(CHUNK / 3) {
+            wire.send(part, &mut chunks).unwrap();
+            let_go(&mut chunks);
+        }
+        assert!(wire.is_blocked());
+        assert_eq!(let_go(&mut chunks), [], "what was refused waits for the system's word");
+        let mut came = vec![0; sent.len()];
+        let mut at = 0;
+        while at < came.len() {
+            at += theirs.read(&mut came[at..]).unwrap();
+            wire.flush(&mut chunks).unwrap();
+        }
+        assert!(came == sent && !wire.is_blocked());
+        drop(theirs);
+        let socket = Socket::Own(9);
+        wire.watched(0, socket);
+        wire.send(b"nobody is there", &mut chunks).unwrap();
+        assert_eq!(let_go(&mut chunks), [Some(socket)]);
+        assert!(wire.flush(&mut chunks).is_err() && wire.send(b"x", &mut chunks).is_err());
+    }
+
+    #[test]
+    fn what_a_worker_reads_is_nobody_elses_until_it_is_back() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::new(Writes::Later);
+        theirs.write_all(b"first").unwrap();
+        let mut reading = wire.begin_read(&mut chunks).unwrap();
+        assert_eq!(wire.fill(&mut chunks), Filled::Nothing, "it is being read");
+        assert!(wire.begin_read(&mut chunks).is_none());
+        reading.read();
+        theirs.write_all(b"second").unwrap();
+        assert_eq!(wire.fill(&mut chunks), Filled::Nothing);
+        wire.end_read(reading, &mut chunks);
+        assert_eq!(wire.read(), b"first");
+        wire.readable = true;
+        assert!(wire.begin_read(&mut chunks).is_none(), "what is there comes first");
+        assert_eq!(wire.fill(&mut chunks), Filled::Bytes(6));
+        assert_eq!(wire.read(), b"firstsecond");
+        wire.take(11, &mut chunks);
+        // What was read of another connection is not this one's.
+        let (mut other, _theirs) = pair();
+        other.end_read(
+            {
+                wire.readable = true;
+                wire.begin_read(&mut chunks).unwrap()
+            },
+            &mut chunks,
+        );
+        assert!(wire.is_read && !other.is_read);
+        wire.is_read = false;
+        drop(theirs);
+        let mut reading = wire.begin_read(&mut chunks).unwrap();
+        reading.read();
+        wire.end_read(reading, &mut chunks);
+        assert_eq!(wire.fill(&mut chunks), Filled::Ended);
+        assert_eq!(wire.read(), b"");
     }
 
     #[test]

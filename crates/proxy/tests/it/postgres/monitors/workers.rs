@@ -6,13 +6,13 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use proxy::postgres::frame::HEAD;
+use proxy::postgres::frame::{Backend, HEAD};
 use proxy::postgres::message::write;
 use proxy::postgres::monitor::{Config, Mode, Stats};
 use proxy::postgres::startup::{Version, write_cancel};
 
 use super::encrypting::{self, Encrypted, encrypted, promised};
-use super::{Gate, Raw, database, enter, runtime, trusting};
+use super::{Gate, Raw, database, enter, runtime, shown, trusting};
 
 const WORKERS: usize = 3;
 
@@ -247,6 +247,24 @@ fn what_an_administrator_says_holds_for_the_clients_of_all_workers() {
     let finished = gate.thread_ends();
     assert_eq!((finished.cut, finished.stats.pools[0].busy), (0, 0));
     assert_eq!(finished.recordings[0].as_ref().unwrap().replay(), Ok(()));
+}
+
+#[test]
+fn the_last_words_of_a_server_reach_its_client() {
+    // A worker had read them, and the loop found the end of the connection before it passed them on.
+    let gate = gate(Mode::Transaction, 3);
+    for _ in 0..30 {
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        client.query("select pg_terminate_backend(pg_backend_pid())");
+        let words = loop {
+            if let (Backend::ErrorResponse, body) = client.hear() {
+                break shown(&body);
+            }
+        };
+        assert!(words.starts_with("FATAL 57P01"), "{words}");
+        assert_eq!(client.rest(), b"");
+    }
+    gate.end();
 }
 
 /// Reads until an answer is over, or the connection.
