@@ -124,6 +124,10 @@ impl Found {
             let cause = "the file decides nothing; say `method = \"hba\"` or remove it";
             self.add("auth.hba-file", cause);
         }
+        if auth.ident_file.is_some() && auth.method != Method::Hba {
+            let cause = "lines of the HBA file name its maps; say `method = \"hba\"` or remove it";
+            self.add("auth.ident-file", cause);
+        }
         let verifies = matches!(file.tls.clients.mode, TlsMode::VerifyCa | TlsMode::VerifyFull);
         if auth.method == Method::Cert && !verifies {
             let cause = "`cert` needs `tls.clients.mode = \"verify-ca\"`; say it";

@@ -450,9 +450,9 @@ static GENERAL: [Key; 99] = [
         .because("`ldap` and `pam` are refused; with `cert` the name must be the certificate's."),
     says("auth_hba_file", "", Text, "auth.hba-file").part(Login).guards(),
     says("auth_ident_file", "", Text, "auth.ident-file")
-        .part(Unplanned)
+        .part(Login)
         .guards()
-        .lacking("Maps of names are not read: a map in the HBA file lets nobody in."),
+        .because("Names as they are, and `all`; regular expressions are refused."),
     says("auth_file", "", Text, "auth.users-file").part(Login).guards(),
     says("auth_user", "", Text, "auth.query-user").part(Lookup).guards(),
     says("auth_query", DEFAULT_QUERY, Text, "auth.query")

@@ -101,7 +101,7 @@ const FEATURES: [Feature; 61] = [
         "Its errors have their line, and nobody gets in by one.",
     ),
     kept(LOGIN, "cert", Part::Encryption),
-    missing(LOGIN, "peer, ident maps", "Names of the system are not looked at."),
+    kept(LOGIN, "peer, ident maps", Part::Login),
     missing(LOGIN, "LDAP", "Nobody can be asked."),
     missing(LOGIN, "PAM", "Nobody can be asked."),
     kept(LOGIN, "TLS towards clients and servers", Part::Encryption),

@@ -18,7 +18,7 @@ use proxy::postgres::monitor::{
     Reuse as Next, ServerTls, Share, SocketFile, Strangers, Tcp, Timeouts, Tls as Identity,
     TlsMode as Encrypted, TlsVersion as Oldest, Upkeep, UserTerms,
 };
-use proxy::postgres::secrets::{Hba, MockKey, Secret, Users};
+use proxy::postgres::secrets::{Hba, IdentMaps, MockKey, Secret, Users};
 
 use super::config::{
     Database, GateFile, Method, Mode, Reuse, ServerEntry, Spread, Tls, TlsMode, TlsVersion,
@@ -53,7 +53,8 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     let terms = file.user.iter().map(|one| user(file, one, &config.timeouts));
     config.terms = terms.collect::<Result<_, FileError>>()?;
     config.strangers = strangers(file);
-    config.admission = admission(file, files)?;
+    config.idents = idents(file, files)?;
+    config.admission = admission(file, files, &config.idents)?;
     config.logged = logged(file);
     config.check = check(file);
     config.tls = client_tls(file);
@@ -167,7 +168,14 @@ fn users(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<Users, Fil
     users.map_err(|error| wrong(path, format!("{name}: {error}")))
 }
 
-fn admission(file: &GateFile, files: &dyn Files) -> Result<Admission, FileError> {
+fn idents(file: &GateFile, files: &dyn Files) -> Result<IdentMaps, FileError> {
+    let path = "auth.ident-file";
+    let Some(name) = &file.auth.ident_file else { return Ok(IdentMaps::default()) };
+    let maps = IdentMaps::parse(&text(files, path, name)?);
+    maps.map_err(|error| wrong(path, format!("{name}: {error}")))
+}
+
+fn admission(file: &GateFile, files: &dyn Files, maps: &IdentMaps) -> Result<Admission, FileError> {
     Ok(Admission::Everybody(match file.auth.method {
         Method::Trust | Method::Any => By::Trust,
         Method::Plain => By::Password,
@@ -180,6 +188,10 @@ fn admission(file: &GateFile, files: &dyn Files) -> Result<Admission, FileError>
             let name = name.ok_or_else(|| wrong(path, "`hba` needs it; say it"))?;
             let rules = Hba::parse(&text(files, path, name)?);
             let rules = rules.map_err(|error| wrong(path, format!("{name}: {error}")))?;
+            if let Some((line, map)) = rules.maps().find(|(_, map)| !maps.has(map)) {
+                let cause = "no line of `auth.ident-file` begins with it";
+                return Err(wrong(path, format!("{name}: line {line}: map `{map}`: {cause}")));
+            }
             return Ok(Admission::Rules(rules));
         }
     }))

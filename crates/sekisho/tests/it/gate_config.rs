@@ -231,6 +231,14 @@ fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
     );
     let said = refused(&folder, &["--config", "users.ini"]);
     assert!(said.contains("`auth.hba-file`: userlist.txt: line 1"), "{said}");
+    write("hba.conf", "local all all peer map=office\n");
+    write(
+        "maps.ini",
+        &good.replace("auth_file", "auth_hba_file = hba.conf\nauth_type = hba\nauth_file"),
+    );
+    let said = refused(&folder, &["--config", "maps.ini"]);
+    let told = "`auth.hba-file`: hba.conf: line 1: map `office`: no line of `auth.ident-file`";
+    assert!(said.contains(told), "{said}");
     // What the file says, no flag says too; and who is trusted comes from this machine.
     let said = refused(&folder, &["--config", "g.toml", "--slots", "3"]);
     assert!(said.contains("cannot be used with"), "{said}");

@@ -24,7 +24,7 @@ use super::quotas::Quotas;
 use super::upkeep::{Check, Upkeep};
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::frame;
-use crate::postgres::secrets::{Hba, Users};
+use crate::postgres::secrets::{Hba, IdentMaps, Users};
 use crate::postgres::sql::{Choices, KeyRules};
 pub use crate::tls::{Tls, TlsError};
 
@@ -55,6 +55,8 @@ pub struct Config {
     pub strangers: Strangers,
     /// Who may come in, and how.
     pub admission: Admission,
+    /// Which names of certificates and of the system are which users, for rules that name a map.
+    pub idents: IdentMaps,
     /// What clients are shown and must show, if they may connect with TLS.
     pub tls: Option<ClientTls>,
     /// What becomes of that which clients leave in the sessions of servers, where they have another
@@ -535,6 +537,7 @@ impl Config {
             terms: HashMap::new(),
             strangers: Strangers::Believed,
             admission: Admission::Everybody(Method::ScramSha256),
+            idents: IdentMaps::default(),
             tls: None,
             leftovers: Choices::default(),
             startup_ignored: Vec::new(),

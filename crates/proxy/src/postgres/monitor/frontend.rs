@@ -10,6 +10,7 @@ use super::arena::{Key, Socket};
 use super::client::{Client, Looking, SECRET_BYTES, State, Wanted};
 use super::config::{Admission, Strangers};
 use super::listen::{Listener, Peer};
+use super::peer;
 use super::pool::{Pool, PoolIndex};
 use super::state::{Loop, Phase};
 use super::wire::{Filled, Stream, Wire};
@@ -17,7 +18,9 @@ use crate::postgres::SqlState;
 use crate::postgres::auth::{Binding, Check, CheckError, Checked, Credential, Method, common_name};
 use crate::postgres::frame::{Frontend, HEAD, Limits, Piece};
 use crate::postgres::message::{Report, Severity, Status, write};
-use crate::postgres::secrets::{Certificate, Facts, Kind, Secret, Transport};
+use crate::postgres::secrets::{
+    Admission as Wanting, Certificate, Facts, IdentMaps, Kind, Peer as Needed, Secret, Transport,
+};
 use crate::postgres::sql::{Settings, SettingsBounds, Side};
 use crate::postgres::startup::{ALPN, Opening, Packet, Replication, Startup, Version};
 use crate::postgres::statements;
@@ -309,7 +312,9 @@ impl Loop {
         match &self.config.admission {
             Admission::Everybody(method) => Ok(*method),
             Admission::Certificates => {
-                identify(client, Certificate::OfUser, &wanted.user)?;
+                let named = client.wire.certificate().and_then(|der| common_name(&der));
+                let same = IdentMaps::default();
+                certify(client, named, (None, &same), &wanted.user)?;
                 Ok(Method::Trust)
             }
             Admission::Rules(hba) => {
@@ -322,7 +327,7 @@ impl Loop {
                 let admission = hba
                     .decide(&facts)
                     .map_err(|refusal| (refusal.sqlstate(), refusal.to_string()))?;
-                identify(client, admission.certificate, &wanted.user)?;
+                identify(client, &admission, &wanted.user, &self.config.idents)?;
                 Ok(admission.method)
             }
         }
@@ -599,18 +604,56 @@ impl Loop {
     }
 }
 
-/// Holds a client to what a certificate of it must say. TLS has verified what was shown.
-fn identify(client: &Client, wanted: Certificate, user: &[u8]) -> Result<(), (SqlState, String)> {
-    let refused = |message: String| Err((SqlState::INVALID_AUTHORIZATION, message));
-    match (wanted, client.wire.certificate()) {
-        (Certificate::Unneeded, _) | (Certificate::Verified, Some(_)) => Ok(()),
-        (_, None) => refused("connection requires a valid client certificate".to_owned()),
-        (Certificate::OfUser, Some(der)) if common_name(&der).as_deref() == Some(user) => Ok(()),
-        (Certificate::OfUser, Some(_)) => {
-            let user = String::from_utf8_lossy(user);
-            refused(format!("certificate authentication failed for user \"{user}\""))
+/// Holds a client to what a certificate of it, or the system, must say. TLS has verified what was
+/// shown.
+fn identify(
+    client: &Client,
+    wanted: &Wanting,
+    user: &[u8],
+    maps: &IdentMaps,
+) -> Result<(), (SqlState, String)> {
+    let map = wanted.map.as_deref();
+    if wanted.peer == Needed::OfUser {
+        let name = match client.wire.stream() {
+            Stream::Unix(stream) => peer::user_of(stream).ok().flatten(),
+            Stream::Tcp(_) => None,
+        };
+        if !name.is_some_and(|name| maps.allow(map, &name, user)) {
+            return refused("peer", user);
         }
     }
+    match (wanted.certificate, client.wire.certificate()) {
+        (Certificate::Unneeded, _) | (Certificate::Verified, Some(_)) => Ok(()),
+        (Certificate::Verified, None) => uncertified(),
+        (Certificate::OfUser, der) => {
+            certify(client, der.and_then(|der| common_name(&der)), (map, maps), user)
+        }
+    }
+}
+
+/// Holds a client to the name that its certificate has.
+fn certify(
+    client: &Client,
+    name: Option<Vec<u8>>,
+    (map, maps): (Option<&str>, &IdentMaps),
+    user: &[u8],
+) -> Result<(), (SqlState, String)> {
+    match name {
+        Some(name) if maps.allow(map, &name, user) => Ok(()),
+        None if client.wire.certificate().is_none() => uncertified(),
+        _ => refused("certificate", user),
+    }
+}
+
+fn uncertified() -> Result<(), (SqlState, String)> {
+    let message = "connection requires a valid client certificate".to_owned();
+    Err((SqlState::INVALID_AUTHORIZATION, message))
+}
+
+fn refused(how: &str, user: &[u8]) -> Result<(), (SqlState, String)> {
+    let user = String::from_utf8_lossy(user);
+    let message = format!("{how} authentication failed for user \"{user}\"");
+    Err((SqlState::INVALID_AUTHORIZATION, message))
 }
 
 /// What a start-up packet asks for.

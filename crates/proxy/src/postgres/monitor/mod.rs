@@ -118,6 +118,7 @@ mod modelling;
 mod naming;
 mod operating;
 mod patience;
+mod peer;
 mod pool;
 mod probing;
 mod quotas;

@@ -102,13 +102,26 @@ pub enum Certificate {
     OfUser,
 }
 
-/// How a client may come in.
+/// Whether the system must say who a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// It need not.
+    Unneeded,
+    /// It connects as the user, or as one whom the map lets come in so.
+    OfUser,
+}
+
+/// How a client may come in.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// How it proves who it is; [`Method::Trust`] where the certificate does that.
     pub method: Method,
     /// What it must have shown already.
     pub certificate: Certificate,
+    /// Whether the system must say who it is; on this machine alone.
+    pub peer: Peer,
+    /// By which map names of certificates, or of the system, are users; `None` if they are the same.
+    pub map: Option<String>,
     /// The line that says so, from 1.
     pub line: usize,
 }
@@ -199,7 +212,8 @@ pub enum HbaCause {
     },
     /// No such method.
     #[error(
-        "unsupported method \"{word}\": trust, reject, password, md5, scram-sha-256 and cert are known"
+        "unsupported method \"{word}\": trust, reject, password, md5, scram-sha-256, cert and peer are \
+         known"
     )]
     Method {
         /// What stands there.
@@ -211,10 +225,16 @@ pub enum HbaCause {
         /// What stands there.
         word: String,
     },
+    /// A method of this machine where somebody may come from elsewhere.
+    #[error("{word} is of this machine, and only local lines can have it")]
+    NotLocal {
+        /// What stands there.
+        word: String,
+    },
     /// An option that is not known, or not with this value.
     #[error(
-        "unsupported option \"{word}\": clientcert=verify-ca, clientcert=verify-full and \
-         clientname=CN are known"
+        "unsupported option \"{word}\": clientcert=verify-ca, clientcert=verify-full, clientname=CN \
+         and, with cert and peer, map=NAME are known"
     )]
     Option {
         /// What stands there.
@@ -224,14 +244,14 @@ pub enum HbaCause {
 
 /// A word of a line; in quotation marks it is never a keyword.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Word {
-    text: String,
+pub(super) struct Word {
+    pub(super) text: String,
     quoted: bool,
 }
 
 impl Word {
     /// The keyword that it is, or nothing.
-    fn keyword(&self) -> &str {
+    pub(super) fn keyword(&self) -> &str {
         if self.quoted { "" } else { &self.text }
     }
 }
@@ -268,10 +288,18 @@ impl Hba {
     /// If that line rejects it, or none matches.
     pub fn decide(&self, facts: &Facts<'_>) -> Result<Admission, Refusal> {
         match self.rules.iter().find(|rule| rule.matches(facts)) {
-            Some(Rule { admission: Some(admission), .. }) => Ok(*admission),
+            Some(Rule { admission: Some(admission), .. }) => Ok(admission.clone()),
             Some(Rule { line, .. }) => Err(Refusal::Rejected { whom: whom(facts), line: *line }),
             None => Err(Refusal::NoEntry { whom: whom(facts) }),
         }
+    }
+}
+
+impl Hba {
+    /// The maps that lines name, each with its line.
+    pub fn maps(&self) -> impl Iterator<Item = (usize, &str)> {
+        let admissions = self.rules.iter().filter_map(|rule| rule.admission.as_ref());
+        admissions.filter_map(|admission| Some((admission.line, admission.map.as_deref()?)))
     }
 }
 
@@ -335,7 +363,7 @@ fn whom(facts: &Facts<'_>) -> String {
 }
 
 /// The fields of a line, each a list of words.
-fn fields(line: &str) -> Result<Vec<Vec<Word>>, HbaCause> {
+pub(super) fn fields(line: &str) -> Result<Vec<Vec<Word>>, HbaCause> {
     let mut fields: Vec<Vec<Word>> = Vec::new();
     let mut rest = line;
     let mut goes_on = false;
@@ -403,8 +431,14 @@ fn rule(line: usize, fields: Vec<Vec<Word>>) -> Result<Rule, HbaCause> {
     };
     let method = one(list("method")?, "method")?;
     let with_tls = transport == Some(Transport::Tls);
+    let is_peer = method.text == "peer";
+    if is_peer && way != Way::Local {
+        return Err(HbaCause::NotLocal { word: method.text });
+    }
+    let mut map = None;
     let (method, mut certificate) = match method.text.as_str() {
         "reject" => (None, Certificate::Unneeded),
+        "peer" => (Some(Method::Trust), Certificate::Unneeded),
         "trust" => (Some(Method::Trust), Certificate::Unneeded),
         "password" => (Some(Method::Password), Certificate::Unneeded),
         "md5" => (Some(Method::Md5), Certificate::Unneeded),
@@ -415,6 +449,12 @@ fn rule(line: usize, fields: Vec<Vec<Word>>) -> Result<Rule, HbaCause> {
     };
     for words in fields {
         let word = one(words, "option")?;
+        if let Some(name) = word.text.strip_prefix("map=")
+            && (is_peer || certificate == Certificate::OfUser)
+        {
+            map = Some(name.to_owned());
+            continue;
+        }
         let wanted = match word.text.as_str() {
             "clientname=CN" => continue,
             "clientcert=verify-ca" if certificate != Certificate::OfUser => Certificate::Verified,
@@ -426,7 +466,8 @@ fn rule(line: usize, fields: Vec<Vec<Word>>) -> Result<Rule, HbaCause> {
         }
         certificate = wanted;
     }
-    let admission = method.map(|method| Admission { method, certificate, line });
+    let peer = if is_peer { Peer::OfUser } else { Peer::Unneeded };
+    let admission = method.map(|method| Admission { method, certificate, peer, map, line });
     Ok(Rule { line, way, databases, users, admission })
 }
 

@@ -2,9 +2,13 @@
 //! elsewhere.
 
 mod hba;
+mod ident;
 mod users;
 
-pub use hba::{Admission, Certificate, Facts, Hba, HbaCause, HbaError, Origin, Refusal, Transport};
+pub use hba::{
+    Admission, Certificate, Facts, Hba, HbaCause, HbaError, Origin, Peer, Refusal, Transport,
+};
+pub use ident::{IdentCause, IdentError, IdentMaps};
 pub use users::{Users, UsersCause, UsersError};
 
 use std::num::NonZeroU32;

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use proxy::postgres::auth::Method;
-use proxy::postgres::secrets::{Admission, Certificate, Facts, Hba, Origin, Refusal, Transport};
+use proxy::postgres::secrets::{
+    Admission, Certificate, Facts, Hba, Origin, Peer, Refusal, Transport,
+};
 use proxy::postgres::startup::Replication;
 
 /// A client of user and database from an address, or from this machine where there is none.
@@ -165,12 +167,12 @@ fn what_cannot_be_decided_here_is_refused_with_line_cause_and_way_out() {
         ("local @dbs all trust", "line 1: database \"@dbs\" cannot be decided here"),
         ("local all /^a trust", "line 1: user \"/^a\" cannot be decided here"),
         ("local \"/^a,b\" all trust", "line 1: database \"/^a,b\" cannot be decided here"),
-        ("local all all peer", "line 1: unsupported method \"peer\""),
+        ("host all all all peer", "line 1: peer is of this machine, and only local lines"),
+        ("local all all trust map=m", "line 1: unsupported option \"map=m\""),
         ("local all all Trust", "line 1: unsupported method \"Trust\""),
         ("local all all cert", "line 1: cert needs a client certificate"),
         ("host all all all md5 clientcert=verify-ca", "line 1: clientcert=verify-ca needs"),
         ("hostssl all all all cert clientcert=verify-ca", "line 1: unsupported option"),
-        ("hostssl all all all cert map=m", "line 1: unsupported option \"map=m\""),
         ("local \"all all trust", "line 1: a quotation mark does not end on its line"),
         (
             "include hba2.conf",
@@ -182,4 +184,18 @@ fn what_cannot_be_decided_here_is_refused_with_line_cause_and_way_out() {
         assert!(error.starts_with(expected), "{text:?}: {error}");
     }
     assert_eq!(Hba::parse("# nothing\n\n \t\n").unwrap(), Hba::parse("").unwrap());
+}
+
+#[test]
+fn the_system_says_who_comes_by_a_socket_and_maps_say_as_whom() {
+    let text = "local all clerk peer\nlocal all all peer map=office\n\
+                hostssl all all all cert map=papers\n";
+    let hba = Hba::parse(text).unwrap();
+    let clerk = hba.decide(&facts("clerk", "shop", "local")).unwrap();
+    assert_eq!((clerk.method, clerk.peer, clerk.map), (Method::Trust, Peer::OfUser, None));
+    let boss = hba.decide(&facts("boss", "shop", "local")).unwrap();
+    assert_eq!((boss.peer, boss.map.as_deref()), (Peer::OfUser, Some("office")));
+    let far = hba.decide(&facts("boss", "shop", "tls 10.0.0.1")).unwrap();
+    assert_eq!((far.peer, far.certificate), (Peer::Unneeded, Certificate::OfUser));
+    assert_eq!(hba.maps().collect::<Vec<_>>(), [(2, "office"), (3, "papers")]);
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use proxy::postgres::monitor::{
     Address, Admission, Keepalive, Mode, Monitor, SocketFile, StartError, Tcp,
 };
-use proxy::postgres::secrets::Hba;
+use proxy::postgres::secrets::{Hba, IdentMaps};
 
 use super::{Gate, ask, code, database, enter, password, runtime, trusting};
 
@@ -86,6 +86,45 @@ fn clients_come_by_every_address_and_rules_tell_them_apart() {
     });
     gate.end();
     assert!(!path.exists(), "the socket went with the gate");
+}
+
+#[test]
+fn who_comes_by_a_socket_is_who_the_system_says() {
+    let folder = Folder::new("peers");
+    let said = std::process::Command::new("id").arg("-un").output().unwrap();
+    let me = String::from_utf8(said.stdout).unwrap().trim().to_owned();
+    let maps = format!("office \"{me}\" sekisho\nstrangers nobody-at-all sekisho\n");
+    for (rule, is_in) in [
+        ("peer map=office", true),
+        ("peer map=strangers", false),
+        ("peer map=office", true),
+        ("peer", me == "sekisho"),
+    ] {
+        let mut config = trusting(database(Mode::Transaction, 1));
+        config.sockets.push(folder.socket());
+        config.idents = IdentMaps::parse(&maps).unwrap();
+        let rules = format!("local all all {rule}\nhost all all all reject\n");
+        config.admission = Admission::Rules(Hba::parse(&rules).unwrap());
+        let gate = Gate::new(config);
+        runtime().block_on(async {
+            let mut account = tokio_postgres::Config::new();
+            account.user("sekisho").dbname(gate.account().get_dbname().unwrap());
+            account.host_path(folder.socket().path.parent().unwrap()).port(6432);
+            match enter(&account).await {
+                Ok(client) => {
+                    assert!(is_in, "{rule}");
+                    assert_eq!(ask(&client, "select 9").await.unwrap(), "9");
+                }
+                Err(error) => {
+                    assert!(!is_in, "{rule}: {error}");
+                    let told = error.as_db_error().unwrap();
+                    let expected = "peer authentication failed for user \"sekisho\"";
+                    assert_eq!((told.code().code(), told.message()), ("28000", expected));
+                }
+            }
+        });
+        gate.end();
+    }
 }
 
 #[test]
