@@ -597,6 +597,34 @@ fn what_is_reset_is_at_once_as_the_session_began() {
     }
 }
 
+/// The settings of a client have a round trip of their own before its text, and this is why: a server
+/// that refuses one of them must not have heard the text yet.
+#[test]
+fn where_a_server_refuses_settings_nothing_is_run_under_others() {
+    let gate = Gate::new(trusting(database(Mode::Transaction, 1)));
+    let [mut one, mut other] = [0; 2].map(|_| Raw::enter(&gate, Version::V3_0, &[]));
+    let asks = |raw: &mut Raw, sql: &str| {
+        raw.query(sql);
+        raw.answer().swap_remove(0)
+    };
+    asks(&mut other, "create role of_a_moment; create sequence untouched");
+    asks(&mut other, "grant all on sequence untouched to of_a_moment");
+    assert_eq!(asks(&mut one, "set role of_a_moment"), "SET");
+    assert_eq!(asks(&mut one, "select current_user"), "of_a_moment");
+    assert_eq!(asks(&mut other, "select current_user"), "sekisho");
+    assert_eq!(asks(&mut other, "drop owned by of_a_moment; drop role of_a_moment"), "DROP OWNED");
+    let mut out = Vec::new();
+    write::query(&mut out, "select nextval('untouched')");
+    extended(&mut out, "select nextval('untouched')");
+    write::bare(&mut out, Frontend::Sync);
+    one.say(&out);
+    let words = one.last_words();
+    assert_eq!(words, "FATAL 22023 the server refuses the settings of this session: role");
+    assert_eq!(asks(&mut other, "select is_called from untouched"), "f");
+    drop(other);
+    gate.end();
+}
+
 /// Random sequences of what changes sessions, from two clients by turns: each is as in a session of
 /// its own.
 fn by_turns(slots: u32, choices: &Choices, seed: u64, rounds: usize) {

@@ -231,13 +231,11 @@ fn who_waits_for_a_server_that_has_died_is_told_at_once_and_served_when_it_is_ba
     gate.end();
 }
 
-/// A server that accepts connections and says nothing held up all who waited, one time-out each.
 #[test]
 fn a_server_that_lets_nobody_in_is_told_of_in_its_own_words() {
     let mut config = trusting(database(Mode::Transaction, 1));
     config.databases[0].login = Some((b"sekisho".to_vec(), Credential::Password(password())));
     config.databases[0].target = Some("nowhere".into());
-    // It is known what to tell clients, so they wait for a slot.
     let gate = Gate::new(config);
     for _ in 0..4 {
         let mut raw = Raw::connect(&gate);
@@ -250,7 +248,7 @@ fn a_server_that_lets_nobody_in_is_told_of_in_its_own_words() {
     }
     let failed = gate.stats().pools[0].counters.connects_failed;
     let tried = gate.stats().logins_failed;
-    assert!(failed <= tried && tried == 4, "{failed} of {tried}");
+    assert!((1..=4).contains(&failed) && tried == 4, "{failed} of {tried}");
     assert_eq!(gate.stats().pools[0].servers, 0);
     gate.end();
 }
