@@ -1,5 +1,6 @@
-//! Cancel requests: each goes to the server that its client has now, and nobody else gets that server
-//! until the request has arrived.
+//! Cancel requests: each goes to the server that its client has now. Nobody else gets that server until
+//! the request has arrived, and nothing else is asked of it: PostgreSQL signals twice, and the second
+//! signal would hit what a client asks that was quick.
 
 use subtle::ConstantTimeEq;
 
@@ -146,8 +147,14 @@ impl Loop {
         let Some(server) = self.servers.get_mut(cancel.server) else { return };
         server.cancels -= 1;
         server.tainted |= outcome == Outcome::Unknown;
-        if server.cancels == 0 && matches!(server.state, server::State::Held) {
-            self.give_back(cancel.server);
+        if server.cancels > 0 {
+            return;
+        }
+        match (&server.state, server.client) {
+            (server::State::Held, _) => self.give_back(cancel.server),
+            // What it says next may have waited for this.
+            (_, Some(client)) => self.again.push_back(Socket::Client(client)),
+            _ => {}
         }
     }
 }

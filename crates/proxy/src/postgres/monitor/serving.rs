@@ -70,6 +70,10 @@ impl Loop {
                 }
                 return;
             }
+            if server.cancels > 0 && server.relay.turn() == Turn::Client {
+                // What the request was for is over, and it would hit what comes next.
+                return;
+            }
             let blocked = server.wire.as_ref().is_none_or(|wire| wire.is_blocked());
             if blocked || client.wire.is_blocked() {
                 return;
