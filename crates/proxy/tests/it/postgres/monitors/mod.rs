@@ -8,6 +8,7 @@ mod dying;
 mod encrypted_servers;
 mod encrypting;
 mod entering;
+mod faults;
 mod leftovers;
 mod limiting;
 mod listening;
@@ -16,11 +17,13 @@ mod looking_up;
 mod modelling;
 mod modes;
 mod operating;
+mod passage;
 mod quotas;
 mod reloading;
 mod renewing;
 mod replicating;
 mod routing;
+mod traps;
 mod upkeep;
 mod waiting;
 mod witness;
@@ -213,7 +216,11 @@ struct Raw {
 
 impl Raw {
     fn connect(gate: &Gate) -> Raw {
-        let stream = TcpStream::connect(gate.address()).unwrap();
+        Raw::connect_to(gate.address())
+    }
+
+    fn connect_to(address: SocketAddr) -> Raw {
+        let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.set_nodelay(true).unwrap();
         Raw { stream, process: 0, secret: Vec::new() }

@@ -252,6 +252,11 @@ impl Line {
         if told == 0 { Ok(()) } else { Err("a cancel request was answered".to_owned()) }
     }
 
+    /// The secret by which it may cancel.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.secret
+    }
+
     pub(super) fn terminate(mut self) {
         let mut out = Vec::new();
         write::bare(&mut out, Frontend::Terminate);

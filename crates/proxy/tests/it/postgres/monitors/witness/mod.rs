@@ -11,6 +11,7 @@
 
 mod found;
 mod line;
+mod newest;
 mod shrinking;
 mod traps;
 mod writing;
@@ -42,17 +43,23 @@ const TABLES: &str = "create table if not exists t (n int); \
 
 /// A server, and how many slots a gate before it has.
 #[derive(Clone, Copy)]
-struct Place {
-    server: &'static Private,
+struct Place<'a> {
+    server: &'a Private,
     mode: Mode,
     slots: u32,
     workers: usize,
     patience: Duration,
 }
 
-impl Place {
-    fn of(mode: Mode, slots: u32) -> Place {
-        Place { server: server(), mode, slots, workers: workers(), patience: PATIENCE }
+impl Place<'static> {
+    fn of(mode: Mode, slots: u32) -> Place<'static> {
+        Place::at(server(), mode, slots)
+    }
+}
+
+impl<'a> Place<'a> {
+    fn at(server: &'a Private, mode: Mode, slots: u32) -> Place<'a> {
+        Place { server, mode, slots, workers: workers(), patience: PATIENCE }
     }
 
     fn password(&self) -> Vec<u8> {
@@ -347,12 +354,22 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Plays cases: those of these numbers, or as the environment says.
 fn cases(place: Place, clients: usize, numbers: std::ops::Range<u64>) {
+    cases_of(case, place, clients, numbers);
+}
+
+/// The same, of cases that `write` writes.
+fn cases_of(
+    write: fn(u64, Mode, usize) -> Case,
+    place: Place,
+    clients: usize,
+    numbers: std::ops::Range<u64>,
+) {
     let _alone = alone();
     place.make_tables();
     let gate = place.warm_gate();
     let tally = Tally::default();
     let play = |seed: u64| {
-        let case = case(seed, place.mode, clients);
+        let case = write(seed, place.mode, clients);
         let expected = directly(&place, &case).unwrap_or_else(|trouble| panic!("{trouble:?}"));
         if let Err(trouble) = through(&place, &gate, &case, &expected, &tally) {
             shrinking::report(&place, case, &trouble);

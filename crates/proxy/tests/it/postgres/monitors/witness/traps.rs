@@ -11,12 +11,16 @@ use super::{Mode, Place, Tally, alone, directly, through};
 
 /// These rounds are heard through few servers, and through one for the session, as directly.
 fn alike(rounds: &[Vec<Vec<u8>>]) {
+    alike_on(3, rounds);
+}
+
+fn alike_on(slots: u32, rounds: &[Vec<Vec<u8>>]) {
     let _alone = alone();
     let rounds = rounds.iter().map(|messages| Round::of(messages.clone(), Wait::Mark));
     let session = Session { rounds: rounds.collect(), ..Session::default() };
     let case = Case { seed: 0, clients: vec![vec![session]] };
     for mode in [Mode::Transaction, Mode::Session] {
-        let place = Place::of(mode, 3);
+        let place = Place::of(mode, slots);
         place.make_tables();
         let expected = directly(&place, &case).unwrap();
         let (gate, tally) = (place.gate(), Tally::default());
@@ -96,4 +100,23 @@ fn trap_19_a_function_call_is_answered() {
     let mut call = b"F\0\0\0\x20\0\0\0\xb1\0\x01\0\x01\0\x02".to_vec();
     call.extend_from_slice(b"\0\0\0\x04\0\0\0\x02\0\0\0\x04\0\0\0\x03\0\x01");
     alike(&[vec![call.clone()], vec![query("begin; select 1/0"), call, query("rollback")]]);
+}
+
+#[test]
+fn trap_17_a_plan_that_no_longer_fits_is_prepared_anew() {
+    // Whoever parses it again must get what the server would make of it now. On one server, for
+    // another one may never have planned it before the change, and has nothing to complain of.
+    let make = "drop table if exists planned; create table planned as select 1 as n";
+    // Columns of a union are nobody's, so that nothing tells of a table that is another one each time.
+    let all = "select * from planned union all select * from planned";
+    let alter = query("alter table planned add column more text default 'more'");
+    alike_on(
+        1,
+        &[
+            vec![query(make), parse("a", all, &[]), again("a"), sync()],
+            vec![alter, again("a"), again("a")],
+            vec![close("a"), parse("a", all, &[]), again("a"), describe("a"), sync()],
+            vec![parse("b", all, &[]), again("b"), query("drop table planned")],
+        ],
+    );
 }

@@ -1,0 +1,134 @@
+//! A way between two sides that can do what networks do: go mute without an end, be slow with cancel
+//! requests, or break off. What passes towards the server is kept.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What the first eight bytes of a cancel request say.
+const CANCEL: u32 = 80_877_102;
+/// How often somebody who hears nothing looks whether all has ended.
+const TURN: Duration = Duration::from_millis(10);
+
+pub(super) struct Passage {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    mute: AtomicBool,
+    over: AtomicBool,
+    /// By how much cancel requests are late \[ms\].
+    late: AtomicU64,
+    links: AtomicU64,
+    said: Mutex<Vec<u8>>,
+}
+
+impl Passage {
+    pub(super) fn to(server: SocketAddr) -> Passage {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared::default());
+        let all = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for near in listener.incoming() {
+                if all.over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (near, all) = (near.unwrap(), Arc::clone(&all));
+                std::thread::spawn(move || all.link(near, server));
+            }
+        });
+        Passage { address, shared }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on nothing passes, and no end either.
+    pub(super) fn falls_silent(&self) {
+        self.shared.mute.store(true, Ordering::Relaxed);
+    }
+
+    /// What was held up passes, and so does all that comes.
+    pub(super) fn is_mended(&self) {
+        self.shared.mute.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_late_with_cancels(&self, by: Duration) {
+        self.shared.late.store(by.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// How many connections have been made.
+    pub(super) fn links(&self) -> u64 {
+        self.shared.links.load(Ordering::Relaxed)
+    }
+
+    /// What was said to the server since this was asked last.
+    pub(super) fn said(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.shared.said.lock().unwrap())
+    }
+}
+
+impl Drop for Passage {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        // Wakes who accepts.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl Shared {
+    /// Serves a connection until it ends.
+    fn link(self: &Arc<Shared>, near: TcpStream, server: SocketAddr) {
+        self.links.fetch_add(1, Ordering::Relaxed);
+        // A server that is down is one that takes the connection and ends it.
+        let Ok(far) = TcpStream::connect(server) else { return };
+        for stream in [&near, &far] {
+            stream.set_nodelay(true).unwrap();
+            stream.set_read_timeout(Some(TURN)).unwrap();
+        }
+        let ends = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        let all = Arc::clone(self);
+        std::thread::spawn(move || all.pass(far, near, |_| {}));
+        let (near, far) = ends;
+        let mut first = true;
+        self.pass(near, far, |bytes| {
+            let code = bytes.get(4..8).map(|code| u32::from_be_bytes(code.try_into().unwrap()));
+            if std::mem::take(&mut first) && code == Some(CANCEL) {
+                std::thread::sleep(Duration::from_millis(self.late.load(Ordering::Relaxed)));
+            }
+            self.said.lock().unwrap().extend_from_slice(bytes);
+        });
+    }
+
+    /// Passes on what one side says, with its end.
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream, mut see: impl FnMut(&[u8])) {
+        let mut room = [0; 16 * 1024];
+        while !self.over.load(Ordering::Relaxed) {
+            let read = match from.read(&mut room) {
+                Ok(read) => read,
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    continue;
+                }
+                Err(_) => 0,
+            };
+            while self.mute.load(Ordering::Relaxed) && !self.over.load(Ordering::Relaxed) {
+                std::thread::sleep(TURN);
+            }
+            see(&room[..read]);
+            if read == 0 || to.write_all(&room[..read]).is_err() {
+                break;
+            }
+        }
+        // Either may have gone.
+        let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
+    }
+}
