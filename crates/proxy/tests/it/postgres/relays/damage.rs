@@ -6,6 +6,8 @@ use std::path::Path;
 
 use crate::fuzz::Chance;
 
+#[path = "../../../../../../fuzz/fuzz_targets/exchanging.rs"]
+mod exchanging;
 #[path = "../../../../../../fuzz/fuzz_targets/portions.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the other targets of the fuzzer need the rest")]
 mod portions;
@@ -52,5 +54,17 @@ fn hostile_bytes_of_either_side_neither_panic_nor_grow() {
             }
         }
         relaying::run(&input);
+    }
+}
+
+#[test]
+fn clients_that_take_turns_hear_what_a_server_of_their_own_says() {
+    let mut chance = Chance::new(98);
+    for _ in 0..4_000 {
+        let bytes = 2 + chance.below(200);
+        let input: Vec<u8> = (0..bytes).map(|_| chance.below(256) as u8).collect();
+        if std::panic::catch_unwind(|| exchanging::run(&input)).is_err() {
+            panic!("the input was {input:?}");
+        }
     }
 }
