@@ -18,6 +18,7 @@ mod faults;
 mod finding;
 mod gate_config;
 mod gate_file;
+mod gate_hostile;
 mod gate_keys;
 mod gate_live;
 mod gate_page;
