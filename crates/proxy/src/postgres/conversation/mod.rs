@@ -21,7 +21,7 @@
 //! such a failure [`resolve`](Conversation::resolve) asks, behind the next Sync, to close a portal that
 //! does not exist: what is ready before that answer belongs to the client, and nothing after it can.
 //! A client that goes on without a Sync has to wait for a question of another kind
-//! ([`ask`](Conversation::ask)): Close, Sync, Close, Close, Sync. A server that skips passes over the
+//! (`ask`): Close, Sync, Close, Close, Sync. A server that skips passes over the
 //! first Close, so that two come behind its first ReadyForQuery, where one that does not answers one.
 //! What is ready before that is held until then, since only then it is known whose it is.
 //!
