@@ -469,3 +469,23 @@ fn connections_are_kept_as_the_file_has_it() {
     gate.until("old ones are replaced", |stats| stats.pools[0].counters.connects > 4);
     gate.end();
 }
+
+#[test]
+fn a_database_that_only_the_rest_names_goes_after_connections_unnamed() {
+    let gate = Gate::of(Said {
+        head: "connections.unnamed = \"1ms\"",
+        tables: "[[database]]\nname = \"*\"\ndbname = \"DATABASE\"\nserver = [{ HERE }]\n",
+        ..Said::default()
+    });
+    let client = gate.try_enter("sekisho", &office().password, "passing").unwrap();
+    assert_eq!(gate.ask(&client, "select 'served'").unwrap(), "served");
+    let named = gate.enter();
+    assert_eq!(gate.stats().pools.len(), 2);
+    drop(client);
+    gate.until("it has gone, and the named one has not", |stats| {
+        stats.pools.iter().map(|pool| &*pool.database).eq(["one"])
+    });
+    assert_eq!(gate.ask(&named, "select 'served'").unwrap(), "served");
+    drop(named);
+    gate.end();
+}
