@@ -687,8 +687,9 @@ impl Server {
             self.uncount(&last);
             self.undo(last, client, catalogue);
         }
-        // A Parse of the unnamed statement begins by dropping the one before.
-        if first.step == Step::Parse && matches!(first.renamed, Renamed::Unnamed(_)) {
+        // A Parse of the unnamed statement begins by dropping the one before, and so does a Query.
+        let drops = matches!(first.step, Step::Parse | Step::Query);
+        if drops && matches!(first.renamed, Renamed::Unnamed(_)) {
             self.set_unnamed(None, client, catalogue);
         }
         if self.expected.is_empty() {

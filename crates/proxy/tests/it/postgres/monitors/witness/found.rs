@@ -72,3 +72,23 @@ fn whose_session_ends_for_a_doubt_is_told_so() {
     gate.until("its server is gone", |stats| stats.pools[0].servers == 0);
     gate.end();
 }
+
+#[test]
+fn a_query_that_fails_has_dropped_the_unnamed_statement() {
+    // Where the Query came within a series, the gate still knew the statement, and gave it to the
+    // server again for the next Bind.
+    let place = Place::of(Mode::Transaction, 1);
+    let gate = place.gate();
+    let hears = |way| {
+        let mut line = Line::enter(&way, &Session::default()).unwrap();
+        let mut messages = vec![parse("", "select 'mine'", &[]), query("select 1/0")];
+        messages.extend([bind("", "", &[]), execute(""), sync()]);
+        let heard = line.play(&Round::of(messages, Wait::Ready(2)), &mut Pace::AtOnce).unwrap();
+        line.terminate();
+        heard
+    };
+    let [directly, through] = [place.directly(), place.through(&gate, Version::V3_0)].map(hears);
+    assert_eq!(directly, through);
+    assert!(through.iter().any(|line| line.contains("C26000")), "{through:?}");
+    gate.end();
+}
