@@ -44,6 +44,8 @@ const WIDER: f64 = 1.5;
 /// The model takes slots away only if it has seen so many held, and so many times as many as it
 /// leaves: two clients that stand in each other's way say nothing of fifty that do not.
 const SEEN_MIN: [f64; 2] = [8.0, 2.0];
+/// The most that was seen is the mean of a range, which lies so much below its end at most.
+const RANGE: f64 = 0.8;
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +167,7 @@ impl Model {
         let within = |slots: f64| (slots as u32).clamp(floor, ceiling);
         let [least, most] = [within((least / WIDER).floor()), within(most.ceil())];
         let enough = SEEN_MIN[0].max(SEEN_MIN[1] * f64::from(most)).min(f64::from(standing));
-        if standing > most && fit.levels[1] < enough {
+        if standing > most && fit.levels[1] < RANGE * enough {
             let best = within(f64::from(standing));
             return Band { least, best, most: best.max(most) };
         }
