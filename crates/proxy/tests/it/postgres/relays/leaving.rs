@@ -1,7 +1,7 @@
 //! Clients that go at any byte: their server is clean for the next one, or closed, and never waited
 //! for in vain. `SEKISHO_SEED` replays one script.
 
-use super::chance::{TABLES, anything};
+use super::chance::anything;
 use super::*;
 use crate::postgres::talks::Author;
 
@@ -22,9 +22,7 @@ fn proves_free(gate: &mut Gate, at: usize, nonce: &str) {
 fn trap_9_a_client_that_goes_at_any_byte_leaves_nothing_behind() {
     let replays = std::env::var("SEKISHO_SEED").is_ok();
     let mut gate = Gate::new(2, Bounds { server_max: 4, replies_max: 12, ..Bounds::default() });
-    let mut guest = Guest::new();
-    gate.through(&mut guest, &step(&[query(TABLES)]));
-    gate.catalogue.forget(guest.client);
+    make_tables();
     let mut closed = 0;
     let scripts = if replays { 1 } else { 250 };
     for number in 1..=scripts {
@@ -50,9 +48,7 @@ fn trap_9_a_client_that_goes_at_any_byte_leaves_nothing_behind() {
 fn odd_messages_leave_a_server_that_is_clean_or_closed() {
     let replays = std::env::var("SEKISHO_SEED").is_ok();
     let mut gate = Gate::new(2, Bounds { server_max: 4, replies_max: 12, ..Bounds::default() });
-    let mut guest = Guest::new();
-    gate.through(&mut guest, &step(&[query(TABLES)]));
-    gate.catalogue.forget(guest.client);
+    make_tables();
     let (mut closed, mut faults) = (0, 0);
     let scripts = if replays { 1 } else { 250 };
     for number in 1..=scripts {
@@ -84,7 +80,7 @@ fn odd_messages_leave_a_server_that_is_clean_or_closed() {
 fn what_a_series_has_done_when_its_client_goes_is_undone() {
     let mut gate = Gate::new(1, Bounds::default());
     let mut guest = Guest::new();
-    gate.through(&mut guest, &step(&[query("create table if not exists half (n int)")]));
+    make_tables();
     for begun in ["select 1", "begin"] {
         let said = [runs("", begun), runs("", "insert into half values (1)")].concat();
         gate.free.clear();

@@ -233,6 +233,15 @@ fn directly(wire: &mut Wire, step: &[u8]) -> Vec<String> {
     }
 }
 
+/// Makes the tables of all tests here, once: of two that make the same at once, one fails.
+fn make_tables() {
+    static MADE: OnceLock<()> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let read = directly(&mut Wire::connect(), &step(&[query(chance::TABLES)]));
+        assert!(!read.iter().any(|message| message.starts_with("ERROR")), "{read:?}");
+    });
+}
+
 /// In which portions bytes become readable.
 enum Portions {
     Whole,
