@@ -5,8 +5,8 @@
 //! cargo run --release -p proxy --example bench_postgres [WORDS OF A CASE]
 //! ```
 //!
-//! The cases are those of [`CASES`], `workers` (two of them against one), `idle clients` (memory),
-//! `crowd` (10,000 clients on 10 slots) and `overload` (150 % of what can be done, in two classes).
+//! The cases are those of [`CASES`], `workers` (two of them against one), `idle clients` (memory) and
+//! `crowd` (10,000 clients on 10 slots).
 //!
 //! All three stand before the same private PostgreSQL; pgbench presses them in turn with its
 //! select-only script. Who is measured has a CPU of its own; server and pgbench share another. What is
@@ -22,8 +22,6 @@
 
 #[path = "bench_postgres/crowd.rs"]
 mod crowd;
-#[path = "bench_postgres/overload.rs"]
-mod overload;
 #[path = "bench_postgres/relay.rs"]
 mod relay;
 #[path = "bench_postgres/sides.rs"]
@@ -81,9 +79,6 @@ fn main() -> ExitCode {
     }
     if "crowd".contains(&only) {
         crowded(&server);
-    }
-    if "overload".contains(&only) {
-        overload::compare(&server);
     }
     ExitCode::SUCCESS
 }
@@ -200,7 +195,7 @@ fn crowded(server: &Server) {
     );
     for kind in [Kind::PgBouncer, Kind::Gate] {
         let side = Side::start(kind, Mode::Transaction, server, SLOTS);
-        let seen = crowd::press(crowd::enter(&side, server, CLIENTS), 20.0, crowd::QUESTION);
+        let seen = crowd::press(crowd::enter(&side, server, CLIENTS), 20.0);
         println!(
             "{:<20} {:>12.0} {:>10.0} {:>10.0} {:>9.2} {:>9.4}",
             kind.name(),

@@ -11,28 +11,20 @@ use proxy::postgres::startup::{Version, write_startup};
 use super::sides::{Server, Side};
 
 /// The end of every reply: ReadyForQuery of a session without a transaction.
-pub(crate) const READY: &[u8] = b"Z\0\0\0\x05I";
+const READY: &[u8] = b"Z\0\0\0\x05I";
 
 /// So many clients that have logged in.
 pub(crate) fn enter(side: &Side, server: &Server, clients: usize) -> Vec<TcpStream> {
-    enter_as(side, server, clients, "crowd")
+    (0..clients).map(|_| log_in(side.address, server)).collect()
 }
 
-/// The same, under this name of a program.
-pub(crate) fn enter_as(side: &Side, server: &Server, clients: usize, name: &str) -> Vec<TcpStream> {
-    (0..clients).map(|_| log_in(side.address, server, name)).collect()
-}
-
-fn log_in(address: SocketAddr, server: &Server, name: &str) -> TcpStream {
+fn log_in(address: SocketAddr, server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_nodelay(true).expect("a TCP socket");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a deadline");
     let mut hello = Vec::new();
-    let settings = [
-        (&b"user"[..], server.user.as_bytes()),
-        (b"database", server.database.as_bytes()),
-        (b"application_name", name.as_bytes()),
-    ];
+    let settings =
+        [(&b"user"[..], server.user.as_bytes()), (b"database", server.database.as_bytes())];
     write_startup(&mut hello, Version { major: 3, minor: 0 }, settings).expect("a short packet");
     stream.write_all(&hello).expect("it reads");
     hear(&mut stream);
@@ -49,18 +41,15 @@ fn hear(stream: &mut TcpStream) {
     }
 }
 
-/// What the crowd asks.
-pub(crate) const QUESTION: &str = "select 1";
-
-fn query(text: &str) -> Vec<u8> {
-    let mut message = Vec::new();
-    write::query(&mut message, text);
-    message
+fn question() -> Vec<u8> {
+    let mut text = Vec::new();
+    write::query(&mut text, "select 1");
+    text
 }
 
 /// Each asks one question, in turn.
 pub(crate) fn ask_once(clients: &mut [TcpStream]) {
-    let question = query(QUESTION);
+    let question = question();
     for client in clients {
         client.write_all(&question).expect("it reads");
         hear(client);
@@ -85,9 +74,9 @@ struct Asking {
     tail: Vec<u8>,
 }
 
-/// All ask this again and again, for so long \[s\] after every one of them has had an answer.
-pub(crate) fn press(clients: Vec<TcpStream>, seconds: f64, text: &str) -> Seen {
-    let question = query(text);
+/// All ask again and again, for so long \[s\] after every one of them has had an answer.
+pub(crate) fn press(clients: Vec<TcpStream>, seconds: f64) -> Seen {
+    let question = question();
     let mut poll = Poll::new().expect("a poll");
     let mut events = Events::with_capacity(4096);
     let mut asking: Vec<Asking> = Vec::with_capacity(clients.len());

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use postgres::{Private, Settings};
 use proxy::postgres::auth::{Credential, Method};
-use proxy::postgres::monitor::{Address, Admission, Classes, Config, Database, JobClass, Monitor};
+use proxy::postgres::monitor::{Address, Admission, Config, Database, Monitor};
 use proxy::postgres::secrets::{MockKey, Users};
-use proxy::postgres::sql::{Class, Pattern, Rule, Test};
 
-use super::{overload, relay};
+use super::relay;
 
 /// Who is measured is alone there; server and load are on the other.
 const OWN_CPU: &str = "1";
@@ -174,27 +173,19 @@ impl Side {
             Kind::Relay => ourselves(OWN_CPU, &["relay", &server.address.to_string()], server),
             Kind::Gate => {
                 assert_eq!(mode, Mode::Transaction, "the gate is measured as it is meant");
-                Side::gate("gate", OWN_CPU, server, slots, 1)
+                Side::gate(OWN_CPU, server, slots, 1)
             }
         }
     }
 
     /// The gate with so many workers, which has no CPU of its own.
     pub(crate) fn of_workers(server: &Server, slots: u32, workers: usize) -> Side {
-        Side::gate("gate", BOTH_CPUS, server, slots, workers)
+        Side::gate(BOTH_CPUS, server, slots, workers)
     }
 
-    fn gate(what: &str, cpus: &str, server: &Server, slots: u32, workers: usize) -> Side {
+    fn gate(cpus: &str, server: &Server, slots: u32, workers: usize) -> Side {
         let (address, slots) = (server.address.to_string(), slots.to_string());
-        ourselves(cpus, &[what, &address, &slots, &workers.to_string()], server)
-    }
-
-    /// One with one worker, before clients of two classes: the gate is told of them.
-    pub(crate) fn start_classed(kind: Kind, server: &Server, slots: u32) -> Side {
-        match kind {
-            Kind::Gate => Side::gate("classed-gate", OWN_CPU, server, slots, 1),
-            Kind::Relay | Kind::PgBouncer => Side::start(kind, Mode::Transaction, server, slots),
-        }
+        ourselves(cpus, &["gate", &address, &slots, &workers.to_string()], server)
     }
 
     pub(crate) fn press(&self, server: &Server, protocol: &str, clients: u32, seconds: u32) -> Run {
@@ -263,7 +254,7 @@ fn ourselves(cpus: &str, words: &[&str], server: &Server) -> Side {
 /// What this program does as such a process; whether it was asked to be one.
 pub(crate) fn run_as_child(what: &str, words: &[String]) -> bool {
     let (upstream, rest) = match (what, words) {
-        ("relay" | "gate" | "classed-gate", [upstream, rest @ ..]) => (upstream, rest),
+        ("relay" | "gate", [upstream, rest @ ..]) => (upstream, rest),
         _ => return false,
     };
     let upstream: SocketAddr = upstream.parse().expect("our parent names an address");
@@ -279,14 +270,13 @@ pub(crate) fn run_as_child(what: &str, words: &[String]) -> bool {
             println!("{}", listener.local_addr().expect("it is bound"));
             relay::run(listener, upstream).expect("it runs until it is killed");
         }
-        "classed-gate" => run_gate(classed(gate(upstream, rest))),
-        _ => run_gate(gate(upstream, rest)),
+        _ => gate(upstream, rest),
     }
     true
 }
 
 /// The gate, as `sekisho gate postgres` starts it.
-fn gate(upstream: SocketAddr, words: &[String]) -> Config {
+fn gate(upstream: SocketAddr, words: &[String]) {
     let [slots, workers, user, database] = words else {
         panic!("our parent says slots, workers, user, database")
     };
@@ -302,26 +292,6 @@ fn gate(upstream: SocketAddr, words: &[String]) -> Config {
     config.admission = Admission::Everybody(Method::Trust);
     config.limits.clients = 20_000;
     config.workers = workers.parse().expect("a number");
-    config
-}
-
-/// One class is served before the other, and none waits longer than makes sense.
-fn classed(mut config: Config) -> Config {
-    let names = overload::NAMES;
-    let class = |name: &str| JobClass { name: name.to_owned(), wait_max: None };
-    let rule = |at: usize| Rule {
-        tests: vec![Test::ApplicationName(Pattern::new(names[at].as_bytes()))],
-        class: Class { class: at as u32 + 1, priority: 1 - at as u8 },
-    };
-    let classes = Classes::new(names.map(class).to_vec(), vec![rule(0), rule(1)]);
-    config.classes = classes.expect("each rule names a class that is there");
-    let gate = &mut config.databases[0].gate;
-    gate.discipline = gate::DisciplineSpec::Priority;
-    gate.wait_max = Some(overload::WAIT_MAX);
-    config
-}
-
-fn run_gate(config: Config) {
     let monitor = Monitor::bind(config).expect("a free port");
     println!("{}", monitor.handle().address());
     monitor.run().expect("it runs until it is killed");
