@@ -32,10 +32,12 @@ const BUILD: Step = Step {
     env: None,
     minutes: 20,
 };
+/// Most tests wait, for servers, clients and moments, so more of them run at once than two processors
+/// could compute; a fixed number, so that a failure can be repeated as it was.
 const TESTS: Step = Step {
     name: "tests",
     args: &["test", "--workspace", "--no-fail-fast"],
-    env: None,
+    env: Some(("RUST_TEST_THREADS", "4")),
     minutes: 20,
 };
 const DOCUMENTS: Step = Step {
