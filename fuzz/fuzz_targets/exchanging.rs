@@ -5,7 +5,9 @@
 //! Input: a byte that seeds the portions, then acts of two bytes each: what is done, and by whom or with
 //! what.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use proxy::postgres::conversation::Abandoned;
 use proxy::postgres::frame::{Backend, Frames, Frontend, HEAD, Limits, Tag};
@@ -15,10 +17,24 @@ use proxy::postgres::statements::{Bounds, Catalogue, Client};
 
 use super::portions;
 
+/// What is behind is not played.
+const ACTS_MAX: usize = 300;
 const CLIENTS: usize = 3;
 const LINES: usize = 2;
 /// What is prepared and asked again and again, some of it in error.
-const TEXTS: [&str; 6] = ["one", "two", "three", "", "x wrong", "x too"];
+const TEXTS: [&str; 11] = [
+    "one",
+    "two",
+    "three",
+    "",
+    "x wrong",
+    "x too",
+    "y late",
+    "z table",
+    "deallocate a",
+    "deallocate all",
+    "discard all",
+];
 const NAMES: [&str; 4] = ["", "a", "b", "c"];
 /// So small that servers must forget statements.
 const BOUNDS: Bounds = Bounds {
@@ -31,9 +47,12 @@ const BOUNDS: Bounds = Bounds {
 };
 
 /// What a server knows of its session, and how it answers: PostgreSQL, as far as an exchange of
-/// messages goes. A text is its own one row; one that begins with `x` is an error.
+/// messages goes. A text is its own one row; one that begins with `x` is an error, with `y` it fails
+/// behind its row, and with `z` it needs a table.
 #[derive(Default)]
 struct Session {
+    /// Whether the table that texts need is away: for all sessions alike.
+    lacks: Rc<Cell<bool>>,
     statements: BTreeMap<Vec<u8>, Vec<u8>>,
     portals: BTreeMap<Vec<u8>, Vec<u8>>,
     is_open: bool,
@@ -110,6 +129,7 @@ impl Session {
                 if text.starts_with(b"x") {
                     return Err(("42601", format!("syntax of {}", text.escape_ascii())));
                 }
+                self.revalidates(text)?;
                 if !name.is_empty() && self.statements.contains_key(name) {
                     return Err((
                         "42P05",
@@ -122,6 +142,7 @@ impl Session {
             Frontend::Bind => {
                 let (portal, rest) = text(body);
                 let text = self.statement(text(rest).0)?;
+                self.revalidates(&text)?;
                 if !portal.is_empty() && self.portals.contains_key(portal) {
                     return Err(("42P03", format!("portal \"{}\" exists", shown(portal))));
                 }
@@ -129,7 +150,8 @@ impl Session {
                 write::bare(out, Backend::BindComplete);
             }
             Frontend::Describe if body[0] == b'S' => {
-                self.statement(text(&body[1..]).0)?;
+                let text = self.statement(text(&body[1..]).0)?;
+                self.revalidates(&text)?;
                 write::message(out, Backend::ParameterDescription, |out| out.extend([0, 0]));
                 write::bare(out, Backend::NoData);
             }
@@ -161,6 +183,13 @@ impl Session {
         self.statements.get(name).cloned().ok_or_else(missing)
     }
 
+    fn revalidates(&self, text: &[u8]) -> Result<(), Wrong> {
+        if self.lacks.get() && text.starts_with(b"z") {
+            return Err(("42P01", format!("no table for {}", text.escape_ascii())));
+        }
+        Ok(())
+    }
+
     fn portal(&self, name: &[u8]) -> Result<Vec<u8>, Wrong> {
         let missing = || ("34000", format!("portal \"{}\" does not exist", shown(name)));
         self.portals.get(name).cloned().ok_or_else(missing)
@@ -182,8 +211,20 @@ impl Session {
                 "COMMIT"
             }
             b"deallocate all" => {
-                self.statements.clear();
+                self.statements.retain(|name, _| name.is_empty());
                 "DEALLOCATE ALL"
+            }
+            b"discard all" if self.is_open => {
+                return Err(("25001", "DISCARD ALL in a transaction".to_owned()));
+            }
+            b"discard all" => {
+                self.statements.retain(|name, _| name.is_empty());
+                self.portals.clear();
+                "DISCARD ALL"
+            }
+            b"drop" | b"create" => {
+                self.lacks.set(text == b"drop");
+                if text == b"drop" { "DROP TABLE" } else { "CREATE TABLE" }
             }
             text if text.starts_with(b"deallocate ") => {
                 // Quoted or not, it is the same name.
@@ -198,11 +239,15 @@ impl Session {
                 return Err(("22012", format!("error of {}", text.escape_ascii())));
             }
             text => {
+                self.revalidates(text)?;
                 write::message(out, Backend::DataRow, |out| {
                     out.extend([0, 1]);
                     out.extend((text.len() as u32).to_be_bytes());
                     out.extend_from_slice(text);
                 });
+                if text.starts_with(b"y") {
+                    return Err(("22012", format!("error behind {}", text.escape_ascii())));
+                }
                 "SELECT 1"
             }
         };
@@ -227,13 +272,13 @@ struct Asker {
 }
 
 impl Asker {
-    fn new() -> Asker {
+    fn new(own: Session) -> Asker {
         Asker {
             client: Client::new(0),
             frames: Frames::new(Limits::SESSION),
             asked: Vec::new(),
             heard: Vec::new(),
-            own: Session::default(),
+            own,
             expected: Vec::new(),
             at: None,
         }
@@ -267,10 +312,10 @@ struct Line {
 }
 
 impl Line {
-    fn new() -> Line {
+    fn new(session: Session) -> Line {
         Line {
             relay: Relay::new(Limits::SESSION),
-            session: Session::default(),
+            session,
             asked: Vec::new(),
             said: Vec::new(),
             arrived: 0,
@@ -284,6 +329,7 @@ impl Line {
 }
 
 struct Play {
+    lacks: Rc<Cell<bool>>,
     catalogue: Catalogue,
     askers: Vec<Asker>,
     lines: Vec<Line>,
@@ -297,17 +343,86 @@ struct Play {
 /// If a client hears what is not meant for it, or does not hear what is.
 pub(crate) fn run(input: &[u8]) {
     let [seed, acts @ ..] = input else { return };
+    let lacks = Rc::default();
+    let session = || Session { lacks: Rc::clone(&lacks), ..Session::default() };
     let mut play = Play {
         catalogue: Catalogue::new([7; 8], BOUNDS),
-        askers: (0..CLIENTS).map(|_| Asker::new()).collect(),
-        lines: (0..LINES).map(|_| Line::new()).collect(),
+        askers: (0..CLIENTS).map(|_| Asker::new(session())).collect(),
+        lines: (0..LINES).map(|_| Line::new(session())).collect(),
+        lacks: Rc::clone(&lacks),
         seed: *seed,
         turn: 0,
     };
-    for act in acts.chunks_exact(2).take(300) {
+    for act in acts.chunks_exact(2).take(ACTS_MAX) {
         play.act(act[0], act[1]);
     }
     play.end();
+}
+
+/// What a client says in this turn; many of its texts are nobody else's.
+fn message(turn: usize, kind: u8, some: usize) -> Vec<u8> {
+    let (name, shared) = (NAMES[some % 4], TEXTS[some / 4 % TEXTS.len()]);
+    let nonce = format!("nonce {}", turn);
+    let own = if some.is_multiple_of(3) { &*nonce } else { shared };
+    let mut out = Vec::new();
+    let mut says = |tag, parts: &[&[u8]]| {
+        write::message(&mut out, tag, |out| {
+            parts.iter().for_each(|one| out.extend_from_slice(one))
+        });
+    };
+    let parse: [&[u8]; 4] = [name.as_bytes(), b"\0", own.as_bytes(), b"\0\0\0"];
+    let bind: [&[u8]; 3] = [b"\0", name.as_bytes(), b"\0\0\0\0\0\0\0"];
+    let execute: &[u8] = b"\0\0\0\0\0";
+    match kind {
+        0 => says(Frontend::Query, &[own.as_bytes(), b"\0"]),
+        1 => {
+            let texts = ["begin", "commit", "rollback", "deallocate a", "deallocate all", "begin"];
+            says(Frontend::Query, &[texts[some % texts.len()].as_bytes(), b"\0"]);
+        }
+        2 | 3 => says(Frontend::Parse, &parse),
+        4 => says(Frontend::Bind, &bind),
+        5 => {
+            says(Frontend::Bind, &bind);
+            says(Frontend::Execute, &[execute]);
+        }
+        6 => says(Frontend::Execute, &[execute]),
+        7 => {
+            let kind: &[u8] = if some.is_multiple_of(5) { b"P" } else { b"S" };
+            let tag = if some.is_multiple_of(2) { Frontend::Describe } else { Frontend::Close };
+            says(tag, &[kind, name.as_bytes(), b"\0"]);
+        }
+        8 => {
+            says(Frontend::Parse, &parse);
+            says(Frontend::Bind, &bind);
+            says(Frontend::Execute, &[execute]);
+            says(Frontend::Sync, &[]);
+        }
+        _ if some.is_multiple_of(4) => says(Frontend::Flush, &[]),
+        _ => says(Frontend::Sync, &[]),
+    }
+    out
+}
+
+/// The acts of an input, for who reads of one that fails.
+#[allow(dead_code, reason = "the fuzzer shows its input itself")]
+pub(crate) fn told(input: &[u8]) -> Vec<String> {
+    let acts = input.get(1..).unwrap_or_default().chunks_exact(2).take(ACTS_MAX).enumerate();
+    let tell = |(at, act): (usize, &[u8])| {
+        let (what, some) = (act[0] % 16, usize::from(act[1]));
+        let (who, line, bytes) = (some % CLIENTS, some % LINES, 1 + some / LINES);
+        match what {
+            0..=9 => {
+                let message = message(at + 1, what, some / CLIENTS);
+                format!("client {who} says {}", message.escape_ascii())
+            }
+            10 | 11 => format!("server {line} hears {bytes} bytes"),
+            12 | 13 => format!("of server {line} {bytes} bytes arrive"),
+            14 if some < 40 => format!("all arrives, then a {}", ["drop", "create"][some % 2]),
+            15 if some >= 128 => format!("client {who} leaves"),
+            _ => "all arrives".to_owned(),
+        }
+    };
+    acts.map(tell).collect()
 }
 
 impl Play {
@@ -316,60 +431,16 @@ impl Play {
         let (some, line) = (usize::from(with), usize::from(with) % LINES);
         match what % 16 {
             0..=9 => {
-                let bytes = self.message(what % 16, some / CLIENTS);
+                let bytes = message(self.turn, what % 16, some / CLIENTS);
                 self.says(some % CLIENTS, &bytes);
             }
             10 | 11 => self.server_hears(line, 1 + some / LINES),
             12 | 13 => self.arrives(line, 1 + some / LINES),
+            14 if some < 40 => self.schema_changes(["drop", "create"][some % 2]),
             14 => self.settle(),
             _ if some >= 128 => self.leaves(some % CLIENTS),
             _ => self.settle(),
         }
-    }
-
-    /// A message of a client; many of its texts are nobody else's.
-    fn message(&self, kind: u8, some: usize) -> Vec<u8> {
-        let (name, shared) = (NAMES[some % 4], TEXTS[some / 4 % TEXTS.len()]);
-        let nonce = format!("nonce {}", self.turn);
-        let own = if some.is_multiple_of(3) { &*nonce } else { shared };
-        let mut out = Vec::new();
-        let mut says = |tag, parts: &[&[u8]]| {
-            write::message(&mut out, tag, |out| {
-                parts.iter().for_each(|one| out.extend_from_slice(one))
-            });
-        };
-        let parse: [&[u8]; 4] = [name.as_bytes(), b"\0", own.as_bytes(), b"\0\0\0"];
-        let bind: [&[u8]; 3] = [b"\0", name.as_bytes(), b"\0\0\0\0\0\0\0"];
-        let execute: &[u8] = b"\0\0\0\0\0";
-        match kind {
-            0 => says(Frontend::Query, &[own.as_bytes(), b"\0"]),
-            1 => {
-                let texts =
-                    ["begin", "commit", "rollback", "deallocate a", "deallocate all", "begin"];
-                says(Frontend::Query, &[texts[some % texts.len()].as_bytes(), b"\0"]);
-            }
-            2 | 3 => says(Frontend::Parse, &parse),
-            4 => says(Frontend::Bind, &bind),
-            5 => {
-                says(Frontend::Bind, &bind);
-                says(Frontend::Execute, &[execute]);
-            }
-            6 => says(Frontend::Execute, &[execute]),
-            7 => {
-                let kind: &[u8] = if some.is_multiple_of(5) { b"P" } else { b"S" };
-                let tag = if some.is_multiple_of(2) { Frontend::Describe } else { Frontend::Close };
-                says(tag, &[kind, name.as_bytes(), b"\0"]);
-            }
-            8 => {
-                says(Frontend::Parse, &parse);
-                says(Frontend::Bind, &bind);
-                says(Frontend::Execute, &[execute]);
-                says(Frontend::Sync, &[]);
-            }
-            _ if some.is_multiple_of(4) => says(Frontend::Flush, &[]),
-            _ => says(Frontend::Sync, &[]),
-        }
-        out
     }
 
     /// Says this in portions, each of which is passed on as far as it goes.
@@ -463,16 +534,35 @@ impl Play {
         }
     }
 
+    fn session(&self) -> Session {
+        Session { lacks: Rc::clone(&self.lacks), ..Session::default() }
+    }
+
+    /// A client drops or makes the table that texts need, while nothing is under way: what is would
+    /// find it there on one server and not on another.
+    fn schema_changes(&mut self, text: &str) {
+        self.settle();
+        let served = self.askers[0].at.is_some() || self.lines.iter().any(Line::is_free);
+        if served && self.askers.iter().all(|asker| asker.asked.is_empty()) {
+            let mut message = Vec::new();
+            write::query(&mut message, text);
+            self.says(0, &message);
+            self.settle();
+        }
+    }
+
     /// A client goes, wherever it is, and another one comes.
     fn leaves(&mut self, who: usize) {
-        let asker = std::mem::replace(&mut self.askers[who], Asker::new());
+        let next = Asker::new(self.session());
+        let asker = std::mem::replace(&mut self.askers[who], next);
         asker.holds();
         let Some(at) = asker.at else { return self.catalogue.forget(asker.client) };
+        let session = self.session();
         let line = &mut self.lines[at];
         line.whose = None;
         let left = line.relay.leave(asker.client, &mut self.catalogue, &mut line.asked);
         if let Abandoned::Close(_) = left {
-            let line = std::mem::replace(line, Line::new());
+            let line = std::mem::replace(line, Line::new(session));
             line.relay.end(None, &mut self.catalogue);
         }
         (0..CLIENTS).for_each(|who| self.passes(who));

@@ -394,7 +394,7 @@ impl Relay {
     fn answer(&mut self, catalogue: &mut Catalogue, to_client: &mut Vec<u8>) {
         while let Some((number, reply)) = self.conversation.next_local() {
             if let Names::Rewritten(statements) = &mut self.names {
-                statements.answered(number, catalogue);
+                statements.answered(&self.conversation, number, catalogue);
             }
             if matches!(self.presence, Presence::There) {
                 let tag = match reply {

@@ -25,6 +25,12 @@
 //! either waits for its outcome ([`Stop::Later`](super::relay::Stop::Later)), and so does whatever
 //! would need to know how an earlier batch ends, or what becomes of a COPY, that is not answered yet.
 //!
+//! A client's names, the unnamed one and what its portals are stand at once as they will be when all
+//! that was asked is done, and each request that is expected keeps what was there before: an error
+//! undoes what its server then skips, the last first. A request that changes the unnamed statement
+//! says so even where that changes nothing, and what is undone lands behind the changes of later
+//! batches, which stay. Where a meaning depends on how an earlier batch ends, the message waits.
+//!
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
 //!

@@ -85,11 +85,18 @@ impl Step {
     }
 }
 
-/// What was done to the client's names on the way, to be undone if the server does not do it.
+/// What was done to the client's names on the way, and what was there before, to be undone if the
+/// server does not do it.
+///
+/// Names wait for what earlier batches do to names, so nothing is ever undone before a change that
+/// stays. The unnamed statement does not wait: what drops or sets it says so even where it changes
+/// nothing, since what was there before may yet turn out to be something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Renamed {
     Nothing,
     Named(Arc<[u8]>, Option<EntryId>),
+    /// PostgreSQL drops the unnamed statement at the beginning of a Parse of it and of a Query: one
+    /// that fails has dropped it, one that is skipped has not.
     Unnamed(Option<EntryId>),
 }
 
@@ -213,7 +220,25 @@ impl Completed {
     }
 }
 
-/// The most portals at once of statements that leave something behind.
+/// A portal that drops statements or leaves something behind, or that takes the name of such a one
+/// once its Bind is done.
+#[derive(Debug)]
+struct Portal {
+    /// Of its Bind, and of the batch that this is in.
+    number: u64,
+    batch: u64,
+    name: Box<[u8]>,
+    drops: Option<EntryId>,
+    followed: Option<Arc<Followed>>,
+}
+
+impl Portal {
+    fn is_plain(&self) -> bool {
+        self.drops.is_none() && self.followed.is_none()
+    }
+}
+
+/// The most portals at once of statements that drop others or leave something behind.
 const PORTALS_MAX: usize = 64;
 
 /// A connection to a server: what it has prepared, and the replies that it owes to the client that
@@ -242,10 +267,8 @@ pub(in crate::postgres) struct Server {
     specials_done: usize,
     refusal: Option<Refusal>,
     sync_missing: bool,
-    /// A portal of a command that drops statements, by its name.
-    portal: Option<(Box<[u8]>, EntryId)>,
-    /// Portals of statements that leave something behind.
-    portals: Vec<(Box<[u8]>, Arc<Followed>)>,
+    /// Portals of statements that drop others or leave something behind, in the order of their Binds.
+    portals: Vec<Portal>,
     /// What of that was executed and is not answered yet, the first first.
     watched: VecDeque<Watched>,
     completed: Option<Completed>,
@@ -282,7 +305,6 @@ impl Server {
             specials_done: 0,
             refusal: None,
             sync_missing: false,
-            portal: None,
             portals: Vec::new(),
             watched: VecDeque::new(),
             completed: None,
@@ -372,12 +394,10 @@ impl Server {
 
     /// Gives up the connection: what its client asked and got no reply for has not happened.
     pub(in crate::postgres) fn lost(mut self, client: &mut Client, catalogue: &mut Catalogue) {
-        while let Some(last) = self.pop_back() {
+        for last in std::mem::take(&mut self.expected).into_iter().rev() {
             self.undo(last, client, catalogue);
         }
-        if let Some((_, id)) = self.portal.take() {
-            catalogue.release(id);
-        }
+        self.forget_portals(catalogue, |_| true);
     }
 
     /// Takes a message of the server, of which `heard` says what it means: all of one that the gate
@@ -473,9 +493,18 @@ impl Server {
     }
 
     /// A reply of the gate's own has been given.
-    pub(in crate::postgres) fn answered(&mut self, number: u64, catalogue: &mut Catalogue) {
+    pub(in crate::postgres) fn answered(
+        &mut self,
+        conversation: &Conversation,
+        number: u64,
+        catalogue: &mut Catalogue,
+    ) {
         debug_assert_eq!(self.expected.front().map(|front| front.number), Some(number));
         self.done(catalogue);
+        // The server has seen nothing of it since it was ready.
+        if conversation.kept().is_none() {
+            self.ready(Status::Idle, catalogue);
+        }
     }
 
     fn rest(&mut self) {
@@ -491,6 +520,9 @@ impl Server {
     fn done(&mut self, catalogue: &mut Catalogue) {
         let Some(front) = self.expected.pop_front() else { return };
         self.uncount(&front);
+        if front.step == Step::Bind && !self.portals.is_empty() {
+            self.bound(front.number, catalogue);
+        }
         if let Altered::Prepared { number, change } = front.altered
             && let Some(prepared) = self.prepared.peek_mut(number)
             && prepared.change == change
@@ -517,13 +549,8 @@ impl Server {
         }
     }
 
-    fn pop_back(&mut self) -> Option<Expected> {
-        let last = self.expected.pop_back()?;
-        self.uncount(&last);
-        Some(last)
-    }
-
-    /// What was asked has not happened. Later changes are undone before.
+    /// What was asked has not happened. It is expected no more, nor is what was asked behind it in
+    /// the same batch, which is undone before.
     fn undo(&mut self, one: Expected, client: &mut Client, catalogue: &mut Catalogue) {
         match one.renamed {
             Renamed::Nothing => {}
@@ -555,7 +582,7 @@ impl Server {
         }
     }
 
-    /// The unnamed statement was this before what was asked in later batches.
+    /// The unnamed statement is this before all that is expected.
     fn set_unnamed(
         &mut self,
         was: Option<EntryId>,
@@ -576,14 +603,39 @@ impl Server {
         if self.expected.is_empty() {
             self.may_open = false;
             if status == Status::Idle {
-                self.portals.clear();
+                self.forget_portals(catalogue, |_| true);
             }
         }
-        if status == Status::Idle
-            && let Some((_, id)) = self.portal.take_if(|_| self.expected.is_empty())
-        {
-            catalogue.release(id);
+    }
+
+    fn forget_portals(&mut self, catalogue: &mut Catalogue, which: impl Fn(&Portal) -> bool) {
+        for portal in self.portals.extract_if(.., |portal| which(portal)) {
+            portal.drops.into_iter().for_each(|id| catalogue.release(id));
         }
+    }
+
+    /// The Bind of this number is done: the portal that had its name before is no more.
+    fn bound(&mut self, number: u64, catalogue: &mut Catalogue) {
+        let Ok(at) = self.portals.binary_search_by_key(&number, |portal| portal.number) else {
+            return;
+        };
+        let now = self.portals.remove(at);
+        self.forget_portals(catalogue, |one| one.number < number && one.name == now.name);
+        if !now.is_plain() {
+            let at = self.portals.partition_point(|one| one.number < number);
+            self.portals.insert(at, now);
+        }
+    }
+
+    /// The last Bind of a portal of this name, if it is or was one to be remembered.
+    fn portal(&self, name: &[u8]) -> Option<&Portal> {
+        self.portals.iter().rev().find(|portal| *portal.name == *name)
+    }
+
+    /// Whether an earlier batch, of which nothing is known yet, decides what a portal is.
+    fn is_unclear(&self, portal: &Portal) -> bool {
+        let first = self.expected.front().map(|first| first.number);
+        portal.batch != self.batch && first.is_some_and(|first| first <= portal.number)
     }
 
     /// A command is done, and its tag tells what happened to statements and to the schema.
@@ -676,26 +728,29 @@ impl Server {
         treatment
     }
 
-    /// Undoes what the server skips.
+    /// What is expected first has failed, and the server skips all below `next`.
     fn skip(&mut self, next: u64, client: &mut Client, catalogue: &mut Catalogue) {
-        let Some(first) = self.expected.front().cloned() else { return };
         let at = self.expected.partition_point(|one| one.number < next);
         let behind = self.expected.split_off(at);
         let mut skipped = std::mem::replace(&mut self.expected, behind);
-        let query = skipped.iter().any(|one| one.step == Step::Query);
+        let is_put = |one: &&Expected| matches!(one.step, Step::PutParse | Step::PutClose);
+        let put = skipped.iter().take_while(is_put).count();
+        // Of what the client has asked, this was its turn: whatever was put before it is part of it.
+        let failed = skipped.get(put).map(|one| (one.step, one.renamed.clone()));
+        if let Some(first) = skipped.front().map(|one| one.number) {
+            self.forget_portals(catalogue, |one| (first..next).contains(&one.number));
+        }
         while let Some(last) = skipped.pop_back() {
             self.uncount(&last);
             self.undo(last, client, catalogue);
         }
-        // A Parse of the unnamed statement begins by dropping the one before, and so does a Query.
-        let drops = matches!(first.step, Step::Parse | Step::Query);
-        if drops && matches!(first.renamed, Renamed::Unnamed(_)) {
+        if let Some((_, Renamed::Unnamed(_))) = failed {
             self.set_unnamed(None, client, catalogue);
         }
         if self.expected.is_empty() {
             (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
         }
-        self.sync_missing = query && matches!(first.step, Step::PutParse | Step::PutClose);
+        self.sync_missing = put > 0 && matches!(failed, Some((Step::Query, _)));
         self.rest();
     }
 

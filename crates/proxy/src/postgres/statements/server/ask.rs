@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     Altered, Catalogue, Client, Conversation, EntryId, Expected, Followed, Forward, HEAD, Local,
-    Message, PORTALS_MAX, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status, Step,
-    Target, Whose,
+    Message, PORTALS_MAX, Portal, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status,
+    Step, Target, Whose,
 };
 use crate::postgres::conversation::{self, SendError};
 use crate::postgres::frame::Frontend;
@@ -219,10 +219,14 @@ impl Turn<'_> {
         self.server.specials.push(Special { name: name.into(), target });
     }
 
+    /// The number of what was asked last.
+    fn asked_last(&self) -> u64 {
+        self.server.expected.back().expect("it was asked").number
+    }
+
     /// What was asked last is of a text that leaves something.
     fn watch(&mut self, followed: &Arc<Followed>) {
-        let number = self.server.expected.back().map(|last| last.number);
-        self.server.watch(number.expect("it was asked"), followed);
+        self.server.watch(self.asked_last(), followed);
         self.client.has_sql |= followed.prepares();
     }
 
@@ -239,16 +243,18 @@ impl Turn<'_> {
             catalogue.write_quoted(out, Given::Lacking(0));
             out.push(0);
         });
-        let renamed = match self.client.unnamed.take() {
-            Some(was) => Renamed::Unnamed(Some(was)),
-            None => Renamed::Nothing,
-        };
+        let renamed = self.drop_unnamed();
         self.push(Step::RefusedQuery, renamed, Altered::Nothing);
         Forward::Nothing
     }
 
+    /// What begins by dropping the unnamed statement.
+    fn drop_unnamed(&mut self) -> Renamed {
+        Renamed::Unnamed(self.client.unnamed.take())
+    }
+
     /// A failing Bind in the place of a message, so that the server's transaction fails too.
-    fn refuse(&mut self, refusal: Refusal) -> Forward {
+    fn refuse(&mut self, message: Message<'_>, refusal: Refusal) -> Forward {
         if !self.server.expected.is_empty() {
             return self.later();
         }
@@ -260,7 +266,9 @@ impl Turn<'_> {
             catalogue.write_name(out, Given::Lacking(0));
             out.extend_from_slice(&[0; 7]);
         });
-        self.plain(Step::Refused);
+        let drops = message.tag == Frontend::Parse && message.here.get(HEAD) == Some(&0);
+        let renamed = if drops { self.drop_unnamed() } else { Renamed::Nothing };
+        self.push(Step::Refused, renamed, Altered::Nothing);
         Forward::Nothing
     }
 
@@ -337,7 +345,7 @@ impl Turn<'_> {
     fn parse(&mut self, message: Message<'_>) -> Forward {
         let most = self.catalogue.bounds.statement_max;
         if message.len > most {
-            return self.refuse(Refusal::Long { most });
+            return self.refuse(message, Refusal::Long { most });
         }
         if message.here.len() < message.len {
             return Forward::Whole;
@@ -354,15 +362,16 @@ impl Turn<'_> {
                 return self.duplicate(name, tail);
             }
             if self.client.names.len() >= self.catalogue.bounds.client_max {
-                return self.refuse(Refusal::Names { most: self.catalogue.bounds.client_max });
+                return self
+                    .refuse(message, Refusal::Names { most: self.catalogue.bounds.client_max });
             }
         }
         let id = match self.catalogue.intern(self.client, tail) {
             Ok(id) => id,
-            Err(Untaken::NoRoom) => return self.refuse(Refusal::Catalogue),
+            Err(Untaken::NoRoom) => return self.refuse(message, Refusal::Catalogue),
             Err(Untaken::Refused(refusal)) => {
                 let position = text(tail).and_then(|(text, _)| refusal.position(text));
-                return self.refuse(Refusal::Leftover(refusal, position));
+                return self.refuse(message, Refusal::Leftover(refusal, position));
             }
         };
         let number = self.catalogue.entry(id).number;
@@ -440,7 +449,11 @@ impl Turn<'_> {
 
     /// Whether what a name means is not known before earlier batches are answered.
     fn is_unclear(&self, name: &[u8]) -> bool {
-        if name.is_empty() { self.server.unnamed.earlier() } else { self.server.names.earlier() }
+        match name {
+            // What this batch has made of it stands, whatever becomes of those before.
+            b"" => self.server.unnamed.earlier() && self.server.unnamed.here == 0,
+            _ => self.server.names.earlier(),
+        }
     }
 
     /// The name at the server for a client's, which the server has then if the client has it.
@@ -474,15 +487,17 @@ impl Turn<'_> {
         let names = text(body).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
         let Some((portal, name)) = names else {
             if message.here.len() < message.len {
-                return self.refuse(Refusal::Long { most: message.here.len() });
+                return self.refuse(message, Refusal::Long { most: message.here.len() });
             }
             return self.malformed(Step::Bind);
         };
         let id = self.client.lookup(name);
         let followed = id.and_then(|id| self.catalogue.entry(id).followed.clone());
+        let drops = id.filter(|&id| !self.catalogue.entry(id).found.drops.is_empty());
+        let is_plain = followed.is_none() && drops.is_none();
         let most = PORTALS_MAX;
-        if followed.is_some() && self.server.portals.len() >= most {
-            return self.refuse(Refusal::Portals { most });
+        if !is_plain && self.server.portals.iter().filter(|one| !one.is_plain()).count() >= most {
+            return self.refuse(message, Refusal::Portals { most });
         }
         let given = match id.filter(|&id| self.drops_of_sql(id)) {
             Some(id) => {
@@ -493,13 +508,10 @@ impl Turn<'_> {
             None => self.given(name),
         };
         let Some((given, altered)) = given else { return self.later() };
-        self.follow_portal(portal, followed);
         if let Some(id) = id {
             let found = &self.catalogue.entry(id).found;
             self.server.may_open |= found.opens;
             self.server.copies |= found.copies;
-            let drops = !found.drops.is_empty();
-            self.bound(portal, id, drops);
         }
         let old = portal.len() + name.len() + 2;
         self.head(message, old, |catalogue, out| {
@@ -508,6 +520,11 @@ impl Turn<'_> {
         });
         self.push(Step::Bind, Renamed::Nothing, altered);
         self.server.name(self.client, name);
+        if !is_plain || self.server.portal(portal).is_some() {
+            drops.into_iter().for_each(|id| self.catalogue.hold(id));
+            let (number, batch, name) = (self.asked_last(), self.server.batch, portal.into());
+            self.server.portals.push(Portal { number, batch, name, drops, followed });
+        }
         Forward::Behind { bytes: HEAD + old }
     }
 
@@ -531,34 +548,6 @@ impl Turn<'_> {
         };
         let drops = &self.catalogue.entry(id).found.drops;
         self.client.has_sql && drops.iter().any(|(_, target)| sql(target))
-    }
-
-    /// Remembers a portal of a statement that leaves something behind.
-    fn follow_portal(&mut self, portal: &[u8], followed: Option<Arc<Followed>>) {
-        if !self.server.portals.is_empty() {
-            self.server.portals.retain(|(name, _)| **name != *portal);
-        }
-        if let Some(followed) = followed {
-            self.server.portals.push((portal.into(), followed));
-        }
-    }
-
-    /// What the portal of an Execute leaves behind.
-    fn followed_portal(&self, portal: Option<&[u8]>) -> Option<Arc<Followed>> {
-        let of = self.server.portals.iter().find(|(name, _)| Some(&**name) == portal);
-        of.map(|(_, followed)| Arc::clone(followed))
-    }
-
-    /// Remembers a portal of a command that drops statements.
-    fn bound(&mut self, portal: &[u8], id: EntryId, drops: bool) {
-        let same = |(name, _): &mut (Box<[u8]>, EntryId)| drops || **name == *portal;
-        if let Some((_, old)) = self.server.portal.take_if(same) {
-            self.catalogue.release(old);
-        }
-        if drops {
-            self.catalogue.hold(id);
-            self.server.portal = Some((portal.into(), id));
-        }
     }
 
     fn describe(&mut self, message: Message<'_>) -> Forward {
@@ -591,7 +580,7 @@ impl Turn<'_> {
             return self.later();
         }
         let renamed = if name.is_empty() {
-            Renamed::Unnamed(self.client.unnamed.take())
+            self.drop_unnamed()
         } else {
             match self.client.names.remove_entry(Client::key(name)) {
                 Some((name, id)) => Renamed::Named(name, Some(id)),
@@ -604,9 +593,12 @@ impl Turn<'_> {
 
     fn execute(&mut self, message: Message<'_>) -> Forward {
         let portal = text(&message.here[HEAD..]).map(|(portal, _)| portal);
-        let special = self.server.portal.as_ref().filter(|(name, _)| Some(&**name) == portal);
-        let followed = self.followed_portal(portal);
-        let Some(&(_, id)) = special else {
+        let special = portal.and_then(|name| self.server.portal(name));
+        if special.is_some_and(|portal| self.server.is_unclear(portal)) {
+            return self.later();
+        }
+        let followed = special.and_then(|portal| portal.followed.clone());
+        let Some(id) = special.and_then(|portal| portal.drops) else {
             self.plain(Step::Execute);
             if let Some(followed) = followed {
                 self.watch(&followed);
@@ -648,7 +640,9 @@ impl Turn<'_> {
         if !whole && message.len <= self.catalogue.bounds.statement_max {
             return Forward::Whole;
         }
-        let (found, followed) = match text(&message.here[HEAD..]) {
+        let body = text(&message.here[HEAD..]);
+        let is_read = !whole || matches!(body, Some((_, [])));
+        let (found, followed) = match body {
             Some((text, [])) if whole => match self.look(text) {
                 Ok(seen) => seen,
                 Err(refusal) => {
@@ -672,10 +666,8 @@ impl Turn<'_> {
             self.hold();
             self.drops(message, found)
         };
-        let renamed = match self.client.unnamed.take() {
-            Some(was) => Renamed::Unnamed(Some(was)),
-            None => Renamed::Nothing,
-        };
+        // One that cannot be read does not begin.
+        let renamed = if is_read { self.drop_unnamed() } else { Renamed::Nothing };
         self.push(Step::Query, renamed, Altered::Nothing);
         if let Some(followed) = followed {
             self.watch(&followed);

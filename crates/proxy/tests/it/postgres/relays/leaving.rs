@@ -106,3 +106,19 @@ fn a_connection_that_ends_undoes_what_it_was_asked() {
     assert_eq!(has(&read, "26000"), 1);
     gate.end(vec![guest]);
 }
+
+#[test]
+fn a_connection_that_ends_undoes_what_it_was_asked_from_the_end() {
+    // The unnamed statement was what it had been before the last Parse, not before the first.
+    let mut gate = Gate::new(2, Bounds::default());
+    let mut guest = Guest::new();
+    gate.through(&mut guest, &step(&[parse("", "select 'settled'", &[])]));
+    let at = gate.free.pop_front().unwrap();
+    let open = [parse("", "select 'first'", &[]), parse("", "select 'second'", &[])];
+    gate.passes(&mut guest, at, &open.concat(), Ending::Open);
+    let line = std::mem::replace(&mut gate.lines[at], Line::in_rotation());
+    line.relay.end(Some(&mut guest.client), &mut gate.catalogue);
+    let read = gate.through(&mut guest, &step(&[again("")]));
+    assert_eq!(has(&read, "settled"), 1, "{read:?}");
+    gate.end(vec![guest]);
+}

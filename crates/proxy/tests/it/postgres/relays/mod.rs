@@ -4,6 +4,7 @@
 mod chance;
 mod damage;
 mod leaving;
+mod skipped;
 mod statements;
 mod traps;
 
