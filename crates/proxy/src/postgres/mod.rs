@@ -21,12 +21,14 @@
 //! - [`secrets`]: what it knows of users, and who may come from where;
 //! - [`statements`]: prepared statements of many clients on few servers;
 //! - [`relay`]: these two together, for one connection to a server: what goes where;
+//! - [`at_rest`]: what a client says that has no server, and what it hears that gets none;
 //! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
 //!   settings that follow a client from server to server;
 //! - [`console`]: the admin console, metrics and the live page, from a snapshot;
 //! - [`model`]: which demand jobs have, how many slots are best, and what would be with others;
 //! - [`monitor`]: all of it on real sockets, with a gate for each pool.
 
+pub mod at_rest;
 pub mod auth;
 pub mod console;
 pub mod conversation;

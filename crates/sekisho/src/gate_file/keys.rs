@@ -529,7 +529,7 @@ static GENERAL: [Key; 99] = [
     says("query_timeout", "0", SecondsOrOff, "timeouts.query").part(Deadlines),
     says("query_wait_timeout", "120", SecondsOrDay, "pool.wait-max").better(
         "Every wait has an end, at most a day; who is refused is told how long it would have \
-         taken.",
+         taken, and keeps its session.",
     ),
     says("cancel_wait_timeout", "10", SecondsOrDay, "timeouts.cancel"),
     says("client_idle_timeout", "0", SecondsOrOff, "timeouts.client-idle"),

@@ -44,7 +44,8 @@ const FEATURES: [Feature; 61] = [
         POOLS,
         "clients wait in line",
         Part::Monitor,
-        "Any discipline of the gate; who is refused is told how long it would have taken.",
+        "Any discipline of the gate; who is refused is told how long it would have taken, and keeps \
+         its session.",
     ),
     kept(POOLS, "databases by name, `*` for the rest", Part::Monitor),
     kept(POOLS, "forced user", Part::Login),

@@ -53,10 +53,15 @@ pub(crate) struct Behind {
 
 impl Behind {
     pub(crate) fn start(mode: Mode) -> Behind {
+        Behind::start_with(mode, &["--slots", &SLOTS.to_string()])
+    }
+
+    /// One with these options.
+    pub(crate) fn start_with(mode: Mode, options: &[&str]) -> Behind {
         let url = server().url();
         let mut command = Command::new(env!("CARGO_BIN_EXE_sekisho"));
         command.args(["gate", "postgres", "--listen", "127.0.0.1:0", "--db", url.as_str()]);
-        command.args(["--slots", &SLOTS.to_string(), "--mode", mode.name(), "--admin", "sekisho"]);
+        command.args(["--mode", mode.name(), "--admin", "sekisho"]).args(options);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut gate = command.spawn().expect("the gate starts");
         let mut said = BufReader::new(gate.stdout.take().expect("piped above"));

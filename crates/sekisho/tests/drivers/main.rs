@@ -41,6 +41,19 @@ fn drive(mode: Mode, name: &str, mut program: Command) {
     behind.end();
 }
 
+/// A driver does not give up its connection for a refusal at the gate, which is none of the session's.
+#[test]
+fn a_refusal_leaves_a_connection_that_can_be_used() {
+    let behind = Behind::start_with(Mode::Transaction, &["--slots", "1", "--wait-max", "300ms"]);
+    for driver in ["psycopg", "asyncpg"] {
+        let mut program = python(&format!("{driver}/refused.py"));
+        behind.tell(&mut program, driver);
+        let checks = run(program);
+        assert_eq!(checks, ["simple", "prepared", "pipeline", "copy"], "{driver}");
+    }
+    behind.end();
+}
+
 fn python(name: &str) -> Command {
     let mut command = Command::new(installed("python").join("venv/bin/python"));
     command.arg("-B").arg(source(name));

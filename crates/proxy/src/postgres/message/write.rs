@@ -3,7 +3,8 @@
 //! A text ends at a NUL on the wire, so none can hold one; if one does, the NUL is left out. Nothing
 //! that others say can therefore add a field or a message.
 
-use super::{Report, Status};
+use super::read::Fields;
+use super::{Report, Severity, Status};
 use crate::postgres::frame::{Backend, Frontend};
 use crate::postgres::startup::Version;
 
@@ -121,6 +122,20 @@ pub fn error_response(out: &mut Vec<u8>, report: &Report<'_>) {
     message(out, Backend::ErrorResponse, |out| fields(out, report));
 }
 
+/// ErrorResponse with the fields of another one, but as bad as this.
+pub fn error_response_as(out: &mut Vec<u8>, severity: Severity, fields: &Fields<'_>) {
+    message(out, Backend::ErrorResponse, |out| {
+        for (kind, value) in fields.iter() {
+            out.push(kind);
+            match kind {
+                b'S' | b'V' => text(out, severity.as_str().as_bytes()),
+                _ => text(out, value),
+            }
+        }
+        out.push(0);
+    });
+}
+
 /// NoticeResponse.
 pub fn notice_response(out: &mut Vec<u8>, report: &Report<'_>) {
     message(out, Backend::NoticeResponse, |out| fields(out, report));
@@ -223,7 +238,6 @@ pub fn sasl_response(out: &mut Vec<u8>, response: &[u8]) {
 mod tests {
     use super::*;
     use crate::postgres::SqlState;
-    use crate::postgres::message::Severity;
 
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut out = b"before".to_vec();
@@ -250,6 +264,19 @@ mod tests {
             written(|out| data_row(out, &[Some("x"), None, Some("")])),
             b"D\0\0\0\x13\0\x03\0\0\0\x01x\xff\xff\xff\xff\0\0\0\0"
         );
+    }
+
+    #[test]
+    fn an_error_can_be_told_as_less_bad_than_it_was() {
+        let report = Report {
+            detail: Some("why"),
+            hint: Some("what to do"),
+            ..Report::new(Severity::Fatal, SqlState::CANNOT_CONNECT_NOW, "starting up")
+        };
+        let [fatal, error] = [Severity::Fatal, Severity::Error]
+            .map(|severity| written(|out| error_response(out, &Report { severity, ..report })));
+        let fields = super::super::read::fields(&fatal[5..]).unwrap();
+        assert_eq!(written(|out| error_response_as(out, Severity::Error, &fields)), error);
     }
 
     #[test]

@@ -659,7 +659,7 @@ impl Loop {
             if fell {
                 self.ask_again(client);
             } else {
-                self.end_with(client, &unmade.words);
+                self.leave_unserved(client, &unmade.words);
             }
         }
         if is_scout && fell {
@@ -703,8 +703,13 @@ impl Loop {
         server.work = Work::Failed;
         if let Some(client) = server.client {
             let message = "the server has closed the connection unexpectedly";
+            let (sqlstate, unheard) = (SqlState::CONNECTION_FAILURE, server.is_unheard());
             self.orphan(key, client);
-            self.fail(client, SqlState::CONNECTION_FAILURE, message);
+            if unheard {
+                self.refuse_job(client, &Report::new(Severity::Error, sqlstate, message));
+            } else {
+                self.fail(client, sqlstate, message);
+            }
         }
         self.drop_server(key);
     }

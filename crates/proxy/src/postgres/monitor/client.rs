@@ -13,6 +13,7 @@ use super::listen::Peer;
 use super::pool::PoolIndex;
 use super::wire::Wire;
 use crate::postgres::SqlState;
+use crate::postgres::at_rest::AtRest;
 use crate::postgres::auth::{Check, Method};
 use crate::postgres::frame::{Frames, Frontend, Limits};
 use crate::postgres::secrets::{Origin, Transport};
@@ -72,6 +73,8 @@ pub(super) struct Client {
     pub(super) wire: Wire,
     pub(super) state: State,
     pub(super) frames: Frames<Frontend>,
+    /// What it says while it has no server.
+    pub(super) at_rest: AtRest,
     pub(super) peer: Peer,
     pub(super) transport: Transport,
     /// How its connection was encrypted, if it was.
@@ -124,6 +127,7 @@ impl Client {
             wire,
             state: State::Opening(Opening::in_clear()),
             frames: Frames::new(Limits::AUTHENTICATION),
+            at_rest: AtRest::default(),
             peer,
             transport: Transport::Clear,
             tls: None,

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use gate::{Access, Reason, Slot};
+use gate::Slot;
 use tokio_rustls::rustls::ServerConnection;
 
 use super::arena::{Key, Socket};
@@ -12,12 +12,14 @@ use super::config::{Admission, Strangers};
 use super::listen::{Listener, Peer};
 use super::peer;
 use super::pool::{Pool, PoolIndex};
+use super::serving::ROUNDS;
 use super::state::{Loop, Phase};
 use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
+use crate::postgres::at_rest::Next;
 use crate::postgres::auth::{Binding, Check, CheckError, Checked, Credential, Method, common_name};
 use crate::postgres::frame::{Frontend, HEAD, Limits, Piece};
-use crate::postgres::message::{Report, Severity, Status, write};
+use crate::postgres::message::{Status, write};
 use crate::postgres::secrets::{
     Admission as Wanting, Certificate, Facts, IdentMaps, Kind, Peer as Needed, Secret, Transport,
 };
@@ -35,6 +37,15 @@ enum Handshake {
     Asked,
     /// At once.
     Direct,
+}
+
+/// What has become of what a client without a server has said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// All that can be done now.
+    Done,
+    /// It was told that it gets no server: what it has sent behind that is still to be heard.
+    InVain,
 }
 
 /// What a client that begins has come for.
@@ -130,13 +141,17 @@ impl Loop {
 
     /// Reads from a client that has no server.
     pub(super) fn read_client(&mut self, key: Key) {
-        loop {
+        for _ in 0..ROUNDS {
             let Some(client) = self.clients.get_mut(key) else { return };
             let before = client.wire.read().len();
             match client.state {
                 State::Opening(_) => self.open(key),
                 State::Asked(_) => self.hear_answer(key),
-                State::Idle => self.ask(key),
+                State::Idle => {
+                    if self.ask(key) == Asked::InVain {
+                        continue;
+                    }
+                }
                 // What it has sent already waits with it; only that it goes is of interest.
                 State::Looking(_) | State::Guest(_) | State::Waits(_)
                     if client.wire.has_hung_up() =>
@@ -152,6 +167,9 @@ impl Loop {
             if !matches!(client.state, State::Opening(_) | State::Asked(_) | State::Idle) {
                 return;
             }
+            if matches!(client.state, State::Idle) && client.wire.is_blocked() {
+                return;
+            }
             match client.wire.fill(&mut self.chunks) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
@@ -160,6 +178,7 @@ impl Loop {
                 Filled::NoRoom => return self.close(key),
             }
         }
+        self.again.push_back(Socket::Client(key));
     }
 
     /// Reads the packet that a client begins with.
@@ -517,26 +536,50 @@ impl Loop {
     }
 
     /// A client without a server may have a question: then it asks the gate for one.
-    fn ask(&mut self, key: Key) {
+    fn ask(&mut self, key: Key) -> Asked {
         if self.phase == Phase::Draining {
-            return self.send_away(key);
+            self.send_away(key);
+            return Asked::Done;
         }
         let client = self.clients.get_mut(key).expect("its caller has it");
-        match client.frames.look(client.wire.read()) {
-            Ok(Piece::More { .. }) => {}
-            Ok(Piece::Whole { tag: Frontend::Terminate, .. }) => self.close(key),
-            Ok(_) => {
-                (client.since, client.asked) = (self.now, self.now);
-                let pool = client.pool;
-                if let Some(words) = self.out_words(pool) {
-                    return self.end_with(key, &words);
-                }
-                let job = self.arrive(key, self.now);
-                let client = self.clients.get_mut(key).expect("its caller has it");
-                client.state = State::Waits(job);
-            }
+        if client.wire.is_blocked() {
+            // Who does not take what it is told is not heard either.
+            return Asked::Done;
+        }
+        let mut out = std::mem::take(&mut self.to_client);
+        out.clear();
+        let heard = client.at_rest.hear(&mut client.frames, client.wire.read(), &mut out);
+        let bytes = heard.map_or(0, |heard| heard.bytes);
+        if bytes > 0 {
+            client.wire.take(bytes, &mut self.chunks);
+            let counters = &mut self.pools[client.pool].counters;
+            counters.received += bytes as u64;
+            counters.sent += out.len() as u64;
+        }
+        let said = if out.is_empty() { Ok(()) } else { self.say(key, &out) };
+        self.to_client = out;
+        match heard.map(|heard| heard.next) {
+            _ if said.is_err() => self.close(key),
+            Ok(Next::More) => {}
+            Ok(Next::Terminated) => self.close(key),
+            Ok(Next::Asks) => return self.ask_for_server(key),
             Err(error) => self.fail(key, error.sqlstate(), &error.to_string()),
         }
+        Asked::Done
+    }
+
+    fn ask_for_server(&mut self, key: Key) -> Asked {
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        (client.since, client.asked) = (self.now, self.now);
+        let pool = client.pool;
+        if let Some(words) = self.out_words(pool) {
+            self.answer_or_end(key, &words);
+            return Asked::InVain;
+        }
+        let job = self.arrive(key, self.now);
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        client.state = State::Waits(job);
+        Asked::Done
     }
 
     /// Ends the session of a client that has nothing under way.
@@ -557,50 +600,6 @@ impl Loop {
         } else {
             self.obtain(pool, Some(key), slot);
         }
-    }
-
-    /// A client's job does not get a slot: it is told why, and how long it would have waited.
-    pub(super) fn turn_away(&mut self, key: Key, reason: Reason) {
-        let client = self.clients.get_mut(key).expect("who waits is there");
-        // The gate knows nothing of the job any more.
-        match client.state {
-            State::Guest(_) => client.state = State::Guest(None),
-            _ => client.state = State::Idle,
-        }
-        let pool = &mut self.pools[client.pool];
-        let (sqlstate, message, counter) = match reason {
-            Reason::Deadline if !pool.driver.has_primary() && client.access == Access::Write => (
-                SqlState::CANNOT_CONNECT_NOW,
-                "no server is there that takes writes",
-                &mut pool.counters.refused_deadline,
-            ),
-            Reason::Hopeless => (
-                SqlState::TOO_MANY_CONNECTIONS,
-                "no server would become free in time",
-                &mut pool.counters.refused_hopeless,
-            ),
-            Reason::QueueFull => {
-                let counter = &mut pool.counters.refused_queue_full;
-                (SqlState::TOO_MANY_CONNECTIONS, "too many clients wait for a server", counter)
-            }
-            Reason::Deadline => {
-                let counter = &mut pool.counters.refused_deadline;
-                (SqlState::TOO_MANY_CONNECTIONS, "no server became free in time", counter)
-            }
-        };
-        *counter += 1;
-        let (slots, waiting) = (pool.driver.slots(), pool.driver.waiting());
-        let estimate = match pool.driver.predicted_wait(self.now) {
-            Some(wait) => format!("the estimated wait is {:.3} s", wait.as_secs_f64()),
-            None => "nothing is known of how long they are held".to_owned(),
-        };
-        let detail = format!("{slots} slots are there and {waiting} clients wait; {estimate}.");
-        let report = Report {
-            detail: Some(&detail),
-            hint: Some("Try again later, or with fewer clients at once."),
-            ..Report::new(Severity::Fatal, sqlstate, message)
-        };
-        self.fail_with(key, &report);
     }
 }
 

@@ -185,7 +185,7 @@ impl Loop {
         }
     }
 
-    /// A client is told an error that ends its session.
+    /// A client is told an error of the gate's own.
     pub(super) fn log_error(&self, key: Key, sqlstate: SqlState, message: &str) {
         if self.config.logged.errors {
             let line = self.about("error", key).with("sqlstate", sqlstate);

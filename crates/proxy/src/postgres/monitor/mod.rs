@@ -12,6 +12,11 @@
 //! nothing is owed any more, the slot is given back and goes to whoever is next; the bytes that this
 //! client sent while it waited are read already and go out at once.
 //!
+//! Who gets no slot, or no server, is told so as an error of what it has asked, as if its first message
+//! had failed at a server; what it had sent with that has no effect, and its session goes on. In session
+//! mode a session begins at its server, and there is none: it ends. While a client is
+//! [at rest](super::at_rest) the gate answers what needs no server.
+//!
 //! A job may have a class, by rules over users, databases, programs and texts: the gate's discipline
 //! and deadlines go by it. Whoever has a slot keeps it until nothing is owed any more: a transaction
 //! that holds locks is never parked behind newcomers, however important these are.
@@ -123,6 +128,7 @@ mod pool;
 mod probing;
 mod quotas;
 mod readings;
+mod refusing;
 mod reload;
 mod renewal;
 mod run;

@@ -18,7 +18,7 @@ use crate::postgres::model::Work;
 use crate::postgres::relay::{Copied, Guest, News, ServerFault, Stop};
 
 /// How often one connection is read before others have their turn.
-const ROUNDS: u32 = 8;
+pub(super) const ROUNDS: u32 = 8;
 
 /// What of a server's words concerns more than its client.
 #[derive(Default)]

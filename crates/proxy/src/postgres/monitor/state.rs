@@ -295,7 +295,7 @@ impl Loop {
         }
     }
 
-    fn renege(&mut self, pool: PoolIndex, job: JobId) {
+    pub(super) fn renege(&mut self, pool: PoolIndex, job: JobId) {
         self.pools[pool].counters.reneged += 1;
         self.tell(pool, |driver, now| driver.renege(now, job));
     }

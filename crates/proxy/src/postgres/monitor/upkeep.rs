@@ -14,6 +14,7 @@ use super::server::{Begun, Server, State};
 use super::state::{Loop, Phase};
 use crate::postgres::SqlState;
 use crate::postgres::auth::Credential;
+use crate::postgres::message::{Report, Severity};
 use crate::postgres::model::Work;
 use crate::postgres::startup::Replication;
 
@@ -102,15 +103,19 @@ impl Tended {
 }
 
 impl Server {
+    /// Whether its client has said nothing on it yet.
+    pub(super) fn is_unheard(&self) -> bool {
+        let unheard = matches!(
+            self.state,
+            State::Introducing | State::Checking | State::Setting(_) | State::Encoding
+        );
+        unheard && self.client.is_some() && self.pinned.is_none() && !self.is_pinned()
+    }
+
     /// Whether another connection may take its place unseen: it was idle, and its client has said
     /// nothing on it.
     pub(super) fn is_replaceable(&self) -> bool {
-        let unheard = matches!(self.state, State::Checking | State::Setting(_) | State::Encoding);
-        unheard
-            && self.reused
-            && self.client.is_some()
-            && self.pinned.is_none()
-            && !self.is_pinned()
+        self.reused && self.is_unheard()
     }
 }
 
@@ -368,7 +373,7 @@ impl Loop {
         if let Some(client) = client {
             let state = &mut self.clients.get_mut(client).expect("it waits for this").state;
             *state = client::State::Idle;
-            self.fail(client, sqlstate, &message);
+            self.refuse_job(client, &Report::new(Severity::Error, sqlstate, &message));
         }
     }
 
@@ -419,7 +424,7 @@ impl Loop {
         self.turn_guests_away(pool, words);
         let waiting = self.pools[pool].driver.queue(self.now);
         for client in waiting.into_iter().map(|job| job.client) {
-            self.end_with(client, words);
+            self.leave_unserved(client, words);
         }
         let not_begun = |server: &Server| {
             server.pool == pool && server.wire.is_none() && server.probe.is_none()
@@ -434,7 +439,7 @@ impl Loop {
             if let Some(client) = client {
                 let state = &mut self.clients.get_mut(client).expect("it waits for this").state;
                 *state = client::State::Idle;
-                self.end_with(client, words);
+                self.leave_unserved(client, words);
             }
         }
     }

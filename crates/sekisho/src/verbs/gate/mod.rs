@@ -42,7 +42,8 @@ Example:
     /// Each pool, a database as one user asks for it, has a gate. A client asks for a slot with its
     /// first message and holds it for a transaction (or a session, or a statement: --mode); a slot is
     /// one connection to a server. Who cannot be let in waits in a bounded queue, up to its deadline,
-    /// and is then refused with SQLSTATE 53300 and the estimated wait. SIGTERM drains.
+    /// and is then refused with SQLSTATE 53300 and the estimated wait: what it asked has failed, and
+    /// its session goes on (in session mode it ends). SIGTERM drains.
     #[command(after_help = "\
 Example:
   sekisho gate postgres --listen 127.0.0.1:6432 --db \"$DATABASE_URL\" --slots 20")]

@@ -235,7 +235,7 @@ fn a_class_has_a_deadline_of_its_own() {
     patient.query("select 'patient'");
     waiting(&gate, 1);
     hasty.query("select 'hasty'");
-    assert_eq!(hasty.last_words(), "FATAL 53300 no server became free in time");
+    assert_eq!(hasty.answer(), ["ERROR 53300 no server became free in time", "ZI"]);
     assert_eq!((class(&gate, "hasty").refused_deadline, class(&gate, "hasty").waiting), (1, 0));
     waiting(&gate, 1);
     holder.query("commit");

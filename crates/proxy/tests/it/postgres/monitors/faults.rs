@@ -85,6 +85,7 @@ async fn works(account: &tokio_postgres::Config, number: u64, tally: &Tally) {
                     break;
                 }
                 let _ = in_time("its end", ask(&client, "rollback")).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             }
             tally.answers.fetch_add(1, Ordering::Relaxed);

@@ -19,6 +19,7 @@ mod modes;
 mod operating;
 mod passage;
 mod quotas;
+mod refusing;
 mod reloading;
 mod renewing;
 mod replicating;

@@ -348,7 +348,8 @@ fn what_is_set_is_in_force() {
         assert_eq!((&*wait["value"], &*wait["changeable"]), ("0.05", "yes"));
         let two = gate.connect().await;
         assert_eq!(code(&two.simple_query("SELECT 1").await.unwrap_err()), "53300");
-        // The client that was refused has gone, or goes just now.
+        assert!(!two.is_closed(), "its session goes on");
+        drop(two);
         until(&console, "SHOW CLIENTS", |rows| rows.len() == 2).await;
         let _three = gate.connect().await;
         assert_eq!(code(&enter(&gate.account()).await.unwrap_err()), "53300");
