@@ -310,8 +310,6 @@ pub struct Pool {
     pub own_writes: Span,
     /// Which idle connection is taken.
     pub reuse: Reuse,
-    /// What cleans a server connection behind a client, in session mode; empty is nothing.
-    pub reset: String,
 }
 
 impl Default for Pool {
@@ -327,7 +325,6 @@ impl Default for Pool {
             foresight: Timeout::After(Span(60.0)),
             own_writes: Span(10.0),
             reuse: Reuse::Last,
-            reset: "DISCARD ALL".into(),
         }
     }
 }

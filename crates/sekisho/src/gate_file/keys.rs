@@ -474,9 +474,12 @@ static GENERAL: [Key; 99] = [
     says("admin_users", "", List, "admin.users").part(Console).guards(),
     says("stats_users", "", List, "admin.stats-users").part(Console).guards(),
     // Servers.
-    says("server_reset_query", "DISCARD ALL", AnyText, "pool.reset")
-        .part(Unplanned)
-        .lacking("What a session leaves is discarded with DISCARD ALL, whatever is said here."),
+    missing(
+        "server_reset_query",
+        "DISCARD ALL",
+        "What a session has left is discarded with DISCARD ALL, where it has left something; no \
+         other text takes its place.",
+    ),
     missing(
         "server_reset_query_always",
         "0",
