@@ -88,6 +88,11 @@ impl Nonsense {
 }
 
 impl AtRest {
+    /// Whether what comes next counts: nothing is passed over of a series that was refused.
+    pub fn is_heard(&self) -> bool {
+        self.series == Series::Heard
+    }
+
     /// Takes all that needs no server, from what a client has sent; writes what it is to hear. `frames`
     /// are those of its stream.
     ///

@@ -25,6 +25,8 @@ pub struct GateFile {
     pub workers: u32,
     /// Where clients connect to on the same machine.
     pub unix_socket: Option<UnixSocket>,
+    /// A socket in the file system where the next gate with this file takes over from this one.
+    pub take_over: Option<String>,
     /// Who may come in, and how it is proven.
     pub auth: Auth,
     /// Encryption on both sides.
@@ -88,6 +90,7 @@ impl Default for GateFile {
             listen: Vec::new(),
             workers: 1,
             unix_socket: None,
+            take_over: None,
             auth: Auth::default(),
             tls: BothTls::default(),
             pool: Pool::default(),

@@ -76,7 +76,7 @@ impl Part {
             Leftovers => true,
             Console => true,
             Reload => true,
-            Restart => false,
+            Restart => true,
             Logging => true,
             Unplanned => false,
         }
@@ -111,7 +111,8 @@ impl Part {
 }
 
 /// Keys of ours that no key of PgBouncer says, and what they need.
-pub(super) const OURS: [(&str, Part); 20] = [
+pub(super) const OURS: [(&str, Part); 21] = [
+    ("take-over", Restart),
     ("auto", Monitor),
     ("database.server.role", Roles),
     ("database.server.weight", Roles),

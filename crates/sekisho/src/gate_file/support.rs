@@ -81,7 +81,7 @@ const FEATURES: [Feature; 61] = [
     missing(
         PROTOCOL,
         "cancel requests handed on to peers",
-        "Each process knows its own clients alone.",
+        "Each process knows its own clients alone; in a takeover the two ask each other.",
     ),
     better(PROTOCOL, "protocol 3.2", Part::Monitor, "Keys of up to 256 bytes towards both sides."),
     kept(PROTOCOL, "replication connections", Part::Replication),
@@ -150,7 +150,14 @@ const FEATURES: [Feature; 61] = [
     kept(CONSOLE, "SET", Part::Console),
     kept(RUNNING, "SIGHUP reloads", Part::Reload),
     better(RUNNING, "SIGTERM, SIGINT", Part::Monitor, "A drain with an end."),
-    better(RUNNING, "online restart (`-R`)", Part::Restart, "Sockets are handed over when idle."),
+    better(
+        RUNNING,
+        "online restart (`-R`)",
+        Part::Restart,
+        "`take-over`: each client in clear goes over when it has nothing under way, with its settings, \
+         statements and cancel key; transactions end where they are; TLS clients are drained. If the \
+         new process fails, the old one serves on.",
+    ),
     missing(RUNNING, "daemon (`-d`), `-u`, `-q`, `-v`", "It stays in the foreground, as its user."),
     better(
         RUNNING,

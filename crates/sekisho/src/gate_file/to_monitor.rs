@@ -41,6 +41,7 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     let mut config = Config::new(unset, databases, users);
     config.listen = listen(file)?;
     config.sockets = sockets(file, files)?;
+    config.takeover = file.take_over.as_ref().map(PathBuf::from);
     config.workers = file.workers as usize;
     config.tcp = tcp(file);
     config.timeouts = timeouts(file);

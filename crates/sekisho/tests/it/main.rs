@@ -22,6 +22,7 @@ mod gate_hostile;
 mod gate_keys;
 mod gate_live;
 mod gate_page;
+mod gate_takeover;
 mod interchange;
 mod interrupt;
 mod isolating;

@@ -56,6 +56,11 @@ impl Loop {
                 self.deadlines.clear(Socket::Client(asker), &mut client.deadline);
             }
             None => {
+                if !self.processes.contains_key(&process)
+                    && self.pass_cancel(asker, process, secret)
+                {
+                    return;
+                }
                 self.stats.cancels_ignored += 1;
                 self.close(asker);
             }
@@ -63,7 +68,7 @@ impl Loop {
     }
 
     /// The server of the client with this key, if it has one and it works for it.
-    fn target(&self, process: u32, secret: &[u8]) -> Option<Key> {
+    pub(super) fn target(&self, process: u32, secret: &[u8]) -> Option<Key> {
         let client = self.clients.get(*self.processes.get(&process)?)?;
         if !bool::from(client.secret().ct_eq(secret)) {
             return None;

@@ -42,6 +42,8 @@ pub(super) enum State {
     Waits(JobId),
     /// It has a slot and a connection to a server, which may still be in the making.
     Served(Key),
+    /// Its socket is on its way to another process or from there, and nobody reads from it.
+    InPassage,
     /// It is closed as soon as what was said to it is written.
     Ending,
     /// Its cancel request is on the way; it is closed when that has arrived.

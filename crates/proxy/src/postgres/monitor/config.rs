@@ -21,6 +21,7 @@ use super::log::Logged;
 use super::lookups::Lookup;
 use super::operating::Admin;
 use super::quotas::Quotas;
+use super::takeover::TakeoverError;
 use super::upkeep::{Check, Upkeep};
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::frame;
@@ -39,6 +40,11 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Where clients of this machine connect to.
     pub sockets: Vec<SocketFile>,
+    /// A socket in the file system where another gate of the same user of the system, started with the
+    /// same value, takes over: this one hands it its listeners and each client that speaks in clear
+    /// as soon as it has nothing under way, and ends. If a gate listens there when this one starts, it
+    /// is taken over from. `None` for no takeover.
+    pub takeover: Option<PathBuf>,
     /// How many threads read and write, 1 to 64. All of them serve all pools: each has a part of the
     /// connections, and what is decided is decided for all. One costs the least per transaction, and
     /// is enough until it is busy all the time.
@@ -83,7 +89,8 @@ pub struct Config {
     /// How many events of each pool's gate are recorded, from the start on, or from the last
     /// [reload](super::Handle::reload) that made it begin anew; 0 for no recording.
     pub record_max: usize,
-    /// Who is told each decision about slots that are left to the gate, as one line.
+    /// Who is told each decision about slots that are left to the gate, and how a takeover goes, each
+    /// as one line.
     pub decisions: Option<fn(&str)>,
 }
 
@@ -407,7 +414,8 @@ impl Address {
 pub struct Timeouts {
     /// From a client's connection to the end of its login.
     pub login: Duration,
-    /// From the beginning of a connection to a server to the end of the login there.
+    /// From the beginning of a connection to a server to the end of the login there; in a
+    /// [takeover](Config::takeover), how long the other gate may say nothing.
     pub connect: Duration,
     /// For a cancel request on its way to a server.
     pub cancel: Duration,
@@ -530,6 +538,7 @@ impl Config {
         Config {
             listen: vec![listen],
             sockets: Vec::new(),
+            takeover: None,
             workers: 1,
             tcp: Tcp::default(),
             databases,
@@ -811,6 +820,14 @@ pub enum StartError {
     /// A certificate or key could not be used.
     #[error(transparent)]
     Tls(#[from] EncryptionError),
+    /// The gate that runs could not be taken over from.
+    #[error("no takeover by {}: {cause}", path.display())]
+    Takeover {
+        /// Where it listens.
+        path: PathBuf,
+        /// What went wrong.
+        cause: TakeoverError,
+    },
     /// The event loop could not be started, or failed.
     #[error("the event loop failed: {0}")]
     Loop(#[source] io::Error),

@@ -259,7 +259,8 @@ impl Loop {
 
     /// A client wants a session: it is asked who it is.
     fn begin_session(&mut self, key: Key, wanted: Wanted, options: Vec<Vec<u8>>) {
-        if self.phase != Phase::Open {
+        // Who was accepted before a takeover gets in here, and goes over then.
+        if !matches!(self.phase, Phase::Open | Phase::HandingOver) {
             let message = "the gate is shutting down";
             return self.refuse(key, SqlState::CANNOT_CONNECT_NOW, message);
         }
@@ -539,6 +540,9 @@ impl Loop {
     fn ask(&mut self, key: Key) -> Asked {
         if self.phase == Phase::Draining {
             self.send_away(key);
+            return Asked::Done;
+        }
+        if self.phase == Phase::HandingOver && self.pass(key) {
             return Asked::Done;
         }
         let client = self.clients.get_mut(key).expect("its caller has it");

@@ -185,6 +185,15 @@ impl Loop {
         }
     }
 
+    /// A client that was in goes on with another process.
+    pub(super) fn log_handed(&self, client: &Client) {
+        if self.config.logged.disconnections {
+            let lasted = self.now.since(client.entered).as_secs_f64();
+            let line = self.line_of("end", client).text("reason", "handed over");
+            self.log.line(line.with("seconds", format_args!("{lasted:.3}")));
+        }
+    }
+
     /// A client is told an error of the gate's own.
     pub(super) fn log_error(&self, key: Key, sqlstate: SqlState, message: &str) {
         if self.config.logged.errors {

@@ -12,8 +12,16 @@ const ENTRY_MAX: usize = 1 << 16;
 ///
 /// # Errors
 /// If the system does not say.
-#[allow(unsafe_code)]
 pub(super) fn user_of(stream: &impl AsRawFd) -> io::Result<Option<Vec<u8>>> {
+    name_of(credentials_of(stream)?.uid)
+}
+
+/// Who has connected, or listens, as it was then. The process is 0 if it is not seen from here.
+///
+/// # Errors
+/// If the system does not say.
+#[allow(unsafe_code)]
+pub(super) fn credentials_of(stream: &impl AsRawFd) -> io::Result<libc::ucred> {
     let mut found = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `found` and `length` outlive the call, and `length` is the size of `found`.
@@ -29,7 +37,7 @@ pub(super) fn user_of(stream: &impl AsRawFd) -> io::Result<Option<Vec<u8>>> {
     if done != 0 {
         return Err(io::Error::last_os_error());
     }
-    name_of(found.uid)
+    Ok(found)
 }
 
 #[allow(unsafe_code)]

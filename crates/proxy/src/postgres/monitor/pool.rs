@@ -185,6 +185,14 @@ impl Pool {
         }
     }
 
+    /// With what to log in, if nothing was configured: what clients have brought.
+    pub(super) fn learnt(&self) -> Credential {
+        match self.source {
+            Source::Learnt => self.credential.clone(),
+            Source::Configured => Credential::Nothing,
+        }
+    }
+
     /// What the gate's password came to at a server.
     pub(super) fn remember(&mut self, server: u32, keys: &Keys) {
         if matches!(self.credential, Credential::Password(_)) {

@@ -189,6 +189,10 @@ impl Loop {
         }
         config.workers = self.config.workers;
         config.record_max = self.config.record_max;
+        if config.takeover != self.config.takeover {
+            told.restart.push("another socket for takeovers counts after a restart".into());
+        }
+        config.takeover.clone_from(&self.config.takeover);
         if config.admin.http != self.config.admin.http {
             told.restart.push("another address for metrics counts after a restart".into());
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -17,14 +18,15 @@ use super::arena::{Key, Socket};
 use super::aside::{Aside, Done};
 use super::client;
 use super::client_tls::{ClientEncryption, ClientTls};
-use super::config::{Address, Config, Mode, StartError};
+use super::config::{Address, Config, StartError};
 use super::encryption::EncryptionError;
-use super::listen::{Listener, listen};
+use super::listen::{Listener, door, listen};
 use super::log::Log;
 use super::operating::{Asked, Desk, Ending, Opened};
 use super::reload::{Fresh, ReloadError, Reloaded, Reloading};
 use super::state::{Loop, Phase};
 use super::stats::{Finished, Stats};
+use super::takeover::{Given, Predecessor, Takeover};
 use super::workers::{self, Crew, Next, Watchers};
 use crate::postgres::SqlState;
 use crate::postgres::console::{Estimate, Shutdown, WhatIf};
@@ -35,8 +37,11 @@ use crate::postgres::startup::Replication;
 const SIGNALS: Socket = Socket::Own(0);
 pub(super) const COMMANDS: Socket = Socket::Own(1);
 const HANGUPS: Socket = Socket::Own(2);
+pub(super) const DOOR: Socket = Socket::Own(3);
+pub(super) const SUCCESSOR: Socket = Socket::Own(4);
+pub(super) const PREDECESSOR: Socket = Socket::Own(5);
 /// That of the first listener; those of others follow.
-const LISTENERS: u32 = 16;
+pub(super) const LISTENERS: u32 = 16;
 
 /// How often connections are looked at that are idle.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -49,6 +54,7 @@ pub struct Monitor {
     tls: Option<Arc<ClientEncryption>>,
     poll: Poll,
     listeners: Vec<Listener>,
+    takeover: Takeover,
     signals: Option<UnixStream>,
     hangups: Option<UnixStream>,
     reloading: Option<Reloading>,
@@ -191,23 +197,47 @@ impl Handle {
 
 impl Monitor {
     /// Checks the configuration, reads the certificate and listens. Clients may connect from now on; they are served when it
-    /// [runs](Monitor::run).
+    /// [runs](Monitor::run). Where another gate [listens for it](Config::takeover), its listeners are
+    /// shared, and it serves until this one runs.
     ///
     /// # Errors
-    /// If the configuration is invalid, the address is taken, or the certificate cannot be used.
+    /// If the configuration is invalid, the address is taken, or the certificate cannot be used; if
+    /// a gate is there to take over from, and does not hand over: it serves as before.
     pub fn bind(config: Config) -> Result<Monitor, StartError> {
         let (config, tls) = Fresh::new(config)?.into_parts();
         let poll = Poll::new().map_err(StartError::Loop)?;
         let registry = poll.registry();
-        let (mut listeners, addresses) = listen(&config)?;
+        let mut takeover = Takeover::default();
+        let mut given = Given::default();
+        if let Some(path) = &config.takeover {
+            let failed = |cause| StartError::Takeover { path: path.clone(), cause };
+            let called = Predecessor::call(path, config.timeouts.connect).map_err(failed)?;
+            if let Some((predecessor, listeners)) = called {
+                (takeover.predecessor, given) = (Some(predecessor), listeners);
+            }
+        }
+        let (mut listeners, addresses) = listen(&config, &mut given)?;
+        if let Some(path) = &config.takeover {
+            let mut door = door(path, &mut given)?;
+            door.register(registry, DOOR.token()).map_err(StartError::Loop)?;
+            takeover.door = Some(door);
+        }
         for (listener, own) in listeners.iter_mut().zip(LISTENERS..) {
             let token = Socket::Own(own).token();
             listener.register(registry, token).map_err(StartError::Loop)?;
         }
         let waker = Waker::new(registry, COMMANDS.token()).map_err(StartError::Loop)?;
         let (sender, commands) = mpsc::channel();
-        let desk = Monitor::desk(&config)?;
+        let http = config.admin.http.and_then(|address| given.http(address));
+        let desk = Monitor::desk(&config, http)?;
+        if let Some(socket) = desk.as_ref().and_then(|desk| desk.socket().transpose()) {
+            let named = config.admin.http.map(|address| address.to_string()).unwrap_or_default();
+            takeover.http = Some((named, socket.map_err(StartError::Loop)?));
+        }
         let http = desk.as_ref().and_then(Desk::address);
+        if let Some(predecessor) = &mut takeover.predecessor {
+            predecessor.leave(given.left());
+        }
         let addresses = addresses.into();
         let handle = Handle { commands: sender, waker: Arc::new(waker), addresses, http };
         let (signals, hangups, reloading) = (None, None, None);
@@ -217,6 +247,7 @@ impl Monitor {
             tls,
             poll,
             listeners,
+            takeover,
             signals,
             hangups,
             reloading,
@@ -227,12 +258,17 @@ impl Monitor {
         })
     }
 
+    /// The number of the process that it takes over from, if any.
+    pub fn predecessor(&self) -> Option<u32> {
+        self.takeover.predecessor.as_ref().map(Predecessor::process)
+    }
+
     /// A desk for whoever operates it, if there is anybody.
-    fn desk(config: &Config) -> Result<Option<Desk>, StartError> {
+    fn desk(config: &Config, given: Option<OwnedFd>) -> Result<Option<Desk>, StartError> {
         if !config.admin.is_used() {
             return Ok(None);
         }
-        let desk = Desk::bind(config.admin.http).map_err(|source| match config.admin.http {
+        let desk = Desk::bind(config.admin.http, given).map_err(|source| match config.admin.http {
             Some(address) => StartError::Listen { address: Address::Tcp(address), source },
             None => StartError::Loop(source),
         });
@@ -297,7 +333,8 @@ impl Monitor {
     /// several [workers](Config::workers) on as many threads, which begin on the caller's CPUs.
     ///
     /// # Errors
-    /// If the system's event queues fail, or it has no threads left.
+    /// If the system's event queues fail, or it has no threads left; if the gate that it takes over
+    /// from does not let go, or serves again since it has heard nothing for too long.
     ///
     /// # Panics
     /// If a gate breaks one of its invariants: it stops rather than lie about its slots.
@@ -306,7 +343,8 @@ impl Monitor {
             config,
             tls,
             poll,
-            listeners,
+            mut listeners,
+            mut takeover,
             signals,
             hangups,
             reloading,
@@ -325,6 +363,14 @@ impl Monitor {
         let registries = registries.collect::<io::Result<Vec<_>>>().map_err(StartError::Loop)?;
         let mut inner = Loop::new(config, tls, aside, Watchers::new(registries));
         (inner.log, inner.reloading) = (log, reloading);
+        let path = inner.config.takeover.clone().unwrap_or_default();
+        if let Some(predecessor) = &mut takeover.predecessor {
+            let failed = |cause| StartError::Takeover { path: path.clone(), cause };
+            predecessor.begin(inner.watchers.first()).map_err(failed)?;
+            listeners.iter_mut().chain(&mut takeover.door).for_each(Listener::keep);
+            inner.again.push_back(PREDECESSOR);
+        }
+        inner.takeover = takeover;
         let mut running = Running {
             inner,
             listeners,
@@ -343,7 +389,13 @@ impl Monitor {
             running.inner.operating.open(line);
         }
         running.inner.open_kept();
-        Ok(Crew::run(running, queues)?.finish())
+        let mut running = Crew::run(running, queues)?;
+        let given_up = running.inner.takeover.given_up.take();
+        let finished = running.finish();
+        match given_up {
+            Some(cause) => Err(StartError::Takeover { path, cause }),
+            None => Ok(finished),
+        }
     }
 }
 
@@ -361,15 +413,15 @@ fn aside(handle: Handle) -> io::Result<Aside> {
 /// A loop that runs.
 pub(super) struct Running {
     pub(super) inner: Loop,
-    listeners: Vec<Listener>,
+    pub(super) listeners: Vec<Listener>,
     signals: Option<UnixStream>,
     hangups: Option<UnixStream>,
     commands: mpsc::Receiver<Command>,
     /// When idle connections are looked at next.
     sweep: Time,
-    accept_again: Option<Time>,
+    pub(super) accept_again: Option<Time>,
     /// When what is still in flight is cut off.
-    until: Option<Time>,
+    pub(super) until: Option<Time>,
     /// Why a worker has ended before its time.
     failed: Option<io::Error>,
 }
@@ -383,8 +435,9 @@ impl Running {
         let gates = self.inner.pools.iter().filter_map(|pool| pool.driver.next_wakeup()).min();
         let sweep = (!self.inner.pools.is_empty()).then_some(self.sweep);
         let quotas = self.inner.quotas.iter().filter_map(|quota| quota.driver.next_wakeup()).min();
-        let moments =
-            [gates, quotas, sweep, self.inner.deadlines.next(), self.accept_again, self.until];
+        let (deadline, takeover) =
+            (self.inner.deadlines.next(), self.inner.takeover.next_deadline());
+        let moments = [gates, quotas, sweep, deadline, self.accept_again, self.until, takeover];
         let next = moments.into_iter().flatten().min()?;
         // The system counts milliseconds and rounds up.
         Some(next.since(self.inner.clock()))
@@ -425,6 +478,9 @@ impl Running {
             SIGNALS => self.hear_signals(),
             COMMANDS => self.obey(),
             HANGUPS => self.hear_hangups(),
+            DOOR => self.answer_door(),
+            SUCCESSOR => self.hear_successor(),
+            PREDECESSOR => self.hear_predecessor(),
             Socket::Own(own) => {
                 if let Some(at) = own.checked_sub(LISTENERS) {
                     self.accept(at as usize);
@@ -435,6 +491,10 @@ impl Running {
     }
 
     fn accept(&mut self, at: usize) {
+        if self.inner.phase != Phase::Open {
+            // An event from before; a successor accepts now.
+            return;
+        }
         let Some(listener) = self.listeners.get(at) else { return };
         if !self.inner.accept(listener) {
             self.accept_again = Some(self.inner.now + ACCEPT_AGAIN);
@@ -481,6 +541,9 @@ impl Running {
         }
         if self.accept_again.is_some_and(|moment| moment <= now) {
             self.accept_all();
+        }
+        if self.inner.takeover.next_deadline().is_some_and(|moment| moment <= now) {
+            self.successor_late();
         }
     }
 
@@ -549,8 +612,7 @@ impl Running {
             Shutdown::WaitForClients if self.inner.phase == Phase::Open => {
                 self.accept_all();
                 self.inner.phase = Phase::Leaving;
-                self.listeners.clear();
-                self.accept_again = None;
+                self.stop_for_good();
             }
             // It goes on as it is.
             Shutdown::WaitForClients => {}
@@ -558,20 +620,27 @@ impl Running {
     }
 
     /// Lets nobody in any more, and sends away who has nothing under way.
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         if self.inner.phase == Phase::Draining {
             return;
         }
         self.accept_all();
         self.inner.phase = Phase::Draining;
-        self.listeners.clear();
-        self.accept_again = None;
+        self.stop_for_good();
+        self.inner.tell_predecessor_of_end();
         self.until = Some(self.inner.now + self.inner.config.timeouts.drain);
         let clients: Vec<Key> = self.inner.clients.iter().map(|(key, _)| key).collect();
         for key in clients {
             self.inner.dismiss(key);
             self.inner.settle();
         }
+    }
+
+    /// Nobody comes any more, neither clients nor a successor.
+    fn stop_for_good(&mut self) {
+        self.listeners.clear();
+        self.inner.takeover.door = None;
+        self.accept_again = None;
     }
 
     /// What a worker does next.
@@ -599,13 +668,18 @@ impl Running {
         if self.failed.is_some() {
             return true;
         }
-        self.inner.phase != Phase::Open
-            && (self.inner.clients.is_empty()
-                || self.until.is_some_and(|until| until <= self.inner.now))
+        let may = match self.inner.phase {
+            Phase::Open => false,
+            Phase::HandingOver => self.inner.takeover.is_served(),
+            Phase::Leaving | Phase::Draining => true,
+        };
+        may && (self.inner.clients.is_empty()
+            || self.until.is_some_and(|until| until <= self.inner.now))
     }
 
     /// Closes what is left. All slots are given back, so the recordings end complete.
     fn finish(mut self) -> Finished {
+        self.inner.end_takeover();
         let clients: Vec<Key> = self.inner.clients.iter().map(|(key, _)| key).collect();
         let cut = clients.len();
         for key in clients {
@@ -673,7 +747,7 @@ impl Loop {
     fn client_late(&mut self, key: Key) {
         let client = self.clients.get_mut(key).expect("it has a deadline");
         self.deadlines.clear(Socket::Client(key), &mut client.deadline);
-        if matches!(client.state, client::State::Ending) {
+        if matches!(client.state, client::State::Ending | client::State::Cancelling) {
             return self.close(key);
         }
         self.stats.logins_failed += 1;
@@ -694,16 +768,22 @@ impl Loop {
                 self.fail(key, SqlState::CANNOT_CONNECT_NOW, message);
             }
             client::State::Idle => self.send_away(key),
-            client::State::Served(at) => {
-                let server = self.servers.get(at).expect("who is served has a server");
-                let mode = self.pools[server.pool].mode;
-                let idle = server.relay.kept().is_none() && client.wire.read().is_empty();
-                let replicates = client.replication != Replication::No;
-                if replicates || mode == Mode::Session && idle && server.greeting.is_none() {
-                    self.send_away(key);
-                }
-            }
-            client::State::Waits(_) | client::State::Ending | client::State::Cancelling => {}
+            client::State::Served(at) => self.dismiss_served(key, at),
+            client::State::Waits(_)
+            | client::State::InPassage
+            | client::State::Ending
+            | client::State::Cancelling => {}
+        }
+    }
+
+    /// The same of one that has a server: it goes if its session alone keeps that.
+    pub(super) fn dismiss_served(&mut self, key: Key, at: Key) {
+        let server = self.servers.get(at).expect("who is served has a server");
+        let client = self.clients.get(key).expect("its caller has it");
+        let idle = server.relay.kept().is_none() && client.wire.read().is_empty();
+        let replicates = client.replication != Replication::No;
+        if replicates || self.stays(server) && idle && server.greeting.is_none() {
+            self.send_away(key);
         }
     }
 }

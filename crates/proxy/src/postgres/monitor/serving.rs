@@ -375,7 +375,7 @@ impl Loop {
                     server.pin(self.now);
                 }
                 let settled = is_session || server.session.is_lost();
-                if self.phase == Phase::Draining {
+                if self.sends_away() {
                     self.send_away(client);
                 } else if settled {
                     self.resume(client);
@@ -415,7 +415,7 @@ impl Loop {
         self.give_back(key);
         if self.phase == Phase::Draining {
             self.send_away(at);
-        } else if more {
+        } else if more || self.phase == Phase::HandingOver {
             self.again.push_back(Socket::Client(at));
         }
     }
@@ -496,7 +496,7 @@ impl Loop {
         let old = self.is_old(pool, since);
         let server = self.servers.get(key).expect("it was there above");
         let spent = server.tainted || server.closing || old || self.pools[pool].paused;
-        if spent || self.is_crowded(pool, place) {
+        if spent || self.is_crowded(pool, place) || self.is_left_over(pool) {
             return self.drop_server(key);
         }
         let server = self.servers.get_mut(key).expect("its caller has it");

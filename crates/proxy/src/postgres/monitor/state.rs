@@ -27,6 +27,7 @@ use super::quotas::Quota;
 use super::reload::{Reads, Reloading};
 use super::server::Server;
 use super::stats::Stats;
+use super::takeover::Takeover;
 use super::unnamed::Unnamed;
 use super::wire::{Chunks, Writes};
 use super::workers::Watchers;
@@ -39,6 +40,8 @@ pub(super) enum Phase {
     Open,
     /// Nobody comes any more; who is here stays as long as it likes.
     Leaving,
+    /// Nobody comes any more, and who comes to rest goes over to a successor.
+    HandingOver,
     /// Nobody comes any more, and who has nothing under way goes.
     Draining,
 }
@@ -90,6 +93,7 @@ pub(super) struct Loop {
     pub(super) reads: Reads,
     pub(super) stats: Stats,
     pub(super) operating: Operating,
+    pub(super) takeover: Takeover,
     random: SystemRandom,
     /// What is written in one go, kept for its room.
     pub(super) to_server: Vec<u8>,
@@ -143,6 +147,7 @@ impl Loop {
             reads: Reads::default(),
             stats,
             operating: Operating::default(),
+            takeover: Takeover::default(),
             random: SystemRandom::new(),
             to_server: Vec::new(),
             to_client: Vec::new(),

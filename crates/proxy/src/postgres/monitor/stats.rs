@@ -202,6 +202,10 @@ pub struct Stats {
     pub clients_refused: u64,
     /// Those that did not get in, for whatever reason.
     pub logins_failed: u64,
+    /// Clients that were handed over to another process.
+    pub clients_handed_over: u64,
+    /// Clients that were taken over from another process; they count as accepted there.
+    pub clients_taken_over: u64,
     /// Cancel requests that were passed on.
     pub cancels: u64,
     /// Cancel requests that fitted nobody, or nobody who was being served.

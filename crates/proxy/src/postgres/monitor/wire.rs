@@ -3,7 +3,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use super::arena::Socket;
@@ -159,6 +159,17 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.as_raw_fd(),
             Stream::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+
+    /// The same socket once more, for another process.
+    ///
+    /// # Errors
+    /// If the system has no room for it.
+    pub(super) fn socket(&self) -> io::Result<OwnedFd> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd().try_clone_to_owned(),
+            Stream::Unix(stream) => stream.as_fd().try_clone_to_owned(),
         }
     }
 
@@ -341,6 +352,19 @@ impl Wire {
     /// Whether something waits to be written that the system had no room for.
     pub(super) fn is_blocked(&self) -> bool {
         self.link.is_blocked()
+    }
+
+    /// Whether nothing of it is here: nothing was read that was not taken, nobody reads it now, and
+    /// nothing waits to be written.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let unread = self.read().is_empty() && !self.is_read && !self.ended;
+        unread && !self.is_blocked() && !self.link.has_borrowed()
+    }
+
+    /// Whether nothing of it will be here as soon as a worker has written what was said.
+    pub(super) fn is_being_written(&self) -> bool {
+        let unread = self.read().is_empty() && !self.is_read && !self.ended;
+        unread && !self.is_blocked() && self.link.has_borrowed()
     }
 
     /// How many bytes wait to be written, as far as they are not encrypted yet.

@@ -53,6 +53,11 @@ impl Watchers {
         self.all.len()
     }
 
+    /// The queue of the first, which watches what is nobody's connection.
+    pub(super) fn first(&self) -> &Registry {
+        &self.all[0]
+    }
+
     /// Lets one of them watch a connection from now on.
     ///
     /// # Errors

@@ -38,5 +38,5 @@ pub use glance::{Glance, glance};
 pub use key::{Format, KeyError, KeyRule, KeyRules, KeyType, Mapping, Source, Where};
 pub use leaves::{Leaf, Leaves, What, leaves};
 pub use read_only::{Access, access};
-pub use settings::{Lost, Settings, SettingsBounds, Side, Value};
+pub use settings::{Lost, Named, RestingSettings, Settings, SettingsBounds, Side, Value};
 pub use tags::Tags;

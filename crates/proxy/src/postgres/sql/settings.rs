@@ -15,6 +15,8 @@
 //! with, and a DateStyle of which only half is set then takes the other half from there. Of a custom
 //! setting that is reset, an empty value stays at the server, where a new session has none.
 
+mod resting;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
@@ -23,6 +25,7 @@ use super::fingerprint::Hash;
 use super::leaves::What;
 use super::tokens::{Encoding, Lexis, Strings};
 use crate::postgres::message::Status;
+pub use resting::{Named, RestingSettings};
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,6 +25,8 @@ pub(super) struct Entry {
     /// The body behind the name that servers get, where that is another one.
     rewritten: Option<Box<[u8]>>,
     pub(super) found: Found,
+    /// How its text was cut.
+    lexis: Lexis,
     /// What it leaves in its session, if that is to be followed.
     pub(super) followed: Option<Arc<Followed>>,
     references: usize,
@@ -35,6 +37,16 @@ impl Entry {
     pub(super) fn scope(&self) -> u64 {
         let scope = self.content.first_chunk().expect("a content begins with its scope");
         u64::from_be_bytes(*scope)
+    }
+
+    /// How its text was cut when it was prepared first.
+    pub(super) fn lexis(&self) -> Lexis {
+        self.lexis
+    }
+
+    /// The body of its Parse behind the name.
+    pub(super) fn tail(&self) -> &[u8] {
+        &self.content[8..]
     }
 }
 
@@ -199,8 +211,9 @@ impl Catalogue {
         let found = look(&tail[..end], client.lexis);
         let rewritten = self.rewritten(&found, tail);
         let (number, references) = (self.next, 1);
+        let (content_of, lexis) = (content.clone(), client.lexis);
         let entry =
-            Entry { number, content: content.clone(), rewritten, found, followed, references };
+            Entry { number, content: content_of, rewritten, found, lexis, followed, references };
         self.next += 1;
         self.bytes += bytes;
         let id = self.free.pop().unwrap_or_else(|| {

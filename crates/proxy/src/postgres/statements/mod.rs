@@ -44,11 +44,13 @@
 mod catalogue;
 mod client;
 mod recent;
+mod resting;
 mod server;
 mod sql;
 
 pub use catalogue::Catalogue;
 pub use client::Client;
+pub(super) use resting::RestingStatement;
 pub(super) use server::{Completed, Forward, Message, Server, Treatment};
 
 /// The bytes by which a server tells names apart (NAMEDATALEN - 1) \[byte\].

@@ -16,6 +16,7 @@ use crate::postgres::frame::{Backend, Frontend, HEAD};
 use crate::postgres::message::read::Fields;
 use crate::postgres::message::{Status, read, write};
 use crate::postgres::sql::{self, Followed, Leaf, Left, Reasons};
+pub(super) use ask::is_parse;
 
 /// A message of a client: all of it, or what its piece has.
 #[derive(Clone, Copy, Debug)]

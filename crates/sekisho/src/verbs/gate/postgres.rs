@@ -17,8 +17,8 @@ use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::model::Fitted;
 use proxy::postgres::monitor::{
-    Address, Admission, Auto, Config, Database, Encryption, Finished, Handle, Mode, Monitor,
-    PoolStats, ServerTls, StartError, Tls,
+    Address, Admission, Auto, Config, Database, Encryption, Finished, Mode, Monitor, PoolStats,
+    ServerTls, StartError, Tls,
 };
 use proxy::postgres::secrets::{Hba, MockKey, Users};
 use serde_json::json;
@@ -66,7 +66,7 @@ const REPLACED: [&str; 24] = [
 #[derive(ClapArgs)]
 pub(super) struct PostgresArgs {
     /// Everything from a file: TOML of this gate, or PgBouncer's if its name ends in .ini or .conf.
-    /// Beside it only --listen, --record and --json count, before what the file says
+    /// Beside it only --listen, --take-over, --record and --json count, before what the file says
     #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED)]
     config: Option<PathBuf>,
     /// Where clients connect to; left out, 127.0.0.1:6432
@@ -145,6 +145,12 @@ pub(super) struct PostgresArgs {
     /// How long transactions may take to end when SIGTERM has come
     #[arg(long, value_name = "TIME", default_value = "30s")]
     drain: Span,
+    /// To restart or upgrade without dropping clients, start the same command once more: if a gate of
+    /// the same user of the system listens at this socket, it hands over its addresses and each
+    /// client in clear as soon as that has nothing under way, and ends; TLS clients and sessions are let out
+    /// as by SIGTERM. Then this one listens there. If that fails, the old one serves on
+    #[arg(long, value_name = "SOCKET")]
+    take_over: Option<PathBuf>,
     /// Print a JSON object at the start and one at the end instead of text
     #[arg(long)]
     json: bool,
@@ -154,7 +160,7 @@ pub(super) struct PostgresArgs {
     translate: Option<PathBuf>,
     /// Say whether a gate could start from this file, and with what: names of hosts are looked up, and
     /// users, rules and certificates read. Nothing is listened to
-    #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED, conflicts_with_all = ["config", "listen", "record"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED, conflicts_with_all = ["config", "listen", "take_over", "record"])]
     check: Option<PathBuf>,
 }
 
@@ -226,7 +232,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let pool = describe(&config);
     let monitor = Monitor::bind(config).and_then(Monitor::drain_on_signals);
     let monitor = monitor.map_err(unstarted)?;
-    say(out, &beginning(args, &monitor.handle(), &pool))?;
+    say(out, &beginning(args, &monitor, &pool))?;
     out.flush()?;
     let finished = monitor.run().map_err(Failure::machine)?;
     let written = Written { record: args.policy.record.as_deref(), model: args.model.as_deref() };
@@ -235,7 +241,9 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
 
 fn unstarted(error: StartError) -> Failure {
     match error {
-        StartError::Listen { .. } | StartError::Loop(_) => Failure::machine(error),
+        StartError::Listen { .. } | StartError::Takeover { .. } | StartError::Loop(_) => {
+            Failure::machine(error)
+        }
         error => Failure::usage(error),
     }
 }
@@ -319,10 +327,16 @@ fn describe(config: &Config) -> Behind {
     Behind { database: database.name.clone(), servers: database.servers.len(), user }
 }
 
-fn beginning(args: &PostgresArgs, handle: &Handle, behind: &Behind) -> String {
+fn beginning(args: &PostgresArgs, monitor: &Monitor, behind: &Behind) -> String {
+    let handle = monitor.handle();
     let (address, http) = (handle.address(), handle.http());
     if args.json {
-        let object = json!({"listening": address, "database": behind.database, "http": http});
+        let object = json!({
+            "listening": address,
+            "database": behind.database,
+            "http": http,
+            "takes_over_from": monitor.predecessor(),
+        });
         return format!("{object}\n");
     }
     let mode = match args.mode {
@@ -341,11 +355,18 @@ fn beginning(args: &PostgresArgs, handle: &Handle, behind: &Behind) -> String {
         behind.database, args.room, args.wait_max,
     ));
     let shown = http.map(|http| sentence(&format!("  live page and metrics: http://{http}/")));
-    let text = text + &shown.unwrap_or_default();
+    let text = text + &shown.unwrap_or_default() + &taking_over(monitor);
     let (host, port) = (address.ip(), address.port());
     let user = behind.user.as_deref().unwrap_or("USER");
     let database = &behind.database;
     text + &next(&format!("psql 'host={host} port={port} user={user} dbname={database}'"))
+}
+
+/// From whom a gate takes over, if from anybody.
+fn taking_over(monitor: &Monitor) -> String {
+    let from = monitor.predecessor();
+    from.map(|process| sentence(&format!("  takes over from process {process}")))
+        .unwrap_or_default()
 }
 
 fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
@@ -379,6 +400,8 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
         "clients": finished.stats.clients_accepted,
         "clients_refused": finished.stats.clients_refused,
         "clients_cut": finished.cut,
+        "clients_taken_over": finished.stats.clients_taken_over,
+        "clients_handed_over": finished.stats.clients_handed_over,
         "logins_failed": finished.stats.logins_failed,
         "cancels": finished.stats.cancels,
         "pools": pools.collect::<Vec<_>>(),
@@ -454,6 +477,12 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
         "drained: {} clients, {transactions} transactions, {refused} refused, {} cut off",
         finished.stats.clients_accepted, finished.cut
     ));
+    let (taken, handed) = (finished.stats.clients_taken_over, finished.stats.clients_handed_over);
+    if taken + handed > 0 {
+        text += &sentence(&format!(
+            "  {taken} clients taken over from another process, {handed} handed over to one"
+        ));
+    }
     let mut table = Table::new(&["pool", "queries", "wait p50", "p99", "hold p50", "p99"]);
     for pool in pools {
         let at = |times: &Histogram, q| {
@@ -522,9 +551,10 @@ impl PostgresArgs {
             config.admin.http = Some(address("--admin-http", name)?);
         }
         config.record_max = self.policy.record_max();
+        config.takeover.clone_from(&self.take_over);
         config.decisions = Some(|line| {
             // Whoever reads standard error may have gone; the gate goes on.
-            let _ = writeln!(std::io::stderr(), "gate: {line}");
+            let _ = write!(std::io::stderr(), "{}", sentence(&format!("gate: {line}")));
         });
         Ok(config)
     }

@@ -8,7 +8,7 @@ use super::{AllPools, Answer, Ask, Asked, settings};
 use crate::postgres::SqlState;
 use crate::postgres::console::{self, Control, Refusal, Shutdown};
 use crate::postgres::monitor::arena::Key;
-use crate::postgres::monitor::client::State;
+use crate::postgres::monitor::client::{Client, State};
 use crate::postgres::monitor::pool::PoolIndex;
 use crate::postgres::monitor::reload::Reloaded;
 use crate::postgres::monitor::state::{Loop, Phase};
@@ -228,7 +228,7 @@ impl Loop {
         }
     }
 
-    fn close_idle(&mut self, pool: PoolIndex) {
+    pub(in crate::postgres::monitor) fn close_idle(&mut self, pool: PoolIndex) {
         let idle: Vec<Key> = self.pools[pool].idle_longest().collect();
         for key in idle {
             self.drop_server(key);
@@ -298,8 +298,8 @@ impl Loop {
     }
 
     fn kill_client(&mut self, id: u64) -> Result<(), Refusal> {
-        let Some(key) = self.clients.iter().find(|(_, one)| one.id == id).map(|(key, _)| key)
-        else {
+        let is_it = |one: &Client| one.id == id && !matches!(one.state, State::InPassage);
+        let Some(key) = self.clients.iter().find(|(_, one)| is_it(one)).map(|(key, _)| key) else {
             let message = format!("there is no client {id}");
             let hint = Some("SHOW CLIENTS lists them");
             let code = SqlState::INVALID_PARAMETER_VALUE;
@@ -416,7 +416,7 @@ impl Loop {
     /// The phase as the console knows it.
     pub(super) fn console_phase(&self) -> console::Phase {
         match (self.phase, self.operating.all) {
-            (Phase::Draining | Phase::Leaving, _) => console::Phase::Draining,
+            (Phase::Draining | Phase::Leaving | Phase::HandingOver, _) => console::Phase::Draining,
             (Phase::Open, AllPools::Paused) => console::Phase::Paused,
             (Phase::Open, AllPools::Start) => console::Phase::Active,
         }

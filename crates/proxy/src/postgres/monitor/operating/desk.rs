@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Waker};
 
 use super::visitor::{Administrator, Reader, Visitor};
-use super::{Admitted, Answer, Ask, Asked, Letter, Line};
+use super::{Admitted, Answer, Ask, Asked, Letter, Line, Listening};
 use crate::postgres::SqlState;
 use crate::postgres::console::{Buffered, Client, ClientState, Connection, Replication, Snapshot};
 use crate::postgres::message::{Report, Severity, write};
@@ -52,13 +53,19 @@ pub(in crate::postgres::monitor) struct Opened<F> {
 }
 
 impl Desk {
-    /// Listens for whoever looks at the metrics, if they are anywhere.
+    /// Listens for whoever looks at the metrics, if they are anywhere, with the socket that was `given`,
+    /// if one was.
     ///
     /// # Errors
     /// If the address is taken, or the system has no room for a loop.
-    pub(in crate::postgres::monitor) fn bind(http: Option<SocketAddr>) -> io::Result<Desk> {
+    pub(in crate::postgres::monitor) fn bind(
+        http: Option<SocketAddr>,
+        given: Option<OwnedFd>,
+    ) -> io::Result<Desk> {
         let poll = Poll::new()?;
-        let mut listener = http.map(TcpListener::bind).transpose()?;
+        let given = given.map(|socket| TcpListener::from_std(socket.into()));
+        let bound = || http.map(TcpListener::bind).transpose();
+        let mut listener = given.map_or_else(bound, |given| Ok(Some(given)))?;
         if let Some(listener) = &mut listener {
             poll.registry().register(listener, LISTENER.token(), Interest::READABLE)?;
         }
@@ -71,6 +78,15 @@ impl Desk {
     /// Where metrics and the live page are, if anywhere.
     pub(in crate::postgres::monitor) fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The socket of those who look at the metrics once more, for another process.
+    ///
+    /// # Errors
+    /// If the system has no room for it.
+    pub(in crate::postgres::monitor) fn socket(&self) -> io::Result<Option<OwnedFd>> {
+        let listener = self.listener.as_ref();
+        listener.map(|listener| listener.as_fd().try_clone_to_owned()).transpose()
     }
 
     /// Begins to serve, on a thread of its own, until the line is dropped.
@@ -98,6 +114,7 @@ impl Desk {
             began: Instant::now(),
             now: Time::ZERO,
             is_open: Opening::Open,
+            listening: Listening::GoesOn,
         };
         let thread = std::thread::Builder::new().name("console".to_owned());
         let thread = Some(thread.spawn(move || rooms.run())?);
@@ -142,6 +159,7 @@ pub(super) struct Rooms {
     began: Instant,
     pub(super) now: Time,
     is_open: Opening,
+    listening: Listening,
 }
 
 impl Rooms {
@@ -238,6 +256,7 @@ impl Rooms {
                     self.cancel_administrator(key);
                 }
             }
+            Letter::Listen(listening) => self.listen(listening),
             Letter::End => self.close(),
         }
     }
@@ -281,9 +300,24 @@ impl Rooms {
         self.again.push(key);
     }
 
+    /// Another process accepts those who look at the metrics, or does not any more.
+    fn listen(&mut self, listening: Listening) {
+        self.listening = listening;
+        let Some(listener) = &mut self.listener else { return };
+        let registry = self.poll.registry();
+        // Without it nobody looks at the metrics here; clients are served.
+        let _ = match listening {
+            Listening::Stops => registry.deregister(listener),
+            Listening::GoesOn => registry.register(listener, LISTENER.token(), Interest::READABLE),
+        };
+    }
+
     fn accept(&mut self) {
         loop {
             let Some(listener) = &self.listener else { return };
+            if self.listening == Listening::Stops {
+                return;
+            }
             let (socket, _) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,

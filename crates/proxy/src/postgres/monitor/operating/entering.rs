@@ -57,12 +57,17 @@ impl Loop {
     pub(in crate::postgres::monitor) fn draw_process(&self) -> u32 {
         loop {
             let process = u32::from_be_bytes(self.draw());
-            let taken = self.processes.contains_key(&process)
-                || self.operating.consoles.contains_key(&process);
-            if process != 0 && !taken {
+            if self.is_free(process) {
                 return process;
             }
         }
+    }
+
+    /// Whether nobody may cancel by this number, and somebody could.
+    pub(in crate::postgres::monitor) fn is_free(&self, process: u32) -> bool {
+        let taken =
+            self.processes.contains_key(&process) || self.operating.consoles.contains_key(&process);
+        process != 0 && !taken
     }
 
     /// Whether a cancel request is one of the console's, to which it is passed on then.

@@ -173,7 +173,9 @@ impl Loop {
                 State::Guest(_) => {
                     (Some(client.pool), ClientState::Waiting, None, since(client.came))
                 }
-                State::Idle => (Some(client.pool), ClientState::Idle, None, Duration::ZERO),
+                State::Idle | State::InPassage => {
+                    (Some(client.pool), ClientState::Idle, None, Duration::ZERO)
+                }
                 State::Waits(_) => {
                     (Some(client.pool), ClientState::Waiting, None, since(client.since))
                 }

@@ -214,7 +214,7 @@ impl Rooms {
         };
         let Answer::Pulse(phase) = answer else { return };
         match phase {
-            Phase::Leaving | Phase::Draining if wanted == Wanted::Ready => {
+            Phase::Leaving | Phase::HandingOver | Phase::Draining if wanted == Wanted::Ready => {
                 self.finish(key, "503 Service Unavailable", TEXT, "draining\n", body);
             }
             _ => self.finish(key, "200 OK", TEXT, "ok\n", body),

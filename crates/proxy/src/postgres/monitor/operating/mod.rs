@@ -83,8 +83,18 @@ enum Letter {
     Answer(Key, Answer),
     /// Whoever has this number wants no longer what it waits for.
     Cancel(u32),
+    /// Whether whoever looks at the metrics is accepted.
+    Listen(Listening),
     /// The monitor has ended.
     End,
+}
+
+/// Whether the desk accepts those who look at the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listening {
+    /// Somebody else does.
+    Stops,
+    GoesOn,
 }
 
 /// Somebody who has logged in at the console.
@@ -192,6 +202,13 @@ impl Operating {
     /// Whether there is a desk to speak with.
     pub(super) fn is_open(&self) -> bool {
         self.line.is_some()
+    }
+
+    /// Whether whoever looks at the metrics is accepted from now on.
+    pub(super) fn listen(&self, listening: Listening) {
+        if let Some(line) = &self.line {
+            line.send(Letter::Listen(listening));
+        }
     }
 
     /// Begins to speak with a desk.

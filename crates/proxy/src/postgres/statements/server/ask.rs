@@ -81,7 +81,7 @@ fn text(body: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Whether a Parse is well formed behind its name, by the server's own reading.
-fn is_parse(tail: &[u8]) -> bool {
+pub(in crate::postgres::statements) fn is_parse(tail: &[u8]) -> bool {
     match text(tail) {
         Some((_, [a, b, types @ ..])) => {
             types.len() == 4 * usize::from(u16::from_be_bytes([*a, *b]))

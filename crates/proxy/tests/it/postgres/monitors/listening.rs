@@ -15,16 +15,16 @@ use proxy::postgres::secrets::{Hba, IdentMaps};
 use super::{Gate, ask, code, database, enter, password, runtime, trusting};
 
 /// A directory of its own, taken away with this value.
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(super) fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("sekisho-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    fn socket(&self) -> SocketFile {
+    pub(super) fn socket(&self) -> SocketFile {
         SocketFile { path: self.0.join(".s.PGSQL.6432"), mode: 0o700, group: None }
     }
 }

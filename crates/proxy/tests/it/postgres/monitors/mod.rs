@@ -24,6 +24,7 @@ mod reloading;
 mod renewing;
 mod replicating;
 mod routing;
+mod taking_over;
 mod traps;
 mod upkeep;
 mod waiting;

@@ -8,7 +8,7 @@ use proxy::postgres::monitor::{Address, Config, Monitor};
 use proxy::postgres::secrets::MockKey;
 use serde_json::json;
 
-use super::{PostgresArgs, Written, address, end, service, unstarted};
+use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted};
 use crate::gate_file::{Disk, GateFile, Loaded, Method, load, to_monitor};
 use crate::session::say;
 use crate::text::{next, sentence};
@@ -28,7 +28,9 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let path = args.config.clone().expect("its caller has looked");
     let listen = args.listen.as_deref().map(|name| address("--listen", name)).transpose()?;
     let key = MockKey::drawn();
+    let door = args.take_over.clone();
     let Read { mut config, file, told } = read(&path, listen, &key).map_err(Failure::Usage)?;
+    config.takeover = door.clone().or(config.takeover);
     let recorded = file.record.as_ref().map(|record| PathBuf::from(&record.file));
     if args.policy.record.is_some() {
         config.record_max = args.policy.record_max();
@@ -39,6 +41,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let names: Vec<String> = config.databases.iter().map(|one| one.name.clone()).collect();
     let again = move || {
         let Read { mut config, told, .. } = read(&path, listen, &key)?;
+        config.takeover = door.clone().or(config.takeover);
         config.decisions = Some(decided);
         tell(&told);
         Ok(config)
@@ -48,7 +51,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         .and_then(|monitor| monitor.reload_from(again))
         .and_then(|monitor| monitor.log_to(std::io::stderr()))
         .map_err(unstarted)?;
-    say(out, &beginning(args, monitor.handle().addresses(), &names))?;
+    say(out, &beginning(args, &monitor, &names))?;
     out.flush()?;
     service::ready();
     let finished = monitor.run().map_err(Failure::machine)?;
@@ -93,10 +96,11 @@ pub(super) fn check(path: &Path, json: bool, out: &mut dyn Write) -> Result<Verd
     Ok(Verdict::Holds)
 }
 
-/// Says on standard error what was decided about slots that are left to the gate.
+/// Says on standard error what was decided about slots that are left to the gate, and how a takeover
+/// goes.
 fn decided(line: &str) {
     // Whoever reads standard error may have gone; the gate goes on.
-    let _ = writeln!(std::io::stderr(), "gate: {line}");
+    let _ = write!(std::io::stderr(), "{}", sentence(&format!("gate: {line}")));
 }
 
 /// Says on standard error what is remarkable about a file.
@@ -127,11 +131,18 @@ fn read(path: &Path, listen: Option<SocketAddr>, key: &MockKey) -> Result<Read, 
     Ok(Read { config, file, told })
 }
 
-fn beginning(args: &PostgresArgs, addresses: &[Address], names: &[String]) -> String {
+fn beginning(args: &PostgresArgs, monitor: &Monitor, names: &[String]) -> String {
+    let handle = monitor.handle();
+    let addresses = handle.addresses();
     let first = &addresses[0];
     let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     if args.json {
-        let object = json!({"listening": shown[0], "addresses": shown, "databases": names});
+        let object = json!({
+            "listening": shown[0],
+            "addresses": shown,
+            "databases": names,
+            "takes_over_from": monitor.predecessor(),
+        });
         return format!("{object}\n");
     }
     let mut named: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
@@ -144,7 +155,7 @@ fn beginning(args: &PostgresArgs, addresses: &[Address], names: &[String]) -> St
         "gate: listening on {} for {kind} {}",
         shown.join(" and "),
         named.join(", ")
-    ));
+    )) + &taking_over(monitor);
     let place = match first {
         Address::Tcp(address) | Address::Host { address, .. } => {
             format!("host={} port={}", address.ip(), address.port())

@@ -1,0 +1,185 @@
+//! A gate takes over from another one that runs, and nobody who speaks in clear is dropped.
+//!
+//! ```text
+//!   successor                              predecessor
+//!     Hello, format ─────────────────────▶  same user of the system? same format? open?
+//!     ◀──────────────── Welcome, listeners  (serves as ever)
+//!     Ready ─────────────────────────────▶  accepts nobody any more, closes idle connections
+//!     ◀────────────────────────────── Begin
+//!     accepts; Serves ───────────────────▶  says goodbye to who cannot go over, as in a drain
+//!     ◀───── pools, statements, Client+socket   whenever a client comes to rest
+//!     Has ───────────────────────────────▶  forgets it
+//!     ◀───────────────────────────── Ended  the last one is gone, or the drain's time is over
+//! ```
+//!
+//! A client is at rest when it is in, holds no server, waits for none, and nothing of it is in the
+//! gate's own buffers: what it has sent and nobody has read goes over with its socket. While it is in
+//! passage neither side reads from it. It is the successor's from the moment at which that has said so
+//! and the system has taken the word; a predecessor that gives up shuts its ear first, so that the
+//! successor learns of each word whether it was heard: no client is ever with both, or with neither.
+//!
+//! A predecessor whose successor dies, or says nothing for as long as a server may take to let the gate
+//! in ([`Timeouts::connect`](super::config::Timeouts::connect)), goes on as if nothing had
+//! been, with the listeners that it never closed. Of clients that were handed over by then, those of
+//! a successor that died are gone with it, as whenever a gate is killed. A successor that hears that
+//! it was given up ends, its clients let out as in a drain; one whose predecessor dies without a word
+//! goes on alone, with all clients that had come.
+//!
+//! A cancel request that reaches the one and is of a client of the other is passed on. Sums of slots
+//! are bounded by a simple rule: each side has its own gate with its own slots, and the predecessor
+//! keeps no idle connection from Begin on. What it has are the transactions under way, and those of
+//! clients that wait in its queue: at most as many as it has slots, and for as long as these last.
+
+mod channel;
+mod giving;
+mod taking;
+mod words;
+
+use gate::Time;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use thiserror::Error;
+
+pub(super) use giving::Successor;
+pub(super) use taking::{Given, Predecessor};
+pub(super) use words::Place;
+
+use super::arena::{Key, Socket};
+use super::client::State;
+use super::listen::Listener;
+use super::log::Line;
+use super::state::Loop;
+use channel::Channel;
+use words::{SECRET_MAX, Word};
+
+/// How many cancel requests may be on their way to the other side; more are not passed on.
+const CANCELS_MAX: usize = 64;
+
+/// Why a gate could not take over from the one that runs, which goes on then.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TakeoverError {
+    /// Nobody could be spoken with.
+    #[error("the gate that runs cannot be reached: {0}")]
+    Unreachable(#[source] io::Error),
+    /// Another user of the system listens there.
+    #[error("it is listened on by another user of the system, with the number {user}")]
+    Stranger {
+        /// The user's number.
+        user: u32,
+    },
+    /// It has its reasons.
+    #[error("the gate that runs does not hand over: {0}")]
+    Refused(String),
+    /// It said nothing in time, or ended.
+    #[error("the gate that runs has not answered; it serves as before, unless it has ended")]
+    Silent,
+    /// What came is not understood.
+    #[error("the gate that runs says what this program does not understand: {0}")]
+    Misunderstood(String),
+    /// It has waited too long, and goes on itself.
+    #[error("the gate that runs has given up, and serves as before: {0}")]
+    GivenUp(String),
+}
+
+/// What a loop knows of those before it and after it.
+#[derive(Debug, Default)]
+pub(super) struct Takeover {
+    /// Where a successor comes, and what it is given of the desk's.
+    pub(super) door: Option<Listener>,
+    pub(super) http: Option<(String, OwnedFd)>,
+    successor: Option<Successor>,
+    /// To a successor that was given up and has not been told.
+    parting: Option<Channel>,
+    pub(super) predecessor: Option<Predecessor>,
+    /// Who waits for what the other side makes of a cancel request.
+    asked: BTreeMap<u64, Key>,
+    numbered: u64,
+    /// Why it has to end, if its predecessor goes on.
+    pub(super) given_up: Option<TakeoverError>,
+}
+
+impl Takeover {
+    /// When a successor is given up, unless it says something.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.successor.as_ref().and_then(Successor::latest)
+    }
+
+    /// Whether a successor serves all that come.
+    pub(super) fn is_served(&self) -> bool {
+        self.successor.as_ref().is_some_and(Successor::serves)
+    }
+
+    fn other_side(&mut self) -> Option<&mut Channel> {
+        let successor = self.successor.as_mut().and_then(Successor::channel_begun);
+        successor.or(self.predecessor.as_mut().map(Predecessor::channel))
+    }
+}
+
+impl Loop {
+    /// Tells whoever looks after the gate how a takeover goes.
+    fn tell_takeover(&self, line: Line, sentence: &str) {
+        self.log.line(line);
+        if let Some(told) = self.config.decisions {
+            told(sentence);
+        }
+    }
+
+    /// A cancel request of nobody here: the other side is asked, if there is one. False if there is
+    /// none.
+    pub(super) fn pass_cancel(&mut self, asker: Key, process: u32, secret: &[u8]) -> bool {
+        let number = self.takeover.numbered + 1;
+        if self.takeover.asked.len() >= CANCELS_MAX || secret.len() > SECRET_MAX {
+            return false;
+        }
+        let Some(channel) = self.takeover.other_side() else { return false };
+        let word = Word::Cancel { number, process, secret: secret.to_vec() };
+        // What cannot be sent now follows, and that it is broken is found when it is read.
+        if channel.say(&word, None).is_err() || channel.flush().is_err() {
+            return false;
+        }
+        self.takeover.numbered = number;
+        self.takeover.asked.insert(number, asker);
+        let latest = self.now + self.config.timeouts.cancel;
+        let client = self.clients.get_mut(asker).expect("its caller has it");
+        client.state = State::Cancelling;
+        self.deadlines.set(Socket::Client(asker), &mut client.deadline, latest);
+        true
+    }
+
+    /// The other side has a cancel request that may be of somebody here.
+    fn hear_cancel(&mut self, number: u64, process: u32, secret: &[u8]) {
+        let sent = self.cancel_console(process, secret)
+            || self.target(process, secret).and_then(|at| self.send_cancel(None, at)).is_some();
+        match sent {
+            true => self.stats.cancels += 1,
+            false => self.stats.cancels_ignored += 1,
+        }
+        if let Some(channel) = self.takeover.other_side() {
+            channel.say(&Word::Cancelled { number }, None).expect("it is short");
+            // That it is broken is found when it is read.
+            let _ = channel.flush();
+        }
+    }
+
+    /// The other side has looked at a cancel request.
+    fn cancel_passed(&mut self, number: u64) {
+        if let Some(asker) = self.takeover.asked.remove(&number)
+            && let Some(client) = self.clients.get(asker)
+            && matches!(client.state, State::Cancelling)
+        {
+            self.close(asker);
+        }
+    }
+
+    /// The other side has gone, and answers nobody.
+    fn forget_cancels(&mut self) {
+        for (_, asker) in std::mem::take(&mut self.takeover.asked) {
+            let state = self.clients.get(asker).map(|client| &client.state);
+            if matches!(state, Some(State::Cancelling)) {
+                self.close(asker);
+            }
+        }
+    }
+}

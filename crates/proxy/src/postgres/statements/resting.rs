@@ -1,0 +1,176 @@
+//! A client's statements as plain values, while none of them is being asked about: what another
+//! process needs to go on with them.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::catalogue::{Catalogue, Untaken};
+use super::server::is_parse;
+use super::{Client, NAME_MAX};
+use crate::postgres::sql::tokens::Lexis;
+
+/// A statement, whoever has a name for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::postgres) struct RestingStatement {
+    /// The scope in which it was prepared, and how its text was cut there.
+    pub scope: u64,
+    pub lexis: Lexis,
+    /// The body of its Parse behind the name.
+    pub tail: Vec<u8>,
+}
+
+/// Why a statement cannot be taken up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(in crate::postgres) enum Untakeable {
+    #[error("a statement of it, or a name for one, is malformed")]
+    Malformed,
+    #[error("it has more names for statements than one client may have")]
+    Names,
+    #[error("the statements of its pool have no room for one of its")]
+    NoRoom,
+    #[error("a statement of it leaves behind what is refused here")]
+    Refused,
+}
+
+impl Client {
+    /// Whether nothing is under way that could change what its names mean, and nothing that it has
+    /// prepared is at one server alone.
+    pub(in crate::postgres) fn rests(&self) -> bool {
+        !self.moves && !self.has_sql
+    }
+}
+
+impl Catalogue {
+    /// What tells its statements' numbers from those of any other catalogue.
+    pub(in crate::postgres) fn mark(&self) -> &[u8] {
+        self.prefix()
+    }
+
+    /// A client's names for statements, that of the unnamed one empty, and the statements' numbers.
+    pub(in crate::postgres) fn names_of<'a>(
+        &'a self,
+        client: &'a Client,
+    ) -> impl Iterator<Item = (&'a [u8], u64)> {
+        let unnamed = client.unnamed.map(|id| (&b""[..], id));
+        let named = client.names.iter().map(|(name, &id)| (&name[..], id));
+        named.chain(unnamed).map(|(name, id)| (name, self.entry(id).number))
+    }
+
+    /// The statement that a client has this name for, if any.
+    pub(in crate::postgres) fn resting(
+        &self,
+        client: &Client,
+        name: &[u8],
+    ) -> Option<RestingStatement> {
+        let entry = self.entry(client.lookup(name)?);
+        let (scope, lexis, tail) = (entry.scope(), entry.lexis(), entry.tail().to_vec());
+        Some(RestingStatement { scope, lexis, tail })
+    }
+
+    /// Gives a client a name for a statement; an empty one for the unnamed one.
+    ///
+    /// # Errors
+    /// If it cannot have it here. It is as it was then.
+    pub(in crate::postgres) fn take_up(
+        &mut self,
+        client: &mut Client,
+        name: &[u8],
+        statement: &RestingStatement,
+    ) -> Result<(), Untakeable> {
+        let RestingStatement { scope, lexis, tail } = statement;
+        if name.len() > NAME_MAX || name.contains(&0) || !is_parse(tail) {
+            return Err(Untakeable::Malformed);
+        }
+        if tail.len() > self.bounds.statement_max {
+            return Err(Untakeable::NoRoom);
+        }
+        let is_new = !name.is_empty() && !client.names.contains_key(name);
+        if is_new && client.names.len() >= self.bounds.client_max {
+            return Err(Untakeable::Names);
+        }
+        let asker = Client { scope: *scope, lexis: *lexis, ..Client::default() };
+        let id = self.intern(&asker, tail).map_err(|untaken| match untaken {
+            Untaken::NoRoom => Untakeable::NoRoom,
+            Untaken::Refused(_) => Untakeable::Refused,
+        })?;
+        let before = match name.is_empty() {
+            true => client.unnamed.replace(id),
+            false => client.names.insert(Arc::from(name), id),
+        };
+        if let Some(before) = before {
+            self.release(before);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::statements::Bounds;
+
+    fn catalogue(secret: u8) -> Catalogue {
+        let bounds = Bounds { client_max: 2, entries_max: 3, ..Bounds::default() };
+        Catalogue::new([secret; 8], bounds)
+    }
+
+    fn statement(text: &str) -> RestingStatement {
+        let tail = [text.as_bytes(), &[0, 0, 1, 0, 0, 0, 23]].concat();
+        RestingStatement { scope: 7, lexis: Lexis::default(), tail }
+    }
+
+    fn names(catalogue: &Catalogue, client: &Client) -> Vec<(Vec<u8>, RestingStatement)> {
+        let names = catalogue.names_of(client);
+        let named = |(name, _): (&[u8], u64)| {
+            (name.to_vec(), catalogue.resting(client, name).expect("it has the name"))
+        };
+        let mut names: Vec<_> = names.map(named).collect();
+        names.sort_by(|one, other| one.0.cmp(&other.0));
+        names
+    }
+
+    #[test]
+    fn statements_are_taken_up_elsewhere_as_they_were() {
+        let (mut here, mut there) = (catalogue(1), catalogue(2));
+        let (mut client, mut taken) = (Client::new(7), Client::new(7));
+        here.take_up(&mut client, b"a", &statement("select $1")).unwrap();
+        here.take_up(&mut client, b"b", &statement("select $1")).unwrap();
+        here.take_up(&mut client, b"", &statement("select 2")).unwrap();
+        assert_eq!(here.len(), 2, "the same text is there once");
+        let all = names(&here, &client);
+        assert_eq!(all.len(), 3);
+        for (name, statement) in &all {
+            there.take_up(&mut taken, name, statement).unwrap();
+        }
+        assert_eq!(names(&there, &taken), all);
+        assert_eq!(there.text(&taken, b"a"), Some(&b"select $1"[..]));
+        there.take_up(&mut taken, b"a", &statement("select 3")).unwrap();
+        assert_eq!(there.text(&taken, b"a"), Some(&b"select 3"[..]));
+        there.forget(taken);
+        assert_eq!((there.used(), here.used()), (0, 2));
+    }
+
+    #[test]
+    fn what_cannot_be_taken_up_leaves_all_as_it_was() {
+        let mut here = catalogue(1);
+        let mut client = Client::new(7);
+        let refused = |here: &mut Catalogue, client: &mut Client, name: &[u8], tail: &[u8]| {
+            let statement = RestingStatement { tail: tail.to_vec(), ..statement("") };
+            here.take_up(client, name, &statement).unwrap_err()
+        };
+        for tail in [&b""[..], b"no end", b"one type\0\0\x01\0\0", b"two\0\0\x02\0\0\0\x17"] {
+            assert_eq!(refused(&mut here, &mut client, b"a", tail), Untakeable::Malformed);
+        }
+        let long = [b'n'; 64];
+        assert_eq!(refused(&mut here, &mut client, &long, b"x\0\0\0"), Untakeable::Malformed);
+        assert_eq!(refused(&mut here, &mut client, b"a\0", b"x\0\0\0"), Untakeable::Malformed);
+        here.take_up(&mut client, b"a", &statement("select 1")).unwrap();
+        here.take_up(&mut client, b"b", &statement("select 2")).unwrap();
+        assert_eq!(refused(&mut here, &mut client, b"c", b"x\0\0\0"), Untakeable::Names);
+        here.take_up(&mut client, b"", &statement("select 3")).unwrap();
+        let mut other = Client::new(7);
+        assert_eq!(refused(&mut here, &mut other, b"a", b"x\0\0\0"), Untakeable::NoRoom);
+        assert_eq!((here.used(), other.names()), (3, 0));
+    }
+}

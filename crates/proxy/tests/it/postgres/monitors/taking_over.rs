@@ -1,0 +1,588 @@
+//! A gate takes over from another one: whoever speaks in clear stays, the others are let out, and if it
+//! comes to nothing nothing has changed.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use proxy::postgres::frame::Frontend;
+use proxy::postgres::message::write;
+use proxy::postgres::monitor::{Config, Mode, Monitor, StartError, TakeoverError};
+use proxy::postgres::secrets::{MockKey, Users};
+use proxy::postgres::startup::{Version, write_cancel, write_ssl_request};
+use tokio_postgres::Client;
+
+use super::encrypting::{encrypted, start};
+use super::listening::Folder;
+use super::{Gate, Raw, ask, config as known, database, directly, enter, runtime, shown, trusting};
+
+impl Folder {
+    fn door(&self) -> PathBuf {
+        self.0.join("takeover")
+    }
+}
+
+/// A configuration with a door, of gates that take over from each other.
+fn at(folder: &Folder, config: Config) -> Config {
+    Config { takeover: Some(folder.door()), ..config }
+}
+
+/// Somebody who works all the time, as a driver does: with statements and settings of its own, in
+/// transactions or without.
+async fn works(client: Client, mine: u32, stop: Arc<AtomicBool>, done: Arc<AtomicU64>) -> Client {
+    let memory = format!("{}kB", 1100 + mine);
+    client.batch_execute(&format!("set work_mem to '{memory}'")).await.unwrap();
+    client.batch_execute(&format!("set application_name to 'worker {mine}'")).await.unwrap();
+    let adds = format!("select $1::int4 + {mine}");
+    let adds = client.prepare(&adds).await.unwrap();
+    let shows = client.prepare("select current_setting('work_mem')").await.unwrap();
+    let mut turn = 0;
+    while !stop.load(Ordering::Relaxed) {
+        turn += 1;
+        let sum: i32 = client.query_one(&adds, &[&turn]).await.unwrap().get(0);
+        assert_eq!(sum, turn + mine as i32);
+        let set: String = client.query_one(&shows, &[]).await.unwrap().get(0);
+        assert_eq!(set, memory, "worker {mine}");
+        if mine.is_multiple_of(5) {
+            client.batch_execute("begin; set local work_mem to '64kB'").await.unwrap();
+            let sum: i32 = client.query_one(&adds, &[&turn]).await.unwrap().get(0);
+            assert_eq!(sum, turn + mine as i32);
+            client.batch_execute("select pg_sleep(0.02)").await.unwrap();
+            client.batch_execute("commit").await.unwrap();
+        }
+        let name = ask(&client, "select current_setting('application_name')").await.unwrap();
+        assert_eq!(name, format!("worker {mine}"));
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+    client
+}
+
+/// Waits until so much more was done.
+async fn go_on(done: &AtomicU64, more: u64) {
+    let (began, before) = (Instant::now(), done.load(Ordering::Relaxed));
+    while done.load(Ordering::Relaxed) < before + more {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing goes on");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn clients_at_work_go_on_with_their_statements_and_settings_and_new_ones_come_all_the_while() {
+    let folder = Folder::new("work");
+    let config = || at(&folder, known(database(Mode::Transaction, 5)));
+    let old = Gate::new(config());
+    let account = old.account();
+    let place = old.address();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (done, came) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut new = None;
+    runtime().block_on(async {
+        let mut workers = Vec::new();
+        for mine in 0..50 {
+            let client = enter(&account).await.unwrap();
+            workers.push(tokio::spawn(works(client, mine, stop.clone(), done.clone())));
+        }
+        let (again, to, counts) = (stop.clone(), account.clone(), came.clone());
+        let visitors = tokio::spawn(async move {
+            while !again.load(Ordering::Relaxed) {
+                let visitor = enter(&to).await.unwrap();
+                assert_eq!(ask(&visitor, "select 7").await.unwrap(), "7");
+                counts.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        go_on(&done, 200).await;
+        let config = config();
+        let taken = tokio::task::spawn_blocking(move || Gate::new(config)).await.unwrap();
+        assert_eq!(taken.address(), place, "the same socket");
+        let finished = tokio::task::spawn_blocking(move || old.thread_ends()).await.unwrap();
+        assert_eq!(finished.cut, 0);
+        let handed = finished.stats.clients_handed_over;
+        assert!(handed >= 50, "{handed}");
+        assert_eq!((finished.stats.pools[0].busy, finished.stats.pools[0].waiting), (0, 0));
+        assert_eq!(finished.recordings[0].as_ref().unwrap().replay(), Ok(()));
+        go_on(&done, 200).await;
+        go_on(&came, 3).await;
+        assert_eq!(taken.stats().clients_taken_over, handed);
+        stop.store(true, Ordering::Relaxed);
+        for worker in workers {
+            worker.await.expect("nobody heard of it");
+        }
+        visitors.await.expect("everybody got in");
+        new = Some(taken);
+    });
+    let finished = new.unwrap().end();
+    assert_eq!(finished.stats.logins_failed, 0);
+    assert!(!folder.door().exists(), "it went with the last gate");
+}
+
+/// Somebody who wants a query cancelled, and waits until that is done.
+fn cancel(gate: &Gate, process: u32, secret: &[u8]) {
+    let mut out = Vec::new();
+    write_cancel(&mut out, process, secret).unwrap();
+    let mut raw = Raw::connect(gate);
+    raw.say(&out);
+    assert_eq!(raw.rest(), b"", "a cancel request has no answer");
+}
+
+/// Cancels again and again until it has hit: a request that comes too early hits nothing.
+fn cancel_until(gate: &Gate, raw: &mut Raw) -> Vec<String> {
+    let (process, secret) = (raw.process, raw.secret.clone());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                cancel(gate, process, &secret);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let told = raw.answer();
+        stop.store(true, Ordering::Relaxed);
+        told
+    })
+}
+
+const CANCELLED: [&str; 2] = ["ERROR 57014 canceling statement due to user request", "ZI"];
+
+#[test]
+fn a_cancel_request_finds_its_client_wherever_that_is_by_now() {
+    let folder = Folder::new("cancels");
+    let config = || at(&folder, trusting(database(Mode::Transaction, 2)));
+    let old = Gate::new(config());
+    let mut rests = Raw::enter(&old, Version::V3_2, &[]);
+    let mut short = Raw::enter(&old, Version::V3_0, &[]);
+    let mut works = Raw::enter(&old, Version::V3_2, &[]);
+    works.query("select pg_sleep(60)");
+    old.until("it works", |stats| stats.pools[0].busy == 1);
+    let new = Gate::new(config());
+    new.until("those who rest are there", |stats| stats.clients_taken_over == 2);
+    // With the new gate.
+    for raw in [&mut rests, &mut short] {
+        raw.query("select pg_sleep(60)");
+        assert_eq!(cancel_until(&new, raw), CANCELLED);
+    }
+    let mut wrong = works.secret.clone();
+    wrong[0] ^= 1;
+    cancel(&new, works.process, &wrong);
+    // With the old one, which is asked by the new one.
+    assert_eq!(cancel_until(&new, &mut works), CANCELLED);
+    works.query("select 'there'");
+    assert_eq!(works.answer(), ["there", "SELECT 1", "ZI"]);
+    let finished = old.thread_ends();
+    assert!(finished.stats.cancels >= 1 && finished.stats.cancels_ignored >= 1);
+    assert_eq!(new.stats().clients_taken_over, 3);
+    works.query("select pg_sleep(60)");
+    assert_eq!(cancel_until(&new, &mut works), CANCELLED, "it is the new one's now");
+    new.end();
+}
+
+fn message(tag: Frontend, body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::message(&mut out, tag, |out| out.extend_from_slice(body));
+    out
+}
+
+#[test]
+fn what_was_half_said_or_not_read_yet_goes_over_or_is_waited_for() {
+    let folder = Folder::new("halves");
+    let config = || at(&folder, trusting(database(Mode::Transaction, 4)));
+    let old = Gate::new(config());
+    let mut half = Raw::enter(&old, Version::V3_2, &[]);
+    let mut block = Raw::enter(&old, Version::V3_2, &[]);
+    let mut series = Raw::enter(&old, Version::V3_2, &[]);
+    block.query("begin");
+    assert_eq!(block.answer(), ["BEGIN", "ZT"]);
+    let mut out = Vec::new();
+    write::query(&mut out, "select 'all of it'");
+    half.say(&out[..7]);
+    // A statement without a Sync: what it means is not known yet.
+    series.say(&message(Frontend::Parse, b"mine\0select 'prepared'\0\0\0"));
+    old.until("two hold a slot", |stats| stats.pools[0].busy >= 2);
+    let new = Gate::new(config());
+    let mut fresh = Raw::enter(&new, Version::V3_2, &[]);
+    fresh.query("select 'new'");
+    assert_eq!(fresh.answer(), ["new", "SELECT 1", "ZI"]);
+    assert!(new.stats().clients_taken_over <= 2, "two have servers");
+    half.say(&out[7..]);
+    assert_eq!(half.answer(), ["all of it", "SELECT 1", "ZI"]);
+    series.say(&message(Frontend::Sync, b""));
+    assert_eq!(series.answer(), ["ParseComplete", "ZI"]);
+    block.query("commit");
+    assert_eq!(block.answer(), ["COMMIT", "ZI"]);
+    let finished = old.thread_ends();
+    assert!(finished.cut == 0 && finished.stats.clients_handed_over >= 3, "{:?}", finished.stats);
+    let bind = message(Frontend::Bind, b"\0mine\0\0\0\0\0\0\0");
+    let execute = message(Frontend::Execute, b"\0\0\0\0\0");
+    series.say(&[bind, execute, message(Frontend::Sync, b"")].concat());
+    assert_eq!(series.answer(), ["BindComplete", "prepared", "SELECT 1", "ZI"]);
+    new.end();
+}
+
+const GOODBYE: &str = "FATAL 57P01 terminating connection due to administrator command";
+
+#[test]
+fn who_cannot_go_over_is_let_out_as_in_a_drain_and_the_login_under_way_goes_on() {
+    let folder = Folder::new("drained");
+    let config = || {
+        let mut config = super::encrypting::config();
+        config.admission = trusting(database(Mode::Transaction, 1)).admission;
+        config.databases[0].gate.servers[0].slots = 4;
+        at(&folder, config)
+    };
+    let old = Gate::new(config());
+    let mut raw = Raw::connect(&old);
+    let mut out = Vec::new();
+    write_ssl_request(&mut out);
+    raw.say(&out);
+    let mut answer = [0];
+    raw.stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"S");
+    let mut tls = encrypted(raw, &[]);
+    start(&mut tls).unwrap();
+    until_ready(&mut tls);
+    let mut pinned = Raw::enter(&old, Version::V3_2, &[]);
+    pinned.query("listen something");
+    assert_eq!(pinned.answer(), ["LISTEN", "ZI"]);
+    let slow = Raw::connect(&old);
+    old.until("all are there", |stats| stats.clients == 3);
+    let new = Gate::new(config());
+    assert_eq!(pinned.last_words(), GOODBYE);
+    let mut said = Vec::new();
+    tls.read_to_end(&mut said).unwrap();
+    assert_eq!(shown(&said[5..]), GOODBYE);
+    // It was accepted by the old one, gets in there, and goes over.
+    let mut slow = slow;
+    slow.start(Version::V3_2, &[]);
+    let mut slow = slow.entered();
+    slow.query("select 'in'");
+    assert_eq!(slow.answer(), ["in", "SELECT 1", "ZI"]);
+    let finished = old.thread_ends();
+    assert_eq!((finished.cut, finished.stats.clients_handed_over), (0, 1));
+    slow.query("select 'still'");
+    assert_eq!(slow.answer(), ["still", "SELECT 1", "ZI"]);
+    new.end();
+}
+
+fn until_ready(stream: &mut impl Read) {
+    loop {
+        let mut head = [0; 5];
+        stream.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+        let mut body = vec![0; length as usize - 4];
+        stream.read_exact(&mut body).unwrap();
+        assert!(head[0] != b'E', "{}", shown(&body));
+        if head[0] == b'Z' {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_session_that_has_asked_nothing_goes_over_and_one_that_has_is_let_out() {
+    let folder = Folder::new("sessions");
+    let config = || at(&folder, trusting(database(Mode::Session, 2)));
+    let old = Gate::new(config());
+    let mut quiet = Raw::enter(&old, Version::V3_2, &[("application_name", "quiet")]);
+    let mut asked = Raw::enter(&old, Version::V3_2, &[]);
+    let mut asks = Raw::enter(&old, Version::V3_2, &[]);
+    asked.query("select 1");
+    assert_eq!(asked.answer(), ["1", "SELECT 1", "ZI"]);
+    asks.query("select 'slept', pg_sleep(1)");
+    old.until("two sessions", |stats| stats.pools[0].busy == 2);
+    let new = Gate::new(config());
+    assert_eq!(asked.last_words(), GOODBYE);
+    assert_eq!(asks.answer(), ["slept", "SELECT 1", "ZI"]);
+    assert_eq!(asks.last_words(), GOODBYE);
+    assert_eq!(old.thread_ends().stats.clients_handed_over, 1);
+    quiet.query("show application_name");
+    assert_eq!(quiet.answer(), ["quiet", "SHOW", "ZI"]);
+    new.end();
+}
+
+/// The gate knows a user's keys from its login alone, and could not log in for it without them.
+#[test]
+fn keys_that_a_client_has_left_go_over_with_it() {
+    let folder = Folder::new("keys");
+    let secret = runtime().block_on(async {
+        let server = directly().await;
+        let sql = "select rolpassword from pg_authid where rolname = 'sekisho'";
+        ask(&server, sql).await.unwrap()
+    });
+    assert!(secret.starts_with("SCRAM-SHA-256$"), "{secret}");
+    let config = || {
+        let mut database = database(Mode::Transaction, 2);
+        database.login = None;
+        let mut config = known(database);
+        let users = format!("\"sekisho\" \"{secret}\"\n");
+        config.users = Users::parse(&users, MockKey::new([7; 32])).unwrap();
+        at(&folder, config)
+    };
+    let old = Gate::new(config());
+    runtime().block_on(async {
+        let client = old.connect().await;
+        let new = tokio::task::spawn_blocking({
+            let config = config();
+            move || Gate::new(config)
+        });
+        let new = new.await.unwrap();
+        tokio::task::spawn_blocking(move || old.thread_ends()).await.unwrap();
+        assert_eq!(ask(&client, "select 'mine'").await.unwrap(), "mine");
+        drop(client);
+        tokio::task::spawn_blocking(move || new.end()).await.unwrap();
+    });
+}
+
+#[test]
+fn sockets_of_the_file_system_and_metrics_go_over_and_the_next_one_takes_over_again() {
+    let folder = Folder::new("chain");
+    let config = || {
+        let mut config = trusting(database(Mode::Transaction, 2));
+        config.sockets.push(folder.socket());
+        config.admin.http = Some("127.0.0.1:0".parse().unwrap());
+        at(&folder, config)
+    };
+    let mut gate = Gate::new(config());
+    assert_eq!(std::fs::metadata(folder.door()).unwrap().permissions().mode() & 0o777, 0o600);
+    let http = gate.handle.http().unwrap();
+    let mut account = tokio_postgres::Config::new();
+    account.user("sekisho").dbname(gate.account().get_dbname().unwrap());
+    account.host_path(&folder.0).port(6432);
+    let runtime = runtime();
+    let client = runtime.block_on(enter(&account)).unwrap();
+    for turn in 0..3 {
+        let next = Gate::new(config());
+        assert_eq!(gate.thread_ends().stats.clients_handed_over, 1 + turn);
+        gate = next;
+        assert_eq!(gate.handle.http(), Some(http));
+        let shown = metrics(http);
+        assert!(shown.contains("200 OK"), "{shown}");
+        let path = folder.socket().path;
+        assert!(path.exists() && folder.door().exists(), "its files are the next one's");
+        runtime.block_on(async {
+            assert_eq!(ask(&client, "select 'here'").await.unwrap(), "here");
+            let newer = enter(&account).await.unwrap();
+            assert_eq!(ask(&newer, "select 'too'").await.unwrap(), "too");
+            std::mem::forget(newer);
+        });
+    }
+    drop(runtime);
+    gate.end();
+    assert!(!folder.socket().path.exists() && !folder.door().exists());
+}
+
+fn metrics(http: std::net::SocketAddr) -> String {
+    let mut stream = TcpStream::connect(http).unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A program that speaks as a successor does, by bytes.
+struct Successor(UnixStream);
+
+impl Successor {
+    fn at(door: &Path) -> Successor {
+        let stream = UnixStream::connect(door).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Successor(stream)
+    }
+
+    fn says(&mut self, tag: u8, body: &[u8]) {
+        let mut frame = vec![tag];
+        frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
+        frame.extend_from_slice(body);
+        self.0.write_all(&frame).unwrap();
+    }
+
+    fn hello(&mut self, format: u32) {
+        self.says(b'H', &[b"sekisho takeover", &format.to_be_bytes()[..]].concat());
+    }
+
+    /// The next word; sockets that come with it are dropped, as those of one who dies are.
+    fn hears(&mut self) -> (u8, Vec<u8>) {
+        let mut head = [0; 5];
+        self.0.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+        let mut body = vec![0; length as usize];
+        self.0.read_exact(&mut body).unwrap();
+        (head[0], body)
+    }
+
+    fn hears_until(&mut self, wanted: u8) -> Vec<u8> {
+        loop {
+            let (tag, body) = self.hears();
+            if tag == wanted {
+                return body;
+            }
+        }
+    }
+}
+
+/// Whether all is as it ever was: those who are in, and those who come.
+fn is_served(gate: &Gate, clients: &mut [Raw]) {
+    for (at, raw) in clients.iter_mut().enumerate() {
+        raw.query(&format!("select {at}"));
+        assert_eq!(raw.answer(), [&at.to_string(), "SELECT 1", "ZI"]);
+    }
+    let mut fresh = Raw::enter(gate, Version::V3_2, &[]);
+    fresh.query("select 'fresh'");
+    assert_eq!(fresh.answer(), ["fresh", "SELECT 1", "ZI"]);
+}
+
+#[test]
+fn a_successor_that_dies_at_any_step_has_hurt_nobody() {
+    let folder = Folder::new("deaths");
+    let mut config = at(&folder, trusting(database(Mode::Transaction, 2)));
+    config.timeouts.connect = Duration::from_secs(3);
+    let gate = Gate::new(config);
+    let mut clients: Vec<Raw> =
+        (0..100).map(|_| Raw::enter(&gate, Version::V3_2, &[("work_mem", "1MB")])).collect();
+    type Step = fn(&mut Successor);
+    let steps: [Step; 4] = [
+        |_| {},
+        |new| new.hello(1),
+        |new| {
+            new.hello(1);
+            new.hears_until(b'N');
+            new.says(b'Y', b"");
+        },
+        |new| {
+            new.hello(1);
+            new.hears_until(b'N');
+            new.says(b'Y', b"");
+            // Clients are on their way to it.
+            new.hears_until(b'C');
+        },
+    ];
+    for step in steps {
+        let mut new = Successor::at(&folder.door());
+        step(&mut new);
+        drop(new);
+        is_served(&gate, &mut clients);
+    }
+    // Who is declined by one that serves is let out.
+    let mut new = Successor::at(&folder.door());
+    new.hello(1);
+    new.hears_until(b'N');
+    new.says(b'Y', b"");
+    new.says(b'S', b"");
+    new.hears_until(b'C');
+    new.says(b'd', &[&1_u64.to_be_bytes()[..], &[0, 0, 0, 2], b"no"].concat());
+    assert_eq!(clients.remove(0).last_words(), GOODBYE);
+    drop(new);
+    is_served(&gate, &mut clients);
+    // One that says nothing is told so when its time is over.
+    for ready in [false, true] {
+        let mut new = Successor::at(&folder.door());
+        new.hello(1);
+        new.hears_until(b'N');
+        if ready {
+            new.says(b'Y', b"");
+        }
+        let why = String::from_utf8(new.hears_until(b'G')[4..].to_vec()).unwrap();
+        assert_eq!(why, "it has said nothing for 3 s");
+        is_served(&gate, &mut clients);
+        assert_eq!(new.0.read(&mut [0]).unwrap(), 0, "and left alone");
+    }
+    assert_eq!(gate.stats().clients_handed_over, 0);
+    gate.end();
+}
+
+#[test]
+fn bytes_that_are_no_successor_s_and_other_formats_are_refused() {
+    let folder = Folder::new("hostile");
+    let gate = Gate::new(at(&folder, trusting(database(Mode::Transaction, 2))));
+    let mut clients = [Raw::enter(&gate, Version::V3_2, &[])];
+    let mut new = Successor::at(&folder.door());
+    new.hello(7);
+    let (tag, body) = new.hears();
+    let why = String::from_utf8(body[4..].to_vec()).unwrap();
+    assert!(tag == b'R' && why.contains("format 1") && why.contains("format 7"), "{why}");
+    assert_eq!(new.0.read(&mut [0]).unwrap(), 0);
+    // Two at once.
+    let mut first = Successor::at(&folder.door());
+    first.hello(1);
+    first.hears_until(b'N');
+    let (tag, body) = Successor::at(&folder.door()).hears();
+    assert_eq!((tag, &body[4..]), (b'R', &b"another one is taking over"[..]));
+    drop(first);
+    let mut hello = b"H\0\0\0\x14sekisho takeover\0\0\0\x01".to_vec();
+    let hostile: [&[u8]; 6] = [
+        b"GET / HTTP/1.1\r\nHost: gate\r\n\r\n",
+        &[0xff; 100_000],
+        b"H\0\0\0\x04nope",
+        b"Y\0\0\0\0",
+        b"S\0\0\0\0",
+        b"h\0\0\0\x08\0\0\0\0\0\0\0\x01",
+    ];
+    for (bytes, greets) in hostile.iter().flat_map(|bytes| [(bytes, false), (bytes, true)]) {
+        let mut new = Successor::at(&folder.door());
+        if greets {
+            // It was closed perhaps before all was said.
+            hello.truncate(25);
+            let _ = new.0.write_all(&[&hello, *bytes].concat());
+        } else {
+            let _ = new.0.write_all(bytes);
+        }
+        let mut said = Vec::new();
+        // The system may tell of unread bytes behind the end.
+        let _ = new.0.read_to_end(&mut said);
+        is_served(&gate, &mut clients);
+    }
+    gate.end();
+}
+
+#[test]
+fn a_gate_that_cannot_take_over_says_why_and_the_other_one_serves() {
+    let folder = Folder::new("refusals");
+    let config = || at(&folder, trusting(database(Mode::Transaction, 2)));
+    let gate = Gate::new(config());
+    let mut clients = [Raw::enter(&gate, Version::V3_2, &[])];
+    let bound = Monitor::bind(config()).unwrap();
+    assert_eq!(bound.predecessor(), Some(std::process::id()));
+    match Monitor::bind(config()).unwrap_err() {
+        StartError::Takeover { cause: TakeoverError::Refused(why), path } => {
+            assert_eq!((why.as_str(), path), ("another one is taking over", folder.door()));
+        }
+        other => panic!("{other}"),
+    }
+    // One that ends before it runs.
+    drop(bound);
+    is_served(&gate, &mut clients);
+    // What is no gate's socket.
+    std::fs::remove_file(folder.door()).unwrap();
+    let _other = std::os::unix::net::UnixListener::bind(folder.door()).unwrap();
+    let mut hasty = config();
+    hasty.timeouts.connect = Duration::from_millis(200);
+    let error = Monitor::bind(hasty).unwrap_err();
+    assert!(matches!(&error, StartError::Takeover { cause: TakeoverError::Silent, .. }), "{error}");
+    is_served(&gate, &mut clients);
+    gate.end();
+}
+
+/// A gate that is told to end while it takes over: what the other one has goes on there, and ends too.
+#[test]
+fn both_end_when_the_new_one_is_told_to() {
+    let folder = Folder::new("both");
+    let config = || at(&folder, trusting(database(Mode::Transaction, 2)));
+    let old = Gate::new(config());
+    let mut rests = Raw::enter(&old, Version::V3_2, &[]);
+    let mut works = Raw::enter(&old, Version::V3_2, &[]);
+    works.query("begin");
+    assert_eq!(works.answer(), ["BEGIN", "ZT"]);
+    let new = Gate::new(config());
+    new.until("who rests is there", |stats| stats.clients_taken_over == 1);
+    new.end();
+    assert_eq!(rests.last_words(), GOODBYE);
+    works.query("commit");
+    assert_eq!(works.answer(), ["COMMIT", "ZI"]);
+    assert_eq!(works.last_words(), GOODBYE);
+    assert_eq!(old.thread_ends().cut, 0);
+}
