@@ -5,8 +5,8 @@
 //! cargo run --release -p proxy --example bench_postgres [WORDS OF A CASE]
 //! ```
 //!
-//! The cases are those of [`CASES`], `workers` (two of them against one), `idle clients` (memory) and
-//! `crowd` (10,000 clients on 10 slots).
+//! The cases are those of [`CASES`], `workers` (two of them against one), `idle clients` (memory),
+//! `crowd` (10,000 clients on 10 slots) and `overload` (150 % of what can be done, in two classes).
 //!
 //! All three stand before the same private PostgreSQL; pgbench presses them in turn with its
 //! select-only script. Who is measured has a CPU of its own; server and pgbench share another. What is
@@ -22,6 +22,8 @@
 
 #[path = "bench_postgres/crowd.rs"]
 mod crowd;
+#[path = "bench_postgres/overload.rs"]
+mod overload;
 #[path = "bench_postgres/relay.rs"]
 mod relay;
 #[path = "bench_postgres/sides.rs"]
@@ -79,6 +81,9 @@ fn main() -> ExitCode {
     }
     if "crowd".contains(&only) {
         crowded(&server);
+    }
+    if "overload".contains(&only) {
+        overload::compare(&server);
     }
     ExitCode::SUCCESS
 }

@@ -11,7 +11,7 @@ use proxy::postgres::startup::{Version, write_startup};
 use super::sides::{Server, Side};
 
 /// The end of every reply: ReadyForQuery of a session without a transaction.
-const READY: &[u8] = b"Z\0\0\0\x05I";
+pub(crate) const READY: &[u8] = b"Z\0\0\0\x05I";
 
 /// So many clients that have logged in.
 pub(crate) fn enter(side: &Side, server: &Server, clients: usize) -> Vec<TcpStream> {

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use postgres::{Private, Settings};
 use proxy::postgres::auth::{Credential, Method};
-use proxy::postgres::monitor::{Address, Admission, Config, Database, Monitor};
+use proxy::postgres::monitor::{Address, Admission, Classes, Config, Database, JobClass, Monitor};
 use proxy::postgres::secrets::{MockKey, Users};
+use proxy::postgres::sql::{Class, Pattern, Rule, Test};
 
-use super::relay;
+use super::{overload, relay};
 
 /// Who is measured is alone there; server and load are on the other.
 const OWN_CPU: &str = "1";
@@ -169,23 +170,33 @@ impl Side {
     /// Clients come in without a password: what logging in costs is not what is compared.
     pub(crate) fn start(kind: Kind, mode: Mode, server: &Server, slots: u32) -> Side {
         match kind {
-            Kind::PgBouncer => pgbouncer(mode, server, slots),
+            Kind::PgBouncer => pgbouncer(mode, server, slots, ""),
             Kind::Relay => ourselves(OWN_CPU, &["relay", &server.address.to_string()], server),
             Kind::Gate => {
                 assert_eq!(mode, Mode::Transaction, "the gate is measured as it is meant");
-                Side::gate(OWN_CPU, server, slots, 1)
+                Side::gate("gate", OWN_CPU, server, slots, 1)
             }
         }
     }
 
     /// The gate with so many workers, which has no CPU of its own.
     pub(crate) fn of_workers(server: &Server, slots: u32, workers: usize) -> Side {
-        Side::gate(BOTH_CPUS, server, slots, workers)
+        Side::gate("gate", BOTH_CPUS, server, slots, workers)
     }
 
-    fn gate(cpus: &str, server: &Server, slots: u32, workers: usize) -> Side {
+    /// One that lets nobody wait for longer than makes sense; the gate is told of the two classes.
+    pub(crate) fn of_classes(kind: Kind, server: &Server, slots: u32) -> Side {
+        let wait = format!("query_wait_timeout = {}\n", overload::WAIT_MAX.as_secs_f64());
+        match kind {
+            Kind::Gate => Side::gate("classed-gate", OWN_CPU, server, slots, 1),
+            Kind::PgBouncer => pgbouncer(Mode::Transaction, server, slots, &wait),
+            Kind::Relay => unreachable!("a relay lets nobody wait"),
+        }
+    }
+
+    fn gate(what: &str, cpus: &str, server: &Server, slots: u32, workers: usize) -> Side {
         let (address, slots) = (server.address.to_string(), slots.to_string());
-        ourselves(cpus, &["gate", &address, &slots, &workers.to_string()], server)
+        ourselves(cpus, &[what, &address, &slots, &workers.to_string()], server)
     }
 
     pub(crate) fn press(&self, server: &Server, protocol: &str, clients: u32, seconds: u32) -> Run {
@@ -212,14 +223,8 @@ impl Side {
     }
 
     /// CPU time of all its threads so far \[ns\].
-    fn cpu_ns(&self) -> f64 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("our own child");
-        let ran = tasks.map(|task| {
-            let path = task.expect("a thread of it").path().join("schedstat");
-            let text = fs::read_to_string(path).expect("the kernel counts");
-            text.split(' ').next().and_then(|first| first.parse::<f64>().ok()).expect("a number")
-        });
-        ran.sum()
+    pub(crate) fn cpu_ns(&self) -> f64 {
+        cpu_ns(&self.child.id().to_string())
     }
 
     /// Memory of its own that is not of a file \[B\].
@@ -229,6 +234,22 @@ impl Side {
         let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("it is told");
         line.trim().trim_end_matches(" kB").trim().parse::<f64>().expect("a number") * 1024.0
     }
+}
+
+/// CPU time of all threads of a process so far \[ns\].
+fn cpu_ns(process: &str) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let ran = tasks.map(|task| {
+        let path = task.expect("a thread of it").path().join("schedstat");
+        let text = fs::read_to_string(path).expect("the kernel counts");
+        text.split(' ').next().and_then(|first| first.parse::<f64>().ok()).expect("a number")
+    });
+    ran.sum()
+}
+
+/// CPU time of this program so far \[ns\].
+pub(crate) fn own_cpu_ns() -> f64 {
+    cpu_ns("self")
 }
 
 fn on_cpus(cpus: &str, program: &str) -> Command {
@@ -254,7 +275,7 @@ fn ourselves(cpus: &str, words: &[&str], server: &Server) -> Side {
 /// What this program does as such a process; whether it was asked to be one.
 pub(crate) fn run_as_child(what: &str, words: &[String]) -> bool {
     let (upstream, rest) = match (what, words) {
-        ("relay" | "gate", [upstream, rest @ ..]) => (upstream, rest),
+        ("relay" | "gate" | "classed-gate", [upstream, rest @ ..]) => (upstream, rest),
         _ => return false,
     };
     let upstream: SocketAddr = upstream.parse().expect("our parent names an address");
@@ -270,13 +291,14 @@ pub(crate) fn run_as_child(what: &str, words: &[String]) -> bool {
             println!("{}", listener.local_addr().expect("it is bound"));
             relay::run(listener, upstream).expect("it runs until it is killed");
         }
-        _ => gate(upstream, rest),
+        "classed-gate" => run_gate(classed(gate(upstream, rest))),
+        _ => run_gate(gate(upstream, rest)),
     }
     true
 }
 
 /// The gate, as `sekisho gate postgres` starts it.
-fn gate(upstream: SocketAddr, words: &[String]) {
+fn gate(upstream: SocketAddr, words: &[String]) -> Config {
     let [slots, workers, user, database] = words else {
         panic!("our parent says slots, workers, user, database")
     };
@@ -292,13 +314,33 @@ fn gate(upstream: SocketAddr, words: &[String]) {
     config.admission = Admission::Everybody(Method::Trust);
     config.limits.clients = 20_000;
     config.workers = workers.parse().expect("a number");
+    config
+}
+
+/// One class is served before the other, and none waits for longer than makes sense.
+fn classed(mut config: Config) -> Config {
+    let names = overload::NAMES;
+    let class = |name: &str| JobClass { name: name.to_owned(), wait_max: None };
+    let rule = |at: usize| Rule {
+        tests: vec![Test::ApplicationName(Pattern::new(names[at].as_bytes()))],
+        class: Class { class: at as u32 + 1, priority: 1 - at as u8 },
+    };
+    let classes = Classes::new(names.map(class).to_vec(), vec![rule(0), rule(1)]);
+    config.classes = classes.expect("each rule names a class that is there");
+    let gate = &mut config.databases[0].gate;
+    gate.discipline = gate::DisciplineSpec::Priority;
+    gate.wait_max = Some(overload::WAIT_MAX);
+    config
+}
+
+fn run_gate(config: Config) {
     let monitor = Monitor::bind(config).expect("a free port");
     println!("{}", monitor.handle().address());
     monitor.run().expect("it runs until it is killed");
 }
 
 /// PgBouncer refuses to run as root, and so runs as PostgreSQL does.
-fn pgbouncer(mode: Mode, server: &Server, slots: u32) -> Side {
+fn pgbouncer(mode: Mode, server: &Server, slots: u32, more: &str) -> Side {
     let address = TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .expect("a free port");
@@ -319,7 +361,7 @@ fn pgbouncer(mode: Mode, server: &Server, slots: u32) -> Side {
         "[databases]\n{database} = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
          listen_port = {}\nunix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {mode_name}\n\
          default_pool_size = {slots}\nmax_client_conn = 20000\nlog_connections = 0\n\
-         log_disconnections = 0\nlog_stats = 0\n{prepared}",
+         log_disconnections = 0\nlog_stats = 0\n{prepared}{more}",
         server.address.port(),
         address.port(),
         users.display(),

@@ -1,5 +1,6 @@
 //! Clients that get no server for what they ask: what they hear, and that their sessions go on.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -233,7 +234,7 @@ fn at_the_server(said: &[u8]) -> Vec<String> {
     let mut writer = direct.stream.try_clone().unwrap();
     let mut said = said.to_vec();
     write::query(&mut said, "select 'over'");
-    std::thread::spawn(move || std::io::Write::write_all(&mut writer, &said));
+    std::thread::spawn(move || writer.write_all(&said));
     let mut heard = Vec::new();
     loop {
         match direct.hear() {
@@ -272,9 +273,8 @@ fn refusals_have_the_shape_of_errors_of_the_server() {
         let mut writer = refused.stream.try_clone().unwrap();
         let step = [7, 1000, said.len()][chance.below(3)].max(said.len() / 2000);
         let pieces: Vec<Vec<u8>> = said.chunks(step).map(<[u8]>::to_vec).collect();
-        let says = std::thread::spawn(move || {
-            pieces.iter().try_for_each(|piece| std::io::Write::write_all(&mut writer, piece))
-        });
+        let says =
+            std::thread::spawn(move || pieces.iter().try_for_each(|piece| writer.write_all(piece)));
         let heard = shape(&mut refused, wanted.len());
         assert_eq!(heard, wanted, "seed {seed}");
         says.join().unwrap().unwrap();
@@ -322,7 +322,7 @@ fn who_does_not_hear_its_refusals_is_not_heard() {
     writer.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
     // Until the sockets of both sides are full.
     let mut sent = 0;
-    while let Ok(bytes) = std::io::Write::write(&mut writer, &many[sent % many.len()..]) {
+    while let Ok(bytes) = writer.write(&many[sent % many.len()..]) {
         sent += bytes;
         assert!(sent < 100_000_000, "it is heard without end");
     }
@@ -402,6 +402,47 @@ fn who_is_refused_at_its_login_does_not_get_in() {
     };
     assert!(words.starts_with("FATAL 08006 the server cannot be reached"), "{words}");
     assert_eq!(first.rest(), b"");
+    gate.end();
+}
+
+/// A server that lets in whoever comes, and hangs up at the first question.
+fn server_that_hangs_up() -> Address {
+    let listener = nobody();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut room = [0; 4096];
+                assert!(stream.read(&mut room).unwrap() > 0);
+                stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+                // Whatever is asked, or nothing if the gate has gone.
+                let _ = stream.read(&mut room);
+            });
+        }
+    });
+    Address::Tcp(address)
+}
+
+/// A server that died while it was given its client's settings took the session with it, which had said
+/// nothing there.
+#[test]
+fn a_server_that_dies_before_its_client_has_said_anything_leaves_the_session() {
+    let mut database = database(Mode::Transaction, 1);
+    database.servers = vec![server_that_hangs_up()];
+    let gate = Gate::new(trusting(database));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[("application_name", "unheard")]);
+    for _ in 0..3 {
+        client.query("select 1");
+        let words = "ERROR 08006 the server has closed the connection unexpectedly";
+        assert_eq!(client.answer(), [words, "ZI"]);
+    }
+    // One that has said something there does not know what became of it.
+    let mut plain = Raw::enter(&gate, Version::V3_0, &[]);
+    plain.query("select 1");
+    let words = plain.last_words();
+    assert!(words.starts_with("FATAL 08006"), "{words}");
+    drop(client);
     gate.end();
 }
 
