@@ -196,7 +196,7 @@ mod tests {
                 let Some(more) = to_come.next() else { return Ok((heard, false)) };
                 here.extend_from_slice(more);
             }
-            assert!(here.len() <= Limits::SESSION.whole_max + step, "it is kept: {}", here.len());
+            assert!(here.len() <= 10_001 + step, "it is kept: {}", here.len());
         }
     }
 
@@ -254,6 +254,38 @@ mod tests {
             said.extend(messages("Q"));
             assert_eq!(refused(&said, 4096), Ok((heard.to_owned(), false)));
         }
+    }
+
+    /// In whichever pieces it comes, the same is heard; also of what is no message.
+    #[test]
+    fn pieces_make_no_difference() {
+        let mut chance = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |bound: usize| {
+            chance ^= chance >> 12;
+            chance ^= chance << 25;
+            chance ^= chance >> 27;
+            (chance.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
+        };
+        let mut ends = 0;
+        for round in 0..100 {
+            let mut said = Vec::new();
+            for _ in 0..below(30) {
+                let tag = b"QQFPPBDECSSSHdcf"[below(16)];
+                let length = [0, 10, 9_000][below(3)];
+                write::message(&mut said, tag, |out| out.resize(out.len() + length, b'S'));
+            }
+            if below(4) == 0 {
+                let at = below(said.len() + 1);
+                said.insert(at, b"X\0\0Sp!"[below(6)]);
+            }
+            let whole = refused(&said, said.len().max(1));
+            ends += usize::from(whole.is_err());
+            for step in [1 + below(5), 1 + below(5000)] {
+                let (pieces, whole) = (refused(&said, step), &whole);
+                assert_eq!(&pieces, whole, "round {round}, pieces of {step} of {said:?}");
+            }
+        }
+        assert!(ends > 5, "{ends} were no messages");
     }
 
     #[test]

@@ -39,13 +39,13 @@ enum Handshake {
     Direct,
 }
 
-/// What has become of what a client without a server has said.
+/// Whether a client without a server is heard on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// All that can be done now.
+enum Hearing {
+    /// All is done that can be done now.
     Done,
-    /// It was told that it gets no server: what it has sent behind that is still to be heard.
-    InVain,
+    /// It was told that it gets no server, and what it has sent behind that is to be heard.
+    GoesOn,
 }
 
 /// What a client that begins has come for.
@@ -148,7 +148,7 @@ impl Loop {
                 State::Opening(_) => self.open(key),
                 State::Asked(_) => self.hear_answer(key),
                 State::Idle => {
-                    if self.ask(key) == Asked::InVain {
+                    if self.ask(key) == Hearing::GoesOn {
                         continue;
                     }
                 }
@@ -537,18 +537,18 @@ impl Loop {
     }
 
     /// A client without a server may have a question: then it asks the gate for one.
-    fn ask(&mut self, key: Key) -> Asked {
+    fn ask(&mut self, key: Key) -> Hearing {
         if self.phase == Phase::Draining {
             self.send_away(key);
-            return Asked::Done;
+            return Hearing::Done;
         }
         if self.phase == Phase::HandingOver && self.pass(key) {
-            return Asked::Done;
+            return Hearing::Done;
         }
         let client = self.clients.get_mut(key).expect("its caller has it");
         if client.wire.is_blocked() {
             // Who does not take what it is told is not heard either.
-            return Asked::Done;
+            return Hearing::Done;
         }
         let mut out = std::mem::take(&mut self.to_client);
         out.clear();
@@ -569,21 +569,21 @@ impl Loop {
             Ok(Next::Asks) => return self.ask_for_server(key),
             Err(error) => self.fail(key, error.sqlstate(), &error.to_string()),
         }
-        Asked::Done
+        Hearing::Done
     }
 
-    fn ask_for_server(&mut self, key: Key) -> Asked {
+    fn ask_for_server(&mut self, key: Key) -> Hearing {
         let client = self.clients.get_mut(key).expect("its caller has it");
         (client.since, client.asked) = (self.now, self.now);
         let pool = client.pool;
         if let Some(words) = self.out_words(pool) {
             self.answer_or_end(key, &words);
-            return Asked::InVain;
+            return Hearing::GoesOn;
         }
         let job = self.arrive(key, self.now);
         let client = self.clients.get_mut(key).expect("its caller has it");
         client.state = State::Waits(job);
-        Asked::Done
+        Hearing::Done
     }
 
     /// Ends the session of a client that has nothing under way.

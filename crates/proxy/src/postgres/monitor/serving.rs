@@ -8,12 +8,12 @@ use super::arena::{Key, Socket};
 use super::client;
 use super::config::Mode;
 use super::leftovers::Following;
-use super::server::{Server, State};
+use super::server::State;
 use super::state::{Loop, Phase};
 use super::wire::Filled;
 use crate::postgres::SqlState;
 use crate::postgres::conversation::{Abandoned, Kept, Turn};
-use crate::postgres::message::Status;
+use crate::postgres::message::{Severity, Status, write};
 use crate::postgres::model::Work;
 use crate::postgres::relay::{Copied, Guest, News, ServerFault, Stop};
 
@@ -29,6 +29,8 @@ struct Heard {
     block: bool,
     own: Option<Option<SqlState>>,
     ended: bool,
+    /// The error with which it has ended, if it can be read.
+    words: Vec<u8>,
     /// Whether something took its time and came to nothing.
     wasted: bool,
 }
@@ -44,7 +46,12 @@ impl Heard {
             }
             News::Parameter { name, value } => settings.reported(name, value),
             News::Own { failed } => self.own = Some(failed),
-            News::Ended(_) => self.ended = true,
+            News::Ended(fields) => {
+                self.ended = true;
+                if let Some(fields) = fields {
+                    write::error_response_as(&mut self.words, Severity::Fatal, &fields);
+                }
+            }
             News::Completed { tag, left } => settings.completed(tag, left),
             News::Failed(fields) => {
                 settings.failed();
@@ -200,7 +207,7 @@ impl Loop {
         let pool = &mut self.pools[server.pool];
         let mut client = server.client.and_then(|client| self.clients.get_mut(client));
         let serves = matches!(server.state, State::Serving | State::Restoring(_));
-        let unseen = server.is_replaceable();
+        let (unseen, unheard) = (server.is_replaceable(), server.is_unheard());
         let wire = server.wire.as_mut().expect("it is made");
         let (to_server, to_client) = (&mut self.to_server, &mut self.to_client);
         to_server.clear();
@@ -229,8 +236,8 @@ impl Loop {
             },
         );
         let changed = settings.changed;
-        if heard.ended && unseen {
-            // Its client has said nothing here, and gets another one.
+        if heard.ended && (unseen || unheard && !heard.words.is_empty()) {
+            // Its client has said nothing here, and gets another one or is told otherwise.
             to_client.clear();
         }
         let (bytes, fault) = match taken {
@@ -276,7 +283,7 @@ impl Loop {
     ) {
         match fault {
             Err(fault) => self.misbehaves(key, fault.sqlstate(), &fault.to_string()),
-            Ok(_) if heard.ended => self.ended(key),
+            Ok(_) if heard.ended => self.ended(key, &heard.words),
             Ok(Stop::Ended) => {
                 let message = "it is not known what the server answers: a COPY has failed, and more \
                                was asked behind it";
@@ -342,14 +349,21 @@ impl Loop {
         self.drop_server(key);
     }
 
-    /// A server has ended its session, and its client has heard why.
-    fn ended(&mut self, key: Key) {
-        if self.servers.get(key).is_some_and(Server::is_replaceable) {
+    /// A server has ended its session with these words, which its client has heard if it had said
+    /// anything there.
+    fn ended(&mut self, key: Key, words: &[u8]) {
+        let Some(server) = self.servers.get(key) else { return };
+        if server.is_replaceable() {
             return self.replace(key);
         }
-        if let Some(client) = self.servers.get(key).and_then(|server| server.client) {
+        let unheard = server.is_unheard() && !words.is_empty();
+        if let Some(client) = server.client {
             self.orphan(key, client);
-            self.end_with(client, b"");
+            if unheard {
+                self.leave_unserved(client, words);
+            } else {
+                self.end_with(client, b"");
+            }
         }
         self.drop_server(key);
     }

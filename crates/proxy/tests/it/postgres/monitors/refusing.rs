@@ -405,8 +405,8 @@ fn who_is_refused_at_its_login_does_not_get_in() {
     gate.end();
 }
 
-/// A server that lets in whoever comes, and hangs up at the first question.
-fn server_that_hangs_up() -> Address {
+/// A server that lets in whoever comes, and says this and hangs up at the first question.
+fn server_that_hangs_up(words: &'static [u8]) -> Address {
     let listener = nobody();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -417,7 +417,7 @@ fn server_that_hangs_up() -> Address {
                 assert!(stream.read(&mut room).unwrap() > 0);
                 stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
                 // Whatever is asked, or nothing if the gate has gone.
-                let _ = stream.read(&mut room);
+                let _ = stream.read(&mut room).and_then(|_| stream.write_all(words));
             });
         }
     });
@@ -428,22 +428,24 @@ fn server_that_hangs_up() -> Address {
 /// nothing there.
 #[test]
 fn a_server_that_dies_before_its_client_has_said_anything_leaves_the_session() {
-    let mut database = database(Mode::Transaction, 1);
-    database.servers = vec![server_that_hangs_up()];
-    let gate = Gate::new(trusting(database));
-    let mut client = Raw::enter(&gate, Version::V3_0, &[("application_name", "unheard")]);
-    for _ in 0..3 {
-        client.query("select 1");
-        let words = "ERROR 08006 the server has closed the connection unexpectedly";
-        assert_eq!(client.answer(), [words, "ZI"]);
+    let lost = "08006 the server has closed the connection unexpectedly";
+    let own = b"E\0\0\0\x2dSFATAL\0VFATAL\0C57P01\0Mit shuts down now\0\0";
+    for (said, words) in [(&b""[..], lost), (own, "57P01 it shuts down now")] {
+        let mut database = database(Mode::Transaction, 1);
+        database.servers = vec![server_that_hangs_up(said)];
+        let gate = Gate::new(trusting(database));
+        let mut client = Raw::enter(&gate, Version::V3_0, &[("application_name", "unheard")]);
+        for _ in 0..3 {
+            client.query("select 1");
+            assert_eq!(client.answer(), [&format!("ERROR {words}"), "ZI"]);
+        }
+        // One that has said something there does not know what became of it.
+        let mut plain = Raw::enter(&gate, Version::V3_0, &[]);
+        plain.query("select 1");
+        assert_eq!(plain.last_words(), format!("FATAL {words}"));
+        drop(client);
+        gate.end();
     }
-    // One that has said something there does not know what became of it.
-    let mut plain = Raw::enter(&gate, Version::V3_0, &[]);
-    plain.query("select 1");
-    let words = plain.last_words();
-    assert!(words.starts_with("FATAL 08006"), "{words}");
-    drop(client);
-    gate.end();
 }
 
 /// A port at which nobody answers any more, as soon as this is dropped.
