@@ -1,0 +1,135 @@
+//! What a configuration says of who may come in, and of encryption.
+
+use serde::{Deserialize, Serialize};
+
+/// Who may come in, and how it is proven.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Auth {
+    /// How clients prove who they are.
+    pub method: Method,
+    /// Users and their secrets, as `userlist.txt` has them.
+    pub users_file: Option<String>,
+    /// Who may come from where, as `pg_hba.conf` has it.
+    pub hba_file: Option<String>,
+    /// Which names of the system or of certificates are which users, as `pg_ident.conf` has it.
+    pub ident_file: Option<String>,
+    /// As whom secrets are looked up that are in no file; left out, they are not.
+    pub query_user: Option<String>,
+    /// What is asked then: `$1` is the user, the row has a name and a secret.
+    pub query: String,
+    /// In which database, by its name here; left out, in the one that the client asks for.
+    pub query_database: Option<String>,
+    /// Iterations of SCRAM secrets that are made here of passwords.
+    pub scram_iterations: u32,
+    /// Whether clients of other machines are believed without a proof.
+    pub trust_remote: bool,
+}
+
+impl Default for Auth {
+    fn default() -> Auth {
+        Auth {
+            method: Method::ScramSha256,
+            users_file: None,
+            hba_file: None,
+            ident_file: None,
+            query_user: None,
+            query: "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL \
+                    ELSE rolpassword END FROM pg_catalog.pg_authid WHERE rolname = $1 \
+                    AND rolcanlogin"
+                .into(),
+            query_database: None,
+            scram_iterations: 4096,
+            trust_remote: false,
+        }
+    }
+}
+
+/// How clients prove who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Every name is believed, if the user is known.
+    Trust,
+    /// Every name is believed and none counts: all databases have a forced user.
+    Any,
+    /// A password in clear text.
+    Plain,
+    /// PostgreSQL's older hash; SCRAM for those who have a SCRAM secret.
+    Md5,
+    /// SCRAM-SHA-256.
+    #[serde(rename = "scram-sha-256")]
+    ScramSha256,
+    /// A certificate of the client.
+    Cert,
+    /// What the HBA file says.
+    Hba,
+}
+
+/// Encryption on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct BothTls {
+    /// Towards clients.
+    pub clients: Tls,
+    /// Towards servers.
+    pub servers: Tls,
+}
+
+impl Default for BothTls {
+    fn default() -> BothTls {
+        let of =
+            |mode| Tls { mode, cert: None, key: None, ca: None, min_version: oldest_version() };
+        BothTls { clients: of(TlsMode::Disable), servers: of(TlsMode::Prefer) }
+    }
+}
+
+/// Encryption on one side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tls {
+    /// Whether it must be.
+    pub mode: TlsMode,
+    /// Our certificate and its chain, PEM.
+    pub cert: Option<String>,
+    /// Its private key, PEM.
+    pub key: Option<String>,
+    /// Who may sign certificates of the other side, PEM.
+    pub ca: Option<String>,
+    /// The oldest version that is spoken; left out, 1.2.
+    #[serde(default = "oldest_version")]
+    pub min_version: TlsVersion,
+}
+
+fn oldest_version() -> TlsVersion {
+    TlsVersion::V12
+}
+
+/// Whether encryption must be, and what is verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsMode {
+    /// None.
+    Disable,
+    /// If the other side wishes.
+    Allow,
+    /// If the other side can.
+    Prefer,
+    /// Always; no certificate is verified.
+    Require,
+    /// Always; the certificate's signature is verified.
+    VerifyCa,
+    /// Always; signature and name are verified.
+    VerifyFull,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TlsVersion {
+    /// 1.2
+    #[serde(rename = "1.2")]
+    V12,
+    /// 1.3
+    #[serde(rename = "1.3")]
+    V13,
+}

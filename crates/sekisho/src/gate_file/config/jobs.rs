@@ -1,0 +1,168 @@
+//! What a configuration says of single jobs: their class, their key, and what they leave in a
+//! session.
+
+use advise::Span;
+use serde::{Deserialize, Serialize};
+
+/// A class of jobs. Everything that it names must match; it names something. A `*` at the end of a
+/// name or a tag's value stands for all that begin so.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ClassEntry {
+    /// Its name, in tables and in policies.
+    pub name: String,
+    /// Jobs of this user.
+    pub user: Option<String>,
+    /// Jobs at this database, by its name for clients.
+    pub database: Option<String>,
+    /// Jobs of clients that call themselves so.
+    pub application_name: Option<String>,
+    /// Jobs whose statement says so in a comment: `key=value`.
+    pub tag: Option<String>,
+    /// Jobs whose first statement has this fingerprint, in hexadecimal digits.
+    pub fingerprint: Option<String>,
+    /// Its importance; larger goes first.
+    #[serde(default)]
+    pub priority: u8,
+    /// The longest wait of its jobs, if that is shorter than the pool's.
+    pub deadline: Option<Span>,
+}
+
+/// Where it stands what a job is about: `parameter`, `tag` or `statement`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct KeyEntry {
+    /// A parameter of its first statement, counted from 1; what stands behind is not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<u16>,
+    /// The value that a comment gives to this name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// What stands in a statement of a fingerprint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement: Option<StatementKey>,
+    /// How it is read; left out, as the router needs it: an integer for `bounds` and for a table of
+    /// numbers, else a text.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<KeyKind>,
+}
+
+/// What stands in a statement: `parameter` or `place`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StatementKey {
+    /// The fingerprint, in hexadecimal digits.
+    pub fingerprint: String,
+    /// Which parameter, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<u16>,
+    /// Which of its literals and parameters, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<u16>,
+}
+
+/// How a key is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyKind {
+    /// As an integer of 2, 4 or 8 bytes.
+    Integer,
+    /// As a text.
+    Text,
+}
+
+/// What becomes of that which a client leaves in a session, in transaction and statement mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Leftovers {
+    /// LISTEN.
+    pub listen: Leftover,
+    /// Advisory locks of a session.
+    pub advisory_locks: Leftover,
+    /// Temporary tables.
+    pub temporary_tables: Leftover,
+    /// Cursors that outlive their transaction.
+    pub held_cursors: Leftover,
+    /// PREPARE in SQL.
+    pub prepare: Leftover,
+    /// SET and what sets without it.
+    pub set: SetLeftover,
+    /// SET ROLE.
+    pub role: SetLeftover,
+    /// SET SESSION AUTHORIZATION.
+    pub session_authorization: Leftover,
+    /// LOAD.
+    pub load: Leftover,
+    /// DO and CALL, which may do anything unseen.
+    pub code: CodeLeftover,
+}
+
+impl Default for Leftovers {
+    fn default() -> Leftovers {
+        Leftovers {
+            listen: Leftover::Pin,
+            advisory_locks: Leftover::Pin,
+            temporary_tables: Leftover::Pin,
+            held_cursors: Leftover::Pin,
+            prepare: Leftover::Pin,
+            set: SetLeftover::Track,
+            role: SetLeftover::Track,
+            session_authorization: Leftover::Pin,
+            load: Leftover::Pin,
+            code: CodeLeftover::Clean,
+        }
+    }
+}
+
+/// What becomes of something that would be left in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Leftover {
+    /// The client keeps its slot.
+    Pin,
+    /// The statement is refused.
+    Refuse,
+}
+
+/// What becomes of a setting of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SetLeftover {
+    /// The client keeps its slot.
+    Pin,
+    /// The statement is refused.
+    Refuse,
+    /// It is set again wherever the client is served.
+    Track,
+}
+
+/// What becomes of what code may leave in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CodeLeftover {
+    /// It is trusted to leave nothing.
+    Trust,
+    /// All that it can have left is cleaned up behind it.
+    Clean,
+    /// The client keeps its slot.
+    Pin,
+    /// The statement is refused.
+    Refuse,
+}
+
+/// What is done with parameters of a session's start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Startup {
+    /// Parameters that follow a client from server to server, beside those that PostgreSQL's
+    /// drivers always send.
+    pub track: Vec<String>,
+    /// Parameters that are taken and not passed on.
+    pub ignore: Vec<String>,
+}
+
+impl Default for Startup {
+    fn default() -> Startup {
+        Startup { track: vec!["IntervalStyle".into()], ignore: Vec::new() }
+    }
+}

@@ -1,0 +1,161 @@
+//! What a configuration of the gate for PostgreSQL may say: plain values as they are written, and
+//! in [`Default`] of each table what holds when nothing is said.
+
+mod entering;
+mod jobs;
+mod pools;
+mod running;
+
+use advise::{DisciplineEntry, RouterEntry, SightEntry};
+use gate::{Length, Ties};
+use serde::{Deserialize, Serialize};
+
+pub use entering::*;
+pub use jobs::*;
+pub use pools::*;
+pub use running::*;
+
+/// The format that this program reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// A configuration of `sekisho gate postgres`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct GateFile {
+    /// The version of this format, [`FORMAT`]; a file without it is none.
+    #[serde(default = "no_format")]
+    pub format: u32,
+    /// Where clients connect to with TCP: `host:port`; `*` is every address of the machine.
+    pub listen: Vec<String>,
+    /// How many threads read and write; all of them serve all clients.
+    pub workers: u32,
+    /// Where clients connect to on the same machine.
+    pub unix_socket: Option<UnixSocket>,
+    /// A socket in the file system where the next gate with this file takes over from this one.
+    pub take_over: Option<String>,
+    /// Who may come in, and how it is proven.
+    pub auth: Auth,
+    /// Encryption on both sides.
+    pub tls: BothTls,
+    /// What holds for each pool, unless its database or user says otherwise.
+    pub pool: Pool,
+    /// The band in which slots are sought that are `"auto"`.
+    pub auto: Auto,
+    /// Databases that clients may ask for.
+    pub database: Vec<Database>,
+    /// What is different for single users.
+    pub user: Vec<User>,
+    /// Who is next, as in a scenario; left out, first in first out.
+    pub discipline: Option<DisciplineEntry>,
+    /// Where to, as in a scenario; left out, round robin.
+    pub router: Option<RouterEntry>,
+    /// What routers count that look at queues.
+    pub length: Option<Length>,
+    /// Which of several equally good servers.
+    pub ties: Option<Ties>,
+    /// What the router sees.
+    pub sight: Option<SightEntry>,
+    /// One queue for all servers of a database, or one for each.
+    pub queues: QueuesName,
+    /// Classes of jobs; the first that matches holds a job.
+    pub class: Vec<ClassEntry>,
+    /// What a job is about, for routing by key; the first that is for its statement tells. A job that
+    /// tells none has the key 0.
+    pub key: Vec<KeyEntry>,
+    /// What becomes of that which a client leaves in a session.
+    pub leftovers: Leftovers,
+    /// What is done with parameters of a session's start.
+    pub startup: Startup,
+    /// How servers are watched; left out, they are not.
+    pub health: Option<Health>,
+    /// How connections to servers are kept.
+    pub connections: Connections,
+    /// How many and how large things may be.
+    pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// Options of TCP connections.
+    pub tcp: Tcp,
+    /// Who may look at the gate, and where.
+    pub admin: Admin,
+    /// What is logged.
+    pub log: Log,
+    /// Where the gate is recorded, to be replayed and simulated.
+    pub record: Option<Record>,
+}
+
+/// A file that does not say its format has none.
+fn no_format() -> u32 {
+    0
+}
+
+impl Default for GateFile {
+    fn default() -> GateFile {
+        GateFile {
+            format: FORMAT,
+            listen: Vec::new(),
+            workers: 1,
+            unix_socket: None,
+            take_over: None,
+            auth: Auth::default(),
+            tls: BothTls::default(),
+            pool: Pool::default(),
+            auto: Auto::default(),
+            database: Vec::new(),
+            user: Vec::new(),
+            discipline: None,
+            router: None,
+            length: None,
+            ties: None,
+            sight: None,
+            queues: QueuesName::Shared,
+            class: Vec::new(),
+            key: Vec::new(),
+            leftovers: Leftovers::default(),
+            startup: Startup::default(),
+            health: None,
+            connections: Connections::default(),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            tcp: Tcp::default(),
+            admin: Admin::default(),
+            log: Log::default(),
+            record: None,
+        }
+    }
+}
+
+/// A socket in the file system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UnixSocket {
+    /// The directory that it is made in; its name is `.s.PGSQL.` and the port.
+    pub directory: String,
+    /// The port in its name.
+    #[serde(default = "listen_port")]
+    pub port: u16,
+    /// Who may connect, in octal digits.
+    #[serde(default = "socket_mode")]
+    pub mode: String,
+    /// The group that it belongs to; left out, that of the process.
+    #[serde(default)]
+    pub group: Option<String>,
+}
+
+fn listen_port() -> u16 {
+    6432
+}
+
+fn socket_mode() -> String {
+    "0777".into()
+}
+
+/// One queue for all servers of a database, or one for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueuesName {
+    /// One for all.
+    Shared,
+    /// One for each, chosen at arrival.
+    PerServer,
+}

@@ -1,0 +1,234 @@
+//! What a configuration says of how the gate runs: health, connections, bounds, times, and whoever
+//! operates it.
+
+use advise::{Bytes, Span};
+use serde::{Deserialize, Serialize};
+
+use super::super::values::Timeout;
+
+/// How servers are watched: on a connection of its own each is asked whether it answers, whether it
+/// takes writes, and how far it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Health {
+    /// As whom they are asked, with the secret of the users file; left out, as the forced user of the
+    /// database. Databases that only `*` names are not watched.
+    pub user: Option<String>,
+    /// From one question to the next; whole seconds count.
+    pub interval: Span,
+    /// How long an answer may take.
+    pub timeout: Span,
+    /// A server is down that has not answered so many in a row.
+    pub failures_max: u32,
+    /// A replica that is further behind is left alone; `"off"` is no bound.
+    pub lag_max: Timeout,
+}
+
+impl Default for Health {
+    fn default() -> Health {
+        Health {
+            user: None,
+            interval: Span(2.0),
+            timeout: Span(5.0),
+            failures_max: 3,
+            lag_max: Timeout::After(Span(10.0)),
+        }
+    }
+}
+
+/// How connections to servers are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Connections {
+    /// After how long one is replaced.
+    pub lifetime: Span,
+    /// How long one is kept that nobody needs.
+    pub idle: Timeout,
+    /// For how long one counts as alive without a check.
+    pub check_after: Span,
+    /// What checks it; `"off"` is no check, an empty text an empty query.
+    pub check: String,
+    /// How long a server that let nobody in is left alone.
+    pub retry: Span,
+    /// How long pools of databases are kept that only `*` names.
+    pub unnamed: Timeout,
+}
+
+impl Default for Connections {
+    fn default() -> Connections {
+        Connections {
+            lifetime: Span(3600.0),
+            idle: Timeout::After(Span(600.0)),
+            check_after: Span(30.0),
+            check: String::new(),
+            retry: Span(15.0),
+            unnamed: Timeout::After(Span(3600.0)),
+        }
+    }
+}
+
+/// How many and how large things may be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Limits {
+    /// Clients.
+    pub connections: u32,
+    /// Clients of a database; left out, any number.
+    pub database_connections: Option<u32>,
+    /// Clients of a user; left out, any number.
+    pub user_connections: Option<u32>,
+    /// Server connections of all pools; left out, any number.
+    pub slots: Option<u32>,
+    /// Server connections of a database; left out, any number.
+    pub database_slots: Option<u32>,
+    /// Server connections of a user; left out, any number.
+    pub user_slots: Option<u32>,
+    /// Prepared statements that a server connection keeps.
+    pub statements: u32,
+    /// A message of the protocol.
+    pub message: Bytes,
+    /// Connections that wait to be accepted.
+    pub backlog: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 10_000,
+            database_connections: None,
+            user_connections: None,
+            slots: None,
+            database_slots: None,
+            user_slots: None,
+            statements: 200,
+            message: Bytes(1 << 30),
+            backlog: 1024,
+        }
+    }
+}
+
+/// How long things may take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Timeouts {
+    /// A client's login.
+    pub login: Span,
+    /// Connecting and logging in at a server.
+    pub connect: Span,
+    /// A cancel request's wait.
+    pub cancel: Span,
+    /// A query; its server connection is cut then.
+    pub query: Timeout,
+    /// A transaction that is open.
+    pub transaction: Timeout,
+    /// An open transaction that says nothing.
+    pub idle_transaction: Timeout,
+    /// A client that says nothing.
+    pub client_idle: Timeout,
+    /// A client that holds a server connection and takes nothing of what was sent to it.
+    pub stalled: Timeout,
+    /// A wait after which the client is told that it waits.
+    pub wait_notice: Timeout,
+    /// What is still open when the gate ends.
+    pub drain: Span,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            login: Span(60.0),
+            connect: Span(15.0),
+            cancel: Span(10.0),
+            query: Timeout::Off,
+            transaction: Timeout::Off,
+            idle_transaction: Timeout::Off,
+            client_idle: Timeout::Off,
+            stalled: Timeout::After(Span(300.0)),
+            wait_notice: Timeout::After(Span(5.0)),
+            drain: Span(30.0),
+        }
+    }
+}
+
+/// Options of TCP connections; what is left out is as the system has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tcp {
+    /// Whether silent connections are probed.
+    pub keepalive: bool,
+    /// Probes that may be lost.
+    pub keepalive_count: Option<u32>,
+    /// Silence before the first.
+    pub keepalive_idle: Option<Span>,
+    /// Time between two.
+    pub keepalive_interval: Option<Span>,
+    /// How long what was sent may stay unacknowledged.
+    pub unacknowledged: Option<Span>,
+}
+
+impl Default for Tcp {
+    fn default() -> Tcp {
+        Tcp {
+            keepalive: true,
+            keepalive_count: None,
+            keepalive_idle: None,
+            keepalive_interval: None,
+            unacknowledged: None,
+        }
+    }
+}
+
+/// Who may look at the gate, and where.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Admin {
+    /// Users who may do everything on the console.
+    pub users: Vec<String>,
+    /// Users who may look.
+    pub stats_users: Vec<String>,
+    /// Over how long the console's averages are.
+    pub stats_period: Span,
+    /// Where metrics and the live page are served.
+    pub http: Option<String>,
+}
+
+impl Default for Admin {
+    fn default() -> Admin {
+        Admin { users: Vec::new(), stats_users: Vec::new(), stats_period: Span(60.0), http: None }
+    }
+}
+
+/// What is logged, on standard error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Log {
+    /// Logins.
+    pub connections: bool,
+    /// Ends of connections, with the reason.
+    pub disconnections: bool,
+    /// Errors that clients are told.
+    pub errors: bool,
+    /// A line of figures every `admin.stats-period`.
+    pub stats: bool,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { connections: true, disconnections: true, errors: true, stats: true }
+    }
+}
+
+/// Where the gate is recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Record {
+    /// The file.
+    pub file: String,
+    /// Steps at most.
+    #[serde(default = "record_steps")]
+    pub steps_max: u64,
+}
+
+fn record_steps() -> u64 {
+    1_000_000
+}
