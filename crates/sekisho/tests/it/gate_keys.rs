@@ -489,3 +489,21 @@ fn a_database_that_only_the_rest_names_goes_after_connections_unnamed() {
     drop(named);
     gate.end();
 }
+
+#[test]
+fn a_gate_with_the_same_file_takes_over_at_take_over() {
+    let head = format!("take-over = \"{}\"", office().scratch.join("door").display());
+    let said = Said { head: &head, ..Said::default() };
+    let old = Gate::of(said);
+    let client = old.enter();
+    assert_eq!(old.ask(&client, "select 'old'").unwrap(), "old");
+    let new = Gate::of(said);
+    assert_eq!(new.handle.address(), old.handle.address());
+    let Gate { thread, runtime, .. } = old;
+    let finished = thread.join().unwrap();
+    assert_eq!((finished.cut, finished.stats.clients_handed_over), (0, 1));
+    let rows = runtime.block_on(client.simple_query("select 'new'")).unwrap();
+    assert!(matches!(&rows[1], SimpleQueryMessage::Row(row) if row.get(0) == Some("new")));
+    drop(client);
+    new.end();
+}

@@ -11,6 +11,7 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::browser::Scratch;
 use crate::command::{Ended, PATIENCE, Running, start};
+use crate::tpcc::ask;
 
 fn private() -> Private {
     let parameters = vec![("fsync".to_owned(), "off".to_owned())];
@@ -20,7 +21,8 @@ fn private() -> Private {
 /// The command; what it listens on is the system's choice the first time.
 fn gate(folder: &Path, url: &str) -> Running {
     let listens = ["gate", "postgres", "--listen", "127.0.0.1:0", "--db", url, "--slots", "4"];
-    start(folder, &[&listens[..], &["--take-over", "gate.sock"]].concat())
+    let rest = ["--admin", "sekisho", "--take-over", "gate.sock"];
+    start(folder, &[&listens[..], &rest].concat())
 }
 
 /// Where clients connect to.
@@ -164,5 +166,50 @@ fn a_new_gate_that_is_killed_leaves_the_old_one_as_it_was_and_so_does_one_that_i
         }
         drop(next);
     });
+    server.stop().expect("it stops");
+}
+
+#[test]
+fn an_old_gate_that_is_killed_takes_none_of_those_with_it_who_have_gone_over() {
+    let server = private();
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let url = server.url();
+    let old = gate(&folder, url.as_str());
+    let (account, rest) = url.as_str().split_once('@').expect("there is a password");
+    let (_, database) = rest.split_once('/').expect("there is a database");
+    let place = address(&old);
+    let gated = format!("{account}@{place}/{database}");
+    let runtime = runtime();
+    let (rests, works) = runtime.block_on(async {
+        let rests = [enter(&gated).await, enter(&gated).await, enter(&gated).await];
+        let works = enter(&gated).await;
+        works.batch_execute("begin").await.expect("it begins");
+        (rests, works)
+    });
+    let next = gate(&folder, url.as_str());
+    old.complains("takes over; 4 clients are in");
+    // Whoever comes now comes to the new one; its console knows who is there, itself included.
+    let console = format!("{account}@{place}/pgbouncer");
+    let began = Instant::now();
+    while ask(&console, "show clients").expect("it is the new one's").len() < rests.len() + 1 {
+        assert!(began.elapsed() < PATIENCE, "they do not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    old.signal("KILL");
+    next.complains("has died; 3 clients");
+    runtime.block_on(async {
+        for client in &rests {
+            client.batch_execute("select 1").await.expect("it is with the new one");
+        }
+        let error = works.batch_execute("commit").await.expect_err("its gate was killed");
+        assert!(error.is_closed() || error.code().is_none(), "{error}");
+        enter(&gated).await.batch_execute("select 1").await.expect("who comes is served");
+    });
+    drop(old);
+    // The next one takes over from it as from any other.
+    let last = gate(&folder, url.as_str());
+    assert_eq!(next.ended(PATIENCE).code, 0);
+    drop(last);
     server.stop().expect("it stops");
 }

@@ -45,8 +45,8 @@ Example:
     /// and is then refused with SQLSTATE 53300 and the estimated wait: what it asked has failed, and
     /// its session goes on (in session mode it ends). SIGTERM drains.
     #[command(after_help = "\
-An upgrade that drops nobody (in clear): install the new program, and start the same
-command beside the one that runs, which ends when it has handed over:
+To upgrade without dropping clients in clear, install the new program and start
+the same command beside the gate that runs, which ends when it has handed over:
   sekisho gate postgres --db \"$DATABASE_URL\" --slots 20 --take-over gate.sock
 
 Example:

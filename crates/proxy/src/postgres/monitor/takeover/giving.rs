@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use gate::Time;
 
-use super::Takeover;
 use super::channel::{Channel, Filled, Side};
 use super::words::{FORMAT, Place, Pool, Resting, Word, Wrote};
+use super::{ROUNDS, Takeover};
 use crate::postgres::monitor::arena::{Key, Socket};
 use crate::postgres::monitor::client::{Client, State};
 use crate::postgres::monitor::log::Line;
@@ -197,7 +197,7 @@ impl Running {
 
     /// A successor says something, or can be told more.
     pub(in crate::postgres::monitor) fn hear_successor(&mut self) {
-        loop {
+        for _ in 0..ROUNDS {
             let now = self.inner.now;
             let Some(successor) = &mut self.inner.takeover.successor else {
                 return self.inner.part_from_successor();
@@ -209,11 +209,12 @@ impl Running {
                         return self.lose_successor(lost);
                     }
                 }
-                Ok(None) => break,
+                Ok(None) => return self.inner.pass_ready(),
                 Err(lost) => return self.lose_successor(lost),
             }
         }
         self.inner.pass_ready();
+        self.inner.again.push_back(SUCCESSOR);
     }
 
     fn heed_successor(&mut self, word: Word) -> Result<(), Lost> {

@@ -53,6 +53,9 @@ use super::state::Loop;
 use channel::Channel;
 use words::{SECRET_MAX, Word};
 
+/// How many words of the other side are heard before clients have their turn.
+const ROUNDS: u32 = 64;
+
 /// How many cancel requests may be on their way to the other side; more are not passed on.
 const CANCELS_MAX: usize = 64;
 

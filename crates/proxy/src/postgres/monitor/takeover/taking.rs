@@ -15,9 +15,9 @@ use mio::Registry;
 use mio::net::{TcpStream, UnixStream as MioUnixStream};
 use socket2::{Domain, SockRef, Type};
 
-use super::TakeoverError;
 use super::channel::{Channel, Filled, Heard, Side};
 use super::words::{FORMAT, Place, Pool, Resting, Word, Wrote};
+use super::{ROUNDS, TakeoverError};
 use crate::postgres::frame::Limits;
 use crate::postgres::monitor::arena::{Key, Socket};
 use crate::postgres::monitor::client::{Client, SECRET_BYTES, State, Wanted};
@@ -279,7 +279,7 @@ fn misunderstood(word: &Word) -> TakeoverError {
 impl Running {
     /// The predecessor says something, or can be told more.
     pub(in crate::postgres::monitor) fn hear_predecessor(&mut self) {
-        loop {
+        for _ in 0..ROUNDS {
             let Some(predecessor) = &mut self.inner.takeover.predecessor else { return };
             if predecessor.knows == Knows::NotYet {
                 predecessor.knows = Knows::Told;
@@ -301,6 +301,7 @@ impl Running {
             }
             self.inner.welcome_arrived();
         }
+        self.inner.again.push_back(PREDECESSOR);
     }
 
     fn part_from_predecessor(&mut self, over: Over) {

@@ -222,6 +222,35 @@ fn what_was_half_said_or_not_read_yet_goes_over_or_is_waited_for() {
     new.end();
 }
 
+/// Both have connections to the servers for a while: the old one for what is under way alone.
+#[test]
+fn the_old_gate_keeps_no_connection_that_nobody_has() {
+    let folder = Folder::new("rule");
+    let config = || at(&folder, trusting(database(Mode::Transaction, 4)));
+    let old = Gate::new(config());
+    let mut all: Vec<Raw> = (0..4).map(|_| Raw::enter(&old, Version::V3_2, &[])).collect();
+    for raw in &mut all {
+        raw.query("begin");
+        assert_eq!(raw.answer(), ["BEGIN", "ZT"]);
+    }
+    for raw in &mut all[..2] {
+        raw.query("commit");
+        assert_eq!(raw.answer(), ["COMMIT", "ZI"]);
+    }
+    assert_eq!(old.stats().pools[0].servers, 4, "two of them idle");
+    let new = Gate::new(config());
+    old.until("it has what is under way", |stats| stats.pools[0].servers == 2);
+    let [.., third, _] = &mut all[..] else { panic!("there are four") };
+    third.query("commit");
+    assert_eq!(third.answer(), ["COMMIT", "ZI"]);
+    old.until("one less", |stats| stats.pools[0].servers == 1);
+    all[3].query("commit");
+    assert_eq!(all[3].answer(), ["COMMIT", "ZI"]);
+    assert_eq!(old.thread_ends().stats.clients_handed_over, 4);
+    new.until("all are there", |stats| stats.clients_taken_over == 4);
+    new.end();
+}
+
 const GOODBYE: &str = "FATAL 57P01 terminating connection due to administrator command";
 
 #[test]
@@ -498,7 +527,9 @@ fn a_successor_that_dies_at_any_step_has_hurt_nobody() {
 #[test]
 fn bytes_that_are_no_successor_s_and_other_formats_are_refused() {
     let folder = Folder::new("hostile");
-    let gate = Gate::new(at(&folder, trusting(database(Mode::Transaction, 2))));
+    let mut config = at(&folder, trusting(database(Mode::Transaction, 2)));
+    config.timeouts.connect = Duration::from_secs(1);
+    let gate = Gate::new(config);
     let mut clients = [Raw::enter(&gate, Version::V3_2, &[])];
     let mut new = Successor::at(&folder.door());
     new.hello(7);
