@@ -409,6 +409,13 @@ mod tests {
     }
 
     #[test]
+    fn the_system_says_who_is_at_the_other_end() {
+        let (here, _there) = pair();
+        let own = rustix::process::geteuid().as_raw();
+        assert_eq!(here.peer().unwrap(), (own, std::process::id()));
+    }
+
+    #[test]
     fn bytes_that_are_no_word_end_it() {
         for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\0\0\0\0\0", b"h\0\0\0\x01x", &[0xff; 64]] {
             let (mut here, there) = pair();

@@ -21,7 +21,7 @@ use super::{ROUNDS, TakeoverError};
 use crate::postgres::frame::Limits;
 use crate::postgres::monitor::arena::{Key, Socket};
 use crate::postgres::monitor::client::{Client, SECRET_BYTES, State, Wanted};
-use crate::postgres::monitor::listen::Peer;
+use crate::postgres::monitor::listen::{Listener, Peer};
 use crate::postgres::monitor::log::Line;
 use crate::postgres::monitor::run::{PREDECESSOR, Running};
 use crate::postgres::monitor::state::{Loop, Phase};
@@ -326,6 +326,9 @@ impl Running {
                 let why = error.to_string();
                 self.inner.tell_takeover(line("failed").text("why", &why), &why);
                 self.inner.takeover.given_up = Some(error);
+                // Whatever is listened on stays the other one's, with its file.
+                let door = &mut self.inner.takeover.door;
+                self.listeners.iter_mut().chain(door).for_each(Listener::give_away);
                 self.drain();
             }
         }

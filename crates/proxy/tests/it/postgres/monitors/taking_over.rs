@@ -1,20 +1,25 @@
 //! A gate takes over from another one: whoever speaks in clear stays, the others are let out, and if it
 //! comes to nothing nothing has changed.
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use proxy::postgres::frame::Frontend;
 use proxy::postgres::message::write;
-use proxy::postgres::monitor::{Config, Mode, Monitor, StartError, TakeoverError};
+use proxy::postgres::monitor::{Config, Finished, Mode, Monitor, StartError, TakeoverError};
 use proxy::postgres::secrets::{MockKey, Users};
 use proxy::postgres::startup::{Version, write_cancel, write_ssl_request};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio_postgres::Client;
 
 use super::encrypting::{encrypted, start};
@@ -589,7 +594,7 @@ fn a_gate_that_cannot_take_over_says_why_and_the_other_one_serves() {
     is_served(&gate, &mut clients);
     // What is no gate's socket.
     std::fs::remove_file(folder.door()).unwrap();
-    let _other = std::os::unix::net::UnixListener::bind(folder.door()).unwrap();
+    let _other = UnixListener::bind(folder.door()).unwrap();
     let mut hasty = config();
     hasty.timeouts.connect = Duration::from_millis(200);
     let error = Monitor::bind(hasty).unwrap_err();
@@ -616,4 +621,173 @@ fn both_end_when_the_new_one_is_told_to() {
     assert_eq!(works.answer(), ["COMMIT", "ZI"]);
     assert_eq!(works.last_words(), GOODBYE);
     assert_eq!(old.thread_ends().cut, 0);
+}
+
+/// A program that speaks as a gate does that hands over, by bytes.
+struct Predecessor {
+    door: UnixListener,
+    path: PathBuf,
+}
+
+impl Predecessor {
+    fn at(path: PathBuf) -> Predecessor {
+        Predecessor { door: UnixListener::bind(&path).unwrap(), path }
+    }
+
+    /// Gives whoever comes the door alone, until that one serves.
+    fn hands_over(&self) -> Successor {
+        let mut new = Successor(self.door.accept().unwrap().0);
+        new.0.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        assert_eq!(new.hears(), (b'H', b"sekisho takeover\0\0\0\x01".to_vec()));
+        new.says(b'W', &7_u32.to_be_bytes());
+        let inode = std::fs::metadata(&self.path).unwrap().ino();
+        let path = bytes(self.path.as_os_str().as_bytes());
+        new.gives(b'L', &[&[3][..], &path, &inode.to_be_bytes()].concat(), &self.door);
+        new.says(b'N', &1_u32.to_be_bytes());
+        assert_eq!(new.hears(), (b'Y', vec![]));
+        new.says(b'B', b"");
+        assert_eq!(new.hears(), (b'S', vec![]));
+        new
+    }
+}
+
+impl Successor {
+    /// Says something, and gives it a socket.
+    fn gives(&mut self, tag: u8, body: &[u8], socket: &impl AsFd) {
+        let mut frame = vec![tag];
+        frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
+        frame.extend_from_slice(body);
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        let sockets = [socket.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&sockets)));
+        let frame = [IoSlice::new(&frame)];
+        sendmsg(&self.0, &frame, &mut control, SendFlags::empty()).unwrap();
+    }
+}
+
+fn bytes(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_be_bytes(), bytes].concat()
+}
+
+/// A client at rest as it goes over, with a setting and a statement: what is said here may change
+/// with the format alone.
+fn resting(number: u64, pool: u32, process: u32) -> Vec<u8> {
+    let none = 0_u32.to_be_bytes();
+    let one = 1_u32.to_be_bytes();
+    let mut body = [&number.to_be_bytes()[..], &pool.to_be_bytes(), &bytes(b"sekisho")].concat();
+    body.extend([&process.to_be_bytes()[..], &bytes(b"four"), &[0], &none].concat());
+    body.extend([&one[..], &bytes(b"work_mem"), &[0], &bytes(b"3MB"), &none, &none].concat());
+    body.extend([&one[..], &bytes(b"mine"), &9_u64.to_be_bytes()].concat());
+    body
+}
+
+fn pool(number: u32, mode: u8) -> Vec<u8> {
+    let name = database(Mode::Transaction, 1).name;
+    [&number.to_be_bytes()[..], &bytes(name.as_bytes()), &[mode, 0]].concat()
+}
+
+/// Runs a gate that takes over from a program which says all of this by bytes.
+fn takes_over(folder: &Folder) -> (JoinHandle<Result<Finished, StartError>>, Successor) {
+    let old = Predecessor::at(folder.door());
+    let config = at(folder, trusting(database(Mode::Transaction, 2)));
+    let running = std::thread::spawn(move || Monitor::bind(config)?.run());
+    let new = old.hands_over();
+    // Its file stays when its last owner here goes: another process listens there.
+    (running, new)
+}
+
+#[test]
+fn what_goes_over_is_as_this_format_has_it_and_what_is_not_is_declined() {
+    let folder = Folder::new("format");
+    let (running, mut new) = takes_over(&folder);
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    let why = |heard: (u8, Vec<u8>), number: u64| {
+        assert_eq!((heard.0, &heard.1[..8]), (b'd', &number.to_be_bytes()[..]));
+        String::from_utf8(heard.1[12..].to_vec()).unwrap()
+    };
+    new.gives(b'C', &resting(1, 5, 77), &theirs);
+    assert_eq!(why(new.hears(), 1), "its pool was not told");
+    new.says(b'P', &pool(5, 0));
+    new.says(b'T', &[&9_u64.to_be_bytes()[..], &[0; 10], &bytes(b"select 'mine'\0\0\0")].concat());
+    new.gives(b'C', &resting(2, 5, 77), &theirs);
+    let told = why(new.hears(), 2);
+    assert_eq!(told, "its pool was in session mode, and is in transaction mode now");
+    new.says(b'P', &pool(5, 1));
+    new.gives(b'C', &resting(3, 5, 0), &theirs);
+    assert_eq!(why(new.hears(), 3), "its key for cancelling cannot be used here");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    new.gives(b'C', &resting(4, 5, 77), &listener);
+    assert_eq!(why(new.hears(), 4), "its socket is no connection");
+    new.gives(b'C', &resting(5, 5, 77), &theirs);
+    assert_eq!(new.hears(), (b'h', 5_u64.to_be_bytes().to_vec()));
+    new.gives(b'C', &resting(6, 5, 77), &theirs);
+    assert_eq!(why(new.hears(), 6), "its key for cancelling cannot be used here");
+    drop(theirs);
+    let mut client = Speaks(ours);
+    assert_eq!(client.asks(&query("show work_mem")), "3MB");
+    let bind = message(Frontend::Bind, b"\0mine\0\0\0\0\0\0\0");
+    let execute = message(Frontend::Execute, b"\0\0\0\0\0");
+    let series = [bind, execute, message(Frontend::Sync, b"")].concat();
+    assert_eq!(client.asks(&series), "mine");
+    // The other one goes on, and so this one ends, with a word to the client that it has.
+    new.says(b'G', &bytes(b"it is late"));
+    let mut said = Vec::new();
+    client.0.read_to_end(&mut said).unwrap();
+    assert_eq!(shown(&said[5..]), GOODBYE);
+    match running.join().unwrap().unwrap_err() {
+        StartError::Takeover { cause: TakeoverError::GivenUp(why), .. } => {
+            assert_eq!(why, "it is late");
+        }
+        other => panic!("{other}"),
+    }
+    assert!(folder.door().exists(), "its file is the other one's");
+}
+
+#[test]
+fn bytes_that_are_no_predecessor_s_end_the_takeover_and_nothing_else() {
+    for (tag, body) in [(b'C', &b"short"[..]), (b'?', b""), (b'W', b"\0\0\0\x01"), (b'h', &[0; 8])]
+    {
+        let folder = Folder::new("nonsense");
+        let (running, mut new) = takes_over(&folder);
+        new.says(tag, body);
+        let error = running.join().unwrap().unwrap_err();
+        let is_so = |cause: &TakeoverError| matches!(cause, TakeoverError::Misunderstood(_));
+        assert!(
+            matches!(&error, StartError::Takeover { cause, .. } if is_so(cause)),
+            "{tag}: {error}"
+        );
+        assert_eq!(new.0.read(&mut [0]).unwrap(), 0);
+    }
+}
+
+/// A client that was let in long ago.
+struct Speaks(UnixStream);
+
+impl Speaks {
+    /// The first column of the first row of the answer.
+    fn asks(&mut self, said: &[u8]) -> String {
+        self.0.write_all(said).unwrap();
+        let mut row = String::new();
+        loop {
+            let mut head = [0; 5];
+            self.0.read_exact(&mut head).unwrap();
+            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+            let mut body = vec![0; length as usize - 4];
+            self.0.read_exact(&mut body).unwrap();
+            match head[0] {
+                b'D' => row = String::from_utf8(body[6..].to_vec()).unwrap(),
+                b'E' => panic!("{}", shown(&body)),
+                b'Z' => return row,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn query(sql: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::query(&mut out, sql);
+    out
 }
