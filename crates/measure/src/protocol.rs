@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gate::{Action, Event, GateSpec, JobId, Reason, Slot, Time};
+use gate::{Action, Event, GateSpec, JobId, Queues, Reason, Role, Slot, Time};
 use thiserror::Error;
 
 use crate::Step;
@@ -22,7 +22,7 @@ pub enum BrokenProtocol {
         /// How many the recording has.
         usize,
     ),
-    /// More slots than any gate has.
+    /// More slots than any gate has, counting of each server the most that it ever had.
     #[error("the gate has {0} slots, but at most {SLOTS_MAX} are possible")]
     Slots(
         /// How many the recording has.
@@ -60,6 +60,18 @@ pub enum BrokenProtocol {
         /// The slot.
         Slot,
     ),
+    /// A slot is said to be held already that another one holds.
+    #[error("{0:?} is occupied, but a job holds it")]
+    Occupied(
+        /// The slot.
+        Slot,
+    ),
+    /// A server becomes a replica where there is one queue for all.
+    #[error("server {0} becomes a replica, but there is one queue for all servers")]
+    Role(
+        /// Its number.
+        u32,
+    ),
     /// A slot departs that nobody holds.
     #[error("{0:?} departs, but nobody holds it")]
     SlotFree(
@@ -76,14 +88,25 @@ pub(crate) enum Fate {
 }
 
 /// The jobs at a recorded gate.
-#[derive(Default)]
 pub(crate) struct Ledger {
+    /// Of each server the most slots that it ever had: a replay keeps memory for them.
     servers: Vec<u32>,
+    queues: Queues,
     pub(crate) now: Time,
     last: Option<JobId>,
     waiting: BTreeMap<JobId, (Time, u32)>,
-    /// By slot: when the job arrived, when it was started, its class.
-    held: BTreeMap<Slot, (Time, Time, u32)>,
+    held: BTreeMap<Slot, Holder>,
+}
+
+/// Who holds a slot.
+enum Holder {
+    Job {
+        arrived: Time,
+        started: Time,
+        class: u32,
+    },
+    /// A job that was started before there was this gate, so that nothing is known of it.
+    Before,
 }
 
 impl Ledger {
@@ -92,7 +115,14 @@ impl Ledger {
         if servers.is_empty() || servers.len() > SERVERS_MAX {
             return Err(BrokenProtocol::Servers(servers.len()));
         }
-        let ledger = Ledger { servers, ..Ledger::default() };
+        let ledger = Ledger {
+            servers,
+            queues: spec.queues,
+            now: Time::ZERO,
+            last: None,
+            waiting: BTreeMap::new(),
+            held: BTreeMap::new(),
+        };
         ledger.check_slots()?;
         Ok(ledger)
     }
@@ -124,11 +154,20 @@ impl Ledger {
                 self.last = Some(job.id);
                 self.waiting.insert(job.id, (self.now, job.class));
             }
-            Event::Depart(slot) => tell(self.depart(slot)?),
+            Event::Depart(slot) => self.depart(slot)?.into_iter().for_each(&mut tell),
+            Event::Occupy(slot) => {
+                self.reach(slot.server, slot.index.saturating_add(1))?;
+                if self.held.insert(slot, Holder::Before).is_some() {
+                    return Err(BrokenProtocol::Occupied(slot));
+                }
+            }
             Event::Renege(id) => reneged = Some(id),
-            Event::Resize { server, slots } => {
-                *self.server(server)? = slots;
-                self.check_slots()?;
+            Event::Resize { server, slots } => self.reach(server, slots)?,
+            Event::Role { server, role } => {
+                self.server(server)?;
+                if role == Role::Replica && self.queues == Queues::Shared {
+                    return Err(BrokenProtocol::Role(server));
+                }
             }
             Event::Up(server) | Event::Down(server) => {
                 self.server(server)?;
@@ -152,7 +191,8 @@ impl Ledger {
                 let (arrived, class) =
                     self.waiting.remove(&job).ok_or(BrokenProtocol::DoesNotWait(job))?;
                 self.server(slot.server)?;
-                if self.held.insert(slot, (arrived, self.now, class)).is_some() {
+                let holder = Holder::Job { arrived, started: self.now, class };
+                if self.held.insert(slot, holder).is_some() {
                     return Err(BrokenProtocol::SlotHeld(slot));
                 }
             }
@@ -164,10 +204,22 @@ impl Ledger {
         Ok(())
     }
 
-    fn depart(&mut self, slot: Slot) -> Result<Fate, BrokenProtocol> {
-        let (arrived, started, class) =
-            self.held.remove(&slot).ok_or(BrokenProtocol::SlotFree(slot))?;
-        Ok(Fate::Served { class, wait: started - arrived, hold: self.now - started })
+    fn depart(&mut self, slot: Slot) -> Result<Option<Fate>, BrokenProtocol> {
+        let fate = match self.held.remove(&slot).ok_or(BrokenProtocol::SlotFree(slot))? {
+            Holder::Job { arrived, started, class } => {
+                let (wait, hold) = (started - arrived, self.now - started);
+                Some(Fate::Served { class, wait, hold })
+            }
+            Holder::Before => None,
+        };
+        Ok(fate)
+    }
+
+    /// A server has so many slots.
+    fn reach(&mut self, server: u32, slots: u32) -> Result<(), BrokenProtocol> {
+        let most = self.server(server)?;
+        *most = slots.max(*most);
+        self.check_slots()
     }
 
     fn server(&mut self, server: u32) -> Result<&mut u32, BrokenProtocol> {

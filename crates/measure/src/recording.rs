@@ -104,6 +104,7 @@ impl Recording {
         let first: First<GateSpec> = lines.first("recording")?;
         let mut ledger =
             Ledger::new(&first.spec).map_err(|cause| lines.inconsistent(cause.to_string()))?;
+        Gate::new(&first.spec).map_err(|cause| lines.inconsistent(cause.to_string()))?;
         let bound = usize::try_from(first.bound).unwrap_or(usize::MAX);
         let mut recording = Recording::new(first.spec, bound);
         recording.truncated = first.truncated;
@@ -165,7 +166,8 @@ struct First<S> {
 /// What a gate did to its jobs, from the first recorded step to the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GateMeasures {
-    /// The jobs that were served to their end, in the order of their departures.
+    /// The jobs that were served from their arrival to their end, in the order of their departures.
+    /// Those that had been started before there was the gate are not among them.
     pub served: Vec<JobTimes>,
     /// How many jobs were refused, by reason.
     pub refused: BTreeMap<Reason, u64>,

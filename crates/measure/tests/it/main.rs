@@ -3,6 +3,7 @@
 // What builds the tests' inputs may fail as loudly as the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod gates;
 mod judging;
 mod payloads;
 mod recordings;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, ServerSpec, Slot, Time};
+use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, Role, ServerSpec, Slot, Time};
 use measure::{BrokenProtocol, JobTimes, ReadError, Recording};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -71,6 +71,55 @@ fn waits_and_holds_by_hand() {
     assert!((measures.busy_mean - 1.0).abs() < 1e-12, "{measures:?}");
     assert_eq!((measures.waits(None).len(), measures.holds(Some(7)).len()), (2, 1));
     assert!((measures.holds(Some(7)).mean_s() - 0.03).abs() < 3e-5);
+}
+
+#[test]
+fn a_gate_that_began_with_slots_held_is_measured_without_their_jobs() {
+    // After a reload of a monitor nobody could read its recording: a slot departed that no job of the
+    // recording held.
+    let slot = |index| Slot { server: 0, index };
+    let spec = GateSpec::fifo(2);
+    let events = [
+        (0, Event::Occupy(slot(0))),
+        (0, Event::Occupy(slot(5))),
+        (1, job(1, 0)),
+        (2, job(2, 0)),
+        (10, Event::Depart(slot(5))),
+        (20, Event::Depart(slot(0))),
+        (30, Event::Depart(slot(1))),
+    ];
+    let recording = record(spec, &events);
+    let bytes = written(&recording);
+    assert_eq!(Recording::read(&bytes[..], 100).unwrap(), recording);
+    assert_eq!(recording.replay(), Ok(()));
+    let measures = recording.measures().unwrap();
+    let ms = Duration::from_millis;
+    assert_eq!(measures.served, [JobTimes { class: 0, wait: ms(9), hold: ms(20) }]);
+    assert_eq!(measures.unfinished, 1, "the second job has the slot that was held");
+    // Held: slot 0 from 0 to 30 by two jobs, 5 from 0 to 10, 1 from 10 to 30.
+    assert!((measures.busy_mean - 2.0).abs() < 1e-12, "{measures:?}");
+}
+
+#[test]
+fn events_that_no_gate_takes_are_refused_by_line_and_not_replayed() {
+    let slot = |server, index| Slot { server, index };
+    for (event, told) in [
+        (Event::Occupy(slot(0, 0)), "is occupied, but a job holds it"),
+        (Event::Occupy(slot(1, 0)), "server 1 does not exist"),
+        (Event::Occupy(slot(0, u32::MAX)), "at most 16777216 are possible"),
+        (Event::Role { server: 1, role: Role::Primary }, "server 1 does not exist"),
+        (Event::Role { server: 0, role: Role::Replica }, "one queue for all servers"),
+    ] {
+        let mut recording = story();
+        recording.steps[1].event = event;
+        recording.steps[1].actions.clear();
+        let error = Recording::read(&written(&recording)[..], 100).unwrap_err().to_string();
+        assert!(error.starts_with("line 3: ") && error.contains(told), "{event:?}: {error}");
+    }
+    let mut recording = story();
+    recording.spec.roles = vec![Role::Primary; 3];
+    let error = Recording::read(&written(&recording)[..], 100).unwrap_err().to_string();
+    assert!(error.starts_with("line 1: "), "{error}");
 }
 
 /// A busy gate of two servers with everything that can happen to it, at random.
