@@ -20,6 +20,7 @@ mod gate_config;
 mod gate_file;
 mod gate_hostile;
 mod gate_keys;
+mod gate_killed;
 mod gate_live;
 mod gate_page;
 mod gate_takeover;

@@ -687,8 +687,22 @@ impl Loop {
                 let cause = format!("it does not answer within {seconds} s");
                 self.unmade(key, &Unmade::unreachable(&cause));
             }
+            State::Leaving => self.give_up_on(key),
             _ => self.lost(key),
         }
+    }
+
+    /// Cancels what a server still does for a client that has gone. To close the connection alone would
+    /// leave it at work, beside whoever has the slot next.
+    fn give_up_on(&mut self, key: Key) {
+        if self.send_cancel(None, key).is_none() {
+            return self.lost(key);
+        }
+        self.stats.cancels += 1;
+        let server = self.servers.get_mut(key).expect("it is cancelled");
+        server.state = State::GivenUp;
+        let latest = self.now + self.config.timeouts.cancel;
+        self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
     }
 
     /// A connection to a server is over, whatever it was doing.

@@ -419,7 +419,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For a cancel request on its way to a server.
     pub cancel: Duration,
-    /// For a server to be clean again after its client has gone, or to take settings.
+    /// For a server to be clean again after its client has gone, or to take settings. What it still
+    /// does for a client that has gone is cancelled then.
     pub clean: Duration,
     /// How long a query may take: [`Patience::query`].
     pub query: Option<Duration>,

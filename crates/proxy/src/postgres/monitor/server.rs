@@ -44,6 +44,8 @@ pub(super) enum State {
     Encoding,
     /// Its client has gone, and what that has left is cleaned up.
     Leaving,
+    /// The same, but that took too long, and is cancelled.
+    GivenUp,
     /// It forgets the session that it had.
     Discarding,
     /// It loses what a client has left in its session.

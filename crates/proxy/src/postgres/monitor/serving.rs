@@ -398,7 +398,7 @@ impl Loop {
                     self.prepare(key);
                 }
             }
-            (State::Leaving, _) => match kept {
+            (State::Leaving | State::GivenUp, _) => match kept {
                 None if between => self.cleaned(key),
                 Some(Kept::Ended(_)) => self.drop_server(key),
                 _ => {}

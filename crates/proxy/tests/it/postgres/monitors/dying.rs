@@ -97,6 +97,41 @@ fn who_is_served_by_a_server_that_ends_hears_of_it() {
     }
 }
 
+#[test]
+fn what_a_server_does_for_who_has_gone_is_cancelled_in_time() {
+    // Its connection was closed, but the server worked on, beside whoever had the slot next.
+    for (mode, seconds) in [(Mode::Transaction, 3607), (Mode::Session, 3608)] {
+        let mut config = trusting(database(mode, 1));
+        config.timeouts.clean = Duration::from_millis(200);
+        let gate = Gate::new(config);
+        let sleeps = format!(
+            "select count(*) from pg_stat_activity \
+             where state = 'active' and query = 'select pg_sleep({seconds})'"
+        );
+        let sleeping = || runtime().block_on(async { ask(&directly().await, &sleeps).await });
+        let until = |wanted: &str| {
+            let began = Instant::now();
+            while sleeping().unwrap() != wanted {
+                assert!(began.elapsed() < Duration::from_secs(20), "never {wanted}");
+            }
+        };
+        for _ in 0..3 {
+            let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+            client.query(&format!("select pg_sleep({seconds})"));
+            until("1");
+            drop(client);
+            until("0");
+        }
+        gate.until("the slot is back", |stats| stats.pools[0].busy == 0);
+        let mut next = Raw::enter(&gate, Version::V3_0, &[]);
+        next.query("select 'well'");
+        assert_eq!(next.answer(), ["well", "SELECT 1", "ZI"]);
+        assert!(gate.stats().cancels >= 3);
+        drop(next);
+        gate.end();
+    }
+}
+
 /// What clients say that go: all kinds of messages, some of which hold a server.
 fn sayings() -> Vec<Vec<u8>> {
     use proxy::postgres::frame::Frontend;
