@@ -38,7 +38,7 @@ const CONSOLE: &str = "Console";
 const RUNNING: &str = "Operation";
 const FILES: &str = "Files";
 
-const FEATURES: [Feature; 61] = [
+const FEATURES: [Feature; 62] = [
     kept(POOLS, "session, transaction and statement mode", Part::Monitor),
     better(
         POOLS,
@@ -62,6 +62,12 @@ const FEATURES: [Feature; 61] = [
         Part::Leftovers,
         "The client keeps its slot and the ledger says why, or the statement is refused; there it \
          goes wrong in silence.",
+    ),
+    missing(
+        POOLS,
+        "RESET and DISCARD ALL in transaction mode, for what follows in the same text or pipeline",
+        "A client has what its start-up packet set again only behind the text: until then a setting \
+         that was reset has the server's own value. Send RESET as a text of its own.",
     ),
     kept(PROTOCOL, "simple and extended queries, pipelines", Part::Monitor),
     better(
