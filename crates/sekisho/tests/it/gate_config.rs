@@ -180,30 +180,38 @@ fn ended_well(ended: &Ended, name: &str, own: &str) {
     assert_eq!(told, name == "gate.ini", "{ended:?}");
 }
 
+/// A file that a gate could start from, five lines long.
+const GOOD: &str = "[databases]\na = host=127.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+                    auth_file = userlist.txt\n";
+
+/// A folder with the users that it names.
+fn with_users() -> Scratch {
+    let scratch = Scratch::new();
+    fs::write(scratch.join("userlist.txt"), "\"a\" \"b\"\n").expect("it can be written");
+    scratch
+}
+
 #[test]
 fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
-    let scratch = Scratch::new();
+    let scratch = with_users();
     let folder = scratch.join("");
     let write = |name: &str, text: &str| fs::write(scratch.join(name), text).unwrap();
-    write("userlist.txt", "\"a\" \"b\"\n");
-    let good = "[databases]\na = host=127.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
-                auth_file = userlist.txt\n";
     for (name, text, told) in [
         (
             "g.ini",
-            format!("{good}pool_mod = session\n"),
+            format!("{GOOD}pool_mod = session\n"),
             "g.ini:6: unknown key `pool_mod`; did you mean `pool_mode`?",
         ),
-        ("g.ini", format!("{good}client_tls_ciphers = HIGH\n"), "to ignore it would be unsafe"),
-        ("g.ini", good.replace("userlist.txt", "nothing.txt"), "g.ini:5: cannot use nothing.txt: "),
+        ("g.ini", format!("{GOOD}client_tls_ciphers = HIGH\n"), "to ignore it would be unsafe"),
+        ("g.ini", GOOD.replace("userlist.txt", "nothing.txt"), "g.ini:5: cannot use nothing.txt: "),
         (
             "g.ini",
-            good.replace("127.0.0.1\n[", "no.such.host.invalid\n["),
+            GOOD.replace("127.0.0.1\n[", "no.such.host.invalid\n["),
             "`database.a.server`: there is no host no.such.host.invalid:5432: ",
         ),
         (
             "g.ini",
-            format!("{good}[users]\na = pool_size=3000000\n"),
+            format!("{GOOD}[users]\na = pool_size=3000000\n"),
             "g.ini:7: more than 1048576 slots are not possible",
         ),
         (
@@ -227,14 +235,14 @@ fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
     }
     write(
         "users.ini",
-        &good.replace("auth_file", "auth_hba_file = userlist.txt\nauth_type = hba\nauth_file"),
+        &GOOD.replace("auth_file", "auth_hba_file = userlist.txt\nauth_type = hba\nauth_file"),
     );
     let said = refused(&folder, &["--config", "users.ini"]);
     assert!(said.contains("`auth.hba-file`: userlist.txt: line 1"), "{said}");
     write("hba.conf", "local all all peer map=office\n");
     write(
         "maps.ini",
-        &good.replace("auth_file", "auth_hba_file = hba.conf\nauth_type = hba\nauth_file"),
+        &GOOD.replace("auth_file", "auth_hba_file = hba.conf\nauth_type = hba\nauth_file"),
     );
     let said = refused(&folder, &["--config", "maps.ini"]);
     let told = "`auth.hba-file`: hba.conf: line 1: map `office`: no line of `auth.ident-file`";
@@ -242,23 +250,20 @@ fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
     // What the file says, no flag says too; and who is trusted comes from this machine.
     let said = refused(&folder, &["--config", "g.toml", "--slots", "3"]);
     assert!(said.contains("cannot be used with"), "{said}");
-    write("trust.ini", &good.replace("auth_file", "auth_type = trust\nauth_file"));
+    write("trust.ini", &GOOD.replace("auth_file", "auth_type = trust\nauth_file"));
     let said = refused(&folder, &["--config", "trust.ini", "--listen", "0.0.0.0:0"]);
     assert!(said.contains("is no loopback address"), "{said}");
 }
 
 #[test]
 fn a_file_is_looked_at_without_a_gate() {
-    let scratch = Scratch::new();
+    let scratch = with_users();
     let folder = scratch.join("");
     let write = |name: &str, text: &str| fs::write(scratch.join(name), text).unwrap();
-    write("userlist.txt", "\"a\" \"b\"\n");
-    let good = "[databases]\na = host=127.0.0.1\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
-                auth_file = userlist.txt\n";
-    write("bad.ini", &format!("{good}[users]\na = pool_size=0\n"));
+    write("bad.ini", &format!("{GOOD}[users]\na = pool_size=0\n"));
     let said = refused(&folder, &["--check", "bad.ini"]);
     assert!(said.contains("bad.ini:7: 0 slots let nobody in"), "{said}");
-    write("good.ini", &format!("{good}tcp_socket_buffer = 4096\n"));
+    write("good.ini", &format!("{GOOD}tcp_socket_buffer = 4096\n"));
     let ended = sekisho(&folder, &["gate", "postgres", "--check", "good.ini"]);
     assert_eq!(ended.code, 0, "{ended:?}");
     for said in [
@@ -274,7 +279,7 @@ fn a_file_is_looked_at_without_a_gate() {
     write(
         "odd.ini",
         &format!(
-            "{good}client_tls_sslmode = require\nclient_tls_cert_file = good.ini\n\
+            "{GOOD}client_tls_sslmode = require\nclient_tls_cert_file = good.ini\n\
                                client_tls_key_file = good.ini\n"
         ),
     );

@@ -610,22 +610,32 @@ mod tests {
         assert_eq!(wire.fill(&mut chunks), Filled::Nothing);
     }
 
-    #[test]
-    fn what_cannot_be_written_waits_in_order_and_is_all_there_in_the_end() {
-        let (mut wire, mut theirs) = pair();
-        let mut chunks = Chunks::default();
-        let sent: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
-        for part in sent.chunks(100_000) {
-            wire.send(part, &mut chunks).unwrap();
-        }
-        assert!(wire.is_blocked());
+    /// Bytes of which the system refuses some.
+    fn more_than_fits() -> Vec<u8> {
+        (0..3_000_000_u32).map(|at| (at % 251) as u8).collect()
+    }
+
+    /// Reads what was sent and goes on sending, until all of it has come in its order.
+    fn all_comes(sent: &[u8], wire: &mut Wire, theirs: &mut impl Read, chunks: &mut Chunks) {
+        assert!(wire.is_blocked(), "some of it waits");
         let mut came = vec![0; sent.len()];
         let mut at = 0;
         while at < came.len() {
             at += theirs.read(&mut came[at..]).unwrap();
-            wire.flush(&mut chunks).unwrap();
+            wire.flush(chunks).unwrap();
         }
         assert!(came == sent && !wire.is_blocked());
+    }
+
+    #[test]
+    fn what_cannot_be_written_waits_in_order_and_is_all_there_in_the_end() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::default();
+        let sent = more_than_fits();
+        for part in sent.chunks(100_000) {
+            wire.send(part, &mut chunks).unwrap();
+        }
+        all_comes(&sent, &mut wire, &mut theirs, &mut chunks);
         assert!(chunks.spare.is_empty(), "a buffer that has grown is not kept");
     }
 
@@ -669,20 +679,13 @@ mod tests {
     fn what_is_refused_with_several_workers_goes_on_in_order_with_the_loop() {
         let (mut wire, mut theirs) = pair();
         let mut chunks = Chunks::new(Writes::Later);
-        let sent: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+        let sent = more_than_fits();
         for part in sent.chunks(CHUNK / 3) {
             wire.send(part, &mut chunks).unwrap();
             let_go(&mut chunks);
         }
-        assert!(wire.is_blocked());
         assert_eq!(let_go(&mut chunks), [], "what was refused waits for the system's word");
-        let mut came = vec![0; sent.len()];
-        let mut at = 0;
-        while at < came.len() {
-            at += theirs.read(&mut came[at..]).unwrap();
-            wire.flush(&mut chunks).unwrap();
-        }
-        assert!(came == sent && !wire.is_blocked());
+        all_comes(&sent, &mut wire, &mut theirs, &mut chunks);
         drop(theirs);
         let socket = Socket::Own(9);
         wire.watched(0, socket);

@@ -39,7 +39,9 @@
 //! the gate's choices refuse fails at the server as any other.
 //!
 //! Not kept: `EXECUTE` in SQL of a statement that was prepared by the protocol; `EXECUTE` and
-//! `DEALLOCATE` within a function; the position in an error behind a `DEALLOCATE` in the same text.
+//! `DEALLOCATE` within a function; the position in an error behind a `DEALLOCATE` in the same text; the
+//! unnamed statement behind a Parse or Query whose bytes its server cannot read in the client's encoding,
+//! which PostgreSQL keeps.
 
 mod catalogue;
 mod client;

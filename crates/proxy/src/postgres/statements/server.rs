@@ -1,11 +1,15 @@
 //! What a server has prepared, the replies that it owes, and what becomes of each.
 
 mod ask;
+mod portals;
+mod words;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::portals::{Portal, Portals};
+use self::words::{names, refused_text};
 use super::Client;
 use super::catalogue::{Catalogue, EntryId};
 use super::recent::Recent;
@@ -221,27 +225,6 @@ impl Completed {
     }
 }
 
-/// A portal that drops statements or leaves something behind, or that takes the name of such a one
-/// once its Bind is done.
-#[derive(Debug)]
-struct Portal {
-    /// Of its Bind, and of the batch that this is in.
-    number: u64,
-    batch: u64,
-    name: Box<[u8]>,
-    drops: Option<EntryId>,
-    followed: Option<Arc<Followed>>,
-}
-
-impl Portal {
-    fn is_plain(&self) -> bool {
-        self.drops.is_none() && self.followed.is_none()
-    }
-}
-
-/// The most portals at once of statements that drop others or leave something behind.
-const PORTALS_MAX: usize = 64;
-
 /// A connection to a server: what it has prepared, and the replies that it owes to the client that
 /// has it now.
 #[derive(Debug)]
@@ -268,8 +251,7 @@ pub(in crate::postgres) struct Server {
     specials_done: usize,
     refusal: Option<Refusal>,
     sync_missing: bool,
-    /// Portals of statements that drop others or leave something behind, in the order of their Binds.
-    portals: Vec<Portal>,
+    portals: Portals,
     /// What of that was executed and is not answered yet, the first first.
     watched: VecDeque<Watched>,
     completed: Option<Completed>,
@@ -306,7 +288,7 @@ impl Server {
             specials_done: 0,
             refusal: None,
             sync_missing: false,
-            portals: Vec::new(),
+            portals: Portals::default(),
             watched: VecDeque::new(),
             completed: None,
             means: false,
@@ -398,7 +380,7 @@ impl Server {
         for last in std::mem::take(&mut self.expected).into_iter().rev() {
             self.undo(last, client, catalogue);
         }
-        self.forget_portals(catalogue, |_| true);
+        self.portals.clear(catalogue);
     }
 
     /// Takes a message of the server, of which `heard` says what it means: all of one that the gate
@@ -522,7 +504,7 @@ impl Server {
         let Some(front) = self.expected.pop_front() else { return };
         self.uncount(&front);
         if front.step == Step::Bind && !self.portals.is_empty() {
-            self.bound(front.number, catalogue);
+            self.portals.done(front.number, catalogue);
         }
         if let Altered::Prepared { number, change } = front.altered
             && let Some(prepared) = self.prepared.peek_mut(number)
@@ -604,33 +586,9 @@ impl Server {
         if self.expected.is_empty() {
             self.may_open = false;
             if status == Status::Idle {
-                self.forget_portals(catalogue, |_| true);
+                self.portals.clear(catalogue);
             }
         }
-    }
-
-    fn forget_portals(&mut self, catalogue: &mut Catalogue, which: impl Fn(&Portal) -> bool) {
-        for portal in self.portals.extract_if(.., |portal| which(portal)) {
-            portal.drops.into_iter().for_each(|id| catalogue.release(id));
-        }
-    }
-
-    /// The Bind of this number is done: the portal that had its name before is no more.
-    fn bound(&mut self, number: u64, catalogue: &mut Catalogue) {
-        let Ok(at) = self.portals.binary_search_by_key(&number, |portal| portal.number) else {
-            return;
-        };
-        let now = self.portals.remove(at);
-        self.forget_portals(catalogue, |one| one.number < number && one.name == now.name);
-        if !now.is_plain() {
-            let at = self.portals.partition_point(|one| one.number < number);
-            self.portals.insert(at, now);
-        }
-    }
-
-    /// The last Bind of a portal of this name, if it is or was one to be remembered.
-    fn portal(&self, name: &[u8]) -> Option<&Portal> {
-        self.portals.iter().rev().find(|portal| *portal.name == *name)
     }
 
     /// Whether an earlier batch, of which nothing is known yet, decides what a portal is.
@@ -739,7 +697,7 @@ impl Server {
         // Of what the client has asked, this was its turn: whatever was put before it is part of it.
         let failed = skipped.get(put).map(|one| (one.step, one.renamed.clone()));
         if let Some(first) = skipped.front().map(|one| one.number) {
-            self.forget_portals(catalogue, |one| (first..next).contains(&one.number));
+            self.portals.undo(first..next, catalogue);
         }
         while let Some(last) = skipped.pop_back() {
             self.uncount(&last);
@@ -781,119 +739,4 @@ impl Server {
             prepared.state = State::Doubtful;
         }
     }
-
-    /// Writes an error with the client's names for ours, or with words of the gate's.
-    fn translate(
-        &self,
-        catalogue: &Catalogue,
-        fields: Fields<'_>,
-        told: Option<Told>,
-        out: &mut Vec<u8>,
-    ) {
-        write::message(out, Backend::ErrorResponse, |out| {
-            for (kind, value) in fields.iter() {
-                if told.is_some() && matches!(kind, b'D' | b'H' | b'P') {
-                    continue;
-                }
-                out.push(kind);
-                match (kind, &told) {
-                    (b'C', Some(told)) => out.extend_from_slice(told.code.as_str().as_bytes()),
-                    (b'M', Some(told)) => out.extend_from_slice(told.message.as_bytes()),
-                    (b'M' | b'D' | b'H', None) => self.renamed(catalogue, value, out),
-                    _ => out.extend_from_slice(value),
-                }
-                out.push(0);
-            }
-            let more = told.map(|told| [(b'H', told.hint), (b'P', told.position)]);
-            for (kind, value) in more.into_iter().flatten() {
-                if let Some(value) = value {
-                    out.push(kind);
-                    out.extend_from_slice(value.as_bytes());
-                    out.push(0);
-                }
-            }
-            out.push(0);
-        });
-    }
-
-    fn renamed(&self, catalogue: &Catalogue, text: &[u8], out: &mut Vec<u8>) {
-        let prefix = catalogue.prefix();
-        let mut rest = text;
-        while let Some(at) = position(rest, prefix) {
-            out.extend_from_slice(&rest[..at]);
-            rest = &rest[at + prefix.len()..];
-            let is_of_name = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'd' | b'n');
-            let end = rest.iter().position(|byte| !is_of_name(byte)).unwrap_or(rest.len());
-            let (ours, behind) = rest.split_at(end);
-            let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse::<u64>().ok();
-            match ours {
-                [b'd' | b'n', place @ ..] => {
-                    let place = number(place).map_or(0, |place| place as usize);
-                    let special = self.specials.get(place);
-                    out.extend_from_slice(special.map_or(&b""[..], |special| &special.name));
-                }
-                _ => {
-                    // What the server speaks of is what its message was about.
-                    let front = self.expected.front();
-                    let name = front.and_then(|front| front.name.as_deref());
-                    out.extend_from_slice(name.unwrap_or_default());
-                }
-            }
-            rest = behind;
-        }
-        out.extend_from_slice(rest);
-    }
-}
-
-/// Whether an error speaks of a name of ours.
-fn names(catalogue: &Catalogue, fields: Fields<'_>) -> bool {
-    fields.iter().any(|(kind, value)| {
-        matches!(kind, b'M' | b'D' | b'H') && position(value, catalogue.prefix()).is_some()
-    })
-}
-
-fn position(text: &[u8], part: &[u8]) -> Option<usize> {
-    text.windows(part.len()).position(|window| window == part)
-}
-
-/// An error in the gate's own words.
-struct Told {
-    code: SqlState,
-    message: String,
-    hint: Option<String>,
-    position: Option<String>,
-}
-
-fn refused_text(refusal: &Refusal) -> Told {
-    let (code, message) = match refusal {
-        Refusal::Names { most } => (
-            SqlState::CONFIGURATION_LIMIT_EXCEEDED,
-            format!("too many prepared statements: a client may have {most}; close some"),
-        ),
-        Refusal::Catalogue => (
-            SqlState::CONFIGURATION_LIMIT_EXCEEDED,
-            "too many prepared statements: the clients of this database hold all there is room \
-             for; close some"
-                .to_owned(),
-        ),
-        Refusal::Long { most } => (
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            format!("the statement is too long to be prepared here: at most {most} bytes"),
-        ),
-        Refusal::Portals { most } => (
-            SqlState::CONFIGURATION_LIMIT_EXCEEDED,
-            format!(
-                "too many portals of statements that change the session: a client may have {most} \
-                 at once"
-            ),
-        ),
-        Refusal::Leftover(refusal, _) => (refusal.sqlstate(), refusal.message()),
-    };
-    let (hint, position) = match refusal {
-        Refusal::Leftover(refusal, position) => {
-            (Some(refusal.hint().to_owned()), position.map(|position| position.to_string()))
-        }
-        _ => (None, None),
-    };
-    Told { code, message, hint, position }
 }

@@ -16,6 +16,7 @@ mod sql;
 mod startup;
 mod talks;
 
+use postgres::Private;
 use proxy::postgres::auth::{Binding, Check, Checked, Credential, Login, LoginStep, Method, Terms};
 use proxy::postgres::auth::{CheckError, LoginError};
 use proxy::postgres::frame::{Backend, Frames, Frontend, HEAD, Limits, Piece, Tag};
@@ -38,6 +39,34 @@ fn messages<T: Tag>(bytes: &[u8]) -> Vec<(T, &[u8])> {
         rest = &rest[frames.take(piece)..];
     }
     found
+}
+
+/// The password of the user of a private server, `sekisho`.
+fn password_of(server: &Private) -> Vec<u8> {
+    let account: tokio_postgres::Config = server.url().as_str().parse().unwrap();
+    account.get_password().unwrap().to_vec()
+}
+
+/// How this user proves who it is.
+struct Proof(Option<Login>);
+
+impl Proof {
+    fn of(password: &[u8]) -> Proof {
+        let credential = Credential::Password(password.to_vec());
+        Proof(Some(Login::new(b"sekisho", credential, Terms::default(), CLIENT_NONCE)))
+    }
+
+    /// What it says to an Authentication with this body, which may be nothing.
+    fn answer(&mut self, body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let asked = read::authentication(body).unwrap();
+        let login = self.0.take().expect("who is in is asked no more");
+        self.0 = match login.answer(&asked, &mut out).unwrap() {
+            LoginStep::Waits(waits) => Some(waits),
+            LoginStep::In => None,
+        };
+        out
+    }
 }
 
 fn secret(user: &str, stored: &str) -> Secret {

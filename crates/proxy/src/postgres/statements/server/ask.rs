@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::portals::PORTALS_MAX;
 use super::{
     Altered, Catalogue, Client, Conversation, EntryId, Expected, Followed, Forward, HEAD, Local,
-    Message, PORTALS_MAX, Portal, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status,
-    Step, Target, Whose,
+    Message, Portal, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status, Step,
+    Target, Whose,
 };
 use crate::postgres::conversation::{self, SendError};
 use crate::postgres::frame::Frontend;
@@ -494,10 +495,8 @@ impl Turn<'_> {
         let id = self.client.lookup(name);
         let followed = id.and_then(|id| self.catalogue.entry(id).followed.clone());
         let drops = id.filter(|&id| !self.catalogue.entry(id).found.drops.is_empty());
-        let is_plain = followed.is_none() && drops.is_none();
-        let most = PORTALS_MAX;
-        if !is_plain && self.server.portals.iter().filter(|one| !one.is_plain()).count() >= most {
-            return self.refuse(message, Refusal::Portals { most });
+        if (followed.is_some() || drops.is_some()) && self.server.portals.is_full() {
+            return self.refuse(message, Refusal::Portals { most: PORTALS_MAX });
         }
         let given = match id.filter(|&id| self.drops_of_sql(id)) {
             Some(id) => {
@@ -520,10 +519,10 @@ impl Turn<'_> {
         });
         self.push(Step::Bind, Renamed::Nothing, altered);
         self.server.name(self.client, name);
-        if !is_plain || self.server.portal(portal).is_some() {
-            drops.into_iter().for_each(|id| self.catalogue.hold(id));
+        if followed.is_some() || drops.is_some() || !self.server.portals.is_empty() {
             let (number, batch, name) = (self.asked_last(), self.server.batch, portal.into());
-            self.server.portals.push(Portal { number, batch, name, drops, followed });
+            let portal = Portal { number, batch, name, drops, followed };
+            self.server.portals.asked(portal, self.catalogue);
         }
         Forward::Behind { bytes: HEAD + old }
     }
@@ -593,7 +592,7 @@ impl Turn<'_> {
 
     fn execute(&mut self, message: Message<'_>) -> Forward {
         let portal = text(&message.here[HEAD..]).map(|(portal, _)| portal);
-        let special = portal.and_then(|name| self.server.portal(name));
+        let special = portal.and_then(|name| self.server.portals.last(name));
         if special.is_some_and(|portal| self.server.is_unclear(portal)) {
             return self.later();
         }

@@ -29,7 +29,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::{Gate, account, ask, code, database, enter, runtime, server, trusting};
+use super::{Gate, account, ask, code, database, enter, login, runtime, server, trusting};
 
 pub(super) fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
@@ -105,9 +105,7 @@ pub(super) fn behind(address: Address, wanted: &ServerTls, role: &str) -> Databa
     if role != "sekisho" {
         database.login = Some((role.as_bytes().to_vec(), Credential::Password(b"mine".to_vec())));
     } else {
-        let password = account(encrypted_server().url().as_str());
-        let password = password.get_password().unwrap().to_vec();
-        database.login = Some((b"sekisho".to_vec(), Credential::Password(password)));
+        database.login = login(encrypted_server());
     }
     database
 }

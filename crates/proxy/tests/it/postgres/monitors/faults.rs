@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use postgres::{Private, Settings};
-use proxy::postgres::auth::Credential;
 use proxy::postgres::monitor::{Address, Config, Database, Logged, Mode, Monitor};
 use proxy::postgres::startup::Version;
 use tokio_postgres::Client;
 
 use super::passage::Passage;
-use super::{Gate, Raw, account, ask, code, config, database, enter, runtime, server, trusting};
+use super::{
+    Gate, Raw, account, ask, code, config, database, enter, login, runtime, server, trusting,
+};
 
 /// What nobody may wait for longer; a machine that is busy with other things is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,8 +33,7 @@ fn fragile() -> Private {
 fn before(server: &Private, address: SocketAddr) -> Config {
     let url = account(server.url().as_str());
     let mut database = Database::new(url.get_dbname().unwrap(), vec![Address::Tcp(address)], SLOTS);
-    let password = Credential::Password(url.get_password().unwrap().to_vec());
-    database.login = Some((b"sekisho".to_vec(), password));
+    database.login = login(server);
     let mut config = trusting(database);
     config.timeouts.connect = Duration::from_secs(2);
     config

@@ -4,7 +4,6 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use proxy::postgres::auth::{Credential, Login, LoginStep, Terms};
 use proxy::postgres::frame::{Backend, Frontend};
 use proxy::postgres::message::{read, write};
 use proxy::postgres::monitor::Mode;
@@ -14,6 +13,7 @@ use proxy::postgres::sql::{
 };
 use proxy::postgres::startup::Version;
 
+use super::super::Proof;
 use super::{Gate, Raw, database, password, server, shown, trusting};
 use crate::fuzz::Chance;
 
@@ -89,20 +89,11 @@ pub(super) fn at_the_server(parameters: &[(&str, &str)]) -> Raw {
     stream.set_nodelay(true).unwrap();
     let mut raw = Raw { stream, process: 0, secret: Vec::new() };
     raw.start(Version::V3_0, parameters);
-    let credential = Credential::Password(password());
-    let mut login = Some(Login::new(b"sekisho", credential, Terms::default(), [3; 18]));
+    let mut proof = Proof::of(&password());
     loop {
         match raw.hear() {
             (Backend::ReadyForQuery, _) => return raw,
-            (Backend::Authentication, body) => {
-                let mut out = Vec::new();
-                let asked = read::authentication(&body).unwrap();
-                login = match login.take().unwrap().answer(&asked, &mut out).unwrap() {
-                    LoginStep::Waits(waits) => Some(waits),
-                    LoginStep::In => None,
-                };
-                raw.say(&out);
-            }
+            (Backend::Authentication, body) => raw.say(&proof.answer(&body)),
             (Backend::ErrorResponse, body) => panic!("{}", shown(&body)),
             _ => {}
         }

@@ -48,6 +48,8 @@ use proxy::postgres::startup::{Version, write_startup};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
+use super::password_of;
+
 /// The server of all tests here; it ends with this process.
 fn server() -> &'static Private {
     static SERVER: OnceLock<Private> = OnceLock::new();
@@ -65,7 +67,12 @@ fn account(url: &str) -> tokio_postgres::Config {
 }
 
 fn password() -> Vec<u8> {
-    account(server().url().as_str()).get_password().unwrap().to_vec()
+    password_of(server())
+}
+
+/// As whom a gate logs in at a private server.
+fn login(server: &Private) -> Option<(Vec<u8>, Credential)> {
+    Some((b"sekisho".to_vec(), Credential::Password(password_of(server))))
 }
 
 /// The one database of the server, with as many slots.
@@ -75,7 +82,7 @@ fn database(mode: Mode, slots: u32) -> Database {
     let mut database = Database::new(url.get_dbname().unwrap(), vec![address], slots);
     database.mode = mode;
     database.reuse = Reuse::Rotate;
-    database.login = Some((b"sekisho".to_vec(), Credential::Password(password())));
+    database.login = login(server());
     database
 }
 

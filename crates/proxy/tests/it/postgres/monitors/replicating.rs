@@ -44,7 +44,7 @@ fn a_server_is_asked_who_it_is_and_its_log_followed() {
         told("select pg_logical_emit_message(false, 'test', repeat('x', 10000))");
         loop {
             let (tag, body) = standby.hear();
-            assert_eq!(tag, Backend::CopyData);
+            assert_eq!(tag, Backend::CopyData, "{}", body.escape_ascii());
             if body[0] == b'w' {
                 break;
             }

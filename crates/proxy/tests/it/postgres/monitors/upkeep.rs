@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use postgres::{Private, Settings};
-use proxy::postgres::auth::Credential;
 use proxy::postgres::frame::Backend;
 use proxy::postgres::monitor::{Address, Check, Database, Mode, Quotas, Upkeep};
 use proxy::postgres::secrets::{MockKey, Users};
 use proxy::postgres::startup::{Version, write_startup};
 
-use super::{Gate, Raw, ask, database, directly, password, runtime, shown, trusting};
+use super::{
+    Gate, Raw, ask, database, directly, login, password, runtime, server, shown, trusting,
+};
 
 fn says(client: &mut Raw, sql: &str) -> String {
     client.query(sql);
@@ -199,9 +200,7 @@ fn who_waits_for_a_server_that_has_died_is_told_at_once_and_served_when_it_is_ba
     let mut one = start();
     let mut database = database(Mode::Transaction, 1);
     database.servers = vec![Address::Tcp(([127, 0, 0, 1], one.port()).into())];
-    let url = super::account(one.url().as_str());
-    let password = url.get_password().unwrap().to_vec();
-    database.login = Some((b"sekisho".to_vec(), Credential::Password(password)));
+    database.login = login(&one);
     let gate = Gate::new(trusting(database));
     let mut clients: Vec<Raw> = (0..6).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
     assert_eq!(says(&mut clients[0], "begin"), "BEGIN");
@@ -242,7 +241,7 @@ fn who_waits_for_a_server_that_has_died_is_told_at_once_and_served_when_it_is_ba
 #[test]
 fn a_server_that_lets_nobody_in_is_told_of_in_its_own_words() {
     let mut config = trusting(database(Mode::Transaction, 1));
-    config.databases[0].login = Some((b"sekisho".to_vec(), Credential::Password(password())));
+    config.databases[0].login = login(server());
     config.databases[0].target = Some("nowhere".into());
     let gate = Gate::new(config);
     for _ in 0..4 {

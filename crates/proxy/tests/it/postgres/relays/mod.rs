@@ -15,7 +15,6 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use postgres::{Private, Settings};
-use proxy::postgres::auth::{Credential, Login, LoginStep, Terms};
 use proxy::postgres::conversation::{Abandoned, Kept, Turn};
 use proxy::postgres::frame::{Backend, Frames, Frontend, HEAD, Limits, Piece, Tag};
 use proxy::postgres::message::{read, write};
@@ -24,7 +23,7 @@ use proxy::postgres::sql::Reasons;
 use proxy::postgres::startup::{Version, write_startup};
 use proxy::postgres::statements::{Bounds, Catalogue, Client};
 
-use super::CLIENT_NONCE;
+use super::{Proof, password_of};
 use crate::fuzz::Chance;
 
 /// The server of all tests here; it ends with this process.
@@ -49,8 +48,6 @@ struct Wire {
 
 impl Wire {
     fn connect() -> Wire {
-        let url = server().url();
-        let password = url.as_str().split("://sekisho:").nth(1).unwrap().split('@').next().unwrap();
         let stream = TcpStream::connect(("127.0.0.1", server().port())).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -59,19 +56,12 @@ impl Wire {
         let mut out = Vec::new();
         let parameters = [(&b"user"[..], &b"sekisho"[..]), (b"database", b"postgres")];
         write_startup(&mut out, Version::V3_0, parameters).unwrap();
-        let credential = Credential::Password(password.as_bytes().to_vec());
-        let mut login = Some(Login::new(b"sekisho", credential, Terms::default(), CLIENT_NONCE));
+        wire.send(&out);
+        let mut proof = Proof::of(&password_of(server()));
         loop {
-            wire.send(&std::mem::take(&mut out));
             let message = wire.next();
             match Backend::from_byte(message[0]).unwrap() {
-                Backend::Authentication => {
-                    let asked = read::authentication(&message[HEAD..]).unwrap();
-                    login = match login.take().unwrap().answer(&asked, &mut out).unwrap() {
-                        LoginStep::Waits(waits) => Some(waits),
-                        LoginStep::In => None,
-                    };
-                }
+                Backend::Authentication => wire.send(&proof.answer(&message[HEAD..])),
                 Backend::ReadyForQuery => return wire,
                 Backend::ErrorResponse => panic!("{}", String::from_utf8_lossy(&message)),
                 _ => {}

@@ -12,12 +12,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use postgres::Private;
-use proxy::postgres::auth::{Credential, Login, LoginStep, Terms};
 use proxy::postgres::frame::{Backend, HEAD, Tag};
 use proxy::postgres::message::{Status, read, write};
 use proxy::postgres::startup::{Version, write_startup};
 
-use super::CLIENT_NONCE;
+use super::{Proof, password_of};
 
 /// The server of all tests here; it ends with this process.
 fn server() -> &'static Private {
@@ -53,8 +52,6 @@ struct Session {
 impl Session {
     /// A new one, and what it reports at first.
     fn new(settings: &[(&str, &str)]) -> (Session, Vec<Reported>) {
-        let url = server().url();
-        let password = url.as_str().split("://sekisho:").nth(1).unwrap().split('@').next().unwrap();
         let stream = TcpStream::connect(("127.0.0.1", server().port())).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -63,19 +60,13 @@ impl Session {
         let mut parameters = vec![(&b"user"[..], &b"sekisho"[..]), (b"database", b"postgres")];
         parameters.extend(settings.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
         write_startup(&mut out, Version::V3_0, parameters).unwrap();
-        let credential = Credential::Password(password.as_bytes().to_vec());
-        let mut login = Some(Login::new(b"sekisho", credential, Terms::default(), CLIENT_NONCE));
-        let mut reported = Vec::new();
+        session.stream.write_all(&out).unwrap();
+        let (mut proof, mut reported) = (Proof::of(&password_of(server())), Vec::new());
         loop {
-            session.stream.write_all(&std::mem::take(&mut out)).unwrap();
             let (tag, body) = session.next();
             match tag {
                 Backend::Authentication => {
-                    let asked = read::authentication(&body).unwrap();
-                    login = match login.take().unwrap().answer(&asked, &mut out).unwrap() {
-                        LoginStep::Waits(waits) => Some(waits),
-                        LoginStep::In => None,
-                    };
+                    session.stream.write_all(&proof.answer(&body)).unwrap();
                 }
                 Backend::ParameterStatus => {
                     let (name, value) = read::parameter_status(&body).unwrap();

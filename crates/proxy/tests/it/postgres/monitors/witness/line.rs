@@ -7,12 +7,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use proxy::postgres::auth::{Credential, Login, LoginStep, Terms};
 use proxy::postgres::frame::{Backend, Frontend, HEAD, Tag};
 use proxy::postgres::message::{read, write};
 use proxy::postgres::startup::{Version, write_cancel, write_startup};
 
-use super::super::super::CLIENT_NONCE;
+use super::super::super::Proof;
 use super::super::super::relays::{is_mark, step};
 use super::writing::{Round, Session, Wait};
 use crate::fuzz::Chance;
@@ -78,21 +77,13 @@ impl Line {
         let all = all.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let mut out = Vec::new();
         write_startup(&mut out, way.version, all).unwrap();
-        let credential = Credential::Password(way.password.clone());
-        let mut login = Some(Login::new(b"sekisho", credential, Terms::default(), CLIENT_NONCE));
+        self.write(&out)?;
+        let mut proof = Proof::of(&way.password);
         loop {
-            self.write(&std::mem::take(&mut out))?;
             let message = self.next()?;
             let body = &message[HEAD..];
             match Backend::from_byte(message[0]) {
-                Some(Backend::Authentication) => {
-                    let asked = read::authentication(body).unwrap();
-                    let waits = login.take().ok_or("asked twice to prove who it is")?;
-                    login = match waits.answer(&asked, &mut out).unwrap() {
-                        LoginStep::Waits(waits) => Some(waits),
-                        LoginStep::In => None,
-                    };
-                }
+                Some(Backend::Authentication) => self.write(&proof.answer(body))?,
                 Some(Backend::BackendKeyData) => {
                     let (process, secret) = read::backend_key_data(body).unwrap();
                     (self.process, self.secret) = (process, secret.to_vec());

@@ -27,8 +27,9 @@ use proxy::postgres::startup::Version;
 
 use self::line::{Line, PATIENCE, Pace, Way};
 use self::writing::{Case, End, Part, Round, Session, Wait, case, nonce_of};
+use super::super::password_of;
 use super::super::relays::{bind, execute, parse, query, runs, sync};
-use super::{Gate, account, config, server, workers};
+use super::{Gate, config, login, server, workers};
 use crate::fuzz::Chance;
 
 /// More clients than this are in no case.
@@ -63,7 +64,7 @@ impl<'a> Place<'a> {
     }
 
     fn password(&self) -> Vec<u8> {
-        account(self.server.url().as_str()).get_password().unwrap().to_vec()
+        password_of(self.server)
     }
 
     fn directly(&self) -> Way {
@@ -76,8 +77,7 @@ impl<'a> Place<'a> {
         let mut database = Database::new("postgres", vec![address], self.slots);
         database.mode = self.mode;
         database.reuse = proxy::postgres::monitor::Reuse::Rotate;
-        let password = proxy::postgres::auth::Credential::Password(self.password());
-        database.login = Some((b"sekisho".to_vec(), password));
+        database.login = login(self.server);
         let mut config = config(database);
         let trust = proxy::postgres::auth::Method::Trust;
         config.admission = proxy::postgres::monitor::Admission::Everybody(trust);

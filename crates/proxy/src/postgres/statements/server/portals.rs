@@ -1,0 +1,83 @@
+//! Which portals of a session drop statements or leave something behind: an Execute does not say.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Catalogue, EntryId, Followed};
+
+/// The most that are remembered at once.
+pub(super) const PORTALS_MAX: usize = 64;
+
+/// A portal that drops statements or leaves something behind, or that takes the name of such a one
+/// once its Bind is done.
+#[derive(Debug)]
+pub(super) struct Portal {
+    /// Of its Bind, and of the batch that this is in.
+    pub(super) number: u64,
+    pub(super) batch: u64,
+    pub(super) name: Box<[u8]>,
+    pub(super) drops: Option<EntryId>,
+    pub(super) followed: Option<Arc<Followed>>,
+}
+
+impl Portal {
+    fn is_plain(&self) -> bool {
+        self.drops.is_none() && self.followed.is_none()
+    }
+}
+
+/// Those of a session, in the order of their Binds. A Bind replaces the portal that had its name when
+/// it is done, so until then both are here.
+#[derive(Debug, Default)]
+pub(super) struct Portals(Vec<Portal>);
+
+impl Portals {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.0.len() >= PORTALS_MAX
+            && self.0.iter().filter(|portal| !portal.is_plain()).count() >= PORTALS_MAX
+    }
+
+    /// The last Bind of this name, if what it is can tell an Execute anything.
+    pub(super) fn last(&self, name: &[u8]) -> Option<&Portal> {
+        self.0.iter().rev().find(|portal| *portal.name == *name)
+    }
+
+    /// A Bind is asked for.
+    pub(super) fn asked(&mut self, portal: Portal, catalogue: &mut Catalogue) {
+        if !portal.is_plain() || self.last(&portal.name).is_some() {
+            portal.drops.into_iter().for_each(|id| catalogue.hold(id));
+            self.0.push(portal);
+        }
+    }
+
+    /// The Bind of this number is done.
+    pub(super) fn done(&mut self, number: u64, catalogue: &mut Catalogue) {
+        let Ok(at) = self.0.binary_search_by_key(&number, |portal| portal.number) else { return };
+        let now = self.0.remove(at);
+        self.forget(catalogue, |one| one.number < number && one.name == now.name);
+        if !now.is_plain() {
+            let at = self.0.partition_point(|one| one.number < number);
+            self.0.insert(at, now);
+        }
+    }
+
+    /// What was asked by these numbers has not happened.
+    pub(super) fn undo(&mut self, numbers: Range<u64>, catalogue: &mut Catalogue) {
+        self.forget(catalogue, |portal| numbers.contains(&portal.number));
+    }
+
+    /// The session has none any more.
+    pub(super) fn clear(&mut self, catalogue: &mut Catalogue) {
+        self.forget(catalogue, |_| true);
+    }
+
+    fn forget(&mut self, catalogue: &mut Catalogue, which: impl Fn(&Portal) -> bool) {
+        for portal in self.0.extract_if(.., |portal| which(portal)) {
+            portal.drops.into_iter().for_each(|id| catalogue.release(id));
+        }
+    }
+}
