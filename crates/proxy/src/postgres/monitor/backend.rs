@@ -206,6 +206,20 @@ impl Loop {
         dialled.is_ok()
     }
 
+    /// A server has no room for a connection just now, and will have some: it is made again, until its
+    /// time is over.
+    fn try_later(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        if let Some(wire) = server.wire.take() {
+            wire.close(&mut self.chunks);
+            self.connecting -= 1;
+        }
+        server.greeting = Some(Box::new(Greeting::new(0)));
+        server.state = State::Connecting;
+        self.await_room(key);
+        self.connect_next();
+    }
+
     /// Something happened at a connection to a server.
     pub(super) fn server_event(&mut self, key: Key) {
         let Some(server) = self.servers.get_mut(key) else { return };
@@ -621,6 +635,13 @@ impl Loop {
     fn unmade(&mut self, key: Key, unmade: &Unmade) {
         if unmade.other_way == OtherWay::Perhaps && self.try_other_way(key) {
             return;
+        }
+        let is_full = || {
+            let fields = unmade.words.get(HEAD..).and_then(|body| read::fields(body).ok());
+            fields.and_then(|fields| fields.sqlstate()) == Some(SqlState::TOO_MANY_CONNECTIONS)
+        };
+        if self.awaits_room() && is_full() {
+            return self.try_later(key);
         }
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.work = Work::Failed;

@@ -543,7 +543,7 @@ impl Running {
             self.accept_all();
         }
         if self.inner.takeover.next_deadline().is_some_and(|moment| moment <= now) {
-            self.successor_late();
+            self.tend_takeover();
         }
     }
 

@@ -28,7 +28,8 @@
 //! A cancel request that reaches the one and is of a client of the other is passed on. Sums of slots
 //! are bounded by a simple rule: each side has its own gate with its own slots, and the predecessor
 //! keeps no idle connection from Begin on. What it has are the transactions under way, and those of
-//! clients that wait in its queue: at most as many as it has slots, and for as long as these last.
+//! clients that wait in its queue: at most as many as it has slots, and for as long as these last. A
+//! server that has no room for both is asked again until it has, as long as a connection may take.
 
 mod channel;
 mod giving;
@@ -39,6 +40,7 @@ use gate::Time;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 use thiserror::Error;
 
 pub(super) use giving::Successor;
@@ -49,12 +51,19 @@ use super::arena::{Key, Socket};
 use super::client::State;
 use super::listen::Listener;
 use super::log::Line;
-use super::state::Loop;
+use super::run::Running;
+use super::state::{Loop, Phase};
 use channel::Channel;
 use words::{SECRET_MAX, Word};
 
 /// How many words of the other side are heard before clients have their turn.
 const ROUNDS: u32 = 64;
+
+/// After how long a server is asked again that had no room for a connection.
+const CROWDED: Duration = Duration::from_millis(50);
+
+/// How long servers may take to be rid of the connections of a process that has ended.
+const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// How many cancel requests may be on their way to the other side; more are not passed on.
 const CANCELS_MAX: usize = 64;
@@ -99,13 +108,23 @@ pub(super) struct Takeover {
     /// Who waits for what the other side makes of a cancel request.
     asked: BTreeMap<u64, Key>,
     numbered: u64,
+    /// Connections to servers for which there is room when the other side has fewer, when they are
+    /// tried again, and until when that is still so though the other side has ended.
+    crowded: Vec<Key>,
+    crowded_until: Option<Time>,
+    afterwards: Option<Time>,
     /// Why it has to end, if its predecessor goes on.
     pub(super) given_up: Option<TakeoverError>,
 }
 
 impl Takeover {
-    /// When a successor is given up, unless it says something.
+    /// When something has to be done.
     pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.next_silence().into_iter().chain(self.crowded_until).min()
+    }
+
+    /// When a successor is given up, unless it says something.
+    fn next_silence(&self) -> Option<Time> {
         self.successor.as_ref().and_then(Successor::latest)
     }
 
@@ -120,7 +139,38 @@ impl Takeover {
     }
 }
 
+impl Running {
+    /// Does what is due by now.
+    pub(super) fn tend_takeover(&mut self) {
+        let now = self.inner.now;
+        if self.inner.takeover.next_silence().is_some_and(|moment| moment <= now) {
+            self.successor_late();
+        }
+        if self.inner.takeover.crowded_until.is_some_and(|moment| moment <= now) {
+            self.inner.takeover.crowded_until = None;
+            let crowded = std::mem::take(&mut self.inner.takeover.crowded);
+            self.inner.connects.extend(crowded);
+            self.inner.connect_next();
+            self.inner.settle();
+        }
+    }
+}
+
 impl Loop {
+    /// Whether a server that has no room for a connection will have some, since another process gives
+    /// up those that it has there.
+    pub(super) fn awaits_room(&self) -> bool {
+        self.takeover.predecessor.is_some()
+            || self.phase == Phase::HandingOver
+            || self.takeover.afterwards.is_some_and(|until| self.now <= until)
+    }
+
+    /// Has a connection to a server made again in a moment.
+    pub(super) fn await_room(&mut self, key: Key) {
+        self.takeover.crowded.push(key);
+        self.takeover.crowded_until.get_or_insert(self.now + CROWDED);
+    }
+
     /// Tells whoever looks after the gate how a takeover goes.
     fn tell_takeover(&self, line: Line, sentence: &str) {
         self.log.line(line);

@@ -17,7 +17,7 @@ use socket2::{Domain, SockRef, Type};
 
 use super::channel::{Channel, Filled, Heard, Side};
 use super::words::{FORMAT, Place, Pool, Resting, Word, Wrote};
-use super::{ROUNDS, TakeoverError};
+use super::{AFTERWARDS, ROUNDS, TakeoverError};
 use crate::postgres::frame::Limits;
 use crate::postgres::monitor::arena::{Key, Socket};
 use crate::postgres::monitor::client::{Client, SECRET_BYTES, State, Wanted};
@@ -332,6 +332,7 @@ impl Running {
                 self.drain();
             }
         }
+        self.inner.takeover.afterwards = Some(self.inner.now + AFTERWARDS);
         self.inner.forget_cancels();
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,9 +14,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use postgres::{Private, Settings};
+use proxy::postgres::auth::Credential;
 use proxy::postgres::frame::Frontend;
 use proxy::postgres::message::write;
-use proxy::postgres::monitor::{Config, Finished, Mode, Monitor, StartError, TakeoverError};
+use proxy::postgres::monitor::{
+    Address, Config, Finished, Mode, Monitor, StartError, TakeoverError,
+};
 use proxy::postgres::secrets::{MockKey, Users};
 use proxy::postgres::startup::{Version, write_cancel, write_ssl_request};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -24,7 +28,9 @@ use tokio_postgres::Client;
 
 use super::encrypting::{encrypted, start};
 use super::listening::Folder;
-use super::{Gate, Raw, ask, config as known, database, directly, enter, runtime, shown, trusting};
+use super::{
+    Gate, Raw, account, ask, config as known, database, directly, enter, runtime, shown, trusting,
+};
 
 impl Folder {
     fn door(&self) -> PathBuf {
@@ -254,6 +260,50 @@ fn the_old_gate_keeps_no_connection_that_nobody_has() {
     assert_eq!(old.thread_ends().stats.clients_handed_over, 4);
     new.until("all are there", |stats| stats.clients_taken_over == 4);
     new.end();
+}
+
+/// Both have a slot for each connection that the server takes: who finds it full waits for the other.
+#[test]
+fn a_server_without_room_for_both_is_asked_again_until_it_has_some() {
+    let parameters = [("max_connections", "4"), ("superuser_reserved_connections", "0")];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let small = Private::start(&Settings { parameters, ..Settings::default() }).unwrap();
+    let folder = Folder::new("room");
+    let url = account(small.url().as_str());
+    let config = || {
+        let address = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], small.port())));
+        let mut database = database(Mode::Transaction, 4);
+        database.servers = vec![address];
+        database.name = url.get_dbname().unwrap().to_owned();
+        let password = url.get_password().unwrap().to_vec();
+        database.login = Some((b"sekisho".to_vec(), Credential::Password(password)));
+        at(&folder, trusting(database))
+    };
+    let old = Gate::new(config());
+    let name = url.get_dbname().unwrap();
+    let mut all: Vec<Raw> = (0..5).map(|_| Raw::enter_at(&old, name)).collect();
+    for raw in &mut all[..4] {
+        raw.query("begin");
+        assert_eq!(raw.answer(), ["BEGIN", "ZT"]);
+    }
+    let new = Gate::new(config());
+    new.until("who rests is there", |stats| stats.clients_taken_over == 1);
+    all[4].query("select 'in time'");
+    new.until("it has a slot", |stats| stats.pools.iter().any(|pool| pool.busy == 1));
+    let [first, .., last] = &mut all[..] else { panic!("there are five") };
+    first.query("select pg_sleep(0.3)");
+    assert_eq!(first.answer(), ["", "SELECT 1", "ZT"]);
+    first.query("commit");
+    assert_eq!(first.answer(), ["COMMIT", "ZI"]);
+    assert_eq!(last.answer(), ["in time", "SELECT 1", "ZI"]);
+    for raw in &mut all[1..4] {
+        raw.query("commit");
+        assert_eq!(raw.answer(), ["COMMIT", "ZI"]);
+    }
+    assert_eq!(old.thread_ends().cut, 0);
+    assert_eq!(new.stats().pools[0].counters.connects_failed, 0);
+    new.end();
+    small.stop().unwrap();
 }
 
 const GOODBYE: &str = "FATAL 57P01 terminating connection due to administrator command";
