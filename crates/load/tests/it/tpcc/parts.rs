@@ -13,6 +13,21 @@ use super::Database;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
+/// The locks of parts on the database of whoever asks: other tests have theirs on the same server.
+const PARTS: &str = "from pg_locks where locktype = 'advisory' and database = \
+    (select oid from pg_database where datname = current_database())";
+
+/// Stops what would run for minutes when a test fails, so that it is told at once.
+struct Failing<'a>([&'a AtomicBool; 2]);
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.iter().for_each(|stop| stop.store(true, Ordering::Relaxed));
+        }
+    }
+}
+
 fn plan() -> Plan {
     Plan {
         pace: Pace::Paced,
@@ -141,9 +156,9 @@ fn the_same_part_twice_and_another_plan_are_refused() {
             let mut seen = Seen::default();
             run_part(&database.0, &plan(), &meeting("1/2", 60), &stop, &mut seen).map(drop)
         });
-        let there = "select count(*) from pg_locks where locktype = 'advisory' and objsubid = 2";
+        let there = || database.ask(&format!("select 1 {PARTS} and objsubid = 2"));
         let deadline = Instant::now() + Duration::from_secs(20);
-        while database.ask(there)[0] == "0" {
+        while there().is_empty() {
             assert!(Instant::now() < deadline, "part 1 does not come");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -174,9 +189,13 @@ fn the_same_part_twice_and_another_plan_are_refused() {
 fn a_part_that_was_killed_is_in_nobodys_way_and_one_that_runs_is_waited_for() {
     let database = Database::loaded("killed_part");
     let long = Plan { measure: Duration::from_secs(600), ..plan() };
-    let stop = AtomicBool::new(false);
+    let (stop, failed) = (AtomicBool::new(false), AtomicBool::new(false));
     let (killed, stopped) = std::thread::scope(|scope| {
-        let first = scope.spawn(|| attend(&database, &long, "1/2").0.unwrap());
+        let _failing = Failing([&stop, &failed]);
+        let first = scope.spawn(|| {
+            let mut seen = Seen::default();
+            run_part(&database.0, &long, &meeting("1/2", 30), &failed, &mut seen).unwrap()
+        });
         let second = scope.spawn(|| {
             let mut seen = Seen::default();
             run_part(&database.0, &long, &meeting("2/2", 30), &stop, &mut seen).unwrap()
@@ -190,8 +209,7 @@ fn a_part_that_was_killed_is_in_nobodys_way_and_one_that_runs_is_waited_for() {
             assert!(Instant::now() < deadline, "they do not start");
             std::thread::sleep(Duration::from_millis(50));
         }
-        let locks = "select pid from pg_locks where locktype = 'advisory' and objid = 1";
-        let other = "select pid from pg_locks where locktype = 'advisory' and objid = 2";
+        let [locks, other] = [1, 2].map(|part| format!("select pid {PARTS} and objid = {part}"));
         // All sessions of part 1 end: those of a process that was killed.
         let sessions = database.ask(&format!(
             "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'killed_part' \
@@ -209,7 +227,7 @@ fn a_part_that_was_killed_is_in_nobodys_way_and_one_that_runs_is_waited_for() {
         let again =
             run_part(&database.0, &plan(), &meeting("2/2", 3), &NEVER, &mut seen).unwrap_err();
         assert!(matches!(&again, RunError::Meet(MeetError::UnderWay { .. })), "{again}");
-        assert_eq!(database.ask(other).len(), 1);
+        assert_eq!(database.ask(&other).len(), 1);
         stop.store(true, Ordering::Relaxed);
         let stopped = second.join().unwrap();
         database.ask(

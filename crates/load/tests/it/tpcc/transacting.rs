@@ -410,6 +410,9 @@ fn a_transaction_in_conflict_is_tried_again_with_the_same_inputs() {
 fn a_transaction_in_a_deadlock_is_tried_again() {
     let database = Database::loaded("deadlock");
     let isolation = Isolation::ReadCommitted;
+    // The server looks once, so late after a wait has begun: the deadlock must be there by then, also
+    // where the machine has stood still for a second.
+    database.ask("alter database deadlock set deadlock_timeout = '4s'");
     in_session(&database, Execution::Sql, isolation, async |session, other| {
         let stock = "set deadlock_timeout = '1min'; begin; \
              update stock set s_ytd = s_ytd where s_w_id = 1 and s_i_id = 70";
@@ -423,7 +426,10 @@ fn a_transaction_in_a_deadlock_is_tried_again() {
         })
         .await;
         let performed = performed.unwrap();
-        assert_eq!((performed.retries, shown_order(&performed).order), (1, 3001));
+        // Whoever was rolled back may have the district again before the other one is awake: then
+        // there is another deadlock.
+        assert!(performed.retries >= 1, "{performed:?}");
+        assert_eq!(shown_order(&performed).order, 3001);
     });
 }
 
