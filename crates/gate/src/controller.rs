@@ -170,6 +170,9 @@ pub enum Why {
     /// Back to the number that stands: nobody waits any more, or nothing is done, so nothing can be
     /// compared.
     Calm,
+    /// Back to the number that stands: the model says something else, and what was tried is outside
+    /// of that.
+    Outside(Band),
     /// More slots than stood do surely more.
     More(Finding),
     /// Fewer slots than stood do as much.
@@ -201,6 +204,9 @@ impl fmt::Display for Why {
             Why::Compares => f.write_str("back for a window, to compare"),
             Why::Calm => {
                 f.write_str("back: nobody waits or nothing is done, so nothing can be compared")
+            }
+            Why::Outside(Band { least, best, most }) => {
+                write!(f, "back: the model says {best}, {least} to {most}, not what was tried")
             }
             Why::More(found) => write!(f, "{found}: more slots do more"),
             Why::Fewer(found) => write!(f, "{found}: fewer slots do as much"),
@@ -367,16 +373,23 @@ impl Controller {
     }
 
     /// The model says something else. Its best stands from now on if what stood is outside of the new
-    /// band, or if this only shadows; else what trials have found stays.
+    /// band, or if this only shadows; else what trials have found stays. A trial of a number that is
+    /// outside ends.
     ///
     /// # Errors
     /// If it is no band; nothing has changed.
     pub fn set_band(&mut self, now: Time, band: Band) -> Result<Option<Move>, ControlError> {
         ControlSpec { band, ..self.spec }.check()?;
         self.band = band;
-        let inside = (self.least()..=self.most()).contains(&self.standing);
-        if inside && self.spec.conduct == Conduct::Acts {
-            return Ok(None);
+        let inside = self.least()..=self.most();
+        if inside.contains(&self.standing) && self.spec.conduct == Conduct::Acts {
+            if self.trial.is_none_or(|trial| inside.contains(&trial.to)) {
+                return Ok(None);
+            }
+            // Else it could come to stand. The next one is of a number inside.
+            self.trial = None;
+            let tries = self.slots != self.standing;
+            return Ok(tries.then(|| self.go(now, self.standing, Why::Outside(band))));
         }
         let best = self.clamp(band.best);
         if best == self.standing {
@@ -582,6 +595,9 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use rand_core::{Rng, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
     use super::*;
     use crate::{Action, GateSpec, Job, JobId, Slot};
 
@@ -652,6 +668,76 @@ mod tests {
         let made =
             shadow.as_mut().unwrap().set_band(Time::ZERO, Band { least: 1, best: 8, most: 9 });
         assert_eq!(made.unwrap().map(|made| made.slots), Some(8), "it follows the model alone");
+    }
+
+    /// A controller with 20 slots that tries 12 beside them.
+    fn trying() -> Controller {
+        let band = Band { least: 1, best: 20, most: 100 };
+        let mut controller =
+            Controller::new(&ControlSpec { ceiling: 100, band, ..spec(20) }).unwrap();
+        // The first window begins the trial, the second is the first of it.
+        for (second, slots) in [(1, 20), (2, 12)] {
+            controller.ended(seconds(second), Some(100.0));
+            assert_eq!(controller.slots(), slots);
+        }
+        controller
+    }
+
+    fn seconds(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// A trial that had begun before the model spoke went on outside of the new band, and what it tried
+    /// could come to stand there.
+    #[test]
+    fn a_trial_outside_of_a_new_band_ends() {
+        let says = |controller: &mut Controller, least, most| {
+            let made = controller.set_band(seconds(3), Band { least, best: least, most }).unwrap();
+            made.map(|made| made.slots)
+        };
+        let mut controller = trying();
+        assert_eq!(says(&mut controller, 12, 60), None, "it is inside: nothing is disturbed");
+        assert!(controller.trial.is_some());
+        assert_eq!(says(&mut controller, 14, 60), Some(20), "back to what stands");
+        for second in 4..100 {
+            controller.ended(seconds(second), Some(100.0));
+            assert!(controller.slots() >= 14, "{controller:?}");
+        }
+        assert_eq!(controller.standing(), 14, "fewer do as much, as far as the model lets it try");
+        // In the windows of what stands there is nothing to go back from.
+        let mut controller = trying();
+        controller.ended(seconds(3), Some(100.0));
+        controller.ended(seconds(4), Some(100.0));
+        assert_eq!((controller.slots(), says(&mut controller, 14, 60)), (20, None));
+        assert!(controller.trial.is_none());
+    }
+
+    #[test]
+    fn what_stands_and_what_is_tried_is_always_inside_of_the_band() {
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut draw = |from: u32, to: u32| from + chance.next_u32() % (to - from + 1);
+        for _ in 0..200 {
+            let mut controller = trying();
+            // The service bends here, so that trials are decided either way.
+            let bend = f64::from(draw(0, 60));
+            for window in 4..400 {
+                if draw(0, 9) == 0 {
+                    let (least, span, more) = (draw(0, 110), draw(0, 20), draw(0, 40));
+                    let band = Band { least, best: least + span, most: least + span + more };
+                    controller.set_band(seconds(window), band).unwrap();
+                }
+                let slots = f64::from(controller.slots());
+                let noise = f64::from(draw(95, 105));
+                let throughput = noise * slots / (slots + bend);
+                let told = (draw(0, 30) > 0).then_some(throughput);
+                controller.ended(seconds(window), told);
+                let inside = controller.least()..=controller.most();
+                let tried = controller.trial.map_or(controller.standing, |trial| trial.to);
+                for slots in [controller.standing, controller.slots, tried] {
+                    assert!(inside.contains(&slots), "{slots} at {window}: {controller:?}");
+                }
+            }
+        }
     }
 
     #[test]
