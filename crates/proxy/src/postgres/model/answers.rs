@@ -11,6 +11,8 @@ use crate::postgres::console::{Estimate, WhatIf};
 
 /// How much the throughput of now may be off what the model makes of it, as a share.
 const OFF_MAX: f64 = 0.3;
+/// The most clients that are asked about.
+const CLIENTS_MAX: u32 = 1 << 20;
 /// A level is within the range seen if it is at most so many times the most that was seen.
 const BEYOND: f64 = 1.0 + 1e-9;
 
@@ -53,6 +55,18 @@ pub enum Refusal {
          again under load"
     )]
     TooLittle,
+    /// Nothing was done.
+    #[error(
+        "no job was done of late, so nothing is known of the load: ask again when the servers do \
+         what they are asked"
+    )]
+    Idle,
+    /// It would take long.
+    #[error("that would be {asked:.0} clients: at most {CLIENTS_MAX} are reckoned with")]
+    Clients {
+        /// How many.
+        asked: f64,
+    },
     /// What was seen has no such curve.
     #[error(
         "the model does not fit: at {level:.0} slots the throughput is {percent:+.0} % off that of \
@@ -165,7 +179,7 @@ impl Model {
     /// What was found, if a knee was seen and the model fits.
     pub fn fitted(&self, now: Now) -> Option<Fitted> {
         let fit = self.fit.as_ref().filter(|fit| fit.has_knee && fits(fit))?;
-        let Load { clients, think, .. } = Load::of(&self.observed.total(), now.clients);
+        let Load { clients, think, .. } = Load::of(&self.observed.total(), now.clients)?;
         let (delay, demand) = (fit.best.delay(), fit.best.demand());
         Some(Fitted { clients, think, slots: now.slots, delay, demand, servers: fit.best.servers })
     }
@@ -184,7 +198,7 @@ impl Model {
         if let Some(policy) = asked.policy.as_ref().filter(|policy| *policy != "shared") {
             return Err(Refusal::Policy { policy: policy.clone() });
         }
-        let load = Load::of(&self.observed.total(), now.clients);
+        let load = Load::of(&self.observed.total(), now.clients).ok_or(Refusal::Idle)?;
         let present = answer(&fit.best, load, now.servers, now.slots);
         let (modelled, measured) = (present[0], load.throughput);
         if (modelled / measured - 1.0).abs() > OFF_MAX {
@@ -193,7 +207,10 @@ impl Model {
         let servers = asked.servers.unwrap_or(now.servers);
         let slots = asked.slots.unwrap_or(now.slots);
         let grown = f64::from(load.clients) * asked.arrivals.unwrap_or(1.0);
-        let clients = (grown.round() as u32).clamp(1, 1 << 20);
+        if grown > f64::from(CLIENTS_MAX) {
+            return Err(Refusal::Clients { asked: grown });
+        }
+        let clients = (grown.round() as u32).max(1);
         let grown = Load { clients, ..load };
         let all: Vec<[f64; 4]> =
             fit.region.iter().map(|curve| answer(curve, grown, servers, slots)).collect();
@@ -233,23 +250,20 @@ struct Load {
 impl Load {
     /// By Little's law the clients that are not at the gate are as many as start again a second
     /// times how long they are away.
-    fn of(seen: &Block, clients: u32) -> Load {
-        let throughput = seen.done() / seen.span;
+    /// None where nothing was done.
+    fn of(seen: &Block, clients: u32) -> Option<Load> {
+        let throughput = Some(seen.done() / seen.span).filter(|throughput| *throughput > 0.0)?;
         let inside = (seen.held() + seen.waited) / seen.span;
         let clients = clients.max(inside.ceil() as u32).max(1);
         let think = (f64::from(clients) - inside).max(0.0) / throughput;
-        Load { clients, think, throughput }
+        Some(Load { clients, think, throughput })
     }
 }
 
 /// Throughput, wait, hold and response.
 fn answer(curve: &Curve, load: Load, servers: u32, slots: u32) -> [f64; 4] {
     let most = slots.saturating_mul(servers).min(load.clients).max(1);
-    let each = f64::from(servers);
-    // Jobs in service are spread evenly over like servers.
-    let rates: Vec<f64> =
-        (1..=most).map(|n| each * curve.throughput(f64::from(n) / each)).collect();
-    let network = FlowEquivalent::new(load.clients, load.think, &rates);
+    let network = FlowEquivalent::new(load.clients, load.think, &curve.spread(servers, most));
     let found = network.expect("there are clients and slots, and rates are positive").solve();
     [found.throughput, found.wait, found.hold, found.wait + found.hold]
 }

@@ -39,6 +39,19 @@ impl Curve {
         relative(self.servers, self.knee, level) / self.alone
     }
 
+    /// X of 1 to `most` jobs over so many like servers, each of which has its even share of them
+    /// [1/s].
+    pub(super) fn spread(&self, servers: u32, most: u32) -> Vec<f64> {
+        let each = f64::from(servers);
+        let of_one: Vec<f64> =
+            (0..=most.div_ceil(servers)).map(|n| self.throughput(f64::from(n))).collect();
+        let between = |level: f64| {
+            let (low, high) = (of_one[level.floor() as usize], of_one[level.ceil() as usize]);
+            low + level.fract() * (high - low)
+        };
+        (1..=most).map(|n| each * between(f64::from(n) / each)).collect()
+    }
+
     /// The fewest slots with this share of the throughput at `most`.
     pub(super) fn fewest(&self, share: f64, most: u32) -> u32 {
         let enough = share * self.throughput(f64::from(most));
@@ -92,6 +105,19 @@ mod tests {
         }
         let [two, between, three] = [2.0, 2.5, 3.0].map(|n| curve.throughput(n));
         assert!((between - f64::midpoint(two, three)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_spread_over_servers_is_that_of_each() {
+        let curve = Curve { servers: 2, knee: 7.0, alone: 0.1 };
+        for servers in [1, 3, 100] {
+            let each = f64::from(servers);
+            for (n, x) in (1..).zip(curve.spread(servers, 250)) {
+                let one = each * curve.throughput(f64::from(n) / each);
+                // From far beyond the knee on it is taken as flat, to a millionth.
+                assert!((x / one - 1.0).abs() < 1e-5, "{x} and {one} of {n} on {servers}");
+            }
+        }
     }
 
     #[test]

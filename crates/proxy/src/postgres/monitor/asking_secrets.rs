@@ -251,7 +251,7 @@ impl Session {
     /// Asks for a user's secret.
     fn ask(&mut self, place: &Place, user: &[u8], until: Instant) -> Result<Found, Failure> {
         if user.contains(&0) {
-            return Ok(Found::Nothing);
+            return Ok(Found::Nobody);
         }
         let mut out = Vec::new();
         write::message(&mut out, Frontend::Parse, |out| {
@@ -286,9 +286,9 @@ impl Session {
             return Err(failed);
         }
         match found {
-            None => Ok(Found::Nothing),
+            None => Ok(Found::Nobody),
             Some(row) => match row.map_err(wrong)? {
-                None => Ok(Found::Nothing),
+                None => Ok(Found::Bare),
                 Some(text) => {
                     // A password in clear is hashed here, where nobody waits for it.
                     let text = std::str::from_utf8(&text).map_err(wrong)?;

@@ -270,7 +270,8 @@ impl Loop {
         }
         let client = self.clients.get(key).expect("its caller has it");
         let must_be = self.tls.as_ref().is_some_and(|tls| tls.mode.must_be());
-        if must_be && client.transport == Transport::Clear {
+        // It was not offered to who is on this machine.
+        if must_be && client.transport == Transport::Clear && client.peer != Peer::Local {
             let message = "connection requires TLS: connect with sslmode=require";
             return self.refuse(key, SqlState::INVALID_AUTHORIZATION, message);
         }
@@ -289,21 +290,20 @@ impl Loop {
             return self.look_up(key, looking);
         }
         let secret = self.config.users.secret(user);
-        self.challenge(key, looking, &secret);
+        let known = self.config.users.knows(user);
+        self.challenge(key, looking, &secret, known);
     }
 
-    /// Asks a client to prove who it is, against what is known of its user.
-    pub(super) fn challenge(&mut self, key: Key, looking: Looking, secret: &Secret) {
+    /// Asks a client to prove who it is, against what is known of its user; `known` says whether
+    /// there is one of that name.
+    pub(super) fn challenge(&mut self, key: Key, looking: Looking, secret: &Secret, known: bool) {
         let Looking { wanted, method, options } = looking;
         let mut out = Vec::new();
         if wanted.version != wanted.version.granted() || !options.is_empty() {
             let options = options.iter().map(Vec::as_slice);
             write::negotiate_protocol_version(&mut out, wanted.version.granted(), options);
         }
-        if method == Method::Trust
-            && self.config.strangers == Strangers::Refused
-            && !self.config.users.knows(&wanted.user)
-        {
+        if method == Method::Trust && self.config.strangers == Strangers::Refused && !known {
             let name = String::from_utf8_lossy(&wanted.user);
             let message = format!("role \"{name}\" does not exist");
             return self.refuse(key, SqlState::INVALID_AUTHORIZATION, &message);

@@ -11,11 +11,11 @@ use super::arena::Key;
 use super::aside::Wanted;
 use super::asking_secrets::Place;
 use super::client::{Looking, State};
-use super::config::Database;
+use super::config::{Database, Strangers};
 use super::state::Loop;
 use crate::postgres::SqlState;
 use crate::postgres::auth::{Credential, Method};
-use crate::postgres::secrets::Secret;
+use crate::postgres::secrets::{Looks, Secret};
 
 /// What is asked where nobody says otherwise: `$1` is the user. One whose password is no longer valid
 /// has none.
@@ -49,8 +49,9 @@ pub struct Lookup {
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     Secret(Secret),
-    /// No such user, or one without a password that is valid.
-    Nothing,
+    /// A user without a password that is valid.
+    Bare,
+    Nobody,
 }
 
 /// A database and a user.
@@ -63,6 +64,8 @@ pub(super) struct Lookups {
     waiting: HashMap<Name, Vec<Key>>,
     /// Where each database has its secrets looked up.
     places: HashMap<Vec<u8>, Arc<Place>>,
+    /// What the last secret that was found looks like, so that those of nobody look the same.
+    looks: Option<Looks>,
 }
 
 impl Lookups {
@@ -79,6 +82,9 @@ impl Lookups {
     }
 
     fn keep(&mut self, name: Name, found: Found, now: Time) {
+        if let Found::Secret(secret) = &found {
+            self.looks = Some(secret.looks());
+        }
         if self.kept.len() >= KEPT_MAX {
             self.kept.retain(|_, (since, _)| now.since(*since) < FRESH);
         }
@@ -105,9 +111,11 @@ impl Lookups {
 }
 
 impl Loop {
-    /// Whether the secret of a user is to be looked up where it wants to.
+    /// Whether a user is to be looked up where it wants to: for its secret, or to know whether there
+    /// is one of that name.
     pub(super) fn must_look_up(&self, database: &[u8], user: &[u8], method: Method) -> bool {
-        method != Method::Trust
+        let is_of_use = method != Method::Trust || self.config.strangers == Strangers::Refused;
+        is_of_use
             && !self.config.users.knows(user)
             && self.place_named(database).is_some_and(|at| {
                 let lookup = &self.config.databases[at].lookup;
@@ -217,9 +225,12 @@ impl Loop {
     fn challenge_with(&mut self, key: Key, looking: Looking, found: &Found) {
         let secret = match found {
             Found::Secret(secret) => secret.clone(),
-            Found::Nothing => self.config.users.secret(&looking.wanted.user),
+            Found::Bare | Found::Nobody => {
+                let looks = self.lookups.looks.unwrap_or_default();
+                Secret::mock(&looking.wanted.user, looks, self.config.users.key())
+            }
         };
-        self.challenge(key, looking, &secret);
+        self.challenge(key, looking, &secret, !matches!(found, Found::Nobody));
     }
 }
 
@@ -232,13 +243,13 @@ mod tests {
         let mut lookups = Lookups::default();
         let name = |n: usize| (b"db".to_vec(), n.to_string().into_bytes());
         for n in 0..2 * KEPT_MAX {
-            lookups.keep(name(n), Found::Nothing, Time::ZERO);
+            lookups.keep(name(n), Found::Nobody, Time::ZERO);
         }
         assert_eq!(lookups.kept.len(), KEPT_MAX);
         assert!(lookups.fresh(&name(0), Time::ZERO + FRESH / 2).is_some());
         let later = Time::ZERO + FRESH;
         assert!(lookups.fresh(&name(0), later).is_none());
-        lookups.keep(name(KEPT_MAX), Found::Nothing, later);
+        lookups.keep(name(KEPT_MAX), Found::Nobody, later);
         assert_eq!(lookups.kept.len(), 1, "what is old makes room");
         lookups.doubt(b"db", &name(KEPT_MAX).1, later + DOUBTED / 2);
         assert!(lookups.fresh(&name(KEPT_MAX), later).is_some(), "a flood looks nothing up");

@@ -8,7 +8,7 @@ use super::client;
 use super::pool::{Pool, PoolIndex};
 use super::state::Loop;
 use crate::postgres::console::{Estimate, WhatIf};
-use crate::postgres::model::{Fitted, Now, Refusal};
+use crate::postgres::model::{Fitted, Model, Now, Refusal};
 
 impl Pool {
     /// What is found of what is behind its gate, and what stands where the slots are left to it.
@@ -60,22 +60,36 @@ impl Pool {
     }
 }
 
-impl Loop {
+/// The models of all pools at one moment. What they are asked takes as long as it takes, and is not
+/// asked where clients wait.
+#[derive(Debug)]
+pub(super) struct Models(Vec<(String, Model, Now)>);
+
+impl Models {
     /// What would be, of each pool of which enough is known; why not, if that is none.
     pub(super) fn what_if(&self, asked: &WhatIf) -> Result<Vec<Estimate>, Refusal> {
         let mut rows = Vec::new();
         let mut refused = Refusal::TooLittle;
-        let there = self.pools.iter().enumerate().filter(|(_, pool)| !pool.vacant);
-        for (at, pool) in there {
-            let Some(model) = pool.driver.model() else { continue };
-            let of = pool.named(&self.config.databases[pool.database].name);
-            match model.what_if(&of, asked, pool.now(self.clients_of(at))) {
+        for (of, model, now) in &self.0 {
+            match model.what_if(of, asked, *now) {
                 Ok(answer) => rows.extend(answer),
                 Err(cause) if refused == Refusal::TooLittle => refused = cause,
                 Err(_) => {}
             }
         }
         if rows.is_empty() { Err(refused) } else { Ok(rows) }
+    }
+}
+
+impl Loop {
+    /// What is known now.
+    pub(super) fn models(&self) -> Models {
+        let there = self.pools.iter().enumerate().filter(|(_, pool)| !pool.vacant);
+        let models = there.filter_map(|(at, pool)| {
+            let of = pool.named(&self.config.databases[pool.database].name);
+            Some((of, pool.driver.model()?.clone(), pool.now(self.clients_of(at))))
+        });
+        Models(models.collect())
     }
 
     /// Clients of a pool that are in.

@@ -22,6 +22,7 @@ use super::config::{Address, Config, StartError};
 use super::encryption::EncryptionError;
 use super::listen::{Listener, door, listen};
 use super::log::Log;
+use super::modelling::Models;
 use super::operating::{Asked, Desk, Ending, Opened};
 use super::reload::{Fresh, ReloadError, Reloaded, Reloading};
 use super::state::{Loop, Phase};
@@ -97,7 +98,7 @@ pub enum ControlError {
 pub(super) enum Command {
     Stats(mpsc::Sender<Stats>),
     Recordings(mpsc::Sender<Vec<Option<Recording>>>),
-    WhatIf(WhatIf, mpsc::Sender<Result<Vec<Estimate>, Refusal>>),
+    Models(mpsc::Sender<Models>),
     Drain(mpsc::Sender<()>),
     Tls(Option<Arc<ClientEncryption>>, mpsc::Sender<()>),
     Operate(Asked),
@@ -151,8 +152,8 @@ impl Handle {
     ///
     /// # Errors
     /// If the monitor has ended; inside, why no pool has an answer.
-    pub fn what_if(&self, asked: WhatIf) -> Result<Result<Vec<Estimate>, Refusal>, ControlError> {
-        self.ask(|reply| Command::WhatIf(asked, reply))
+    pub fn what_if(&self, asked: &WhatIf) -> Result<Result<Vec<Estimate>, Refusal>, ControlError> {
+        Ok(self.ask(Command::Models)?.what_if(asked))
     }
 
     /// Accepts nobody any more, tells clients with nothing under way to go, lets transactions end,
@@ -343,7 +344,7 @@ impl Monitor {
             config,
             tls,
             poll,
-            mut listeners,
+            listeners,
             mut takeover,
             signals,
             hangups,
@@ -367,7 +368,6 @@ impl Monitor {
         if let Some(predecessor) = &mut takeover.predecessor {
             let failed = |cause| StartError::Takeover { path: path.clone(), cause };
             predecessor.begin(inner.watchers.first()).map_err(failed)?;
-            listeners.iter_mut().chain(&mut takeover.door).for_each(Listener::keep);
             inner.again.push_back(PREDECESSOR);
         }
         inner.takeover = takeover;
@@ -573,8 +573,8 @@ impl Running {
                 Command::Recordings(reply) => {
                     let _ = reply.send(self.inner.recordings());
                 }
-                Command::WhatIf(asked, reply) => {
-                    let _ = reply.send(self.inner.what_if(&asked));
+                Command::Models(reply) => {
+                    let _ = reply.send(self.inner.models());
                 }
                 Command::Drain(reply) => {
                     self.drain();
@@ -624,7 +624,10 @@ impl Running {
         if self.inner.phase == Phase::Draining {
             return;
         }
-        self.accept_all();
+        // Who waits at a listener that stays the predecessor's is let in there.
+        if self.inner.takeover.given_up.is_none() {
+            self.accept_all();
+        }
         self.inner.phase = Phase::Draining;
         self.stop_for_good();
         self.inner.tell_predecessor_of_end();
@@ -638,6 +641,7 @@ impl Running {
 
     /// Nobody comes any more, neither clients nor a successor.
     fn stop_for_good(&mut self) {
+        self.part_with_files();
         self.listeners.clear();
         self.inner.takeover.door = None;
         self.accept_again = None;

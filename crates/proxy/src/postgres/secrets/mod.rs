@@ -80,6 +80,23 @@ pub enum Kind {
     Scram,
 }
 
+/// What of a secret can be seen by whoever tries to log in: by which method it is asked for, and how
+/// often it is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looks {
+    /// Its form.
+    pub kind: Kind,
+    /// How many times it is hashed for SCRAM.
+    pub iterations: NonZeroU32,
+}
+
+impl Default for Looks {
+    /// As PostgreSQL stores passwords where nobody says otherwise.
+    fn default() -> Looks {
+        Looks { kind: Kind::Scram, iterations: ITERATIONS }
+    }
+}
+
 /// What is stored of a user's password, ready for every method. Where a method cannot work with what
 /// is stored, the exchange runs to its end and fails there, as it does for a user who is not known.
 #[derive(Clone)]
@@ -137,16 +154,20 @@ impl Secret {
         Ok(Secret { form: Form::Plain(password.to_vec()), md5, verifier })
     }
 
-    /// The secret of a user who is not known, which nothing fits. It looks as those of `kind` do that
-    /// are hashed `iterations` times for SCRAM.
-    pub fn mock(user: &[u8], kind: Kind, iterations: NonZeroU32, key: &MockKey) -> Secret {
+    /// The secret of a user who is not known, which nothing fits. It looks as those of others do.
+    pub fn mock(user: &[u8], looks: Looks, key: &MockKey) -> Secret {
         let md5 = digits(&key.draw("md5", user));
-        let form = match kind {
+        let form = match looks.kind {
             Kind::Plain => Form::Plain(digits(&key.draw("plain", user)).to_vec()),
             Kind::Md5 => Form::Md5,
             Kind::Scram => Form::Scram,
         };
-        Secret { form, md5, verifier: key.verifier(user, iterations) }
+        Secret { form, md5, verifier: key.verifier(user, looks.iterations) }
+    }
+
+    /// What who wants in can see of it.
+    pub fn looks(&self) -> Looks {
+        Looks { kind: self.kind(), iterations: self.verifier.iterations }
     }
 
     /// In which form it is stored.
@@ -220,8 +241,8 @@ mod tests {
     #[test]
     fn a_mock_stays_the_same_and_is_of_its_user_alone() {
         for kind in [Kind::Plain, Kind::Md5, Kind::Scram] {
-            let [one, again, other] =
-                [&b"a"[..], b"a", b"b"].map(|user| Secret::mock(user, kind, ITERATIONS, &KEY));
+            let [one, again, other] = [&b"a"[..], b"a", b"b"]
+                .map(|user| Secret::mock(user, Looks { kind, ..Looks::default() }, &KEY));
             assert_eq!((one.kind(), &one.verifier), (kind, &again.verifier));
             assert_ne!(one.verifier.salt, other.verifier.salt);
             assert_ne!(one.md5, other.md5);

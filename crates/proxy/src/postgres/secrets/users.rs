@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use thiserror::Error;
 
-use super::{Kind, MockKey, Secret};
+use super::{Kind, Looks, MockKey, Secret};
 use crate::postgres::auth::{ITERATIONS, VerifierError};
 
 /// The longest user name and the longest secret \[byte\], as PgBouncer has them.
@@ -18,8 +18,7 @@ pub struct Users {
     secrets: HashMap<Vec<u8>, Secret>,
     key: MockKey,
     /// What those of unknown users look like.
-    kind: Kind,
-    iterations: NonZeroU32,
+    looks: Looks,
 }
 
 /// Why a list of users cannot be read.
@@ -94,7 +93,8 @@ impl Users {
     /// If a line is not of this form or a user stands there twice.
     pub fn hashed(text: &str, key: MockKey, iterations: NonZeroU32) -> Result<Users, UsersError> {
         let mut lines: HashMap<Vec<u8>, usize> = HashMap::new();
-        let mut users = Users { secrets: HashMap::new(), key, kind: Kind::Scram, iterations };
+        let mut users =
+            Users { secrets: HashMap::new(), key, looks: Looks { kind: Kind::Scram, iterations } };
         let mut without = Vec::new();
         for (index, text) in text.lines().enumerate() {
             let line = index + 1;
@@ -117,7 +117,7 @@ impl Users {
         let kind = usual(secrets.clone().map(Secret::kind)).unwrap_or(Kind::Scram);
         let most =
             usual(secrets.filter(|one| one.kind() == kind).map(|one| one.verifier().iterations));
-        (users.kind, users.iterations) = (kind, most.unwrap_or(iterations));
+        users.looks = Looks { kind, iterations: most.unwrap_or(iterations) };
         for name in without {
             let secret = users.secret(&name);
             users.secrets.insert(name, secret);
@@ -129,7 +129,7 @@ impl Users {
     /// from others.
     pub fn secret(&self, user: &[u8]) -> Secret {
         let known = self.secrets.get(user).cloned();
-        known.unwrap_or_else(|| Secret::mock(user, self.kind, self.iterations, &self.key))
+        known.unwrap_or_else(|| Secret::mock(user, self.looks, &self.key))
     }
 
     /// Their names, in no order.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use proxy::postgres::auth::{Binding, Check, Checked, Credential, ITERATIONS, Method, Verifier};
 use proxy::postgres::frame::{Frames, Frontend, HEAD, Limits, Piece};
 use proxy::postgres::message::{Report, Severity, Status, write};
-use proxy::postgres::secrets::{Kind, MockKey, Secret};
+use proxy::postgres::secrets::{Kind, Looks, MockKey, Secret};
 use proxy::postgres::startup::{Opening, Packet};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -260,7 +260,8 @@ fn a_real_client_comes_in_by_every_method() {
 fn a_real_client_that_is_unknown_hears_what_others_hear() {
     for kind in [Kind::Plain, Kind::Md5, Kind::Scram] {
         for method in [Method::Password, Method::Md5, Method::ScramSha256] {
-            let mock = Secret::mock(b"alice", kind, ITERATIONS, &MockKey::new(KEY));
+            let mock =
+                Secret::mock(b"alice", Looks { kind, iterations: ITERATIONS }, &MockKey::new(KEY));
             let (heard, passed) = talk(method, mock, Binding::Absent, &config("secret"));
             assert_eq!((heard, passed), (Err(SqlState::INVALID_PASSWORD), None), "{method:?}");
         }

@@ -301,6 +301,43 @@ fn too_little_and_what_needs_simulation_are_refused_with_a_way_out() {
 }
 
 #[test]
+fn nothing_is_said_of_a_load_of_which_nothing_gets_done() {
+    let asked = WhatIf { slots: Some(20), ..WhatIf::default() };
+    let mut model = Model::new(1);
+    USUAL.run(60.0, 12, &mut model);
+    assert!(model.what_if("a/b", &asked, USUAL.now()).is_ok());
+    // The database is down: for an hour one job in a while is tried, and fails.
+    let mut now = Time::ZERO + Duration::from_secs(60);
+    for _ in 0..7200 {
+        now = now + Duration::from_millis(500);
+        model.pass(now);
+        model.arrived();
+        model.started(now, Slot { server: 0, index: 0 }, 0);
+        model.departed(now, Slot { server: 0, index: 0 }, Work::Failed);
+        model.level(0, 0, 9);
+    }
+    assert_eq!(model.what_if("a/b", &asked, USUAL.now()), Err(Refusal::Idle));
+    assert_eq!(model.fitted(USUAL.now()), None);
+}
+
+#[test]
+fn what_nobody_has_is_answered_or_refused_in_its_time() {
+    let mut model = Model::new(1);
+    USUAL.run(60.0, 13, &mut model);
+    let many = WhatIf { arrivals: Some(1e6), ..WhatIf::default() };
+    let refused = model.what_if("a/b", &many, USUAL.now()).unwrap_err();
+    assert_eq!(refused, Refusal::Clients { asked: 4e7 });
+    // A server for each of a million clients: all get what they ask for.
+    let most = u32::MAX;
+    for (slots, servers) in [(40, 26_000), (most, 1), (1, most), (most, most)] {
+        let (slots, servers, arrivals) = (Some(slots), Some(servers), Some(26_000.0));
+        let asked = WhatIf { slots, servers, arrivals, policy: None };
+        let rows = model.what_if("a/b", &asked, USUAL.now()).unwrap();
+        assert!(named(&rows, "throughput").value > 100.0, "{rows:?}");
+    }
+}
+
+#[test]
 fn a_band_is_around_the_fewest_slots_that_keep_the_throughput() {
     let mut model = Model::new(1);
     assert_eq!(model.band(2, 9, 50), Band { least: 2, best: 9, most: 50 });

@@ -63,7 +63,7 @@ impl Refusal {
     }
 
     /// It is not the moment for it.
-    fn state(message: String, hint: &str) -> Refusal {
+    pub(super) fn state(message: String, hint: &str) -> Refusal {
         Refusal::because(SqlState::NOT_IN_PREREQUISITE_STATE, message, Some(hint))
     }
 }
@@ -79,14 +79,7 @@ impl Loop {
                 Answer::Snapshot(snapshot, self.clock().since(before))
             }
             Ask::Pulse => Answer::Pulse(self.phase),
-            Ask::Estimates(what) => match self.what_if(&what) {
-                Ok(estimates) => Answer::Estimates(estimates),
-                Err(cause) => {
-                    let code = SqlState::NOT_IN_PREREQUISITE_STATE;
-                    let hint = "SHOW MODEL has what is known, SHOW GATE what was measured";
-                    Answer::Refused(Refusal::because(code, cause.to_string(), Some(hint)))
-                }
-            },
+            Ask::Models(what) => Answer::Models(what, self.models()),
             Ask::Withdraw => match self.take_wait(visitor) {
                 Some(wait) => Answer::Refused(self.withdraw(wait)),
                 // What is being read counts all the same.

@@ -33,10 +33,11 @@ pub(super) use controls::{Awaited, Ending};
 pub(super) use desk::{Desk, Opened};
 
 use super::arena::Key;
+use super::modelling::Models;
 use super::pool::PoolIndex;
 use super::state::Phase;
 use super::wire::Wire;
-use crate::postgres::console::{Access, Control, Counts, Estimate, Refusal, Snapshot, WhatIf};
+use crate::postgres::console::{Access, Control, Counts, Refusal, Snapshot, WhatIf};
 
 /// What the desk asks of the loop, and for which of its visitors.
 #[derive(Debug)]
@@ -52,8 +53,8 @@ pub(super) enum Ask {
     Snapshot,
     /// Whether the loop goes round, and whether clients come in.
     Pulse,
-    /// What the model says.
-    Estimates(WhatIf),
+    /// The models, for what one wants to know of them.
+    Models(WhatIf),
     /// To change something.
     Control(Control),
     /// To give up what this visitor waits for, and to undo it.
@@ -69,7 +70,7 @@ enum Answer {
     /// The gate at that moment, and how long it took to look.
     Snapshot(Box<Snapshot>, Duration),
     Pulse(Phase),
-    Estimates(Vec<Estimate>),
+    Models(WhatIf, Models),
     Done,
     /// Done, and this is to be told of it, in sentences.
     Told(Vec<String>),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::desk::{Killed, Rooms};
-use super::{Admitted, Answer, Ask};
+use super::{Admitted, Answer, Ask, Refusal};
 use crate::postgres::SqlState;
 use crate::postgres::console::{Control, Heard, Reply, Session, Snapshot, Want};
 use crate::postgres::frame::{Frames, Frontend, HEAD, Limits, Piece};
@@ -201,7 +201,7 @@ impl Rooms {
         };
         match heard {
             Heard::Wants(Want::Snapshot) => self.look(key),
-            Heard::Wants(Want::Estimates(what)) => self.ask(key, Ask::Estimates(what)),
+            Heard::Wants(Want::Estimates(what)) => self.ask(key, Ask::Models(what)),
             Heard::Wants(Want::Control(Control::KillClient(id))) => {
                 if self.kill(id) == Killed::Gone {
                     self.reply_administrator(key, &Answer::Done);
@@ -235,7 +235,13 @@ impl Rooms {
             Answer::Done => self.reply(key, Reply::Done),
             Answer::Told(sentences) => self.reply(key, Reply::Told(sentences)),
             Answer::Refused(refusal) => self.reply(key, Reply::Refused(refusal)),
-            Answer::Estimates(estimates) => self.reply(key, Reply::Estimates(estimates)),
+            Answer::Models(what, models) => match models.what_if(what) {
+                Ok(estimates) => self.reply(key, Reply::Estimates(&estimates)),
+                Err(cause) => {
+                    let hint = "SHOW MODEL has what is known, SHOW GATE what was measured";
+                    self.reply(key, Reply::Refused(&Refusal::state(cause.to_string(), hint)));
+                }
+            },
             // Nobody at the console asks for these.
             Answer::Snapshot(..) | Answer::Pulse(_) => {}
         }

@@ -11,9 +11,10 @@ use gate::Time;
 
 use super::channel::{Channel, Filled, Side};
 use super::words::{FORMAT, Place, Pool, Resting, Word, Wrote};
-use super::{ROUNDS, Takeover};
+use super::{Predecessor, ROUNDS, Takeover};
 use crate::postgres::monitor::arena::{Key, Socket};
 use crate::postgres::monitor::client::{Client, State};
+use crate::postgres::monitor::listen::Listener;
 use crate::postgres::monitor::log::Line;
 use crate::postgres::monitor::operating::Listening;
 use crate::postgres::monitor::pool::PoolIndex;
@@ -294,7 +295,10 @@ impl Running {
         successor.stage = Stage::Begun;
         self.stop_listening();
         let inner = &mut self.inner;
-        inner.phase = Phase::HandingOver;
+        // A gate that ends goes on doing so: who is not sent away by then goes over.
+        if inner.phase == Phase::Open {
+            inner.phase = Phase::HandingOver;
+        }
         for pool in 0..inner.pools.len() {
             inner.close_idle(pool);
             inner.settle();
@@ -310,6 +314,18 @@ impl Running {
             &format!("process {process} takes over; {clients} clients are in"),
         );
         inner.pass_ready();
+    }
+
+    /// Files of sockets go with a gate that ends, unless another one listens there: a successor that
+    /// knows of them, or a predecessor that has not heard that this gate serves.
+    pub(in crate::postgres::monitor) fn part_with_files(&mut self) {
+        let Takeover { successor, predecessor, door, given_up, .. } = &mut self.inner.takeover;
+        let listeners = self.listeners.iter_mut().chain(door);
+        if successor.as_ref().is_some_and(|successor| successor.stage >= Stage::Told) {
+            listeners.for_each(Listener::give_away);
+        } else if given_up.is_none() && predecessor.as_ref().is_some_and(Predecessor::is_told) {
+            listeners.for_each(Listener::keep);
+        }
     }
 
     /// Listeners stay open for the case that they are needed again, with nobody accepting there.

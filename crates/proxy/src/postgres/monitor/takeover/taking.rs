@@ -228,6 +228,11 @@ impl Predecessor {
         number
     }
 
+    /// Whether it was told that this gate serves.
+    pub(super) fn is_told(&self) -> bool {
+        self.knows == Knows::Told
+    }
+
     /// The next thing that it says.
     fn hear(&mut self) -> Result<Option<Heard>, Over> {
         loop {
@@ -306,12 +311,23 @@ impl Running {
 
     fn part_from_predecessor(&mut self, over: Over) {
         let Some(predecessor) = self.inner.takeover.predecessor.take() else { return };
-        let Predecessor { process, arriving, .. } = predecessor;
-        let arriving = arriving.into_iter().map(|(_, key)| key);
+        let Predecessor { process, arriving, channel, .. } = predecessor;
         let line = |state| Line::new("takeover").text("state", state).with("of", process);
         match over {
             Over::Ended | Over::Died => {
-                arriving.for_each(|key| self.inner.welcome_taken(key));
+                // It takes no files away any more.
+                let door = &mut self.inner.takeover.door;
+                self.listeners.iter_mut().chain(door).for_each(Listener::keep);
+                // Before it said that this was all it has told those to go of whom it had not heard
+                // that they are here.
+                let sent = channel.sent();
+                let is_ours = |word: u64| matches!(over, Over::Died) || word <= sent;
+                for (word, key) in arriving {
+                    match is_ours(word) {
+                        true => self.inner.welcome_taken(key),
+                        false => self.inner.let_go(key),
+                    }
+                }
                 let taken = self.inner.stats.clients_taken_over;
                 let (state, how) = match over {
                     Over::Ended => ("ended", "has ended"),
@@ -322,7 +338,7 @@ impl Running {
                 self.inner.tell_takeover(line(state).with("clients", taken), &sentence);
             }
             Over::GoesOn(error) => {
-                arriving.for_each(|key| self.inner.let_go(key));
+                arriving.into_iter().for_each(|(_, key)| self.inner.let_go(key));
                 let why = error.to_string();
                 self.inner.tell_takeover(line("failed").text("why", &why), &why);
                 self.inner.takeover.given_up = Some(error);

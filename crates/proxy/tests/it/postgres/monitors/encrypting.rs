@@ -185,7 +185,7 @@ pub(super) fn promised(gate: &Gate) -> Raw {
     raw
 }
 
-fn tls(mode: TlsMode) -> ClientTls {
+pub(super) fn tls(mode: TlsMode) -> ClientTls {
     ClientTls {
         mode,
         authorities: Authorities::File(fixture("authority.pem")),

@@ -8,11 +8,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use proxy::postgres::monitor::{
-    Address, Admission, Keepalive, Mode, Monitor, SocketFile, StartError, Tcp,
+    Address, Admission, Keepalive, Mode, Monitor, SocketFile, StartError, Tcp, TlsMode,
 };
 use proxy::postgres::secrets::{Hba, IdentMaps};
+use proxy::postgres::startup::Version;
 
-use super::{Gate, ask, code, database, enter, password, runtime, trusting};
+use super::encrypting::tls;
+use super::{Gate, Raw, ask, code, database, enter, password, runtime, trusting};
 
 /// A directory of its own, taken away with this value.
 pub(super) struct Folder(pub(super) PathBuf);
@@ -86,6 +88,26 @@ fn clients_come_by_every_address_and_rules_tell_them_apart() {
     });
     gate.end();
     assert!(!path.exists(), "the socket went with the gate");
+}
+
+#[test]
+fn tls_is_asked_of_nobody_who_is_on_this_machine() {
+    let folder = Folder::new("clear");
+    let mut config = trusting(database(Mode::Transaction, 1));
+    config.sockets.push(folder.socket());
+    config.tls = Some(tls(TlsMode::Require));
+    let gate = Gate::new(config);
+    runtime().block_on(async {
+        let mut account = tokio_postgres::Config::new();
+        account.user("sekisho").dbname(gate.account().get_dbname().unwrap());
+        account.host_path(folder.socket().path.parent().unwrap()).port(6432);
+        let client = enter(&account).await.unwrap();
+        assert_eq!(ask(&client, "select 9").await.unwrap(), "9");
+    });
+    let mut raw = Raw::connect(&gate);
+    raw.start(Version::V3_0, &[]);
+    assert!(raw.last_words().starts_with("FATAL 28000 connection requires TLS"));
+    gate.end();
 }
 
 #[test]

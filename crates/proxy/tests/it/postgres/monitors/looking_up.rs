@@ -1,12 +1,14 @@
 //! Users that no list has: their secrets are looked up in a database while nobody else waits. And
 //! those who guess passwords.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use proxy::postgres::auth::{Credential, Method};
-use proxy::postgres::monitor::{Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, TlsMode};
+use proxy::postgres::monitor::{
+    Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, Strangers, TlsMode,
+};
 use proxy::postgres::secrets::{MockKey, Users};
 
 use super::encrypted_servers::{acting, behind, encrypted_server, named, unnamed, wanted};
@@ -30,6 +32,13 @@ fn asking(database: Database) -> Config {
 
 fn found(query: &str) -> Config {
     asking(Database { lookup: Some(lookup(query)), ..database(Mode::Transaction, 2) })
+}
+
+/// Whoever comes is the same user at the server.
+fn forced(query: &str) -> Database {
+    let mut database = Database { lookup: Some(lookup(query)), ..database(Mode::Transaction, 2) };
+    database.forced = database.login.as_ref().map(|(user, _)| user.clone());
+    database
 }
 
 fn does(sql: &str) -> String {
@@ -87,6 +96,73 @@ fn users_of_the_database_get_in_with_their_own_passwords_while_these_are_valid()
     for role in ["sought", "late", "shut", "bare"] {
         does(&format!("drop role {role}"));
     }
+}
+
+#[test]
+fn users_who_prove_nothing_must_be_known_to_the_database_and_need_no_password() {
+    does("create role proven login");
+    does("create role unable");
+    let mut config = asking(forced(LOOKUP_QUERY));
+    config.admission = Admission::Everybody(Method::Trust);
+    config.strangers = Strangers::Refused;
+    let gate = Gate::new(config);
+    runtime().block_on(async {
+        assert_eq!(comes(&gate, "proven", "").await, Ok("sekisho".to_owned()));
+        for unknown in ["unable", "nobody"] {
+            assert_eq!(comes(&gate, unknown, "").await, Err("28000".to_owned()), "{unknown}");
+        }
+    });
+    assert_eq!(gate.stats().lookups, 3);
+    gate.end();
+    does("drop role proven");
+    does("drop role unable");
+}
+
+#[test]
+fn an_empty_secret_lets_nobody_in() {
+    does("create role hollow login");
+    for method in [Method::ScramSha256, Method::Md5, Method::Password] {
+        // The server is none that would refuse it.
+        let query = "select rolname, '' from pg_authid where rolname = $1";
+        let mut config = asking(forced(query));
+        config.admission = Admission::Everybody(method);
+        let gate = Gate::new(config);
+        let came = runtime().block_on(comes(&gate, "hollow", ""));
+        assert_eq!(came, Err("28P01".to_owned()), "{method:?}");
+        gate.end();
+    }
+    does("drop role hollow");
+}
+
+/// What a client is asked for, before it has proved anything: the tag and kind of the message.
+fn is_asked(gate: &Gate, user: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(gate.address()).unwrap();
+    let name = gate.account().get_dbname().unwrap().to_owned();
+    let said = format!("user\0{user}\0database\0{name}\0\0");
+    let length = (said.len() + 8) as u32;
+    stream
+        .write_all(&[&length.to_be_bytes()[..], &[0, 3, 0, 0], said.as_bytes()].concat())
+        .unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).unwrap();
+    head.to_vec()
+}
+
+#[test]
+fn who_is_known_cannot_be_told_from_what_is_asked() {
+    does("create role scrambled login password 'mine'");
+    for method in [Method::ScramSha256, Method::Md5, Method::Password] {
+        let mut config = found(LOOKUP_QUERY);
+        // The only user of the list has its secret in another form.
+        config.users = Users::parse("\"listed\" \"plain\"", MockKey::new([7; 32])).unwrap();
+        config.admission = Admission::Everybody(method);
+        let gate = Gate::new(config);
+        for _ in 0..2 {
+            assert_eq!(is_asked(&gate, "nobody"), is_asked(&gate, "scrambled"), "{method:?}");
+        }
+        gate.end();
+    }
+    does("drop role scrambled");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn slots_left_to_the_gate_come_down_to_what_the_server_can_use() {
     let alone = pool.model.iter().find(|row| row.what == "time alone").unwrap();
     assert!(alone.interval.unwrap().1 >= 0.008, "nobody sleeps for less: {alone:?}");
     let asked = WhatIf { slots: Some(1), ..WhatIf::default() };
-    match gate.handle.what_if(asked).unwrap() {
+    match gate.handle.what_if(&asked).unwrap() {
         Ok(rows) => {
             let throughput = rows.iter().find(|row| row.what == "throughput").unwrap();
             assert!(throughput.interval.unwrap().0 <= 125.0, "{throughput:?}");

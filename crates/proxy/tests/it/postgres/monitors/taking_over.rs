@@ -1,7 +1,7 @@
 //! A gate takes over from another one: whoever speaks in clear stays, the others are let out, and if it
 //! comes to nothing nothing has changed.
 
-use std::io::{IoSlice, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -671,6 +671,34 @@ fn both_end_when_the_new_one_is_told_to() {
     assert_eq!(works.answer(), ["COMMIT", "ZI"]);
     assert_eq!(works.last_words(), GOODBYE);
     assert_eq!(old.thread_ends().cut, 0);
+    assert!(!folder.door().exists(), "nobody listens there any more");
+}
+
+/// A gate that is told to end when another one has its sockets already, and then begins.
+#[test]
+fn a_gate_that_ends_leaves_its_files_to_who_takes_over_then() {
+    let folder = Folder::new("late");
+    let mut config = at(&folder, trusting(database(Mode::Transaction, 2)));
+    config.sockets.push(folder.socket());
+    let gate = Gate::new(config);
+    let mut works = Raw::enter(&gate, Version::V3_2, &[]);
+    works.query("begin");
+    assert_eq!(works.answer(), ["BEGIN", "ZT"]);
+    let mut new = Successor::at(&folder.door());
+    new.hello(1);
+    new.hears_until(b'N');
+    gate.handle.drain().unwrap();
+    new.says(b'Y', b"");
+    new.hears_until(b'B');
+    new.says(b'S', b"");
+    let path = folder.socket().path;
+    assert!(path.exists() && folder.door().exists(), "they are the other one's");
+    // That one dies: who is here ends its work, and then this gate ends all the same.
+    drop(new);
+    works.query("commit");
+    assert_eq!(works.answer(), ["COMMIT", "ZI"]);
+    assert_eq!(works.last_words(), GOODBYE);
+    assert_eq!(gate.thread_ends().cut, 0);
 }
 
 /// A program that speaks as a gate does that hands over, by bytes.
@@ -793,6 +821,40 @@ fn what_goes_over_is_as_this_format_has_it_and_what_is_not_is_declined() {
         other => panic!("{other}"),
     }
     assert!(folder.door().exists(), "its file is the other one's");
+}
+
+/// A predecessor that has not heard who is here when it ends has told them to go.
+#[test]
+fn whom_the_gate_before_has_told_to_go_is_not_served_here() {
+    let folder = Folder::new("goodbyes");
+    let old = Predecessor::at(folder.door());
+    let config = at(&folder, trusting(database(Mode::Transaction, 2)));
+    let (tell, told) = mpsc::channel();
+    let running = std::thread::spawn(move || {
+        let monitor = Monitor::bind(config)?;
+        tell.send(monitor.handle()).expect("the test waits for it");
+        monitor.run()
+    });
+    let mut new = old.hands_over();
+    // From here on it hears nothing.
+    new.0.shutdown(std::net::Shutdown::Read).unwrap();
+    new.says(b'P', &pool(5, 1));
+    new.says(b'T', &[&9_u64.to_be_bytes()[..], &[0; 10], &bytes(b"select 'mine'\0\0\0")].concat());
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    new.gives(b'C', &resting(1, 5, 77), &theirs);
+    new.says(b'E', &0_u64.to_be_bytes());
+    // It is told so by the one that ends, and what it asks meanwhile is nobody's to answer.
+    let mut client = Speaks(ours);
+    client.0.write_all(&query("select 'twice'")).unwrap();
+    client.0.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let error = client.0.read(&mut [0]).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+    told.recv().unwrap().drain().unwrap();
+    let finished = running.join().unwrap().unwrap();
+    assert_eq!(finished.stats.clients_taken_over, 0);
+    let left = client.0.read(&mut [0]).unwrap_err();
+    assert_eq!(left.kind(), ErrorKind::WouldBlock, "nobody has said anything to it");
 }
 
 #[test]
