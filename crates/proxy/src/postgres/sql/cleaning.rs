@@ -67,7 +67,8 @@ impl Left {
                 What::ResetAll => bit(Reason::Set),
                 What::DiscardAll => DISCARDED,
                 What::RollbackTo(_) => {
-                    (whole, self.failed) = (false, false);
+                    // What was going since the savepoint is back, and what was before may be.
+                    (whole, self.failed, self.going) = (false, false, 0);
                     0
                 }
                 _ => 0,

@@ -138,13 +138,17 @@ fn whatever_mixture_is_left_a_cleaned_server_is_as_a_new_one() {
     let mut chance = Chance::new(0xc1ea);
     let (mut session, mut settings) = fresh();
     let mut left = Left::default();
-    for round in 0..120 {
+    for round in 0..240 {
         let mut log = Vec::new();
-        for _ in 0..=chance.below(5) {
-            let text = match chance.below(6) {
-                0 => "begin",
-                1 => "rollback",
-                2 => "select 1/0",
+        for _ in 0..=chance.below(8) {
+            let text = match chance.below(12) {
+                0 | 1 => "begin",
+                2 => "rollback",
+                3 => "select 1/0",
+                4 => "savepoint s",
+                5 => "rollback to s",
+                6 => "commit",
+                7 => "savepoint t; unlisten *; discard temp; rollback to t; commit",
                 _ => TEXTS[chance.below(TEXTS.len())].0,
             };
             log.push(text);
@@ -212,7 +216,15 @@ fn a_library_closes_and_what_is_undone_unpins() {
     leave(&mut left, "listen a");
     leave(&mut left, "begin; unlisten *; rollback");
     assert_eq!(left.keeps().collect::<Vec<_>>(), [Reason::Listen], "what was rolled back stays");
+    // So does what a savepoint has brought back; whoever was next heard it, or met the table.
+    leave(&mut left, "begin; savepoint s; unlisten *; rollback to s; commit");
+    assert_eq!(left.keeps().collect::<Vec<_>>(), [Reason::Listen]);
     leave(&mut left, "unlisten *");
+    assert_eq!(left.keeps().count(), 0);
+    leave(&mut left, "create temp table x_4 (a int)");
+    leave(&mut left, "begin; savepoint s; discard temp; rollback to s; commit");
+    assert_eq!(left.keeps().collect::<Vec<_>>(), [Reason::Temporary]);
+    leave(&mut left, "begin; savepoint s; discard temp; release s; commit");
     assert_eq!(left.keeps().count(), 0);
     leave(&mut left, "create temp table x_2 (a int); prepare q as select 1");
     assert_eq!(left.keeps().collect::<Vec<_>>(), [Reason::Temporary, Reason::Prepare]);
