@@ -533,13 +533,29 @@ impl Loop {
                 server.state = State::Encoding;
                 self.query(key, &sql);
             }
-            Err(lost) => {
-                // Who has lost its settings keeps its server until its end.
-                server.client = None;
-                client.state = client::State::Idle;
-                self.give_back(key);
-                self.fail(at, SqlState::INTERNAL_ERROR, &lost.to_string());
-            }
+            // Who has lost its settings keeps its server until its end.
+            Err(lost) => self.part_for(key, lost),
+        }
+    }
+
+    /// Ends a client whose settings its server cannot get.
+    fn part_for(&mut self, key: Key, lost: Lost) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let at = server.client.take().expect("somebody has it");
+        let client = self.clients.get_mut(at).expect("who has a server is there");
+        client.state = client::State::Idle;
+        self.give_back(key);
+        self.fail(at, SqlState::INTERNAL_ERROR, &lost.to_string());
+    }
+
+    /// A server has the encoding of the client that has it, and is told the rest.
+    fn encoded(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let client = server.client.and_then(|client| self.clients.get_mut(client));
+        match client.map(|client| server.session.encoded(&mut client.settings)) {
+            None => self.give_back(key),
+            Some(Ok(())) => self.prepare(key),
+            Some(Err(lost)) => self.part_for(key, lost),
         }
     }
 
@@ -577,8 +593,7 @@ impl Loop {
             (State::Restoring(sets), failed) if server.client.is_some() => {
                 self.restored(key, &sets, failed);
             }
-            (State::Encoding, None) if server.client.is_some() => self.prepare(key),
-            (State::Encoding, None) => self.give_back(key),
+            (State::Encoding, None) => self.encoded(key),
             (State::Setting(_) | State::Encoding, Some(SqlState::QUERY_CANCELED))
                 if !server.is_pinned() =>
             {

@@ -74,6 +74,14 @@ impl Session {
         Settings::difference(&self.settings, settings)
     }
 
+    /// It has been told the encoding of these, before the rest.
+    ///
+    /// # Errors
+    /// As [`Settings::encoded`].
+    pub(super) fn encoded(&self, settings: &mut Arc<Settings>) -> Result<(), Lost> {
+        Settings::encoded(&self.settings, Arc::make_mut(settings))
+    }
+
     /// It has been told, or needed not be.
     pub(super) fn agrees(&mut self, settings: &mut Arc<Settings>, known: &mut Known) {
         Settings::handed_over(&mut self.settings, Arc::make_mut(settings));

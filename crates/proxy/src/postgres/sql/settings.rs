@@ -665,7 +665,7 @@ impl Settings {
     }
 
     /// What a server must be told first where [`Settings::difference`] is [`Lost::Encoding`]: the
-    /// encoding alone, which is ASCII. It counts when the server has reported it.
+    /// encoding alone, which is ASCII. It counts when the server has done it ([`Settings::encoded`]).
     pub fn encoding_first(client: &Settings) -> Vec<u8> {
         let name: &[u8] = b"client_encoding";
         let mut text = Vec::new();
@@ -675,6 +675,19 @@ impl Settings {
         }
         text.truncate(text.len() - 2);
         text
+    }
+
+    /// The server has done [`Settings::encoding_first`]: the client has its encoding as the server
+    /// reports it, and it differs no more in what the two call it.
+    ///
+    /// # Errors
+    ///
+    /// The server does not report it, so that it would be told for ever.
+    pub fn encoded(server: &Settings, client: &mut Settings) -> Result<(), Lost> {
+        let name: &[u8] = b"client_encoding";
+        let value = server.reported.get(name).ok_or(Lost::Encoding)?;
+        client.reported(name, value);
+        Ok(())
     }
 
     fn digest(&self) -> u64 {

@@ -343,6 +343,37 @@ fn a_client_with_another_encoding_gets_it_before_its_other_settings() {
     gate.end();
 }
 
+/// Servers report `UTF8` for a client's `utf8`. What was not ASCII could so never be told, and the gate
+/// told the encoding alone, again and again, with the slot held.
+#[test]
+fn an_encoding_in_other_words_than_the_servers_is_told_once() {
+    for mode in [Mode::Transaction, Mode::Session] {
+        for (encoding, name) in [("utf8", "Zo\u{eb}"), ("Unicode", "Zo\u{eb}"), ("latin1", "Zoe")] {
+            let gate = Gate::new(trusting(database(mode, 1)));
+            let base = [("client_encoding", encoding), ("application_name", name)];
+            let mut direct = at_the_server(&base);
+            let mut client = Raw::enter(&gate, Version::V3_0, &base);
+            for text in [
+                "show application_name",
+                "show client_encoding",
+                "set my.name to 'Zo\u{eb}'",
+                "show my.name",
+                "reset client_encoding",
+                "show my.name",
+                "show client_encoding",
+            ] {
+                if mode == Mode::Transaction {
+                    // Whose settings are others, and whose server is the same.
+                    assert_eq!(enter(&gate).ask("show application_name")[0], "");
+                }
+                assert_eq!(client.ask(text), direct.ask(text), "{mode} {encoding}: {text}");
+            }
+            drop(client);
+            gate.end();
+        }
+    }
+}
+
 #[test]
 fn what_is_ignored_of_a_start_is_no_setting_and_options_come_in_every_form() {
     let mut config = trusting(database(Mode::Transaction, 1));

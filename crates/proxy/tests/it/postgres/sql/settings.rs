@@ -274,6 +274,22 @@ fn values_in_two_encodings_are_refused() {
     assert_eq!(batch, expected.as_bytes());
 }
 
+/// A client that began with `utf8` for what servers report as `UTF8` was never done.
+#[test]
+fn an_encoding_that_was_told_is_as_the_server_reports_it() {
+    let base = [("client_encoding", "utf8"), ("my.name", "\u{e4}")];
+    let (mut server, mut client) = (begun(Side::Server, &[]), begun(Side::Client, &base));
+    server.reported(b"client_encoding", b"UTF8");
+    assert_eq!(Settings::difference(&server, &client), Err(Lost::Encoding));
+    assert_eq!(Settings::encoding_first(&client), b"SET \"client_encoding\" TO 'utf8'");
+    assert_eq!(Settings::encoded(&server, &mut client), Ok(()));
+    let batch = Settings::difference(&server, &client).unwrap().unwrap();
+    assert_eq!(batch, "SET \"my\".\"name\" TO '\u{e4}'".as_bytes());
+    // Of a server that never says which it has, nothing can be known.
+    let (silent, mut client) = (begun(Side::Server, &[]), begun(Side::Client, &base));
+    assert_eq!(Settings::encoded(&silent, &mut client), Err(Lost::Encoding));
+}
+
 #[test]
 fn scopes_are_those_of_settings_that_change_what_a_text_means() {
     let with = |name: &str, value: &str| begun(Side::Client, &[(name, value)]).scope();
