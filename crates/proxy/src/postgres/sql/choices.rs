@@ -151,7 +151,9 @@ impl Reason {
             What::Set { .. } | What::Reset { .. } | What::ResetAll | What::SetUnknown => {
                 Reason::Set
             }
-            What::SessionAuthorization | What::ResetAuthorization => Reason::Authorization,
+            // Where the user was another one, that is left and stays.
+            What::ResetAuthorization => Reason::Role,
+            What::SessionAuthorization => Reason::Authorization,
             What::Listen => Reason::Listen,
             What::AdvisoryLock => Reason::AdvisoryLock,
             What::Temporary => Reason::Temporary,

@@ -66,7 +66,8 @@ pub enum What {
     SetUnknown,
     /// `SET SESSION AUTHORIZATION`, which ends a role too.
     SessionAuthorization,
-    /// `RESET SESSION AUTHORIZATION`, or to DEFAULT.
+    /// `RESET SESSION AUTHORIZATION`, or to DEFAULT: the user that the session began with, and the
+    /// role.
     ResetAuthorization,
     /// `LISTEN`.
     Listen,

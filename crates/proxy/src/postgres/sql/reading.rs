@@ -153,8 +153,11 @@ impl<'a> Reader<'a> {
         };
         let what = match local {
             Local::Yes => None,
+            Local::No if name == b"session_authorization" => Some(match null {
+                true => What::ResetAuthorization,
+                false => What::SessionAuthorization,
+            }),
             Local::No if null => Some(What::Reset { name }),
-            Local::No if name == b"session_authorization" => Some(What::SessionAuthorization),
             Local::No => Some(What::Set { name, value }),
         };
         let alone = if plain && self.clone().ends_select()? { Alone::Yes } else { Alone::No };

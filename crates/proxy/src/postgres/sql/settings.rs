@@ -323,7 +323,9 @@ impl Settings {
             }
             What::SetUnknown => self.lose(Lost::Unknown),
             What::Many => self.lose(Lost::Bounds),
-            What::SessionAuthorization | What::ResetAuthorization => self.lose(Lost::Authorization),
+            What::SessionAuthorization => self.lose(Lost::Authorization),
+            // With the user that the connection began with, its role is reset.
+            What::ResetAuthorization => self.change(b"role", Change::Reset),
             What::DiscardAll => self.discarded(),
             What::Savepoint(name) => {
                 if self.open.is_empty() {

@@ -374,6 +374,50 @@ fn an_encoding_in_other_words_than_the_servers_is_told_once() {
     }
 }
 
+/// It begins by going back to the user of the connection, which kept the server for good.
+#[test]
+fn a_driver_that_resets_its_session_piece_by_piece_keeps_no_server() {
+    const NPGSQL: &str = "SET SESSION AUTHORIZATION DEFAULT;RESET ALL;CLOSE ALL;UNLISTEN *;\
+                          SELECT pg_advisory_unlock_all();DISCARD SEQUENCES;DISCARD TEMP";
+    let gate = gate(1, Choices { authorization: Choice::Refuse, ..Choices::default() });
+    let base = [("options", "-c role=pg_monitor -c work_mem=99kB")];
+    let (mut plain, mut other) = (enter(&gate), enter(&gate));
+    let mut based = Raw::enter(&gate, Version::V3_0, &base);
+    let mut direct = at_the_server(&base);
+    let sees = "select concat_ws('|', current_user, session_user, current_setting('work_mem'))";
+    for text in [NPGSQL, "begin; set local role pg_read_all_data; reset session authorization; end"]
+    {
+        let leaves = "set role pg_read_all_stats; set work_mem to '88kB'; listen a; \
+                      create temp table t (a int); select pg_advisory_lock_shared(3)";
+        for client in [&mut plain, &mut based] {
+            client.ask("set role pg_read_all_stats; set work_mem to '77kB'");
+            assert!(!client.ask(text).iter().any(|said| said.starts_with("ERROR")));
+            assert_eq!(gate.stats().pins, [], "{text}");
+            client.ask(leaves);
+            assert_eq!(gate.stats().pins.len(), 1);
+            client.ask(NPGSQL);
+            assert_eq!((gate.stats().pins, gate.stats().pools[0].busy), (vec![], 0));
+            assert_eq!(other.ask(sees)[0], "sekisho|sekisho|4MB");
+        }
+        direct.ask("set role pg_read_all_stats");
+        direct.ask(text);
+        assert_eq!(direct.ask("show role")[0], "pg_monitor");
+        assert_eq!(plain.ask(sees)[0], "sekisho|sekisho|4MB");
+        assert_eq!(based.ask(sees)[0], "pg_monitor|sekisho|99kB");
+    }
+    // Who has become another user in the session is so still.
+    drop(gate);
+    let gate = self::gate(2, Choices::default());
+    let mut client = enter(&gate);
+    client.ask("set session authorization pg_monitor");
+    client.ask("reset session authorization");
+    assert!(gate.stats().pins[0].reasons.has(Reason::Authorization));
+    client.ask("discard all");
+    assert_eq!(gate.stats().pins, []);
+    drop(client);
+    gate.end();
+}
+
 #[test]
 fn what_is_ignored_of_a_start_is_no_setting_and_options_come_in_every_form() {
     let mut config = trusting(database(Mode::Transaction, 1));

@@ -108,7 +108,7 @@ fn seen(session: &mut Session) -> Vec<String> {
     row[0].split('|').map(str::to_owned).collect()
 }
 
-const COMMANDS: [&str; 62] = [
+const COMMANDS: [&str; 65] = [
     "set search_path to a, \"B c\", 'd,e'",
     "set search_path = 'select'",
     "set search_path to \"$user\", public",
@@ -159,6 +159,9 @@ const COMMANDS: [&str; 62] = [
     "set local role one",
     "set role none",
     "reset role",
+    "set session authorization default",
+    "reset session authorization",
+    "select set_config('session_authorization', null, false)",
     "reset all",
     "begin",
     "begin",
