@@ -236,6 +236,7 @@ fn sets(what: &What) -> bool {
     matches!(
         what,
         What::Set { .. }
+            | What::SetLocal { .. }
             | What::Reset { .. }
             | What::ResetAll
             | What::SetUnknown

@@ -169,6 +169,7 @@ impl Reason {
             | What::CloseAll
             | What::DeallocateAll
             | What::DiscardAll
+            | What::SetLocal { .. }
             | What::Savepoint(_)
             | What::Release(_)
             | What::RollbackTo(_) => return None,
@@ -459,7 +460,8 @@ impl Followed {
     pub fn changes_meaning(&self) -> bool {
         self.leaves.leaves.iter().any(|leaf| match &leaf.what {
             What::Set { name, .. } => is_meaning(name),
-            What::Reset { .. }
+            What::SetLocal { .. }
+            | What::Reset { .. }
             | What::ResetAll
             | What::SetUnknown
             | What::SessionAuthorization

@@ -5,12 +5,13 @@
 //! to run code (`DO`, `CALL`); a function in a SELECT is as any other. Sequences (`currval`,
 //! `lastval`) and the seed of `random()` are taken for nothing left.
 //!
-//! What is left is told also where a rollback will take it back.
+//! What is left is told also where a rollback will take it back. Of what ends with its transaction
+//! only [`What::SetLocal`] is told, since texts behind it may mean something else.
 
 use std::ops::Range;
 
 use super::reading::{Reader, values};
-use super::settings::Value;
+use super::settings::{Value, is_meaning};
 use super::tokens::{Kind, Lexis, Token, Unclear};
 
 /// What of one text is told at most; one with more is [`What::Many`].
@@ -53,6 +54,13 @@ pub enum What {
         name: Vec<u8>,
         /// Its value. None where the text does not say: a parameter, an expression, or a function
         /// that may run or not.
+        value: Option<Value>,
+    },
+    /// A setting until the transaction ends, of those that change what a text means.
+    SetLocal {
+        /// Its name in lower case. None where the text does not say.
+        name: Option<Vec<u8>>,
+        /// Its value. None where the text does not say.
         value: Option<Value>,
     },
     /// A setting has the value again that the session began with.
@@ -107,6 +115,27 @@ pub enum What {
     RollbackTo(Vec<u8>),
     /// More than is told.
     Many,
+}
+
+impl What {
+    /// What a SET that leaves this is as a SET LOCAL: none for what changes no text's meaning.
+    pub(super) fn locally(self) -> Option<What> {
+        match self {
+            What::Set { name, value } => {
+                is_meaning(&name).then_some(What::SetLocal { name: Some(name), value })
+            }
+            What::Reset { name } => {
+                is_meaning(&name).then_some(What::SetLocal { name: Some(name), value: None })
+            }
+            What::SetUnknown => Some(What::SetLocal { name: None, value: None }),
+            // With the user the role changes.
+            What::SessionAuthorization | What::ResetAuthorization => {
+                Some(What::SetLocal { name: Some(b"role".to_vec()), value: None })
+            }
+            What::Temporary => Some(What::Temporary),
+            _ => None,
+        }
+    }
 }
 
 /// What `text` leaves behind.
@@ -307,6 +336,9 @@ impl Look<'_, '_> {
                     Some(Some(What::Set { name, .. })) => {
                         self.leave(now.start, What::Set { name, value: None });
                     }
+                    Some(Some(What::SetLocal { name, .. })) => {
+                        self.leave(now.start, What::SetLocal { name, value: None });
+                    }
                     _ => self.leave(now.start, What::SetUnknown),
                 }
                 return Ok(());
@@ -466,9 +498,25 @@ impl Look<'_, '_> {
     }
 
     fn set(&mut self, start: usize) -> Step {
-        if self.is("local") {
-            return Ok(());
+        if self.takes("local")? {
+            return self.set_locally(start);
         }
+        self.set_rest(start)
+    }
+
+    /// `SET LOCAL`: what the same without LOCAL would leave that counts before the transaction ends.
+    fn set_locally(&mut self, start: usize) -> Step {
+        let before = self.out.len();
+        self.set_rest(start)?;
+        for leaf in self.out.split_off(before) {
+            if let Some(what) = leaf.what.locally() {
+                self.out.push(Leaf { what, ..leaf });
+            }
+        }
+        Ok(())
+    }
+
+    fn set_rest(&mut self, start: usize) -> Step {
         if self.takes("session")? {
             if self.takes("characteristics")? {
                 return self.characteristics(start);

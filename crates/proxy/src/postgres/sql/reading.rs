@@ -115,8 +115,8 @@ impl<'a> Reader<'a> {
         Ok(Some(name))
     }
 
-    /// What stands behind `set_config`. The outer none is what cannot be read; the inner one leaves
-    /// nothing behind the transaction.
+    /// What stands behind `set_config`. The outer none is what cannot be read; the inner one counts for
+    /// nothing, neither behind the transaction nor in it.
     pub(super) fn set_config(&mut self) -> Result<Option<(Option<What>, Alone)>, Unclear> {
         if !self.mark(b'(')? {
             return Ok(None);
@@ -146,19 +146,20 @@ impl<'a> Reader<'a> {
         let null = value.single().is_some_and(|token| token.is(text, "null"));
         let value = value.single().and_then(|token| token.value(text)).map(Value::Whole);
         let name = name.single().and_then(|token| token.value(text));
-        let name = match (name, &local) {
-            (Some(name), _) => name.to_ascii_lowercase(),
-            (None, Local::Yes) => Vec::new(),
+        let name = name.map(|name| name.to_ascii_lowercase());
+        let what = match (name, &local) {
+            (Some(name), _) if name == b"session_authorization" => match null {
+                true => What::ResetAuthorization,
+                false => What::SessionAuthorization,
+            },
+            (Some(name), _) if null => What::Reset { name },
+            (Some(name), _) => What::Set { name, value },
+            (None, Local::Yes) => What::SetUnknown,
             (None, Local::No) => return Ok(None),
         };
         let what = match local {
-            Local::Yes => None,
-            Local::No if name == b"session_authorization" => Some(match null {
-                true => What::ResetAuthorization,
-                false => What::SessionAuthorization,
-            }),
-            Local::No if null => Some(What::Reset { name }),
-            Local::No => Some(What::Set { name, value }),
+            Local::Yes => what.locally(),
+            Local::No => Some(what),
         };
         let alone = if plain && self.clone().ends_select()? { Alone::Yes } else { Alone::No };
         Ok(Some((what, alone)))

@@ -14,6 +14,9 @@
 //! behind it in the same text or the same series sees the value that its server's connection began
 //! with, and a DateStyle of which only half is set then takes the other half from there. Of a custom
 //! setting that is reset, an empty value stays at the server, where a new session has none.
+//!
+//! What is set until its transaction ends counts for what texts mean in it ([`Settings::scope`],
+//! [`Settings::lexis`]), and is nobody's to hand over.
 
 mod resting;
 
@@ -65,6 +68,16 @@ impl Value {
         match self {
             Value::Items(items) => items.join(&b", "[..]),
             Value::Whole(whole) => whole.clone(),
+        }
+    }
+
+    fn hash(&self, hash: &mut Hash) {
+        match self {
+            Value::Whole(whole) => hash.part(whole),
+            Value::Items(items) => {
+                hash.part(&items.len().to_be_bytes());
+                items.iter().for_each(|item| hash.part(item));
+            }
         }
     }
 
@@ -179,6 +192,17 @@ enum Change {
 struct Level {
     savepoint: Vec<u8>,
     changes: BTreeMap<Vec<u8>, Change>,
+    /// What it has changed since until it ends; under an empty name what may be any setting.
+    local: BTreeMap<Vec<u8>, Change>,
+}
+
+impl Level {
+    /// This comes on top.
+    fn extend(&mut self, above: Level) {
+        self.local.retain(|name, _| !above.changes.contains_key(name));
+        self.changes.extend(above.changes);
+        self.local.extend(above.local);
+    }
 }
 
 /// The settings of a session.
@@ -312,12 +336,19 @@ impl Settings {
                 let change = value.clone().map_or(Change::Unknown, Change::Set);
                 self.change(name, change);
             }
+            What::SetLocal { name, value } => {
+                let change = value.clone().map_or(Change::Unknown, Change::Set);
+                if let Some(level) = self.level() {
+                    level.local.insert(name.clone().unwrap_or_default(), change);
+                    self.check_bounds();
+                }
+            }
             What::Reset { name } => self.change(name, Change::Reset),
             What::ResetAll => {
-                let open = self.open.iter().flat_map(|level| level.changes.keys());
+                let open = self.open.iter().flat_map(|l| l.changes.keys().chain(l.local.keys()));
                 let known = self.set.keys().chain(self.base.keys()).chain(open);
                 let names: BTreeSet<_> = known.cloned().collect();
-                for name in names.iter().filter(|name| *name != b"role") {
+                for name in names.iter().filter(|name| !matches!(&name[..], b"role" | b"")) {
                     self.change(name, Change::Reset);
                 }
             }
@@ -338,7 +369,7 @@ impl Settings {
                 Some(at) => {
                     for level in self.open.split_off(at) {
                         let below = self.open.last_mut().expect("no savepoint is the first level");
-                        below.changes.extend(level.changes);
+                        below.extend(level);
                     }
                 }
                 None => self.lose(Lost::Unknown),
@@ -346,7 +377,8 @@ impl Settings {
             What::RollbackTo(name) => match self.savepoint(name) {
                 Some(at) => {
                     self.open.truncate(at + 1);
-                    self.open[at].changes.clear();
+                    let savepoint = std::mem::take(&mut self.open[at].savepoint);
+                    self.open[at] = Level { savepoint, ..Level::default() };
                     self.failed = Failed::No;
                 }
                 None => self.lose(Lost::Unknown),
@@ -361,16 +393,22 @@ impl Settings {
     }
 
     fn change(&mut self, name: &[u8], change: Change) {
-        if self.lost.is_some() {
-            return;
-        }
+        let Some(level) = self.level() else { return };
+        level.local.remove(name);
+        level.changes.insert(name.to_vec(), change);
         self.agreed = None;
+        self.check_bounds();
+    }
+
+    /// Where changes go now; none if nothing is known any more.
+    fn level(&mut self) -> Option<&mut Level> {
+        if self.lost.is_some() {
+            return None;
+        }
         if self.open.is_empty() {
             self.open.push(Level::default());
         }
-        let level = self.open.last_mut().expect("one is there or was made");
-        level.changes.insert(name.to_vec(), change);
-        self.check_bounds();
+        self.open.last_mut()
     }
 
     /// An ErrorResponse has come, for a command that so did not complete.
@@ -533,7 +571,8 @@ impl Settings {
         // The role last: what may be set depends on it.
         let role = self.base.iter().filter(|(name, _)| *name == b"role");
         for (name, value) in self.base.iter().filter(|(name, _)| *name != b"role").chain(role) {
-            if matches!(self.changed(name), Some(Change::Reset)) {
+            let kept = self.open.iter().rev().find_map(|level| level.changes.get(name));
+            if matches!(kept, Some(Change::Reset)) {
                 write_set(&mut text, name, value);
                 sets.push(What::Set { name: name.clone(), value: Some(value.clone()) });
             }
@@ -579,29 +618,40 @@ impl Settings {
     }
 
     /// Tells apart sessions in which a text may mean another thing when it is prepared, as they are
-    /// now: what a transaction has changed counts as soon as it has.
-    pub fn scope(&self) -> u64 {
+    /// now: what a transaction has changed counts as soon as it has. None where that is not known.
+    pub fn scope(&self) -> Option<u64> {
+        let unnamed = self.open.iter().any(|level| level.local.contains_key(&b""[..]));
+        if self.lost.is_some() || unnamed || self.unknown.iter().any(|name| is_meaning(name)) {
+            return None;
+        }
         let mut hash = Hash::default();
         for name in MEANING {
-            if let Some(change) = self.changed(name) {
-                hash.part(b"open");
-                hash.part(name);
-                match change {
-                    Change::Set(value) => hash.part(&value.joined()),
-                    Change::Unknown => hash.part(b"?"),
-                    Change::Reset => {}
-                }
-            } else if let Some(value) = self.value(name) {
+            // Of a DateStyle, what was before may count beside what was set.
+            if let Some(value) = self.value(name) {
                 hash.part(name);
                 hash.part(&value);
             }
+            match self.changed(name) {
+                Some(Change::Set(value)) => {
+                    hash.part(b"open");
+                    hash.part(name);
+                    value.hash(&mut hash);
+                }
+                Some(Change::Reset) => {
+                    hash.part(b"reset");
+                    hash.part(name);
+                }
+                Some(Change::Unknown) => return None,
+                None => {}
+            }
         }
-        hash.end()
+        Some(hash.end())
     }
 
-    /// What the open transaction has made of a setting last.
+    /// What the open transaction has made of a setting last, whether that stays or ends with it.
     fn changed(&self, name: &[u8]) -> Option<&Change> {
-        self.open.iter().rev().find_map(|level| level.changes.get(name))
+        let mut levels = self.open.iter().rev();
+        levels.find_map(|level| level.local.get(name).or_else(|| level.changes.get(name)))
     }
 
     /// Whether a transaction is open that has changed settings, or has savepoints.
@@ -698,13 +748,7 @@ impl Settings {
             hash.part(mark);
             for (name, value) in map {
                 hash.part(name);
-                match value {
-                    Value::Whole(whole) => hash.part(whole),
-                    Value::Items(items) => {
-                        hash.part(&items.len().to_be_bytes());
-                        items.iter().for_each(|item| hash.part(item));
-                    }
-                }
+                value.hash(&mut hash);
             }
         }
         for (name, value) in &self.reported {
@@ -726,9 +770,9 @@ impl Settings {
         let mut bytes: usize = values.map(|(name, value)| name.len() + value.len()).sum();
         bytes += self.reported.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         for level in &self.open {
-            names += level.changes.len();
+            names += level.changes.len() + level.local.len();
             bytes += level.savepoint.len();
-            for (name, change) in &level.changes {
+            for (name, change) in level.changes.iter().chain(&level.local) {
                 bytes += name.len();
                 if let Change::Set(value) = change {
                     bytes += value.len();

@@ -9,7 +9,7 @@ use super::sql::{Found, Target, look};
 use super::{Bounds, Client};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
-use crate::postgres::sql::tokens::Lexis;
+use crate::postgres::sql::tokens::{Encoding, Lexis, Strings};
 use crate::postgres::sql::{self, Choices, Followed};
 
 /// Where an entry lies. Whoever keeps one has counted it.
@@ -33,10 +33,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The scope in which it was prepared first.
-    pub(super) fn scope(&self) -> u64 {
+    /// The scope in which it was prepared first; none if nobody knew, so that it means something else
+    /// each time.
+    pub(super) fn scope(&self) -> Option<u64> {
         let scope = self.content.first_chunk().expect("a content begins with its scope");
-        u64::from_be_bytes(*scope)
+        read(u64::from_be_bytes(*scope))
     }
 
     /// How its text was cut when it was prepared first.
@@ -189,16 +190,21 @@ impl Catalogue {
     }
 
     /// The entry of this content, counted once more.
-    pub(super) fn intern(&mut self, client: &Client, tail: &[u8]) -> Result<EntryId, Untaken> {
+    pub(super) fn intern(
+        &mut self,
+        scope: Option<u64>,
+        lexis: Lexis,
+        tail: &[u8],
+    ) -> Result<EntryId, Untaken> {
         self.key.clear();
-        self.key.extend_from_slice(&client.scope.to_be_bytes());
+        self.key.extend_from_slice(&written(scope, lexis).to_be_bytes());
         self.key.extend_from_slice(tail);
         if let Some(&id) = self.by_content.get(&self.key[..]) {
             self.hold(id);
             return Ok(id);
         }
         let end = tail.iter().position(|&byte| byte == 0).expect("a Parse's text ends");
-        let followed = self.follow(&tail[..end], client.lexis).map_err(Untaken::Refused)?;
+        let followed = self.follow(&tail[..end], lexis).map_err(Untaken::Refused)?;
         let bytes = self.key.len();
         while self.len() >= self.bounds.entries_max || self.bytes + bytes > self.bounds.bytes_max {
             let oldest = self.unused.oldest().ok_or(Untaken::NoRoom)?;
@@ -208,12 +214,18 @@ impl Catalogue {
         if self.key.capacity() > 1 << 16 {
             self.key = Vec::new();
         }
-        let found = look(&tail[..end], client.lexis);
+        let found = look(&tail[..end], lexis);
         let rewritten = self.rewritten(&found, tail);
         let (number, references) = (self.next, 1);
-        let (content_of, lexis) = (content.clone(), client.lexis);
-        let entry =
-            Entry { number, content: content_of, rewritten, found, lexis, followed, references };
+        let entry = Entry {
+            number,
+            content: content.clone(),
+            rewritten,
+            found,
+            lexis,
+            followed,
+            references,
+        };
         self.next += 1;
         self.bytes += bytes;
         let id = self.free.pop().unwrap_or_else(|| {
@@ -316,6 +328,21 @@ impl Catalogue {
             out.push(0);
         });
     }
+}
+
+/// A scope as eight bytes can say it. Where there is none, texts that are cut in other ways are still
+/// other ones.
+pub(super) fn written(scope: Option<u64>, lexis: Lexis) -> u64 {
+    scope.unwrap_or_else(|| {
+        let strings = u64::from(lexis.strings == Strings::Backslash);
+        let encoding = u64::from(lexis.encoding == Encoding::AsciiUnsafe);
+        u64::MAX - 2 * strings - encoding
+    })
+}
+
+/// What was written so. A scope that is like none by chance is taken for it, which costs a Parse.
+pub(super) fn read(scope: u64) -> Option<u64> {
+    (scope < u64::MAX - 3).then_some(scope)
 }
 
 /// A name that a server knows a statement by.

@@ -12,7 +12,8 @@ use crate::postgres::sql::tokens::Lexis;
 pub struct Client {
     pub(super) names: HashMap<Arc<[u8]>, EntryId>,
     pub(super) unnamed: Option<EntryId>,
-    pub(super) scope: u64,
+    /// None while what its texts mean is not known: nobody shares them.
+    pub(super) scope: Option<u64>,
     /// How its texts are cut.
     pub(super) lexis: Lexis,
     /// Whether the scope may change with what is not answered yet.
@@ -23,18 +24,19 @@ pub struct Client {
 
 impl Client {
     /// A client that has just come. `scope` tells apart settings that change what a text means, such
-    /// as DateStyle: statements are shared only within one.
-    pub fn new(scope: u64) -> Client {
-        Client { scope, ..Client::default() }
+    /// as DateStyle: statements are shared only within one. Without one, what they are is not known, and
+    /// nothing is shared.
+    pub fn new(scope: impl Into<Option<u64>>) -> Client {
+        Client { scope: scope.into(), ..Client::default() }
     }
 
     /// Sets how texts are read from now on: their scope, and how they are cut.
-    pub fn set_scope(&mut self, scope: u64, lexis: Lexis) {
+    pub fn set_scope(&mut self, scope: Option<u64>, lexis: Lexis) {
         (self.scope, self.lexis) = (scope, lexis);
     }
 
     /// Whether a transaction is open that has changed settings. While it is, each text waits for the
-    /// replies to those before it, since these may change what it means.
+    /// replies to what was run before it, since that may change what it means.
     pub fn set_moving(&mut self, moves: bool) {
         self.moves = moves;
     }

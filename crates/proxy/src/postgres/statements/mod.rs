@@ -31,6 +31,11 @@
 //! says so even where that changes nothing, and what is undone lands behind the changes of later
 //! batches, which stay. Where a meaning depends on how an earlier batch ends, the message waits.
 //!
+//! A text is one statement within a scope: all that changes what texts mean, as far as settings tell, those
+//! among them that end with the transaction. Where that is not known, behind code or a value that no
+//! text shows, nothing is shared: each Parse reaches the server, and what it has made there is for that
+//! transaction. So is what is prepared for a Bind in another scope than its Parse's.
+//!
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
 //!
@@ -38,7 +43,9 @@
 //! leaves is followed until its replies have come ([`Followed`](super::sql::Followed)), and a text that
 //! the gate's choices refuse fails at the server as any other.
 //!
-//! Not kept: `EXECUTE` in SQL of a statement that was prepared by the protocol; `EXECUTE` and
+//! Not kept: which types the parameters have of a text that one client has prepared under two names and
+//! two values that no text shows, in one transaction: the last Parse's; how a text is cut behind a
+//! `standard_conforming_strings` of such a value, in the same series; `EXECUTE` in SQL of a statement that was prepared by the protocol; `EXECUTE` and
 //! `DEALLOCATE` within a function; the position in an error behind a `DEALLOCATE` in the same text; the
 //! unnamed statement behind a Parse or Query whose bytes its server cannot read in the client's encoding,
 //! which PostgreSQL keeps.

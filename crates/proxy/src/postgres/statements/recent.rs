@@ -40,6 +40,10 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
         self.places.get(&key).map(|&at| &mut self.nodes[at as usize].value)
     }
 
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.nodes.iter_mut().map(|node| &mut node.value)
+    }
+
     /// Makes `key` the one used last, if it is there.
     pub(super) fn touch(&mut self, key: K) {
         if let Some(&at) = self.places.get(&key) {

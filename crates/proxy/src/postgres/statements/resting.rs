@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::catalogue::{Catalogue, Untaken};
+use super::catalogue::{Catalogue, Untaken, read, written};
 use super::server::is_parse;
 use super::{Client, NAME_MAX};
 use crate::postgres::sql::tokens::Lexis;
@@ -13,7 +13,7 @@ use crate::postgres::sql::tokens::Lexis;
 /// A statement, whoever has a name for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::postgres) struct RestingStatement {
-    /// The scope in which it was prepared, and how its text was cut there.
+    /// The scope in which it was prepared, as a catalogue writes it, and how its text was cut there.
     pub scope: u64,
     pub lexis: Lexis,
     /// The body of its Parse behind the name.
@@ -64,8 +64,9 @@ impl Catalogue {
         name: &[u8],
     ) -> Option<RestingStatement> {
         let entry = self.entry(client.lookup(name)?);
-        let (scope, lexis, tail) = (entry.scope(), entry.lexis(), entry.tail().to_vec());
-        Some(RestingStatement { scope, lexis, tail })
+        let lexis = entry.lexis();
+        let scope = written(entry.scope(), lexis);
+        Some(RestingStatement { scope, lexis, tail: entry.tail().to_vec() })
     }
 
     /// Gives a client a name for a statement; an empty one for the unnamed one.
@@ -89,8 +90,7 @@ impl Catalogue {
         if is_new && client.names.len() >= self.bounds.client_max {
             return Err(Untakeable::Names);
         }
-        let asker = Client { scope: *scope, lexis: *lexis, ..Client::default() };
-        let id = self.intern(&asker, tail).map_err(|untaken| match untaken {
+        let id = self.intern(read(*scope), *lexis, tail).map_err(|untaken| match untaken {
             Untaken::NoRoom => Untakeable::NoRoom,
             Untaken::Refused(_) => Untakeable::Refused,
         })?;

@@ -19,7 +19,7 @@ use crate::postgres::conversation::{Conversation, Fate, Local, Sent, Violation, 
 use crate::postgres::frame::{Backend, Frontend, HEAD};
 use crate::postgres::message::read::Fields;
 use crate::postgres::message::{Status, read, write};
-use crate::postgres::sql::{self, Followed, Leaf, Left, Reasons};
+use crate::postgres::sql::{self, Followed, Leaf, Left, Reason, Reasons};
 pub(super) use ask::is_parse;
 
 /// A message of a client: all of it, or what its piece has.
@@ -88,6 +88,11 @@ impl Step {
     fn is_boundary(self) -> bool {
         matches!(self, Step::Sync | Step::Query | Step::RefusedQuery | Step::Call)
     }
+
+    /// Whether settings may be others behind it.
+    fn runs(self) -> bool {
+        self == Step::Execute || self.is_boundary()
+    }
 }
 
 /// What was done to the client's names on the way, and what was there before, to be undone if the
@@ -141,6 +146,8 @@ struct Prepared {
     change: u64,
     batch: u64,
     state: State,
+    /// Whether it may mean something else behind the transaction that is open.
+    passing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,9 +237,13 @@ impl Completed {
 #[derive(Debug)]
 pub(in crate::postgres) struct Server {
     prepared: Recent<u64, Prepared>,
+    /// Whether some of these are only for the transaction that is open.
+    passes: bool,
     expected: VecDeque<Expected>,
     /// Whether the transaction may be another one behind what is not answered yet.
     may_open: bool,
+    /// What runs something, or ends a series, and is not answered yet.
+    runs: usize,
     boundaries: usize,
     syncs: usize,
     batch: u64,
@@ -272,8 +283,10 @@ impl Server {
     pub(in crate::postgres) fn new() -> Server {
         Server {
             prepared: Recent::new(),
+            passes: false,
             expected: VecDeque::new(),
             may_open: false,
+            runs: 0,
             boundaries: 0,
             syncs: 0,
             batch: 0,
@@ -324,6 +337,11 @@ impl Server {
     /// What clients have left in the session.
     pub(in crate::postgres) fn left(&self) -> &Left {
         &self.left
+    }
+
+    /// Whether code, or what could not be read, may have changed what texts mean here.
+    fn is_unsure(&self) -> bool {
+        self.left.has(Reason::Code) || self.left.has(Reason::Unreadable)
     }
 
     /// Why its client keeps it.
@@ -399,6 +417,9 @@ impl Server {
         instead: &mut Vec<u8>,
     ) -> Result<Treatment, Violation> {
         let front = self.expected.front().map(|front| (front.number, front.step));
+        if tag == Backend::ReadyForQuery && conversation.status() == Status::Idle {
+            self.transaction_ended();
+        }
         let body = message.get(HEAD..).unwrap_or_default();
         self.follow(conversation, (tag, fate), body);
         match fate {
@@ -520,6 +541,7 @@ impl Server {
     }
 
     fn uncount(&mut self, one: &Expected) {
+        self.runs -= usize::from(one.step.runs());
         self.boundaries -= usize::from(one.step.is_boundary());
         self.syncs -= usize::from(one.step == Step::Sync);
         match one.renamed {
@@ -557,8 +579,9 @@ impl Server {
             Altered::Closed { number } => {
                 if self.prepared.peek(number).is_none() {
                     let (epoch, change, batch) = (0, 0, 0);
-                    let state = State::Doubtful;
-                    self.prepared.insert(number, Prepared { epoch, change, batch, state });
+                    let (state, passing) = (State::Doubtful, false);
+                    let prepared = Prepared { epoch, change, batch, state, passing };
+                    self.prepared.insert(number, prepared);
                 }
             }
             Altered::Nothing | Altered::Uses { .. } => {}
@@ -579,6 +602,20 @@ impl Server {
         let place = later.unwrap_or(&mut client.unnamed);
         if let Some(now) = std::mem::replace(place, was) {
             catalogue.release(now);
+        }
+    }
+
+    /// What was prepared for it alone is to be prepared again. What was asked for a later one stays.
+    fn transaction_ended(&mut self) {
+        if !self.passes {
+            return;
+        }
+        self.passes = false;
+        for prepared in self.prepared.values_mut().filter(|prepared| prepared.passing) {
+            match prepared.state {
+                State::Asked => self.passes = true,
+                State::There | State::Doubtful => prepared.state = State::Doubtful,
+            }
         }
     }
 

@@ -47,6 +47,7 @@ impl Server {
         if matches!(altered, Altered::Closed { .. }) {
             self.closes.add();
         }
+        self.runs += usize::from(step.runs());
         self.boundaries += usize::from(step.is_boundary());
         self.parses += u64::from(matches!(step, Step::Parse | Step::PutParse));
         if step == Step::Sync {
@@ -109,7 +110,8 @@ impl Turn<'_> {
                 | Frontend::Query
                 | Frontend::FunctionCall
         );
-        let unsettled = self.server.copies || self.server.means || self.client.moves;
+        let moves = self.client.moves && self.server.runs > 0;
+        let unsettled = self.server.copies || self.server.means || moves;
         let waits = self.server.held || full || (unsettled && begins);
         if self.conversation.is_full() || (busy && waits) {
             return self.later();
@@ -305,8 +307,20 @@ impl Turn<'_> {
         }
     }
 
+    /// The client's scope; none where what its texts mean is not known.
+    fn scope(&self) -> Option<u64> {
+        self.client.scope.filter(|_| !self.server.is_unsure())
+    }
+
+    /// Whether the server's statement for an entry would mean something else to others, or later.
+    fn is_passing(&self, id: EntryId) -> bool {
+        let scope = self.catalogue.entry(id).scope();
+        scope.is_none() || scope != self.scope()
+    }
+
     /// Makes room for an entry that the server lacks, and counts it as there.
-    fn prepare(&mut self, number: u64) -> Altered {
+    fn prepare(&mut self, id: EntryId) -> Altered {
+        let number = self.catalogue.entry(id).number;
         if self.server.prepared.peek(number).is_some() {
             self.put_close(Given::Entry(number));
         }
@@ -316,9 +330,10 @@ impl Turn<'_> {
         }
         self.server.changes += 1;
         let (change, batch) = (self.server.changes, self.server.batch);
-        let prepared =
-            Prepared { epoch: self.catalogue.epoch(), change, batch, state: State::Asked };
+        let (epoch, passing) = (self.catalogue.epoch(), self.is_passing(id));
+        let prepared = Prepared { epoch, change, batch, state: State::Asked, passing };
         self.server.prepared.insert(number, prepared);
+        self.server.passes |= passing;
         Altered::Prepared { number, change }
     }
 
@@ -330,14 +345,7 @@ impl Turn<'_> {
             self.server.prepared.touch(number);
             return Provided::Before;
         }
-        let mut altered = self.prepare(number);
-        if self.catalogue.entry(id).scope() != self.client.scope
-            && let Some(prepared) = self.server.prepared.peek_mut(number)
-        {
-            // It may mean something else here than where it was prepared first: it is for this once.
-            prepared.state = State::Doubtful;
-            altered = Altered::Nothing;
-        }
+        let altered = self.prepare(id);
         self.catalogue.write_parse(self.out, id);
         self.push(Step::PutParse, Renamed::Nothing, altered);
         Provided::Now
@@ -367,7 +375,7 @@ impl Turn<'_> {
                     .refuse(message, Refusal::Names { most: self.catalogue.bounds.client_max });
             }
         }
-        let id = match self.catalogue.intern(self.client, tail) {
+        let id = match self.catalogue.intern(self.scope(), self.client.lexis, tail) {
             Ok(id) => id,
             Err(Untaken::NoRoom) => return self.refuse(message, Refusal::Catalogue),
             Err(Untaken::Refused(refusal)) => {
@@ -394,12 +402,11 @@ impl Turn<'_> {
     /// Answers a Parse, or has it answered.
     fn parsed(&mut self, id: EntryId, number: u64, renamed: Renamed) {
         let epoch = self.catalogue.epoch();
-        let fresh =
-            self.server.prepared.peek(number).is_some_and(|prepared| {
-                prepared.state != State::Doubtful && prepared.epoch == epoch
-            });
+        let prepared = self.server.prepared.peek(number).filter(|_| !self.is_passing(id));
+        let fresh = prepared
+            .is_some_and(|prepared| prepared.state != State::Doubtful && prepared.epoch == epoch);
         if !fresh {
-            let altered = self.prepare(number);
+            let altered = self.prepare(id);
             self.catalogue.write_parse(self.out, id);
             self.push(Step::Parse, renamed, altered);
         } else if self.server.is_sound(self.conversation.status()) {

@@ -14,6 +14,7 @@ mod limiting;
 mod listening;
 mod looking;
 mod looking_up;
+mod meanings;
 mod modelling;
 mod modes;
 mod operating;

@@ -427,7 +427,11 @@ impl Gate {
             Some(Kept::InTransaction | Kept::InFailedTransaction) => guest.at = Some(at),
             kept => panic!("{kept:?} behind a Sync"),
         }
-        self.pins = self.pins.with(self.lines[at].relay.pins());
+        let relay = &mut self.lines[at].relay;
+        self.pins = self.pins.with(relay.pins());
+        if relay.kept().is_none() && relay.pins().is_empty() {
+            relay.cleaned();
+        }
         let (mut read, mut rest) = (Vec::new(), &seen[..]);
         while !rest.is_empty() {
             let len = 1 + u32::from_be_bytes(rest[1..5].try_into().unwrap()) as usize;

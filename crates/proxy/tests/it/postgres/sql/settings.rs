@@ -1,6 +1,7 @@
 //! Settings that follow clients from server to server, held against sessions of their own.
 
 use proxy::postgres::message::Status;
+use proxy::postgres::sql::tokens::{Lexis, Strings};
 use proxy::postgres::sql::{Left, Lost, Settings, SettingsBounds, Side, What, leaves};
 
 use super::{Said, Session, error, server, status};
@@ -295,13 +296,55 @@ fn an_encoding_that_was_told_is_as_the_server_reports_it() {
 
 #[test]
 fn scopes_are_those_of_settings_that_change_what_a_text_means() {
-    let with = |name: &str, value: &str| begun(Side::Client, &[(name, value)]).scope();
-    let none = begun(Side::Client, &[]).scope();
+    let with = |name: &str, value: &str| begun(Side::Client, &[(name, value)]).scope().unwrap();
+    let none = begun(Side::Client, &[]).scope().unwrap();
     assert_eq!(none, with("statement_timeout", "1"));
     assert_ne!(none, with("Search_Path", "a"));
     assert_ne!(with("search_path", "a"), with("search_path", "b"));
     assert_ne!(with("role", "a"), with("search_path", "a"));
     assert_ne!(with("DateStyle", "German"), with("DateStyle", "ISO"));
+}
+
+/// What a transaction set for itself was in no scope, and what it prepared was everybody's.
+#[test]
+fn what_is_set_locally_is_in_the_scope_until_the_transaction_ends() {
+    let mut client = begun(Side::Client, &[]);
+    let none = client.scope();
+    let does = |client: &mut Settings, text: &str, tag: &str| {
+        client.completed(leaves(text.as_bytes(), client.lexis()).of(0), tag.as_bytes());
+        client.scope()
+    };
+    let local = "set local search_path to a";
+    let a = does(&mut client, local, "SET");
+    assert!(a.is_some() && a != none);
+    assert_eq!(does(&mut client, "savepoint s", "SAVEPOINT"), a);
+    assert_ne!(does(&mut client, "set search_path to b", "SET"), a);
+    assert_eq!(does(&mut client, local, "SET"), a);
+    assert_eq!(does(&mut client, "release s", "RELEASE"), a);
+    does(&mut client, "savepoint s", "SAVEPOINT");
+    assert_eq!(does(&mut client, "select set_config('search_path', $1, true)", "SELECT 1"), None);
+    assert_eq!(does(&mut client, "rollback to s", "ROLLBACK"), a);
+    assert_eq!(does(&mut client, "select set_config($1, $2, true)", "SELECT 1"), None);
+    assert_eq!(does(&mut client, "reset all", "RESET"), None);
+    let b = does(&mut client, "rollback to s", "ROLLBACK");
+    assert_eq!(b, a);
+    // What was set for good stays.
+    let kept = begun(Side::Client, &[("search_path", "b")]).scope();
+    does(&mut client, "commit", "COMMIT");
+    client.ready(Status::Idle);
+    assert_eq!((client.lost(), client.scope()), (None, kept));
+    does(&mut client, "set local standard_conforming_strings to off", "SET");
+    assert_eq!(client.lexis().strings, Strings::Backslash);
+    does(&mut client, "rollback", "ROLLBACK");
+    assert_eq!((client.lexis(), client.scope()), (Lexis::default(), kept));
+    // Half of a DateStyle says nothing of the other half.
+    let half = |base: &str| {
+        let mut client = begun(Side::Client, &[("DateStyle", base)]);
+        does(&mut client, "set local datestyle to dmy", "SET")
+    };
+    assert_ne!(half("German"), half("ISO"));
+    // What nobody knows is nobody's to share.
+    assert_eq!(does(&mut client, "select set_config(a, b, false)", "SELECT 1"), None);
 }
 
 /// pg_dump sets the search path to nothing by a function, and the next client found no table.

@@ -25,6 +25,10 @@ fn what(text: &str) -> String {
                 let items: Vec<_> = items.iter().map(|item| show(item)).collect();
                 format!("{}={}", show(name), items.join("|"))
             }
+            What::SetLocal { name, value } => {
+                let name = name.as_ref().map_or("?".to_owned(), |name| show(name));
+                format!("local {name}{}", if value.is_some() { "" } else { "?" })
+            }
             What::Reset { name } => format!("reset {}", show(name)),
             What::Savepoint(name) => format!("savepoint {}", show(name)),
             What::Release(name) => format!("release {}", show(name)),
@@ -40,7 +44,7 @@ fn what(text: &str) -> String {
 }
 
 /// Texts, and what they leave.
-const LEAVES: [(&str, &str); 106] = [
+const LEAVES: [(&str, &str); 113] = [
     ("select 1", ""),
     ("", ""),
     ("set a to 1", "a=1"),
@@ -71,10 +75,14 @@ const LEAVES: [(&str, &str); 106] = [
     ("set role a", "role=a"),
     ("set session role 'A b'", "role=A b"),
     ("set role none", "role=none"),
-    ("set local role a", ""),
+    ("set local role a", "local role"),
+    ("set local time zone 'UTC'; set local schema 'a'", "local timezone, 1: local search_path"),
+    ("set local DateStyle to default", "local datestyle?"),
+    ("set local search_path to pg_temp", "local search_path, Temporary"),
+    ("set local local local a to 1", "local ??"),
     ("set session authorization a", "SessionAuthorization"),
     ("set session session authorization 'a'", "SessionAuthorization"),
-    ("set local session authorization a", ""),
+    ("set local session authorization a", "local role?"),
     ("set session authorization default", "ResetAuthorization"),
     ("reset session authorization", "ResetAuthorization"),
     ("set session_authorization to a", "SessionAuthorization"),
@@ -95,7 +103,10 @@ const LEAVES: [(&str, &str); 106] = [
     ("select pg_catalog.set_config('a', '', 'f') as b;", "a:="),
     ("select \"set_config\"('a', null, false)", "reset a"),
     ("select set_config('a', 'x', true)", ""),
-    ("select set_config('a', $1, true), set_config($2, $3 || f(1, 2), true)", ""),
+    ("select set_config('a', $1, true), set_config($2, $3 || f(1, 2), true)", "local ??"),
+    ("select set_config('Role', 'x', true)", "local role"),
+    ("select set_config('role', null, true)", "local role?"),
+    ("select set_config('role', $1, true), set_config('a', 'x', true)", "local role?"),
     ("select set_config('a', $1, false)", "a=?"),
     ("select set_config('a', 'x', false), 1", "a=?"),
     ("select set_config('a', 'x', false) from t", "a=?"),

@@ -1,0 +1,158 @@
+//! What a text means when it is prepared: what one client's transaction makes of it is nobody else's, and
+//! whoever parses it gets what a server of its own would make of it now.
+
+use proxy::postgres::monitor::Mode;
+use proxy::postgres::sql::{Choices, CodeChoice};
+use proxy::postgres::startup::Version;
+
+use super::super::relays::{bind, execute, parse, query, runs, sync};
+use super::leftovers::at_the_server;
+use super::{Gate, Raw, database, trusting};
+
+fn gate(slots: u32, code: CodeChoice) -> Gate {
+    let mut config = trusting(database(Mode::Transaction, slots));
+    config.leftovers = Choices { code, ..Choices::default() };
+    Gate::new(config)
+}
+
+/// A client of the gate, and the same in a session of its own.
+struct Twin {
+    gated: Raw,
+    direct: Raw,
+}
+
+impl Twin {
+    fn new(gate: &Gate) -> Twin {
+        Twin { gated: Raw::enter(gate, Version::V3_0, &[]), direct: at_the_server(&[]) }
+    }
+
+    /// Both say this and hear the same: what that is.
+    fn says(&mut self, messages: &[Vec<u8>]) -> Vec<String> {
+        let readies = messages.iter().filter(|one| one[0] == b'Q' || one.ends_with(&sync()));
+        let readies = readies.count();
+        let [gated, direct] = [&mut self.gated, &mut self.direct].map(|raw| {
+            raw.say(&messages.concat());
+            (0..readies).flat_map(|_| raw.answer()).collect::<Vec<_>>()
+        });
+        let shown: Vec<_> = messages.iter().map(|one| one.escape_ascii().to_string()).collect();
+        assert_eq!(gated, direct, "{shown:#?}");
+        gated
+    }
+}
+
+fn make(schema: &str, text: &str) {
+    let mut direct = at_the_server(&[]);
+    let text = format!("drop schema if exists {schema} cascade; create schema {schema}; {text}");
+    direct.query(&text);
+    let said = direct.answer();
+    assert!(said.iter().all(|one| !one.starts_with("ERROR")), "{said:?}");
+}
+
+/// Parse, Bind with these values, Execute, Sync, without a name.
+fn once(text: &str, values: &[&str]) -> Vec<u8> {
+    [parse("", text, &[]), bind("", "", values), execute(""), sync()].concat()
+}
+
+/// What one client's `SET LOCAL search_path` had made of a text, with the types of its parameters, was
+/// what every later client of the server got, and its statement failed for ever with 42804.
+#[test]
+fn what_a_local_setting_makes_of_a_text_is_nobody_elses() {
+    for schema in ["of_meaning_a", "of_meaning_b"] {
+        let table = format!(
+            "create type {schema}.status as enum ('{schema}'); \
+             create table {schema}.of_status (status {schema}.status)"
+        );
+        make(schema, &table);
+    }
+    let gate = gate(1, CodeChoice::Clean);
+    let locally = [
+        "set local search_path to SCHEMA",
+        "select set_config('search_path', 'SCHEMA', true)",
+        "select set_config('search_path', 'SCHEMA' || '', true)",
+        "select set_config('search_' || 'path', 'SCHEMA', true), 2",
+        "do 'begin set local search_path to SCHEMA; end'",
+    ];
+    let insert = "insert into of_status (status) values ($1)";
+    for local in locally {
+        let (mut one, mut other) = (Twin::new(&gate), Twin::new(&gate));
+        for _ in 0..2 {
+            for (twin, schema) in [(&mut one, "of_meaning_a"), (&mut other, "of_meaning_b")] {
+                let local = query(&local.replace("SCHEMA", schema));
+                let all = [
+                    query("begin"),
+                    local.clone(),
+                    once(insert, &[schema]),
+                    once(insert, &[schema]),
+                ];
+                twin.says(&all);
+                let last = twin.says(&[query("savepoint s"), once(insert, &["no status"])]);
+                assert!(last.iter().any(|one| one.contains("22P02")), "{local:?}: {last:?}");
+                twin.says(&[query("rollback to s"), once(insert, &[schema]), query("commit")]);
+                // It is what it was before.
+                let last = twin.says(&[once(insert, &[schema])]);
+                assert!(last.iter().any(|one| one.contains("42P01")), "{local:?}: {last:?}");
+            }
+        }
+    }
+    gate.end();
+}
+
+/// A name that was prepared under a local setting means at each server what it means there.
+#[test]
+fn a_statement_of_a_local_setting_is_its_clients_in_later_transactions() {
+    for schema in ["of_later_a", "of_later_b"] {
+        make(schema, &format!("create table {schema}.of_later as select '{schema}'::text as name"));
+    }
+    let gate = gate(2, CodeChoice::Clean);
+    let (mut one, mut other) = (Twin::new(&gate), Twin::new(&gate));
+    for local in ["set local search_path to SCHEMA", "select set_config('search_path', $1, true)"] {
+        let enters = |schema: &str| match local.contains('$') {
+            true => once(local, &[schema]),
+            false => once(&local.replace("SCHEMA", schema), &[]),
+        };
+        let runs = [bind("", "s", &[]), execute(""), sync()].concat();
+        for (twin, schema) in [(&mut one, "of_later_a"), (&mut other, "of_later_b")] {
+            let parses = [parse("s", "select name from of_later", &[]), sync()].concat();
+            let begin = [query("begin"), enters(schema), parses];
+            twin.says(&[&begin[..], &[runs.clone(), query("commit")]].concat());
+        }
+        for _ in 0..4 {
+            for (twin, schema) in [(&mut one, "of_later_a"), (&mut other, "of_later_b")] {
+                let both = [runs.clone(), runs.clone(), query("commit")];
+                let said = twin.says(&[&[query("begin"), enters(schema)][..], &both].concat());
+                assert!(said.iter().filter(|one| *one == schema).count() >= 2, "{said:?}");
+            }
+        }
+        for twin in [&mut one, &mut other] {
+            twin.says(&[query("deallocate s")]);
+        }
+    }
+    gate.end();
+}
+
+/// In one series a constant was folded under the zone that the statement before it had set, and another
+/// client got an instant nine hours off; what followed a local `standard_conforming_strings` was cut
+/// as before it.
+#[test]
+fn in_a_series_what_is_set_locally_counts_for_what_is_behind_it_alone() {
+    let gate = gate(1, CodeChoice::Clean);
+    let (mut one, mut other) = (Twin::new(&gate), Twin::new(&gate));
+    let instant = "select extract(epoch from '2024-01-01 00:00'::timestamptz)::bigint::text";
+    let zone = runs("", "set local timezone = 'Asia/Tokyo'");
+    for _ in 0..2 {
+        let tokyo = one.says(&[[zone.clone(), runs("", instant), sync()].concat()]);
+        let usual = other.says(&[once(instant, &[])]);
+        assert_ne!(tokyo.last_chunk::<3>(), usual.last_chunk::<3>());
+        assert_eq!(one.says(&[once(instant, &[])]), usual);
+        one.says(&[query("begin"), [zone.clone(), sync()].concat(), once(instant, &[])]);
+        one.says(&[query("rollback"), once(instant, &[]), once(instant, &[])]);
+        assert_eq!(other.says(&[once(instant, &[])]), usual);
+    }
+    // What is a command by one lexis is within a string by the other.
+    let strings = runs("", "set local standard_conforming_strings = off");
+    let cut = runs("", r"select '\'; deallocate s; --'");
+    let said = one.says(&[[strings, cut.clone(), sync()].concat()]);
+    assert!(said.contains(&"'; deallocate s; --".to_owned()), "{said:?}");
+    one.says(&[[parse("s", "select 1", &[]), cut, sync()].concat()]);
+    gate.end();
+}
