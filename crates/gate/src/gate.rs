@@ -222,6 +222,16 @@ impl Gate {
         self.servers.iter().map(|server| server.slots).sum()
     }
 
+    /// The slots of a server without those of the reserve that are lent: what a
+    /// [resize](Event::Resize) sets.
+    ///
+    /// # Panics
+    /// If there is no such server.
+    pub fn slots_own(&self, server: u32) -> u32 {
+        let at = server as usize;
+        self.servers[at].slots - self.lending.as_ref().map_or(0, |lending| lending.lent[at])
+    }
+
     /// What each server reports of itself, in the order of the specification.
     pub fn servers(&self) -> &[ServerView] {
         &self.views

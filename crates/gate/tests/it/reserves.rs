@@ -69,10 +69,11 @@ fn a_resize_is_of_the_slots_without_the_reserve() {
     play.tell(0, arrive(1));
     play.tell(0, arrive(2));
     play.tell(10, Event::Wake);
+    assert_eq!((play.gate.slots(), play.gate.slots_own(0)), (2, 1));
     play.tell(11, resize(0, 3));
-    assert_eq!(play.gate.slots(), 4);
+    assert_eq!((play.gate.slots(), play.gate.slots_own(0)), (4, 3));
     play.tell(12, depart(0, 1));
-    assert_eq!(play.gate.slots(), 3);
+    assert_eq!((play.gate.slots(), play.gate.slots_own(0)), (3, 3));
 }
 
 #[test]

@@ -168,6 +168,12 @@ impl Control {
         self.untold.pop_front()
     }
 
+    /// What stands at a server; none if what is decided is not done.
+    pub(super) fn found(&self, server: u32) -> Option<u32> {
+        let acts = self.auto.conduct == Conduct::Acts;
+        acts.then(|| self.controllers[server as usize].standing())
+    }
+
     pub(super) fn controlled(&self) -> Controlled {
         Controlled {
             conduct: self.auto.conduct,

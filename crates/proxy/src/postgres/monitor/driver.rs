@@ -356,15 +356,16 @@ impl Driver {
         hold
     }
 
-    /// A server has so many slots from now on. Jobs in slots that are gone end in peace.
+    /// A server has so many slots from now on, beside what is lent of a reserve. Jobs in slots that
+    /// are gone end in peace.
     pub(super) fn resize(&mut self, now: Time, server: u32, slots: u32) {
-        if self.slots_of(server) == slots {
+        if self.gate.slots_own(server) == slots {
             return;
         }
         self.tell(now, Event::Resize { server, slots });
     }
 
-    /// The slots of a server.
+    /// The slots of a server, with what is lent to it of a reserve.
     pub(super) fn slots_of(&self, server: u32) -> u32 {
         self.gate.servers()[server as usize].slots
     }
@@ -530,6 +531,12 @@ impl Driver {
     /// What is known of what is behind the gate.
     pub(super) fn model(&self) -> Option<&Model> {
         self.model.as_ref()
+    }
+
+    /// The slots that were found for a server, where finding them is left to the gate and it acts:
+    /// neither those of a trial nor what is lent.
+    pub(super) fn found(&self, server: u32) -> Option<u32> {
+        self.control.as_ref()?.found(server)
     }
 
     /// Whether the slots are left to the gate.
@@ -770,6 +777,31 @@ mod tests {
         assert_eq!((counts.waiting, counts.busy), (0, 0));
         assert_eq!((counts.refused_deadline, counts.reneged), (1, 1));
         assert_eq!(driver.recording().unwrap().replay(), Ok(()));
+    }
+
+    /// A reload from 1 slot to 2 while another was lent changed nothing, and when that was given back
+    /// there was 1 again.
+    #[test]
+    fn what_is_lent_of_a_reserve_is_beside_the_slots_that_are_set() {
+        let reserve = gate::Reserve { slots: 1, after: Duration::from_secs(1) };
+        let spec = GateSpec { reserve: Some(reserve), ..GateSpec::fifo(1) };
+        let mut driver = Driver::new(&spec, 1, 100).unwrap();
+        let mut arena = Arena::new();
+        let starts = |driver: &mut Driver| driver.next_verdict().unwrap().outcome.unwrap();
+        for client in [0; 2].map(|_| arena.insert(())) {
+            driver.arrive(at(0), client, at(0), JOB);
+        }
+        starts(&mut driver);
+        driver.wake(at(1));
+        let lent = starts(&mut driver);
+        assert_eq!(driver.slots_of(0), 2);
+        driver.resize(at(2), 0, 2);
+        assert_eq!(driver.slots_of(0), 3);
+        driver.depart(at(3), lent, Work::Done);
+        assert_eq!(driver.slots_of(0), 2);
+        let steps = driver.recording().unwrap().steps.len();
+        driver.resize(at(4), 0, 2);
+        assert_eq!(driver.recording().unwrap().steps.len(), steps, "nothing is told in vain");
     }
 
     #[test]

@@ -195,8 +195,8 @@ impl Loop {
         if auto.is_some() && auto == pool.auto {
             // What was found stands.
             for (server, place) in gate.servers.iter_mut().zip(places) {
-                if let Some(place) = place {
-                    server.slots = pool.driver.slots_of(*place as u32);
+                if let Some(found) = place.and_then(|place| pool.driver.found(place as u32)) {
+                    server.slots = found;
                 }
             }
         }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use gate::{DisciplineSpec, Queues as Lines, RouterSpec, Ties};
+use gate::{DisciplineSpec, Queues as Lines, Reserve, RouterSpec, Ties};
 use proxy::postgres::monitor::{
     Address, Auto, Classes, Config, Database, Health, JobClass, Mode, Quotas, Share, Stats,
 };
@@ -292,5 +292,35 @@ fn servers_are_watched_from_now_on_and_slots_sought() {
     assert!(gate.stats().pools[0].control.is_none());
     assert_eq!(gate.stats().pools[0].slots, 4);
     drop(client);
+    gate.end();
+}
+
+/// A gate that began anew took what was lent for what had been found, and began above the ceiling.
+#[test]
+fn what_is_lent_of_a_reserve_is_not_taken_for_slots_that_were_found() {
+    let sought = |discipline| {
+        let mut config = config(1);
+        let database = &mut config.databases[0];
+        let auto = Auto { floor: 1, ceiling: 2, ..Auto::default() };
+        database.auto = Some(auto);
+        database.gate.servers = Share::Each.of(auto.start(), 1);
+        database.gate.reserve = Some(Reserve { slots: 1, after: Duration::from_millis(50) });
+        database.gate.discipline = discipline;
+        config
+    };
+    let gate = Gate::new(sought(DisciplineSpec::Fifo));
+    let mut clients: Vec<Raw> = (0..3).map(|_| enter(&gate, "holder")).collect();
+    for client in &mut clients {
+        assert_eq!(says(client, "begin"), "BEGIN");
+    }
+    assert_eq!(gate.stats().pools[0].slots, 3, "one is lent");
+    gate.handle.reload(sought(DisciplineSpec::Priority)).unwrap();
+    let stats = gate.stats();
+    assert_eq!((stats.pools[0].slots, stats.pools[0].busy), (2, 3), "{:?}", stats.pools[0]);
+    assert_eq!(stats.pools[0].control.as_ref().unwrap().standing, [2]);
+    for client in &mut clients {
+        assert_eq!(says(client, "commit"), "COMMIT");
+    }
+    drop(clients);
     gate.end();
 }
