@@ -7,7 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::arena::Key;
-use super::asking_secrets::{Clerk, Place};
+use super::asking_secrets::Place;
+use super::clerks::Clerks;
 use super::lookups::Found;
 use crate::postgres::auth::{Login, LoginError, LoginStep};
 use crate::postgres::message::{Authentication, read};
@@ -49,8 +50,8 @@ impl fmt::Debug for Done {
 pub(super) struct Aside {
     /// As many wait here as connections may be made at once, and no more.
     hashes: mpsc::Sender<Hash>,
-    /// As many as lookups may be under way.
-    lookups: mpsc::Sender<Wanted>,
+    /// As many wait here as lookups may be under way.
+    clerks: Clerks,
 }
 
 impl Aside {
@@ -58,7 +59,7 @@ impl Aside {
     ///
     /// # Errors
     /// If the system has no thread left.
-    pub(super) fn start(back: impl Fn(Done) + Clone + Send + 'static) -> io::Result<Aside> {
+    pub(super) fn start(back: impl Fn(Done) + Clone + Send + Sync + 'static) -> io::Result<Aside> {
         let (hashes, work) = mpsc::channel::<Hash>();
         let tell = back.clone();
         thread::Builder::new().name("sekisho-hashes".into()).spawn(move || {
@@ -66,15 +67,10 @@ impl Aside {
                 tell(Done::Hashed { server, step: hash(login, &asked) });
             }
         })?;
-        let (lookups, work) = mpsc::channel::<Wanted>();
-        thread::Builder::new().name("sekisho-lookups".into()).spawn(move || {
-            let mut clerk = Clerk::default();
-            for Wanted { database, user, place } in work {
-                let found = clerk.look_up(&place, &user);
-                back(Done::LookedUp { database, user, found });
-            }
+        let clerks = Clerks::start(move |Wanted { database, user, .. }, found| {
+            back(Done::LookedUp { database, user, found });
         })?;
-        Ok(Aside { hashes, lookups })
+        Ok(Aside { hashes, clerks })
     }
 
     /// Takes the step of a login that a message of the server asks for.
@@ -84,7 +80,7 @@ impl Aside {
 
     /// Looks somebody's secret up.
     pub(super) fn look_up(&self, wanted: Wanted) {
-        self.lookups.send(wanted).expect("the thread lives as long as this");
+        self.clerks.look_up(wanted);
     }
 }
 

@@ -36,11 +36,33 @@ pub(super) struct Place {
     pub(super) key: MockKey,
 }
 
-/// Who looks up: it keeps its connection for the next lookup at the same place.
+/// Who looks up at some servers: it keeps its connection for the next lookup at the same place.
 #[derive(Default)]
 pub(super) struct Clerk {
     open: Option<(Arc<Place>, Session)>,
+    /// The server that let it in last, by its number: the next connection begins there.
+    last: usize,
 }
+
+/// Why somebody's secret is not known.
+pub(super) struct Unknown {
+    pub(super) cause: String,
+    pub(super) extent: Extent,
+}
+
+/// For whom else a lookup would fail in the same way, and take as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// For nobody, as far as is known.
+    User,
+    /// For whoever is looked up at this place.
+    Place,
+    /// For whoever is looked up at these servers.
+    Servers,
+}
+
+/// From when on a failure has taken so long that nobody else should wait for the same.
+const LONG: Duration = Duration::from_secs(1);
 
 /// Why there is no answer.
 enum Failure {
@@ -52,7 +74,13 @@ enum Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        Failure::Broken(error.to_string())
+        Failure::Broken(match error.kind() {
+            // The system calls a read that took too long by the one name or by the other.
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                "it did not answer in time".into()
+            }
+            _ => error.to_string(),
+        })
     }
 }
 
@@ -63,28 +91,86 @@ fn wrong(cause: impl fmt::Display) -> Failure {
 impl Clerk {
     /// What is known of a user there. On a connection that has broken meanwhile, it is asked again on
     /// a new one.
-    pub(super) fn look_up(&mut self, place: &Arc<Place>, user: &[u8]) -> Result<Found, String> {
-        let until = Instant::now() + place.patience;
+    pub(super) fn look_up(&mut self, place: &Arc<Place>, user: &[u8]) -> Result<Found, Unknown> {
+        let began = Instant::now();
+        self.try_to(place, user, began + place.patience).map_err(|(cause, extent)| {
+            let took_long = began.elapsed() >= LONG.min(place.patience);
+            Unknown { cause, extent: if took_long { extent } else { Extent::User } }
+        })
+    }
+
+    fn try_to(
+        &mut self,
+        place: &Arc<Place>,
+        user: &[u8],
+        until: Instant,
+    ) -> Result<Found, (String, Extent)> {
         let kept = self.open.take().filter(|(of, _)| Arc::ptr_eq(of, place));
         if let Some((_, mut session)) = kept {
-            match session.ask(place, user, until) {
+            // It may have died without a word, and then there must be time for another one.
+            match session.ask(place, user, share(until, place.servers.len() + 1)) {
                 Err(Failure::Broken(_)) => {}
-                Err(Failure::Wrong(cause)) => return Err(cause),
+                Err(Failure::Wrong(cause)) => return Err((cause, Extent::User)),
                 Ok(found) => {
                     self.open = Some((Arc::clone(place), session));
                     return Ok(found);
                 }
             }
         }
-        let mut session = Session::open(place, until)?;
+        let mut session = self.connect(place, until)?;
         match session.ask(place, user, until) {
             Ok(found) => {
                 self.open = Some((Arc::clone(place), session));
                 Ok(found)
             }
-            Err(Failure::Broken(cause) | Failure::Wrong(cause)) => Err(cause),
+            Err(Failure::Broken(cause)) => {
+                // It lets in and does not answer: the next lookup begins with another.
+                self.last = (self.last + 1) % place.servers.len();
+                Err((cause, Extent::Place))
+            }
+            Err(Failure::Wrong(cause)) => Err((cause, Extent::User)),
         }
     }
+
+    /// The first server that lets it in, on the first way that it does, from the one on that did so
+    /// last. Each has its share of the time that is left: one that does not answer leaves the others
+    /// theirs.
+    fn connect(&mut self, place: &Place, until: Instant) -> Result<Session, (String, Extent)> {
+        let servers = place.servers.len();
+        let mut cause = "there is no server".to_owned();
+        let mut extent = Extent::Servers;
+        for tried in 0..servers {
+            let at = (self.last + tried) % servers;
+            let address = &place.servers[at];
+            let own = share(until, servers - tried);
+            for way in (0..2).map_while(|n| place.encryption.way(address, n)) {
+                match Session::begin(place, address, way, own) {
+                    Ok(session) => {
+                        self.last = at;
+                        return Ok(session);
+                    }
+                    Err(Failure::Broken(failed)) => cause = format!("{address}: {failed}"),
+                    Err(Failure::Wrong(failed)) => {
+                        // It answers: to somebody else it may say something else.
+                        extent = Extent::Place;
+                        cause = format!("{address}: {failed}");
+                    }
+                }
+            }
+        }
+        Err((cause, extent))
+    }
+
+    /// Ends the connection that it keeps.
+    pub(super) fn close(&mut self) {
+        self.open = None;
+    }
+}
+
+/// Until when one of so many may take that share what is left.
+fn share(until: Instant, among: usize) -> Instant {
+    let now = Instant::now();
+    now + until.saturating_duration_since(now) / u32::try_from(among).unwrap_or(u32::MAX)
 }
 
 enum Socket {
@@ -156,22 +242,7 @@ struct Session {
 }
 
 impl Session {
-    /// The first server that lets it in, on the first way that it does.
-    fn open(place: &Place, until: Instant) -> Result<Session, String> {
-        let mut cause = "there is no server".to_owned();
-        for address in &place.servers {
-            for way in (0..2).map_while(|n| place.encryption.way(address, n)) {
-                match Session::begin(place, address, way, until) {
-                    Ok(session) => return Ok(session),
-                    Err(Failure::Broken(failed) | Failure::Wrong(failed)) => {
-                        cause = format!("{address}: {failed}");
-                    }
-                }
-            }
-        }
-        Err(cause)
-    }
-
+    /// A session at one server, on one way.
     fn begin(
         place: &Place,
         address: &Address,

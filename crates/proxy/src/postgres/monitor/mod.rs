@@ -102,6 +102,7 @@ mod asking_secrets;
 mod backend;
 mod cancel;
 mod classes;
+mod clerks;
 mod client;
 mod client_tls;
 mod config;

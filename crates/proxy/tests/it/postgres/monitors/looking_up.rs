@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
-    Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, Strangers, TlsMode,
+    Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, Share, Strangers, TlsMode,
 };
 use proxy::postgres::secrets::{MockKey, Users};
 
@@ -221,6 +221,58 @@ fn nobody_else_waits_for_a_lookup_and_it_ends_by_its_deadline() {
     let stats = gate.stats();
     assert_eq!((stats.lookups, stats.lookups_failed), (1, 1), "{stats:?}");
     gate.end();
+}
+
+/// The first server took all of the time, so that no lookup came to the second; and who was looked up
+/// elsewhere waited behind those who waited for it.
+#[test]
+fn a_server_that_does_not_answer_holds_up_no_lookups_elsewhere() {
+    does("create role sought_beside login password 'mine'");
+    let mute = |mut stream: TcpStream| drop(stream.read_to_end(&mut Vec::new()));
+    let mute = unnamed(acting(mute));
+    let own = database(Mode::Transaction, 2);
+    let looks_in = |name: &str, servers: Vec<_>| {
+        let target = Some(own.name.clone());
+        let own = Database { target, ..own.clone() };
+        let mut secrets = Database { name: format!("secrets of {name}"), ..own.clone() };
+        secrets.gate.servers = Share::Each.of(2, servers.len());
+        secrets.servers = servers;
+        let lookup = Lookup { database: Some(secrets.name.clone()), ..lookup(LOOKUP_QUERY) };
+        [secrets, Database { name: name.to_owned(), lookup: Some(lookup), ..own }]
+    };
+    let mut config = asking(own.clone());
+    config.databases.extend(looks_in("dead", vec![mute.clone()]));
+    config.databases.extend(looks_in("halved", vec![mute, own.servers[0].clone()]));
+    config.timeouts.connect = Duration::from_secs(3);
+    let gate = Gate::new(config);
+    let comes = |name: &'static str, user: String| {
+        let mut account = gate.account();
+        account.dbname(name).user(user).password("mine");
+        let began = Instant::now();
+        let came = runtime().block_on(enter(&account)).map(drop).map_err(|error| code(&error));
+        (came, began.elapsed())
+    };
+    let comes = &comes;
+    std::thread::scope(|scope| {
+        let dead = [0; 5].map(|_| scope.spawn(|| comes("dead", "nobody".to_owned())));
+        let more: Vec<_> =
+            (0..5).map(|n| scope.spawn(move || comes("dead", format!("nobody {n}")))).collect();
+        gate.until("they are looked up", |stats| stats.lookups == 6);
+        let (came, took) = comes("halved", "sought_beside".to_owned());
+        assert_eq!(came, Ok(()), "after {took:?}: {:?}", gate.stats());
+        for waits in dead.into_iter().chain(more) {
+            let (came, took) = waits.join().unwrap();
+            assert_eq!(came, Err("57P03".to_owned()));
+            assert!(
+                took < Duration::from_secs(6),
+                "it was waited for once, not six times: {took:?}"
+            );
+        }
+    });
+    let stats = gate.stats();
+    assert_eq!((stats.lookups, stats.lookups_failed), (7, 6), "{stats:?}");
+    gate.end();
+    does("drop role sought_beside");
 }
 
 #[test]
