@@ -139,13 +139,19 @@ impl Loop {
         }
     }
 
+    /// A connection of a pool that is still to be made.
     pub(super) fn new_server(&mut self, pool: PoolIndex, place: u32) -> Key {
+        self.pools[pool].connections[place as usize] += 1;
+        let server = self.fresh_server(pool, place);
+        self.servers.insert(server)
+    }
+
+    /// What stands for a connection that is still to be made, and that nobody has counted.
+    pub(super) fn fresh_server(&mut self, pool: PoolIndex, place: u32) -> Server {
         let relay = relay_of(self.pools[pool].mode, self.config.limits.message);
         let address = self.address_of(pool, place);
-        self.pools[pool].connections[place as usize] += 1;
         let id = self.operating.number();
-        let server = Server::new(pool, (place, address), relay, self.now);
-        self.servers.insert(Server { id, ..server })
+        Server { id, ..Server::new(pool, (place, address), relay, self.now) }
     }
 
     /// Where a server of a pool is.
@@ -783,7 +789,7 @@ impl Loop {
         let at = server.pool;
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         let pool = &mut self.pools[at];
-        if !matches!(server.state, State::Admitting) {
+        if server.counts() {
             pool.connections[server.place as usize] -= 1;
         }
         if pool.scout == Some(key) {

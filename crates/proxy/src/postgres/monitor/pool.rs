@@ -70,7 +70,7 @@ pub(super) struct Pool {
     keys: Vec<Option<Keys>>,
     /// Idle connections of each server, the one used longest ago first.
     idle: Vec<VecDeque<Key>>,
-    /// Connections of each server, in whatever state.
+    /// Connections of each server, in whatever state. Those of probes are beyond these.
     pub(super) connections: Vec<usize>,
     /// Whether it starts no job, and keeps no connection that nobody needs.
     pub(super) paused: bool,

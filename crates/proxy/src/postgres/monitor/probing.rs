@@ -7,7 +7,7 @@ use super::arena::{Key, Socket};
 use super::config::{Config, Database};
 use super::health::{PROBE, Seen, Watch};
 use super::pool::PoolIndex;
-use super::server::State;
+use super::server::{Server, State};
 use super::state::Loop;
 
 /// The probes of a database.
@@ -99,12 +99,12 @@ impl Loop {
     }
 
     fn connect_probe(&mut self, database: usize, place: usize, pool: PoolIndex) {
-        let key = self.new_server(pool, place as u32);
+        let server = self.fresh_server(pool, place as u32);
         let Some(probes) = &mut self.probes[database] else { return };
+        let key = self.servers.insert(Server { probe: Some(Vec::new()), ..server });
         probes.servers[place].connection = Some(key);
         let latest = self.now + probes.watch.health().timeout;
         let server = self.servers.get_mut(key).expect("it has just been put there");
-        server.probe = Some(Vec::new());
         self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
         self.connects.push_back(key);
         self.connect_next();
@@ -128,6 +128,17 @@ impl Loop {
         let seen = server.probe.as_deref().and_then(Seen::read);
         let (database, place) = (self.pools[server.pool].database, server.place as usize);
         self.note_health(database, place, seen);
+        self.close_spent_probe(key);
+    }
+
+    /// Closes a probe's connection that is to be used no more, unless it asks: then it goes when it has
+    /// its answer. The server is asked on another one when that is due.
+    pub(super) fn close_spent_probe(&mut self, key: Key) {
+        let server = self.servers.get(key).expect("its caller has it");
+        let is_spent = server.closing || server.tainted;
+        if is_spent && matches!(server.state, State::Idle) {
+            self.drop_server(key);
+        }
     }
 
     /// The connection of a probe has ended, while it asked or not.

@@ -356,12 +356,7 @@ impl Loop {
     /// The connections that a quota counts.
     fn open_within(&self, scope: &Scope) -> usize {
         let within = self.pools.iter().filter(|pool| scope.has(pool));
-        let open: usize = within.map(|pool| pool.connections.iter().sum::<usize>()).sum();
-        let probes = self
-            .servers
-            .iter()
-            .filter(|(_, server)| server.probe.is_some() && scope.has(&self.pools[server.pool]));
-        open - probes.count()
+        within.map(|pool| pool.connections.iter().sum::<usize>()).sum()
     }
 
     /// Whether a pool may have one connection more without closing others'.

@@ -175,6 +175,12 @@ impl Server {
         }
     }
 
+    /// Whether it counts among the connections of its pool. Slots say how many of these there may be:
+    /// what no job ever has is beyond them.
+    pub(super) fn counts(&self) -> bool {
+        self.probe.is_none() && !matches!(self.state, State::Admitting)
+    }
+
     /// Whether nothing is owed to anybody, and no message is here in part.
     pub(super) fn stands_between(&self) -> bool {
         let read = self.wire.as_ref().is_none_or(|wire| wire.read().is_empty());

@@ -110,7 +110,7 @@ pub struct PoolStats {
     pub busy: u32,
     /// Slots that there are.
     pub slots: u32,
-    /// Connections to servers, in whatever state.
+    /// Connections to servers, in whatever state, but for those of probes.
     pub servers: usize,
     /// Of these, idle ones.
     pub servers_idle: usize,
@@ -141,7 +141,7 @@ pub struct ServerStats {
     pub slots: u32,
     /// Jobs that were started there.
     pub started: u64,
-    /// Connections to it, in whatever state.
+    /// Connections to it, in whatever state, but for those of probes.
     pub connections: usize,
 }
 

@@ -257,8 +257,11 @@ impl Loop {
         let of_pool = self.servers.iter().filter(|(_, server)| server.pool == pool);
         let keys: Vec<Key> = of_pool.map(|(key, _)| key).collect();
         for key in keys {
-            if let Some(server) = self.servers.get_mut(key) {
-                server.closing = true;
+            let Some(server) = self.servers.get_mut(key) else { continue };
+            server.closing = true;
+            if server.probe.is_some() {
+                // Nobody gives it back, ever.
+                self.close_spent_probe(key);
             }
         }
         self.close_idle(pool);

@@ -29,6 +29,7 @@ mod taking_over;
 mod traps;
 mod upkeep;
 mod waiting;
+mod watching;
 mod witness;
 mod workers;
 
