@@ -142,16 +142,16 @@ impl Loop {
     /// A connection of a pool that is still to be made.
     pub(super) fn new_server(&mut self, pool: PoolIndex, place: u32) -> Key {
         self.pools[pool].connections[place as usize] += 1;
-        let server = self.fresh_server(pool, place);
+        let address = self.address_of(pool, place);
+        let server = self.fresh_server(pool, (place, address));
         self.servers.insert(server)
     }
 
     /// What stands for a connection that is still to be made, and that nobody has counted.
-    pub(super) fn fresh_server(&mut self, pool: PoolIndex, place: u32) -> Server {
+    pub(super) fn fresh_server(&mut self, pool: PoolIndex, at: (u32, Address)) -> Server {
         let relay = relay_of(self.pools[pool].mode, self.config.limits.message);
-        let address = self.address_of(pool, place);
         let id = self.operating.number();
-        Server { id, ..Server::new(pool, (place, address), relay, self.now) }
+        Server { id, ..Server::new(pool, at, relay, self.now) }
     }
 
     /// Where a server of a pool is.
@@ -253,6 +253,7 @@ impl Loop {
     /// A connection may be there, and encrypted: then the gate says what it wants.
     fn connected(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
+        let place = server.own_place();
         let wire = server.wire.as_mut().expect("it is being made");
         let greeting = server.greeting.as_mut().expect("the gate is not in");
         let approach = greeting.approach.as_mut().expect("it was dialled");
@@ -292,7 +293,7 @@ impl Loop {
             let unmade = Unmade::because(Elsewhere::No, sqlstate, &error.to_string());
             return self.unmade(key, &unmade);
         }
-        let (user, credential) = (pool.user.clone(), pool.credential(server.place));
+        let (user, credential) = (pool.user.clone(), pool.credential(place));
         if let Err(error) = wire.send(&out, &mut self.chunks) {
             return self.unmade(key, &Unmade::unreachable(&error));
         }
@@ -451,8 +452,8 @@ impl Loop {
         let wire = server.wire.as_mut().expect("it is being made");
         wire.send(&out, &mut self.chunks).map_err(|error| Unmade::unreachable(&error))?;
         if let LoginStep::Waits(login) = step {
-            if let Some(keys) = login.keys() {
-                self.pools[server.pool].remember(server.place, keys);
+            if let (Some(keys), Some(place)) = (login.keys(), server.own_place()) {
+                self.pools[server.pool].remember(place, keys);
             }
             server.state = State::LoggingIn(Some(login));
         }
@@ -675,18 +676,18 @@ impl Loop {
         let is_probe = self.servers.get(key).is_some_and(|server| server.probe.is_some());
         let pool = &mut self.pools[at];
         pool.counters.connects_failed += 1;
-        pool.forget_keys(place);
         if is_probe {
             self.drop_server(key);
             return self.connect_next();
         }
+        pool.forget_keys(place);
         let is_scout = pool.scout == Some(key);
         if is_scout {
             pool.scout = None;
         }
         let fell = unmade.elsewhere == Elsewhere::Perhaps
             && self.tell(at, |driver, now| driver.fall(now, place));
-        if fell && self.probes[self.pools[at].database].is_none() {
+        if fell && !self.follows_probes(at) {
             let retry = self.now + self.config.timeouts.server_retry;
             self.pools[at].retries[place as usize] = Some(retry);
         }
@@ -795,8 +796,8 @@ impl Loop {
         if pool.scout == Some(key) {
             pool.scout = None;
         }
-        if server.slot.is_none() {
-            pool.drop_idle(server.place, key);
+        if let (None, Some(place)) = (server.slot, server.own_place()) {
+            pool.drop_idle(place, key);
             pool.tended.is_gone(key);
         }
         server.relay.end(None, &mut pool.catalogue);

@@ -177,9 +177,9 @@ impl Pool {
         self.addresses = addresses;
     }
 
-    /// With what to log in now.
-    pub(super) fn credential(&self, server: u32) -> Credential {
-        match &self.keys[server as usize] {
+    /// With what to log in now: by what is remembered of a server, if it is one of the pool's.
+    pub(super) fn credential(&self, server: Option<u32>) -> Credential {
+        match server.and_then(|server| self.keys[server as usize].as_ref()) {
             Some(keys) => Credential::Keys(keys.clone()),
             None => self.credential.clone(),
         }

@@ -1,5 +1,8 @@
 //! Probes: each server that is watched is asked at intervals whether it answers, what it is, and how
 //! far it is, on a connection of its own that no client has; all pools of its database go by it.
+//!
+//! These are the servers that the configuration says. A pool that still has others, since jobs go on at
+//! one that is gone, goes by what its own connections find until it has these.
 
 use gate::{Role, Time};
 
@@ -99,7 +102,8 @@ impl Loop {
     }
 
     fn connect_probe(&mut self, database: usize, place: usize, pool: PoolIndex) {
-        let server = self.fresh_server(pool, place as u32);
+        let address = self.config.databases[database].servers[place].clone();
+        let server = self.fresh_server(pool, (place as u32, address));
         let Some(probes) = &mut self.probes[database] else { return };
         let key = self.servers.insert(Server { probe: Some(Vec::new()), ..server });
         probes.servers[place].connection = Some(key);
@@ -162,14 +166,19 @@ impl Loop {
         }
     }
 
+    /// Whether what probes have seen counts for a pool: its database is watched, and it has the servers
+    /// that are.
+    pub(super) fn follows_probes(&self, pool: PoolIndex) -> bool {
+        self.probes[self.pools[pool].database].is_some() && self.has_its_servers(pool)
+    }
+
     /// Brings a pool up to what is known of its servers. Only one that has just answered is raised: a
     /// pool may have found it unreachable since it answered last.
     pub(super) fn follow_health(&mut self, pool: PoolIndex, answered: Option<usize>) {
-        let Some(probes) = &self.probes[self.pools[pool].database] else { return };
-        // Places of one that is behind are not those that are watched.
-        if self.pools[pool].behind {
+        if !self.follows_probes(pool) {
             return;
         }
+        let Some(probes) = &self.probes[self.pools[pool].database] else { return };
         let all = (0..probes.watch.len()).map(|place| probes.watch.standing(place));
         let standings: Vec<_> = all.collect();
         let alone = standings.len() == 1;

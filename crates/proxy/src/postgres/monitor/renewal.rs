@@ -143,6 +143,13 @@ impl Loop {
         there.any(|server| server.pool == at && server.slot.is_some() && is_gone(server.place))
     }
 
+    /// Whether a pool has the servers that the configuration says, in the same places: else it waits
+    /// for the jobs at those that are gone.
+    pub(super) fn has_its_servers(&self, at: PoolIndex) -> bool {
+        let pool = &self.pools[at];
+        pool.addresses == self.config.databases[pool.database].servers
+    }
+
     /// Servers that are gone get no job any more.
     fn leave_servers(&mut self, at: PoolIndex, places: &[Option<usize>]) {
         for place in 0..self.pools[at].addresses.len() {
@@ -237,7 +244,8 @@ impl Loop {
 
     /// The servers of a pool have other places from now on; nobody is served by those that are gone.
     fn leave_places(&mut self, at: PoolIndex, places: &[Option<usize>]) {
-        let mine = self.servers.iter().filter(|(_, server)| server.pool == at);
+        let mine = self.servers.iter();
+        let mine = mine.filter(|(_, server)| server.pool == at && server.own_place().is_some());
         let mine: Vec<Key> = mine.map(|(key, _)| key).collect();
         let now_at = |place: usize| places.iter().position(|one| *one == Some(place));
         for key in mine {

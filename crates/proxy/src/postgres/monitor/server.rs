@@ -88,7 +88,7 @@ pub(super) struct Server {
     pub(super) wire: Option<Wire>,
     pub(super) state: State,
     pub(super) pool: PoolIndex,
-    /// Which server of the database, and where that is.
+    /// Which server of its pool, and where that is; of the database, if it is a probe's.
     pub(super) place: u32,
     pub(super) address: Address,
     /// The slot of the job that it serves.
@@ -173,6 +173,12 @@ impl Server {
             closing: false,
             reused: false,
         }
+    }
+
+    /// Which server of its pool; none if it is a probe's. The pool may still have other servers than
+    /// those of the database that are watched.
+    pub(super) fn own_place(&self) -> Option<u32> {
+        self.probe.is_none().then_some(self.place)
     }
 
     /// Whether it counts among the connections of its pool. Slots say how many of these there may be:

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use proxy::postgres::monitor::{Config, Health, Mode};
+use proxy::postgres::monitor::{Address, Config, Health, Mode, Share};
 use proxy::postgres::startup::Version;
 
-use super::{Gate, Raw, database, trusting};
+use super::{Gate, Raw, database, server, trusting};
 
 /// A watched database with so many slots, whose only user is also who watches.
 fn watched(mode: Mode, slots: u32) -> Config {
@@ -76,5 +76,83 @@ fn the_connections_of_probes_are_renewed_like_all() {
         gate.until("it is asked anew", |stats| stats.pools[0].counters.connects > before);
     }
     drop((client, console));
+    gate.end();
+}
+
+/// The server of all tests by its socket, and places where nobody listens.
+fn by_socket() -> Address {
+    let socket: tokio_postgres::Config = server().socket_url().as_str().parse().unwrap();
+    let tokio_postgres::config::Host::Unix(folder) = &socket.get_hosts()[0] else {
+        panic!("it is a socket")
+    };
+    Address::Unix(folder.join(format!(".s.PGSQL.{}", server().port())))
+}
+
+fn nowhere(port: u16) -> Address {
+    Address::Tcp(([127, 0, 0, 1], port).into())
+}
+
+/// A watched database at these servers, with a slot at each.
+fn at(servers: &[Address]) -> Config {
+    let mut config = watched(Mode::Transaction, 1);
+    let database = &mut config.databases[0];
+    database.gate.servers = Share::Each.of(1, servers.len());
+    database.servers = servers.to_vec();
+    config
+}
+
+/// Which servers of a pool are up, as far as is known.
+fn are_up(gate: &Gate, pool: usize) -> Vec<bool> {
+    gate.stats().pools[pool].per_server.iter().map(|server| server.up).collect()
+}
+
+/// While a job held a pool at the servers that it had, probes asked these in the name of those that were
+/// new: where there were fewer the monitor ended, and else one stayed unwatched for good.
+#[test]
+fn new_servers_are_watched_though_a_job_goes_on_at_one_that_is_gone() {
+    let network = database(Mode::Transaction, 1).servers.swap_remove(0);
+    for new in [vec![by_socket(), nowhere(1), nowhere(2)], vec![by_socket(), nowhere(1)]] {
+        let gate = Gate::new(at(std::slice::from_ref(&network)));
+        let mut busy = Raw::enter(&gate, Version::V3_0, &[]);
+        let local = "select inet_server_addr() is null";
+        assert_eq!(says(&mut busy, "begin"), "BEGIN");
+        gate.handle.reload(at(&[network.clone(), by_socket()])).unwrap();
+        let before = gate.stats().pools[0].counters.connects_failed;
+        let told = gate.handle.reload(at(&new)).unwrap();
+        assert!(told.later[0].contains("other servers count when"), "{told:?}");
+        // They are asked at once, each at its own address.
+        let missing = new.len() as u64 - 1;
+        gate.until("all were asked twice", |stats| {
+            stats.pools[0].counters.connects_failed >= before + 2 * missing
+        });
+        assert_eq!(are_up(&gate, 0), [false, true], "no job goes where none is to go");
+        let mut other = Raw::enter(&gate, Version::V3_0, &[]);
+        assert_eq!(says(&mut other, local), "t");
+        assert_eq!(says(&mut busy, local), "f", "a transaction ends where it began");
+        assert_eq!(says(&mut busy, "commit"), "COMMIT");
+        let up = (0..new.len()).map(|place| place == 0).collect::<Vec<_>>();
+        gate.until("what was seen counts now", |_| are_up(&gate, 0) == up);
+        assert_eq!(says(&mut busy, local), "t");
+        drop((busy, other));
+        gate.end();
+    }
+}
+
+/// A pool whose mode was to change went by nothing that probes saw until its clients had gone.
+#[test]
+fn servers_are_watched_while_another_mode_waits() {
+    let network = database(Mode::Transaction, 1).servers.swap_remove(0);
+    let servers = [network, nowhere(1)];
+    let mut before = at(&servers);
+    before.databases[0].health = None;
+    let gate = Gate::new(before);
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    assert_eq!(says(&mut client, "select 1"), "1");
+    let mut after = at(&servers);
+    after.databases[0].mode = Mode::Session;
+    let told = gate.handle.reload(after).unwrap();
+    assert!(told.later[0].contains("the mode counts when its clients have gone"), "{told:?}");
+    gate.until("one is down", |_| are_up(&gate, 0) == [true, false]);
+    drop(client);
     gate.end();
 }
