@@ -130,6 +130,10 @@ impl Loop {
         } else if spare.is_some() {
             spare
         } else {
+            if client.is_none() {
+                // Before it is tried: it may fail at once, and guests are to hear of that.
+                self.pools[pool].scout = Some(key);
+            }
             let latest = self.now + self.patience_of(pool);
             let server = self.servers.get_mut(key).expect("it was there above");
             self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use proxy::postgres::frame::Backend;
 use proxy::postgres::monitor::{Address, Mode};
 use proxy::postgres::startup::{Version, write_startup};
 
-use super::{Gate, Raw, ask, code, config, database, directly, runtime, trusting};
+use super::{Gate, Raw, ask, code, config, database, directly, runtime, shown, trusting};
 
 #[test]
 fn a_transaction_whose_client_goes_is_rolled_back_and_its_slot_comes_back() {
@@ -249,6 +250,47 @@ fn with_several_servers_one_that_is_down_is_left_alone() {
     });
     assert_eq!(gate.stats().pools[0].counters.connects_failed, 1);
     gate.end();
+}
+
+/// What failed before the monitor knew that it was the first client's was nobody's: the client waited
+/// until its login took too long, though another server was well.
+#[test]
+fn the_first_client_gets_in_though_servers_fail_at_once_and_else_hears_why() {
+    let gone = |name: &str| Address::Unix(format!("/nonexistent/{name}/.s.PGSQL.1").into());
+    let well = database(Mode::Transaction, 2).servers.swap_remove(0);
+    for (servers, is_one_well) in [
+        (vec![gone("a"), gone("b"), well.clone()], true),
+        (vec![well, gone("a"), gone("b")], true),
+        (vec![gone("a"), gone("b")], false),
+        (vec![gone("a")], false),
+    ] {
+        for all in [None, Some(1)] {
+            let mut database = database(Mode::Transaction, 2);
+            database.gate.servers = vec![database.gate.servers[0]; servers.len()];
+            database.servers = servers.clone();
+            let mut config = trusting(database);
+            config.timeouts.login = Duration::from_secs(5);
+            config.quotas.all = all;
+            let gate = Gate::new(config);
+            let mut first = Raw::connect(&gate);
+            first.start(Version::V3_0, &[]);
+            if is_one_well {
+                first = first.entered();
+                first.query("select 'served'");
+                assert_eq!(first.answer()[0], "served", "{servers:?} {all:?}");
+            } else {
+                let words = loop {
+                    if let (Backend::ErrorResponse, body) = first.hear() {
+                        break shown(&body);
+                    }
+                };
+                let of = "FATAL 08006 the server cannot be reached";
+                assert!(words.starts_with(of), "{servers:?} {all:?}: {words}");
+            }
+            drop(first);
+            gate.end();
+        }
+    }
 }
 
 #[test]
