@@ -315,10 +315,10 @@ impl Loop {
         if let Some(slot) = slot {
             self.tell(pool, |driver, now| driver.denied(now, slot, reason));
         }
-        if let Some(client) = client {
+        // A scout has asked for the guests: the first one hears of it, and the next one asks.
+        let guest = self.pools[pool].guests.front().copied().filter(|_| is_scout);
+        if let Some(client) = client.or(guest) {
             self.turn_away(client, reason);
-        } else if is_scout {
-            self.invite(pool);
         }
     }
 

@@ -82,6 +82,32 @@ fn pools_share_the_slots_of_all_and_close_what_others_leave_idle() {
     gate.end();
 }
 
+/// The monitor asked again and again for the slot that it was refused, and did nothing else any more.
+#[test]
+fn the_first_client_of_a_pool_hears_that_nobody_may_wait_for_slots_of_others() {
+    let mut config = config(Mode::Transaction, all(1));
+    for database in &mut config.databases {
+        database.gate.room = Some(0);
+    }
+    let gate = Gate::new(config);
+    let mut first = enter(&gate, "first");
+    assert_eq!(says(&mut first, "begin"), "BEGIN");
+    for _ in 0..3 {
+        let mut second = Raw::connect(&gate);
+        second.start_at("second", Version::V3_0, &[]);
+        let words = loop {
+            if let (Backend::ErrorResponse, body) = second.hear() {
+                break shown(&body);
+            }
+        };
+        assert_eq!(words, "FATAL 53300 too many clients wait for a server");
+    }
+    assert_eq!(says(&mut first, "commit"), "COMMIT");
+    assert_eq!(says(&mut enter(&gate, "second"), "select 'served'"), "served");
+    drop(first);
+    gate.end();
+}
+
 #[test]
 fn a_pool_keeps_its_turn_so_that_not_each_job_costs_a_connection() {
     let gate = Gate::new(config(Mode::Transaction, all(1)));
