@@ -156,7 +156,7 @@ impl Reason {
             What::SessionAuthorization => Reason::Authorization,
             What::Listen => Reason::Listen,
             What::AdvisoryLock => Reason::AdvisoryLock,
-            What::Temporary => Reason::Temporary,
+            What::Temporary | What::TemporaryPath => Reason::Temporary,
             What::Hold => Reason::Hold,
             What::Prepare | What::Execute => Reason::Prepare,
             What::Load => Reason::Load,

@@ -34,6 +34,11 @@ const STAYS: u16 = bit(Reason::AdvisoryLock)
 /// What may be there though its command has failed.
 const SLIPS: u16 = STAYS & !bit(Reason::Prepare);
 
+/// A search_path under which things may be temporary: DISCARD TEMP is not the end of them while it is
+/// there. It is no reason of its own.
+const PATH: u16 = 1 << 15;
+const _: () = assert!(Reason::ALL.len() < 15, "reasons have bits of their own");
+
 const fn bit(reason: Reason) -> u16 {
     1 << reason as u8
 }
@@ -54,17 +59,25 @@ impl Left {
         let mut whole = tag == b"ROLLBACK";
         for what in found {
             if let Some(reason) = Reason::of(what) {
-                self.kinds |= bit(reason) & STAYS;
-                self.open |= bit(reason) & !STAYS;
-                self.going &= !bit(reason);
+                let path = if *what == What::TemporaryPath { PATH } else { 0 };
+                let bits = bit(reason) | path;
+                self.kinds |= bits & STAYS;
+                self.open |= bits & !STAYS;
+                self.going &= !bits;
             }
             self.going |= match what {
                 What::UnlistenAll => bit(Reason::Listen),
                 What::AdvisoryUnlockAll => bit(Reason::AdvisoryLock),
+                What::Set { name, value: Some(_) } | What::Reset { name }
+                    if name == b"search_path" =>
+                {
+                    PATH
+                }
+                What::DiscardTemporary if (self.kinds | self.open) & !self.going & PATH != 0 => 0,
                 What::DiscardTemporary => bit(Reason::Temporary),
                 What::CloseAll => bit(Reason::Hold),
                 What::DeallocateAll => bit(Reason::Prepare),
-                What::ResetAll => bit(Reason::Set),
+                What::ResetAll => bit(Reason::Set) | PATH,
                 What::DiscardAll => DISCARDED,
                 What::RollbackTo(_) => {
                     // What was going since the savepoint is back, and what was before may be.
@@ -122,7 +135,7 @@ impl Left {
 
     /// What may be there.
     pub fn reasons(&self) -> Reasons {
-        Reasons(self.kinds | self.open | self.asked)
+        Reasons((self.kinds | self.open | self.asked) & !PATH)
     }
 
     /// Whether nothing is there that goes with no client: what [`Settings`] follow goes with it.

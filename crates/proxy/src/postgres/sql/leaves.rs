@@ -89,6 +89,9 @@ pub enum What {
     AdvisoryUnlockAll,
     /// Something in the schema for temporary things.
     Temporary,
+    /// A search_path by which things may come into it that name no schema, of a transaction or of the
+    /// session.
+    TemporaryPath,
     /// `DISCARD TEMP`.
     DiscardTemporary,
     /// A cursor WITH HOLD.
@@ -132,8 +135,23 @@ impl What {
             What::SessionAuthorization | What::ResetAuthorization => {
                 Some(What::SetLocal { name: Some(b"role".to_vec()), value: None })
             }
-            What::Temporary => Some(What::Temporary),
+            // What is made under a path stays when that ends.
+            What::TemporaryPath => Some(What::TemporaryPath),
             _ => None,
+        }
+    }
+
+    /// Whether things may be temporary that are made without a schema behind it.
+    fn sets_temporary_path(&self) -> bool {
+        match self {
+            What::Set { name, value } if name == b"search_path" => {
+                value.as_ref().is_none_or(Value::has_temporary_schema)
+            }
+            // What a parameter says is taken for none: so tenants are told apart in transactions.
+            What::SetLocal { name: Some(name), value: Some(value) } => {
+                name == b"search_path" && value.has_temporary_schema()
+            }
+            _ => false,
         }
     }
 }
@@ -186,6 +204,20 @@ impl Look<'_, '_> {
     /// Goes behind a word if it is there.
     fn takes(&mut self, keyword: &str) -> Result<bool, Unclear> {
         self.reader.takes(keyword)
+    }
+
+    /// Goes behind a word of a command's own if it is there: it may be a setting's too, as in
+    /// `SET local.a TO 1`.
+    fn leads(&mut self, keyword: &str) -> Result<bool, Unclear> {
+        let mut ahead = self.reader.clone();
+        let leads = ahead.takes(keyword)?
+            && ahead.now().kind != Kind::Mark(b'.')
+            && !ahead.is("to")
+            && !ahead.is_operator(b"=");
+        if leads {
+            self.reader = ahead;
+        }
+        Ok(leads)
     }
 
     fn leave(&mut self, start: usize, what: What) {
@@ -294,9 +326,18 @@ impl Look<'_, '_> {
         };
         self.reader = ahead;
         if let Some(what) = what {
-            self.leave(start, what);
+            self.sets(start, what);
         }
         Ok(())
+    }
+
+    /// A setting is set, perhaps the search_path.
+    fn sets(&mut self, start: usize, what: What) {
+        let temporary = what.sets_temporary_path();
+        self.leave(start, what);
+        if temporary {
+            self.leave(start, What::TemporaryPath);
+        }
     }
 
     /// Goes to the end of the command, and sees what may stand in any.
@@ -305,11 +346,7 @@ impl Look<'_, '_> {
             let now = self.reader.now();
             match now.kind {
                 Kind::End | Kind::Semicolon => return Ok(()),
-                Kind::Word | Kind::Quoted => self.word(now)?,
-                Kind::UnicodeQuoted if now.name(self.reader.text()).is_none() => {
-                    self.reader.advance()?;
-                    self.leave(now.start, What::Code);
-                }
+                Kind::Word | Kind::Quoted | Kind::UnicodeQuoted => self.word(now)?,
                 _ => self.reader.advance()?,
             }
         }
@@ -318,7 +355,17 @@ impl Look<'_, '_> {
     fn word(&mut self, now: Token) -> Step {
         let text = self.reader.text();
         let length = now.end - now.start;
-        let inner = now.start + usize::from(now.kind == Kind::Quoted);
+        let inner = now.start
+            + match now.kind {
+                Kind::UnicodeQuoted if now.name(text).is_none() => {
+                    self.reader.advance()?;
+                    self.leave(now.start, What::Code);
+                    return Ok(());
+                }
+                Kind::UnicodeQuoted => 3,
+                Kind::Quoted => 1,
+                _ => 0,
+            };
         match text[inner].to_ascii_lowercase() {
             b'p' if length >= 16 => {
                 if let Some(what) = lock(&now.name(text).unwrap_or_default()) {
@@ -331,6 +378,7 @@ impl Look<'_, '_> {
                 // What runs under a condition, or often, or not at all, has no sure value.
                 self.reader.advance()?;
                 let what = self.reader.clone().set_config()?.map(|(what, _)| what);
+                let temporary = what.iter().flatten().any(What::sets_temporary_path);
                 match what {
                     Some(None) => {}
                     Some(Some(What::Set { name, .. })) => {
@@ -340,6 +388,9 @@ impl Look<'_, '_> {
                         self.leave(now.start, What::SetLocal { name, value: None });
                     }
                     _ => self.leave(now.start, What::SetUnknown),
+                }
+                if temporary {
+                    self.leave(now.start, What::TemporaryPath);
                 }
                 return Ok(());
             }
@@ -413,7 +464,9 @@ impl Look<'_, '_> {
                     }
                     continue;
                 }
-                Kind::Word | Kind::Quoted if named => {
+                Kind::Word | Kind::Quoted | Kind::UnicodeQuoted
+                    if named && now.name(self.reader.text()).is_some() =>
+                {
                     if self.temporary(start)? {
                         named = false;
                         temporary = Some(self.out.len() - 1);
@@ -422,7 +475,7 @@ impl Look<'_, '_> {
                     }
                     continue;
                 }
-                Kind::Word | Kind::Quoted => {
+                Kind::Word | Kind::Quoted | Kind::UnicodeQuoted => {
                     self.into = Into::Not;
                     self.word(now)?;
                     continue;
@@ -477,13 +530,13 @@ impl Look<'_, '_> {
     fn reset(&mut self, start: usize) -> Step {
         let what = if self.takes("all")? {
             What::ResetAll
-        } else if self.takes("session")? {
+        } else if self.leads("session")? {
             self.takes("authorization")?;
             What::ResetAuthorization
-        } else if self.takes("time")? {
+        } else if self.leads("time")? {
             self.takes("zone")?;
             What::Reset { name: b"timezone".to_vec() }
-        } else if self.is("transaction") {
+        } else if self.leads("transaction")? {
             return Ok(());
         } else {
             match self.reader.setting()? {
@@ -498,7 +551,7 @@ impl Look<'_, '_> {
     }
 
     fn set(&mut self, start: usize) -> Step {
-        if self.takes("local")? {
+        if self.leads("local")? {
             return self.set_locally(start);
         }
         self.set_rest(start)
@@ -517,8 +570,8 @@ impl Look<'_, '_> {
     }
 
     fn set_rest(&mut self, start: usize) -> Step {
-        if self.takes("session")? {
-            if self.takes("characteristics")? {
+        if self.leads("session")? {
+            if self.leads("characteristics")? {
                 return self.characteristics(start);
             }
             if self.takes("authorization")? {
@@ -588,14 +641,10 @@ impl Look<'_, '_> {
         }
         let unquoted_default = self.is("default");
         let value = values(&mut self.reader)?;
-        let reset = unquoted_default && self.reader.ends();
-        let temporary = name == b"search_path"
-            && value.as_ref().is_none_or(|value| value.begins_with(b"pg_temp"));
-        let what = if reset { What::Reset { name } } else { What::Set { name, value } };
-        self.leave(start, what);
-        // What is made without a schema is then temporary.
-        if temporary && !reset {
-            self.leave(start, What::Temporary);
+        if unquoted_default && self.reader.ends() {
+            self.leave(start, What::Reset { name });
+        } else {
+            self.sets(start, What::Set { name, value });
         }
         Ok(())
     }

@@ -44,13 +44,26 @@ impl Value {
         Value::Items(items.into_iter().collect())
     }
 
-    /// Whether its first item begins so.
-    pub(super) fn begins_with(&self, prefix: &[u8]) -> bool {
+    /// Whether things may be temporary that are made without a schema while `search_path` is this.
+    /// They are made in the first schema that is there, so the one for temporary things need not stand
+    /// first: only behind one that is always there it does not count.
+    pub(super) fn has_temporary_schema(&self) -> bool {
+        let is_temporary = |item: &[u8]| item.starts_with(b"pg_temp");
+        let is_there = |item: &[u8]| item == b"pg_catalog";
         match self {
-            Value::Items(items) => items.first().is_some_and(|item| item.starts_with(prefix)),
+            Value::Items(items) => {
+                let items = items.iter().map(Vec::as_slice);
+                items.take_while(|item| !is_there(item)).any(is_temporary)
+            }
             Value::Whole(whole) => {
-                let quoted = whole.strip_prefix(b"\"").unwrap_or(whole);
-                quoted.trim_ascii_start().to_ascii_lowercase().starts_with(prefix)
+                let whole = whole.to_ascii_lowercase();
+                // A name in quotes may be cut in two at its commas, and finds more.
+                let plain = !whole.contains(&b'"');
+                whole
+                    .split(|byte| matches!(byte, b',' | b'"' | 0x0b))
+                    .map(<[u8]>::trim_ascii)
+                    .take_while(|item| !plain || !is_there(item))
+                    .any(is_temporary)
             }
         }
     }

@@ -99,7 +99,7 @@ pub enum Kind {
     Word,
     /// A name in quotes.
     Quoted,
-    /// `U&"name"`.
+    /// `U&"name"`, with its UESCAPE where it has one.
     UnicodeQuoted,
     /// A string, with all parts that a line break lets it go on in.
     Literal(Literal),
@@ -160,7 +160,10 @@ impl Token {
         let mut name = match self.kind {
             Kind::Word => text[self.at()].to_ascii_lowercase(),
             Kind::Quoted => undoubled(&text[self.start + 1..self.end - 1], b'"'),
-            Kind::UnicodeQuoted if !text[self.at()].contains(&b'\\') => {
+            // Behind an UESCAPE any character may begin an escape.
+            Kind::UnicodeQuoted
+                if text[self.end - 1] == b'"' && !text[self.at()].contains(&b'\\') =>
+            {
                 undoubled(&text[self.start + 3..self.end - 1], b'"')
             }
             _ => return None,
@@ -423,6 +426,7 @@ impl<'a> Tokens<'a> {
             (b'u', Some(b'&'), Some(b'"')) => {
                 self.at += 2;
                 self.quoted(b'"', Strings::Standard)?;
+                self.uescape()?;
                 Kind::UnicodeQuoted
             }
             (b'u', Some(b'&'), Some(b'\'')) => {
@@ -432,6 +436,19 @@ impl<'a> Tokens<'a> {
             }
             _ => Kind::Word,
         })
+    }
+
+    /// Goes behind UESCAPE, where a name has it: the server takes it for a part of the name too.
+    fn uescape(&mut self) -> Result<(), Unclear> {
+        let (end, comment) = (self.at, self.comment.clone());
+        self.blank()?;
+        let start = self.at;
+        self.while_in(WORD);
+        if !self.text[start..self.at].eq_ignore_ascii_case(b"uescape") {
+            self.at = end;
+        }
+        self.comment = comment;
+        Ok(())
     }
 
     fn literal(&mut self, strings: Strings) -> Result<Kind, Unclear> {
@@ -778,11 +795,20 @@ mod tests {
             ("$x$a$x$", "a"),
             ("\"A\"\"b\"", "A\"b"),
             ("U&\"A\"", "A"),
+            ("U&\"A\" uescapes", "A"),
             ("AbC", "abc"),
         ] {
             assert_eq!(value(text).as_deref(), Some(expected), "{text}");
         }
-        for text in ["E'\\u0041'", "E'\\0'", "U&'a'", "U&\"\\0041\"", "b'1'", "1"] {
+        for text in [
+            "E'\\u0041'",
+            "E'\\0'",
+            "U&'a'",
+            "U&\"\\0041\"",
+            "U&\"!0041\" /* x */ uEscape '!'",
+            "b'1'",
+            "1",
+        ] {
             assert_eq!(value(text), None, "{text}");
         }
     }

@@ -160,7 +160,7 @@ fn what_is_refused_fails_as_postgresql_fails() {
 }
 
 /// What keeps a server, how that is seen, what ends it, and what the ledger calls it.
-const KEEPS: [(&str, &str, &str, Reason); 9] = [
+const KEEPS: [(&str, &str, &str, Reason); 12] = [
     ("listen a", "select pg_listening_channels()", "unlisten *", Reason::Listen),
     (
         "select pg_advisory_lock_shared(7)",
@@ -169,6 +169,19 @@ const KEEPS: [(&str, &str, &str, Reason); 9] = [
         Reason::AdvisoryLock,
     ),
     ("create temp table t (a int)", "select count(*) from t", "discard temp", Reason::Temporary),
+    (
+        "begin; set local search_path to nowhere, pg_temp; create table t (a int); commit",
+        "select count(*) from t",
+        "reset search_path; discard temp",
+        Reason::Temporary,
+    ),
+    (
+        "set search_path to pg_temp; discard temp; create table t (a int)",
+        "select count(*) from t",
+        "discard all",
+        Reason::Temporary,
+    ),
+    ("set local.a to '9'", "show local.a", "discard all", Reason::Set),
     ("prepare p as select 5", "execute p", "deallocate all", Reason::Prepare),
     (
         "begin; declare c cursor with hold for select 6; commit",
@@ -228,7 +241,7 @@ fn who_keeps_a_server_is_in_the_ledger_until_nothing_keeps_it() {
     keeps.ask("select pg_advisory_lock_shared(8), 1/(random() * 0)::int");
     assert_eq!(gate.stats().pins.len(), 1);
     let counters = gate.stats().pools[0].counters;
-    assert!(counters.pins == 9 && counters.pin_idle_time > Duration::ZERO, "{counters:?}");
+    assert!(counters.pins == 12 && counters.pin_idle_time > Duration::ZERO, "{counters:?}");
     drop(keeps);
     gate.until("its slot is back", |stats| stats.pins.is_empty() && stats.pools[0].busy == 0);
     assert_eq!(

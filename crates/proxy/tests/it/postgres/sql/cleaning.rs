@@ -76,7 +76,7 @@ fn leave(session: &mut Session, settings: &mut Settings, left: &mut Left, text: 
 }
 
 /// Each with what it needs.
-const TEXTS: [(&str, &str); 22] = [
+const TEXTS: [(&str, &str); 28] = [
     ("select 1; set local work_mem to 99", ""),
     ("set work_mem to 1234", "RESET \"work_mem\""),
     ("set search_path to a; reset search_path", ""),
@@ -102,6 +102,24 @@ const TEXTS: [(&str, &str); 22] = [
     ),
     ("set application_name to 'x'; set my.x to 1", "RESET \"application_name\"; RESET \"my.x\""),
     ("set search_path to pg_temp; create table x_1 (a int)", "RESET \"search_path\"; DISCARD TEMP"),
+    (
+        "set search_path to \"$user\", nowhere, pg_temp; create table x_5 (a int)",
+        "RESET \"search_path\"; DISCARD TEMP",
+    ),
+    (
+        "select set_config('search_path', 'pg_temp', false); create table x_6 (a int)",
+        "RESET \"search_path\"; DISCARD TEMP",
+    ),
+    (
+        "set search_path to pg_temp; discard temp; create table x_7 (a int)",
+        "RESET \"search_path\"; DISCARD TEMP",
+    ),
+    ("begin; set local schema 'pg_temp'; create table x_8 (a int); commit", "DISCARD TEMP"),
+    (
+        "set application_name to 'x'; set local.tenant = '7'",
+        "RESET \"application_name\"; RESET \"local\".\"tenant\"",
+    ),
+    ("select U&\"pg_advisory_lock\"(1)", "SELECT pg_catalog.pg_advisory_unlock_all()"),
 ];
 
 #[test]
@@ -225,6 +243,13 @@ fn a_library_closes_and_what_is_undone_unpins() {
     leave(&mut left, "begin; savepoint s; discard temp; rollback to s; commit");
     assert_eq!(left.keeps().collect::<Vec<_>>(), [Reason::Temporary]);
     leave(&mut left, "begin; savepoint s; discard temp; release s; commit");
+    assert_eq!(left.keeps().count(), 0);
+    // Under a path to the schema for temporary things there may be new ones behind DISCARD TEMP.
+    leave(&mut left, "set search_path to pg_temp; discard temp");
+    assert_eq!(left.keeps().collect::<Vec<_>>(), [Reason::Temporary]);
+    leave(&mut left, "begin; reset search_path; discard temp; rollback");
+    assert_eq!(left.keeps().collect::<Vec<_>>(), [Reason::Temporary]);
+    leave(&mut left, "reset all; discard temp");
     assert_eq!(left.keeps().count(), 0);
     leave(&mut left, "create temp table x_2 (a int); prepare q as select 1");
     assert_eq!(left.keeps().collect::<Vec<_>>(), [Reason::Temporary, Reason::Prepare]);

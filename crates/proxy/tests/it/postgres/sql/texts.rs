@@ -44,7 +44,7 @@ fn what(text: &str) -> String {
 }
 
 /// Texts, and what they leave.
-const LEAVES: [(&str, &str); 113] = [
+const LEAVES: [(&str, &str); 141] = [
     ("select 1", ""),
     ("", ""),
     ("set a to 1", "a=1"),
@@ -70,7 +70,46 @@ const LEAVES: [(&str, &str); 113] = [
     ("set names 'LATIN1'", "client_encoding=LATIN1"),
     ("set names", "reset client_encoding"),
     ("set schema 'A'", "search_path=A"),
-    ("set search_path to pg_temp, a", "search_path=pg_temp|a, Temporary"),
+    ("set search_path to pg_temp, a", "search_path=pg_temp|a, TemporaryPath"),
+    ("set search_path = \"$user\", a, pg_temp", "search_path=$user|a|pg_temp, TemporaryPath"),
+    ("set search_path to pg_catalog, pg_temp", "search_path=pg_catalog|pg_temp"),
+    ("set search_path to 'a, pg_temp', b", "search_path=a, pg_temp|b"),
+    ("set schema 'pg_temp'", "search_path=pg_temp, TemporaryPath"),
+    (
+        "select set_config('search_path', '\"a,pg_catalog,b\",pg_temp', false)",
+        "search_path:=\"a,pg_catalog,b\",pg_temp, TemporaryPath",
+    ),
+    ("set local search_path = a, 'pg_temp_3'", "local search_path, TemporaryPath"),
+    ("set local schema 'pg_temp'", "local search_path, TemporaryPath"),
+    ("set local search_path to a, public", "local search_path"),
+    ("set local search_path to default", "local search_path?"),
+    ("set local schema.a to pg_temp", ""),
+    (
+        "select set_config('search_path', ' \"a\" , PG_Temp', false)",
+        "search_path:= \"a\" , PG_Temp, TemporaryPath",
+    ),
+    (
+        "select set_config('search_path', 'pg_catalog, pg_temp', false)",
+        "search_path:=pg_catalog, pg_temp",
+    ),
+    ("select set_config('search_path', '\"pg_temp\"', true)", "local search_path, TemporaryPath"),
+    ("select 1, set_config('search_path', 'a,pg_temp', true)", "local search_path?, TemporaryPath"),
+    ("select 1, set_config('search_path', 'pg_temp', false)", "search_path=?, TemporaryPath"),
+    (
+        "select set_config('search_path', $1, true), set_config('role', $2, true)",
+        "local search_path?, local role?",
+    ),
+    ("set local.tenant = '7'", "local.tenant=7"),
+    ("set local.tenant to 7; set local local.tenant to 8", "local.tenant=7"),
+    (
+        "set session.tenant = 7; set session session.tenant to 8",
+        "session.tenant=7, 1: session.tenant=8",
+    ),
+    ("set session characteristics.a to 1", "characteristics.a=1"),
+    (
+        "reset session.a; reset time.a; reset transaction.a",
+        "reset session.a, 1: reset time.a, 2: reset transaction.a",
+    ),
     ("set xml option document", "xmloption=document"),
     ("set role a", "role=a"),
     ("set session role 'A b'", "role=A b"),
@@ -78,7 +117,7 @@ const LEAVES: [(&str, &str); 113] = [
     ("set local role a", "local role"),
     ("set local time zone 'UTC'; set local schema 'a'", "local timezone, 1: local search_path"),
     ("set local DateStyle to default", "local datestyle?"),
-    ("set local search_path to pg_temp", "local search_path, Temporary"),
+    ("set local search_path to pg_temp", "local search_path, TemporaryPath"),
     ("set local local local a to 1", "local ??"),
     ("set session authorization a", "SessionAuthorization"),
     ("set session session authorization 'a'", "SessionAuthorization"),
@@ -129,6 +168,16 @@ const LEAVES: [(&str, &str); 113] = [
     ("select pg_advisory_unlock_all() where false", "AdvisoryUnlock"),
     ("select 'pg_advisory_lock(1)', \"a pg_advisory_lock\" -- pg_advisory_lock(1)", ""),
     ("select U&\"pg\\005fadvisory_lock\"(1)", "Code"),
+    ("select U&\"pg_advisory_lock\"(1)", "AdvisoryLock"),
+    ("select u&\"set_config\"('a', 'x', false)", "a:=x"),
+    ("select 1, u&\"set_config\"('a', 'x', false)", "a=?"),
+    ("select U&\"pg!005fadvisory_lock\" /**/ UESCAPE '!' (1)", "Code"),
+    (
+        "set u&\"a!0062\" uescape '!' to 1; reset u&\"a!0062\" uescape '!'",
+        "SetUnknown, Code, 1: SetUnknown, 1: Code",
+    ),
+    ("create table u&\"pg_temp\".a (b int)", "Temporary"),
+    ("create table u&\"pg\\005ftemp\".a (b int)", "Code"),
     ("explain analyze select pg_advisory_lock(1)", "AdvisoryLock"),
     ("create temp table a (b int)", "Temporary"),
     ("create local temporary view a as select 1", "Temporary"),
