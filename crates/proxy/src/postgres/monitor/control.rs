@@ -170,8 +170,17 @@ impl Control {
 
     /// What stands at a server; none if what is decided is not done.
     pub(super) fn found(&self, server: u32) -> Option<u32> {
-        let acts = self.auto.conduct == Conduct::Acts;
-        acts.then(|| self.controllers[server as usize].standing())
+        self.acting(server).map(Controller::standing)
+    }
+
+    /// As many slots as a server has now; none if what is decided is not done.
+    pub(super) fn sought(&self, server: u32) -> Option<u32> {
+        self.acting(server).map(Controller::slots)
+    }
+
+    fn acting(&self, server: u32) -> Option<&Controller> {
+        let controller = &self.controllers[server as usize];
+        (controller.conduct() == Conduct::Acts).then_some(controller)
     }
 
     pub(super) fn controlled(&self) -> Controlled {

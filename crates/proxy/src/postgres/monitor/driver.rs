@@ -539,6 +539,11 @@ impl Driver {
         self.control.as_ref()?.found(server)
     }
 
+    /// The slots that a server has now by what was decided, those of a trial too, where that is done.
+    pub(super) fn sought(&self, server: u32) -> Option<u32> {
+        self.control.as_ref()?.sought(server)
+    }
+
     /// Whether the slots are left to the gate.
     pub(super) fn is_controlled(&self) -> bool {
         self.control.is_some()

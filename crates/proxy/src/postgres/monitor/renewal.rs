@@ -116,6 +116,9 @@ impl Loop {
             self.renew_gate(at, gate, now, &places, classes);
         } else {
             self.follow_limits(at, &gate);
+            if !is_elsewhere {
+                self.follow_slots(at, &gate);
+            }
         }
         if !is_elsewhere {
             self.move_servers(at, &had, &places);
@@ -162,7 +165,7 @@ impl Loop {
         self.settle();
     }
 
-    /// Slots, room and the longest wait are changed while the gate goes on.
+    /// Room and the longest wait are changed while the gate goes on.
     fn follow_limits(&mut self, at: PoolIndex, gate: &GateSpec) {
         let pool = &mut self.pools[at];
         let room = (pool.spec.room != gate.room).then_some(gate.room);
@@ -176,12 +179,15 @@ impl Loop {
         if let Some(room) = room {
             self.tell(at, |driver, now| driver.set_room(now, room));
         }
-        // Slots that are left to the gate stay where it has found them.
-        let is_controlled = self.pools[at].driver.is_controlled();
-        let servers = gate.servers.iter().enumerate();
-        for (place, server) in servers.filter(|_| !is_controlled) {
-            self.tell(at, |driver, now| driver.resize(now, place as u32, server.slots));
-            self.trim(at, place as u32);
+    }
+
+    /// The slots of the servers are changed while the gate goes on. Those that are left to the gate stay
+    /// where it has them, also at a server that was [left](Loop::leave_servers) and stays after all.
+    fn follow_slots(&mut self, at: PoolIndex, gate: &GateSpec) {
+        for (place, server) in (0..).zip(&gate.servers) {
+            let slots = self.pools[at].driver.sought(place).unwrap_or(server.slots);
+            self.tell(at, |driver, now| driver.resize(now, place, slots));
+            self.trim(at, place);
         }
     }
 

@@ -185,6 +185,47 @@ fn servers_come_and_go_and_what_they_do_ends_first() {
     gate.end();
 }
 
+/// A server that was to go when its job had ended, and was then to stay after all, took no job any
+/// more; where slots are sought, it had none.
+#[test]
+fn a_server_that_stays_after_all_serves_on() {
+    let sought = |mut config: Config| {
+        let auto = Auto { floor: 1, ceiling: 1, ..Auto::default() };
+        config.databases[0].auto = Some(auto);
+        config
+    };
+    let set = |config: Config| config;
+    let kinds: [&dyn Fn(Config) -> Config; 2] = [&set, &sought];
+    for of in kinds {
+        let both = || of(at(vec![by_network(), by_socket()], 1));
+        let gate = Gate::new(both());
+        let mut busy = [enter(&gate, "one"), enter(&gate, "two")];
+        for client in &mut busy {
+            assert_eq!(says(client, "begin"), "BEGIN");
+        }
+        let told = gate.handle.reload(of(at(vec![by_socket()], 1))).unwrap();
+        assert!(told.later[0].contains("other servers count when"), "{told:?}");
+        let stats = gate.stats();
+        let up = |stats: &Stats| stats.pools[0].per_server.iter().filter(|one| one.up).count();
+        assert_eq!(up(&stats), 1, "{:?}", stats.pools[0]);
+        let told = gate.handle.reload(both()).unwrap();
+        assert_eq!((told.restart, told.later), (vec![], vec![]));
+        let stats = gate.stats();
+        assert_eq!((up(&stats), stats.pools[0].slots), (2, 2), "{:?}", stats.pools[0]);
+        for client in &mut busy {
+            assert_eq!(says(client, "commit"), "COMMIT");
+        }
+        for client in &mut busy {
+            assert_eq!(says(client, "begin"), "BEGIN", "both have a slot again");
+        }
+        for client in &mut busy {
+            assert_eq!(says(client, "commit"), "COMMIT");
+        }
+        drop(busy);
+        gate.end();
+    }
+}
+
 #[test]
 fn the_mode_changes_when_nobody_is_in() {
     let gate = Gate::new(config(2));
