@@ -213,7 +213,9 @@ impl Loop {
         let databases = &self.config.databases;
         self.unnamed.keep(|at| !named.contains(&databases[at].name));
         for at in 0..self.config.databases.len() {
-            let watched = |one: &Database| (one.health, one.servers.clone(), one.login.clone());
+            let watched = |one: &Database| {
+                (one.health, one.servers.clone(), one.gate.roles.clone(), one.login.clone())
+            };
             let new = watched(&self.config.databases[at]);
             if had.get(at).map(watched) != Some(new) {
                 self.watch_anew(at);

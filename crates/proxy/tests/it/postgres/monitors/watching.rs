@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gate::{Queues, Role};
 use proxy::postgres::monitor::{Address, Config, Health, Mode, Share};
 use proxy::postgres::startup::Version;
 
@@ -153,6 +154,32 @@ fn servers_are_watched_while_another_mode_waits() {
     let told = gate.handle.reload(after).unwrap();
     assert!(told.later[0].contains("the mode counts when its clients have gone"), "{told:?}");
     gate.until("one is down", |_| are_up(&gate, 0) == [true, false]);
+    drop(client);
+    gate.end();
+}
+
+/// What was known of their roles was kept: of two servers that had been one and its replica the second
+/// stayed out as one primary too many.
+#[test]
+fn servers_that_have_other_roles_are_watched_as_these() {
+    let servers = [database(Mode::Transaction, 1).servers.swap_remove(0), by_socket()];
+    let with = |roles: &[Role]| {
+        let mut config = at(&servers);
+        let gate = &mut config.databases[0].gate;
+        (gate.queues, gate.roles) = (Queues::PerServer, roles.to_vec());
+        config
+    };
+    let gate = Gate::new(with(&[Role::Primary, Role::Replica]));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    assert_eq!(says(&mut client, "select 1"), "1");
+    // Both say that they take writes.
+    gate.until("one of them is not used", |_| are_up(&gate, 0).contains(&false));
+    let before = gate.stats().pools[0].counters.connects;
+    gate.handle.reload(with(&[])).unwrap();
+    gate.until("both were asked", |stats| stats.pools[0].counters.connects >= before + 2);
+    gate.until("both are used", |_| are_up(&gate, 0) == [true, true]);
+    gate.handle.reload(with(&[Role::Primary, Role::Replica])).unwrap();
+    gate.until("one of them is not used", |_| are_up(&gate, 0).contains(&false));
     drop(client);
     gate.end();
 }
