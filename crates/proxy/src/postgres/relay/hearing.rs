@@ -187,10 +187,15 @@ impl Relay {
                 news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body), left });
             }
             // What it does it may have done already.
-            Backend::PortalSuspended if is_clients && !left.is_empty() => {
+            Backend::PortalSuspended | Backend::EmptyQueryResponse
+                if is_clients && !left.is_empty() =>
+            {
                 news(News::Completed { tag: b"", left });
             }
             Backend::ReadyForQuery if is_clients => {
+                if !left.is_empty() {
+                    news(News::Completed { tag: b"", left });
+                }
                 news(News::Ready(self.conversation.status()));
             }
             _ => {}

@@ -442,7 +442,17 @@ impl Followed {
             CodeChoice::Pin => Reasons::of(Reason::Code),
             CodeChoice::Clean | CodeChoice::Refuse => Reasons::default(),
         };
-        Some(Followed { leaves: Leaves { leaves: vec![leaf], unclear: None }, pins })
+        Some(Followed { leaves: Leaves { leaves: vec![leaf], ..Leaves::default() }, pins })
+    }
+
+    /// A text of which another number of commands has completed than it was taken to have, so that all
+    /// that was found in it may be of others: its client keeps its server, and nothing is known of its
+    /// settings.
+    pub fn miscounted() -> Followed {
+        let leaf = |what| Leaf { command: 0, at: 0..0, what };
+        let leaves = vec![leaf(What::SetUnknown), leaf(What::Many)];
+        let leaves = Leaves { leaves, ..Leaves::default() };
+        Followed { leaves, pins: Reasons::of(Reason::Unreadable) }
     }
 
     /// What it leaves.

@@ -22,6 +22,8 @@ const LEAVES_MAX: usize = 256;
 pub struct Leaves {
     /// In the text's order.
     pub leaves: Vec<Leaf>,
+    /// How many commands the text has, if that is known: as many complete where none fails.
+    pub commands: Option<usize>,
     /// Nothing is claimed of it, and why.
     pub unclear: Option<Unclear>,
 }
@@ -162,8 +164,9 @@ pub fn leaves(text: &[u8], lexis: Lexis) -> Leaves {
     let read = Reader::new(text, lexis).and_then(|reader| {
         Look { reader, command: 0, out: &mut found.leaves, into: Into::May }.text()
     });
-    if let Err(unclear) = read {
-        return Leaves { leaves: Vec::new(), unclear: Some(unclear) };
+    match read {
+        Ok(commands) => found.commands = Some(commands),
+        Err(unclear) => return Leaves { unclear: Some(unclear), ..Leaves::default() },
     }
     found
 }
@@ -187,14 +190,19 @@ struct Look<'a, 'o> {
 type Step = Result<(), Unclear>;
 
 impl Look<'_, '_> {
-    fn text(mut self) -> Step {
+    /// Reads all of it; how many commands it has.
+    fn text(mut self) -> Result<usize, Unclear> {
         while self.reader.next_command()? {
             self.into = Into::May;
             self.command()?;
             self.rest()?;
+            if self.reader.is_in_body() {
+                // The server refuses the text, or reads it otherwise.
+                self.leave(self.reader.behind(), What::Code);
+            }
             self.command += 1;
         }
-        Ok(())
+        Ok(self.command)
     }
 
     fn is(&self, keyword: &str) -> bool {

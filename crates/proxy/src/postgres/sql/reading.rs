@@ -43,6 +43,11 @@ impl<'a> Reader<'a> {
         self.commands.depth()
     }
 
+    /// Whether the token in sight is in the body of a function.
+    pub(super) fn is_in_body(&self) -> bool {
+        self.commands.is_in_body()
+    }
+
     /// Goes on, but not over the end of a command.
     pub(super) fn advance(&mut self) -> Result<(), Unclear> {
         if self.now.kind != Kind::Semicolon {

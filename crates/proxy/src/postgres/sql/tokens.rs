@@ -644,8 +644,6 @@ fn line_end(text: &[u8], at: usize) -> usize {
 pub struct Commands<'a> {
     tokens: Tokens<'a>,
     depth: usize,
-    /// Bodies and cases that are open.
-    bodies: usize,
     routine: Routine,
 }
 
@@ -659,6 +657,10 @@ enum Routine {
     Yes,
     /// The same, behind BEGIN.
     Begin,
+    /// In its body, where a statement may begin: only there END ends the body.
+    Statement,
+    /// Within a statement of its body: END is the end of a CASE there, or a name, with or without AS.
+    Within,
     No,
 }
 
@@ -670,7 +672,7 @@ impl<'a> Commands<'a> {
     /// As [`Tokens::new`].
     pub fn new(text: &'a [u8], lexis: Lexis) -> Result<Commands<'a>, Unclear> {
         let tokens = Tokens::new(text, lexis)?;
-        Ok(Commands { tokens, depth: 0, bodies: 0, routine: Routine::Start })
+        Ok(Commands { tokens, depth: 0, routine: Routine::Start })
     }
 
     /// The text.
@@ -683,6 +685,11 @@ impl<'a> Commands<'a> {
         self.depth
     }
 
+    /// Whether the token that was last told is in the body of a function. None ends there.
+    pub fn is_in_body(&self) -> bool {
+        matches!(self.routine, Routine::Statement | Routine::Within)
+    }
+
     /// The next token.
     ///
     /// # Errors
@@ -693,12 +700,28 @@ impl<'a> Commands<'a> {
         match token.kind {
             Kind::Mark(b'(') => self.depth += 1,
             Kind::Mark(b')') => self.depth = self.depth.saturating_sub(1),
-            Kind::Semicolon if self.depth > 0 || self.bodies > 0 => token.kind = Kind::Mark(b';'),
-            Kind::Semicolon => self.routine = Routine::Start,
-            Kind::Word if self.routine != Routine::No => self.word(&token),
-            _ if self.routine == Routine::Yes => {}
-            _ => self.routine = Routine::No,
+            Kind::Semicolon if self.depth > 0 => token.kind = Kind::Mark(b';'),
+            Kind::Semicolon if self.is_in_body() => {
+                token.kind = Kind::Mark(b';');
+                self.routine = Routine::Statement;
+                return Ok(token);
+            }
+            Kind::Semicolon => {
+                self.routine = Routine::Start;
+                return Ok(token);
+            }
+            Kind::Word => {
+                self.word(&token);
+                return Ok(token);
+            }
+            Kind::End => return Ok(token),
+            _ => {}
         }
+        self.routine = match self.routine {
+            Routine::Yes | Routine::Begin => Routine::Yes,
+            Routine::Statement | Routine::Within => Routine::Within,
+            Routine::Start | Routine::Create | Routine::No => Routine::No,
+        };
         Ok(token)
     }
 
@@ -709,19 +732,11 @@ impl<'a> Commands<'a> {
             Routine::Start if is("create") => Routine::Create,
             Routine::Create if is("or") || is("replace") => Routine::Create,
             Routine::Create if is("function") || is("procedure") => Routine::Yes,
-            Routine::Yes if is("begin") => Routine::Begin,
-            Routine::Begin if is("atomic") => {
-                self.bodies += 1;
-                Routine::Yes
-            }
-            Routine::Yes | Routine::Begin => {
-                if self.bodies > 0 && is("case") {
-                    self.bodies += 1;
-                } else if is("end") {
-                    self.bodies = self.bodies.saturating_sub(1);
-                }
-                Routine::Yes
-            }
+            Routine::Yes | Routine::Begin if is("begin") && self.depth == 0 => Routine::Begin,
+            Routine::Begin if is("atomic") => Routine::Statement,
+            Routine::Yes | Routine::Begin => Routine::Yes,
+            Routine::Statement if is("end") => Routine::No,
+            Routine::Statement | Routine::Within => Routine::Within,
             _ => Routine::No,
         };
     }

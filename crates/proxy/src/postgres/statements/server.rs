@@ -216,6 +216,8 @@ struct Watched {
     followed: Arc<Followed>,
     /// How many of its commands have completed.
     commands: usize,
+    /// Whether one has failed.
+    failed: bool,
 }
 
 /// A command that has completed, of a text that is followed.
@@ -366,7 +368,7 @@ impl Server {
         self.pins = self.pins().with(followed.pins());
         self.means |= followed.changes_meaning();
         let followed = Arc::clone(followed);
-        self.watched.push_back(Watched { number, followed, commands: 0 });
+        self.watched.push_back(Watched { number, followed, commands: 0, failed: false });
     }
 
     /// The request of this number has had a command completed, with this tag.
@@ -383,6 +385,22 @@ impl Server {
         } else if self.left.is_moving() {
             self.left.completed([], tag);
         }
+    }
+
+    /// The request of this number is done. Where another number of its commands has completed than its
+    /// text was taken to have, nothing is claimed of what any of them has left.
+    fn counted(&mut self, number: u64) {
+        let watched = self.watched.front().filter(|watched| watched.number == number);
+        let Some(Watched { followed, commands, failed: false, .. }) = watched else { return };
+        if followed.leaves().commands.is_none_or(|known| known == *commands) {
+            return;
+        }
+        let followed = Arc::new(Followed::miscounted());
+        let at = 0..followed.leaves().leaves.len();
+        let completed = Completed { followed, at };
+        self.left.completed(completed.leaves().iter().map(|leaf| &leaf.what), b"");
+        self.pins = self.pins().with(completed.followed.pins());
+        self.completed = Some(completed);
     }
 
     /// Nothing more comes to requests below this number.
@@ -479,11 +497,20 @@ impl Server {
             }
             // Whatever it does it may have done.
             Backend::PortalSuspended => self.command_done(number, b""),
-            Backend::ErrorResponse => self.left.failed(),
+            Backend::ErrorResponse => {
+                self.left.failed();
+                let front = self.watched.front_mut();
+                if let Some(front) = front.filter(|watched| watched.number == number) {
+                    front.failed = true;
+                }
+            }
             _ => {}
         }
         match fate {
-            Fate::Done(number) => self.unwatch(number + 1),
+            Fate::Done(number) => {
+                self.counted(number);
+                self.unwatch(number + 1);
+            }
             Fate::Failed { next, .. } => self.unwatch(next),
             _ => {}
         }

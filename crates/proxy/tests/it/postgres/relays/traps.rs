@@ -4,6 +4,7 @@
 use proxy::postgres::SqlState;
 use proxy::postgres::message::{Report, Severity, Status};
 use proxy::postgres::relay::{ClientFault, Taken};
+use proxy::postgres::sql::Reason;
 
 use super::*;
 
@@ -300,4 +301,40 @@ fn of_a_large_bind_only_the_head_is_written_and_a_large_parse_is_waited_for() {
         at = end;
     }
     assert_eq!(out, bind("p", "sekisho.0707070707070707.1", &[&value]));
+}
+
+/// `AS end` in the body of a function was taken for its end, so that each command behind it had the
+/// number of another, and what the last one left was never told.
+#[test]
+fn a_text_that_has_another_number_of_commands_than_it_seems_to_have_keeps_its_server() {
+    let mut bench = Bench::in_rotation();
+    let text = "set a to 1; set b to 2";
+    let set = completed("SET");
+    for reply in [
+        [set.clone(), set.clone()].concat(),
+        [set.clone(), error(Severity::Error, SqlState::SYNTAX_ERROR)].concat(),
+    ] {
+        bench.asks(&query(text));
+        bench.says(&[reply, ready(Status::Idle)].concat());
+        assert!(bench.relay.pins().is_empty());
+    }
+    let series = [runs("", text), sync()].concat();
+    let taken = replies(&[Backend::ParseComplete, Backend::BindComplete]);
+    for (asked, reply) in [
+        (query(text), set.clone()),
+        (query(text), [&set[..], &set, &set].concat()),
+        (query(text), replies(&[Backend::EmptyQueryResponse])),
+        (series.clone(), [&taken[..], &set].concat()),
+        (series, [taken, replies(&[Backend::EmptyQueryResponse])].concat()),
+    ] {
+        bench.news.clear();
+        bench.asks(&asked);
+        bench.says(&[reply, ready(Status::Idle)].concat());
+        assert!(bench.relay.pins().has(Reason::Unreadable));
+        // Who follows the settings hears it before anybody else may have the server.
+        let last = &bench.news[bench.news.len() - 2..];
+        assert!(last[1] == "Ready(Idle)" && matches!(&*last[0], "" | "SET"), "{last:?}");
+        bench.relay.discarded();
+        assert!(bench.relay.pins().is_empty());
+    }
 }

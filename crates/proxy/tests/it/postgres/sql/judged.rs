@@ -169,3 +169,51 @@ fn what_a_server_finds_without_end_is_unclear_and_its_errors_stand_at_tokens() {
         "{accepted} {unterminated} {placed}"
     );
 }
+
+/// END and CASE are names, too, and a body was taken to end at one, or to go on behind its end: what
+/// followed was not seen.
+#[test]
+fn what_stands_behind_the_body_of_a_function_has_the_number_that_the_server_gives_it() {
+    const STATEMENTS: [&str; 12] = [
+        "",
+        "select 1",
+        "select 1 end",
+        "select 1 as end",
+        "select 1 as case",
+        "select 1 as begin",
+        "select x.end from (select 1 as end) x",
+        "select case when true then 1 end",
+        "select case when true then case 1 when 1 then 2 end end as case",
+        "(select 1 end)",
+        "select (select 1 as end)",
+        "select 'end;' as \"end\"",
+    ];
+    const HEADS: [&str; 4] = [
+        "create or replace function body_f(begin int) returns setof int",
+        "create or replace function body_f(begin int, \"end\" int) returns setof int",
+        "Create Or Replace Function body_f(\"case\" int) Returns Setof int language sql",
+        "create or replace procedure body_p()",
+    ];
+    let (mut session, _) = Session::new(&[]);
+    let mut chance = Chance::new(0xb0d1);
+    let mut accepted = 0;
+    for _ in 0..300 {
+        let head = HEADS[chance.below(HEADS.len())];
+        let mut text = format!("begin; {head} begin atomic");
+        for _ in 0..=chance.below(4) {
+            text.push_str(&format!(" {};", STATEMENTS[chance.below(STATEMENTS.len())]));
+        }
+        // Some end with no statement that gives what the function returns.
+        text.push_str(" select 2; End; select 3; rollback; select 4 as end; select 5");
+        let found = commands(text.as_bytes(), Lexis::default());
+        let said = session.ask(text.as_bytes());
+        if said.iter().any(|said| matches!(said, Said::Error { .. })) {
+            session.ask(b"rollback");
+            continue;
+        }
+        accepted += 1;
+        let complete = said.iter().filter(|said| matches!(said, Said::Complete(_))).count();
+        assert_eq!(found, Ok(complete), "{text}");
+    }
+    assert!(accepted > 200, "{accepted} of 300");
+}

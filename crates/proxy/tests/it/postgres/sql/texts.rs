@@ -44,7 +44,7 @@ fn what(text: &str) -> String {
 }
 
 /// Texts, and what they leave.
-const LEAVES: [(&str, &str); 141] = [
+const LEAVES: [(&str, &str); 146] = [
     ("select 1", ""),
     ("", ""),
     ("set a to 1", "a=1"),
@@ -219,6 +219,22 @@ const LEAVES: [(&str, &str); 141] = [
         "create function f() returns int begin atomic select case when true then 1 end; select 2; end; set a to 1",
         "1: a=1",
     ),
+    (
+        "create function f() returns setof int begin atomic select r.end from r; end; \
+         set search_path to app",
+        "1: search_path=app",
+    ),
+    (
+        "create or replace procedure f(begin int) begin atomic ; select 1 end; select 2 as case; \
+         select case when true then 3 end; (select 4); end; listen a",
+        "1: Listen",
+    ),
+    (
+        "create function f(begin atomic) returns int as 'x'; listen a; end; listen b",
+        "1: Listen, 3: Listen",
+    ),
+    ("create function f() returns begin[] begin atomic select 1; end; listen a", "1: Listen"),
+    ("create function f() returns int begin atomic select 1; listen a", "Code"),
     ("create rule r as on insert to t do (select 1; listen a)", ""),
     ("set a to 1; select 'x", "Unterminated"),
     ("set", "SetUnknown"),
@@ -246,7 +262,8 @@ fn strings_are_read_as_the_session_has_them() {
         Some(proxy::postgres::sql::tokens::Unclear::Unterminated)
     );
     let text = br"select '\'; listen a; select '";
-    assert_eq!(leaves(text, off), proxy::postgres::sql::Leaves::default());
+    let found = leaves(text, off);
+    assert_eq!((found.leaves.len(), found.commands, found.unclear), (0, Some(1), None));
     let sjis = Lexis { encoding: Encoding::of(b"SJIS"), ..Lexis::default() };
     let found = leaves(b"select '\x95\x5c'", sjis);
     let decision = decide(&found, &Choices::default());
