@@ -256,9 +256,7 @@ impl Loop {
         }
         let broken = !to_server.is_empty() && wire.send(to_server, &mut self.chunks).is_err();
         let whose = server.client.filter(|_| changed);
-        if let Some(client) = whose {
-            self.follow_client(client);
-        }
+        self.follow(key, whose);
         self.count(key, &heard);
         if heard.wasted
             && let Some(server) = self.servers.get_mut(key)
@@ -271,6 +269,23 @@ impl Loop {
         self.after_words(key, fault, &heard, broken);
         let wire = self.servers.get(key).and_then(|server| server.wire.as_ref());
         wire.is_some_and(super::wire::Wire::may_read)
+    }
+
+    /// What the texts of a client mean from here on, if its settings have changed, and those of all who
+    /// have its database, if its schema may have.
+    fn follow(&mut self, key: Key, client: Option<Key>) {
+        if let Some(client) = client {
+            self.follow_client(client);
+        }
+        let Some(by) = self.servers.get(key).map(|server| server.pool) else { return };
+        if !self.pools[by].catalogue.take_schema_news() {
+            return;
+        }
+        let database = self.pools[by].database;
+        let others = self.pools.iter_mut().enumerate().filter(|(at, _)| *at != by);
+        for (_, pool) in others.filter(|(_, pool)| pool.database == database) {
+            pool.catalogue.schema_changed();
+        }
     }
 
     /// Does what follows from what a server has said. `broken`: it cannot be written to any more.

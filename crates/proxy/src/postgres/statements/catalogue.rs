@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use super::recent::Recent;
-use super::sql::{Found, Target, look};
+use super::sql::{Found, Target, is_dated, look};
 use super::{Bounds, Client};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
@@ -29,7 +29,26 @@ pub(super) struct Entry {
     lexis: Lexis,
     /// What it leaves in its session, if that is to be followed.
     pub(super) followed: Option<Arc<Followed>>,
+    /// Whether each Parse makes something else of it.
+    dated: bool,
+    /// From when its last Parse by a client is.
+    version: Version,
     references: usize,
+}
+
+/// From when a statement is: by the changes of a schema, and by the Parses of its text where each makes
+/// something else of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version {
+    epoch: u64,
+    parse: u64,
+}
+
+impl Version {
+    /// Whether it is no older than that in anything.
+    pub(super) fn serves(self, other: Version) -> bool {
+        self.epoch >= other.epoch && self.parse >= other.parse
+    }
 }
 
 impl Entry {
@@ -43,6 +62,11 @@ impl Entry {
     /// How its text was cut when it was prepared first.
     pub(super) fn lexis(&self) -> Lexis {
         self.lexis
+    }
+
+    /// From when its last Parse by a client is.
+    pub(super) fn version(&self) -> Version {
+        self.version
     }
 
     /// The body of its Parse behind the name.
@@ -65,7 +89,9 @@ pub struct Catalogue {
     unused: Recent<EntryId, ()>,
     bytes: usize,
     next: u64,
+    /// How often a schema may have changed, and whether others are to be told.
     epoch: u64,
+    news: bool,
     key: Vec<u8>,
     choices: Choices,
     /// Of what cannot be read, if it is not trusted.
@@ -95,6 +121,7 @@ impl Catalogue {
             bytes: 0,
             next: 1,
             epoch: 0,
+            news: false,
             key: Vec::new(),
             code: Followed::code(&choices).map(Arc::new),
             choices,
@@ -172,13 +199,33 @@ impl Catalogue {
         &self.prefix
     }
 
-    /// Changes when a schema may have: what was prepared before may have other columns now.
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch
+    /// A schema may be another one: what was prepared before may have other columns now.
+    pub(in crate::postgres) fn schema_changed(&mut self) {
+        self.epoch += 1;
     }
 
-    pub(super) fn schema_changed(&mut self) {
-        self.epoch += 1;
+    /// The same by a client of this pool, which other pools of the database are to hear.
+    pub(super) fn has_changed_schema(&mut self) {
+        self.schema_changed();
+        self.news = true;
+    }
+
+    /// Whether a client has changed a schema since this was last asked.
+    pub(in crate::postgres) fn take_schema_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+
+    /// What a Parse makes of an entry that its server is sent now.
+    pub(super) fn version(&self, id: EntryId) -> Version {
+        Version { epoch: self.epoch, parse: self.entry(id).version.parse }
+    }
+
+    /// A client parses an entry: from here on no server may have it from before.
+    pub(super) fn parsed(&mut self, id: EntryId) {
+        let epoch = self.epoch;
+        let entry = self.entry_mut(id);
+        entry.version.epoch = epoch;
+        entry.version.parse += u64::from(entry.dated);
     }
 
     pub(super) fn entry(&self, id: EntryId) -> &Entry {
@@ -224,6 +271,8 @@ impl Catalogue {
             found,
             lexis,
             followed,
+            dated: is_dated(&tail[..end], lexis),
+            version: Version::default(),
             references,
         };
         self.next += 1;

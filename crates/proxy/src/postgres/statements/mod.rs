@@ -36,6 +36,11 @@
 //! text shows, nothing is shared: each Parse reaches the server, and what it has made there is for that
 //! transaction. So is what is prepared for a Bind in another scope than its Parse's.
 //!
+//! Whoever parses a text gets what the server would make of it now: a Parse is answered here only if nothing
+//! was seen since that may have changed a schema, by any client of the database (DDL, `DO`, `CALL`
+//! unless code is trusted, and the end of a transaction that has done so), and never if a literal of it
+//! may say when it is read, such as `'now'`. From then on a Bind finds no older one at any server.
+//!
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
 //!
@@ -45,7 +50,11 @@
 //!
 //! Not kept: which types the parameters have of a text that one client has prepared under two names and
 //! two values that no text shows, in one transaction: the last Parse's; how a text is cut behind a
-//! `standard_conforming_strings` of such a value, in the same series; `EXECUTE` in SQL of a statement that was prepared by the protocol; `EXECUTE` and
+//! `standard_conforming_strings` of such a value, in the same series; changes of a schema that the gate does
+//! not see (by functions, `SELECT INTO`, past the gate, or under another name of the database): each
+//! server tells of them once per statement, with 0A000; when a literal was read that says so, where
+//! another client or another server has parsed it since, and a `time with time zone`, which has the
+//! summer time of the day of any earlier Parse; `EXECUTE` in SQL of a statement that was prepared by the protocol; `EXECUTE` and
 //! `DEALLOCATE` within a function; the position in an error behind a `DEALLOCATE` in the same text; the
 //! unnamed statement behind a Parse or Query whose bytes its server cannot read in the client's encoding,
 //! which PostgreSQL keeps.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use self::portals::{Portal, Portals};
 use self::words::{names, refused_text};
 use super::Client;
-use super::catalogue::{Catalogue, EntryId};
+use super::catalogue::{Catalogue, EntryId, Version};
 use super::recent::Recent;
 use super::sql::Target;
 use crate::postgres::SqlState;
@@ -141,7 +141,7 @@ struct Expected {
 /// How a server has a statement.
 #[derive(Clone, Copy, Debug)]
 struct Prepared {
-    epoch: u64,
+    version: Version,
     /// Which change made it, and in which batch.
     change: u64,
     batch: u64,
@@ -244,6 +244,9 @@ pub(in crate::postgres) struct Server {
     expected: VecDeque<Expected>,
     /// Whether the transaction may be another one behind what is not answered yet.
     may_open: bool,
+    /// Whether the open transaction has changed a schema, and whether it may have by then.
+    alters: bool,
+    may_alter: bool,
     /// What runs something, or ends a series, and is not answered yet.
     runs: usize,
     boundaries: usize,
@@ -288,6 +291,8 @@ impl Server {
             passes: false,
             expected: VecDeque::new(),
             may_open: false,
+            alters: false,
+            may_alter: false,
             runs: 0,
             boundaries: 0,
             syncs: 0,
@@ -416,6 +421,8 @@ impl Server {
         for last in std::mem::take(&mut self.expected).into_iter().rev() {
             self.undo(last, client, catalogue);
         }
+        // It may have committed.
+        self.alteration_ended(catalogue);
         self.portals.clear(catalogue);
     }
 
@@ -436,7 +443,9 @@ impl Server {
     ) -> Result<Treatment, Violation> {
         let front = self.expected.front().map(|front| (front.number, front.step));
         if tag == Backend::ReadyForQuery && conversation.status() == Status::Idle {
-            self.transaction_ended();
+            self.alteration_ended(catalogue);
+            self.alters = false;
+            self.unsettle();
         }
         let body = message.get(HEAD..).unwrap_or_default();
         self.follow(conversation, (tag, fate), body);
@@ -542,6 +551,7 @@ impl Server {
         if self.expected.is_empty() {
             self.held = false;
             self.copies = false;
+            self.may_alter = false;
             self.specials.clear();
             self.specials_done = 0;
         }
@@ -559,6 +569,8 @@ impl Server {
             && prepared.change == change
         {
             prepared.state = State::There;
+            prepared.passing |= self.alters;
+            self.passes |= prepared.passing;
         }
         match front.renamed {
             Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => catalogue.release(was),
@@ -605,9 +617,9 @@ impl Server {
             }
             Altered::Closed { number } => {
                 if self.prepared.peek(number).is_none() {
-                    let (epoch, change, batch) = (0, 0, 0);
+                    let (version, change, batch) = (Version::default(), 0, 0);
                     let (state, passing) = (State::Doubtful, false);
-                    let prepared = Prepared { epoch, change, batch, state, passing };
+                    let prepared = Prepared { version, change, batch, state, passing };
                     self.prepared.insert(number, prepared);
                 }
             }
@@ -632,8 +644,17 @@ impl Server {
         }
     }
 
-    /// What was prepared for it alone is to be prepared again. What was asked for a later one stays.
-    fn transaction_ended(&mut self) {
+    /// The transaction has ended, or went back: what it has changed is everybody's now, or nobody's.
+    fn alteration_ended(&mut self, catalogue: &mut Catalogue) {
+        if self.alters {
+            catalogue.has_changed_schema();
+            self.unsettle();
+        }
+    }
+
+    /// What was prepared for the transaction alone is to be prepared again. What was asked for a later
+    /// one stays.
+    fn unsettle(&mut self) {
         if !self.passes {
             return;
         }
@@ -695,9 +716,16 @@ impl Server {
                 self.prepared.clear();
                 Treatment::Pass
             }
+            b"COMMIT\0" | b"ROLLBACK\0" | b"PREPARE TRANSACTION\0" => {
+                self.alteration_ended(catalogue);
+                Treatment::Pass
+            }
             _ => {
-                if body.starts_with(b"ALTER ") || body.starts_with(b"DROP ") {
-                    catalogue.schema_changed();
+                let alters = [&b"ALTER "[..], b"DROP ", b"CREATE ", b"IMPORT "];
+                let is_code = matches!(body, b"DO\0" | b"CALL\0") && catalogue.code.is_some();
+                if is_code || alters.iter().any(|tag| body.starts_with(tag)) {
+                    self.alters = true;
+                    catalogue.has_changed_schema();
                 }
                 Treatment::Pass
             }

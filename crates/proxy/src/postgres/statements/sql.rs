@@ -1,10 +1,11 @@
-//! Recognises the commands of SQL that drop prepared statements, and those that open a transaction,
-//! by their first words. All other text is skipped: strings, names, comments.
+//! Recognises the commands of SQL that drop prepared statements, and those that open a transaction or may
+//! change a schema, by their first words, and literals that are another value at another time. All
+//! other text is skipped: strings, names, comments.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::postgres::sql::tokens::{Commands, Kind, Lexis, Token, Unclear};
+use crate::postgres::sql::tokens::{Commands, Kind, Lexis, Literal, Token, Tokens, Unclear};
 
 /// What a command does to the client's statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(super) struct Found {
     pub(super) opens: bool,
     /// COPY is in it.
     pub(super) copies: bool,
+    /// What a text means may be something else behind it: DDL, or code.
+    pub(super) alters: bool,
     /// Which statements it drops, in its order, and where the text says which.
     pub(super) drops: Vec<(Range<usize>, Target)>,
 }
@@ -34,7 +37,34 @@ const DROPS_MAX: usize = 64;
 /// Looks through a text. One that does not end, or closes what it did not open, is an error for the
 /// server to tell: nothing is found in it.
 pub(super) fn look(text: &[u8], lexis: Lexis) -> Found {
-    find(text, lexis).ok().flatten().unwrap_or(Found { opens: true, ..Found::default() })
+    let unclear = || Found { opens: true, alters: true, ..Found::default() };
+    find(text, lexis).ok().flatten().unwrap_or_else(unclear)
+}
+
+/// Whether a text may have a literal that says when it is read, such as 'now': a Parse of it then fixes
+/// the time. Rather too often than not at all.
+pub(super) fn is_dated(text: &[u8], lexis: Lexis) -> bool {
+    let read = || {
+        let mut tokens = Tokens::new(text, lexis)?;
+        loop {
+            let token = tokens.read()?;
+            match token.kind {
+                Kind::End => return Ok::<bool, Unclear>(false),
+                Kind::Literal(Literal::Bits) => {}
+                Kind::Literal(_) if token.value(text).is_none_or(|value| says_when(&value)) => {
+                    return Ok(true);
+                }
+                _ => {}
+            }
+        }
+    };
+    read().unwrap_or(true)
+}
+
+fn says_when(value: &[u8]) -> bool {
+    const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
+    let mut words = value.split(|byte| !byte.is_ascii_alphabetic());
+    words.any(|word| WORDS.iter().any(|one| one.eq_ignore_ascii_case(word)))
 }
 
 /// None where nothing may be claimed.
@@ -50,6 +80,7 @@ fn find(text: &[u8], lexis: Lexis) -> Result<Option<Found>, Unclear> {
             Kind::Word => match Keyword::of(&text[first.at()]) {
                 Keyword::Opens => found.opens = true,
                 Keyword::Copy => found.copies = true,
+                Keyword::Alters => found.alters = true,
                 Keyword::Deallocate => match target(&mut tokens)? {
                     Some((at, target, end)) => {
                         found.drops.push((at, target));
@@ -107,6 +138,7 @@ fn target(tokens: &mut Commands<'_>) -> Result<Option<Named>, Unclear> {
 enum Keyword {
     Opens,
     Copy,
+    Alters,
     Deallocate,
     Discard,
     Other,
@@ -119,6 +151,10 @@ impl Keyword {
             b'b' if named("begin") => Keyword::Opens,
             b's' if named("start") => Keyword::Opens,
             b'c' if named("copy") => Keyword::Copy,
+            b'c' if named("create") || named("call") => Keyword::Alters,
+            b'a' if named("alter") => Keyword::Alters,
+            b'd' if named("drop") || named("do") => Keyword::Alters,
+            b'i' if named("import") => Keyword::Alters,
             b'd' if named("deallocate") => Keyword::Deallocate,
             b'd' if named("discard") => Keyword::Discard,
             _ => Keyword::Other,
@@ -180,6 +216,32 @@ mod tests {
         assert!(look(b"select 1; BEGIN").opens && look(b" start transaction").opens);
         assert!(!look(b"select 1; commit").opens && look(b"select '").opens);
         assert!(look(b"Copy t from stdin").copies && !look(b"select copy").copies);
+        assert!(look(b"select 1; Alter table t add b int").alters && look(b"do ''").alters);
+        assert!(look(b"select '").alters && !look(b"select create from drop").alters);
+    }
+
+    #[test]
+    fn a_literal_that_says_when_is_found() {
+        let dated = |text: &str| is_dated(text.as_bytes(), Lexis::default());
+        for text in [
+            "select 'now'::timestamp",
+            "select date ' ToMorrow 10:00'",
+            "select $$yesterday$$::date",
+            "select 'to'\n'day'::date",
+            "select E'n\\u006fw'::time",
+            "select U&'n\\006fw'::time",
+            "select '",
+        ] {
+            assert!(dated(text), "{text}");
+        }
+        for text in [
+            "select now(), \"today\" -- now",
+            "select 'unknown', 'nowhere', 'it''s', 'todays'",
+            "select b'1', E'a\\n'",
+            "",
+        ] {
+            assert!(!dated(text), "{text}");
+        }
     }
 
     #[test]

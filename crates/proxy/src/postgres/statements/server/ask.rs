@@ -312,7 +312,7 @@ impl Turn<'_> {
         self.client.scope.filter(|_| !self.server.is_unsure())
     }
 
-    /// Whether the server's statement for an entry would mean something else to others, or later.
+    /// Whether what the server would prepare for an entry may mean something else to others, or later.
     fn is_passing(&self, id: EntryId) -> bool {
         let scope = self.catalogue.entry(id).scope();
         scope.is_none() || scope != self.scope()
@@ -330,8 +330,8 @@ impl Turn<'_> {
         }
         self.server.changes += 1;
         let (change, batch) = (self.server.changes, self.server.batch);
-        let (epoch, passing) = (self.catalogue.epoch(), self.is_passing(id));
-        let prepared = Prepared { epoch, change, batch, state: State::Asked, passing };
+        let (version, passing) = (self.catalogue.version(id), self.is_passing(id));
+        let prepared = Prepared { version, change, batch, state: State::Asked, passing };
         self.server.prepared.insert(number, prepared);
         self.server.passes |= passing;
         Altered::Prepared { number, change }
@@ -339,8 +339,9 @@ impl Turn<'_> {
 
     /// Sees to it that the server has an entry.
     fn provide(&mut self, id: EntryId) -> Provided {
-        let number = self.catalogue.entry(id).number;
-        let prepared = self.server.prepared.peek(number);
+        let entry = self.catalogue.entry(id);
+        let (number, version) = (entry.number, entry.version());
+        let prepared = self.server.prepared.peek(number).filter(|one| one.version.serves(version));
         if prepared.is_some_and(|prepared| prepared.state != State::Doubtful) {
             self.server.prepared.touch(number);
             return Provided::Before;
@@ -401,11 +402,11 @@ impl Turn<'_> {
 
     /// Answers a Parse, or has it answered.
     fn parsed(&mut self, id: EntryId, number: u64, renamed: Renamed) {
-        let epoch = self.catalogue.epoch();
-        let prepared = self.server.prepared.peek(number).filter(|_| !self.is_passing(id));
-        let fresh = prepared
-            .is_some_and(|prepared| prepared.state != State::Doubtful && prepared.epoch == epoch);
-        if !fresh {
+        self.catalogue.parsed(id);
+        let version = self.catalogue.version(id);
+        let prepared = self.server.prepared.peek(number).filter(|one| one.version == version);
+        let lasts = prepared.is_some_and(|one| one.state != State::Doubtful && !one.passing);
+        if !lasts || self.is_passing(id) || self.server.may_alter {
             let altered = self.prepare(id);
             self.catalogue.write_parse(self.out, id);
             self.push(Step::Parse, renamed, altered);
@@ -518,6 +519,7 @@ impl Turn<'_> {
             let found = &self.catalogue.entry(id).found;
             self.server.may_open |= found.opens;
             self.server.copies |= found.copies;
+            self.server.may_alter |= found.alters;
         }
         let old = portal.len() + name.len() + 2;
         self.head(message, old, |catalogue, out| {
@@ -657,7 +659,7 @@ impl Turn<'_> {
                 }
             },
             _ => {
-                let found = Found { opens: true, copies: true, ..Found::default() };
+                let found = Found { opens: true, copies: true, alters: true, ..Found::default() };
                 (found, self.catalogue.code.clone())
             }
         };
@@ -666,6 +668,7 @@ impl Turn<'_> {
         }
         self.server.may_open |= found.opens;
         self.server.copies |= found.copies;
+        self.server.may_alter |= found.alters;
         let forward = if found.drops.is_empty() {
             Forward::AsItIs
         } else {

@@ -1,13 +1,15 @@
 //! What a text means when it is prepared: what one client's transaction makes of it is nobody else's, and
 //! whoever parses it gets what a server of its own would make of it now.
 
-use proxy::postgres::monitor::Mode;
+use proxy::postgres::auth::Method;
+use proxy::postgres::monitor::{Admission, Mode};
+use proxy::postgres::secrets::{MockKey, Users};
 use proxy::postgres::sql::{Choices, CodeChoice};
 use proxy::postgres::startup::Version;
 
 use super::super::relays::{bind, execute, parse, query, runs, sync};
 use super::leftovers::at_the_server;
-use super::{Gate, Raw, database, trusting};
+use super::{Gate, Raw, ask, config, database, directly, enter, runtime, trusting};
 
 fn gate(slots: u32, code: CodeChoice) -> Gate {
     let mut config = trusting(database(Mode::Transaction, slots));
@@ -154,5 +156,41 @@ fn in_a_series_what_is_set_locally_counts_for_what_is_behind_it_alone() {
     let said = one.says(&[[strings, cut.clone(), sync()].concat()]);
     assert!(said.contains(&"'; deallocate s; --".to_owned()), "{said:?}");
     one.says(&[[parse("s", "select 1", &[]), cut, sync()].concat()]);
+    gate.end();
+}
+
+/// What the client of another pool changed, each statement met with 0A000 once.
+#[test]
+fn what_a_user_changes_is_changed_for_the_statements_of_all_users() {
+    make("of_pools", "create view of_pools.v as select 1 as a");
+    let runtime = runtime();
+    runtime.block_on(async {
+        let create = "drop role if exists of_meanings; \
+                      create role of_meanings superuser login password 'of meanings'";
+        ask(&directly().await, create).await.unwrap();
+    });
+    let mut config = config(database(Mode::Transaction, 1));
+    let users = format!(
+        "\"sekisho\" \"{}\"\n\"of_meanings\" \"of meanings\"\n",
+        String::from_utf8(super::password()).unwrap()
+    );
+    config.users = Users::parse(&users, MockKey::new([7; 32])).unwrap();
+    config.admission = Admission::Everybody(Method::Trust);
+    let gate = Gate::new(config);
+    let mut one = Raw::enter(&gate, Version::V3_0, &[]);
+    let mut told = |text: &str| {
+        one.say(&once(text, &[]));
+        one.answer()
+    };
+    let all = "table of_pools.v";
+    let before = told(all);
+    runtime.block_on(async {
+        let mut account = gate.account();
+        account.user("of_meanings").password("of meanings");
+        let other = enter(&account).await.unwrap();
+        let replace = "create or replace view of_pools.v as select 1 as a, 2 as b";
+        ask(&other, replace).await.unwrap();
+    });
+    assert_eq!(told(all), before);
     gate.end();
 }

@@ -245,6 +245,95 @@ fn trap_17_a_changed_result_type_is_prepared_again() {
     gate.end(vec![guest]);
 }
 
+/// Whoever parsed the same text again was answered from memory, and got the time of the first Parse,
+/// also at a server that had it from then.
+#[test]
+fn a_literal_that_says_now_is_read_anew_by_each_parse() {
+    let age = "select (now() - 'NOW'::timestamptz < '1 s')::text";
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![runs("", age)]),
+            (1, vec![runs("", age)]),
+            (0, vec![query("select pg_sleep(1.1)")]),
+            (0, vec![runs("", age), sync(), query("select 1"), parse("", age, &[])]),
+            (0, vec![again("")]),
+        ],
+    );
+    assert_eq!((has(&read[3], "true"), has(&read[4], "true")), (1, 1));
+}
+
+/// What a transaction had made of a table, and of statements on it, counted behind its rollback too: a
+/// Parse was answered from memory, and its Bind failed.
+#[test]
+fn a_parse_behind_a_rollback_is_of_what_was_there_before() {
+    let table = "drop table if exists t3; create table t3 (a int); insert into t3 values (1)";
+    let alters = "alter table t3 add b int";
+    for ends in ["rollback", "rollback to s", "select 1/0"] {
+        let begins = "begin; savepoint s";
+        same(
+            &mut Gate::new(1, Bounds::default()),
+            &[
+                (0, vec![query(table)]),
+                (1, vec![parse("b", "table t3", &[]), again("b")]),
+                (0, vec![query(begins)]),
+                (0, vec![query(alters)]),
+                (0, vec![runs("", "table t3")]),
+                (0, vec![query(ends), runs("", "table t3"), sync(), query("rollback")]),
+                (0, vec![runs("", "table t3")]),
+                (1, vec![again("b")]),
+                // The same before the replies are there.
+                (0, vec![query(begins), query(alters), runs("", "table t3"), sync(), query(ends)]),
+                (1, vec![again("b")]),
+            ],
+        );
+    }
+}
+
+/// A new view, and whatever code does, was no reason to parse anew.
+#[test]
+fn whatever_may_have_changed_a_schema_makes_a_parse_a_new_one() {
+    let view = "drop view if exists v4; create view v4 as select 1 as a; \
+                drop schema if exists of_v4 cascade; create schema of_v4; \
+                create procedure of_v4.more() language plpgsql as \
+                $$ begin create or replace view v4 as select 1 as a, 2 as b, 3 as c; end $$";
+    for changes in [
+        "create or replace view v4 as select 1 as a, 2 as b",
+        "do $$ begin create or replace view v4 as select 1 as a, 2 as b; end $$",
+        "call of_v4.more()",
+    ] {
+        let read = same(
+            &mut Gate::new(1, Bounds::default()),
+            &[
+                (0, vec![query(view)]),
+                (0, vec![runs("", "table v4")]),
+                (1, vec![query(changes)]),
+                (0, vec![runs("", "table v4")]),
+            ],
+        );
+        assert_eq!(has(&read[3], "DataRow"), 1, "{changes}");
+    }
+}
+
+/// A client parsed anew behind a change, and at the next server it had what was prepared before.
+#[test]
+fn what_was_parsed_anew_is_prepared_anew_at_every_server() {
+    let table = "drop table if exists t5; create table t5 (a int); insert into t5 values (1)";
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![query(table)]),
+            (0, vec![runs("", "table t5")]),
+            (0, vec![runs("", "table t5")]),
+            (0, vec![query("alter table t5 add b int")]),
+            (0, vec![parse("", "table t5", &[]), parse("n", "table t5", &[])]),
+            (0, vec![again(""), again("n")]),
+            (0, vec![again("n")]),
+        ],
+    );
+    assert_eq!((has(&read[5], "DataRow"), has(&read[6], "DataRow")), (2, 1));
+}
+
 #[test]
 fn sql_prepare_is_a_reason_to_keep_the_server() {
     let mut gate = Gate::new(1, Bounds::default());
