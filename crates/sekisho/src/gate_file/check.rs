@@ -66,9 +66,6 @@ impl Found {
     }
 
     fn listen(&mut self, file: &GateFile) {
-        if file.listen.is_empty() && file.unix_socket.is_none() {
-            self.add("listen", "nobody can connect; say `listen = [\"127.0.0.1:6432\"]`");
-        }
         let mut known = BTreeSet::new();
         for (index, address) in file.listen.iter().chain(&file.admin.http).enumerate() {
             let path = match index < file.listen.len() {

@@ -80,6 +80,8 @@ pub(super) fn to_ini(unit: Unit, value: &Value) -> Option<String> {
         Unit::Count | Unit::CountOrNone => value.as_integer().map(|count| count.to_string()),
         Unit::SecondsOrOff if text == Some("off") => Some("0".into()),
         Unit::SecondsOrDay if text == Some(DAY) => Some("0".into()),
+        // There 0 leaves it to what is said for all.
+        Unit::SecondsOrNone if scaled(1.0)?.parse() == Ok(0.0) => None,
         Unit::Seconds | Unit::SecondsOrOff | Unit::SecondsOrDay | Unit::SecondsOrNone => {
             scaled(1.0)
         }

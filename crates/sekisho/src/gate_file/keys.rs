@@ -383,7 +383,7 @@ const CIPHERS: Unit = Choice(&[
     ("fast", "default"),
     ("normal", "default"),
 ]);
-const RESOLVER: &str = "Names are asked of the system's resolver when the file is read.";
+const RESOLVED_ONCE: &str = "A new address counts when the file is read again.";
 const SERVICE: &str = "A service of Windows only; this gate runs on Unix.";
 
 static GENERAL: [Key; 99] = [
@@ -497,13 +497,9 @@ static GENERAL: [Key; 99] = [
     says("server_login_retry", "15", Seconds, "connections.retry").part(Upkeep),
     says("client_login_timeout", "60", SecondsOrDay, "timeouts.login"),
     says("autodb_idle_timeout", "3600", SecondsOrOff, "connections.unnamed").part(Sweeping),
-    needless("dns_max_ttl", "15", RESOLVER),
-    needless("dns_nxdomain_ttl", "15", RESOLVER),
-    missing(
-        "dns_zone_check_period",
-        "0",
-        "Zones are not watched: a new address counts when the file is read again.",
-    ),
+    missing("dns_max_ttl", "15", RESOLVED_ONCE),
+    missing("dns_nxdomain_ttl", "15", RESOLVED_ONCE),
+    missing("dns_zone_check_period", "0", RESOLVED_ONCE),
     missing("resolv_conf", "", "Names are asked as the system's own file says."),
     says("query_wait_notify", "5", SecondsOrOff, "timeouts.wait-notice").part(Deadlines),
     // Encryption.
@@ -600,7 +596,7 @@ static DATABASE: [Key; 23] = [
     ),
     says("max_db_connections", "", CountOrNone, "slots-all").part(Quotas),
     says("max_db_client_connections", "", CountOrNone, "connections-max").part(Clients),
-    says("server_lifetime", "", Seconds, "lifetime").part(Upkeep),
+    says("server_lifetime", "", SecondsOrNone, "lifetime").part(Upkeep),
     says("client_encoding", "", Text, "settings.client_encoding").part(Upkeep),
     says("datestyle", "", Text, "settings.datestyle").part(Upkeep),
     says("timezone", "", Text, "settings.timezone").part(Upkeep),
@@ -616,10 +612,10 @@ static USER: [Key; 10] = [
     says("pool_mode", "", MODES, "mode"),
     says("max_user_connections", "", CountOrNone, "slots-all").part(Quotas),
     says("max_user_client_connections", "", CountOrNone, "connections-max").part(Clients),
-    says("query_timeout", "", SecondsOrOff, "query").part(Deadlines),
-    says("idle_transaction_timeout", "", SecondsOrOff, "idle-transaction").part(Deadlines),
-    says("transaction_timeout", "", SecondsOrOff, "transaction").part(Deadlines),
-    says("client_idle_timeout", "", SecondsOrOff, "client-idle").part(Deadlines),
+    says("query_timeout", "", SecondsOrNone, "query").part(Deadlines),
+    says("idle_transaction_timeout", "", SecondsOrNone, "idle-transaction").part(Deadlines),
+    says("transaction_timeout", "", SecondsOrNone, "transaction").part(Deadlines),
+    says("client_idle_timeout", "", SecondsOrNone, "client-idle").part(Deadlines),
     says("query_wait_timeout", "", SecondsOrDay, "wait-max")
         .because("Newer than 1.25; read all the same."),
 ];

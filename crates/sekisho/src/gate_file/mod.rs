@@ -170,6 +170,9 @@ impl Loaded {
             self.unmet.into_iter().partition(Unmet::is_unsafe);
         let mut wrong = self.contradictions;
         wrong.extend(unsafe_now.iter().map(Unmet::to_string));
+        if self.file.listen.is_empty() && self.file.unix_socket.is_none() {
+            wrong.push("nobody can connect; say `listen = [\"127.0.0.1:6432\"]`".to_owned());
+        }
         if wrong.is_empty() {
             let mut told = self.warnings;
             told.extend(aside.iter().map(Unmet::to_string));

@@ -51,6 +51,7 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     config.leftovers = jobs::choices(file);
     config.startup_ignored.clone_from(&file.startup.ignore);
     config.admin = admin(file)?;
+    spread(file)?;
     let terms = file.user.iter().map(|one| user(file, one, &config.timeouts));
     config.terms = terms.collect::<Result<_, FileError>>()?;
     config.strangers = strangers(file);
@@ -293,6 +294,26 @@ fn database(file: &GateFile, entry: &Database, users: &Users) -> Result<Behind, 
     let encryption = Encryption::load(&server_tls(file));
     behind.encryption = encryption.map_err(|error| wrong("tls.servers", error))?;
     Ok(behind)
+}
+
+/// Whether each server has a slot of each user's, whatever database that user comes to.
+fn spread(file: &GateFile) -> Result<(), FileError> {
+    for (at, user) in file.user.iter().enumerate() {
+        let Some(slots) = user.slots.and_then(Slots::number) else { continue };
+        let lacks = |entry: &&Database| {
+            share(entry) == Share::Together && (slots as usize) < entry.server.len()
+        };
+        if let Some(entry) = file.database.iter().find(lacks) {
+            let (servers, name) = (entry.server.len(), &entry.name);
+            let cause = format!(
+                "{slots} slots of user `{}` for {servers} servers of database `{name}`; give one \
+                 each at least",
+                user.name
+            );
+            return Err(wrong(&format!("user.{at}.slots"), cause));
+        }
+    }
+    Ok(())
 }
 
 /// The band of slots that are sought.

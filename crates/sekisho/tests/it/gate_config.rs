@@ -99,7 +99,11 @@ fn a_gate_runs_from_either_kind_of_file() {
     let folder = office.folder();
     office.write("gate.ini", &office.ini());
     let translated = translate("gate.ini", &office.ini(), &Disk).expect("it can be");
-    office.write("gate.toml", &translated);
+    // Where nothing is said of it in the file, the command line says where clients connect to.
+    let elsewhere: Vec<&str> =
+        translated.lines().filter(|line| !line.starts_with("listen = ")).collect();
+    assert!(elsewhere.len() < translated.lines().count(), "{translated}");
+    office.write("gate.toml", &elsewhere.join("\n"));
     for name in ["gate.ini", "gate.toml"] {
         let words = ["gate", "postgres", "--config", name, "--listen", "127.0.0.1:0", "--json"];
         let running = start(&folder, &words);
@@ -228,6 +232,21 @@ fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
                 .into(),
             "`database.a.slots`: 1 slots for 2 servers; give one each at least",
         ),
+        (
+            "g.ini",
+            format!(
+                "{}[users]\na = pool_size=1\n",
+                GOOD.replace("127.0.0.1\n[", "127.0.0.1,::1\n[")
+            ),
+            "1 slots of user `a` for 2 servers of database `a`; give one each at least",
+        ),
+        (
+            "g.toml",
+            "format = 1\nauth = { users-file = \"userlist.txt\" }\n[[database]]\nname = \"a\"\n\
+             server = [{ host = \"127.0.0.1\" }]\n"
+                .into(),
+            "nobody can connect; say `listen = [\"127.0.0.1:6432\"]`",
+        ),
     ] {
         write(name, &text);
         let said = refused(&folder, &["--config", name]);
@@ -248,6 +267,8 @@ fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
     let told = "`auth.hba-file`: hba.conf: line 1: map `office`: no line of `auth.ident-file`";
     assert!(said.contains(told), "{said}");
     // What the file says, no flag says too; and who is trusted comes from this machine.
+    let said = refused(&folder, &["--config", "g.toml", "--admin", "boss"]);
+    assert!(said.contains("'--config <FILE>' cannot be used with '--admin"), "{said}");
     let said = refused(&folder, &["--config", "g.toml", "--slots", "3"]);
     assert!(said.contains("cannot be used with"), "{said}");
     write("trust.ini", &GOOD.replace("auth_file", "auth_type = trust\nauth_file"));

@@ -102,7 +102,11 @@ fn a_file_of_pgbouncer_is_read_with_its_defaults() {
     assert_eq!(forced.connect_query.as_deref(), Some("SET x = 'y z'"));
     assert_eq!(forced.settings["timezone"], "Asia/Tokyo");
     assert_eq!(spaced.query_user.as_deref(), Some("keeper"));
-    assert_eq!(file.user[1].client_idle, Some(Timeout::Off));
+    // There 0 of a user or a database is what is said for all.
+    assert_eq!(file.user[1].client_idle, None);
+    let zero = loaded("z.ini", &INI.replace("server_lifetime=900", "server_lifetime=0"));
+    let forced = zero.file.database.iter().find(|one| one.name == "forced").unwrap();
+    assert_eq!(forced.lifetime, None);
     assert!(replaced.iter().any(|line| line.starts_with("o.ini:20: `logfile`")), "{replaced:?}");
     let of = |key: &str| unmet.iter().any(|one| one.to_string().contains(&format!("`{key}`")));
     assert!(of("application_name_add_host") && of("so_reuseport"), "{unmet:?}");

@@ -507,7 +507,7 @@ fn help(out: &mut Vec<u8>) {
         \tSHOW STATS|STATS_TOTALS|STATS_AVERAGES|TOTALS\n\
         \tSHOW LISTS|MEM|SOCKETS|ACTIVE_SOCKETS|PEERS|PEER_POOLS\n\
         \tSHOW DNS_HOSTS|DNS_ZONES\n\
-        \tSHOW GATE|QUEUE|PINS|MODEL\n\
+        \tSHOW GATE|SLOTS|QUEUE|PINS|MODEL\n\
         \tSHOW WHATIF [slots <n>] [arrivals x<f>] [servers <n>] [policy <p>]\n\
         \tPAUSE|RESUME|RECONNECT|KILL|WAIT_CLOSE [<db>]\n\
         \tDISABLE|ENABLE <db>\n\

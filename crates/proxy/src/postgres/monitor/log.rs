@@ -158,7 +158,7 @@ impl Totals {
         self.queries += one.query_count;
         self.received += one.received;
         self.sent += one.sent;
-        self.refused += one.refused_deadline + one.refused_queue_full;
+        self.refused += one.refused();
         self.waited += one.wait_time;
         self
     }

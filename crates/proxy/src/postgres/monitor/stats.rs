@@ -57,6 +57,13 @@ pub struct Counters {
     pub pin_idle_time: Duration,
 }
 
+impl Counters {
+    /// Jobs refused, for whatever reason.
+    pub fn refused(&self) -> u64 {
+        self.refused_queue_full + self.refused_deadline + self.refused_hopeless
+    }
+}
+
 /// A client that keeps its server beyond its job: an entry of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {

@@ -36,7 +36,7 @@ const PORT: u16 = 5432;
 const LISTEN: &str = "127.0.0.1:6432";
 
 /// What a file says in place of these.
-const REPLACED: [&str; 24] = [
+const REPLACED: [&str; 26] = [
     "db",
     "slots",
     "slots_least",
@@ -55,6 +55,8 @@ const REPLACED: [&str; 24] = [
     "users",
     "hba",
     "auth",
+    "admin",
+    "admin_http",
     "idle_transaction",
     "cert",
     "key",
@@ -66,7 +68,8 @@ const REPLACED: [&str; 24] = [
 #[derive(ClapArgs)]
 pub(super) struct PostgresArgs {
     /// Everything from a file: TOML of this gate, or PgBouncer's if its name ends in .ini or .conf.
-    /// Beside it only --listen, --take-over, --record and --json count, before what the file says
+    /// Beside it only --listen, --take-over, --record, --record-max, --model and --json count, before
+    /// what the file says
     #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED)]
     config: Option<PathBuf>,
     /// Where clients connect to; left out, 127.0.0.1:6432
@@ -385,6 +388,7 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
             "bytes_to_clients": counters.sent,
             "refused_queue_full": counters.refused_queue_full,
             "refused_deadline": counters.refused_deadline,
+            "refused_hopeless": counters.refused_hopeless,
             "reneged": counters.reneged,
             "connects": counters.connects,
             "connects_failed": counters.connects_failed,
@@ -472,7 +476,7 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
     let pools = &finished.stats.pools;
     let sum = |of: fn(&PoolStats) -> u64| pools.iter().map(of).sum::<u64>();
     let transactions = sum(|pool| pool.counters.xact_count);
-    let refused = sum(|pool| pool.counters.refused_queue_full + pool.counters.refused_deadline);
+    let refused = sum(|pool| pool.counters.refused());
     let mut text = sentence(&format!(
         "drained: {} clients, {transactions} transactions, {refused} refused, {} cut off",
         finished.stats.clients_accepted, finished.cut

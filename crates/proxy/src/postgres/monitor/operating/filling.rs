@@ -2,6 +2,7 @@
 //! out.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -401,7 +402,7 @@ impl Loop {
             let ends = one.servers.iter().map(|server| match server {
                 Address::Tcp(address) => (address.ip().to_string(), address.port()),
                 Address::Host { name, address } => (name.clone(), address.port()),
-                Address::Unix(path) => (path.display().to_string(), 0),
+                Address::Unix(path) => directory_and_port(path),
             });
             let (hosts, ports): (Vec<_>, Vec<_>) = ends.unzip();
             Database {
@@ -584,4 +585,13 @@ fn connections(servers: &PoolServers) -> u32 {
 
 fn clients(clients: &PoolClients) -> u32 {
     clients.active + clients.waiting
+}
+/// The directory of a server's socket, and the port that its name has there.
+fn directory_and_port(path: &Path) -> (String, u16) {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let port = name.strip_prefix(".s.PGSQL.").and_then(|port| port.parse().ok());
+    match (port, path.parent()) {
+        (Some(port), Some(directory)) => (directory.display().to_string(), port),
+        _ => (path.display().to_string(), 0),
+    }
 }

@@ -24,6 +24,8 @@ struct Changeable {
 enum Of {
     /// A time above zero.
     Time(fn(&mut Config) -> &mut Duration, Duration),
+    /// A time above zero, 0 for one without end.
+    Endless(fn(&mut Config) -> &mut Duration, Duration),
     /// A time, 0 for none.
     Maybe(fn(&mut Config) -> &mut Option<Duration>),
     /// The longest wait at each gate.
@@ -32,29 +34,33 @@ enum Of {
     Number(fn(&mut Config) -> &mut usize, usize, usize),
 }
 
-fn changeable() -> [Changeable; 15] {
+fn changeable() -> [Changeable; 18] {
     let (times, limits) = (Timeouts::default(), Limits::default());
     let time = |key, at, default| Changeable { key, of: Of::Time(at, default) };
     let number = |key, at, default, most| Changeable { key, of: Of::Number(at, default, most) };
+    let maybe = |key, at| Changeable { key, of: Of::Maybe(at) };
     [
-        time("cancel_timeout", |to| &mut to.timeouts.cancel, times.cancel),
+        time("cancel_wait_timeout", |to| &mut to.timeouts.cancel, times.cancel),
         time("clean_timeout", |to| &mut to.timeouts.clean, times.clean),
-        Changeable { key: "client_idle_timeout", of: Of::Maybe(|to| &mut to.timeouts.client_idle) },
+        maybe("client_idle_timeout", |to| &mut to.timeouts.client_idle),
         time("client_login_timeout", |to| &mut to.timeouts.login, times.login),
         time("drain_timeout", |to| &mut to.timeouts.drain, times.drain),
-        Changeable {
-            key: "idle_transaction_timeout",
-            of: Of::Maybe(|to| &mut to.timeouts.idle_transaction),
-        },
+        maybe("idle_transaction_timeout", |to| &mut to.timeouts.idle_transaction),
         number("max_client_conn", |to| &mut to.limits.clients, limits.clients, CLIENTS_MAX),
         number("max_pools", |to| &mut to.limits.pools, limits.pools, 1 << 20),
         number("max_server_connecting", |to| &mut to.limits.connecting, limits.connecting, 1 << 20),
+        maybe("query_timeout", |to| &mut to.timeouts.query),
+        maybe("query_wait_notify", |to| &mut to.timeouts.wait_notice),
         Changeable { key: "query_wait_timeout", of: Of::WaitMax },
         time("server_connect_timeout", |to| &mut to.timeouts.connect, times.connect),
-        time("server_idle_timeout", |to| &mut to.timeouts.server_idle, times.server_idle),
+        Changeable {
+            key: "server_idle_timeout",
+            of: Of::Endless(|to| &mut to.timeouts.server_idle, times.server_idle),
+        },
         time("server_lifetime", |to| &mut to.timeouts.server_lifetime, times.server_lifetime),
         time("server_login_retry", |to| &mut to.timeouts.server_retry, times.server_retry),
         time("stats_period", |to| &mut to.admin.stats_period, Admin::default().stats_period),
+        maybe("transaction_timeout", |to| &mut to.timeouts.transaction),
     ]
 }
 
@@ -63,12 +69,17 @@ fn seconds(time: Duration) -> String {
     format!("{}", time.as_secs_f64())
 }
 
+fn endless(time: Duration) -> String {
+    seconds(Some(time).filter(|time| *time < Duration::MAX).unwrap_or_default())
+}
+
 /// Each key with what it is and what it would be, in alphabetic order.
 pub(super) fn list(config: &mut Config) -> Vec<Setting> {
     let mut found = fixed(config);
     for Changeable { key, of } in changeable() {
         let (value, default) = match of {
             Of::Time(at, default) => (seconds(*at(config)), seconds(default)),
+            Of::Endless(at, default) => (endless(*at(config)), endless(default)),
             Of::Maybe(at) => (seconds(at(config).unwrap_or_default()), "0".to_owned()),
             Of::Number(at, default, _) => (at(config).to_string(), default.to_string()),
             Of::WaitMax => {
@@ -187,6 +198,9 @@ pub(super) fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Ref
     };
     match of {
         Of::Time(at, _) => *at(config) = above_zero(time()?)?,
+        Of::Endless(at, _) => {
+            *at(config) = Some(time()?).filter(|time| !time.is_zero()).unwrap_or(Duration::MAX);
+        }
         Of::Maybe(at) => *at(config) = Some(time()?).filter(|time| !time.is_zero()),
         Of::WaitMax => {
             let longest = above_zero(time()?)?;

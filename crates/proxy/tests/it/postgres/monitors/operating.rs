@@ -355,7 +355,17 @@ fn what_is_set_is_in_force() {
         assert_eq!(code(&enter(&gate.account()).await.unwrap_err()), "53300");
         assert_eq!(refused(&console, "SET pool_mode = session").await.0, "55000");
         assert_eq!(refused(&console, "SET server_lifetime = 0").await.0, "22023");
-        one.batch_execute("COMMIT").await.unwrap();
+        console
+            .simple_query("SET server_idle_timeout = 0; SET cancel_wait_timeout = 7")
+            .await
+            .unwrap();
+        console.simple_query("SET query_timeout = '20ms'").await.unwrap();
+        let config = rows(&console, "SHOW CONFIG").await;
+        let value = |key: &str| &*config.iter().find(|row| row["key"] == key).unwrap()["value"];
+        assert_eq!((value("server_idle_timeout"), value("cancel_wait_timeout")), ("0", "7"));
+        let late = one.simple_query("SELECT pg_sleep(20)").await.unwrap_err();
+        assert!(late.is_closed() || late.as_db_error().is_some(), "{late}");
+        console.simple_query("SET query_timeout = 0").await.unwrap();
     });
     gate.end();
 }

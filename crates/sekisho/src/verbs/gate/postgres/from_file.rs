@@ -9,7 +9,7 @@ use proxy::postgres::secrets::MockKey;
 use serde_json::json;
 
 use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted};
-use crate::gate_file::{Disk, GateFile, Loaded, Method, load, to_monitor};
+use crate::gate_file::{Disk, GateFile, Method, load, to_monitor};
 use crate::session::say;
 use crate::text::{next, sentence};
 use crate::verdict::{Failure, Verdict};
@@ -113,9 +113,9 @@ fn tell(told: &[String]) {
 
 /// Reads the file; an address of the command line stands in place of those that it names.
 fn read(path: &Path, listen: Option<SocketAddr>, key: &MockKey) -> Result<Read, String> {
-    let (mut file, told) =
-        load(path).and_then(Loaded::to_run).map_err(|error| error.to_string())?;
+    let mut loaded = load(path).map_err(|error| error.to_string())?;
     if let Some(listen) = listen {
+        let file = &mut loaded.file;
         let trusts = matches!(file.auth.method, Method::Trust | Method::Any);
         if trusts && !listen.ip().is_loopback() && !file.auth.trust_remote {
             return Err(format!(
@@ -126,6 +126,7 @@ fn read(path: &Path, listen: Option<SocketAddr>, key: &MockKey) -> Result<Read, 
         }
         file.listen = vec![listen.to_string()];
     }
+    let (file, told) = loaded.to_run().map_err(|error| error.to_string())?;
     let config = to_monitor(&file, &Disk, key);
     let config = config.map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Read { config, file, told })
