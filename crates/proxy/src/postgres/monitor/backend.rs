@@ -236,9 +236,11 @@ impl Loop {
         let Some(wire) = &mut server.wire else { return };
         match server.state {
             State::Connecting => self.connected(key),
-            State::LoggingIn(_) => self.log_in(key),
-            // It waits for the gate.
-            State::Hashing => {}
+            State::LoggingIn(_) | State::Hashing => {
+                // A broken connection is found when it is read.
+                let _ = wire.flush(&mut self.chunks);
+                self.log_in(key);
+            }
             _ => {
                 let was_blocked = wire.is_blocked();
                 let broken = wire.flush(&mut self.chunks).is_err();

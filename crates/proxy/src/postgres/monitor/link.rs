@@ -24,7 +24,9 @@ struct Tls {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) stream: Stream,
-    /// Whether something waits that the system had no room for, as of the last attempt.
+    /// Whether something waits that the system had no room for. Any attempt to write may find that out;
+    /// that it has gone is said by a [flush](Link::flush) alone, so that whoever is told by the system
+    /// that there is room sees the change, and wakes who waits for it.
     blocked: AtomicBool,
     /// The name under which the loop knows it, from when it is watched.
     token: AtomicUsize,
@@ -105,7 +107,7 @@ impl Link {
         if !rest.is_empty() {
             pipe.output.get_or_insert_with(|| chunks.take()).push(rest);
         }
-        self.note(&pipe);
+        self.note_refusal(pipe.is_blocked());
         Ok(())
     }
 
@@ -185,6 +187,14 @@ impl Link {
         self.blocked.store(pipe.is_blocked(), Ordering::Release);
     }
 
+    /// The same of an attempt behind which nobody looks for who waits for room. It may have written what
+    /// was refused before; the system's word that there is room follows all the same.
+    fn note_refusal(&self, refused: bool) {
+        if refused {
+            self.blocked.store(true, Ordering::Release);
+        }
+    }
+
     /// Reads once. `encrypted`: the other side encrypts.
     pub(super) fn read(&self, room: &mut [u8], encrypted: bool) -> io::Result<usize> {
         if !encrypted {
@@ -195,9 +205,7 @@ impl Link {
         let Some(tls) = &mut pipe.tls else { return (&self.stream).read(room) };
         let read = decrypt(tls, &self.stream, room, &mut pipe.written);
         // What waits for its worker has met no refusal yet.
-        let refused = tls.connection.wants_write();
-        let still = self.is_blocked() && pipe.output.is_some();
-        self.blocked.store(refused || still, Ordering::Release);
+        self.note_refusal(tls.connection.wants_write());
         read.map_err(|error| match error.kind() {
             ErrorKind::Interrupted | ErrorKind::WouldBlock => error,
             kind => {
@@ -351,5 +359,99 @@ fn encrypt(
             0 => return Ok(taken),
             more => taken += more,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use mio::net::UnixStream;
+    use tokio_rustls::rustls::crypto::ring;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use tokio_rustls::rustls::{ClientConnection, ServerConnection};
+
+    use super::*;
+
+    fn fixture(name: &str) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
+    }
+
+    fn certificate(name: &str) -> CertificateDer<'static> {
+        CertificateDer::from_pem_file(fixture(name)).unwrap()
+    }
+
+    /// The gate's end and a server's.
+    fn ends() -> (ClientConnection, ServerConnection) {
+        let provider = Arc::new(ring::default_provider());
+        let key = PrivateKeyDer::from_pem_file(fixture("leaf.key")).unwrap();
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate("database.pem")], key)
+            .unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate("authority.pem")).unwrap();
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        (
+            ClientConnection::new(Arc::new(client), name).unwrap(),
+            ServerConnection::new(Arc::new(server)).unwrap(),
+        )
+    }
+
+    /// What was refused was written on by a read, which said that nothing was blocked any more: whoever
+    /// heard of the room then saw no change, and did not wake who waited for it.
+    #[test]
+    fn what_was_refused_is_blocked_until_it_is_flushed_though_a_read_writes_it_on() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (link, theirs) = (Link::new(Stream::Unix(ours)), Stream::Unix(theirs));
+        let (client, mut server) = ends();
+        let mut chunks = Chunks::default();
+        link.encrypt(client.into(), b"", &mut chunks).unwrap();
+        let mut room = [0; 4096];
+        let hear = |server: &mut ServerConnection| {
+            while server.read_tls(&mut &theirs).is_ok_and(|bytes| bytes > 0) {
+                server.process_new_packets().unwrap();
+                // What it hears is thrown away.
+                while server.reader().read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {}
+            }
+            while server.wants_write() {
+                server.write_tls(&mut &theirs).unwrap();
+            }
+        };
+        while server.is_handshaking() {
+            hear(&mut server);
+            let _ = link.read(&mut room, true);
+        }
+        let _ = link.read(&mut room, true);
+        while !link.is_blocked() {
+            link.send(&[7; 1000], &mut chunks).unwrap();
+        }
+        assert!(!link.has_borrowed(), "what was refused is encrypted");
+        server.writer().write_all(b"an answer").unwrap();
+        hear(&mut server);
+        assert_eq!(link.read(&mut room, true).unwrap(), 9);
+        let is_written = || link.of_encryption(|tls| !tls.wants_write()) == Some(true);
+        assert!(is_written() && link.is_blocked(), "it has not been said yet");
+        link.flush(&mut chunks).unwrap();
+        assert!(!link.is_blocked());
+        // Nor does it say so who writes something else.
+        while !link.is_blocked() {
+            link.send(&[7; 1000], &mut chunks).unwrap();
+        }
+        hear(&mut server);
+        link.send(b"more", &mut chunks).unwrap();
+        assert!(is_written() && link.is_blocked());
+        link.flush(&mut chunks).unwrap();
+        assert!(!link.is_blocked());
     }
 }

@@ -9,8 +9,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use postgres::{Private, Settings};
@@ -18,18 +18,18 @@ use proxy::postgres::auth::{Binding, Check, Checked, Credential, Method};
 use proxy::postgres::frame::HEAD;
 use proxy::postgres::message::{Status, write};
 use proxy::postgres::monitor::{
-    Address, Authorities, Database, Encryption, EncryptionError, Mode, Negotiation, ServerTls, Tls,
-    TlsMode, TlsVersion,
+    Address, Authorities, Config, Database, Encryption, EncryptionError, Mode, Negotiation,
+    ServerTls, Tls, TlsMode, TlsVersion,
 };
 use proxy::postgres::secrets::{MockKey, Secret};
-use proxy::postgres::startup::ALPN;
+use proxy::postgres::startup::{ALPN, Version};
 use tokio_postgres::Client;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::{Gate, account, ask, code, database, enter, login, runtime, server, trusting};
+use super::{Gate, Raw, account, ask, code, database, enter, login, runtime, server, trusting};
 
 pub(super) fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
@@ -297,6 +297,14 @@ fn inside(
 
 /// Reads the start-up packet, lets the gate in, and ends.
 fn let_in(stream: &mut (impl Read + Write)) -> std::io::Result<()> {
+    greet(stream)?;
+    // Until the gate goes.
+    let _ = stream.read(&mut [0; 16]);
+    Ok(())
+}
+
+/// Reads the start-up packet and lets the gate in.
+fn greet(stream: &mut (impl Read + Write)) -> std::io::Result<()> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let mut packet = vec![0; u32::from_be_bytes(length) as usize - 4];
@@ -306,10 +314,7 @@ fn let_in(stream: &mut (impl Read + Write)) -> std::io::Result<()> {
     write::backend_key_data(&mut out, 1, &[1, 2, 3, 4]);
     write::ready_for_query(&mut out, Status::Idle);
     stream.write_all(&out)?;
-    stream.flush()?;
-    // Until the gate goes.
-    let _ = stream.read(&mut [0; 16]);
-    Ok(())
+    stream.flush()
 }
 
 /// What a client hears of a gate before a server that plays a part.
@@ -521,4 +526,68 @@ fn cancel_requests_and_large_rows_go_encrypted_too() {
     let begun = tap.begun.lock().unwrap();
     assert!(begun.len() >= 2, "a session and a cancel request");
     assert!(begun.iter().all(|first| *first == SSL_REQUEST), "{begun:?}");
+}
+
+/// Says this again and again, little by little, until nobody has taken anything for a while; how much
+/// was taken.
+fn say_all_that_is_taken(stream: &TcpStream, bytes: &[u8]) -> usize {
+    stream.set_nonblocking(true).unwrap();
+    let (mut said, mut taken_at) = (0, Instant::now());
+    while taken_at.elapsed() < Duration::from_millis(500) {
+        thread::sleep(Duration::from_micros(100));
+        if let Ok(more) = (&*stream).write(&bytes[said % bytes.len()..]) {
+            (said, taken_at) = (said + more, Instant::now());
+        }
+    }
+    stream.set_nonblocking(false).unwrap();
+    said
+}
+
+/// A client hung whose encrypted server had no room for what it had asked: the server's next answer was
+/// read, which wrote what had been refused, and nobody saw that there was room again.
+#[test]
+fn much_at_once_goes_on_to_an_encrypted_server_as_it_finds_room() {
+    let mut question = Vec::new();
+    write::query(&mut question, &"much ".repeat(2000));
+    let length = question.len();
+    for workers in [1, 3] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let database = named(listener.local_addr().unwrap().port());
+        let database = behind(database, &wanted(TlsMode::Require, None), "sekisho");
+        let gate = Gate::new(Config { workers, ..trusting(database) });
+        let (begin, begins) = mpsc::channel();
+        let server = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            is_asked(&mut stream);
+            stream.write_all(b"S").unwrap();
+            let mut stream = inside(stream, "database.pem", &[]);
+            greet(&mut stream).unwrap();
+            begins.recv().unwrap();
+            let mut question = vec![0; length];
+            let mut answer = Vec::new();
+            write::command_complete(&mut answer, "SELECT 0");
+            write::ready_for_query(&mut answer, Status::InTransaction);
+            // There is some room before the first answer, but not yet so much that the system tells of it.
+            for _ in 0..50 {
+                stream.read_exact(&mut question).unwrap();
+            }
+            thread::sleep(Duration::from_millis(100));
+            for _ in 0..50 {
+                stream.write_all(&answer).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+            while stream.read_exact(&mut question).is_ok() {
+                stream.write_all(&answer).unwrap();
+            }
+        });
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        let said = say_all_that_is_taken(&client.stream, &question);
+        begin.send(()).unwrap();
+        for at in 0..said / length {
+            assert_eq!(client.answer(), ["SELECT 0", "ZT"], "{at} of {said} by {workers}");
+        }
+        drop(client);
+        gate.end();
+        server.join().unwrap();
+    }
 }
