@@ -736,7 +736,7 @@ impl Loop {
                 let cause = format!("it does not answer within {seconds} s");
                 self.unmade(key, &Unmade::unreachable(&cause));
             }
-            State::Leaving => self.give_up_on(key),
+            State::Leaving | State::Serving => self.give_up_on(key),
             _ => self.lost(key),
         }
     }
@@ -748,10 +748,16 @@ impl Loop {
             return self.lost(key);
         }
         self.stats.cancels += 1;
-        let server = self.servers.get_mut(key).expect("it is cancelled");
-        server.state = State::GivenUp;
-        let latest = self.now + self.config.timeouts.cancel;
-        self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+        if let Some(client) = self.servers.get(key).and_then(|server| server.client) {
+            // All that it has sent was still to be taken.
+            self.close(client);
+        }
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if matches!(server.state, State::Leaving) {
+            server.state = State::GivenUp;
+            let latest = self.now + self.config.timeouts.cancel;
+            self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+        }
     }
 
     /// A connection to a server is over, whatever it was doing.

@@ -420,7 +420,8 @@ pub struct Timeouts {
     /// For a cancel request on its way to a server.
     pub cancel: Duration,
     /// For a server to be clean again after its client has gone, or to take settings. What it still
-    /// does for a client that has gone is cancelled then.
+    /// does for a client that has gone is cancelled then. So long it may also take nothing of what
+    /// such a client has sent.
     pub clean: Duration,
     /// How long a query may take: [`Patience::query`].
     pub query: Option<Duration>,

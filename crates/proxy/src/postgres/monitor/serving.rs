@@ -66,6 +66,23 @@ impl Heard {
 impl Loop {
     /// Passes on what a client has sent that has a server.
     pub(super) fn hear_client(&mut self, key: Key) {
+        self.pass_all_on(key);
+        self.limit_stay(key);
+    }
+
+    /// What a client has sent that has gone may wait until its server takes it, but not for ever: it is
+    /// found to have gone when all of it is read, and nothing is read meanwhile.
+    fn limit_stay(&mut self, key: Key) {
+        let client = self.clients.get(key).filter(|client| client.wire.has_hung_up());
+        let Some(&client::State::Served(at)) = client.map(|client| &client.state) else { return };
+        let server = self.servers.get_mut(at).expect("who is served has a server");
+        if matches!(server.state, State::Serving) {
+            let latest = self.now + self.config.timeouts.clean;
+            self.deadlines.set(Socket::Server(at), &mut server.deadline, latest);
+        }
+    }
+
+    fn pass_all_on(&mut self, key: Key) {
         for _ in 0..ROUNDS {
             let Some(client) = self.clients.get_mut(key) else { return };
             let client::State::Served(at) = client.state else { return };
@@ -439,7 +456,9 @@ impl Loop {
         }
         (client.needs, client.since) = (0, self.now);
         let more = !client.wire.read().is_empty() || client.wire.may_read();
-        self.servers.get_mut(key).expect("its caller has it").client = None;
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        server.client = None;
+        self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         self.unpin(key);
         self.give_back(key);
         if self.phase == Phase::Draining {

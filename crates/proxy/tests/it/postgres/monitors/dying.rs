@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use proxy::postgres::frame::Backend;
+use proxy::postgres::message::{Status, write};
 use proxy::postgres::monitor::{Address, Mode};
 use proxy::postgres::startup::{Version, write_startup};
 
@@ -131,6 +132,75 @@ fn what_a_server_does_for_who_has_gone_is_cancelled_in_time() {
         drop(next);
         gate.end();
     }
+}
+
+/// A server that lets in whoever comes and then takes nothing.
+fn deaf_server() -> Address {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut out = Vec::new();
+            write::authentication_ok(&mut out);
+            write::backend_key_data(&mut out, 1, &[1, 2, 3, 4]);
+            write::ready_for_query(&mut out, Status::Idle);
+            // A cancel request may have gone.
+            let _ = stream.write_all(&out);
+            kept.push(stream);
+        }
+    });
+    Address::Tcp(address)
+}
+
+/// Asks the same until the server has no room for more, and some of it is with the gate.
+fn ask_more_than_fits(gate: &Gate, client: &mut Raw, sql: &str) {
+    let mut question = Vec::new();
+    write::query(&mut question, sql);
+    let taken = || gate.stats().pools[0].counters.received;
+    let began = taken();
+    for asked in 1..2000 {
+        client.say(&question);
+        let said = Instant::now();
+        while taken() < began + asked * question.len() as u64 {
+            if said.elapsed() > Duration::from_secs(1) {
+                return;
+            }
+        }
+    }
+    panic!("there is room without end");
+}
+
+/// It kept its slot for ever: that a client has gone was found out by reading all that it had sent, and
+/// nothing was read as long as its server had no room.
+#[test]
+fn who_goes_while_its_server_takes_nothing_leaves_its_slot() {
+    let sql = format!("select 1 /* {} */", "much ".repeat(6000));
+    let mut deaf = database(Mode::Transaction, 1);
+    deaf.servers = vec![deaf_server()];
+    let real = |mode| (database(mode, 1), Some("lock table held"));
+    let holder = Gate::new(trusting(database(Mode::Session, 1)));
+    let mut holds = Raw::enter(&holder, Version::V3_0, &[]);
+    for (sql, status) in [("create table held (x int)", "ZI"), ("begin; lock table held", "ZT")] {
+        holds.query(sql);
+        assert_eq!(holds.answer().last().unwrap(), status);
+    }
+    for (database, waits) in [(deaf, None), real(Mode::Transaction), real(Mode::Session)] {
+        let mut config = trusting(database);
+        config.timeouts.clean = Duration::from_millis(500);
+        config.timeouts.cancel = Duration::from_secs(2);
+        let gate = Gate::new(config);
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        client.query(&format!("begin; {}", waits.unwrap_or_default()));
+        ask_more_than_fits(&gate, &mut client, &sql);
+        drop(client);
+        gate.until("its slot is back", |stats| stats.clients == 0 && stats.pools[0].busy == 0);
+        assert_eq!(gate.stats().cancels, 1, "what the server still did was cancelled");
+        gate.end();
+    }
+    drop(holds);
+    holder.end();
 }
 
 /// What clients say that go: all kinds of messages, some of which hold a server.
