@@ -737,7 +737,12 @@ impl Loop {
                 self.unmade(key, &Unmade::unreachable(&cause));
             }
             State::Leaving | State::Serving => self.give_up_on(key),
-            _ => self.lost(key),
+            _ => {
+                if server.is_replaceable() {
+                    self.distrust_silent(key);
+                }
+                self.lost(key);
+            }
         }
     }
 

@@ -38,7 +38,8 @@ pub struct Upkeep {
 }
 
 /// What a connection is asked that was idle for long, before a client has it. One that fails is
-/// replaced, and its client hears nothing of it.
+/// replaced, and its client hears nothing of it; where it does not answer in time, other idle ones that
+/// were silent for as long are closed too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// The query; an empty one does.
@@ -307,8 +308,7 @@ impl Loop {
         let query = check.query.clone();
         server.state = State::Checking;
         self.query(key, query.as_bytes());
-        let timeouts = &self.config.timeouts;
-        let latest = self.now + timeouts.connect.min(timeouts.clean);
+        let latest = self.now + self.check_max();
         if let Some(server) = self.servers.get_mut(key) {
             self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
         }
@@ -325,6 +325,26 @@ impl Loop {
             (Some(_), Some(slot)) => drop(self.provide(pool, client, slot, permits)),
             (_, slot) => self.give_up_slot(pool, slot, permits),
         }
+    }
+
+    /// A connection that was idle has not answered in time. Other idle ones to its server that were not
+    /// heard for as long are closed too: whatever lies in between may have forgotten them all at once,
+    /// and its client would wait for each of them.
+    pub(super) fn distrust_silent(&mut self, key: Key) {
+        let server = self.servers.get(key).expect("its caller has it");
+        let (pool, place) = (server.pool, server.place);
+        let idle: Vec<Key> = self.pools[pool].idle_longest().collect();
+        for key in idle {
+            let server = self.servers.get(key).expect("idle connections are there");
+            if server.place == place && self.now.since(server.active) >= self.check_max() {
+                self.drop_server(key);
+            }
+        }
+    }
+
+    /// How long a connection may take to say that it is alive.
+    fn check_max(&self) -> Duration {
+        self.config.timeouts.connect.min(self.config.timeouts.clean)
     }
 
     fn give_up_slot(&mut self, pool: PoolIndex, slot: Option<Slot>, permits: Vec<(usize, Slot)>) {

@@ -1,5 +1,5 @@
-//! A way between two sides that can do what networks do: go mute without an end, be slow with cancel
-//! requests, or break off. What passes towards the server is kept.
+//! A way between two sides that can do what networks do: go mute without an end, forget the connections
+//! that there are, be slow with cancel requests, or break off. What passes towards the server is kept.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -24,6 +24,8 @@ struct Shared {
     /// By how much cancel requests are late \[ms\].
     late: AtomicU64,
     links: AtomicU64,
+    /// How many of these it has forgotten, the first ones.
+    forgotten: AtomicU64,
     said: Mutex<Vec<u8>>,
 }
 
@@ -59,6 +61,11 @@ impl Passage {
         self.shared.mute.store(false, Ordering::Relaxed);
     }
 
+    /// Nothing more passes of the connections that there are, and no end either; others are as before.
+    pub(super) fn forgets(&self) {
+        self.shared.forgotten.store(self.links(), Ordering::Relaxed);
+    }
+
     pub(super) fn is_late_with_cancels(&self, by: Duration) {
         self.shared.late.store(by.as_millis() as u64, Ordering::Relaxed);
     }
@@ -85,7 +92,7 @@ impl Drop for Passage {
 impl Shared {
     /// Serves a connection until it ends.
     fn link(self: &Arc<Shared>, near: TcpStream, server: SocketAddr) {
-        self.links.fetch_add(1, Ordering::Relaxed);
+        let number = self.links.fetch_add(1, Ordering::Relaxed);
         // A server that is down is one that takes the connection and ends it.
         let Ok(far) = TcpStream::connect(server) else { return };
         for stream in [&near, &far] {
@@ -94,10 +101,10 @@ impl Shared {
         }
         let ends = (near.try_clone().unwrap(), far.try_clone().unwrap());
         let all = Arc::clone(self);
-        std::thread::spawn(move || all.pass(far, near, |_| {}));
+        std::thread::spawn(move || all.pass(number, far, near, |_| {}));
         let (near, far) = ends;
         let mut first = true;
-        self.pass(near, far, |bytes| {
+        self.pass(number, near, far, |bytes| {
             let code = bytes.get(4..8).map(|code| u32::from_be_bytes(code.try_into().unwrap()));
             if std::mem::take(&mut first) && code == Some(CANCEL) {
                 std::thread::sleep(Duration::from_millis(self.late.load(Ordering::Relaxed)));
@@ -106,8 +113,18 @@ impl Shared {
         });
     }
 
+    fn holds_up(&self, number: u64) -> bool {
+        self.mute.load(Ordering::Relaxed) || number < self.forgotten.load(Ordering::Relaxed)
+    }
+
     /// Passes on what one side says, with its end.
-    fn pass(&self, mut from: TcpStream, mut to: TcpStream, mut see: impl FnMut(&[u8])) {
+    fn pass(
+        &self,
+        number: u64,
+        mut from: TcpStream,
+        mut to: TcpStream,
+        mut see: impl FnMut(&[u8]),
+    ) {
         let mut room = [0; 16 * 1024];
         while !self.over.load(Ordering::Relaxed) {
             let read = match from.read(&mut room) {
@@ -119,7 +136,7 @@ impl Shared {
                 }
                 Err(_) => 0,
             };
-            while self.mute.load(Ordering::Relaxed) && !self.over.load(Ordering::Relaxed) {
+            while self.holds_up(number) && !self.over.load(Ordering::Relaxed) {
                 std::thread::sleep(TURN);
             }
             see(&room[..read]);

@@ -10,6 +10,7 @@ use proxy::postgres::monitor::{Address, Check, Database, Mode, Quotas, Upkeep};
 use proxy::postgres::secrets::{MockKey, Users};
 use proxy::postgres::startup::{Version, write_startup};
 
+use super::passage::Passage;
 use super::{
     Gate, Raw, ask, database, directly, login, password, runtime, server, shown, trusting,
 };
@@ -134,6 +135,42 @@ fn a_connection_that_fails_its_check_is_replaced_and_nobody_hears_of_it() {
     assert_eq!(says(&mut client, "select pg_backend_pid()"), process);
     drop(client);
     gate.end();
+}
+
+/// Each of the idle connections was asked in turn, and given its time: of a pool of twenty that a
+/// firewall had forgotten, who came next waited for minutes.
+#[test]
+fn connections_that_were_forgotten_together_are_not_waited_for_one_by_one() {
+    let patience = Duration::from_secs(3);
+    // One is asked how it is before it is used, and where none is, it is given settings.
+    for check in [Some(Check { after: Duration::ZERO, ..Check::default() }), None] {
+        let passage = Passage::to(([127, 0, 0, 1], server().port()).into());
+        let mut database = database(Mode::Transaction, 4);
+        database.servers = vec![Address::Tcp(passage.address())];
+        let mut config = trusting(database);
+        config.check = check;
+        (config.timeouts.connect, config.timeouts.clean) = (patience, patience);
+        let gate = Gate::new(config);
+        let mut clients: Vec<Raw> = (0..4).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+        for sql in ["begin", "commit"] {
+            for client in &mut clients {
+                says(client, sql);
+            }
+        }
+        gate.until("all are idle", |stats| stats.pools[0].servers_idle == 4);
+        passage.forgets();
+        let mut next = Raw::enter(&gate, Version::V3_0, &[("application_name", "next")]);
+        let began = Instant::now();
+        assert_eq!(says(&mut next, "select 'served'"), "served");
+        let time = began.elapsed();
+        assert!(time >= patience && time < 3 * patience, "{time:?}");
+        assert_eq!((passage.links(), gate.stats().pools[0].servers), (5, 1));
+        // Those that have been heard of since are trusted.
+        assert_eq!(says(&mut next, "select 'served'"), "served");
+        assert_eq!(passage.links(), 5);
+        drop((clients, next));
+        gate.end();
+    }
 }
 
 #[test]
