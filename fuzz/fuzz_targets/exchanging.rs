@@ -39,6 +39,7 @@ const NAMES: [&str; 4] = ["", "a", "b", "c"];
 /// So small that servers must forget statements.
 const BOUNDS: Bounds = Bounds {
     client_max: 1000,
+    client_bytes_max: 1 << 20,
     entries_max: 1000,
     bytes_max: 1 << 20,
     statement_max: 1 << 16,

@@ -17,6 +17,7 @@ use super::portions;
 /// Small enough to be reached.
 const BOUNDS: Bounds = Bounds {
     client_max: 5,
+    client_bytes_max: 1024,
     entries_max: 20,
     bytes_max: 4096,
     statement_max: 512,

@@ -69,6 +69,11 @@ impl Entry {
         self.version
     }
 
+    /// How much of the bounds it takes \[byte\].
+    pub(super) fn bytes(&self) -> usize {
+        self.content.len()
+    }
+
     /// The body of its Parse behind the name.
     pub(super) fn tail(&self) -> &[u8] {
         &self.content[8..]
@@ -96,6 +101,14 @@ pub struct Catalogue {
     choices: Choices,
     /// Of what cannot be read, if it is not trusted.
     pub(super) code: Option<Arc<Followed>>,
+}
+
+/// Which room a statement may take. Named ones stay, however many clients are to come: whoever prepares
+/// without a name goes on all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    All,
+    Named,
 }
 
 /// Why a statement is not taken in.
@@ -242,6 +255,7 @@ impl Catalogue {
         scope: Option<u64>,
         lexis: Lexis,
         tail: &[u8],
+        room: Room,
     ) -> Result<EntryId, Untaken> {
         self.key.clear();
         self.key.extend_from_slice(&written(scope, lexis).to_be_bytes());
@@ -253,7 +267,9 @@ impl Catalogue {
         let end = tail.iter().position(|&byte| byte == 0).expect("a Parse's text ends");
         let followed = self.follow(&tail[..end], lexis).map_err(Untaken::Refused)?;
         let bytes = self.key.len();
-        while self.len() >= self.bounds.entries_max || self.bytes + bytes > self.bounds.bytes_max {
+        let of = |all: usize| if room == Room::All { all } else { all - all / 8 };
+        let (entries_max, bytes_max) = (of(self.bounds.entries_max), of(self.bounds.bytes_max));
+        while self.len() >= entries_max || self.bytes + bytes > bytes_max {
             let oldest = self.unused.oldest().ok_or(Untaken::NoRoom)?;
             self.remove(oldest);
         }

@@ -11,6 +11,8 @@ use crate::postgres::sql::tokens::Lexis;
 #[derive(Debug, Default)]
 pub struct Client {
     pub(super) names: HashMap<Arc<[u8]>, EntryId>,
+    /// What these stand for \[byte\].
+    pub(super) bytes: usize,
     pub(super) unnamed: Option<EntryId>,
     /// None while what its texts mean is not known: nobody shares them.
     pub(super) scope: Option<u64>,
@@ -55,10 +57,35 @@ impl Client {
         if name.is_empty() { self.unnamed } else { self.names.get(Client::key(name)).copied() }
     }
 
+    /// Gives it a name for an entry; what that stood for before.
+    pub(super) fn name(
+        &mut self,
+        name: Arc<[u8]>,
+        id: EntryId,
+        catalogue: &Catalogue,
+    ) -> Option<EntryId> {
+        let before = self.names.insert(name, id);
+        self.bytes += catalogue.entry(id).bytes();
+        self.bytes -= before.map_or(0, |before| catalogue.entry(before).bytes());
+        before
+    }
+
+    /// Takes a name from it, and what that stood for, whose reference is its caller's now.
+    pub(super) fn unname(
+        &mut self,
+        name: &[u8],
+        catalogue: &Catalogue,
+    ) -> Option<(Arc<[u8]>, EntryId)> {
+        let (name, id) = self.names.remove_entry(name)?;
+        self.bytes -= catalogue.entry(id).bytes();
+        Some((name, id))
+    }
+
     pub(super) fn drop_all(&mut self, catalogue: &mut Catalogue) {
         for (_, id) in self.names.drain() {
             catalogue.release(id);
         }
+        self.bytes = 0;
         self.has_sql = false;
     }
 }

@@ -79,7 +79,9 @@ const NAME_MAX: usize = 63;
 pub struct Bounds {
     /// Names of one client.
     pub client_max: usize,
-    /// Statements in the catalogue.
+    /// What these stand for, whoever else has it, and what is to be replied to before it goes \[byte\].
+    pub client_bytes_max: usize,
+    /// Statements in the catalogue. An eighth of them, as of their bytes, is for unnamed ones alone.
     pub entries_max: usize,
     /// Their texts \[byte\].
     pub bytes_max: usize,
@@ -95,6 +97,7 @@ impl Default for Bounds {
     fn default() -> Bounds {
         Bounds {
             client_max: 1000,
+            client_bytes_max: 8 << 20,
             entries_max: 10_000,
             bytes_max: 64 << 20,
             statement_max: 1 << 20,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::catalogue::{Catalogue, Untaken, read, written};
+use super::catalogue::{Catalogue, Room, Untaken, read, written};
 use super::server::is_parse;
 use super::{Client, NAME_MAX};
 use crate::postgres::sql::tokens::Lexis;
@@ -90,13 +90,15 @@ impl Catalogue {
         if is_new && client.names.len() >= self.bounds.client_max {
             return Err(Untakeable::Names);
         }
-        let id = self.intern(read(*scope), *lexis, tail).map_err(|untaken| match untaken {
-            Untaken::NoRoom => Untakeable::NoRoom,
-            Untaken::Refused(_) => Untakeable::Refused,
-        })?;
+        let room = if name.is_empty() { Room::All } else { Room::Named };
+        let id =
+            self.intern(read(*scope), *lexis, tail, room).map_err(|untaken| match untaken {
+                Untaken::NoRoom => Untakeable::NoRoom,
+                Untaken::Refused(_) => Untakeable::Refused,
+            })?;
         let before = match name.is_empty() {
             true => client.unnamed.replace(id),
-            false => client.names.insert(Arc::from(name), id),
+            false => client.name(Arc::from(name), id, self),
         };
         if let Some(before) = before {
             self.release(before);

@@ -136,6 +136,8 @@ struct Expected {
     name: Option<Arc<[u8]>>,
     renamed: Renamed,
     altered: Altered,
+    /// What goes from the catalogue with its reply at the earliest \[byte\].
+    bytes: usize,
 }
 
 /// How a server has a statement.
@@ -197,6 +199,9 @@ enum Refusal {
     Names {
         most: usize,
     },
+    Bytes {
+        most: usize,
+    },
     Catalogue,
     Long {
         most: usize,
@@ -255,6 +260,8 @@ pub(in crate::postgres) struct Server {
     changes: u64,
     /// Parses that it was sent and that nobody has counted yet.
     parses: u64,
+    /// What is expected keeps so much of the catalogue \[byte\].
+    bytes: usize,
     /// Whether nothing more is asked before all is answered.
     held: bool,
     /// Whether a COPY may have been asked for: until it is answered nothing is asked that the server
@@ -299,6 +306,7 @@ impl Server {
             batch: 0,
             changes: 0,
             parses: 0,
+            bytes: 0,
             held: false,
             copies: false,
             names: Pending::default(),
@@ -583,6 +591,7 @@ impl Server {
         self.runs -= usize::from(one.step.runs());
         self.boundaries -= usize::from(one.step.is_boundary());
         self.syncs -= usize::from(one.step == Step::Sync);
+        self.bytes -= one.bytes;
         match one.renamed {
             Renamed::Nothing => {}
             Renamed::Named(..) => self.names.take(self.syncs),
@@ -600,8 +609,8 @@ impl Server {
             Renamed::Nothing => {}
             Renamed::Named(name, was) => {
                 let now = match was {
-                    Some(was) => client.names.insert(name, was),
-                    None => client.names.remove(&name),
+                    Some(was) => client.name(name, was, catalogue),
+                    None => client.unname(&name, catalogue).map(|(_, now)| now),
                 };
                 if let Some(now) = now {
                     catalogue.release(now);
@@ -698,7 +707,7 @@ impl Server {
                 self.specials_done += 1;
                 match &special.target {
                     Target::Name(name) => {
-                        if let Some(id) = client.names.remove(name) {
+                        if let Some((_, id)) = client.unname(name, catalogue) {
                             catalogue.release(id);
                         }
                         Treatment::Pass
@@ -816,7 +825,7 @@ impl Server {
             && let Ok(Sent::Owes(number)) = conversation.send(Frontend::Sync, Whose::Client)
         {
             write::bare(out, Frontend::Sync);
-            self.push(number, Step::Sync, Renamed::Nothing, Altered::Nothing);
+            self.push(number, Step::Sync, Renamed::Nothing, Altered::Nothing, 0);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::postgres::conversation::{self, SendError};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
 use crate::postgres::sql::{Glance, glance};
-use crate::postgres::statements::catalogue::{Given, Untaken};
+use crate::postgres::statements::catalogue::{Given, Room, Untaken};
 use crate::postgres::statements::sql::{self, Found};
 
 /// The parts that a message of a client meets.
@@ -38,7 +38,14 @@ impl Server {
         Turn { server, conversation, client, catalogue, out }.take(message)
     }
 
-    pub(super) fn push(&mut self, number: u64, step: Step, renamed: Renamed, altered: Altered) {
+    pub(super) fn push(
+        &mut self,
+        number: u64,
+        step: Step,
+        renamed: Renamed,
+        altered: Altered,
+        bytes: usize,
+    ) {
         match renamed {
             Renamed::Nothing => {}
             Renamed::Named(..) => self.names.add(),
@@ -59,7 +66,8 @@ impl Server {
             Renamed::Named(name, _) => Some(name.clone()),
             _ => None,
         };
-        self.expected.push_back(Expected { number, step, name, renamed, altered });
+        self.bytes += bytes;
+        self.expected.push_back(Expected { number, step, name, renamed, altered, bytes });
     }
 
     /// The client's name for what was asked last.
@@ -191,7 +199,13 @@ impl Turn<'_> {
         let Ok(Sent::Owes(number)) = sent else {
             unreachable!("the conversation has permitted {step:?} and answers {sent:?}");
         };
-        self.server.push(number, step, renamed, altered);
+        let bytes = match renamed {
+            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => {
+                self.catalogue.entry(was).bytes()
+            }
+            _ => 0,
+        };
+        self.server.push(number, step, renamed, altered, bytes);
     }
 
     /// What is outstanding must be answered before more is asked.
@@ -376,7 +390,15 @@ impl Turn<'_> {
                     .refuse(message, Refusal::Names { most: self.catalogue.bounds.client_max });
             }
         }
-        let id = match self.catalogue.intern(self.scope(), self.client.lexis, tail) {
+        let (room, kept) = match name.is_empty() {
+            true => (Room::All, self.server.bytes),
+            false => (Room::Named, self.server.bytes + self.client.bytes),
+        };
+        let most = self.catalogue.bounds.client_bytes_max;
+        if kept > 0 && kept + tail.len() > most {
+            return self.refuse(message, Refusal::Bytes { most });
+        }
+        let id = match self.catalogue.intern(self.scope(), self.client.lexis, tail, room) {
             Ok(id) => id,
             Err(Untaken::NoRoom) => return self.refuse(message, Refusal::Catalogue),
             Err(Untaken::Refused(refusal)) => {
@@ -393,7 +415,7 @@ impl Turn<'_> {
             Renamed::Unnamed(self.client.unnamed.replace(id))
         } else {
             let name: Arc<[u8]> = Client::key(name).into();
-            self.client.names.insert(name.clone(), id);
+            self.client.name(name.clone(), id, self.catalogue);
             Renamed::Named(name, None)
         };
         self.parsed(id, number, renamed);
@@ -590,7 +612,7 @@ impl Turn<'_> {
         let renamed = if name.is_empty() {
             self.drop_unnamed()
         } else {
-            match self.client.names.remove_entry(Client::key(name)) {
+            match self.client.unname(Client::key(name), self.catalogue) {
                 Some((name, id)) => Renamed::Named(name, Some(id)),
                 None => Renamed::Nothing,
             }

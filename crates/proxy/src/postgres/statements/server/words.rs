@@ -97,6 +97,10 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
             SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             format!("too many prepared statements: a client may have {most}; close some"),
         ),
+        Refusal::Bytes { most } => (
+            SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+            format!("too long prepared statements: a client may have {most} bytes; close some"),
+        ),
         Refusal::Catalogue => (
             SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             "too many prepared statements: the clients of this database hold all there is room \

@@ -392,6 +392,41 @@ fn bounds_are_kept_and_fail_the_transaction() {
     gate.end(vec![guest, other]);
 }
 
+/// Some long statements of one client filled the room of all: every new statement of every other was
+/// refused, unnamed ones too.
+#[test]
+fn who_has_long_statements_fills_no_room_but_its_own() {
+    let bounds = Bounds { client_bytes_max: 1000, bytes_max: 4000, ..Bounds::default() };
+    let mut gate = Gate::new(1, bounds);
+    let long = |name: &str| parse(name, &format!("select '{name:0>400}'"), &[]);
+    let mut guests: Vec<_> = (0..5).map(|_| Guest::new()).collect();
+    for (at, guest) in guests.iter_mut().enumerate() {
+        let name = |number: usize| format!("{at}-{number}");
+        let all: Vec<_> = (0..8).map(|number| [long(&name(number)), sync()].concat()).collect();
+        let read = gate.through(guest, &step(&all));
+        // The last one finds no room but that of unnamed ones, which is for nothing else.
+        let (own, all) = if at < 4 { (6, 0) } else { (0, 8) };
+        assert_eq!(has(&read, "53400 too long prepared"), own, "{at}: {read:?}");
+        assert_eq!(has(&read, "53400 too many prepared"), all, "{at}: {read:?}");
+        // What a client has closed is its own again.
+        let read = gate.through(guest, &step(&[close(&name(0)), sync(), long(&name(9)), sync()]));
+        assert_eq!(has(&read, "53400"), usize::from(at == 4), "{at}: {read:?}");
+        let mut other = Guest::new();
+        let read = gate.through(&mut other, &step(&[long(""), again("")]));
+        assert_eq!((has(&read, "53400"), has(&read, "DataRow")), (0, 1), "{read:?}");
+        gate.catalogue.forget(other.client);
+    }
+    gate.end(guests);
+    // Those that wait for their replies in a pipeline count, too, and are not refused.
+    let mut gate = Gate::new(1, bounds);
+    let pipeline: Vec<_> = (0..20)
+        .map(|number| [long(""), parse("", &format!("select {number}"), &[]), again("")].concat())
+        .collect();
+    let read = same(&mut gate, &[(0, pipeline)]);
+    assert_eq!((has(&read[0], "DataRow"), has(&read[0], "53400")), (20, 0));
+    assert!(gate.later > 0, "nothing had to wait");
+}
+
 #[test]
 fn what_the_gate_has_parsed_to_be_checked_is_nobodys_statement() {
     // A Close of it that an error let the server skip once left it to the next client.
