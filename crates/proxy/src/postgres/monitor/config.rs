@@ -245,7 +245,8 @@ pub struct Database {
     /// their own time.
     pub own_writes: Duration,
     /// How its servers are watched, by the user of [`login`](Database::login); `None` if they are not: then
-    /// one that cannot be reached is left alone for a while, and roles stay as they are.
+    /// one that cannot be reached is left alone for a while, and roles stay as they are. Where the
+    /// [roles](GateSpec::roles) name no replica, all are asked everything, whatever they say.
     pub health: Option<Health>,
     /// A user with whom the gate can log in though no list says how.
     pub login: Option<(Vec<u8>, Credential)>,

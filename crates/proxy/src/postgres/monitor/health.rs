@@ -85,9 +85,10 @@ pub(super) struct Standing {
 pub(super) struct Watch {
     health: Health,
     servers: Vec<Watched>,
-    /// The one that takes writes, and up to where it had written when it was asked last. There is
-    /// one where there are replicas; else all are primaries.
+    /// The one that takes writes, and up to where it had written when it was asked last.
     primary: Option<(usize, u64)>,
+    /// Whether replicas are configured, beside one primary. Else all servers are asked everything,
+    /// whatever they say that they are: there may be one queue for all, or nobody to write to.
     replicated: bool,
 }
 
@@ -148,11 +149,12 @@ impl Watch {
     pub(super) fn standing(&self, server: usize) -> Standing {
         let Watched { role, failures, seen } = self.servers[server];
         let answers = failures < self.health.failures_max;
+        if !self.replicated {
+            return Standing { up: answers, role: Role::Primary };
+        }
         let fits = match seen {
             None => true,
-            Some(Seen::Primary { .. }) => {
-                !self.replicated || self.primary.is_none_or(|(at, _)| at == server)
-            }
+            Some(Seen::Primary { .. }) => self.primary.is_none_or(|(at, _)| at == server),
             Some(Seen::Replica { replayed, age }) => {
                 let has_all = self.primary.is_some_and(|(_, written)| replayed >= written);
                 let lag = if has_all { Some(Duration::ZERO) } else { age };
@@ -258,7 +260,14 @@ mod tests {
     fn without_replicas_all_are_primaries() {
         let mut watch = Watch::new(Health::default(), &[Role::Primary; 2]);
         watch.note(0, primary(1));
-        watch.note(1, primary(9));
-        assert_eq!(up(&watch), [true; 2]);
+        for seen in [primary(9), replica(0, None)] {
+            watch.note(1, seen);
+            assert_eq!(up(&watch), [true; 2], "{seen:?}");
+            assert_eq!(watch.standing(1).role, Role::Primary, "{seen:?}");
+        }
+        for _ in 0..3 {
+            watch.note(1, None);
+        }
+        assert_eq!(up(&watch), [true, false]);
     }
 }

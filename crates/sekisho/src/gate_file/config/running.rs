@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::super::values::Timeout;
 
 /// How servers are watched: on a connection of its own each is asked whether it answers, whether it
-/// takes writes, and how far it is.
+/// takes writes, and how far it is. Where no server has `role = "replica"`, whether it answers is all
+/// that counts: each is asked everything, whatever it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Health {

@@ -23,7 +23,7 @@ use proxy::postgres::startup::Version;
 use super::{Gate, Raw, account, ask, database, enter, password, runtime, server, trusting};
 
 /// The server of all tests and two more, which have the same password.
-fn ports() -> [u16; 3] {
+pub(super) fn ports() -> [u16; 3] {
     static MORE: OnceLock<[Private; 2]> = OnceLock::new();
     let more = MORE.get_or_init(|| [0; 2].map(|_| start()));
     [server().port(), more[0].port(), more[1].port()]
@@ -348,7 +348,7 @@ fn who_would_wait_in_vain_is_told_so_at_once() {
 }
 
 /// A server of its own, of the same password as all others.
-fn start() -> Private {
+pub(super) fn start() -> Private {
     let parameters = [("fsync", "off"), ("shared_buffers", "4MB")];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let password = String::from_utf8(password()).unwrap();
@@ -457,6 +457,71 @@ fn a_replica_that_is_behind_is_left_alone() {
     gate.until("a probe has seen it", |stats| !stats.pools[0].per_server[1].up);
     client.query("select current_setting('port')");
     assert_eq!(client.answer()[0], primary.port().to_string());
+    drop(client);
+    gate.end();
+}
+
+/// Waits until a server was asked by a probe of a gate, and has said that it is a replica.
+fn is_asked(port: u16) {
+    let answers =
+        "select count(*) > 0 from pg_stat_activity where application_name like 'replica%'";
+    let began = std::time::Instant::now();
+    while directly(port, answers) != "t" {
+        assert!(began.elapsed() < Duration::from_secs(30), "it is not probed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Asks for a while, over more than one round of probes, and holds that both servers answer.
+fn serve_both(gate: &Gate, client: &mut Raw, ports: [u16; 2]) {
+    let mut asked = std::collections::BTreeSet::new();
+    for _ in 0..15 {
+        client.query("select current_setting('port')");
+        asked.insert(client.answer().swap_remove(0));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(asked, ports.map(|port| port.to_string()).into());
+    for server in &gate.stats().pools[0].per_server {
+        assert_eq!((server.role, server.up), (Role::Primary, true), "{server:?}");
+    }
+}
+
+/// A server in recovery was taken for a replica though nobody had said that there are any: with one
+/// queue for all servers the gate ended, and with a queue for each it got no job any more, even where
+/// it was alone.
+#[test]
+fn where_no_replica_is_configured_a_standby_is_asked_everything() {
+    let mut standby = start();
+    std::fs::write(standby.data().join("standby.signal"), "").unwrap();
+    standby.restart().unwrap();
+    let health = Health { interval: Duration::from_secs(1), ..Health::default() };
+    for queues in [Queues::Shared, Queues::PerServer] {
+        let mut database = spread(&[server().port(), standby.port()], 2);
+        (database.gate.queues, database.health) = (queues, Some(health));
+        let gate = Gate::new(trusting(database));
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        is_asked(standby.port());
+        serve_both(&gate, &mut client, [server().port(), standby.port()]);
+        drop(client);
+        gate.end();
+    }
+    // One that is a replica until a reload says that there are none.
+    let with_any_lag = || {
+        let mut database = spread(&[server().port(), standby.port()], 2);
+        database.health = Some(Health { lag_max: None, ..health });
+        database
+    };
+    let mut before = with_any_lag();
+    before.gate.roles = vec![Role::Primary, Role::Replica];
+    let gate = Gate::new(trusting(before));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    is_asked(standby.port());
+    client.query("select current_setting('port')");
+    assert_eq!(client.answer()[0], server().port().to_string());
+    let mut after = with_any_lag();
+    after.gate.queues = Queues::Shared;
+    gate.handle.reload(trusting(after)).unwrap();
+    serve_both(&gate, &mut client, [server().port(), standby.port()]);
     drop(client);
     gate.end();
 }
