@@ -58,7 +58,7 @@ impl Loop {
         let declared = match sql::access(text, lexis) {
             // A session may go on to write whatever its first text says.
             _ if database.gate.roles.is_empty() => job.access,
-            Ok(sql::Access::ReadOnly) if database.mode != Mode::Session => Access::Read,
+            Ok(sql::Access::ReadOnly) if pool.mode != Mode::Session => Access::Read,
             Ok(sql::Access::ReadWrite) | Err(_) => Access::Write,
             Ok(_) if reads_only(&client.settings) => Access::Read,
             Ok(_) => Access::Write,

@@ -13,7 +13,9 @@ use gate::{
 use postgres::{Private, Settings};
 use proxy::postgres::frame::Frontend;
 use proxy::postgres::message::write;
-use proxy::postgres::monitor::{Address, Classes, Config, Database, Health, JobClass, Mode};
+use proxy::postgres::monitor::{
+    Address, Classes, Config, Database, Health, JobClass, Mode, UserTerms,
+};
 use proxy::postgres::sql::tokens::Lexis;
 use proxy::postgres::sql::{
     Class, Fingerprint, KeyRule, KeyRules, KeyType, Mapping, Pattern, Rule, Test, Where,
@@ -288,6 +290,33 @@ fn who_has_written_reads_at_the_primary_for_a_while() {
         client.answer();
     }
     gate.end();
+}
+
+/// What the database says of its other users' modes decided it: a session that began with a read was
+/// at a replica for good, and all that it wrote later failed.
+#[test]
+fn a_session_is_at_the_primary_whoever_says_that_it_is_one() {
+    let [primary, replica, _] = ports();
+    let modes = [(Mode::Transaction, Mode::Session), (Mode::Session, Mode::Transaction)];
+    for (of_database, own) in modes {
+        let mut config = replicated(Duration::ZERO);
+        config.databases[0].mode = of_database;
+        let terms = UserTerms { mode: Some(own), ..UserTerms::default() };
+        config.terms.insert(b"sekisho".to_vec(), terms);
+        let gate = Gate::new(config);
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        client.query("begin read only");
+        assert_eq!(client.answer(), ["BEGIN", "ZT"]);
+        client.query("select current_setting('port')");
+        let reads = if own == Mode::Session { primary } else { replica };
+        assert_eq!(client.answer()[0], reads.to_string(), "{own}");
+        client.query("commit");
+        client.answer();
+        client.query("select current_setting('port')");
+        assert_eq!(client.answer()[0], primary.to_string(), "{own}");
+        drop(client);
+        gate.end();
+    }
 }
 
 #[test]
