@@ -75,6 +75,7 @@ struct Place {
     arrived: Time,
     client: Key,
     class: u32,
+    deadline: Option<Time>,
 }
 
 /// The holder of a slot.
@@ -82,6 +83,8 @@ struct Place {
 struct Held {
     class: u32,
     arrived: Time,
+    /// Until when it may wait, where it still does so for something else.
+    deadline: Option<Time>,
     /// When its job began; `None` while it waits for slots of quotas.
     since: Option<Time>,
 }
@@ -151,6 +154,15 @@ impl Driver {
         self.model = Some(Model::new(self.up.len()));
         self.control = auto.map(|auto| Control::new(auto, &self.gate));
         self
+    }
+
+    /// Until when the job that holds a slot might have waited for it.
+    ///
+    /// # Panics
+    /// If none holds it.
+    pub(super) fn deadline_at(&self, slot: Slot) -> Option<Time> {
+        let held = self.held[slot.server as usize][slot.index as usize];
+        held.expect("its caller's job holds it").deadline
     }
 
     /// From now on who has a slot goes on waiting, until it is [admitted](Driver::admitted) or
@@ -276,7 +288,7 @@ impl Driver {
         if free == slots.len() {
             slots.push(None);
         }
-        slots[free] = Some(Held { class, arrived: now, since: Some(now) });
+        slots[free] = Some(Held { class, arrived: now, deadline: None, since: Some(now) });
         self.tallies.occupied(class);
         let slot = Slot { server: 0, index: free as u32 };
         self.tell(now, Event::Occupy(slot));
@@ -295,7 +307,8 @@ impl Driver {
         let at = self.vacant.pop().unwrap_or(self.places.len() as u32);
         self.sequence += 1;
         let id = JobId(self.sequence << PLACE_BITS | u64::from(at));
-        let place = Place { job: id, arrived, client, class: job.class };
+        let Job { class, deadline, .. } = job;
+        let place = Place { job: id, arrived, client, class, deadline };
         self.tallies.arrived(job.class);
         match self.places.get_mut(at as usize) {
             Some(vacant) => *vacant = place,
@@ -566,7 +579,8 @@ impl Driver {
 
     /// A job has got a slot.
     fn hold_slot(&mut self, now: Time, place: Place, slot: Slot) {
-        let mut holder = Held { class: place.class, arrived: place.arrived, since: None };
+        let Place { class, arrived, deadline, .. } = place;
+        let mut holder = Held { class, arrived, deadline, since: None };
         let slots = &mut self.held[slot.server as usize];
         if slots.len() <= slot.index as usize {
             slots.resize(slot.index as usize + 1, None);

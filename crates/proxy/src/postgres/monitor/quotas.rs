@@ -2,7 +2,6 @@
 //! the gates of these, one after the other, before it has a connection.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use gate::{DisciplineSpec, GateSpec, Job, JobId, Reason, Slot};
 
@@ -114,12 +113,12 @@ impl Quota {
     }
 
     fn new(scope: Scope, slots: u32, config: &Config) -> Quota {
-        let waits = config.databases.iter().filter_map(|database| database.gate.wait_max);
         let room = config.databases.iter().filter_map(|database| database.gate.room).sum();
         let spec = GateSpec {
             discipline: DisciplineSpec::DeficitRoundRobin { quantum: TURN, weights: Vec::new() },
             room: Some(room),
-            wait_max: Some(waits.max().unwrap_or(Duration::ZERO)),
+            // Each job brings the deadline that it has at its pool's gate.
+            wait_max: None,
             ..GateSpec::fifo(slots)
         };
         let driver = Driver::new(&spec, 1, config.record_max).expect("its parts were checked");
@@ -185,8 +184,8 @@ impl Loop {
         let Some(&quota) = self.pools[pool].quotas.get(passed) else { return self.admitted(key) };
         let client = server.client.and_then(|client| self.clients.get(client));
         let since = client.map_or(self.now, |client| client.since);
-        let wait_max = self.config.databases[self.pools[pool].database].gate.wait_max;
-        let deadline = wait_max.map(|wait_max| since + wait_max);
+        let slot = server.slot.expect("who asks holds a slot of its pool");
+        let deadline = self.pools[pool].driver.deadline_at(slot);
         let job = Job { class: pool as u32, deadline, ..Job::new(JobId(0)) };
         let job = self.quotas[quota].driver.arrive(self.now, key, since, job);
         self.servers.get_mut(key).expect("it was there above").asks = Some((quota, job));

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use proxy::postgres::frame::Backend;
-use proxy::postgres::monitor::{Config, Database, Mode, Quotas};
+use proxy::postgres::monitor::{Classes, Config, Database, JobClass, Mode, Quotas, UserTerms};
+use proxy::postgres::sql::{Class, Pattern, Rule, Test};
 use proxy::postgres::startup::{Version, write_startup};
 
 use super::{Gate, Raw, database, shown, trusting};
@@ -188,6 +189,49 @@ fn who_waits_for_a_quota_in_vain_is_told_so_and_who_goes_leaves_no_trace() {
         let mut next = enter(&gate, "second");
         assert_eq!(says(&mut next, "select 'well'"), "well");
         drop(next);
+        gate.end();
+    }
+}
+
+/// Nobody looked at them there: who was to wait a tenth of a second waited as long as the database
+/// allows, and who might wait longer did not.
+#[test]
+fn deadlines_of_classes_and_users_hold_where_a_quota_is_waited_for() {
+    let says_user = |wait_max: Duration| {
+        let mut config = config(Mode::Transaction, all(1));
+        let terms = UserTerms { wait_max: Some(wait_max), ..UserTerms::default() };
+        config.terms.insert(b"sekisho".to_vec(), terms);
+        config
+    };
+    let hasty = Duration::from_millis(200);
+    let mut says_class = config(Mode::Transaction, all(1));
+    let class = JobClass { name: "hasty".to_owned(), wait_max: Some(hasty) };
+    let test = Test::ApplicationName(Pattern::new(b"hasty"));
+    let rule = Rule { tests: vec![test], class: Class { class: 1, priority: 0 } };
+    says_class.classes = Classes::new(vec![class], vec![rule]).unwrap();
+    let mut patient = says_user(Duration::from_secs(100));
+    for database in &mut patient.databases {
+        database.gate.wait_max = Some(hasty);
+    }
+    for (config, is_patient) in [(says_user(hasty), false), (says_class, false), (patient, true)] {
+        let gate = Gate::new(config);
+        let mut late = Raw::connect(&gate);
+        late.start_at("second", Version::V3_0, &[("application_name", "hasty")]);
+        let mut late = late.entered();
+        let mut holder = enter(&gate, "first");
+        assert_eq!(says(&mut holder, "begin"), "BEGIN");
+        late.query("select 'served'");
+        gate.until("it waits", |stats| stats.quotas[0].waiting == 1);
+        if is_patient {
+            std::thread::sleep(2 * hasty);
+        } else {
+            assert_eq!(late.answer(), ["ERROR 53300 no server became free in time", "ZI"]);
+        }
+        assert_eq!(says(&mut holder, "commit"), "COMMIT");
+        if is_patient {
+            assert_eq!(late.answer()[0], "served");
+        }
+        drop((late, holder));
         gate.end();
     }
 }
