@@ -82,8 +82,8 @@ impl Loop {
                 _ => waits.push("the mode counts when its clients have gone"),
             }
         }
-        let had = pool.addresses.clone();
-        let mut places = places(&had, &database.servers);
+        let (had, wanted) = (pool.addresses.clone(), database.servers.clone());
+        let mut places = places(&had, &wanted);
         let mut is_elsewhere = false;
         let mut gate = gate;
         if self.holds_elsewhere(at, &places) {
@@ -113,7 +113,8 @@ impl Loop {
         let auto = auto.filter(|_| now != Mode::Session);
         let is_same = is_identity && classes.is_none() && policies == pool.spec;
         if !is_same || now != pool.mode || auto != pool.auto {
-            self.renew_gate(at, gate, now, &places, classes);
+            let addresses = if is_elsewhere { had.clone() } else { wanted };
+            self.renew_gate(at, gate, now, (&places, addresses), classes);
         } else {
             self.follow_limits(at, &gate);
             if !is_elsewhere {
@@ -191,16 +192,17 @@ impl Loop {
         }
     }
 
-    /// The gate of a pool begins anew.
+    /// The gate of a pool begins anew, with its servers at these places of before, where they are at
+    /// these addresses.
     fn renew_gate(
         &mut self,
         at: PoolIndex,
         mut gate: GateSpec,
         mode: Mode,
-        places: &[Option<usize>],
+        (places, addresses): (&[Option<usize>], Vec<Address>),
         classes: &Renumbering,
     ) {
-        self.leave_places(at, places);
+        self.leave_places(at, places, addresses);
         let pool = &mut self.pools[at];
         let terms = self.config.terms.get(&pool.user);
         let database = &self.config.databases[pool.database];
@@ -249,7 +251,7 @@ impl Loop {
     }
 
     /// The servers of a pool have other places from now on; nobody is served by those that are gone.
-    fn leave_places(&mut self, at: PoolIndex, places: &[Option<usize>]) {
+    fn leave_places(&mut self, at: PoolIndex, places: &[Option<usize>], addresses: Vec<Address>) {
         let mine = self.servers.iter();
         let mine = mine.filter(|(_, server)| server.pool == at && server.own_place().is_some());
         let mine: Vec<Key> = mine.map(|(key, _)| key).collect();
@@ -266,12 +268,6 @@ impl Loop {
                 None => self.drop_server(key),
             }
         }
-        let database = &self.config.databases[self.pools[at].database];
-        let addresses = match database.servers.len() == places.len() {
-            true => database.servers.clone(),
-            // It is behind.
-            false => self.pools[at].addresses.clone(),
-        };
         self.pools[at].settle_places(places, addresses);
     }
 

@@ -11,7 +11,7 @@ use proxy::postgres::monitor::{
 use proxy::postgres::sql::{Choice, Class, Pattern, Rule, Test};
 use proxy::postgres::startup::Version;
 
-use super::{Gate, Raw, database, server, trusting};
+use super::{Gate, Raw, database, routing, server, trusting};
 
 fn config(slots: u32) -> Config {
     trusting(database(Mode::Transaction, slots))
@@ -224,6 +224,51 @@ fn a_server_that_stays_after_all_serves_on() {
         drop(busy);
         gate.end();
     }
+}
+
+/// Where as many servers came as went, and the gate began anew for another reason, the new ones took
+/// the places of the old: connections to one were given to whoever was to be at another, and nothing
+/// waited any more for the job at the server that had gone.
+#[test]
+fn as_many_servers_come_as_go_while_the_discipline_changes() {
+    let elsewhere = routing::ports()[1];
+    let third = Address::Tcp(([127, 0, 0, 1], elsewhere).into());
+    let place = "select coalesce(inet_server_port()::text, 'socket')";
+    let gate = Gate::new(at(vec![by_network(), by_socket()], 1));
+    let (mut one, mut two) = (enter(&gate, "one"), enter(&gate, "two"));
+    for client in [&mut one, &mut two] {
+        assert_eq!(says(client, "begin"), "BEGIN");
+    }
+    if says(&mut one, place) == "socket" {
+        std::mem::swap(&mut one, &mut two);
+    }
+    let network = server().port().to_string();
+    assert_eq!((says(&mut one, place), says(&mut two, place)), (network.clone(), "socket".into()));
+    assert_eq!(says(&mut two, "commit"), "COMMIT");
+    let mut next = at(vec![by_socket(), third], 1);
+    next.databases[0].gate.discipline = DisciplineSpec::Lifo;
+    let told = gate.handle.reload(next).unwrap();
+    assert!(told.later[0].contains("other servers count when"), "{told:?}");
+    // Over more than one attempt to catch up.
+    for _ in 0..15 {
+        assert_eq!(says(&mut two, place), "socket", "only one is left for now");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(says(&mut one, place), network, "a transaction ends where it began");
+    assert_eq!(says(&mut one, "commit"), "COMMIT");
+    gate.until("both are there", |stats| {
+        let servers = &stats.pools[0].per_server;
+        servers.iter().map(|server| (server.up, server.slots)).eq([(true, 1), (true, 1)])
+    });
+    let mut found = Vec::new();
+    for client in [&mut one, &mut two] {
+        assert_eq!(says(client, "begin"), "BEGIN");
+        found.push(says(client, place));
+    }
+    found.sort();
+    assert_eq!(found, [elsewhere.to_string(), "socket".into()]);
+    drop((one, two));
+    gate.end();
 }
 
 #[test]
