@@ -41,6 +41,8 @@ pub(super) struct Driver {
     tallies: Tallies,
     /// The jobs that each server has started.
     started: Vec<u64>,
+    /// All that were started, also those of servers and classes that are gone.
+    starts: u64,
     roles: Vec<Role>,
     wait_max: Duration,
     wait: Histogram,
@@ -133,6 +135,7 @@ impl Driver {
             kept_waiting: None,
             tallies: Tallies::new(classes),
             started: vec![0; spec.servers.len()],
+            starts: 0,
             roles: match &spec.roles[..] {
                 [] => vec![Role::Primary; spec.servers.len()],
                 roles => roles.to_vec(),
@@ -604,6 +607,7 @@ impl Driver {
         self.wait_sum += wait;
         self.tallies.started(holder.class, wait);
         self.started[slot.server as usize] += 1;
+        self.starts += 1;
         if let Some(model) = &mut self.model {
             model.started(now, slot, holder.class);
         }
@@ -669,6 +673,11 @@ impl Driver {
     /// All waits together.
     pub(super) fn wait_sum(&self) -> Duration {
         self.wait_sum
+    }
+
+    /// The jobs of these waits.
+    pub(super) fn starts(&self) -> u64 {
+        self.starts
     }
 
     /// From start to departure.

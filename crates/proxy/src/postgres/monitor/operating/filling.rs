@@ -564,7 +564,7 @@ fn class_now(name: String, counts: &ClassCounts) -> Class {
 fn counts(pool: &pool::Pool) -> Counts {
     let counters = &pool.counters;
     Counts {
-        assignments: pool.driver.counts().map(|(_, class)| class.wait.count()).sum(),
+        assignments: pool.driver.starts(),
         transactions: counters.xact_count,
         queries: counters.query_count,
         received: counters.received,

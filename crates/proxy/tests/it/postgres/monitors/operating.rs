@@ -24,14 +24,14 @@ fn gate(mode: Mode, slots: u32) -> Gate {
     Gate::new(operated(config(database(mode, slots))))
 }
 
-async fn console(gate: &Gate) -> Client {
+pub(super) async fn console(gate: &Gate) -> Client {
     enter(gate.account().dbname("pgbouncer")).await.unwrap()
 }
 
-type Row = HashMap<String, String>;
+pub(super) type Row = HashMap<String, String>;
 
 /// The rows of a command, by the names of their columns; NULL is left out.
-async fn rows(client: &Client, command: &str) -> Vec<Row> {
+pub(super) async fn rows(client: &Client, command: &str) -> Vec<Row> {
     let answer = client.simple_query(command).await.unwrap();
     let rows = answer.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
@@ -47,7 +47,11 @@ async fn rows(client: &Client, command: &str) -> Vec<Row> {
 }
 
 /// Looks again and again until what is shown is as it should be.
-async fn until(client: &Client, command: &str, holds: impl Fn(&[Row]) -> bool) -> Vec<Row> {
+pub(super) async fn until(
+    client: &Client,
+    command: &str,
+    holds: impl Fn(&[Row]) -> bool,
+) -> Vec<Row> {
     let began = Instant::now();
     loop {
         let rows = rows(client, command).await;

@@ -11,7 +11,8 @@ use proxy::postgres::monitor::{
 use proxy::postgres::sql::{Choice, Class, Pattern, Rule, Test};
 use proxy::postgres::startup::Version;
 
-use super::{Gate, Raw, database, routing, server, trusting};
+use super::operating::{console, rows, until};
+use super::{Gate, Raw, database, routing, runtime, server, trusting};
 
 fn config(slots: u32) -> Config {
     trusting(database(Mode::Transaction, slots))
@@ -268,6 +269,41 @@ fn as_many_servers_come_as_go_while_the_discipline_changes() {
     found.sort();
     assert_eq!(found, [elsewhere.to_string(), "socket".into()]);
     drop((one, two));
+    gate.end();
+}
+
+/// Its jobs were no longer counted as the pool's: a total fell, and what had been since the last look
+/// was below zero, which ended the gate or was a number of twenty digits.
+#[test]
+fn a_total_does_not_fall_when_a_class_goes() {
+    let with = |classes: Classes| {
+        let mut config = config(1);
+        config.classes = classes;
+        config.admin.users = vec!["sekisho".to_owned()];
+        config.admin.stats_period = Duration::from_secs(1);
+        config
+    };
+    let gate = Gate::new(with(classes(&[("web", 0)])));
+    let mut client = enter(&gate, "web");
+    for _ in 0..50 {
+        assert_eq!(says(&mut client, "select 1"), "1");
+    }
+    runtime().block_on(async {
+        let (count, console) = ("server_assignment_count", console(&gate).await);
+        let averages = "SHOW STATS_AVERAGES";
+        until(&console, averages, |rows| rows[0][count] != "0").await;
+        until(&console, averages, |rows| rows[0][count] == "0").await;
+        let before = rows(&console, "SHOW STATS_TOTALS").await.swap_remove(0);
+        gate.handle.reload(with(Classes::default())).unwrap();
+        let after = rows(&console, "SHOW STATS_TOTALS").await.swap_remove(0);
+        assert_eq!(before[count], after[count]);
+        for _ in 0..50 {
+            assert_eq!(says(&mut client, "select 2"), "2");
+        }
+        until(&console, averages, |rows| rows[0][count] != "0").await;
+        until(&console, averages, |rows| rows[0][count] == "0").await;
+    });
+    drop(client);
     gate.end();
 }
 
