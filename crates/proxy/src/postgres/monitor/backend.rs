@@ -12,7 +12,7 @@ use super::client;
 use super::config::{Address, Mode};
 use super::leftovers::Session;
 use super::pool::PoolIndex;
-use super::server::{Greeting, LIMITS, Server, State};
+use super::server::{Begun, Greeting, LIMITS, Server, State};
 use super::state::Loop;
 use super::wire::{Filled, Stream, Wire};
 use crate::postgres::SqlState;
@@ -91,7 +91,7 @@ impl Loop {
         let own = replicates.map(|client| client.replication);
         let begun = self.begun_of(pool, client);
         let idle = match own {
-            None => self.take_idle(pool, slot.server, &begun),
+            None => self.idle_for(pool, client, slot.server, &begun),
             Some(_) => None,
         };
         let spare = match own {
@@ -141,6 +141,22 @@ impl Loop {
             self.connect_next();
             Some(key).filter(|key| self.servers.get(*key).is_some())
         }
+    }
+
+    /// An idle connection; for nobody, who asks what only a fresh one is told, none.
+    fn idle_for(
+        &mut self,
+        pool: PoolIndex,
+        client: Option<Key>,
+        place: u32,
+        begun: &Begun,
+    ) -> Option<Key> {
+        let idle = self.take_idle(pool, place, begun)?;
+        if client.is_none() && self.pools[pool].parameters.is_none() {
+            self.drop_server(idle);
+            return None;
+        }
+        Some(idle)
     }
 
     /// A connection of a pool that is still to be made.
@@ -484,7 +500,12 @@ impl Loop {
         if server.replication != Replication::No {
             self.greet_replica(key, &greeting.parameters);
         } else {
-            pool.parameters.get_or_insert(greeting.parameters);
+            // One that a reload has overtaken was told what counts no more, and one that has begun as
+            // its client wants what does not count for others.
+            let is_fresh = !server.closing && !server.tainted && server.begun.is_empty();
+            if is_fresh {
+                pool.hear_parameters(greeting.parameters, &server.address);
+            }
         }
         if self.servers.get(key).is_none() {
             // Its client had gone.

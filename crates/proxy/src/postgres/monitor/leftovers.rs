@@ -10,6 +10,7 @@ use gate::Time;
 use super::arena::{Key, Socket};
 use super::client;
 use super::config::Mode;
+use super::pool::Pool;
 use super::server::{Begun, Server, State};
 use super::state::Loop;
 use super::stats::Pin;
@@ -265,9 +266,21 @@ impl Known {
         }
     }
 
-    /// Those of a client that begins as one did before, and with them what servers have made of it.
-    pub(super) fn of_beginner(&self, settings: &Settings) -> Option<Arc<Settings>> {
-        self.0.iter().rev().find(|one| one.begins_as(settings)).cloned()
+    /// Those of a client that begins as one did before, and with them what servers have made of it;
+    /// but not of one that was told otherwise than who comes now.
+    pub(super) fn of_beginner(
+        &self,
+        settings: &Settings,
+        told: &[(Vec<u8>, Vec<u8>)],
+    ) -> Option<Arc<Settings>> {
+        let knows = |one: &Settings| {
+            told.iter().all(|(name, value)| {
+                let name = name.to_ascii_lowercase();
+                let begins = one.begun_with().any(|(begun, _)| begun == name);
+                begins || one.value(&name).is_none_or(|known| known == *value)
+            })
+        };
+        self.0.iter().rev().find(|one| one.begins_as(settings) && knows(one)).cloned()
     }
 }
 
@@ -443,7 +456,9 @@ impl Loop {
     /// Gives a client the settings that it begins with.
     pub(super) fn begin_settings(&mut self, key: Key, settings: Settings) {
         let client = self.clients.get_mut(key).expect("its caller has it");
-        let known = self.pools[client.pool].known.of_beginner(&settings);
+        let Pool { known, parameters, .. } = &self.pools[client.pool];
+        let known =
+            parameters.as_ref().and_then(|told| known.of_beginner(&settings, told.as_slice()));
         client.settings = known.unwrap_or_else(|| Arc::new(settings));
     }
 

@@ -54,6 +54,8 @@ pub(super) struct Pool {
     pub(super) counters: Counters,
     /// What the first connection to a server was told of its settings; clients are told the same.
     pub(super) parameters: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// The server that has told it.
+    told_by: Option<Address>,
     /// Settings that its clients share.
     pub(super) known: Known,
     /// The classes of their texts.
@@ -97,7 +99,6 @@ impl Pool {
         let Database { reuse, servers, login, .. } = database;
         let terms = config.terms.get(&user);
         let (gate, mode) = database.pool(terms);
-        let bounds = Bounds { server_max: config.limits.statements, ..Bounds::default() };
         let (credential, source) = match configured(login.as_ref(), &user) {
             Some(credential) => (credential, Source::Configured),
             None => (Credential::Nothing, Source::Learnt),
@@ -119,9 +120,10 @@ impl Pool {
             behind: false,
             quotas: Vec::new(),
             clients_most: 0,
-            catalogue: Catalogue::new(secret, bounds).choosing(config.leftovers.clone()),
+            catalogue: Catalogue::new(secret, bounds(config)).choosing(config.leftovers.clone()),
             counters: Counters::default(),
             parameters: None,
+            told_by: None,
             known: Known::default(),
             readings: Readings::default(),
             guests: VecDeque::new(),
@@ -166,6 +168,25 @@ impl Pool {
         }
         // With another password, or elsewhere, all may be well.
         self.tended.is_in();
+    }
+
+    /// A fresh connection was told this of its server's settings.
+    pub(super) fn hear_parameters(&mut self, told: Vec<(Vec<u8>, Vec<u8>)>, address: &Address) {
+        if self.parameters.is_none() {
+            (self.parameters, self.told_by) = (Some(told), Some(address.clone()));
+        }
+    }
+
+    /// What servers tell may be another thing by now: the next fresh connection is heard anew.
+    pub(super) fn forget_parameters(&mut self) {
+        (self.parameters, self.told_by) = (None, None);
+    }
+
+    /// Forgets what a server has told that is none of its servers any more.
+    pub(super) fn forget_strangers(&mut self) {
+        if self.told_by.as_ref().is_some_and(|address| !self.addresses.contains(address)) {
+            self.forget_parameters();
+        }
     }
 
     /// Its servers have other places from now on, where they are at these addresses.
@@ -265,6 +286,11 @@ impl Pool {
             fitted: self.fitted(),
         }
     }
+}
+
+/// How much is remembered of the statements of a pool.
+pub(super) fn bounds(config: &Config) -> Bounds {
+    Bounds { server_max: config.limits.statements, ..Bounds::default() }
 }
 
 /// What a configuration says beside its lists of how this user logs in.

@@ -15,6 +15,7 @@ use super::config::{Config, Database, StartError};
 use super::log::Line;
 use super::operating::Awaited;
 use super::patience::Patiences;
+use super::pool::bounds;
 use super::quotas::Quotas;
 use super::renewal::Renumbering;
 use super::run::Command;
@@ -197,6 +198,10 @@ impl Loop {
             told.restart.push("another address for metrics counts after a restart".into());
         }
         config.admin.http = self.config.admin.http;
+        if config.limits.backlog != self.config.limits.backlog {
+            told.restart.push("another backlog counts after a restart".into());
+        }
+        config.limits.backlog = self.config.limits.backlog;
         if config.admin.is_used() && !self.operating.is_open() {
             told.restart.push("a console where there was none counts after a restart".into());
         }
@@ -292,13 +297,19 @@ impl Loop {
         }
         pool.readings.forget();
         pool.catalogue.choose(&self.config.leftovers);
+        pool.catalogue.bound(bounds(&self.config));
         let database = &self.config.databases[place];
         pool.reuse = database.reuse;
         if self.databases.contains_key(&name) {
             pool.configure(database, &self.config.users);
         }
-        let moves = had.get(place).is_some_and(|old| {
+        let old = had.get(place);
+        let moves = old.is_some_and(|old| {
             old.encryption != database.encryption || old.target() != database.target()
+        });
+        let begins_otherwise = old.is_some_and(|old| {
+            let query = |one: &Database| one.upkeep.connect_query.clone();
+            old.settings != database.settings || query(old) != query(database)
         });
         for wait in self.bring_up(at, classes) {
             let user = String::from_utf8_lossy(&self.pools[at].user).into_owned();
@@ -308,6 +319,12 @@ impl Loop {
             for place in 0..self.pools[at].addresses.len() {
                 self.move_server(at, place as u32);
             }
+        }
+        if begins_otherwise {
+            self.renew(at);
+        }
+        if moves || begins_otherwise {
+            self.pools[at].forget_parameters();
         }
     }
 
@@ -340,6 +357,8 @@ impl Loop {
             }
         }
         self.pools[at].retries[place as usize] = None;
+        // The other one has a salt of its own.
+        self.pools[at].forget_keys(place);
         self.tell(at, |driver, now| driver.rise(now, place));
     }
 

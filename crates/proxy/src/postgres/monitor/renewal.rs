@@ -123,6 +123,7 @@ impl Loop {
         }
         if !is_elsewhere {
             self.move_servers(at, &had, &places);
+            self.pools[at].forget_strangers();
         }
         waits
     }

@@ -164,6 +164,11 @@ impl Catalogue {
         self.choices = choices.clone();
     }
 
+    /// How much is remembered at most from now on. What is there goes as more comes.
+    pub fn bound(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
     /// What is to be followed of a text.
     pub(super) fn follow(
         &self,

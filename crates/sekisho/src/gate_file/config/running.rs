@@ -88,7 +88,7 @@ pub struct Limits {
     pub statements: u32,
     /// A message of the protocol.
     pub message: Bytes,
-    /// Connections that wait to be accepted.
+    /// Connections that wait to be accepted; another number counts after a restart.
     pub backlog: u32,
 }
 

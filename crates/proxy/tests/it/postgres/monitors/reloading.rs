@@ -4,11 +4,13 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use proxy::postgres::frame::Frontend;
+use proxy::postgres::message::write;
 use proxy::postgres::monitor::{Address, Config, Logged, Mode, Monitor, ReloadError, Tls};
 use proxy::postgres::secrets::{MockKey, Users};
 use proxy::postgres::startup::Version;
 
-use super::{Gate, Raw, ask, code, config, database, enter, runtime, server, trusting};
+use super::{Gate, Raw, ask, code, config, database, enter, routing, runtime, server, trusting};
 
 fn slots(slots: u32) -> Config {
     trusting(database(Mode::Transaction, slots))
@@ -103,7 +105,9 @@ fn what_describes_no_monitor_leaves_all_as_it_was() {
     let mut other = slots(3);
     other.listen = vec!["127.0.0.1:1".parse().unwrap()];
     other.admin.http = Some("127.0.0.1:0".parse().unwrap());
+    other.limits.backlog = 7;
     let told = gate.handle.reload(other).unwrap().restart;
+    assert!(told.iter().any(|one| one.contains("backlog")), "{told:?}");
     assert!(told[0].starts_with("other addresses") && told[1].contains("metrics"), "{told:?}");
     assert_eq!(gate.stats().pools[0].slots, 3);
     gate.end();
@@ -148,6 +152,117 @@ fn connections_to_a_server_that_has_moved_end_with_their_transactions() {
         assert_eq!(busy.answer()[0], "t");
     }
     gate.end();
+}
+
+fn says(client: &mut Raw, sql: &str) -> String {
+    client.query(sql);
+    client.answer().swap_remove(0)
+}
+
+/// Clients heard what the first connection of all had been told, and had fresh ones set back to that:
+/// what a reload said of the settings that connections begin with never counted.
+#[test]
+fn settings_that_connections_begin_with_count_for_those_who_come() {
+    let with = |style: &str| {
+        let mut config = slots(2);
+        config.databases[0].settings = vec![("datestyle".into(), style.into())];
+        config
+    };
+    let gate = Gate::new(with("SQL, DMY"));
+    let style = "show datestyle";
+    let [mut busy, mut idle] = [0; 2].map(|_| Raw::enter(&gate, Version::V3_0, &[]));
+    assert_eq!(says(&mut idle, style), "SQL, DMY");
+    assert_eq!(says(&mut busy, "begin"), "BEGIN");
+    for other in ["German, DMY", "ISO, YMD"] {
+        let told = gate.handle.reload(with(other)).unwrap();
+        assert_eq!((told.restart, told.later), (vec![], vec![]));
+        let mut new = Raw::enter(&gate, Version::V3_0, &[]);
+        for _ in 0..2 {
+            assert_eq!(says(&mut new, style), other);
+            assert_eq!(says(&mut idle, style), "SQL, DMY", "what it was told");
+        }
+        // What the others have was shared with who begins as they did.
+        let mut another = Raw::enter(&gate, Version::V3_0, &[]);
+        assert_eq!(says(&mut another, style), other);
+        assert_eq!(says(&mut busy, style), "SQL, DMY");
+    }
+    assert_eq!(says(&mut busy, "commit"), "COMMIT");
+    drop((busy, idle));
+    gate.end();
+}
+
+/// An old connection kept the session that it had begun with until it was an hour old.
+#[test]
+fn what_fresh_connections_are_asked_counts_at_once() {
+    let with = |one: u8| {
+        let mut config = slots(1);
+        let query = format!("create temp table started as select {one} as one");
+        config.databases[0].upkeep.connect_query = Some(query);
+        config
+    };
+    let gate = Gate::new(with(1));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    assert_eq!(says(&mut client, "begin; select one from started"), "BEGIN");
+    gate.handle.reload(with(2)).unwrap();
+    client.query("select one from started; commit");
+    assert_eq!(client.answer()[0], "1", "a transaction ends where it began");
+    assert_eq!(says(&mut client, "select one from started"), "2");
+    gate.handle.reload(with(3)).unwrap();
+    assert_eq!(says(&mut client, "select one from started"), "3");
+    drop(client);
+    gate.end();
+}
+
+/// Who came heard of the server that there had been before.
+#[test]
+fn who_comes_hears_of_the_server_that_a_database_has_moved_to() {
+    let elsewhere = routing::start();
+    routing::directly(elsewhere.port(), "alter role sekisho set datestyle to 'German, DMY'");
+    let gate = Gate::new(slots(1));
+    let mut before = Raw::enter(&gate, Version::V3_0, &[]);
+    assert_eq!(says(&mut before, "show datestyle"), "ISO, MDY");
+    let mut moved = slots(1);
+    moved.databases[0].servers = vec![Address::Tcp(([127, 0, 0, 1], elsewhere.port()).into())];
+    gate.handle.reload(moved).unwrap();
+    let mut after = Raw::enter(&gate, Version::V3_0, &[]);
+    assert_eq!(says(&mut after, "show datestyle"), "German, DMY");
+    drop((before, after));
+    gate.end();
+}
+
+/// A pool kept as many for good as it might when it began.
+#[test]
+fn another_number_of_prepared_statements_counts_for_pools_that_are_there() {
+    let gate = Gate::new(slots(1));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    let mut prepare = |names: std::ops::Range<u8>| {
+        for name in names {
+            client.say(&prepared(name));
+            assert_eq!(client.answer().last().unwrap(), "ZI");
+        }
+        says(&mut client, "select count(*) from pg_prepared_statements")
+    };
+    assert_eq!(prepare(0..5), "5");
+    let mut fewer = slots(1);
+    fewer.limits.statements = 2;
+    gate.handle.reload(fewer).unwrap();
+    assert_eq!(prepare(5..6), "2");
+    drop(client);
+    gate.end();
+}
+
+/// A statement of this name is prepared and executed.
+fn prepared(name: u8) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::message(&mut out, Frontend::Parse, |out| {
+        out.extend_from_slice(format!("s{name}\0select {name}\0\0\0").as_bytes());
+    });
+    write::message(&mut out, Frontend::Bind, |out| {
+        out.extend_from_slice(format!("\0s{name}\0\0\0\0\0\0\0").as_bytes());
+    });
+    write::message(&mut out, Frontend::Execute, |out| out.extend_from_slice(b"\0\0\0\0\0"));
+    write::bare(&mut out, Frontend::Sync);
+    out
 }
 
 #[test]

@@ -386,7 +386,7 @@ pub(super) fn start() -> Private {
 }
 
 /// Asks a server itself.
-fn directly(port: u16, sql: &str) -> String {
+pub(super) fn directly(port: u16, sql: &str) -> String {
     runtime().block_on(async {
         let url = account(server().url().as_str());
         let mut account = tokio_postgres::Config::new();
