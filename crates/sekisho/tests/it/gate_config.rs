@@ -252,6 +252,13 @@ fn a_file_that_is_none_is_refused_by_line_before_anything_starts() {
         let said = refused(&folder, &["--config", name]);
         assert!(said.contains(told), "{told}\n{said}");
     }
+}
+
+#[test]
+fn files_that_it_names_and_flags_beside_it_are_refused_by_name() {
+    let scratch = with_users();
+    let folder = scratch.join("");
+    let write = |name: &str, text: &str| fs::write(scratch.join(name), text).unwrap();
     write(
         "users.ini",
         &GOOD.replace("auth_file", "auth_hba_file = userlist.txt\nauth_type = hba\nauth_file"),

@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(shown(&mut config, "query_wait_timeout"), "0.25");
         assert_eq!(shown(&mut config, "default_pool_size"), "7");
         let keys: Vec<_> = list(&mut config).into_iter().map(|one| one.key).collect();
-        assert!(keys.is_sorted() && keys.len() == 28, "{keys:?}");
+        assert!(keys.is_sorted() && keys.len() == 31, "{keys:?}");
     }
 
     #[test]
