@@ -553,6 +553,15 @@ impl Conversation {
         true
     }
 
+    /// Whether a message of the client's stands behind what the server will end by ReadyForQuery, so
+    /// that it may begin a transaction of its own. What is in doubt behind a COPY counts as soon as the
+    /// server has been asked.
+    pub(super) fn may_begin_anew(&self, tag: Frontend) -> bool {
+        use Frontend as F;
+        !matches!(tag, F::CopyData | F::CopyDone | F::CopyFail | F::Sync | F::Flush)
+            && self.ready_owed > 0
+    }
+
     /// Whether the end of a COPY was sent, if it is one, that has a Sync inside, and none behind.
     fn may_be_swallowed(&self) -> bool {
         let is_sync = |request: &Request| request.kind == Kind::Sync;

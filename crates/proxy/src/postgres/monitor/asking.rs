@@ -7,12 +7,18 @@ use gate::{Access, Job, JobId};
 
 use super::arena::Key;
 use super::config::{Database, Mode};
-use super::pool::Pool;
+use super::frontend::Hearing;
+use super::pool::{Pool, Says};
+use super::said::{self, Bind, Said};
 use super::state::Loop;
-use crate::postgres::frame::{Frames, Frontend, HEAD, Piece};
+use crate::postgres::SqlState;
+use crate::postgres::message::{Report, Severity};
 use crate::postgres::sql::tokens::Lexis;
 use crate::postgres::sql::{self, Class, Format, KeyError, KeyRules, Settings, Subject};
-use crate::postgres::statements::{Catalogue, Client as Statements};
+
+/// Within how many bytes from its beginning a transaction says to which server it belongs: so many are
+/// waited for, of each client \[byte\].
+const KEY_BYTES_MAX: usize = 1 << 20;
 
 impl Loop {
     /// The job that a client has now, but for its name.
@@ -43,17 +49,87 @@ impl Loop {
         Job { key, access: routed.access, ..job }
     }
 
+    /// Sees whether what is here of a client's first messages says all that it will of the server that
+    /// its job needs. If not, whether the client is heard on: it waits for more of them, or was refused
+    /// since it says that too late.
+    pub(super) fn says_where(&mut self, key: Key) -> Result<(), Hearing> {
+        let client = self.clients.get(key).expect("its caller has it");
+        let says = self.pools[client.pool].says(&self.config);
+        let Said::More { needs } = self.first_words(key, says) else { return Ok(()) };
+        if needs <= KEY_BYTES_MAX {
+            let client = self.clients.get_mut(key).expect("it was there above");
+            client.needs = needs as u32;
+            return Err(Hearing::Done);
+        }
+        if says == Says::Access {
+            // The primary takes it.
+            return Ok(());
+        }
+        let message = format!(
+            "it is not said within the first {KEY_BYTES_MAX} bytes of the transaction to which \
+             server it belongs"
+        );
+        let hint = "Begin the transaction by a short statement that says it, such as BEGIN with a \
+                    comment.";
+        let report = Report {
+            hint: Some(hint),
+            ..Report::new(Severity::Error, SqlState::PROGRAM_LIMIT_EXCEEDED, &message)
+        };
+        self.refuse_job(key, &report);
+        Err(Hearing::GoesOn)
+    }
+
+    /// Whether more of a client's first messages must be here to know what they say.
+    fn first_words(&self, key: Key, says: Says) -> Said<()> {
+        let client = self.clients.get(key).expect("its caller has it");
+        let pool = &self.pools[client.pool];
+        let rules = &self.config.databases[pool.database].keys;
+        let (frames, readable) = (&client.frames, client.wire.read());
+        if says == Says::Nothing {
+            return Said::Here(());
+        }
+        let text = match said::text(frames, readable, &client.statements, &pool.catalogue) {
+            Said::Here(text) => text,
+            Said::More { .. } if says == Says::Key && !rules.look_at_texts() => b"",
+            Said::More { needs } => return Said::More { needs },
+        };
+        if says != Says::Key {
+            return Said::Here(());
+        }
+        let bind = said::bind(frames, readable);
+        if matches!(bind, Said::Here(bind) if bind.is_none_or(|bind| bind.is_whole())) {
+            return Said::Here(());
+        }
+        let source = rules.source(text, client.settings.lexis());
+        let Some(number) = source.ok().and_then(|source| source.number()) else {
+            return Said::Here(());
+        };
+        match bind {
+            Said::Here(bind) => match bind.map(|bind| bind.parameter(number)) {
+                Some(Said::More { needs }) => Said::More { needs },
+                _ => Said::Here(()),
+            },
+            Said::More { needs } => Said::More { needs },
+        }
+    }
+
     /// What a job says of the server that it needs.
     fn route_of(&self, key: Key, database: &Database, job: Job) -> Routed {
         let client = self.clients.get(key).expect("its caller has it");
         let pool = &self.pools[client.pool];
         let lexis = client.settings.lexis();
-        let readable = client.wire.read();
-        let text = first_text(&client.frames, readable, &client.statements, &pool.catalogue);
-        let key = if database.keys.is_empty() {
-            Ok(None)
-        } else {
-            key_of(&database.keys, text, lexis, || first_bind(&client.frames, readable))
+        let (frames, readable) = (&client.frames, client.wire.read());
+        let text = said::text(frames, readable, &client.statements, &pool.catalogue);
+        let key = match text {
+            // Who has just come in has asked nothing yet.
+            _ if database.keys.is_empty() || readable.is_empty() => Ok(None),
+            Said::More { .. } if database.keys.look_at_texts() => Err(KeyError::Text),
+            Said::More { .. } => key_of(&database.keys, b"", lexis, said::bind(frames, readable)),
+            Said::Here(text) => key_of(&database.keys, text, lexis, said::bind(frames, readable)),
+        };
+        let Said::Here(text) = text else {
+            // The primary takes all there is.
+            return Routed { key, access: Access::Write };
         };
         let declared = match sql::access(text, lexis) {
             // A session may go on to write whatever its first text says.
@@ -94,7 +170,10 @@ impl Loop {
             return read(b"");
         }
         let readable = client.wire.read();
-        let text = first_text(&client.frames, readable, &client.statements, catalogue);
+        let text = match said::text(&client.frames, readable, &client.statements, catalogue) {
+            Said::Here(text) => text,
+            Said::More { .. } => b"",
+        };
         readings.class((&client.settings, client.user.as_ref()), text, || read(text))
     }
 }
@@ -113,174 +192,19 @@ fn reads_only(settings: &Settings) -> bool {
 }
 
 /// The key of a job by its first text and, if that is where it is, its first Bind.
-fn key_of<'a>(
+fn key_of(
     rules: &KeyRules,
     text: &[u8],
     lexis: Lexis,
-    bind: impl FnOnce() -> Option<Bind<'a>>,
+    bind: Said<Option<Bind<'_>>>,
 ) -> Result<Option<u64>, KeyError> {
     let source = rules.source(text, lexis)?;
     let Some(number) = source.number() else { return source.bound(Format::Text, None) };
-    let Some(bind) = bind() else { return Ok(None) };
-    let (format, value) = bind.parameter(number).ok_or(KeyError::Missing)?;
-    source.bound(format, value)
-}
-
-/// A Bind, from the formats of its parameters on.
-struct Bind<'a>(&'a [u8]);
-
-impl<'a> Bind<'a> {
-    /// The format and value of a parameter, by its number from 1; none if it is not there.
-    fn parameter(&self, number: u16) -> Option<(Format, Option<&'a [u8]>)> {
-        let index = usize::from(number.checked_sub(1)?);
-        let (formats, rest) = count(self.0)?;
-        let (codes, rest) = rest.split_at_checked(formats * 2)?;
-        let code = match formats {
-            0 => &[0, 0][..],
-            1 => codes,
-            _ => codes.get(index * 2..index * 2 + 2)?,
-        };
-        let format = if code == [0, 1] { Format::Binary } else { Format::Text };
-        let (values, mut rest) = count(rest)?;
-        for at in 0..values {
-            let (length, behind) = rest.split_first_chunk::<4>()?;
-            // A negative length is NULL.
-            let length = usize::try_from(i32::from_be_bytes(*length)).ok();
-            let (value, behind) = behind.split_at_checked(length.unwrap_or(0))?;
-            if at == index {
-                return Some((format, length.map(|_| value)));
-            }
-            rest = behind;
-        }
-        None
-    }
-}
-
-fn count(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let (count, rest) = bytes.split_first_chunk::<2>()?;
-    Some((usize::from(u16::from_be_bytes(*count)), rest))
-}
-
-/// The Bind that a client's first messages begin with, or that follows its first Parse before
-/// anything else is executed; none if it is not all here.
-fn first_bind<'a>(frames: &Frames<Frontend>, mut readable: &'a [u8]) -> Option<Bind<'a>> {
-    loop {
-        let Ok(Piece::Whole { tag, len }) = frames.look(readable) else { return None };
-        let body = &readable[HEAD..len];
-        match tag {
-            Frontend::Bind => {
-                let (_, behind) = string(body)?;
-                return string(behind).map(|(_, behind)| Bind(behind));
-            }
-            Frontend::Parse | Frontend::Describe => readable = &readable[len..],
-            _ => return None,
-        }
-    }
-}
-
-/// The text that a client's first message says or names; empty if it does neither, or is not all
-/// here.
-fn first_text<'a>(
-    frames: &Frames<Frontend>,
-    readable: &'a [u8],
-    statements: &Statements,
-    catalogue: &'a Catalogue,
-) -> &'a [u8] {
-    let Ok(Piece::Whole { tag, len }) = frames.look(readable) else { return b"" };
-    let body = &readable[HEAD..len];
-    let text = match tag {
-        Frontend::Query => string(body).map(|(text, _)| text),
-        Frontend::Parse => {
-            string(body).and_then(|(_, behind)| string(behind)).map(|(text, _)| text)
-        }
-        Frontend::Bind => string(body)
-            .and_then(|(_, behind)| string(behind))
-            .and_then(|(name, _)| catalogue.text(statements, name)),
-        Frontend::Describe => body
-            .strip_prefix(b"S")
-            .and_then(string)
-            .and_then(|(name, _)| catalogue.text(statements, name)),
-        _ => None,
+    let found = match bind {
+        Said::Here(None) => return Ok(None),
+        Said::Here(Some(bind)) => bind.parameter(number),
+        Said::More { needs } => Said::More { needs },
     };
-    text.unwrap_or_default()
-}
-
-/// A string that ends with 0, and what is behind it.
-fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.iter().position(|&byte| byte == 0)?;
-    Some((&bytes[..end], &bytes[end + 1..]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::postgres::frame::Limits;
-    use crate::postgres::message::write;
-    use crate::postgres::statements::Bounds;
-
-    fn said(bytes: &[u8]) -> String {
-        let catalogue = Catalogue::new([0; 8], Bounds::default());
-        let frames = Frames::new(Limits::SESSION);
-        let text = first_text(&frames, bytes, &Statements::new(0), &catalogue);
-        String::from_utf8(text.to_vec()).unwrap()
-    }
-
-    #[test]
-    fn the_first_message_says_the_text_or_nothing() {
-        let message = |tag, body: &[u8]| {
-            let mut out = Vec::new();
-            write::message(&mut out, tag, |out| out.extend_from_slice(body));
-            out
-        };
-        let mut query = Vec::new();
-        write::query(&mut query, "select 1");
-        assert_eq!(said(&query), "select 1");
-        assert_eq!(said(&query[..query.len() - 1]), "", "it is not all here");
-        assert_eq!(said(&message(Frontend::Parse, b"name\0select $1\0\0\0")), "select $1");
-        assert_eq!(said(&message(Frontend::Bind, b"\0unknown\0\0\0\0\0\0\0")), "");
-        assert_eq!(said(&message(Frontend::Describe, b"Sunknown\0")), "");
-        assert_eq!(said(&message(Frontend::Query, b"without an end")), "");
-        assert_eq!(said(&message(Frontend::Sync, b"")), "");
-    }
-
-    #[test]
-    fn a_parameter_is_found_in_the_first_bind() {
-        let message = |tag, body: &[u8]| {
-            let mut out = Vec::new();
-            write::message(&mut out, tag, |out| out.extend_from_slice(body));
-            out
-        };
-        let frames = Frames::new(Limits::SESSION);
-        let parameter = |bytes: &[u8], number| {
-            let bind = first_bind(&frames, bytes)?;
-            let (format, value) = bind.parameter(number)?;
-            Some((format, value.map(<[u8]>::to_vec)))
-        };
-        let parse = message(Frontend::Parse, b"\0select $1, $2, $3\0\0\0");
-        let describe = message(Frontend::Describe, b"S\0");
-        // Formats for each; 7 in binary, NULL, a text.
-        let each =
-            b"\0\0\0\x03\0\x01\0\0\0\0\0\x03\0\0\0\x02\0\x07\xff\xff\xff\xff\0\0\0\x02ab\0\0";
-        let bind = message(Frontend::Bind, each);
-        let all = [&parse[..], &describe, &bind].concat();
-        for bytes in [&all[..], &bind] {
-            assert_eq!(parameter(bytes, 1), Some((Format::Binary, Some(vec![0, 7]))));
-            assert_eq!(parameter(bytes, 2), Some((Format::Text, None)), "NULL");
-            assert_eq!(parameter(bytes, 3), Some((Format::Text, Some(b"ab".to_vec()))));
-            assert_eq!(parameter(bytes, 4), None);
-            assert_eq!(parameter(bytes, 0), None);
-        }
-        for short in 0..all.len() {
-            assert_eq!(parameter(&all[..short], 1), None, "it is not all here");
-        }
-        for short in 2..each.len() - 3 {
-            let cut = message(Frontend::Bind, &each[..short]);
-            assert_eq!(parameter(&cut, 3), None, "{short} bytes of it");
-        }
-        // One format for all.
-        let one = message(Frontend::Bind, b"\0\0\0\x01\0\x01\0\x01\0\0\0\x01x\0\0");
-        assert_eq!(parameter(&one, 1), Some((Format::Binary, Some(b"x".to_vec()))));
-        let query = message(Frontend::Query, b"select 1\0");
-        assert_eq!(parameter(&[query, bind].concat(), 1), None);
-    }
+    let Said::Here(Some((format, value))) = found else { return Err(KeyError::Missing) };
+    source.bound(format, value)
 }

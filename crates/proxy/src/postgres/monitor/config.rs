@@ -235,8 +235,9 @@ pub struct Database {
     pub clients: Option<usize>,
     /// For how long a client keeps a server.
     pub mode: Mode,
-    /// How the key of a job is found, for [`RouterSpec::ByKey`]: in the client's first message, and
-    /// in the first Bind if that came with it. A key in a later message is not waited for.
+    /// How the key of a job is found, for [`RouterSpec::ByKey`]: in the text that the client's first
+    /// message says or names, and in the first Bind before anything is executed or asked for by Flush. As
+    /// much of both is waited for as it takes, up to 1 MiB of each client; who needs more is refused.
     pub keys: KeyRules,
     /// The key of jobs that tell none.
     pub key_default: u64,

@@ -41,7 +41,7 @@ enum Handshake {
 
 /// Whether a client without a server is heard on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hearing {
+pub(super) enum Hearing {
     /// All is done that can be done now.
     Done,
     /// It was told that it gets no server, and what it has sent behind that is to be heard.
@@ -170,6 +170,7 @@ impl Loop {
             if matches!(client.state, State::Idle) && client.wire.is_blocked() {
                 return;
             }
+            client.wire.reserve(client.needs as usize);
             match client.wire.fill(&mut self.chunks) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
@@ -550,6 +551,9 @@ impl Loop {
             // Who does not take what it is told is not heard either.
             return Hearing::Done;
         }
+        if client.wire.read().len() < client.needs as usize {
+            return Hearing::Done;
+        }
         let mut out = std::mem::take(&mut self.to_client);
         out.clear();
         let heard = client.at_rest.hear(&mut client.frames, client.wire.read(), &mut out);
@@ -574,11 +578,14 @@ impl Loop {
 
     fn ask_for_server(&mut self, key: Key) -> Hearing {
         let client = self.clients.get_mut(key).expect("its caller has it");
-        (client.since, client.asked) = (self.now, self.now);
+        (client.since, client.asked, client.needs) = (self.now, self.now, 0);
         let pool = client.pool;
         if let Some(words) = self.out_words(pool) {
             self.answer_or_end(key, &words);
             return Hearing::GoesOn;
+        }
+        if let Err(hearing) = self.says_where(key) {
+            return hearing;
         }
         let job = self.arrive(key, self.now);
         let client = self.clients.get_mut(key).expect("its caller has it");

@@ -22,7 +22,9 @@
 //! that holds locks is never parked behind newcomers, however important these are.
 //!
 //! Of several servers the gate's router names one; by a key that the first messages tell, if there are
-//! rules for it. What is declared to be read only, by `BEGIN READ ONLY` or the setting
+//! rules for it, in whichever pieces they come. Where a transaction says by key, text or access which
+//! server it needs, one that a client pipelines behind another waits until that is answered; elsewhere it
+//! passes at once. What is declared to be read only, by `BEGIN READ ONLY` or the setting
 //! `default_transaction_read_only`, goes to replicas where there are any; nothing is guessed, and a
 //! write that was declared read only meets PostgreSQL's own 25006. Servers may be [watched](Health): a
 //! replica that is too far behind or a server that does not answer is left alone, and writes follow
@@ -133,6 +135,7 @@ mod refusing;
 mod reload;
 mod renewal;
 mod run;
+mod said;
 mod server;
 mod serving;
 mod state;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use gate::{GateSpec, Time};
+use gate::{GateSpec, KeyDefault, KeyMap, KeyOf, RouterSpec, Time};
 
 use super::arena::Key;
 use super::classes::JobClass;
@@ -15,6 +15,7 @@ use super::renewal::placed;
 use super::stats::{Counters, PoolStats};
 use super::upkeep::Tended;
 use crate::postgres::auth::{Credential, Keys};
+use crate::postgres::relay::Ahead;
 use crate::postgres::secrets::Users;
 use crate::postgres::statements::{Bounds, Catalogue};
 
@@ -27,6 +28,18 @@ enum Source {
     Configured,
     /// From clients that got in.
     Learnt,
+}
+
+/// What the first messages of a job say of the one of several servers that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    Nothing,
+    /// Whether it only reads.
+    Access,
+    /// Its class.
+    Class,
+    /// Its key, and whether it only reads.
+    Key,
 }
 
 /// A pool.
@@ -196,6 +209,42 @@ impl Pool {
         self.connections = placed(&mut self.connections, places);
         self.retries = placed(&mut self.retries, places);
         self.addresses = addresses;
+    }
+
+    /// What its jobs say of the one of several servers that they need.
+    pub(super) fn says(&self, config: &Config) -> Says {
+        if self.addresses.len() < 2 {
+            return Says::Nothing;
+        }
+        match &self.spec.router {
+            // All go to the first that is up.
+            RouterSpec::ByKey {
+                map: KeyMap::Table { rows, default: KeyDefault::Server(_) },
+                ..
+            } if rows.is_empty() => self.says_access(),
+            RouterSpec::ByKey { of: KeyOf::Key, .. }
+                if !config.databases[self.database].keys.is_empty() =>
+            {
+                Says::Key
+            }
+            RouterSpec::ByKey { of: KeyOf::Class, .. } if config.classes.look_at_texts() => {
+                Says::Class
+            }
+            _ => self.says_access(),
+        }
+    }
+
+    fn says_access(&self) -> Says {
+        if self.spec.roles.is_empty() { Says::Nothing } else { Says::Access }
+    }
+
+    /// What becomes of the transactions of a pipeline: one that says which server it needs waits for
+    /// the one before. In session mode that is said once.
+    pub(super) fn ahead(&self, config: &Config) -> Ahead {
+        match self.mode == Mode::Session || self.says(config) == Says::Nothing {
+            true => Ahead::Passes,
+            false => Ahead::Waits,
+        }
     }
 
     /// With what to log in now: by what is remembered of a server, if it is one of the pool's.

@@ -132,6 +132,7 @@ impl Loop {
         to_client.clear();
         let readable = client.wire.read();
         let mut out = Copied::new(readable, to_server);
+        server.relay.set_ahead(pool.ahead(&self.config));
         let mut guest = Guest { client: &mut client.statements, catalogue: &mut pool.catalogue };
         let taken =
             server.relay.from_client(&mut guest, &mut client.frames, readable, &mut out, to_client);

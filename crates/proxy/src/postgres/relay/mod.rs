@@ -210,6 +210,17 @@ enum Names {
     Rewritten(Box<Server>),
 }
 
+/// What becomes of that which a client asks behind the end of what may be a transaction, before the
+/// server has said whether it is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ahead {
+    /// It passes: one server is as good as another.
+    #[default]
+    Passes,
+    /// It waits: as a transaction of its own it may belong to another server.
+    Waits,
+}
+
 /// Whether the client that asked is still there.
 #[derive(Debug)]
 enum Presence {
@@ -224,6 +235,7 @@ pub struct Relay {
     names: Names,
     frames: Frames<Backend>,
     presence: Presence,
+    ahead: Ahead,
     /// Of the client's message that is under way, and of the server's.
     asked: Rest,
     said: Rest,
@@ -241,6 +253,7 @@ impl Relay {
             names,
             frames: Frames::new(limits),
             presence: Presence::There,
+            ahead: Ahead::default(),
             asked: Rest::None,
             said: Rest::None,
             own: VecDeque::new(),
@@ -264,6 +277,12 @@ impl Relay {
     /// For a replication connection: nothing is followed, and it is never anybody else's.
     pub fn of_replication(limits: Limits) -> Relay {
         Relay::with(Conversation::of_replication(), Names::Kept, limits)
+    }
+
+    /// Says what becomes from now on of that which clients ask behind the end of what may be a
+    /// transaction.
+    pub fn set_ahead(&mut self, ahead: Ahead) {
+        self.ahead = ahead;
     }
 
     /// Takes as much as it can of what a client has sent: whole messages, and pieces of large ones.
@@ -350,6 +369,9 @@ impl Relay {
             return Ok(Some(Stop::Terminated));
         }
         if self.conversation.must_wait(tag, &mut self.scratch) {
+            return Ok(Some(Stop::Later));
+        }
+        if self.ahead == Ahead::Waits && self.conversation.may_begin_anew(tag) {
             return Ok(Some(Stop::Later));
         }
         let forward = match &mut self.names {

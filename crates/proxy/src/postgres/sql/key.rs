@@ -239,6 +239,11 @@ impl KeyRules {
         self.rules.is_empty()
     }
 
+    /// Whether a text says anything of where its key is: not where the first rule is for all of them.
+    pub fn look_at_texts(&self) -> bool {
+        !matches!(self.rules.first(), None | Some(KeyRule { at: Where::AnyParameter { .. }, .. }))
+    }
+
     /// Where the key of a text is, by the first rule that is for it.
     ///
     /// # Errors

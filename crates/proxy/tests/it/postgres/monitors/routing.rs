@@ -235,6 +235,292 @@ fn a_key_takes_a_transaction_to_its_server() {
     gate.end();
 }
 
+/// Keys from 0 belong to the first server, from 100 to the second, from 200 to the third; who tells
+/// none belongs to the second.
+fn by_ranges(rules: Vec<KeyRule>) -> Config {
+    let mut database = spread(&ports(), 2);
+    database.gate.router = RouterSpec::ByKey {
+        of: KeyOf::Key,
+        map: KeyMap::Range { bounds: vec![100, 200] },
+        down: KeyDown::Wait,
+    };
+    database.keys = KeyRules::new(rules);
+    database.key_default = 150;
+    trusting(database)
+}
+
+fn number_at(at: Where) -> KeyRule {
+    KeyRule { at, of: KeyType::Integer, mapping: Mapping::Number }
+}
+
+fn number_in_parameter(sql: &str, number: u16) -> KeyRule {
+    let statement = Fingerprint::of(sql.as_bytes(), Lexis::default()).unwrap();
+    number_at(Where::Parameter { statement, number })
+}
+
+fn number_in_comment() -> KeyRule {
+    number_at(Where::Comment { name: b"key".to_vec() })
+}
+
+/// Tells its server's port, by the key of its one parameter.
+const BY_PARAMETER: &str = "select current_setting('port') where $1::int8 >= 0";
+
+fn queries(texts: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    texts.iter().for_each(|sql| write::query(&mut out, sql));
+    out
+}
+
+/// Found by reading: all that was readable went to the server of the first transaction, so that what
+/// was written behind it for another key was committed there, and nobody was told.
+#[test]
+fn each_transaction_of_a_pipeline_goes_where_its_key_belongs() {
+    let ports = ports();
+    let rules = vec![number_in_comment(), number_in_parameter(BY_PARAMETER, 1)];
+    let gate = Gate::new(by_ranges(rules));
+    directly(ports[0], "drop table if exists rows_of_key; create table rows_of_key (x int)");
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    let port_of = |key: u32| format!("select current_setting('port') /*key='{key}'*/");
+    let mut said = parse_and_bind(BY_PARAMETER, b"50");
+    said.extend(parse_and_bind(BY_PARAMETER, b"150"));
+    said.extend(queries(&[&port_of(250), "copy rows_of_key from stdin /*key='7'*/"]));
+    write::message(&mut said, Frontend::CopyData, |out| out.extend_from_slice(b"1\n2\n"));
+    write::bare(&mut said, Frontend::CopyDone);
+    said.extend(queries(&[&port_of(250), "begin /*key='3'*/", &port_of(250), "commit"]));
+    bind(&mut said, "", b"250");
+    client.say(&said);
+    let mut heard = || {
+        let tells = |word: &String| !["ParseComplete", "BindComplete"].contains(&&**word);
+        client.answer().into_iter().filter(tells).collect::<Vec<_>>()
+    };
+    let at = |server: usize, status: &str| {
+        vec![ports[server].to_string(), "SELECT 1".to_owned(), status.to_owned()]
+    };
+    for server in [0, 1, 2] {
+        assert_eq!(heard(), at(server, "ZI"));
+    }
+    assert_eq!(heard(), ["CopyInResponse", "COPY 2", "ZI"]);
+    assert_eq!(heard(), at(2, "ZI"));
+    assert_eq!(heard(), ["BEGIN", "ZT"]);
+    assert_eq!(heard(), at(0, "ZT"), "within a transaction nothing is routed");
+    assert_eq!(heard(), ["COMMIT", "ZI"]);
+    // A Query has dropped the unnamed statement.
+    assert_eq!(heard().len(), 2);
+    assert_eq!(directly(ports[0], "select count(*) from rows_of_key"), "2");
+    drop(client);
+    gate.end();
+}
+
+/// Found by reading: the same, with what writes behind what only reads.
+#[test]
+fn what_is_pipelined_behind_a_reader_goes_to_the_primary() {
+    let gate = Gate::new(replicated(Duration::from_secs(600)));
+    let [primary, replica, _] = ports();
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    let port = "select current_setting('port')";
+    client.say(&queries(&["begin read only", port, "commit", port, "begin read only", port]));
+    let mut told = Vec::new();
+    for _ in 0..6 {
+        let first = client.answer().swap_remove(0);
+        told.extend(first.parse::<u16>());
+    }
+    assert_eq!(told, [replica, primary, primary], "who has written reads at the primary");
+    client.query("commit");
+    client.answer();
+    drop(client);
+    gate.end();
+}
+
+/// The same of classes by texts.
+#[test]
+fn each_transaction_of_a_pipeline_goes_where_its_class_belongs() {
+    let mut database = spread(&ports(), 2);
+    let rows = vec![KeyRow { key: 1, server: 2 }];
+    let map = KeyMap::Table { rows, default: KeyDefault::Server(0) };
+    database.gate.router = RouterSpec::ByKey { of: KeyOf::Class, map, down: KeyDown::Wait };
+    let far = JobClass { name: "far".to_owned(), wait_max: None };
+    let test = Test::Tag { name: b"far".to_vec(), value: Pattern::new(b"yes") };
+    let rule = Rule { tests: vec![test], class: Class { class: 1, priority: 0 } };
+    let mut config = trusting(database);
+    config.classes = Classes::new(vec![far], vec![rule]).unwrap();
+    let gate = Gate::new(config);
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    let port = "select current_setting('port')";
+    let tagged = format!("{port} /*{}*/ /*far='yes'*/", "z".repeat(20_000));
+    client.say(&queries(&[port, &tagged, port]));
+    for server in [0, 2, 0] {
+        assert_eq!(client.answer()[0], ports()[server].to_string());
+    }
+    drop(client);
+    gate.end();
+}
+
+/// Who has gone and has said more than was sent on holds nobody's slot.
+#[test]
+fn who_goes_with_a_transaction_unsent_leaves_its_server() {
+    let mut config = by_ranges(vec![number_in_comment()]);
+    config.timeouts.clean = Duration::from_millis(500);
+    let gate = Gate::new(config);
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    client.say(&queries(&["select pg_sleep(600) /*key='1'*/", "select 2 /*key='200'*/"]));
+    gate.until("it is served", |stats| stats.pools[0].busy == 1);
+    drop(client);
+    gate.until("its slot is back", |stats| stats.pools[0].busy == 0);
+    gate.end();
+}
+
+/// A Bind of a named statement with these values.
+fn bind_all(name: &str, values: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::message(&mut out, Frontend::Bind, |out| {
+        out.extend_from_slice(format!("\0{name}\0\0\0").as_bytes());
+        out.extend_from_slice(&(values.len() as u16).to_be_bytes());
+        for value in values {
+            out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+            out.extend_from_slice(value);
+        }
+        out.extend_from_slice(b"\0\0");
+    });
+    write::message(&mut out, Frontend::Execute, |out| out.extend_from_slice(b"\0\0\0\0\0"));
+    write::bare(&mut out, Frontend::Sync);
+    out
+}
+
+/// A gate that knows the key of statements with a document, and a client of it that has prepared
+/// them.
+fn documents() -> (Gate, Raw) {
+    let before = "select current_setting('port') where $1::int8 >= 0 and $2::text <> ''";
+    let behind = "select current_setting('port') where $1::text <> '' and $2::int8 >= 0";
+    let gate = Gate::new(by_ranges(vec![
+        number_in_comment(),
+        number_in_parameter(BY_PARAMETER, 1),
+        number_in_parameter(before, 1),
+        number_in_parameter(behind, 2),
+    ]));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    let mut said = Vec::new();
+    for (name, sql) in [("one", BY_PARAMETER), ("before", before), ("behind", behind)] {
+        write::message(&mut said, Frontend::Parse, |out| {
+            out.extend_from_slice(format!("{name}\0{sql}\0\0\0").as_bytes());
+        });
+    }
+    write::bare(&mut said, Frontend::Sync);
+    client.say(&said);
+    client.answer();
+    (gate, client)
+}
+
+/// Found by reading: a slot was asked for as soon as the first message could be looked at, and what
+/// was not here of the key then went to the server of those that tell none, without a word.
+#[test]
+fn a_key_counts_in_whichever_pieces_it_comes() {
+    let (gate, mut client) = documents();
+    let ports = ports();
+    let document = vec![b'x'; 20_000];
+    let large = vec![b'y'; 300_000];
+    let (key_0, key_2) = (&b"42"[..], &b"1000"[..]);
+    let text = |key: u32| {
+        let filling = "z".repeat(20_000);
+        queries(&[&format!("select current_setting('port') /*{filling}*/ /*key='{key}'*/")])
+    };
+    let mut closed = Vec::new();
+    write::message(&mut closed, Frontend::Close, |out| out.extend_from_slice(b"Snone\0"));
+    let closes = closed.len();
+    // A text that is new everywhere each time, so that its Parse waits for a server.
+    let anew = |number: u8| parse_and_bind(&format!("{BY_PARAMETER} /*{number}*/"), key_0);
+    closed.extend(anew(1));
+    let behind = |said: &[u8]| said.len() - 34;
+    let cases: [(&str, Vec<u8>, &[usize], usize); 10] = [
+        ("behind a Parse", anew(2), &[behind(&anew(2))], 0),
+        ("within a Bind", anew(3), &[behind(&anew(3)) + 3, behind(&anew(3)) + 14], 0),
+        ("behind a Close", closed, &[closes], 0),
+        ("a text", text(42), &[9000], 0),
+        ("the same", text(1000), &[8500, 17_000], 2),
+        ("before a document", bind_all("before", &[key_0, &document]), &[9000], 0),
+        ("before a large one", bind_all("before", &[key_2, &large]), &[9000, 100_000], 2),
+        ("behind a document", bind_all("behind", &[&document, key_0]), &[9000, 19_000], 0),
+        ("behind a large one", bind_all("behind", &[&large, key_2]), &[9000, 100_000], 2),
+        ("all at once", bind_all("behind", &[&large, key_0]), &[], 0),
+    ];
+    for (what, said, cuts, server) in cases {
+        let mut from = 0;
+        for &to in cuts.iter().chain([&said.len()]) {
+            client.say(&said[from..to]);
+            // The gate hears it as it comes.
+            std::thread::sleep(Duration::from_millis(if to < said.len() { 30 } else { 0 }));
+            from = to;
+        }
+        let answer = client.answer();
+        assert!(answer.contains(&ports[server].to_string()), "{what}: {answer:?} of {ports:?}");
+    }
+    assert_eq!(gate.stats().pools[0].counters.keys_missing, 0);
+    drop(client);
+    gate.end();
+}
+
+#[test]
+fn a_key_that_comes_too_late_is_refused_and_the_session_goes_on() {
+    let (gate, mut client) = documents();
+    let huge = vec![b'x'; 2 << 20];
+    let text = format!("select '{}' /*key='42'*/", "x".repeat(2 << 20));
+    let mut parsed = Vec::new();
+    write::message(&mut parsed, Frontend::Parse, |out| {
+        out.extend_from_slice(format!("\0select '{}'\0\0\0", "x".repeat(2 << 20)).as_bytes());
+    });
+    bind(&mut parsed, "", b"7");
+    let refused = [
+        "ERROR 54000 it is not said within the first 1048576 bytes of the transaction to which server \
+         it belongs",
+        "ZI",
+    ];
+    for said in [bind_all("behind", &[&huge, b"42"]), queries(&[&text]), parsed] {
+        client.say(&said);
+        assert_eq!(client.answer(), refused);
+        client.say(&bind_all("one", &[b"1000"]));
+        assert!(client.answer().contains(&ports()[2].to_string()));
+    }
+    // What it says after its key may be as long as it likes.
+    client.say(&bind_all("before", &[b"42", &huge]));
+    assert!(client.answer().contains(&ports()[0].to_string()));
+    client.say(&queries(&["begin /*key='1000'*/", &text, "commit"]));
+    assert_eq!(client.answer(), ["BEGIN", "ZT"]);
+    assert_eq!(client.answer().last().unwrap(), "ZT");
+    assert_eq!(client.answer(), ["COMMIT", "ZI"]);
+    drop(client);
+    gate.end();
+}
+
+/// Who waits for the replies to what it has said so far has told no key yet.
+#[test]
+fn who_asks_for_replies_before_its_key_gets_them() {
+    let (gate, mut client) = documents();
+    for end in [Frontend::Flush, Frontend::Sync] {
+        let mut said = Vec::new();
+        write::message(&mut said, Frontend::Parse, |out| {
+            out.extend_from_slice(format!("\0{BY_PARAMETER}\0\0\0").as_bytes());
+        });
+        write::message(&mut said, Frontend::Describe, |out| out.extend_from_slice(b"S\0"));
+        write::bare(&mut said, end);
+        client.say(&said);
+        use proxy::postgres::frame::Backend;
+        for expected in
+            [Backend::ParseComplete, Backend::ParameterDescription, Backend::RowDescription]
+        {
+            assert_eq!(client.hear().0, expected);
+        }
+        if end == Frontend::Sync {
+            assert_eq!(client.answer(), ["ZI"]);
+        }
+        client.say(&bind_all("", &[b"1000"]));
+        // Behind Flush it is the same series, at the server that has answered.
+        let server = if end == Frontend::Sync { 2 } else { 1 };
+        let answer = client.answer();
+        assert!(answer.contains(&ports()[server].to_string()), "{end:?}: {answer:?}");
+    }
+    drop(client);
+    gate.end();
+}
+
 /// A primary and a replica; both are primaries in truth, and each tells its port.
 fn replicated(own_writes: Duration) -> Config {
     let mut database = spread(&ports()[..2], 2);
