@@ -110,7 +110,7 @@ impl Conversation {
             Kept::Owes { .. } | Kept::InDoubt | Kept::CopyOut | Kept::Message => {}
         }
         // What is in no series is flushed by itself.
-        let unflushed = self.series == Series::Open && self.flushed == Flushed::No;
+        let unflushed = self.series.is_open() && self.flushed == Flushed::No;
         if unflushed && !self.queue.is_empty() && !matches!(self.copy, Copy::In { .. }) {
             self.say(Frontend::Flush, out, |_| {});
         }

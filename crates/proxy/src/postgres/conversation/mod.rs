@@ -285,6 +285,10 @@ enum Skip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Series {
     Closed,
+    /// Nothing of it runs anything.
+    Preparing,
+    /// The same, and the client wants the replies before it goes on.
+    Prepared,
     Open,
     /// A Query came behind, which closes it unless it is skipped.
     Queried,
@@ -409,7 +413,7 @@ impl Conversation {
         }
         match (self.skip, self.series, self.status) {
             (Skip::Yes | Skip::Maybe, ..) => Some(Kept::Skipping),
-            (_, Series::Open, _) => Some(Kept::Series),
+            _ if self.series.is_open() => Some(Kept::Series),
             (_, _, Status::InTransaction) => Some(Kept::InTransaction),
             (_, _, Status::InFailedTransaction) => Some(Kept::InFailedTransaction),
             (_, _, Status::Idle) => None,
@@ -484,6 +488,9 @@ impl Conversation {
             F::Flush if self.skip != Skip::No => return Ok(Sent::Discarded),
             F::Flush => {
                 self.flushed = Flushed::Yes;
+                if whose == Whose::Client && self.series == Series::Preparing {
+                    self.series = Series::Prepared;
+                }
                 return Ok(Sent::OwesNothing);
             }
             F::CopyDone | F::CopyFail => Kind::CopyEnd,
@@ -560,6 +567,19 @@ impl Conversation {
         use Frontend as F;
         !matches!(tag, F::CopyData | F::CopyDone | F::CopyFail | F::Sync | F::Flush)
             && self.ready_owed > 0
+    }
+
+    /// Whether a message of the client's is the first that runs anything in a series of which it has
+    /// asked for the replies before: what it has prepared so far has said nothing of what is run.
+    pub(super) fn runs_late(&self, tag: Frontend) -> bool {
+        matches!(tag, Frontend::Bind | Frontend::Query | Frontend::FunctionCall)
+            && (self.series, self.status) == (Series::Prepared, Status::Idle)
+            && (self.skip, self.end, self.extra) == (Skip::No, None, 0)
+    }
+
+    /// Whether nothing is outstanding.
+    pub(super) fn is_answered(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// Whether the end of a COPY was sent, if it is one, that has a Sync inside, and none behind.
@@ -672,11 +692,22 @@ impl Conversation {
 
 impl Series {
     fn after(self, kind: Kind) -> Series {
-        match kind {
-            Kind::Parse | Kind::Bind | Kind::Describe | Kind::Execute | Kind::Close => Series::Open,
-            Kind::Sync => Series::Closed,
-            Kind::Query | Kind::FunctionCall if self == Series::Open => Series::Queried,
+        match (kind, self) {
+            (Kind::Parse | Kind::Describe | Kind::Close, Series::Closed) => Series::Preparing,
+            (
+                Kind::Parse | Kind::Describe | Kind::Close,
+                Series::Preparing | Series::Prepared | Series::Open,
+            ) => self,
+            (Kind::Parse | Kind::Describe | Kind::Close, Series::Queried) => Series::Open,
+            (Kind::Bind | Kind::Execute, _) => Series::Open,
+            (Kind::Sync, _) => Series::Closed,
+            (Kind::Query | Kind::FunctionCall, _) if self.is_open() => Series::Queried,
             _ => self,
         }
+    }
+
+    /// Whether it has begun, and only Sync ends it.
+    fn is_open(self) -> bool {
+        matches!(self, Series::Preparing | Series::Prepared | Series::Open)
     }
 }

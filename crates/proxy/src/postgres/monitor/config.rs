@@ -236,8 +236,10 @@ pub struct Database {
     /// For how long a client keeps a server.
     pub mode: Mode,
     /// How the key of a job is found, for [`RouterSpec::ByKey`]: in the text that the client's first
-    /// message says or names, and in the first Bind before anything is executed or asked for by Flush. As
-    /// much of both is waited for as it takes, up to 1 MiB of each client; who needs more is refused.
+    /// message says or names, and in the first Bind before anything is executed. As much of both is waited
+    /// for as it takes, up to 1 MiB of each client; who needs more is refused. Who asks by Flush for the
+    /// replies before its first Bind gets them from the server of those that tell no key, and what it
+    /// runs then is a job of its own.
     pub keys: KeyRules,
     /// The key of jobs that tell none.
     pub key_default: u64,

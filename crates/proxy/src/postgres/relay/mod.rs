@@ -217,7 +217,8 @@ pub enum Ahead {
     /// It passes: one server is as good as another.
     #[default]
     Passes,
-    /// It waits: as a transaction of its own it may belong to another server.
+    /// It waits: as a transaction of its own it may belong to another server. So does what is run in a
+    /// series behind a Flush, before which it has only prepared.
     Waits,
 }
 
@@ -371,7 +372,7 @@ impl Relay {
         if self.conversation.must_wait(tag, &mut self.scratch) {
             return Ok(Some(Stop::Later));
         }
-        if self.ahead == Ahead::Waits && self.conversation.may_begin_anew(tag) {
+        if self.ahead == Ahead::Waits && self.must_part(tag) {
             return Ok(Some(Stop::Later));
         }
         let forward = match &mut self.names {
@@ -402,6 +403,31 @@ impl Relay {
             self.asked = if behind.is_some() { Rest::Passes } else { Rest::Falls };
         }
         Ok(None)
+    }
+
+    /// Whether a message may belong to another server, and waits until this one can be left. A series
+    /// that has only prepared something, up to the client's Flush, is ended for that when it is
+    /// answered, unless it has failed: whoever waits for the shape of a statement before it says the
+    /// values would run it where nothing was known of them.
+    fn must_part(&mut self, tag: Frontend) -> bool {
+        if self.conversation.may_begin_anew(tag) {
+            return true;
+        }
+        if !self.conversation.runs_late(tag) {
+            return false;
+        }
+        let next = match self.conversation.is_answered() {
+            true => Frontend::Sync,
+            false if self.conversation.turn() == Turn::Client => Frontend::Flush,
+            false => return true,
+        };
+        if let Ok(sent) = self.conversation.send(next, Whose::Gate) {
+            write::bare(&mut self.scratch, next);
+            if let (Names::Rewritten(statements), Sent::Owes(number)) = (&mut self.names, sent) {
+                statements.ended(number);
+            }
+        }
+        true
     }
 
     fn put_scratch(&mut self, run: &mut Run<'_, impl Out>) {

@@ -829,6 +829,11 @@ impl Server {
         }
     }
 
+    /// The gate has ended a series of the client's by a Sync of its own, with this number.
+    pub(in crate::postgres) fn ended(&mut self, number: u64) {
+        self.push(number, Step::Sync, Renamed::Nothing, Altered::Nothing, 0);
+    }
+
     /// The server says that it lacks what it was thought to have, or that its columns have changed.
     fn doubt(&mut self, number: u64, fields: Fields<'_>) {
         // By where it comes from: the words depend on the server's language.
