@@ -535,8 +535,8 @@ impl Found {
         if file.key.is_empty() && routed {
             self.add(
                 "router",
-                "`by-key` needs to know what a job is about; say `key = [{ parameter = 1 }]` or \
-                 `key = [{ tag = \"name\" }]`",
+                "`by-key` needs to know what a job is about; say `key = [{ parameter = 1, type \
+                 = \"integer\" }]` or `key = [{ tag = \"name\" }]`",
             );
         }
         if !file.key.is_empty() && !routed && !cached {

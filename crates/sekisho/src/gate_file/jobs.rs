@@ -78,7 +78,15 @@ pub(super) fn keys(file: &GateFile) -> Result<(KeyRules, u64), (String, String)>
     let mut rules = Vec::new();
     for (at, entry) in file.key.iter().enumerate() {
         let wrong = |cause: &str| (format!("key.{at}"), cause.to_owned());
+        let place = place(entry).map_err(|cause| wrong(&cause))?;
+        let bound = entry.parameter.is_some() || entry.statement.is_some();
         let of = match entry.kind {
+            None if mapping == Mapping::Hash && bound => {
+                return Err(wrong(
+                    "the router goes by the hash of what drivers send, and they send one number in \
+                     several forms; say `type = \"integer\"`, or `type = \"text\"` if it is no number",
+                ));
+            }
             None => usual,
             Some(KeyKind::Integer) => KeyType::Integer,
             Some(KeyKind::Text) if mapping == Mapping::Number => {
@@ -88,8 +96,7 @@ pub(super) fn keys(file: &GateFile) -> Result<(KeyRules, u64), (String, String)>
             }
             Some(KeyKind::Text) => KeyType::Text,
         };
-        let at = place(entry).map_err(|cause| wrong(&cause))?;
-        rules.push(KeyRule { at, of, mapping: mapping.clone() });
+        rules.push(KeyRule { at: place, of, mapping: mapping.clone() });
     }
     Ok((KeyRules::new(rules), unknown))
 }

@@ -71,6 +71,9 @@ pub(super) fn gate(file: &GateFile, entry: &Database, gate: GateSpec) -> Result<
         ..gate
     };
     let mut spec = policies.at(spec, &classes(file))?;
+    if has_replicas && matches!(spec.router, RouterSpec::ByKey { down: KeyDown::Wait, .. }) {
+        return Err(WAITS_IN_VAIN.to_owned());
+    }
     if stays {
         // All belong to the first server, and to the next while that is down.
         spec.router = RouterSpec::ByKey {
@@ -81,6 +84,12 @@ pub(super) fn gate(file: &GateFile, entry: &Database, gate: GateSpec) -> Result<
     }
     Ok(spec)
 }
+
+/// A key has one server, which is a primary or a replica: the other half of its jobs would wait for it
+/// until their deadlines.
+const WAITS_IN_VAIN: &str = "`down = \"wait\"` beside a replica makes what only reads wait for the \
+                             primary of its key, and writes for a replica, in vain; say `down = \
+                             \"next\"`, or leave the replicas out";
 
 /// The router of a database: weights that it leaves out are the servers', and texts in its table
 /// stand for their places there. What is said of several servers is not of one.

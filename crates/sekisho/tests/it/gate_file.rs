@@ -377,7 +377,8 @@ fn what_a_job_is_about_is_said_where_it_is_looked_at() {
     let routed = "router = { by-key = {} }";
     assert!(with(routed)[0].starts_with("g.toml:5: `router`: `by-key` needs to know"));
     let statement = "{ statement = { fingerprint = \"1f\", place = 2 }, type = \"integer\" }";
-    for key in ["{ parameter = 2 }", "{ tag = \"shop\" }", statement] {
+    let parameter = "{ parameter = 2, type = \"text\" }";
+    for key in [parameter, "{ tag = \"shop\" }", statement] {
         assert_eq!(with(&format!("{routed}\nkey = [{key}]")), [""; 0]);
     }
     let ranges = "router = { by-key = { bounds = [10] } }";
@@ -392,12 +393,18 @@ fn what_a_job_is_about_is_said_where_it_is_looked_at() {
             "1 to 16 hexadecimal digits",
         ),
         (ranges, "{ tag = \"a\", type = \"text\" }", "the router goes by numbers"),
+        // Found by reading: 42 as a text, as int4 and as int8 were three keys, on up to three servers.
+        (routed, "{ parameter = 1 }", "in several forms; say `type = \"integer\"`"),
+        (routed, "{ statement = { fingerprint = \"1f\", place = 1 } }", "say `type = \"integer\"`"),
     ] {
         let told = with(&format!("{router}\nkey = [{key}]"));
         assert!(told[0].starts_with("g.toml:6: `key.0`: ") && told[0].contains(cause), "{told:?}");
     }
+    assert_eq!(with(&format!("{ranges}\nkey = [{{ parameter = 1 }}]")), [""; 0]);
     let told = with(&format!("{texts}\nkey = [{{ tag = \"city\" }}]"));
     assert!(told[0].contains("what it does not name must have a place"), "{told:?}");
+    let told = with("router = { by-key = { down = \"wait\" } }\nkey = [{ tag = \"shop\" }]");
+    assert!(told[0].contains("`down = \"wait\"` beside a replica"), "{told:?}");
     assert!(with("key = [{ tag = \"shop\" }]")[0].contains("`key`: nothing looks at it"));
     assert!(
         with("router = \"join-idle-queue\"\nsight = \"reported\"")[0].contains("nobody reports")

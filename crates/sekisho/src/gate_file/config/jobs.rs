@@ -42,7 +42,8 @@ pub struct KeyEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statement: Option<StatementKey>,
     /// How it is read; left out, as the router needs it: an integer for `bounds` and for a table of
-    /// numbers, else a text.
+    /// numbers, else a text. It must be said of what may be a parameter where the router goes by the
+    /// hash: drivers send one number as a text and in several binary forms.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<KeyKind>,
 }
