@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Answer, Conversation, Copy, End, Fence, Flushed, Kept, Question, Series, Skip, Whose};
+use super::{
+    Answer, Conversation, Copy, End, Fence, Flushed, Kept, Question, Series, Skip, Stage, Whose,
+};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::{Status, write};
 
@@ -41,7 +43,12 @@ impl Conversation {
     }
 
     fn place_fence(&mut self, out: &mut Vec<u8>) {
-        let here = self.skip == Skip::No && self.series == Series::Closed;
+        // What is answered by more than ReadyForQuery ends the doubt by itself; and it may turn out
+        // to be a COPY, which nothing of the gate's may stand in.
+        let failed = usize::from(self.stage == Stage::Failed);
+        let mut more = self.queue.iter().skip(failed);
+        let ends_itself = more.any(|request| request.has_reply_of_its_own());
+        let here = self.skip == Skip::No && self.series == Series::Closed && !ends_itself;
         if self.fence == Fence::Placed || !here || self.end.is_some() {
             return;
         }

@@ -20,6 +20,8 @@
 //! reads it, and answered if the COPY fails before; nothing that the server says tells which. So after
 //! such a failure [`resolve`](Conversation::resolve) asks, behind the next Sync, to close a portal that
 //! does not exist: what is ready before that answer belongs to the client, and nothing after it can.
+//! It does not ask where the client has asked for more already: that answer tells as much, and the
+//! question would end a session that turns out to be in another COPY.
 //! A client that goes on without a Sync has to wait for a question of another kind
 //! (`ask`): Close, Sync, Close, Close, Sync. A server that skips passes over the
 //! first Close, so that two come behind its first ReadyForQuery, where one that does not answers one.
@@ -240,6 +242,13 @@ impl Kind {
 struct Request {
     kind: Kind,
     whose: Whose,
+}
+
+impl Request {
+    /// Whether the server answers it by something that is not ReadyForQuery.
+    fn has_reply_of_its_own(self) -> bool {
+        !matches!(self.kind, Kind::Sync | Kind::CopyEnd | Kind::Here(_) | Kind::Void)
+    }
 }
 
 /// How far the request at the front is.

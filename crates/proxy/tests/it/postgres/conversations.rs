@@ -84,6 +84,30 @@ fn trap_1_a_sync_inside_copy_from_the_client_is_not_answered() {
 }
 
 #[test]
+fn trap_1_nothing_is_asked_behind_what_may_be_a_copy_itself() {
+    for swallowed in [true, false] {
+        for then in ["Q", "PBES"] {
+            // The client has said more before the failure was heard.
+            let mut talk = after(&format!("PBESdcS{then}"), "12GE");
+            assert_eq!(talk.kept(), Some(Kept::InDoubt));
+            assert_eq!(resolves(&mut talk), "", "a Close would end the session within a COPY");
+            hears(&mut talk, if swallowed { "ZI" } else { "ZIZI" });
+            assert_eq!(resolves(&mut talk), "");
+            hears(&mut talk, if then == "Q" { "G" } else { "12G" });
+            assert_eq!((talk.kept(), resolves(&mut talk)), (Some(Kept::CopyIn), String::new()));
+            sends(&mut talk, "dcS");
+            hears(&mut talk, if then == "Q" { "CZIZI" } else { "CZI" });
+            assert_eq!((talk.kept(), resolves(&mut talk)), (None, String::new()));
+        }
+    }
+    // A query that has failed itself has nothing to say but ReadyForQuery.
+    let mut talk = after("QSdc", "GE");
+    assert_eq!(resolves(&mut talk), "CS");
+    hears(&mut talk, "ZIZI3ZI");
+    assert_eq!(talk.kept(), None);
+}
+
+#[test]
 fn trap_1_whether_a_failed_copy_has_swallowed_a_sync_is_asked() {
     for swallowed in [true, false] {
         let mut talk = after("PBES", "12GE");
