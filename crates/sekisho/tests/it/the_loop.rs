@@ -2,6 +2,7 @@
 //! ask, check, report.
 
 use std::fs;
+use std::path::Path;
 
 use advise::Scenario;
 use measure::RunRecord;
@@ -28,6 +29,32 @@ fn valid_or_not(ended: &Ended) {
     assert!([0, 5].contains(&ended.code), "{ended:?}");
 }
 
+/// Two runs and their fit. What others take from the processor in one run and not in the other fits no
+/// model, and is told so; then it is measured again.
+fn fitted(folder: &Path, measure: impl Fn(&str) -> Ended) -> (Vec<String>, Ended) {
+    let tries = (0..4).map(|_| {
+        let measured = measure("1,16");
+        valid_or_not(&measured);
+        assert!(!measured.out.contains("failed: "), "{measured:?}");
+        let names = measured.out.split_whitespace().filter(|word| word.ends_with(".jsonl"));
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        let words = ["fit", &names[0], &names[1], "--cores", "1", "--slots", "4"];
+        (names.clone(), sekisho(folder, &[&words[..], &["--out", "fitted.toml"]].concat()))
+    });
+    let mut fits = tries.skip_while(|(_, fitted)| {
+        let unfit = fitted.code == 6;
+        if unfit {
+            assert!(fitted.out.starts_with("DOES NOT FIT: "), "{fitted:?}");
+            assert!(!folder.join("fitted.toml").exists());
+        }
+        unfit
+    });
+    let (runs, fitted) = fits.next().expect("one of four measurements fits");
+    assert_eq!(fitted.code, 0, "{fitted:?}");
+    assert!(fitted.out.starts_with("fits: a request for x bytes costs"), "{fitted:?}");
+    (runs, fitted)
+}
+
 #[test]
 fn from_measurement_to_report() {
     let live = alone();
@@ -41,12 +68,8 @@ fn from_measurement_to_report() {
         let length = ["--duration", "1500ms", "--warmup", "500ms"];
         sekisho(&folder, &[&words[..], &length].concat())
     };
-    let measured = measure("1,16");
-    valid_or_not(&measured);
-    assert!(!measured.out.contains("failed: "), "{measured:?}");
-    let runs: Vec<&str> =
-        measured.out.split_whitespace().filter(|w| w.ends_with(".jsonl")).collect();
-    let runs = [runs[0], runs[1]];
+    let (runs, fitted) = fitted(&folder, measure);
+    let runs = [&*runs[0], &*runs[1]];
     let later = measure("8");
     valid_or_not(&later);
     let later = later.after("recorded").to_owned();
@@ -58,10 +81,6 @@ fn from_measurement_to_report() {
     let busiest = runs.map(|run| busy(&records::read(&folder.join(run))));
     assert!(busiest.iter().all(|busy| (0.01..=1.05).contains(busy)), "{busiest:?}");
 
-    let words = ["fit", runs[0], runs[1], "--cores", "1", "--slots", "4", "--out", "fitted.toml"];
-    let fitted = sekisho(&folder, &words);
-    assert_eq!(fitted.code, 0, "{fitted:?}");
-    assert!(fitted.out.starts_with("fits: a request for x bytes costs"), "{fitted:?}");
     let text = fs::read_to_string(folder.join("fitted.toml")).expect("it was written");
     let scenario: Scenario = toml::from_str(&text).expect("`fit` writes what can be read");
     let calibration = scenario.calibration.expect("it was fitted");

@@ -285,6 +285,7 @@ impl Conversation {
             }
         }
         self.ready_owed -= syncs;
+        self.copy_ends -= u32::from(ended);
         self.copy = match (ended, broken) {
             (_, true) => Copy::InBroken { syncs },
             (true, _) => Copy::InEnded { syncs },

@@ -307,6 +307,8 @@ enum Series {
 #[derive(Clone, Debug)]
 pub struct Conversation {
     queue: VecDeque<Request>,
+    /// How many of these may be the end of a COPY.
+    copy_ends: u32,
     /// The number of the request at the front.
     front_number: u64,
     ready_owed: u32,
@@ -374,6 +376,7 @@ impl Conversation {
     pub fn new() -> Conversation {
         Conversation {
             queue: VecDeque::new(),
+            copy_ends: 0,
             front_number: 0,
             ready_owed: 0,
             stage: Stage::Fresh,
@@ -521,7 +524,10 @@ impl Conversation {
         self.skip = Skip::No;
         self.series = self.series.after(kind);
         match kind {
-            Kind::CopyEnd => return Ok(Sent::OwesNothing),
+            Kind::CopyEnd => {
+                self.copy_ends += 1;
+                return Ok(Sent::OwesNothing);
+            }
             _ if kind.owes_ready() => self.ready_owed += 1,
             _ => self.flushed = Flushed::No,
         }
@@ -591,15 +597,14 @@ impl Conversation {
         self.queue.is_empty()
     }
 
-    /// Whether the end of a COPY was sent, if it is one, that has a Sync inside, and none behind.
+    /// Whether the end of a COPY was sent, if it is one, that has a Sync inside. What comes behind has
+    /// no place of its own until that COPY is done or has failed.
     fn may_be_swallowed(&self) -> bool {
-        let is_sync = |request: &Request| request.kind == Kind::Sync;
         match self.copy {
-            Copy::InEnded { syncs } => syncs > 0 && !self.queue.iter().any(is_sync),
-            Copy::Closed => {
-                let last = self.queue.back();
-                last.is_some_and(|request| request.kind == Kind::CopyEnd)
-                    && self.queue.iter().any(is_sync)
+            Copy::InEnded { syncs } => syncs > 0,
+            Copy::Closed if self.copy_ends > 0 => {
+                let mut kinds = self.queue.iter().map(|request| request.kind);
+                kinds.any(|kind| kind == Kind::Sync) && kinds.any(|kind| kind == Kind::CopyEnd)
             }
             _ => false,
         }
@@ -693,6 +698,7 @@ impl Conversation {
         if let Some(request) = self.queue.pop_front() {
             self.front_number += 1;
             self.ready_owed -= u32::from(request.kind.owes_ready());
+            self.copy_ends -= u32::from(request.kind == Kind::CopyEnd);
         }
         self.stage = Stage::Fresh;
         self.copy = Copy::Closed;

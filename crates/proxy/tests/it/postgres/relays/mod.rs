@@ -2,6 +2,7 @@
 //! connection of each client's own, to a private PostgreSQL. What the clients read must be the same.
 
 mod chance;
+mod copying;
 mod damage;
 mod leaving;
 mod skipped;
