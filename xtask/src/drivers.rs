@@ -34,8 +34,8 @@ fn install(root: &Path) -> Result<(), String> {
     let all = Place { root, target: target.join("drivers"), sources: root.join(SOURCES) };
     all.keep("python", &["requirements.txt"], Place::python)?;
     all.keep("node", &["node/package.json", "node/package-lock.json"], Place::node)?;
-    all.keep("pgx", &["pgx/drive.go", "pgx/go.mod", "pgx/go.sum"], Place::pgx)?;
-    all.keep("jdbc", &["jdbc/pom.xml", "jdbc/Drive.java"], Place::jdbc)
+    all.keep("pgx", &["pgx/drive.go", "pgx/refused.go", "pgx/go.mod", "pgx/go.sum"], Place::pgx)?;
+    all.keep("jdbc", &["jdbc/pom.xml", "jdbc/Drive.java", "jdbc/Refused.java"], Place::jdbc)
 }
 
 struct Place<'a> {
@@ -131,7 +131,8 @@ impl Place<'_> {
         })?;
         self.does("javac", |javac| {
             javac.arg("-cp").arg(library.join("*")).arg("-d").arg(folder.join("classes"));
-            javac.args(["-encoding", "UTF-8"]).arg(sources.join("Drive.java"));
+            javac.args(["-encoding", "UTF-8"]);
+            javac.args(["Drive.java", "Refused.java"].map(|name| sources.join(name)));
         })
     }
 }

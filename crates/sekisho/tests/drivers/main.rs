@@ -45,9 +45,17 @@ fn drive(mode: Mode, name: &str, mut program: Command) {
 #[test]
 fn a_refusal_leaves_a_connection_that_can_be_used() {
     let behind = Behind::start_with(Mode::Transaction, &["--slots", "1", "--wait-max", "300ms"]);
-    for driver in ["psycopg", "asyncpg"] {
-        let mut program = python(&format!("{driver}/refused.py"));
-        behind.tell(&mut program, driver);
+    let programs = [
+        ("psycopg", python("psycopg/refused.py")),
+        ("asyncpg", python("asyncpg/refused.py")),
+        ("pgx", pgx()),
+        ("jdbc", java()),
+        ("node_postgres", node("node/refused.js")),
+    ];
+    for (driver, mut program) in programs {
+        behind.tell(&mut program, &format!("{driver}_refused"));
+        // Who has one program for all is told what to show.
+        program.arg("refused");
         let checks = run(program);
         assert_eq!(checks, ["simple", "prepared", "pipeline", "copy"], "{driver}");
     }
@@ -69,10 +77,14 @@ fn java() -> Command {
     command
 }
 
-fn node() -> Command {
+fn pgx() -> Command {
+    Command::new(installed("pgx").join("drive"))
+}
+
+fn node(name: &str) -> Command {
     let mut command = Command::new("node");
     command.env("NODE_PATH", installed("node").join("node_modules")).arg("--no-deprecation");
-    command.arg(source("node/drive.js"));
+    command.arg(source(name));
     command
 }
 
@@ -98,7 +110,7 @@ macro_rules! drivers {
 drivers! {
     psycopg: python("psycopg/drive.py");
     asyncpg: python("asyncpg/drive.py");
-    pgx: Command::new(installed("pgx").join("drive"));
+    pgx: pgx();
     jdbc: java();
-    node_postgres: node();
+    node_postgres: node("node/drive.js");
 }

@@ -365,7 +365,11 @@ public final class Drive {
 
     public static void main(String[] words) {
         try {
-            all();
+            if (Arrays.asList(words).contains("refused")) {
+                Refused.all();
+            } else {
+                all();
+            }
         } catch (Throwable cause) {
             cause.printStackTrace();
             System.exit(1);

@@ -392,6 +392,10 @@ func notify() {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "refused" {
+		refusals()
+		return
+	}
 	for _, check := range []struct {
 		name string
 		run  func()
