@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio_postgres::NoTls;
 use workload::{Dist, stream};
 
-use crate::tpcc::Config;
+use crate::tpcc::{Config, PlaceError};
 
 /// What is to be asked for.
 #[derive(Clone, Debug)]
@@ -47,6 +47,9 @@ pub enum HoldingError {
     /// The clients cannot run.
     #[error("the clients cannot be started: {0}")]
     Start(#[from] std::io::Error),
+    /// The server is not where load may go, or nowhere.
+    #[error(transparent)]
+    Reach(#[from] PlaceError),
     /// The server, or what stands before it, has refused something.
     #[error("client {client} of {clients}: {source}")]
     Refused {
@@ -67,6 +70,7 @@ type Job = (Instant, f64, f64);
 /// # Errors
 /// If a client is refused, by whatever it speaks to; the others end then.
 pub fn run(to: &Config, plan: &Plan) -> Result<Seen, HoldingError> {
+    let to = &to.judged()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let entered = Arc::new(tokio::sync::Barrier::new(plan.clients as usize));
@@ -83,7 +87,7 @@ pub fn run(to: &Config, plan: &Plan) -> Result<Seen, HoldingError> {
 
 /// A client: between when it counted, and all jobs that it had.
 async fn client(
-    to: &Config,
+    to: &tokio_postgres::Config,
     plan: &Plan,
     number: u32,
     entered: Arc<tokio::sync::Barrier>,

@@ -15,5 +15,8 @@ pub mod tpcc;
 
 mod certificates;
 mod host;
+mod reach;
 #[allow(unsafe_code)]
 mod sys;
+
+pub use reach::{Reach, ReachError, judge, resolve};

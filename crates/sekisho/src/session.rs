@@ -80,7 +80,12 @@ pub(crate) fn without_secret(word: &str) -> String {
         let after = after.split_once('&').map_or(String::new(), |(_, after)| format!("&{after}"));
         return without_secret(&format!("{scheme}://{before}{after}"));
     }
-    let end = rest.find('/').unwrap_or(rest.len());
+    // A password of a database may hold a slash: its address ends its user at the first @.
+    let end = match scheme.ends_with("postgresql") || scheme.ends_with("postgres") {
+        true => rest.find('@').map_or(0, |at| at + 1),
+        false => 0,
+    };
+    let end = end + rest[end..].find(['/', '?', '#']).unwrap_or(rest[end..].len());
     match rest[..end].rfind('@') {
         Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
         None => word.to_owned(),
@@ -95,7 +100,11 @@ mod tests {
     fn a_record_keeps_no_password() {
         assert_eq!(without_secret("http://me:secret@host:1/a@b"), "http://host:1/a@b");
         assert_eq!(without_secret("http://host/me@home"), "http://host/me@home");
+        assert_eq!(without_secret("http://me:secret@host?x=1@b"), "http://host?x=1@b");
         assert_eq!(without_secret("--clients"), "--clients");
+        let slash = "--db=postgresql://me:se/cret@host/db";
+        assert_eq!(without_secret(slash), "--db=postgresql://host/db");
+        assert_eq!(without_secret("postgres://me:se@c/r@host/db"), "postgres://c/r@host/db");
         let url = "postgresql://me@host/db?password=hidden&x=1";
         assert_eq!(without_secret(url), "postgresql://host/db?&x=1");
     }

@@ -57,12 +57,13 @@ mod target;
 mod tls;
 mod worker;
 
+pub use crate::reach::Reach;
 pub use plan::{
     Closing, Connections, Idle, Load, Method, Naming, Plan, PlanError, PlanSpec, Resumption, Trust,
 };
 pub use preflight::preflight;
 pub use run::{RunError, record, run};
-pub use target::{Reach, Scheme, Target, TargetError};
+pub use target::{Scheme, Target, TargetError};
 pub use tls::TlsError;
 
 /// What was read of a complete response, as far as [`read_response`] tells.

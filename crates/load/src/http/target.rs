@@ -1,21 +1,13 @@
 //! What is measured: a URL, where it leads, and whether load may go there.
 
 use std::fmt;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use thiserror::Error;
 
-/// Where load may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// To loopback, link-local and private addresses only: load that goes astray is an attack.
-    Private,
-    /// Anywhere: the user owns the target, and has said so.
-    Anywhere,
-}
+use crate::reach::{Reach, ReachError, resolve};
 
 /// How the target is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,25 +58,13 @@ pub enum TargetError {
         /// The character.
         char,
     ),
-    /// The name leads nowhere.
-    #[error("the host `{host}` cannot be resolved: {error}")]
-    Unresolved {
-        /// The host.
-        host: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// The name leads to a public address.
-    #[error(
-        "`{host}` leads to {address}, which is neither loopback nor private: load goes to machines \
-         of your own only, unless you say that this one is yours"
-    )]
-    Public {
-        /// The host.
-        host: String,
-        /// The address.
-        address: IpAddr,
-    },
+    /// The name leads nowhere, or where load may not go.
+    #[error(transparent)]
+    Reach(
+        /// Where that is.
+        #[from]
+        ReachError,
+    ),
 }
 
 impl Target {
@@ -120,12 +100,7 @@ impl Target {
             None if scheme == Scheme::Http => 80,
             None => 443,
         };
-        let addresses = resolve(host, port)?;
-        if let Some(public) = addresses.iter().find(|address| !is_private(address.ip()))
-            && reach == Reach::Private
-        {
-            return Err(TargetError::Public { host: host.to_owned(), address: public.ip() });
-        }
+        let addresses = resolve(host, port, reach)?;
         Ok(Target {
             scheme,
             host: host.to_owned(),
@@ -192,39 +167,6 @@ fn split_port(place: &str) -> Option<(&str, Option<&str>)> {
     match place.split_once(':') {
         Some((host, port)) => Some((host, Some(port))),
         None => Some((place, None)),
-    }
-}
-
-fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, TargetError> {
-    let unresolved = |error| TargetError::Unresolved { host: host.to_owned(), error };
-    let mut addresses = Vec::new();
-    for address in (host, port).to_socket_addrs().map_err(unresolved)? {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    if addresses.is_empty() {
-        return Err(unresolved(io::Error::other("it has no address")));
-    }
-    Ok(addresses)
-}
-
-/// Loopback, this host, link-local (RFC 3927, 4291) and private (RFC 1918, 4193).
-fn is_private(address: IpAddr) -> bool {
-    let private_v4 = |v4: Ipv4Addr| {
-        v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified()
-    };
-    match address {
-        IpAddr::V4(v4) => private_v4(v4),
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => private_v4(v4),
-            None => {
-                v6.is_loopback()
-                    || v6.is_unspecified()
-                    || v6.is_unique_local()
-                    || v6.is_unicast_link_local()
-            }
-        },
     }
 }
 

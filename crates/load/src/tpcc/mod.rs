@@ -34,7 +34,7 @@ pub mod verify;
 
 pub use acid::{AcidError, AcidFinding, AcidPlan, AcidTest, Expected, Observation, Trial, acid};
 pub use closed::NotClosed;
-pub use connection::{Config, ConnectError, TrustError, Verify};
+pub use connection::{Config, ConnectError, PlaceError, TrustError, Verify};
 pub use loader::{
     Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,
     load,

@@ -1,8 +1,9 @@
-//! Which database a verb works on, as the user names it.
+//! Which database a verb works on, as the user names it, and whether it may.
 
 use std::path::Path;
 
-use ::load::tpcc::{Config, SslMode, Verify};
+use ::load::tpcc::{Config, PlaceError, SslMode, Verify};
+use ::load::{Reach, ReachError};
 use clap::Args as ClapArgs;
 use proxy::postgres::monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
 
@@ -25,6 +26,38 @@ pub(crate) struct DatabaseArgs {
     /// password is better put into PGPASSWORD
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     db: Option<String>,
+    /// Allow a database at an address that is neither loopback nor private: say it twice
+    #[arg(long, action = clap::ArgAction::Count)]
+    public: u8,
+}
+
+/// How often what presses a server, or changes it, is told `--public` before it may be a public one.
+pub(crate) const PRESSES: u8 = 2;
+/// How often what stands in front of one is told: that is ordinary use.
+pub(crate) const STANDS_BEFORE: u8 = 1;
+
+/// How far a verb may reach that was told `--public` so often.
+pub(crate) fn reach(said: u8, needed: u8) -> Reach {
+    if said >= needed { Reach::Anywhere } else { Reach::Private }
+}
+
+/// What is said where a verb may not reach so far, with the way out.
+pub(crate) fn out_of_reach(error: &ReachError, needed: u8) -> Failure {
+    let text = match (error, needed) {
+        (ReachError::Public { .. }, STANDS_BEFORE) => {
+            format!("{error}: `--public` says that it is the one you mean")
+        }
+        (ReachError::Public { .. }, _) => format!(
+            "{error}: load goes to machines of your own only, unless you say that this one is \
+             yours: `--public --public`"
+        ),
+        // Whatever stands before an @ may be part of a password.
+        (ReachError::Unresolved { host, .. }, _) if host.contains('@') => {
+            "the host cannot be resolved: an @ in a password is written %40".to_owned()
+        }
+        (ReachError::Unresolved { .. }, _) => error.to_string(),
+    };
+    Failure::Usage(text)
 }
 
 impl DatabaseArgs {
@@ -35,7 +68,7 @@ impl DatabaseArgs {
 
     /// How to connect to the database that is named.
     pub(crate) fn named(&self) -> Result<Config, Failure> {
-        address(self.url())
+        address(self.url(), reach(self.public, PRESSES))
     }
 
     /// An empty variable names nothing.
@@ -44,14 +77,23 @@ impl DatabaseArgs {
     }
 }
 
-/// How to connect to the database of an address; without one, to that of the environment.
-pub(crate) fn address(url: Option<&str>) -> Result<Config, Failure> {
+/// How to connect to the database of an address; without one, to that of the environment. Its names
+/// are looked up, and each of their addresses must be in reach.
+fn address(url: Option<&str>, reach: Reach) -> Result<Config, Failure> {
     let (config, encryption) = match url {
         Some(url) => of_url(url)?,
         None if is_in_environment(&variable) => (Config::new(), Encryption::default()),
         None => return Err(Failure::Usage(NONE.into())),
     };
-    encryption.completed(&variable).demanded_of(completed(config, &variable)?)
+    within(encryption.completed(&variable).demanded_of(completed(config, &variable)?)?, reach)
+}
+
+/// The same place with names looked up, if it is in reach.
+fn within(config: Config, reach: Reach) -> Result<Config, Failure> {
+    config.within(reach).map_err(|error| match error {
+        PlaceError::Reach(error) => out_of_reach(&error, PRESSES),
+        error => Failure::Usage(format!("the database that is named: {error}")),
+    })
 }
 
 /// Where a server is, and how a gate is to encrypt what goes there: an address as above, with what
@@ -294,15 +336,26 @@ fn completed(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Failure> {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        let (names, numbers) = (variable("PGHOST"), variable("PGHOSTADDR"));
         let socket = || SOCKETS.into_iter().find(|folder| std::path::Path::new(folder).is_dir());
-        let host = variable("PGHOST").or_else(|| variable("PGHOSTADDR"));
-        config.host(host.as_deref().or(socket()).unwrap_or("localhost"));
+        let usual = names.as_deref().or(socket()).unwrap_or("localhost");
+        if names.is_some() || numbers.is_none() {
+            for name in usual.split(',') {
+                config.host(name);
+            }
+        }
+        for number in numbers.iter().flat_map(|all| all.split(',')) {
+            let wrong = || Failure::Usage(format!("PGHOSTADDR is `{number}`, which is no address"));
+            config.hostaddr(number.parse().map_err(|_| wrong())?);
+        }
     }
     if config.get_ports().is_empty()
-        && let Some(port) = variable("PGPORT")
+        && let Some(ports) = variable("PGPORT")
     {
-        let wrong = || Failure::Usage(format!("PGPORT is `{port}`, which is no port"));
-        config.port(port.parse().map_err(|_| wrong())?);
+        for port in ports.split(',') {
+            let wrong = || Failure::Usage(format!("PGPORT is `{port}`, which is no port"));
+            config.port(port.parse().map_err(|_| wrong())?);
+        }
     }
     if config.get_dbname().is_none()
         && let Some(name) = variable("PGDATABASE")
@@ -350,6 +403,49 @@ mod tests {
         assert_eq!(own.get_password(), Some(&b"mine"[..]));
     }
 
+    /// Numbers alone: nothing is looked up, nothing is connected to.
+    #[test]
+    fn a_public_address_must_be_said_twice_wherever_it_is_named() {
+        let set = |pairs: &'static [(&str, &str)]| {
+            move |name: &str| {
+                let found = pairs.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            }
+        };
+        let of_environment =
+            |pairs, reach| within(completed(Config::new(), &set(pairs)).unwrap(), reach);
+        let public: [&'static [(&str, &str)]; 4] = [
+            &[("PGHOST", "203.0.113.1")],
+            &[("PGHOSTADDR", "203.0.113.1")],
+            &[("PGHOST", "127.0.0.1,203.0.113.1"), ("PGPORT", "5432,5433")],
+            &[("PGHOST", "localhost"), ("PGHOSTADDR", "203.0.113.1")],
+        ];
+        for pairs in public {
+            let error = of_environment(pairs, Reach::Private).unwrap_err().to_string();
+            assert!(
+                error.contains("203.0.113.1") && error.contains("`--public --public`"),
+                "{error}"
+            );
+            assert!(of_environment(pairs, Reach::Anywhere).is_ok(), "{pairs:?}");
+        }
+        let own: &'static [(&str, &str)] = &[("PGHOST", "/tmp"), ("PGPORT", "6000")];
+        assert!(of_environment(own, Reach::Private).is_ok());
+        let of_url = |url: &str, said| {
+            let (config, _) = of_url(url).unwrap();
+            within(completed(config, &none).unwrap(), reach(said, PRESSES))
+        };
+        for url in ["postgresql://me@203.0.113.1/x", "postgres://me@127.0.0.1,203.0.113.1/x"] {
+            assert!(
+                of_url(url, 0).is_err() && of_url(url, 1).is_err(),
+                "{url}: once is not enough"
+            );
+            assert!(of_url(url, 2).is_ok(), "{url}");
+        }
+        let host = "cret@host".to_owned();
+        let error = ReachError::Unresolved { host, error: std::io::Error::other("nowhere") };
+        assert!(!out_of_reach(&error, PRESSES).to_string().contains("cret"));
+    }
+
     #[test]
     fn what_is_no_address_is_refused_without_repeating_it() {
         for url in ["host=db password=secret", "postgresql://me:secret@db:port/x", "http://secret"]
@@ -358,8 +454,10 @@ mod tests {
             assert!(error.contains("postgresql://USER@HOST"), "{error}");
             assert!(!error.contains("secret"), "{error}");
         }
-        let port = |_: &str| Some("many".to_owned());
-        assert!(completed(Config::new(), &port).unwrap_err().to_string().contains("PGPORT"));
+        for wrong in ["PGPORT", "PGHOSTADDR"] {
+            let set = |name: &str| (name == wrong).then(|| "many".to_owned());
+            assert!(completed(Config::new(), &set).unwrap_err().to_string().contains(wrong));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use advise::{Bytes, Span};
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use load::http::{
-    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Reach, Resumption, RunError, Target,
+    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Resumption, RunError, Target,
     TargetError, Trust,
 };
 use measure::{RunRecord, Until};
@@ -18,6 +18,7 @@ use workload::{Document, DocumentSet, Draw};
 use crate::session::{Session, tool, without_secret};
 use crate::store;
 use crate::text::rate;
+use crate::verbs::database::{PRESSES, out_of_reach, reach};
 use crate::verdict::Failure;
 
 #[derive(ClapArgs)]
@@ -99,13 +100,10 @@ impl TargetArgs {
 
     /// The run that these arguments and a load describe.
     pub(crate) fn spec(&self, load: Load, until: Until) -> Result<PlanSpec, Failure> {
-        let reach = if self.public >= 2 { Reach::Anywhere } else { Reach::Private };
-        let target = Target::parse(&self.url, reach).map_err(|error| {
-            let hint = match error {
-                TargetError::Public { .. } => ": `--public --public`",
-                _ => "",
-            };
-            Failure::Usage(format!("{error}{hint}"))
+        let reach = reach(self.public, PRESSES);
+        let target = Target::parse(&self.url, reach).map_err(|error| match error {
+            TargetError::Reach(error) => out_of_reach(&error, PRESSES),
+            error => Failure::usage(error),
         })?;
         let mut spec = PlanSpec::new(target, load, until);
         spec.documents = self.documents.as_deref().map(documents).transpose()?;

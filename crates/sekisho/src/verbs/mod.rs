@@ -112,3 +112,42 @@ fn run(verb: &Verb, session: &Session, out: &mut dyn Write) -> Result<Verdict, F
         Verb::Reproduce(args) => reproduce::run(args, session.supervised, out),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory};
+
+    use super::Call;
+
+    /// The commands that are told where a server is.
+    fn told_where<'a>(command: &'a Command, path: &str, into: &mut Vec<(String, &'a Command)>) {
+        let path = format!("{path} {}", command.get_name());
+        let is_told = command
+            .get_arguments()
+            .any(|one| ["db", "url", "upstream"].contains(&one.get_id().as_str()));
+        if is_told {
+            into.push((path.clone(), command));
+        }
+        for inner in command.get_subcommands() {
+            told_where(inner, &path, into);
+        }
+    }
+
+    /// `tpcc` once connected to whatever `--db` named: only `measure` knew of `--public`.
+    #[test]
+    fn whatever_connects_to_a_server_that_is_named_knows_how_public_is_allowed() {
+        let call = Call::command();
+        let mut all = Vec::new();
+        told_where(&call, "", &mut all);
+        let names: Vec<&str> = all.iter().map(|(path, _)| path.as_str()).collect();
+        for one in
+            ["measure http", "gate http", "gate postgres", "tpcc load", "tpcc run", "tpcc find"]
+        {
+            assert!(names.iter().any(|path| path.ends_with(one)), "{one}: {names:?}");
+        }
+        for (path, command) in &all {
+            let knows = command.get_arguments().any(|one| one.get_id() == "public");
+            assert!(knows, "`{path}` takes an address and no `--public`");
+        }
+    }
+}

@@ -11,7 +11,7 @@ use gate::{GateSpec, ServerSpec};
 use proxy::http::{Class, Config, Finished, Key, Probe, Server, StartError, Tls};
 use serde_json::json;
 
-use super::{PolicyArgs, address, keep, slots};
+use super::{PolicyArgs, address, keep, reachable, slots};
 use crate::session::say;
 use crate::text::{paragraph, sentence, time};
 use crate::verdict::{Failure, Verdict};
@@ -62,6 +62,9 @@ pub(super) struct HttpArgs {
     /// Where metrics and controls are served
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
+    /// Allow an upstream that is neither loopback nor private
+    #[arg(long, action = clap::ArgAction::Count)]
+    public: u8,
     /// Print a JSON object at the start and one at the end instead of text
     #[arg(long)]
     json: bool,
@@ -157,6 +160,9 @@ impl HttpArgs {
             .iter()
             .map(|name| address("--upstream", name))
             .collect::<Result<Vec<_>, _>>()?;
+        for (name, upstream) in self.upstream.iter().zip(&upstreams) {
+            reachable(name, [upstream.ip()], self.public)?;
+        }
         let servers = self.servers(upstreams.len())?;
         let mut config = Config::new(address("--listen", &self.listen)?, upstreams, 1);
         config.classes = self.classes()?;

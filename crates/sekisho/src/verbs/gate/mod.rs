@@ -5,15 +5,17 @@ mod http;
 mod postgres;
 
 use std::io::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
+use ::load::judge;
 use advise::{DisciplineEntry, Policies, RouterEntry, SightEntry};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
 use measure::Recording;
 
 use crate::scenario_file::parse_value;
+use crate::verbs::database::{STANDS_BEFORE, out_of_reach, reach};
 use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]
@@ -157,4 +159,14 @@ fn address(flag: &str, name: &str) -> Result<SocketAddr, Failure> {
     };
     let mut found = full.to_socket_addrs().map_err(|error| wrong(&error))?;
     found.next().ok_or_else(|| wrong(&"no address belongs to that name"))
+}
+
+/// Whether a gate may stand in front of what a name leads to, if `--public` was said so often.
+fn reachable(
+    name: &str,
+    addresses: impl IntoIterator<Item = IpAddr>,
+    public: u8,
+) -> Result<(), Failure> {
+    judge(name, addresses, reach(public, STANDS_BEFORE))
+        .map_err(|error| out_of_reach(&error, STANDS_BEFORE))
 }

@@ -23,7 +23,7 @@ use proxy::postgres::monitor::{
 use proxy::postgres::secrets::{Hba, MockKey, Users};
 use serde_json::json;
 
-use super::{PolicyArgs, address, keep, slots};
+use super::{PolicyArgs, address, keep, reachable, slots};
 use crate::gate_file::{Disk, Files, translate};
 use crate::session::say;
 use crate::text::{Table, label, next, sentence, time};
@@ -68,7 +68,7 @@ const REPLACED: [&str; 26] = [
 #[derive(ClapArgs)]
 pub(super) struct PostgresArgs {
     /// Everything from a file: TOML of this gate, or PgBouncer's if its name ends in .ini or .conf.
-    /// Beside it only --listen, --take-over, --record, --record-max, --model and --json count, before
+    /// Beside it only --listen, --take-over, --record, --record-max, --model, --public and --json count, before
     /// what the file says
     #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED)]
     config: Option<PathBuf>,
@@ -154,6 +154,9 @@ pub(super) struct PostgresArgs {
     /// as by SIGTERM. Then this one listens there. If that fails, the old one serves on
     #[arg(long, value_name = "SOCKET")]
     take_over: Option<PathBuf>,
+    /// Allow a server at an address that is neither loopback nor private
+    #[arg(long, action = clap::ArgAction::Count)]
+    public: u8,
     /// Print a JSON object at the start and one at the end instead of text
     #[arg(long)]
     json: bool,
@@ -226,7 +229,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         return Ok(Verdict::Holds);
     }
     if let Some(path) = &args.check {
-        return from_file::check(path, args.json, out);
+        return from_file::check(path, args.public, args.json, out);
     }
     if args.config.is_some() {
         return from_file::run(args, out);
@@ -598,6 +601,7 @@ impl PostgresArgs {
             }
             servers.extend(addresses(place)?);
         }
+        within_reach(&servers, self.public)?;
         let mut database = Database::new(name, servers, 0);
         database.encryption = Encryption::load(tls).map_err(Failure::usage)?;
         database.auto = self.auto()?;
@@ -737,10 +741,44 @@ fn addresses(place: &Place) -> Result<Vec<Address>, Failure> {
         .collect()
 }
 
+/// Whether a gate may stand in front of these servers, if `--public` was said so often.
+fn within_reach(servers: &[Address], public: u8) -> Result<(), Failure> {
+    for server in servers {
+        match server {
+            Address::Tcp(address) => reachable(&address.to_string(), [address.ip()], public)?,
+            Address::Host { name, address } => reachable(name, [address.ip()], public)?,
+            Address::Unix(_) => {}
+        }
+    }
+    Ok(())
+}
+
 /// An address, and the name by which it was found if that says more.
 fn tcp(name: &str, address: SocketAddr) -> Address {
     if name.parse::<IpAddr>().is_ok() {
         return Address::Tcp(address);
     }
     Address::Host { name: name.to_owned(), address }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks the decision, and connects nowhere.
+    #[test]
+    fn a_gate_before_a_public_server_is_asked_for_once() {
+        let at = |text: &str| Address::Tcp(text.parse().unwrap());
+        let named =
+            Address::Host { name: "db".into(), address: "203.0.113.9:5432".parse().unwrap() };
+        let socket = Address::Unix("/tmp/.s.PGSQL.5432".into());
+        let own = [at("127.0.0.1:5432"), socket, at("[fd00::1]:5432")];
+        assert!(within_reach(&own, 0).is_ok());
+        for public in [at("203.0.113.9:5432"), named] {
+            let servers = [at("10.0.0.1:5432"), public];
+            let error = within_reach(&servers, 0).unwrap_err().to_string();
+            assert!(error.contains("203.0.113.9") && error.contains("`--public` says"), "{error}");
+            assert!(within_reach(&servers, 1).is_ok());
+        }
+    }
 }

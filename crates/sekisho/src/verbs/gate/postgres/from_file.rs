@@ -8,7 +8,7 @@ use proxy::postgres::monitor::{Address, Config, Monitor};
 use proxy::postgres::secrets::MockKey;
 use serde_json::json;
 
-use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted};
+use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted, within_reach};
 use crate::gate_file::{Disk, GateFile, Method, load, to_monitor};
 use crate::session::say;
 use crate::text::{next, sentence};
@@ -29,7 +29,9 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let listen = args.listen.as_deref().map(|name| address("--listen", name)).transpose()?;
     let key = MockKey::drawn();
     let door = args.take_over.clone();
+    let public = args.public;
     let Read { mut config, file, told } = read(&path, listen, &key).map_err(Failure::Usage)?;
+    reached(&config, public)?;
     config.takeover = door.clone().or(config.takeover);
     let recorded = file.record.as_ref().map(|record| PathBuf::from(&record.file));
     if args.policy.record.is_some() {
@@ -41,6 +43,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let names: Vec<String> = config.databases.iter().map(|one| one.name.clone()).collect();
     let again = move || {
         let Read { mut config, told, .. } = read(&path, listen, &key)?;
+        reached(&config, public).map_err(|failure| failure.to_string())?;
         config.takeover = door.clone().or(config.takeover);
         config.decisions = Some(decided);
         tell(&told);
@@ -59,11 +62,24 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     end(&finished, written, args.json, out)
 }
 
+/// Whether the gate may stand in front of every server that the file names.
+fn reached(config: &Config, public: u8) -> Result<(), Failure> {
+    config.databases.iter().try_for_each(|database| within_reach(&database.servers, public))
+}
+
 /// Says whether a gate could start from a file.
-pub(super) fn check(path: &Path, json: bool, out: &mut dyn Write) -> Result<Verdict, Failure> {
+pub(super) fn check(
+    path: &Path,
+    public: u8,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
     let name = path.display();
-    let Read { config, file, told } =
+    let Read { config, file, mut told } =
         read(path, None, &MockKey::drawn()).map_err(Failure::Usage)?;
+    // Nothing is connected to here, so that it is told and refused nothing.
+    let unreached = reached(&config, public).err();
+    told.extend(unreached.as_ref().map(Failure::to_string));
     let users = config.users.names().count();
     config.try_out().map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
     let databases: Vec<&str> = file.database.iter().map(|one| &*one.name).collect();
@@ -92,7 +108,8 @@ pub(super) fn check(path: &Path, json: bool, out: &mut dyn Write) -> Result<Verd
     for told in &told {
         text += &sentence(&format!("note: {told}"));
     }
-    say(out, &(text + &next(&format!("sekisho gate postgres --config {name}"))))?;
+    let public = if unreached.is_some() || public > 0 { " --public" } else { "" };
+    say(out, &(text + &next(&format!("sekisho gate postgres --config {name}{public}"))))?;
     Ok(Verdict::Holds)
 }
 
