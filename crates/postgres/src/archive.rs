@@ -24,6 +24,8 @@ pub const MAVEN_CENTRAL: &str = "https://repo1.maven.org/maven2";
 /// The folder of the archives in a repository, and their release.
 const GROUP: &str = "io/zonky/test/postgres";
 const RELEASE: &str = "18.1.0";
+/// The first number of that release.
+pub(crate) const MAJOR: u32 = 18;
 /// The most that an archive may be, packed and unpacked \[byte\]; it is 15 and 60 MB.
 const PACKED_MAX: u64 = 64 << 20;
 const UNPACKED_MAX: u64 = 512 << 20;
@@ -65,6 +67,14 @@ pub enum FetchError {
     Machine {
         /// The kind of processor.
         machine: &'static str,
+    },
+    /// Another release than the one that is kept there for us.
+    #[error(
+        "release {major} is not there, and only {MAJOR} is fetched: install it, or name its folder"
+    )]
+    Release {
+        /// Its first number.
+        major: u32,
     },
     /// There is nowhere to keep them.
     #[error("no folder to keep PostgreSQL in: set XDG_CACHE_HOME or HOME to one")]
@@ -153,7 +163,7 @@ impl Fetch {
         let Archive { artifact, sha256, .. } = *archive;
         let base = self.repository.trim_end_matches('/');
         let url = format!("{base}/{GROUP}/{artifact}/{RELEASE}/{artifact}-{RELEASE}.jar");
-        (self.notice)(&format!("fetching PostgreSQL {RELEASE} (15 MB) from {base}"));
+        (self.notice)(&format!("fetching PostgreSQL {RELEASE} (15 MB, 60 unpacked) from {base}"));
         let packed = if base.starts_with("http://") || base.starts_with("https://") {
             self.listen(url.clone())?
         } else {

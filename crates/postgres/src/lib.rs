@@ -35,5 +35,5 @@ mod watchdog;
 pub use account::AccountError;
 pub use archive::{FetchError, MAVEN_CENTRAL};
 pub use private::{Keep, Private, RestartError, Settings, StartError, StopError};
-pub use programs::{Programs, Rejected, Search};
+pub use programs::{MAJOR_MAX, MAJOR_MIN, Programs, Rejected, Search};
 pub use url::Url;

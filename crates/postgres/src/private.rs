@@ -600,7 +600,17 @@ fn find(settings: &Settings, account: Option<&Account>) -> Result<Programs, Star
     let folder = match &settings.search {
         Search::Folder(folder) => Ok(folder.clone()),
         Search::Fetched => fetch.programs(),
-        Search::Machine | Search::Anywhere => match Programs::on_machine(account) {
+        Search::Release(major) => match Programs::on_machine(Some(*major), account) {
+            Ok(programs) => return Ok(programs),
+            Err(found) => {
+                rejected = found;
+                match *major == archive::MAJOR {
+                    true => fetch.programs(),
+                    false => Err(FetchError::Release { major: *major }),
+                }
+            }
+        },
+        Search::Machine | Search::Anywhere => match Programs::on_machine(None, account) {
             Ok(programs) => return Ok(programs),
             Err(found) if settings.search == Search::Machine => {
                 return Err(StartError::Missing { rejected: found, fetch: None });

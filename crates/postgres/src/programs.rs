@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 
 use crate::account::{self, Account};
 
-/// The releases that will do.
-const MAJOR_MIN: u32 = 14;
-const MAJOR_MAX: u32 = 18;
+/// The releases that will do, by their first numbers.
+pub const MAJOR_MIN: u32 = 14;
+/// The newest of them.
+pub const MAJOR_MAX: u32 = 18;
 /// The programs that a server needs.
 const NEEDED: [&str; 2] = ["postgres", "initdb"];
 /// Where systems install releases side by side: a folder, and what is in between.
@@ -28,6 +29,8 @@ pub enum Search {
     Anywhere,
     /// On this machine only.
     Machine,
+    /// Of this release, by its first number: on this machine, or fetched if it is the one that is.
+    Release(u32),
     /// Fetched only, or what was fetched before.
     Fetched,
     /// In this folder only.
@@ -71,18 +74,32 @@ impl Programs {
         self.folder.join(program)
     }
 
-    /// Looks on this machine: what the search path has first, then the newest.
-    pub(crate) fn on_machine(account: Option<&Account>) -> Result<Programs, Vec<Rejected>> {
+    /// Looks on this machine, for one release if one is wanted: what the search path has first, then
+    /// the newest.
+    pub(crate) fn on_machine(
+        wanted: Option<u32>,
+        account: Option<&Account>,
+    ) -> Result<Programs, Vec<Rejected>> {
+        let look = |folder: &Path| {
+            let programs = Programs::in_folder(folder, account)?;
+            match wanted {
+                Some(major) if major != programs.major => {
+                    let cause = format!("release {}, and {major} is wanted", programs.version);
+                    Err(Rejected { folder: folder.to_owned(), cause })
+                }
+                _ => Ok(programs),
+            }
+        };
         let mut rejected = Vec::new();
         for folder in on_search_path() {
-            match Programs::in_folder(&folder, account) {
+            match look(&folder) {
                 Ok(programs) => return Ok(programs),
                 Err(cause) => rejected.push(cause),
             }
         }
         let mut found = Vec::new();
         for folder in installed() {
-            match Programs::in_folder(&folder, account) {
+            match look(&folder) {
                 Ok(programs) => found.push(programs),
                 Err(cause) => rejected.push(cause),
             }

@@ -1,8 +1,11 @@
 //! Where records and predictions live: `./.sekisho/` unless they are named.
 
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use measure::{RunRecord, RunWriter};
@@ -26,6 +29,13 @@ pub(crate) fn new_id() -> String {
     let text = humantime::format_rfc3339_seconds(now).to_string().replace(['-', ':'], "");
     let millis = now.duration_since(UNIX_EPOCH).map_or(0, |span: Duration| span.subsec_millis());
     format!("{}-{millis:03}{:x}", text.trim_end_matches('Z'), std::process::id() & 0xffff)
+}
+
+/// The seed of a call that was told none, drawn once: short enough to be typed again.
+pub(crate) fn drawn_seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    // The state of a new hasher is the system's chance.
+    *SEED.get_or_init(|| 2 + RandomState::new().build_hasher().finish() % 999_999_998)
 }
 
 /// A file under `./.sekisho/`, its folder made.

@@ -29,6 +29,33 @@ const SETTINGS: [&str; 14] = [
     "work_mem",
 ];
 
+/// What is known of a database before anything is asked of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// The release of its server, as in `15.18`.
+    pub version: String,
+    /// What it was loaded with; `None` where it was not by us, or its record cannot be read: whoever
+    /// needs one says so.
+    pub load: Option<LoadRecord>,
+}
+
+/// Asks a server for its release, and its database for what it was loaded with.
+///
+/// # Errors
+/// If there is no connection, or it does not say.
+pub fn facts(config: &Config) -> Result<Facts, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = connect(config, 1).await?;
+        let row = client.query_one("show server_version", &[]).await;
+        let said: String = row.map_err(OpenError::Prepare)?.get(0);
+        let load = LoadRecord::read(&client).await.ok().flatten();
+        // A distribution adds words of its own.
+        let version = said.split(' ').next().unwrap_or_default().to_owned();
+        Ok(Facts { version, load })
+    })
+}
+
 /// A connection beside those of the terminals, that looks on.
 #[derive(Debug)]
 pub(super) struct Monitor {

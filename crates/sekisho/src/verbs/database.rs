@@ -71,6 +71,17 @@ impl DatabaseArgs {
         address(self.url(), reach(self.public, PRESSES))
     }
 
+    /// The same command on the same database: with what was given, and without any secret.
+    pub(crate) fn again(&self, command: &str) -> String {
+        let of_environment = variable("DATABASE_URL");
+        let database = match self.url() {
+            None => String::new(),
+            url if url == of_environment.as_deref() => " --db \"$DATABASE_URL\"".to_owned(),
+            Some(url) => format!(" --db {}", quoted(&without_password(url))),
+        };
+        format!("{command}{database}{}", " --public".repeat(self.public.into()))
+    }
+
     /// An empty variable names nothing.
     fn url(&self) -> Option<&str> {
         self.db.as_deref().filter(|url| !url.is_empty())
@@ -106,6 +117,37 @@ pub(crate) fn server(url: Option<&str>) -> Result<(Config, ServerTls), Failure> 
     };
     let tls = encryption.completed(&variable).of_gate()?;
     Ok((completed(config, &variable)?, tls))
+}
+
+/// An address as it was given, but for its password: PGPASSWORD has that, or the server asks for none.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return String::new() };
+    // As the address is read: its user ends at the first @, whatever stands before that.
+    let (user, rest) = match rest.split_once('@') {
+        Some((who, rest)) => {
+            let name = who.split(':').next().unwrap_or_default();
+            (if name.is_empty() { String::new() } else { format!("{name}@") }, rest)
+        }
+        None => (String::new(), rest),
+    };
+    let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = place.split('/').next().unwrap_or_default();
+    let place = &place[authority.rfind('@').map_or(0, |at| at + 1)..];
+    let options: Vec<&str> =
+        options.split('&').filter(|one| !one.is_empty() && !one.contains("password=")).collect();
+    let options =
+        if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
+    format!("{scheme}://{user}{place}{options}")
+}
+
+/// A word that a shell takes as it is.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@=%,".contains(c);
+    if word.chars().all(is_plain) {
+        word.into()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -401,6 +443,33 @@ mod tests {
         let own = completed(url.0, &set).unwrap();
         assert_eq!(verify::name(&own), "bench at other:7000");
         assert_eq!(own.get_password(), Some(&b"mine"[..]));
+    }
+
+    #[test]
+    fn a_command_to_type_next_has_the_database_that_was_given_and_no_secret() {
+        let next = |db: &str, public| {
+            let args = DatabaseArgs { db: Some(db.to_owned()), public };
+            args.again("sekisho tpcc run")
+        };
+        for (given, shown) in [
+            ("postgresql://me@host:5433/shop", "postgresql://me@host:5433/shop"),
+            ("postgresql://me:se/cret@host/x", "postgresql://me@host/x"),
+            ("postgresql://me:s@cret@host/x", "postgresql://me@host/x"),
+            ("postgres://:secret@h1:1,h2:2/x", "postgres://h1:1,h2:2/x"),
+            ("postgresql:///x?host=/tmp&password=secret", "'postgresql:///x?host=/tmp'"),
+            (
+                "postgresql://h/x?sslmode=require&sslrootcert=a",
+                "'postgresql://h/x?sslmode=require&sslrootcert=a'",
+            ),
+            ("postgresql://it's@h/x", r"'postgresql://it'\''s@h/x'"),
+        ] {
+            let line = next(given, 0);
+            assert_eq!(line, format!("sekisho tpcc run --db {shown}"));
+            assert!(!line.contains("cret"), "{line}");
+        }
+        assert!(next("postgresql://h/x", 2).ends_with("/x --public --public"));
+        let none = DatabaseArgs { db: None, public: 0 };
+        assert_eq!(none.again("sekisho tpcc run"), "sekisho tpcc run");
     }
 
     /// Numbers alone: nothing is looked up, nothing is connected to.

@@ -13,6 +13,7 @@ mod json;
 mod knee;
 mod loop_report;
 mod measure;
+mod private;
 mod report;
 mod reproduce;
 mod sim;

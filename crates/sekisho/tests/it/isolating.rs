@@ -15,8 +15,8 @@ fn each_test_is_told_with_what_was_done_and_seen() {
     assert_eq!(weak.code, 0, "{weak:?}");
     let flat = weak.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        "holds: all 11 tests of atomicity and isolation, the database that was named, at read \
-         committed, 3 of them with an anomaly that read committed allows",
+        "holds: all 11 tests of atomicity and isolation, the database that was named (PostgreSQL ",
+        "), at read committed, 3 of them with an anomaly that read committed allows",
         "At read committed, statements of the client:",
         "isolation 3 (clause 3.4.2.3) holds: T1, a New-Order, stops before its commit;",
         "T2: waits for it",

@@ -65,7 +65,7 @@ fn has_chunks(url: &str, wanted: u64) {
 fn a_killed_load_is_resumed() {
     let (scratch, url) = (Scratch::new(), database("killed"));
     let folder = scratch.join("");
-    let words = ["tpcc", "load", "--warehouses", "2", "--db", &url, "--jobs", "1"];
+    let words = ["tpcc", "load", "--warehouses", "2", "--db", &url, "--jobs", "1", "--seed", "5"];
     let running = start(&folder, &words);
     has_chunks(&url, 3);
     running.signal("KILL");
@@ -76,11 +76,15 @@ fn a_killed_load_is_resumed() {
     assert!(again.err.contains("interrupted here") && again.err.contains("--resume"), "{again:?}");
     let other = load(&folder, &url, &["--warehouses", "2", "--seed", "2", "--resume"]);
     assert_eq!(other.code, 2, "{other:?}");
-    assert!(other.err.contains("from seed 1"), "{other:?}");
+    assert!(other.err.contains("from seed 5"), "{other:?}");
     let resumed = load(&folder, &url, &["--warehouses", "2", "--resume", "--json"]);
     assert_eq!(resumed.code, 0, "{resumed:?}");
     let object = &resumed.objects()[0];
-    assert_eq!((&object["verdict"], &object["seed"]), (&"holds".into(), &1.into()), "{object}");
+    assert_eq!(
+        (&object["verdict"], &object["seed"]),
+        (&"holds".into(), &5.into()),
+        "it goes on with its own"
+    );
     let rows = object["rows"].as_u64().expect("a number");
     let all = "select (select count(*) from item) + (select count(*) from stock) \
         + (select count(*) from customer) + (select count(*) from history) \
@@ -111,14 +115,56 @@ fn an_interrupted_load_says_how_to_go_on() {
 fn a_load_tells_what_it_did_and_is_not_done_twice() {
     let (scratch, url) = (Scratch::new(), database("told"));
     let folder = scratch.join("");
-    let loaded = load(&folder, &url, &["--warehouses", "1"]);
+    let loaded = load(&folder, &url, &["--warehouses", "1", "--seed", "7"]);
     assert_eq!(loaded.code, 0, "{loaded:?}");
-    assert!(loaded.out.starts_with("loaded: 1 warehouse from seed 1, "), "{loaded:?}");
+    assert!(loaded.out.starts_with("loaded: 1 warehouse from seed 7, "), "{loaded:?}");
     assert!(loaded.out.contains("C-Load is "), "{loaded:?}");
     assert!(!loaded.out.contains(&url) && loaded.err.is_empty(), "{loaded:?}");
     let twice = load(&folder, &url, &["--warehouses", "1"]);
     assert_eq!(twice.code, 2, "{twice:?}");
     assert!(twice.err.contains("loaded already") && twice.err.contains("--replace"), "{twice:?}");
+}
+
+/// A result did not say which PostgreSQL it was of, a seed that nobody had said was always 1, and the
+/// command to type next was for another database than the one that was given.
+#[test]
+fn a_result_names_its_postgresql_and_its_seed_and_goes_on_with_the_same_database() {
+    let (scratch, url) = (Scratch::new(), database("named"));
+    let folder = scratch.join("");
+    let (start, place) = url.split_once('@').expect("a user and a password");
+    let (user, password) = start.rsplit_once(':').expect("the same");
+    let same = format!("--db {user}@{place}");
+    let release = format!("PostgreSQL {}", server().programs().version());
+    let flat = |ended: &Ended| {
+        let text = ended.out.replace("\\\n", " ");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let told = |ended: &Ended, next: &str| {
+        let text = flat(ended);
+        assert!(text.contains(&release), "{release}: {ended:?}");
+        assert!(text.ends_with(&format!("next: {next} {same}")), "{next} {same}: {ended:?}");
+        assert!(!text.contains(password), "{ended:?}");
+        text
+    };
+    let seed = |text: &str, before: &str| -> u64 {
+        let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("{before}: {text}"));
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse().expect("a seed")
+    };
+    let loaded = load(&folder, &url, &["--warehouses", "1"]);
+    let drawn = seed(&told(&loaded, "sekisho tpcc run --warehouses 1"), "from seed ");
+    let verified = sekisho(&folder, &["tpcc", "verify", "--db", &url]);
+    told(&verified, "sekisho tpcc verify --population");
+    let words = ["tpcc", "stress", "--db", &url, "--ramp", "0s", "--measure", "1s", "--no-verify"];
+    let stressed = || {
+        let ended = sekisho(&folder, &[&words[..], &["--connections", "1"]].concat());
+        seed(&told(&ended, "sekisho tpcc run --warehouses 10 --measure 10min"), "Seed ")
+    };
+    let seeds = [drawn, stressed(), stressed()];
+    assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2], "{seeds:?}: each is drawn");
+    let chosen = sekisho(&folder, &[&words[..], &["--postgres", "15"]].concat());
+    assert_eq!(chosen.code, 2, "{chosen:?}");
+    assert!(chosen.err.contains("chooses a private server"), "{chosen:?}");
 }
 
 #[test]

@@ -12,8 +12,10 @@ use super::target::Target;
 use super::terminals::{ExecuteName, IsolationName};
 use super::verified::{Verified, and_verified, verified_text};
 use crate::session::{Session, progress, say};
+use crate::store;
 use crate::text::{filled, next, paragraph, sentence};
 use crate::verbs::database::DatabaseArgs;
+use crate::verbs::private::PrivateArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Interleave transactions, and check whether they are kept apart
@@ -39,14 +41,16 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     database: DatabaseArgs,
+    #[command(flatten)]
+    private: PrivateArgs,
     /// Who runs a transaction: the client, functions of the server, or one after the other
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sql")]
     execute: Vec<ExecuteName>,
     /// Isolation of the sessions; several, one after the other
     #[arg(long, value_enum, value_delimiter = ',', default_value = "repeatable-read")]
     isolation: Vec<IsolationName>,
-    /// Which districts, customers and items are tested follows from it
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Which districts, customers and items are tested follows from it; left out, it is drawn and told
+    #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     seed: u64,
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -67,7 +71,7 @@ impl Suite {
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
-    let Some(target) = Target::open(&args.database, 1, args.seed, session)? else {
+    let Some(target) = Target::open(&args.database, &args.private, (1, args.seed), session)? else {
         return interrupted(args, out, "before the first test");
     };
     let mut suites = Vec::new();
@@ -92,7 +96,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let found = Verified::of(&target, session)?;
     let verdict = verdict_of(&suites, found.as_ref());
     if args.json {
-        say(out, &format!("{}\n", object(&suites, found.as_ref(), verdict)))?;
+        say(out, &format!("{}\n", object(&suites, found.as_ref(), verdict, &target)))?;
     } else {
         say(out, &text(args, &suites, found.as_ref(), verdict, &target))?;
     }
@@ -166,10 +170,14 @@ fn text(
         );
     }
     let command = match args.isolation[..] {
-        [IsolationName::RepeatableRead] => "sekisho tpcc acid --isolation read-committed",
-        _ => "sekisho tpcc crash",
+        [IsolationName::RepeatableRead] => {
+            args.database.again("sekisho tpcc acid --isolation read-committed")
+        }
+        // It kills its server, and takes none that is named.
+        _ => "sekisho tpcc crash".to_owned(),
     };
-    text + &next(command)
+    text += &paragraph(&format!("Seed {}.", args.seed));
+    text + &next(&command)
 }
 
 /// A level and a mode, in words.
@@ -202,7 +210,7 @@ fn trial_text(trial: &Trial, level: Isolation) -> String {
     text
 }
 
-fn object(suites: &[Suite], found: Option<&Verified>, verdict: Verdict) -> Value {
+fn object(suites: &[Suite], found: Option<&Verified>, verdict: Verdict, target: &Target) -> Value {
     let suite = |suite: &Suite| {
         let AcidPlan { execution, isolation, seed } = suite.plan;
         let trials: Vec<Value> =
@@ -212,6 +220,7 @@ fn object(suites: &[Suite], found: Option<&Verified>, verdict: Verdict) -> Value
     json!({
         "verdict": verdict.word(),
         "exit_code": verdict.code(),
+        "postgres": target.version(),
         "suites": suites.iter().map(suite).collect::<Vec<_>>(),
         "verified": found.map(Verified::holds),
     })

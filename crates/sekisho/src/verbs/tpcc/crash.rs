@@ -23,8 +23,10 @@ use super::terminals::{self, ExecuteName, IsolationName};
 use super::verified::{Verified, verified_text};
 use crate::bounded;
 use crate::session::{Session, progress, say};
+use crate::store;
 use crate::text::{Table, filled, next, paragraph, sentence, time};
 use crate::verbs::database::DatabaseArgs;
+use crate::verbs::private::PrivateArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Kill the server under load, and look whether all it had acknowledged is there
@@ -50,6 +52,8 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     database: DatabaseArgs,
+    #[command(flatten)]
+    private: PrivateArgs,
     /// How often the server is killed
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -74,8 +78,8 @@ pub(super) struct Args {
     /// Whether the server acknowledges a commit only once it is written
     #[arg(long, value_enum, default_value = "on")]
     synchronous_commit: Synchronous,
-    /// The load and the moments of the kills follow from it
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// The load and the moments of the kills follow from it; left out, it is drawn and told
+    #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     seed: u64,
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -138,7 +142,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     if args.synchronous_commit == Synchronous::Off {
         parameters.extend(NOT_SYNCHRONOUS);
     }
-    let target = Target::lend(&parameters, args.warehouses, args.seed, session)?;
+    let target = Target::lend(&args.private, &parameters, (args.warehouses, args.seed), session)?;
     let Some(mut target) = target else { return not_crashed(args, out) };
     let path = Begun::now().path("acknowledged.jsonl")?;
     let mut rounds = Vec::new();
@@ -152,14 +156,15 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         bar.set_position(u64::from(number));
     }
     bar.finish_and_clear();
+    let version = target.version().to_owned();
     target.close()?;
     if rounds.is_empty() {
         return not_crashed(args, out);
     }
     let verdict = verdict_of(args, &rounds, session);
     let text = match args.json {
-        true => format!("{}\n", object(args, &rounds, &path, verdict)),
-        false => text(args, &rounds, &path, verdict),
+        true => format!("{}\n", object((args, &version), &rounds, &path, verdict)),
+        false => text((args, &version), &rounds, &path, verdict),
     };
     say(out, &text)?;
     Ok(verdict)
@@ -357,7 +362,7 @@ fn verdict_of(args: &Args, rounds: &[Round], session: &Session) -> Verdict {
     }
 }
 
-fn text(args: &Args, rounds: &[Round], path: &Path, verdict: Verdict) -> String {
+fn text((args, version): (&Args, &str), rounds: &[Round], path: &Path, verdict: Verdict) -> String {
     let nothing = Survival::default();
     let all = rounds.last().map_or(&nothing, |round| &round.survival);
     let Survival { orders, payments, orders_lost, orders_damaged, payments_lost, .. } = all;
@@ -410,6 +415,8 @@ fn text(args: &Args, rounds: &[Round], path: &Path, verdict: Verdict) -> String 
         text += &verified_text(Some(&round.found));
     }
     text += &why(args, rounds);
+    let seed = args.seed;
+    text += &paragraph(&format!("A private PostgreSQL {version}. Seed {seed}."));
     text += &paragraph(&format!("acknowledged: {}", path.display()));
     text + &next(match args.synchronous_commit {
         Synchronous::On => "sekisho tpcc crash --rounds 1 --synchronous-commit off",
@@ -446,7 +453,12 @@ fn key(key: &OrderKey) -> String {
     format!("w {}, d {}, o {}", key.warehouse, key.district, key.order)
 }
 
-fn object(args: &Args, rounds: &[Round], path: &Path, verdict: Verdict) -> Value {
+fn object(
+    (args, version): (&Args, &str),
+    rounds: &[Round],
+    path: &Path,
+    verdict: Verdict,
+) -> Value {
     let round = |round: &Round| {
         json!({
             "under_load_s": round.after_s,
@@ -466,6 +478,7 @@ fn object(args: &Args, rounds: &[Round], path: &Path, verdict: Verdict) -> Value
         "connections": args.connections,
         "synchronous_commit": args.synchronous_commit == Synchronous::On,
         "seed": args.seed,
+        "postgres": version,
         "rounds": rounds.iter().map(round).collect::<Vec<_>>(),
         "acknowledged": path.display().to_string(),
     })

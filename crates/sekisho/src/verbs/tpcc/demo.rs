@@ -26,6 +26,7 @@ use crate::session::{Session, say};
 use crate::store;
 use crate::text::{Table, paragraph, percent, rate, sentence, time};
 use crate::verbs::check::{point_text, quick, score_text, verdict_of};
+use crate::verbs::private::PrivateArgs;
 use crate::verbs::{ask, fit, loop_report};
 use crate::verdict::{Failure, Verdict};
 
@@ -67,8 +68,10 @@ pub(crate) struct Args {
     /// How long each run is measured
     #[arg(long, value_name = "TIME", default_value = "12s")]
     measure: Span,
-    /// The seed of all chance
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[command(flatten)]
+    private: PrivateArgs,
+    /// The seed of all chance; left out, it is drawn and told
+    #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     seed: u64,
     /// Where the report is written
     #[arg(long, value_name = "FILE", default_value = "sekisho-demo-postgres.html")]
@@ -91,7 +94,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     if !args.json {
         say(out, &introduction(warehouses, cores))?;
     }
-    let target = Target::lend(&PARAMETERS, warehouses, args.seed, session)?;
+    let target = Target::lend(&args.private, &PARAMETERS, (warehouses, args.seed), session)?;
     let Some(target) = target else { return interrupted(0, args, out) };
     let press = |connections| Pressed::new(&target, (warehouses, connections), args, session);
     let mut runs = Vec::new();
@@ -123,8 +126,9 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         Some(run) => demo.again = Some(run),
         None => return interrupted(demo.runs.len() + demo.checked.len(), args, out),
     }
+    let version = target.version().to_owned();
     target.close()?;
-    demo.finish(args, out)
+    demo.finish(args, &version, out)
 }
 
 /// The different numbers of connections, smallest first.
@@ -637,7 +641,7 @@ impl Demo {
         Ok(section)
     }
 
-    fn finish(&self, args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    fn finish(&self, args: &Args, version: &str, out: &mut dyn Write) -> Result<Verdict, Failure> {
         let verdict = self.verdict();
         let runs: Vec<RunRecord> = self.all().map(|pressed| pressed.run.clone()).collect();
         let page = loop_report::page(&loop_report::Story {
@@ -657,6 +661,7 @@ impl Demo {
             let scores: Vec<_> = self.scores.iter().map(crate::verbs::json::score).collect();
             let object = serde_json::json!({
                 "verdict": verdict.word(), "exit_code": verdict.code(),
+                "postgres": version, "seed": args.seed,
                 "connections_best": self.best.connections, "connections_region": self.best.region,
                 "throughput_best": self.best.throughput, "drift": self.drift(), "why": self.why(),
                 "scores": scores, "report": args.report,
@@ -665,6 +670,8 @@ impl Demo {
             return Ok(verdict);
         }
         say(out, &self.text(verdict))?;
+        let seed = args.seed;
+        say(out, &paragraph(&format!("A private PostgreSQL {version}. Seed {seed}.")))?;
         say(
             out,
             &format!(

@@ -21,6 +21,7 @@ use crate::session::{Session, say, tool};
 use crate::store;
 use crate::text::{Table, next, paragraph, sentence, time};
 use crate::verbs::database::DatabaseArgs;
+use crate::verbs::private::PrivateArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Find the most warehouses that qualify, and so the highest throughput (MQTh)
@@ -42,6 +43,8 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     database: DatabaseArgs,
+    #[command(flatten)]
+    private: PrivateArgs,
     /// The most warehouses that are tried; a database that is named must hold as many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_warehouses: u32,
@@ -64,8 +67,9 @@ pub(super) struct Args {
     /// Isolation of the transactions; `read-committed` is a deviation
     #[arg(long, value_enum, default_value = "repeatable-read")]
     isolation: IsolationName,
-    /// What the terminals ask for follows from it; each trial has the next one
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// What the terminals ask for follows from it, and each trial has the next one; left out, it is
+    /// drawn and told
+    #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     seed: u64,
     /// Do not verify the database after the search
     #[arg(long)]
@@ -115,7 +119,8 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let plan = args.search()?;
     args.plan(0, 1, plan.probe)?;
     let begun = Begun::now();
-    let target = Target::open(&args.database, args.max_warehouses, args.seed, session)?;
+    let target =
+        Target::open(&args.database, &args.private, (args.max_warehouses, args.seed), session)?;
     let Some(target) = target else { return not_begun(args, out) };
     let search = follow(args, plan, &target, session)?;
     let verdict = search.verdict();
@@ -129,6 +134,8 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let mut object = search.object();
     object["verified"] = json!(found.as_ref().map(|found| found.holds()));
     object["report"] = json!(report.as_ref().ok());
+    object["seed"] = json!(args.seed);
+    object["postgres"] = json!(target.version());
     keep(&record, &begun, &object, session)?;
     if args.json {
         object["verdict"] = json!(verdict.word());
@@ -144,7 +151,8 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             },
             paragraph(&format!("record: {}", record.display())),
             written(&report),
-            next(&search.next_command()),
+            paragraph(&format!("Seed {}.", args.seed)),
+            next(&args.database.again(&search.next_command())),
         ];
         say(out, &text.concat())?;
     }

@@ -3,13 +3,16 @@
 use std::io::Write;
 
 use ::load::tpcc::{
-    Existing, ForeignKeys, Grain, LoadError, LoadPlan, Loaded, Others, Phase, Progress,
+    Config, Existing, ForeignKeys, Grain, LoadError, LoadPlan, Loaded, Others, Phase, Progress,
+    facts,
 };
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
+use super::terminals;
 use crate::session::{Session, progress, say};
+use crate::store;
 use crate::text::{bytes, next, paragraph, time};
 use crate::verbs::database::DatabaseArgs;
 use crate::verdict::{Failure, Verdict};
@@ -33,8 +36,8 @@ pub(super) struct Args {
     warehouses: u32,
     #[command(flatten)]
     database: DatabaseArgs,
-    /// All rows follow from it
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// All rows follow from it; left out, it is drawn and told
+    #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     seed: u64,
     /// Connections at once; left out, one a processor of this machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -67,12 +70,9 @@ enum GrainName {
     Table,
 }
 
-/// The database, in a command to type next: its address may hold a password, so it is not repeated.
-const DATABASE: &str = "--db \"$DATABASE_URL\"";
-
 impl Args {
-    fn plan(&self) -> LoadPlan {
-        let usual = LoadPlan::new(self.seed, self.warehouses);
+    fn plan(&self, seed: u64) -> LoadPlan {
+        let usual = LoadPlan::new(seed, self.warehouses);
         LoadPlan {
             jobs: self.jobs.map_or(usual.jobs, usize::from),
             grain: match self.grain {
@@ -92,23 +92,38 @@ impl Args {
 
     /// The command that goes on with this load.
     fn resuming(&self) -> String {
-        let seed = if self.seed == 1 { String::new() } else { format!(" --seed {}", self.seed) };
-        format!("sekisho tpcc load --warehouses {}{seed} --resume {DATABASE}", self.warehouses)
+        let Args { warehouses, seed, .. } = self;
+        let command = format!("sekisho tpcc load --warehouses {warehouses} --seed {seed} --resume");
+        self.database.again(&command)
+    }
+
+    /// All rows follow from it. What is resumed goes on with its own, if nobody says another.
+    fn seed(&self, config: &Config) -> Result<u64, Failure> {
+        if !self.resume || self.seed != store::drawn_seed() {
+            return Ok(self.seed);
+        }
+        let known = facts(config).map_err(terminals::failure)?;
+        Ok(known.load.map_or(self.seed, |load| load.seed))
     }
 }
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
     let config = args.database.named()?;
+    let plan = args.plan(args.seed(&config)?);
     let bar = progress(0, "loading rows");
     let mut last = None;
-    let result = ::load::tpcc::load(&config, &args.plan(), &session.interrupt, &mut |progress| {
+    let result = ::load::tpcc::load(&config, &plan, &session.interrupt, &mut |progress| {
         show(&bar, &progress);
         last = Some(progress);
     });
     bar.finish_and_clear();
     let (verdict, text, object) = match result {
-        Ok(loaded) => (Verdict::Holds, done_text(args, &loaded), done_object(&loaded)),
+        Ok(loaded) => {
+            let version = facts(&config).map_err(terminals::failure)?.version;
+            let text = done_text(args, &loaded, &version);
+            (Verdict::Holds, text, done_object(&loaded, &version))
+        }
         Err(LoadError::Interrupted) => {
             (Verdict::Interrupted, stopped_text(args, last), stopped_object(args, last))
         }
@@ -137,7 +152,7 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     }
 }
 
-fn done_text(args: &Args, loaded: &Loaded) -> String {
+fn done_text(args: &Args, loaded: &Loaded, version: &str) -> String {
     let (rows_s, keys_s) = (loaded.rows_took.as_secs_f64(), loaded.keys_took.as_secs_f64());
     let warehouses = loaded.record.warehouses;
     let s = if warehouses == 1 { "" } else { "s" };
@@ -145,7 +160,7 @@ fn done_text(args: &Args, loaded: &Loaded) -> String {
     let resumed = if args.resume { ", the rest of them" } else { "" };
     let facts = format!(
         "{} rows{resumed} in {} ({:.0} /s), then keys, indexes, vacuum and statistics in {}. \
-         Tables and indexes take {}. C-Load is {}, which a run needs and the database keeps.",
+         Tables and indexes take {}, in PostgreSQL {version}. C-Load is {}, which a run needs and the database keeps.",
         loaded.rows,
         time(rows_s),
         loaded.rows as f64 / rows_s.max(1e-9),
@@ -158,12 +173,13 @@ fn done_text(args: &Args, loaded: &Loaded) -> String {
         loaded.record.seed,
         time(each),
         paragraph(&facts),
-        next(&format!("sekisho tpcc run --warehouses {warehouses} {DATABASE}"))
+        next(&args.database.again(&format!("sekisho tpcc run --warehouses {warehouses}")))
     )
 }
 
-fn done_object(loaded: &Loaded) -> Value {
+fn done_object(loaded: &Loaded, version: &str) -> Value {
     json!({
+        "postgres": version,
         "warehouses": loaded.record.warehouses,
         "seed": loaded.record.seed,
         "c_load": loaded.record.c_load,

@@ -53,7 +53,9 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         object["report"] = json!(report.as_ref().ok());
         say(out, &format!("{object}\n"))?;
     } else {
-        say(out, &text(&run, "the database that was named", &report))?;
+        let words: Vec<&str> = run.kept.record.server.version.split(' ').take(2).collect();
+        let database = format!("the database that was named ({})", words.join(" "));
+        say(out, &text(&run, &database, None, &report))?;
     }
     report.map(|_| verdict)
 }

@@ -1,13 +1,16 @@
 //! What makes a run one part of several: its arguments, and what is told of parts.
 
-use ::load::tpcc::{MeetError, Meeting, PartRecord, Plan, Record, RunError, RunPart, run_part};
+use ::load::tpcc::{
+    MeetError, Meeting, PartRecord, Plan, Record, RunError, RunPart, facts, run_part,
+};
 use advise::Span;
 use clap::Args as ClapArgs;
 
 use super::kept::{Begun, Kept};
 use super::target::Target;
-use super::terminals::{self, Watcher};
+use super::terminals::{self, TerminalArgs, Watcher};
 use crate::session::Session;
+use crate::store;
 use crate::text::{paragraph, time};
 use crate::verbs::database::DatabaseArgs;
 use crate::verdict::Failure;
@@ -15,7 +18,8 @@ use crate::verdict::Failure;
 #[derive(ClapArgs)]
 pub(super) struct PartArgs {
     /// This is part K of N processes that share the terminals, on as many machines: start each with
-    /// the same arguments but for this one; they meet in the database, and start together
+    /// the same arguments but for this one; they meet in the database, and start together, with its
+    /// load's seed unless all are told another
     #[arg(long, value_name = "K/N")]
     part: Option<RunPart>,
     /// How long a part waits for the others
@@ -24,6 +28,17 @@ pub(super) struct PartArgs {
 }
 
 impl PartArgs {
+    /// The seed of a run. All parts draw from one: where none is said, from that of the load in the
+    /// database where they meet.
+    pub(super) fn seed(&self, args: &TerminalArgs) -> Result<u64, Failure> {
+        let is_drawn = args.seed == store::drawn_seed();
+        if self.part.is_none() || !is_drawn || !args.database.is_named() {
+            return Ok(args.seed);
+        }
+        let known = facts(&args.database.named()?).map_err(terminals::failure)?;
+        Ok(known.load.map_or(args.seed, |load| load.seed))
+    }
+
     /// The part of a run that this is, and how long it waits for the others.
     pub(super) fn meeting(&self, database: &DatabaseArgs) -> Result<Option<Meeting>, Failure> {
         let Some(part) = self.part else { return Ok(None) };

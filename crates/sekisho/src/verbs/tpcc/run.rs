@@ -4,7 +4,7 @@ use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use ::load::tpcc::{MEASURE_LEAST, Outcome, Pace};
+use ::load::tpcc::{MEASURE_LEAST, Outcome, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::json;
@@ -17,6 +17,7 @@ use super::terminals::{self, TerminalArgs};
 use super::verified::verified_text;
 use crate::session::{Session, say};
 use crate::text::{next, paragraph, sentence};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Let ten terminals a warehouse key and think, and judge what they see
@@ -64,12 +65,14 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
-    let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
+    let &TerminalArgs { ref database, ref private, warehouses, json, .. } = &args.terminals;
+    let seed = args.parts.seed(&args.terminals)?;
     let (ramp, measure) = (terminals::span(args.ramp)?, terminals::span(args.measure)?);
     let pace = args.hasten.map_or(Pace::Paced, Pace::Hastened);
     let plan = args.terminals.plan(pace, args.connections, ramp, measure);
-    let meeting = args.parts.meeting(&args.terminals.database)?;
-    let target = Target::open(&args.terminals.database, warehouses, seed, session)?;
+    let plan = Plan { seed, ..plan };
+    let meeting = args.parts.meeting(database)?;
+    let target = Target::open(database, private, (warehouses, seed), session)?;
     let Some(target) = target else { return terminals::not_begun(&args.terminals, out) };
     let kept = parts::run(meeting.as_ref(), &target, &plan, session)?;
     let Some(kept) = kept else { return terminals::not_begun(&args.terminals, out) };
@@ -86,14 +89,19 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         object["report"] = json!(report.as_ref().ok());
         say(out, &format!("{object}\n"))?;
     } else {
-        say(out, &text(&run, target.name(), &report))?;
+        say(out, &text(&run, &target.name(), Some(database), &report))?;
     }
     target.close()?;
     report.map(|_| verdict)
 }
 
 /// A run, or what was merged of its parts, for a person.
-pub(super) fn text(run: &Run, database: &str, report: &Result<PathBuf, Failure>) -> String {
+pub(super) fn text(
+    run: &Run,
+    database: &str,
+    given: Option<&DatabaseArgs>,
+    report: &Result<PathBuf, Failure>,
+) -> String {
     let Run { kept, judged, .. } = run;
     let record = &kept.record;
     let (own, all) = (record.warehouses(), record.plan.warehouses);
@@ -114,20 +122,23 @@ pub(super) fn text(run: &Run, database: &str, report: &Result<PathBuf, Failure>)
         verified_text(kept.verified.as_ref()),
         paragraph(&format!("record: {}", kept.path.display())),
         written(report),
-        next(&next_command(run)),
+        next(&next_command(run, given)),
     ]
     .concat()
 }
 
-fn next_command(run: &Run) -> String {
+fn next_command(run: &Run, given: Option<&DatabaseArgs>) -> String {
     let Run { kept, judged } = run;
     if let Some(part) = &kept.record.part {
         let others = if part.part.of() > 2 { "RECORD..." } else { "RECORD" };
         return format!("sekisho tpcc merge {} {others}", kept.path.display());
     }
     let (minutes, warehouses) = (MEASURE_LEAST.as_secs() / 60, kept.record.plan.warehouses);
-    if judged.outcome == Outcome::Qualified {
-        return format!("sekisho tpcc find --max-warehouses {}", warehouses.saturating_mul(2));
-    }
-    format!("sekisho tpcc run --warehouses {} --measure {minutes}min", warehouses.max(10))
+    let command = match judged.outcome {
+        Outcome::Qualified => {
+            format!("sekisho tpcc find --max-warehouses {}", warehouses.saturating_mul(2))
+        }
+        _ => format!("sekisho tpcc run --warehouses {} --measure {minutes}min", warehouses.max(10)),
+    };
+    given.map_or(command.clone(), |database| database.again(&command))
 }

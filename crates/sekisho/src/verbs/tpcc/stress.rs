@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use ::load::tpcc::{NOT_AUDITED, Pace};
+use ::load::tpcc::{NOT_AUDITED, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::json;
@@ -54,15 +54,17 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
-    let &TerminalArgs { warehouses, seed, json, .. } = &args.terminals;
-    let meeting = args.parts.meeting(&args.terminals.database)?;
-    let target = Target::open(&args.terminals.database, warehouses, seed, session)?;
+    let &TerminalArgs { ref database, ref private, warehouses, json, .. } = &args.terminals;
+    let seed = args.parts.seed(&args.terminals)?;
+    let meeting = args.parts.meeting(database)?;
+    let target = Target::open(database, private, (warehouses, seed), session)?;
     let Some(target) = target else { return terminals::not_begun(&args.terminals, out) };
     let (mut runs, mut verdict) = (Vec::new(), Verdict::Holds);
     let mut report = Err(Failure::Machine("nothing was run".into()));
     for &connections in &args.connections {
         let (ramp, measure) = (terminals::span(args.ramp)?, terminals::span(args.measure)?);
         let plan = args.terminals.plan(Pace::Stress, connections, ramp, measure);
+        let plan = Plan { seed, ..plan };
         let kept = parts::run(meeting.as_ref(), &target, &plan, session)?;
         let Some(kept) = kept else {
             // Of those before there are records; the others are not worth the wait.
@@ -92,13 +94,13 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         return terminals::not_begun(&args.terminals, out);
     }
     if !json {
-        say(out, &text(&runs, &target, &report))?;
+        say(out, &text(&runs, args, &target, &report))?;
     }
     target.close()?;
     report.map(|_| verdict)
 }
 
-fn text(runs: &[Run], target: &Target, report: &Result<PathBuf, Failure>) -> String {
+fn text(runs: &[Run], args: &Args, target: &Target, report: &Result<PathBuf, Failure>) -> String {
     let mean = |judged: &::load::tpcc::Verdict| judged.new_orders_per_minute.mean;
     let most = runs.iter().max_by(|one, two| mean(&one.judged).total_cmp(&mean(&two.judged)));
     let Some(Run { kept, judged, .. }) = most else { return String::new() };
@@ -143,5 +145,7 @@ fn text(runs: &[Run], target: &Target, report: &Result<PathBuf, Failure>) -> Str
         text += &paragraph(&format!("record: {}", kept.path.display()));
     }
     text += &written(report);
-    text + &crate::text::next("sekisho tpcc run --warehouses 10 --measure 10min")
+    text += &paragraph(&format!("Seed {}.", kept.record.plan.seed));
+    let command = "sekisho tpcc run --warehouses 10 --measure 10min";
+    text + &crate::text::next(&args.terminals.database.again(command))
 }

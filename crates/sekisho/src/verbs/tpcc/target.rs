@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use ::load::tpcc::{Config, LoadError, LoadPlan, Phase};
-use postgres::{Private, Settings, StartError};
+use ::load::tpcc::{Config, LoadError, LoadPlan, Phase, facts};
+use postgres::{Private, StartError};
 
 use super::monitored::Gate;
+use super::terminals;
 use crate::session::{Session, progress};
 use crate::verbs::database::DatabaseArgs;
+use crate::verbs::private::PrivateArgs;
 use crate::verdict::Failure;
 
 /// With which a private server runs, unless a verb has reasons for others.
@@ -20,6 +22,8 @@ pub(super) struct Target {
     pub(super) config: Config,
     /// Stopped and removed with this.
     private: Option<Private>,
+    /// The release of PostgreSQL that runs there.
+    version: String,
 }
 
 impl Target {
@@ -27,31 +31,28 @@ impl Target {
     /// `None` if the user did not want to wait for that.
     pub(super) fn open(
         database: &DatabaseArgs,
-        warehouses: u32,
-        seed: u64,
+        choice: &PrivateArgs,
+        (warehouses, seed): (u32, u64),
         session: &Session,
     ) -> Result<Option<Target>, Failure> {
+        choice.none_beside(database)?;
         if database.is_named() {
             let config = database.named()?;
-            return Ok(Some(Target { config, private: None }));
+            let version = facts(&config).map_err(terminals::failure)?.version;
+            return Ok(Some(Target { config, private: None, version }));
         }
-        Target::lend(&PARAMETERS, warehouses, seed, session)
+        Target::lend(choice, &PARAMETERS, (warehouses, seed), session)
     }
 
     /// A private server with these parameters, and a database of so many warehouses on it. `None`
     /// if the user did not want to wait for that.
     pub(super) fn lend(
+        choice: &PrivateArgs,
         parameters: &[(&str, &str)],
-        warehouses: u32,
-        seed: u64,
+        (warehouses, seed): (u32, u64),
         session: &Session,
     ) -> Result<Option<Target>, Failure> {
-        let parameters = parameters.iter().map(|&(name, value)| (name.into(), value.into()));
-        let settings = Settings {
-            parameters: parameters.collect(),
-            interrupt: Some(Arc::clone(&session.interrupt)),
-            ..Settings::default()
-        };
+        let settings = choice.settings(parameters, Some(Arc::clone(&session.interrupt)));
         let private = match Private::start(&settings) {
             Ok(private) => private,
             Err(StartError::Interrupted) => return Ok(None),
@@ -73,7 +74,10 @@ impl Target {
         );
         bar.finish_and_clear();
         match loaded {
-            Ok(_) => Ok(Some(Target { config, private: Some(private) })),
+            Ok(_) => {
+                let version = private.programs().version().to_owned();
+                Ok(Some(Target { config, private: Some(private), version }))
+            }
             Err(LoadError::Interrupted) => Ok(None),
             Err(error) => Err(Failure::machine(error)),
         }
@@ -90,15 +94,22 @@ impl Target {
         let Some(private) = &self.private else {
             return Err(Failure::Machine("only a private server is gone to by another way".into()));
         };
-        Ok(Target { config: gate.before(private)?, private: None })
+        let version = self.version.clone();
+        Ok(Target { config: gate.before(private)?, private: None, version })
     }
 
     /// What the database is called where one says what was measured.
-    pub(super) fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> String {
+        let version = &self.version;
         match self.private {
-            Some(_) => "a private PostgreSQL",
-            None => "the database that was named",
+            Some(_) => format!("a private PostgreSQL {version}"),
+            None => format!("the database that was named (PostgreSQL {version})"),
         }
+    }
+
+    /// The release of PostgreSQL that runs there.
+    pub(super) fn version(&self) -> &str {
+        &self.version
     }
 
     /// Stops and removes a private server.

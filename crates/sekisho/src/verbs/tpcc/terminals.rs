@@ -21,14 +21,18 @@ use super::parts;
 use super::target::Target;
 use super::verified::Verified;
 use crate::session::{Session, progress, say};
+use crate::store;
 use crate::text::{Table, paragraph, time};
 use crate::verbs::database::DatabaseArgs;
+use crate::verbs::private::PrivateArgs;
 use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]
 pub(super) struct TerminalArgs {
     #[command(flatten)]
     pub(super) database: DatabaseArgs,
+    #[command(flatten)]
+    pub(super) private: PrivateArgs,
     /// Active warehouses; each has ten terminals
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -39,8 +43,8 @@ pub(super) struct TerminalArgs {
     /// Isolation of the transactions; `read-committed` is a deviation
     #[arg(long, value_enum, default_value = "repeatable-read")]
     isolation: IsolationName,
-    /// What the terminals ask for follows from it
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// What the terminals ask for follows from it; left out, it is drawn and told
+    #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     pub(super) seed: u64,
     /// Do not verify the database after the run
     #[arg(long)]
@@ -169,7 +173,7 @@ pub(super) fn verified(
 }
 
 /// What the machine refuses is not the user's to mend; the rest is.
-fn failure(error: RunError) -> Failure {
+pub(super) fn failure(error: RunError) -> Failure {
     match error {
         RunError::Machine(_) => Failure::machine(error),
         _ => Failure::usage(error),
@@ -382,6 +386,8 @@ pub(super) fn object(kept: &Kept, judged: &::load::tpcc::Verdict, verdict: Verdi
         "part": record.part,
         "merged": record.merged.iter().map(|merged| &merged.part).collect::<Vec<_>>(),
         "connections": record.plan.connections,
+        "seed": record.plan.seed,
+        "server": record.server.version,
         "measured_s": record.measured_s,
         "transactions": kinds,
         "deferred_p90_s": record.deferred.times.quantile(0.9).as_secs_f64(),

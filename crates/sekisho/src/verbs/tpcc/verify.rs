@@ -3,10 +3,12 @@
 use std::io::Write;
 use std::time::Instant;
 
+use ::load::tpcc::facts;
 use ::load::tpcc::verify::{Outcome, Part, ROWS_MAX, Verification, VerifyError, name, verify};
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 
+use super::terminals;
 use crate::session::{Session, progress, say};
 use crate::text::{filled, next, paragraph, sentence, time};
 use crate::verbs::database::DatabaseArgs;
@@ -66,10 +68,12 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     };
     let verdict = if found.holds() { Verdict::Holds } else { Verdict::Fails };
     let seconds = begun.elapsed().as_secs_f64();
+    let version = facts(&config).map_err(terminals::failure)?.version;
+    let database = format!("{}, PostgreSQL {version}", name(&config));
     if args.json {
-        say(out, &format!("{}\n", object(&found, verdict, seconds)))?;
+        say(out, &format!("{}\n", object(&found, verdict, seconds, &version)))?;
     } else {
-        say(out, &text(args, &found, verdict, &name(&config), seconds))?;
+        say(out, &text(args, &found, verdict, &database, seconds))?;
     }
     Ok(verdict)
 }
@@ -101,9 +105,9 @@ fn text(
         text += &offences(outcome);
     }
     if failed == 0 && !args.population {
-        text += &format!("\n{}", next("sekisho tpcc verify --population"));
+        text += &format!("\n{}", next(&args.database.again("sekisho tpcc verify --population")));
     } else if failed > 0 {
-        text += &format!("\n{}", next("sekisho tpcc verify --json"));
+        text += &format!("\n{}", next(&args.database.again("sekisho tpcc verify --json")));
     }
     text
 }
@@ -125,7 +129,7 @@ fn offences(outcome: &Outcome) -> String {
     }
 }
 
-fn object(found: &Verification, verdict: Verdict, seconds: f64) -> Value {
+fn object(found: &Verification, verdict: Verdict, seconds: f64, version: &str) -> Value {
     let checks: Vec<Value> = found
         .outcomes
         .iter()
@@ -147,6 +151,7 @@ fn object(found: &Verification, verdict: Verdict, seconds: f64) -> Value {
     json!({
         "verdict": if verdict == Verdict::Holds { "holds" } else { "fails" },
         "warehouses": found.warehouses,
+        "postgres": version,
         "took_s": seconds,
         "checks": checks,
     })

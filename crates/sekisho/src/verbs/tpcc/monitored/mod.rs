@@ -21,8 +21,10 @@ use crate::report::{
     Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable,
 };
 use crate::session::{Session, say};
+use crate::store;
 use crate::text::{Table, bytes, paragraph, rate, sentence, time};
 use crate::verbs::loop_report;
+use crate::verbs::private::PrivateArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Directly, through the monitor, and so on, directly at the end: what drifts changes both.
@@ -57,8 +59,10 @@ pub(crate) struct Args {
     /// How long each run is measured
     #[arg(long, value_name = "TIME", default_value = "4s")]
     measure: Span,
-    /// The seed of all chance
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[command(flatten)]
+    private: PrivateArgs,
+    /// The seed of all chance; left out, it is drawn and told
+    #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     seed: u64,
     /// Where the report is written
     #[arg(long, value_name = "FILE", default_value = "sekisho-demo-monitor.html")]
@@ -82,7 +86,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     // Directly each client has a connection, and the monitor and we some besides.
     let connections = (most + slots + 16).to_string();
     let parameters = [&PARAMETERS[..], &[("max_connections", &connections)]].concat();
-    let target = Target::lend(&parameters, args.warehouses, args.seed, session)?;
+    let target = Target::lend(&args.private, &parameters, (args.warehouses, args.seed), session)?;
     let Some(mut target) = target else { return interrupted(args, out) };
     let process = target.private().and_then(|private| private.pid());
     let gate = Gate::start(&target.config, slots, most)?;
@@ -103,8 +107,10 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         rows.push(row);
     }
     gate.stop()?;
+    let version = target.version().to_owned();
     target.close()?;
-    Demo { rows, slots, limit_s: args.limit.0 }.finish(args, out)
+    let demo = Demo { rows, slots, limit_s: args.limit.0 };
+    demo.finish(args, &version, out)
 }
 
 fn introduction(args: &Args, slots: u32, most: u32) -> String {
@@ -380,7 +386,7 @@ impl Demo {
         Ok(Section::new("The numbers").table(table))
     }
 
-    fn finish(&self, args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    fn finish(&self, args: &Args, version: &str, out: &mut dyn Write) -> Result<Verdict, Failure> {
         let verdict = self.verdict();
         self.report()?.write(&args.report).map_err(Failure::machine)?;
         if args.json {
@@ -399,6 +405,7 @@ impl Demo {
             };
             let object = serde_json::json!({
                 "verdict": verdict.word(), "exit_code": verdict.code(), "slots": self.slots,
+                "postgres": version, "seed": args.seed,
                 "limit_s": self.limit_s, "knee_directly": self.knee(0), "knee_monitor": self.knee(1),
                 "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "report": args.report,
             });
@@ -407,6 +414,7 @@ impl Demo {
         }
         let mut text = sentence(&format!("{}: {}", verdict.word(), self.headline()));
         text += &format!("\n{}\n{}", self.table(), paragraph(&self.why()));
+        text += &paragraph(&format!("A private PostgreSQL {version}. Seed {}.", args.seed));
         text += &paragraph(NOT_AUDITED);
         text += &format!(
             "\n  report: {}\n  next: sekisho gate postgres --db \"$DATABASE_URL\" --slots {}\n",

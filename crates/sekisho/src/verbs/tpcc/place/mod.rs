@@ -25,6 +25,7 @@ use super::terminals::{self, TerminalArgs};
 use super::verified::and_verified;
 use crate::session::{Session, progress, say};
 use crate::text::shell_word;
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::{Failure, Verdict};
 
 /// Spread tables, indexes and the log over directories, so that access rates even out
@@ -120,7 +121,7 @@ struct Measured {
 
 /// What came of it.
 struct Placed<'a> {
-    name: &'a str,
+    name: String,
     folders: &'a [PathBuf],
     disks: Disks,
     before: Measured,
@@ -131,6 +132,9 @@ struct Placed<'a> {
     after: Option<Measured>,
     /// What to do about the log, where that is not ours to do.
     log: Option<String>,
+    /// The database that was named, if one was.
+    given: &'a DatabaseArgs,
+    seed: u64,
 }
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -141,18 +145,13 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     if args.simulate.is_some() {
         return simulated::run(args, session, out);
     }
-    let is_named = args.terminals.database.is_named();
+    let &TerminalArgs { ref database, ref private, warehouses, seed, .. } = &args.terminals;
+    let is_named = database.is_named();
     let folders = if is_named { folders::there(&args.on)? } else { folders::here(&args.on)? };
     let target = if is_named {
-        Some(Target::open(
-            &args.terminals.database,
-            args.terminals.warehouses,
-            args.terminals.seed,
-            session,
-        )?)
-        .flatten()
+        Target::open(database, private, (warehouses, seed), session)?
     } else {
-        Target::lend(&PARAMETERS, args.terminals.warehouses, args.terminals.seed, session)?
+        Target::lend(private, &PARAMETERS, (warehouses, seed), session)?
     };
     let Some(mut target) = target else { return terminals::not_begun(&args.terminals, out) };
     let verdict = match place_all(args, &mut target, &folders, session) {
@@ -210,12 +209,11 @@ impl From<PlaceError> for Stop {
 
 /// Measures, decides, and where that is wanted moves and measures again.
 fn place_all<'a>(
-    args: &Args,
+    args: &'a Args,
     target: &mut Target,
     folders: &'a [PathBuf],
     session: &Session,
 ) -> Result<Placed<'a>, Stop> {
-    let name = target.name();
     let before = measure(args, target, session)?;
     let rated = before.accesses.rated();
     let placement = assign(&rated, folders.len()).map_err(|error| match error {
@@ -241,7 +239,10 @@ fn place_all<'a>(
         }
         None => Some(advice(&target.config, &folders[log_at], session)?),
     };
-    let mut placed = Placed { name, folders, disks, before, placement, steps, after: None, log };
+    let &TerminalArgs { database: ref given, seed, .. } = &args.terminals;
+    let (after, name) = (None, target.name());
+    let mut placed =
+        Placed { name, folders, disks, before, placement, steps, after, log, given, seed };
     if is_ours || args.apply {
         let bar = progress(placed.steps.len() as u64, "moving tables and indexes");
         let moved = perform(&target.config, &placed.steps, &session.interrupt, &mut |done| {
@@ -366,7 +367,7 @@ fn undo(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, 
     });
     match done.map_err(Stop::from) {
         Ok(steps) => {
-            say(out, &shown::undone(&steps, args.form()))?;
+            say(out, &shown::undone(&steps, &args.terminals.database, args.form()))?;
             Ok(Verdict::Holds)
         }
         Err(Stop::Interrupted(at)) => {

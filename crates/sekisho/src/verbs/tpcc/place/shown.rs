@@ -9,6 +9,7 @@ use super::super::kept::Kept;
 use super::super::verified::{Verified, verified_text};
 use super::{Measured, Placed};
 use crate::text::{Table, next, paragraph, pasted, sentence, shell_word, time};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::Verdict;
 
 /// Who reads it.
@@ -206,6 +207,7 @@ pub(super) fn text(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verifie
         }
     }
     text += &verified_text(found);
+    text += &paragraph(&format!("Seed {}.", placed.seed));
     text += &paragraph(NOT_AUDITED);
     for run in std::iter::once(&placed.before).chain(&placed.after) {
         text += &paragraph(&format!("record: {}", run.kept.path.display()));
@@ -218,9 +220,10 @@ fn command(placed: &Placed<'_>) -> String {
     let folders: Vec<String> = placed.folders.iter().map(|folder| shell_word(folder)).collect();
     let on = format!("sekisho tpcc place --on {}", folders.join(","));
     match (&placed.log, &placed.after) {
+        // It was a private one, which is gone.
         (None, _) => format!("{on} --db \"$DATABASE_URL\""),
-        (Some(_), None) => format!("{on} --apply --db \"$DATABASE_URL\""),
-        (Some(_), Some(_)) => "sekisho tpcc place --undo --db \"$DATABASE_URL\"".into(),
+        (Some(_), None) => placed.given.again(&format!("{on} --apply")),
+        (Some(_), Some(_)) => placed.given.again("sekisho tpcc place --undo"),
     }
 }
 
@@ -302,7 +305,7 @@ pub(super) fn invalid(kept: &Kept, judged: &::load::tpcc::Verdict, form: Form) -
 }
 
 /// What was put back.
-pub(super) fn undone(steps: &[Step], form: Form) -> String {
+pub(super) fn undone(steps: &[Step], given: &DatabaseArgs, form: Form) -> String {
     let verdict = Verdict::Holds;
     let moved = steps.iter().filter(|step| matches!(step, Step::Move { .. })).count();
     if form == Form::Json {
@@ -321,5 +324,5 @@ pub(super) fn undone(steps: &[Step], form: Form) -> String {
     }
     sentence(&format!(
         "undone: {moved} tables and indexes are back, {removed} tablespaces are removed"
-    )) + &next("sekisho tpcc verify --db \"$DATABASE_URL\"")
+    )) + &next(&given.again("sekisho tpcc verify"))
 }

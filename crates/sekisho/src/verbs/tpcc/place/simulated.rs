@@ -24,7 +24,7 @@ use crate::store;
 use crate::text::{Table, next, paragraph, sentence, time};
 use crate::verbs::disk_model::{DiskModel, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
 use crate::verbs::tpcc::target::Target;
-use crate::verbs::tpcc::terminals;
+use crate::verbs::tpcc::terminals::{self, TerminalArgs};
 use crate::verdict::{Failure, Verdict};
 
 /// Connections of the runs on devices.
@@ -57,8 +57,8 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             "this machine cannot make three disks: {said}; `--simulate=model` asks the model"
         )));
     }
-    let (warehouses, seed) = (args.terminals.warehouses, args.terminals.seed);
-    let Some(mut target) = Target::lend(&PARAMETERS, warehouses, seed, session)? else {
+    let &TerminalArgs { ref private, warehouses, seed, .. } = &args.terminals;
+    let Some(mut target) = Target::lend(private, &PARAMETERS, (warehouses, seed), session)? else {
         return terminals::not_begun(&args.terminals, out);
     };
     let story = match &mut devices {

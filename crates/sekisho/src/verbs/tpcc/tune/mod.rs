@@ -111,12 +111,12 @@ struct Tuning {
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let (plan, longest) = planned(args)?;
     session.catch_interrupts()?;
-    let &TerminalArgs { warehouses, seed, .. } = &args.terminals;
-    let named = args.terminals.database.is_named();
+    let &TerminalArgs { ref database, ref private, warehouses, seed, .. } = &args.terminals;
+    let named = database.is_named();
     let target = match named {
-        true => Target::open(&args.terminals.database, warehouses, seed, session)?,
+        true => Target::open(database, private, (warehouses, seed), session)?,
         // As PostgreSQL comes: that is what there is to tune.
-        false => Target::lend(&[], warehouses, seed, session)?,
+        false => Target::lend(private, &[], (warehouses, seed), session)?,
     };
     let Some(mut target) = target else { return terminals::not_begun(&args.terminals, out) };
     let tries = !named || args.apply;
@@ -150,9 +150,9 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         say(out, &format!("{object}\n"))?;
     } else {
         let text = text::Text { tuning: &tuning, outcome: &outcome, named, tries, verdict };
-        say(out, &text.render(target.name()))?;
+        say(out, &text.render(&target.name()))?;
         say(out, &verified_text(found.as_ref()))?;
-        say(out, &text.last(&path))?;
+        say(out, &text.last(&path, database))?;
     }
     target.close()?;
     Ok(verdict)

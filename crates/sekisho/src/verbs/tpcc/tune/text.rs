@@ -8,6 +8,7 @@ use ::load::tpcc::{NOT_AUDITED, Outcome};
 use super::trial::{Trial, Tried, name};
 use super::{Tuning, kernel};
 use crate::text::{Table, next, paragraph, sentence};
+use crate::verbs::database::DatabaseArgs;
 use crate::verdict::Verdict;
 
 /// Waits of which each is more than this share of the samples are told.
@@ -117,18 +118,19 @@ impl Text<'_> {
     }
 
     /// Where it is kept, how it is undone, and what to do next.
-    pub(super) fn last(&self, path: &Path) -> String {
+    pub(super) fn last(&self, path: &Path, database: &DatabaseArgs) -> String {
         let mut text = paragraph(NOT_AUDITED);
         text += &paragraph(&format!("record: {}", path.display()));
         if self.named && !self.tuning.undo.is_empty() {
             text += &paragraph(&format!("To take it back: {}.", self.tuning.undo.join("; ")));
         }
         let warehouses = self.tuning.plan.warehouses;
-        text += &match self.tries {
-            false => next(&format!("sekisho tpcc tune --warehouses {warehouses} --apply")),
-            true => next("sekisho tpcc run --warehouses 10 --measure 10min"),
+        text += &paragraph(&format!("Seed {}.", self.tuning.plan.seed));
+        let command = match self.tries {
+            false => format!("sekisho tpcc tune --warehouses {warehouses} --apply"),
+            true => "sekisho tpcc run --warehouses 10 --measure 10min".to_owned(),
         };
-        text
+        text + &next(&database.again(&command))
     }
 }
 
