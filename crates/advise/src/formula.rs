@@ -242,6 +242,7 @@ impl From<String> for NoFormula {
 /// | the load is | the way is | formula |
 /// | --- | --- | --- |
 /// | open, Poisson | one FIFO queue, exponential | M/M/1, M/M/c |
+/// | open, Poisson | a gate with one queue for several servers, a processor for each slot | as one queue |
 /// | open, Poisson | one FIFO queue of one server, any demand | Pollaczek-Khinchine |
 /// | open, Poisson | a gate before one sharing processor, of one speed or a `speed-curve` | limited processor sharing as a chain; fujita's formula beyond 64 slots, or 128 |
 /// | open, Poisson | one station, or a gate before one, with `room`, exponential | M/M/c/K |
@@ -313,7 +314,10 @@ fn detailed(scenario: &Scenario, detail: Detail) -> Result<FormulaAnswer, NoForm
     if !layers::fits(&network) {
         return Err(NoFormula::Shape { reason: none, bounds });
     }
-    layers::answer(&network, bounds.clone()).map_err(|reason| NoFormula::Shape { reason, bounds })
+    layers::answer(&network, bounds.clone()).map_err(|none| match none {
+        NoFormula::Shape { reason, .. } => NoFormula::Shape { reason, bounds },
+        none => none,
+    })
 }
 
 fn answer(
@@ -485,11 +489,8 @@ impl Found {
                 let held = self.throughput * served.stretch * node.demand;
                 gates.push((network.gates[gate.index].name.clone(), held / f64::from(gate.slots)));
             }
-            let station = &network.stations[node.station];
-            // Where the speed varies, the share of time that it is busy is not its work over a speed.
-            if let Some(capacity) = station.kind.capacity().filter(|_| node.curve.is_empty()) {
-                let busy = self.throughput * node.demand;
-                stations.push((station.name.clone(), busy / f64::from(capacity)));
+            for (station, _, busy) in rows::at_stations(network, node, self.throughput) {
+                stations.extend(busy.map(|busy| (network.stations[station].name.clone(), busy)));
             }
         }
         gates.append(&mut stations);

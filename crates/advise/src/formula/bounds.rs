@@ -11,7 +11,8 @@ use solve::{ClosedNetwork, Station};
 
 use crate::scenario::mean_demand;
 
-/// An interval that holds the true throughput and response time.
+/// An interval that holds the true throughput and response time; under open load, if there is a steady
+/// state at all.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bounds {
     /// The throughput is at least this [1/s].

@@ -3,14 +3,15 @@
 
 use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec};
 use sim::{Class, Demand, Load, Network, Sizes, StationKind, Step};
+use solve::SolveError;
 use solve::layered::{
     Call, CallCounts, CallKind, Entry, EntryId, Layered, LayeredAnswer, LayeredError, Phase,
     Processor, Task, Threads,
 };
 use workload::{Arrivals, Dist};
 
-use super::nodes::moments;
-use super::{Bounds, ClassAnswer, FormulaAnswer, NodeAnswer, Trust};
+use super::nodes::{check_pool, is_even, moments};
+use super::{Bounds, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, Trust};
 use crate::scenario::mean_demand;
 
 /// The largest relative error of throughput and response over the scenarios of the tests, where every
@@ -26,24 +27,40 @@ const ERROR: f64 = 0.35;
 /// The largest squared coefficient of variation of a demand that was tried.
 const SCV_MAX: f64 = 4.0;
 
-/// The answer of the layered model; else why there is none.
-pub(super) fn answer(network: &Network, bounds: Option<Bounds>) -> Result<FormulaAnswer, String> {
+/// The answer of the layered model.
+///
+/// # Errors
+/// If the scenario has no such model, or the open load is more than slots or stations can take.
+pub(super) fn answer(
+    network: &Network,
+    bounds: Option<Bounds>,
+) -> Result<FormulaAnswer, NoFormula> {
     let model = Model::of(network)?;
-    let layered = Layered::new(&model.processors, &model.tasks).map_err(|error| named(&error))?;
-    let found = layered.solve().map_err(|error| named(&error))?;
+    let layered = Layered::new(&model.processors, &model.tasks);
+    let found = layered.and_then(|layered| layered.solve()).map_err(|of| named(&of, network))?;
     let answer = model.answer(&found, bounds);
     sandwiched(&answer)?;
     Ok(answer)
 }
 
 /// An error in the scenario's own words.
-fn named(error: &LayeredError) -> String {
+fn named(error: &LayeredError, network: &Network) -> NoFormula {
+    let own = |text: &str| text.replace("task `", "gate `").replace("processor `", "station `");
     match error {
-        LayeredError::Cycle { task } => format!(
+        LayeredError::Cycle { task } => NoFormula::from(format!(
             "a slot of gate `{task}` is held until another one of it is free, perhaps through others, \
              and jobs may wait for each other for ever"
-        ),
-        error => error.to_string().replace("task `", "gate `").replace("processor `", "station `"),
+        )),
+        LayeredError::Unstable { place, utilisation } => {
+            let open = network.classes.iter().map(|class| match &class.load {
+                Load::Open(arrivals) => arrivals.rate(),
+                Load::Closed { .. } | Load::Varying(_) | Load::Trace(_) | Load::Within => 0.0,
+            });
+            let rate_max = open.sum::<f64>() / utilisation;
+            let place = own(place);
+            SolveError::Unstable { place, rho: *utilisation, rate_max }.into()
+        }
+        error => own(&error.to_string()).into(),
     }
 }
 
@@ -69,6 +86,9 @@ struct Model<'a> {
     gates: Vec<Vec<usize>>,
     /// By station: the task that serves there, if anybody passes it.
     stations: Vec<Option<usize>>,
+    /// By gate that has one queue for several stations: the task that serves for all of them, without
+    /// any queue, if anybody passes it.
+    pools: Vec<Option<usize>>,
     /// By class: its task.
     classes: Vec<usize>,
     remarks: Vec<String>,
@@ -94,6 +114,7 @@ impl<'a> Model<'a> {
             tasks: Vec::new(),
             gates: Vec::new(),
             stations: Vec::new(),
+            pools: Vec::new(),
             classes: Vec::new(),
             remarks: Vec::new(),
             error: ERROR_EXPONENTIAL,
@@ -150,6 +171,11 @@ impl<'a> Model<'a> {
                 tasks.push(self.tasks.len());
                 let task = Task::pool(&gate.name, 0, threads, Vec::new());
                 self.tasks.push(Task { gap_scv, ..task });
+            }
+            let is_pool = tasks.len() == 1 && gate.stations.len() > 1;
+            self.pools.push(is_pool.then_some(self.tasks.len()));
+            if is_pool {
+                self.tasks.push(Task::infinite(&gate.name, 0, Vec::new()));
             }
             self.gates.push(tasks);
         }
@@ -243,21 +269,14 @@ impl<'a> Model<'a> {
         if self.gates[gate].len() > 1 || node.stations.len() == 1 {
             return self.visit(node.stations[server], demand, place, phase);
         }
-        // One queue before several servers: whoever has a slot has a processor, or so much is said.
-        let enough = node.stations.iter().zip(&node.spec.servers).all(|(&station, server)| {
-            let capacity = self.network.stations[station].kind.capacity();
-            capacity.is_none_or(|capacity| capacity >= server.slots)
-        });
-        if !enough {
-            return Err(format!(
-                "the servers of gate `{}` have one queue, and more slots than their stations serve",
-                node.name
-            ));
+        // One queue before several servers: whoever has a slot has a processor, and waits for nobody.
+        check_pool(self.network, node)?;
+        let Some((mean, scv)) = self.asked(node.stations[0], demand, place)? else { return Ok(()) };
+        if scv != 1.0 {
+            self.error = ERROR;
         }
-        let passes = place.passes / node.stations.len() as f64;
-        for &station in &node.stations {
-            self.visit(station, demand, Place { passes, ..place }, phase)?;
-        }
+        let task = self.pools[gate].expect("a gate with one queue for several stations has a pool");
+        self.call(task, Entry::new("serve", mean).scv(scv), place.passes, phase);
         Ok(())
     }
 
@@ -268,27 +287,39 @@ impl<'a> Model<'a> {
         place: Place<'_>,
         phase: &mut Phase,
     ) -> Result<(), String> {
-        let sizes = &place.class.sizes;
-        let mean = mean_demand(demand, sizes);
-        if mean == 0.0 {
-            return Ok(());
-        }
-        let name = &self.network.stations[station].name;
-        let exponential = matches!(demand, Demand::Drawn(Dist::Exponential { .. }));
-        let scv = if exponential { Some(1.0) } else { moments(demand, sizes).map(|of| of.scv()) };
-        let scv = scv.filter(|scv| *scv <= SCV_MAX).ok_or_else(|| {
-            format!(
-                "the demand at `{name}` varies more than the layered model was tried with: a squared \
-                 coefficient of variation of {SCV_MAX} at the most"
-            )
-        })?;
+        let Some((mean, scv)) = self.asked(station, demand, place)? else { return Ok(()) };
         let waits = self.network.stations[station].kind.capacity().is_some();
+        let exponential = matches!(demand, Demand::Drawn(Dist::Exponential { .. }));
         if waits && !exponential {
             self.error = ERROR;
         }
         let task = self.stations[station].expect("unused stations are left out later");
         self.call(task, Entry::new("serve", mean).scv(scv), place.passes, phase);
         Ok(())
+    }
+
+    /// Mean \[s\] and squared coefficient of variation of a demand; none if nothing is asked.
+    fn asked(
+        &self,
+        station: usize,
+        demand: &Demand,
+        place: Place<'_>,
+    ) -> Result<Option<(f64, f64)>, String> {
+        let sizes = &place.class.sizes;
+        let mean = mean_demand(demand, sizes);
+        if mean == 0.0 {
+            return Ok(None);
+        }
+        let exponential = matches!(demand, Demand::Drawn(Dist::Exponential { .. }));
+        let scv = if exponential { Some(1.0) } else { moments(demand, sizes).map(|of| of.scv()) };
+        let name = &self.network.stations[station].name;
+        let scv = scv.filter(|scv| *scv <= SCV_MAX).ok_or_else(|| {
+            format!(
+                "the demand at `{name}` varies more than the layered model was tried with: a squared \
+                 coefficient of variation of {SCV_MAX} at the most"
+            )
+        })?;
+        Ok(Some((mean, scv)))
     }
 
     /// A call of a new entry.
@@ -324,7 +355,8 @@ impl<'a> Model<'a> {
         {
             call.to.task = renamed(call.to.task);
         }
-        self.stations.iter_mut().for_each(|at| *at = at.and_then(|old| kept[old]));
+        let tasks_of = self.stations.iter_mut().chain(&mut self.pools);
+        tasks_of.for_each(|at| *at = at.and_then(|old| kept[old]));
         self.gates.iter_mut().flatten().chain(&mut self.classes).for_each(|at| *at = renamed(*at));
         self.tasks = tasks;
         Ok(self)
@@ -400,7 +432,24 @@ impl<'a> Model<'a> {
             let jobs = task.entries.iter().map(|entry| entry.throughput * entry.hold[0]).sum();
             rows.push(row(&station.name, task.throughput, jobs, busy(&station.name)));
         }
+        for (station, task, share) in self.pooled() {
+            let task = &found.tasks[task];
+            let jobs: f64 = task.entries.iter().map(|entry| entry.throughput * entry.hold[0]).sum();
+            rows.push(row(station, share * task.throughput, share * jobs, busy(station)));
+        }
         rows
+    }
+
+    /// Stations behind one queue of which each does as much as any other: the name, the task that serves
+    /// for all of them, and the share of it.
+    fn pooled(&self) -> impl Iterator<Item = (&str, usize, f64)> {
+        let gates = self.network.gates.iter().zip(&self.pools);
+        let even = gates.filter(|(gate, _)| is_even(&gate.spec));
+        even.filter_map(|(gate, task)| Some((gate, (*task)?))).flat_map(|(gate, task)| {
+            let share = 1.0 / gate.stations.len() as f64;
+            let name = |&station: &usize| self.network.stations[station].name.as_str();
+            gate.stations.iter().map(move |station| (name(station), task, share))
+        })
     }
 
     fn utilisation(&self, found: &LayeredAnswer) -> Vec<(String, f64)> {
@@ -410,10 +459,19 @@ impl<'a> Model<'a> {
             let busy: f64 = tasks.iter().map(|&task| found.tasks[task].busy).sum();
             all.push((gate.name.clone(), busy / slots));
         }
-        for (station, answer) in self.network.stations.iter().zip(&found.processors[1..]) {
+        let pools = self.network.gates.iter().zip(&self.pools).filter(|(_, task)| task.is_some());
+        let in_pools: Vec<usize> = pools.flat_map(|(gate, _)| gate.stations.clone()).collect();
+        let stations = self.network.stations.iter().zip(&found.processors[1..]).enumerate();
+        for (_, (station, answer)) in stations.filter(|(at, _)| !in_pools.contains(at)) {
             if let Some(busy) = answer.utilisation {
                 all.push((station.name.clone(), busy));
             }
+        }
+        for (station, task, share) in self.pooled() {
+            let of = self.network.stations.iter().find(|of| of.name == station);
+            let servers = of.and_then(|of| of.kind.capacity());
+            let busy = share * found.tasks[task].busy;
+            all.extend(servers.map(|n| (station.to_owned(), busy / f64::from(n))));
         }
         all
     }

@@ -1,8 +1,8 @@
 //! A route boiled down: every station that a job passes, with the gate right in front of it, and
 //! what is asked of it in all.
 
-use gate::{DisciplineSpec, GateSpec, Queues};
-use sim::{Class, Demand, Load, Network, Sizes, Speed, StationKind, Step};
+use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec};
+use sim::{Class, Demand, GateNode, Load, Network, Sizes, Speed, StationKind, Step};
 use solve::{Moments, Station};
 use workload::{Dist, Draw};
 
@@ -27,7 +27,9 @@ pub(super) struct Nodes {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) name: String,
-    pub(super) station: usize,
+    /// The stations that serve here, each for an equal share of the visits: one, or those of servers
+    /// that have one queue.
+    pub(super) stations: Vec<usize>,
     pub(super) gate: Option<Front>,
     pub(super) kind: Kind,
     /// Mean number of visits of a job.
@@ -155,6 +157,11 @@ impl Node {
         }
     }
 
+    /// The first of its stations, which no other node has.
+    pub(super) fn station(&self) -> usize {
+        self.stations[0]
+    }
+
     pub(super) fn not_exponential(&self) -> String {
         format!(
             "`{}` serves first in first out and its demand is not one exponential distribution, \
@@ -208,7 +215,9 @@ impl Walk<'_> {
     fn steps(&mut self, steps: &[Step], passes: f64, front: Option<Front>) -> Result<(), String> {
         for step in steps {
             match step {
-                Step::Visit { station, demand } => self.visit(*station, demand, passes, front)?,
+                Step::Visit { station, demand } => {
+                    self.visit(&[*station], demand, passes, front)?
+                }
                 Step::VisitServer { .. } => {
                     return Err("a router chooses the station, and no formula knows routers".into());
                 }
@@ -234,6 +243,12 @@ impl Walk<'_> {
     fn hold(&mut self, index: usize, inside: &[Step], passes: f64) -> Result<(), String> {
         let node = &self.network.gates[index];
         let spec = &node.spec;
+        if let [Step::VisitServer { demand }] = inside
+            && spec.queues == Queues::Shared
+            && node.stations.len() > 1
+        {
+            return self.visit_pool(index, demand, passes);
+        }
         // At most as many jobs as the server with the fewest slots has: whatever the router does,
         // nobody waits. A sum is enough where all servers have one queue.
         let slots: u32 = spec.servers.iter().map(|server| server.slots).sum();
@@ -261,7 +276,12 @@ impl Walk<'_> {
                 // Of one class and one priority, all other disciplines that pass are first in first out.
                 let in_order = !matches!(spec.discipline, DisciplineSpec::Lifo);
                 let front = Front { index, slots, has_wait: true, in_order };
-                self.visit(*station, demand, passes, Some(front))
+                self.visit(&[*station], demand, passes, Some(front))
+            }
+            [Step::VisitServer { demand }] if node.stations.len() == 1 => {
+                let in_order = !matches!(spec.discipline, DisciplineSpec::Lifo);
+                let front = Front { index, slots, has_wait: true, in_order };
+                self.visit(&node.stations, demand, passes, Some(front))
             }
             [Step::VisitServer { .. }] => {
                 Err("a router chooses the station, and no formula knows routers".into())
@@ -271,6 +291,19 @@ impl Walk<'_> {
             }
             _ => Err(format!("a slot of gate `{}` is held through several steps", node.name)),
         }
+    }
+
+    /// Servers that have one queue: where each slot has a processor of its own, they are one station of
+    /// so many servers, whichever of them a job is given to.
+    fn visit_pool(&mut self, index: usize, demand: &Demand, passes: f64) -> Result<(), String> {
+        let gate = &self.network.gates[index];
+        let slots: u32 = gate.spec.servers.iter().map(|server| server.slots).sum();
+        self.gates_met += 1;
+        self.check_plain(&gate.name, &gate.spec, slots)?;
+        check_pool(self.network, gate)?;
+        let in_order = !matches!(gate.spec.discipline, DisciplineSpec::Lifo);
+        let front = Front { index, slots, has_wait: true, in_order };
+        self.visit(&gate.stations, demand, passes, Some(front))
     }
 
     /// A gate that only makes jobs wait, in an order that does not look at them.
@@ -303,12 +336,12 @@ impl Walk<'_> {
 
     fn visit(
         &mut self,
-        station: usize,
+        stations: &[usize],
         demand: &Demand,
         passes: f64,
         front: Option<Front>,
     ) -> Result<(), String> {
-        let of = &self.network.stations[station];
+        let of = &self.network.stations[stations[0]];
         if matches!(of.kind, StationKind::FairShare { .. }) && !self.nodes.fair_share {
             self.nodes.fair_share = true;
             self.nodes.remarks.push(format!(
@@ -316,15 +349,7 @@ impl Walk<'_> {
                 of.name
             ));
         }
-        let (kind, front) = behind(front, of.kind);
-        let (kind, curve) = match (&of.speed, kind, front) {
-            (Speed::Curve(curve), Kind::Fifo { .. } | Kind::Limited { .. }, Some(front)) => {
-                // However many processors it is said to have, its curve stands in their place.
-                (Kind::Limited { slots: front.slots, processors: 1 }, curve.clone())
-            }
-            (Speed::Curve(curve), kind, _) => (kind, curve.clone()),
-            (Speed::One | Speed::Servers(_), kind, _) => (kind, Vec::new()),
-        };
+        let (kind, front, curve) = served(of, stations.len() > 1, front);
         let (base, per_byte) = match *demand {
             Demand::Drawn(dist) => (dist.mean(), 0.0),
             Demand::OfSize { per_byte_s, base_s } => (base_s, per_byte_s),
@@ -333,13 +358,14 @@ impl Walk<'_> {
         };
         let mean = mean_demand(demand, &self.class.sizes);
         let is_exponential = matches!(demand, Demand::Drawn(Dist::Exponential { .. }));
-        let Some(node) = self.nodes.list.iter_mut().find(|node| node.station == station) else {
+        let shares = |node: &&mut Node| node.stations.iter().any(|of| stations.contains(of));
+        let Some(node) = self.nodes.list.iter_mut().find(shares) else {
             let once = passes == 1.0;
             let moments = if once { moments(demand, &self.class.sizes) } else { None };
             let law = if once { laws::law(demand, &self.class.sizes) } else { None };
             self.nodes.list.push(Node {
                 name: of.name.clone(),
-                station,
+                stations: stations.to_vec(),
                 gate: front,
                 kind,
                 visits: passes,
@@ -353,7 +379,9 @@ impl Walk<'_> {
             });
             return Ok(());
         };
-        if node.gate.map(|front| front.index) != front.map(|front| front.index) {
+        if node.gate.map(|front| front.index) != front.map(|front| front.index)
+            || node.stations != stations
+        {
             return Err(format!(
                 "station `{}` is visited behind a gate and elsewhere too",
                 of.name
@@ -370,10 +398,63 @@ impl Walk<'_> {
     }
 }
 
+/// Servers of a gate with one queue of which each slot has a processor of its own, so that nobody waits
+/// but at the gate.
+///
+/// # Errors
+/// If some have more slots than processors, or a speed that depends on how many are served.
+pub(super) fn check_pool(network: &Network, gate: &GateNode) -> Result<(), String> {
+    let stations = gate.stations.iter().map(|&station| &network.stations[station]);
+    for (station, server) in stations.zip(&gate.spec.servers) {
+        if station.kind.capacity().is_some_and(|capacity| capacity < server.slots) {
+            return Err(format!(
+                "the servers of gate `{}` have one queue, and more slots than their stations serve at \
+                 once (`{}`: {} slots), so that the router's choice matters",
+                gate.name, station.name, server.slots
+            ));
+        }
+        if !station.is_plain() {
+            return Err(format!(
+                "station `{}` of gate `{}` has rules of its own, and the formulas know one queue before \
+                 plain stations",
+                station.name, gate.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether each of the servers does as much as any other over a long time: all have as many slots, and
+/// the router prefers none.
+pub(super) fn is_even(spec: &GateSpec) -> bool {
+    let alike = spec.servers.windows(2).all(|pair| pair[0].slots == pair[1].slots);
+    alike && matches!(spec.router, RouterSpec::Random | RouterSpec::RoundRobin)
+}
+
 /// Whether sizes come from a deck that has different ones.
 fn is_dealt(sizes: &Sizes) -> bool {
     let Sizes::Documents(set, Draw::Deck) = sizes else { return false };
     set.documents().windows(2).any(|pair| pair[0].bytes != pair[1].bytes)
+}
+
+/// How a station serves behind a gate, or together with others behind its queue, and its speeds.
+fn served(
+    of: &sim::Station,
+    is_pool: bool,
+    front: Option<Front>,
+) -> (Kind, Option<Front>, Vec<f64>) {
+    let (kind, front) = match front {
+        Some(front) if is_pool => (Kind::Fifo { servers: front.slots }, Some(front)),
+        front => behind(front, of.kind),
+    };
+    match (&of.speed, kind, front) {
+        (Speed::Curve(curve), Kind::Fifo { .. } | Kind::Limited { .. }, Some(gate)) => {
+            // However many processors it is said to have, its curve stands in their place.
+            (Kind::Limited { slots: gate.slots, processors: 1 }, front, curve.clone())
+        }
+        (Speed::Curve(curve), kind, _) => (kind, front, curve.clone()),
+        (Speed::One | Speed::Servers(_), kind, _) => (kind, front, Vec::new()),
+    }
 }
 
 /// What a station is behind a gate: its slots are servers where each has a processor of its own.

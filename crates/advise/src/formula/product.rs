@@ -86,7 +86,7 @@ impl<'a> Product<'a> {
             let mut found: Option<(Kind, Option<Front>, f64)> = None;
             let mut asks = Vec::new();
             for (class, nodes) in self.nodes.iter().enumerate() {
-                let Some(node) = nodes.list.iter().find(|node| node.station == station) else {
+                let Some(node) = nodes.list.iter().find(|node| node.station() == station) else {
                     continue;
                 };
                 let service = node.demand / node.visits;
@@ -172,7 +172,7 @@ impl<'a> Product<'a> {
                 .list
                 .iter()
                 .map(|node| {
-                    let index = self.stations[node.station].expect("a node's station was added");
+                    let index = self.stations[node.station()].expect("a node's station was added");
                     node.served(found.at(index, at).residence)
                 })
                 .collect();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use solve::VisitAnswer;
 
-use super::nodes::Nodes;
+use super::nodes::{Node, Nodes, is_even};
 use super::{ClassAnswer, Served};
 
 /// What a formula says of one gate or station: a row of the table Station, Class, QLen, Util, RespT,
@@ -60,30 +60,48 @@ pub(super) fn of_class(
     let mut rows = Vec::new();
     for (node, served) in nodes.list.iter().zip(served) {
         let hold = served.stretch * node.demand;
-        let row = |station: &str, residence: Option<f64>, utilisation: Option<f64>| NodeAnswer {
+        let row = |station: &str, share: f64, residence: Option<f64>, busy| NodeAnswer {
             station: station.to_owned(),
             class: Some(class.name.clone()),
-            jobs: residence.map(|residence| x * residence),
-            utilisation,
+            jobs: residence.map(|residence| share * x * residence),
+            utilisation: busy,
             response: residence.map(|residence| residence / node.visits),
-            residence,
-            arrival_rate: x * node.visits,
-            throughput: x * node.visits,
+            residence: residence.map(|residence| share * residence),
+            arrival_rate: share * x * node.visits,
+            throughput: share * x * node.visits,
         };
         let residence = served.fixed + hold;
-        let station = &network.stations[node.station];
-        let servers = station.kind.capacity().filter(|_| node.curve.is_empty());
-        let busy = servers.map(|n| x * node.demand / f64::from(n));
         // Who waits for a slot is not at the station; where some wait at each, how many is not known.
         let at_station = match node.gate {
             None => Some(residence),
             Some(front) => {
                 let held = front.has_wait.then(|| x * hold / f64::from(front.slots));
-                rows.push(row(&network.gates[front.index].name, Some(residence), held));
+                rows.push(row(&network.gates[front.index].name, 1.0, Some(residence), held));
                 front.has_wait.then_some(hold)
             }
         };
-        rows.push(row(&station.name, at_station, busy));
+        for (station, share, busy) in at_stations(network, node, x) {
+            rows.push(row(&network.stations[station].name, share, at_station, busy));
+        }
     }
     rows
+}
+
+/// The stations of a node: which, the share of the visits that each has, and the share of its servers
+/// that is busy with so many jobs a second [1/s], where that is known. None where a router prefers some
+/// of several to others.
+pub(super) fn at_stations<'a>(
+    network: &'a sim::Network,
+    node: &'a Node,
+    x: f64,
+) -> impl Iterator<Item = (usize, f64, Option<f64>)> + 'a {
+    let share = 1.0 / node.stations.len() as f64;
+    let gate = node.gate.map(|front| &network.gates[front.index].spec);
+    let told = node.stations.len() == 1 || gate.is_some_and(is_even);
+    node.stations.iter().filter(move |_| told).map(move |&station| {
+        let servers = network.stations[station].kind.capacity();
+        // Where the speed varies, the share of time that it is busy is not its work over a speed.
+        let servers = servers.filter(|_| node.curve.is_empty());
+        (station, share, servers.map(|n| share * x * node.demand / f64::from(n)))
+    })
 }

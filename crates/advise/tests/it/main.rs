@@ -13,6 +13,7 @@ mod policies;
 mod product;
 mod questions;
 mod scenario;
+mod servers;
 mod setting;
 mod sources;
 mod stations;

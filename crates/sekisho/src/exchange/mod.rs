@@ -214,7 +214,11 @@ pub(crate) fn formula(file: &str, scenario: &Scenario) -> Result<FormulaAnswer, 
     advise::formula(scenario).map_err(|none| match none {
         NoFormula::Shape { reason, bounds } => {
             let rest = bounds.map_or(String::new(), |bounds| {
-                format!("\nwhatever the rest: {}", bounds_text(&bounds))
+                let steady = match bounds.throughput_min < bounds.throughput_max {
+                    true => "",
+                    false => ", in a steady state if there is one",
+                };
+                format!("\nwhatever the rest{steady}: {}", bounds_text(&bounds))
             });
             format!("{file}: no formula: {reason}; use `sekisho sim {file}`{rest}")
         }

@@ -33,8 +33,8 @@ pub(super) fn solve(flat: &Flat) -> Result<Found, LayeredError> {
     let mut change = f64::INFINITY;
     for round in 1..=ROUNDS_MAX {
         change = 0.0;
-        for (layer, stations) in networks.iter().enumerate() {
-            change = f64::max(change, layers.round(layer, stations, relax)?);
+        for layer in 0..networks.len() {
+            change = f64::max(change, layers.round(layer, &networks, relax)?);
         }
         if change < TOLERANCE {
             layers.check_open(&networks)?;
@@ -205,6 +205,13 @@ impl Layers<'_> {
         asked
     }
 
+    /// Time of a chain's cycle at a station, of which it asks so much \[s\].
+    fn residence(&self, chain: usize, station: usize, asked: &Asked) -> f64 {
+        let wait = self.wait[chain][station];
+        let sharing = self.flat.stations[station].is_sharing;
+        asked.visits * (asked.service[0] + wait * if sharing { asked.service[0] } else { 1.0 })
+    }
+
     /// Mean square of the time of a node's first phase \[s^2\].
     fn square(&self, node: usize) -> f64 {
         self.hold[node][0] * self.hold[node][0] + self.variance[node]
@@ -253,11 +260,7 @@ impl Layers<'_> {
             }
             let (rate, cycle) = self.cycle(chain);
             let population = of.population.expect("it is closed");
-            let here = stations.iter().zip(&asks).map(|(&k, asks)| {
-                let wait = self.wait[chain][k];
-                let sharing = self.flat.stations[k].is_sharing;
-                asks.visits * (asks.service[0] + wait * if sharing { asks.service[0] } else { 1.0 })
-            });
+            let here = stations.iter().zip(&asks).map(|(&k, asks)| self.residence(chain, k, asks));
             let rest = (cycle - here.sum::<f64>()).max(0.0);
             let idle = of.think.unwrap_or((f64::from(population) / rate - cycle).max(0.0));
             chains.push(chain);
@@ -281,7 +284,13 @@ impl Layers<'_> {
     }
 
     /// Solves one layer's network; the largest change of a wait, as a share of its cycle.
-    fn round(&mut self, layer: usize, stations: &[usize], relax: f64) -> Result<f64, LayeredError> {
+    fn round(
+        &mut self,
+        layer: usize,
+        networks: &[Vec<usize>],
+        relax: f64,
+    ) -> Result<f64, LayeredError> {
+        let stations = &networks[layer];
         let network = self.network(stations);
         let mut times = network.submodel.solve()?;
         for (index, &chain) in network.chains.iter().enumerate() {
@@ -318,7 +327,7 @@ impl Layers<'_> {
         self.update();
         for (chain, of) in self.flat.chains.iter().enumerate() {
             if let Some(own) = of.station {
-                self.pace_of(chain, own);
+                self.pace_of(chain, own, networks);
             }
         }
         Ok(change)
@@ -360,19 +369,22 @@ impl Layers<'_> {
         Ok(())
     }
 
-    /// How a hold of a task depends on how many of its threads are busy.
-    fn pace_of(&mut self, chain: usize, own: usize) {
-        let weights = &self.busy[own];
-        let tables = self.given[chain].iter().filter(|table| !table.is_empty());
-        let tables: Vec<&Vec<f64>> = tables.collect();
+    /// How a hold of a task depends on how many of its threads are busy: by the layers' answers for that
+    /// number alone, whatever the mean hold is on the way to agreement. A pace that followed the mean
+    /// would swing with it where a pool is nearly full.
+    fn pace_of(&mut self, chain: usize, own: usize, networks: &[Vec<usize>]) {
+        let threads = self.busy[own].len();
+        let tables: Vec<(usize, &Vec<f64>)> =
+            self.given[chain].iter().enumerate().filter(|(_, table)| !table.is_empty()).collect();
         let (_, cycle) = self.cycle(chain);
-        if tables.is_empty() || weights.is_empty() || cycle == 0.0 {
+        if tables.is_empty() || threads == 0 || cycle == 0.0 {
             return;
         }
-        let threads = weights.len();
-        let part = |busy: usize| tables.iter().map(|table| table[busy - 1]).sum::<f64>();
-        let mean = mean_over(weights, part);
-        let pace = (1..=threads).map(|busy| ((cycle + part(busy) - mean) / cycle).max(1e-3));
+        let told = tables.iter().flat_map(|(layer, _)| &networks[*layer]);
+        let here: f64 = told.map(|&k| self.residence(chain, k, &self.asked(chain, k))).sum();
+        let elsewhere = (cycle - here).max(0.0);
+        let part = |busy: usize| tables.iter().map(|(_, table)| table[busy - 1]).sum::<f64>();
+        let pace = (1..=threads).map(|busy| ((elsewhere + part(busy)) / cycle).max(1e-3));
         self.pace[own] = pace.collect();
     }
 
@@ -381,7 +393,7 @@ impl Layers<'_> {
     fn check_open(&self, networks: &[Vec<usize>]) -> Result<(), LayeredError> {
         for stations in networks {
             for (queue, &k) in self.network(stations).submodel.stations.iter().zip(stations) {
-                let utilisation = queue.open_share();
+                let utilisation = queue.open_share_full();
                 if utilisation >= super::submodel::OPEN_MAX {
                     let place = self.flat.stations[k].name.clone();
                     return Err(LayeredError::Unstable { place, utilisation });

@@ -217,8 +217,8 @@ impl Submodel {
         if queue.servers > 1 {
             return self.wait_multi(k, state, of);
         }
-        let free = 1.0 - queue.open_share().min(OPEN_MAX);
         if queue.is_sharing {
+            let free = 1.0 - queue.open_share().min(OPEN_MAX);
             return (1.0 + queued.iter().sum::<f64>()) / free - 1.0;
         }
         // The queue itself grows with the waits, so that only what is in service is corrected.
@@ -238,8 +238,9 @@ impl Submodel {
             let pause = self.pause(k, state, c);
             if s2 > 0.0 { s2 * s2 / (s2 + pause) } else { 0.0 }
         });
-        work *= queue.found_share(self.busy_share(k, state));
-        let wait = (work.max(0.0) + overtaken) / free;
+        let found = queue.found_share(self.busy_share(k, state));
+        let free = 1.0 - found * queue.open_share().min(OPEN_MAX);
+        let wait = (found * work.max(0.0) + overtaken) / free;
         let has_second = queue.asked.iter().any(|asked| asked.service[1] > 0.0);
         if has_second { wait.max(self.wait_full(k, state, of)) } else { wait }
     }
@@ -260,6 +261,8 @@ impl Submodel {
         }
         let more = self.variability(k, state);
         let found = queue.found_share(self.busy_share(k, state));
+        let open = queue.open_share().min(OPEN_MAX);
+        let found = found * (1.0 - open) / (1.0 - found * open);
         (wait * more * found).max(wait.min(self.wait_full(k, state, of)))
     }
 
@@ -299,7 +302,10 @@ impl Submodel {
         if exponential == 0.0 {
             return 1.0;
         }
-        let ratio = squares / exponential;
+        // Gaps that vary less leave more of what is left to the service (Kingman 1961: the sum of both
+        // squared coefficients of variation counts).
+        let scv = 2.0 * squares / exponential - 1.0;
+        let ratio = (queue.gap_scv + scv) / (queue.gap_scv + 1.0);
         let Some(repairman) = self.repairman(k, state, None) else { return 1.0 };
         Repairman { population: (repairman.population - 1.0).max(0.0), ..repairman }
             .variability(ratio)
@@ -334,7 +340,7 @@ impl Submodel {
         if rate + open_rate == 0.0 || busy + open_busy == 0.0 {
             return None;
         }
-        let cut = OPEN_MAX / queue.open_share().max(OPEN_MAX);
+        let cut = OPEN_MAX / queue.open_share_full().max(OPEN_MAX);
         let service = (busy + open_busy) / (rate + open_rate);
         let pause = if rate > 0.0 { (outside / rate).max(1e-9 * service) } else { 1.0 };
         let round = if rate > 0.0 { (outside + busy) / rate } else { 0.0 };
@@ -362,6 +368,12 @@ impl Queue {
         busy.sum::<f64>() / f64::from(self.servers)
     }
 
+    /// Utilisation by open load alone where all servers are busy, which slows their service down by
+    /// their pace: from 1 on there is no steady state.
+    pub(super) fn open_share_full(&self) -> f64 {
+        self.open_share() * self.pace.last().copied().unwrap_or(1.0)
+    }
+
     /// What an arrival finds, as a share of what is there on average: 1 for Poisson arrivals. With
     /// gaps of gamma distribution it finds a server of utilisation rho busy with probability sigma =
     /// A*(mu (1 - sigma)), as in GI/M/1 (Kendall 1953).
@@ -370,15 +382,14 @@ impl Queue {
             return 1.0;
         }
         let scv = self.gap_scv.max(1e-6);
-        let mut sigma = 0.0_f64;
-        for _ in 0..200 {
-            let next = (1.0 + scv * (1.0 - sigma) / rho).powf(-1.0 / scv);
-            if (next - sigma).abs() < 1e-12 {
-                break;
-            }
-            sigma = next;
+        let transform = |sigma: f64| (1.0 + scv * (1.0 - sigma) / rho).powf(-1.0 / scv);
+        // The transform is above the diagonal up to sigma, then below it until 1.
+        let (mut low, mut high) = (0.0_f64, 1.0 - f64::EPSILON);
+        while high - low > 1e-12 {
+            let sigma = 0.5 * (low + high);
+            if transform(sigma) > sigma { low = sigma } else { high = sigma }
         }
-        sigma / rho
+        low / rho
     }
 }
 
