@@ -64,6 +64,15 @@ pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
     bar
 }
 
+/// Something of unknown length that turns while it lasts, on the terminal only.
+pub(crate) fn waiting(what: &str) -> ProgressBar {
+    let bar = progress(0, what);
+    let style = ProgressStyle::with_template("  {spinner} {msg} {elapsed}");
+    bar.set_style(style.expect("the template is a constant"));
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar
+}
+
 /// Writes what a person asked for; a closed pipe (`| head`) is no failure.
 pub(crate) fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()) {

@@ -57,13 +57,21 @@ pub(crate) fn bytes(bytes: u64) -> String {
 
 fn with_interval(estimate: &Estimate, factor: f64, unit: &str) -> String {
     let mean = estimate.mean * factor;
-    if !estimate.half_width.is_finite() {
+    let half = estimate.half_width * factor;
+    if !half.is_finite() {
         return format!("{} {unit} ± ?", digits(mean));
     }
-    let half = estimate.half_width * factor;
-    // The interval decides how many digits of the mean mean anything.
-    let places = if half > 0.0 { (1.0 - half.log10().floor()).clamp(0.0, 3.0) as usize } else { 1 };
-    let places = places.saturating_sub(1);
+    if half == 0.0 {
+        return format!("{} {unit} ± 0", digits(mean));
+    }
+    // The interval decides how many digits of the mean mean anything; of a hair's breadth it is told
+    // alone, beside a mean of six digits.
+    let places = (-magnitude(half)).clamp(0, PLACES_MAX);
+    if mean != 0.0 && places > 5 - magnitude(mean) && places > 2 {
+        let places = (5 - magnitude(mean)).clamp(0, PLACES_MAX) as usize;
+        return format!("{mean:.places$} {unit} ± {half:.0e}");
+    }
+    let places = places as usize;
     format!("{mean:.places$} {unit} ± {half:.places$}")
 }
 
@@ -71,17 +79,29 @@ fn time_unit(seconds: f64) -> (f64, &'static str) {
     match seconds.abs() {
         s if s >= 1.0 || s == 0.0 => (1.0, "s"),
         s if s >= 1e-3 => (1e3, "ms"),
-        _ => (1e6, "us"),
+        s if s >= 1e-6 => (1e6, "us"),
+        _ => (1e9, "ns"),
     }
 }
 
-/// Three significant digits without an exponent.
+/// The power of ten at or below a number that is not 0.
+fn magnitude(value: f64) -> i32 {
+    value.abs().log10().floor() as i32
+}
+
+/// No number has more decimals; a smaller one is written with an exponent.
+const PLACES_MAX: i32 = 8;
+
+/// Three significant digits; with an exponent only where nobody would count the zeros.
 fn digits(value: f64) -> String {
-    let places = match value.abs() {
-        v if v >= 100.0 || v == 0.0 => 0,
-        v if v >= 10.0 => 1,
-        _ => 2,
-    };
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value:.0}");
+    }
+    let places = 2 - magnitude(value);
+    if places > PLACES_MAX {
+        return format!("{value:.2e}");
+    }
+    let places = places.max(0) as usize;
     format!("{value:.places$}")
 }
 
@@ -265,12 +285,22 @@ mod tests {
         assert_eq!(time(0.0), "0 s");
         assert_eq!(time(12.34e-6), "12.3 us");
         assert_eq!(time(1.5), "1.50 s");
+        assert_eq!(time(2.5e-9), "2.50 ns");
         assert_eq!(time_estimate(&estimate(12.345e-3, 0.43e-3)), "12.3 ms ± 0.4");
         assert_eq!(time_estimate(&estimate(1.0, f64::INFINITY)), "1.00 s ± ?");
         assert_eq!(rate_estimate(&estimate(512.3, 12.0)), "512 /s ± 12");
         assert_eq!(bytes(500), "500 B");
         assert_eq!(bytes(50_000), "50.0 kB");
         assert_eq!(percent(-0.0312), "-3.1 %");
+        // Once every rate below 0.005/s was "0.00 /s", and its interval "± 0.00".
+        assert_eq!(rate(0.000_123_4), "0.000123 /s");
+        assert_eq!(rate(0.0123), "0.0123 /s");
+        assert_eq!(rate(0.362), "0.362 /s");
+        assert_eq!(rate(1.234e-12), "1.23e-12 /s");
+        assert_eq!(rate_estimate(&estimate(0.000_123_4, 0.000_004)), "0.000123 /s ± 0.000004");
+        assert_eq!(rate_estimate(&estimate(0.0123, 0.0004)), "0.0123 /s ± 0.0004");
+        assert_eq!(rate_estimate(&estimate(0.36, 0.0)), "0.360 /s ± 0");
+        assert_eq!(time_estimate(&estimate(1.0, 1e-9)), "1.00000 s ± 1e-9");
         assert_eq!(percent(3.0 / 0.0), "-");
     }
 

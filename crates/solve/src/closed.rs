@@ -8,8 +8,11 @@
 //! operations times 1e-16.
 
 use crate::error::{at_least_one, not_negative};
-use crate::wide::{Wide, convolved, convolved_at};
+use crate::wide::{Wide, convolved_at, convolved_log_concave};
 use crate::{Exactness, SolveError};
+
+/// Additions that an exact answer may take: some seconds.
+const STEPS_MAX: f64 = 2e9;
 
 /// A station of a network, with the demand of one cycle (or, in an open network, of one job):
 /// visits times the service time of a visit, D = V S \[s\].
@@ -63,6 +66,13 @@ impl Station {
         }
     }
 
+    /// Terms that count in one sum of [`ClosedNetwork::with_servers`], at most.
+    fn terms(&self, clients: f64) -> f64 {
+        let Kind::Queue { servers } = self.kind else { return 0.0 };
+        let c = f64::from(servers);
+        c.min(18.0 * c.min(clients).sqrt() + 10.0)
+    }
+
     /// Only a station of several servers needs the long way.
     fn is_multi(&self) -> bool {
         matches!(self.kind, Kind::Queue { servers: 2.. })
@@ -71,7 +81,8 @@ impl Station {
 
 /// N clients that think for Z seconds, pass through the stations, and think again.
 ///
-/// Time grows with N, and with N^2 times the square of the number of multi-server stations.
+/// Time grows with N, and with N times the servers of a multi-server station (or, where these are
+/// many, times some multiples of their root) and the square of how many such stations there are.
 ///
 /// ```
 /// use solve::{ClosedNetwork, Station};
@@ -117,7 +128,8 @@ impl ClosedNetwork {
     /// A network of N clients with mean think time Z \[s\].
     ///
     /// # Errors
-    /// If there is no client, Z is negative, or neither thinking nor any station takes time.
+    /// If there is no client, Z is negative, neither thinking nor any station takes time, or an exact
+    /// answer would take more than two billion steps.
     pub fn new(
         clients: u32,
         think: f64,
@@ -128,7 +140,30 @@ impl ClosedNetwork {
         if think + stations_demand(stations) == 0.0 {
             return Err(SolveError::NoTime);
         }
-        Ok(ClosedNetwork { clients, think, stations: stations.to_vec() })
+        let network = ClosedNetwork { clients, think, stations: stations.to_vec() };
+        let steps = network.steps();
+        if steps > STEPS_MAX {
+            return Err(SolveError::TooManySteps { clients, steps, steps_max: STEPS_MAX });
+        }
+        Ok(network)
+    }
+
+    /// Additions of [`ClosedNetwork::solve`], about: for each station of several servers, the
+    /// constants of all others.
+    fn steps(&self) -> f64 {
+        let clients = f64::from(self.clients);
+        let multi = |station: &&Station| station.is_multi() && !self.is_delay(station);
+        let each: f64 = self.stations.iter().filter(multi).map(|s| s.terms(clients)).sum();
+        let others = self.stations.iter().filter(multi).count() as f64 + 1.0;
+        clients * (each * others + self.stations.len() as f64 * others)
+    }
+
+    /// A station at which nobody ever waits: there are no more clients than servers.
+    fn is_delay(&self, station: &Station) -> bool {
+        match station.kind {
+            Kind::Delay => true,
+            Kind::Queue { servers } => servers > 1 && servers >= self.clients,
+        }
     }
 
     /// Throughput, response time, and every station's part in it.
@@ -175,14 +210,12 @@ impl ClosedNetwork {
         let station = &self.stations[k];
         let d = station.demand;
         let jobs = match station.kind {
-            Kind::Delay => x * d,
+            _ if self.is_delay(station) => x * d,
             // The arrival theorem: a job finds what a network of one client less would hold.
             Kind::Queue { servers: 1 } => {
                 g.windows(2).fold(0.0, |q, g| d * g[0].over(g[1]) * (1.0 + q))
             }
-            Kind::Queue { .. } => {
-                self.marginal(k).iter().enumerate().map(|(n, p)| n as f64 * p).sum()
-            }
+            _ => self.marginal(k).iter().enumerate().map(|(n, p)| n as f64 * p).sum(),
         };
         let utilisation = match station.kind {
             Kind::Delay => None,
@@ -207,7 +240,7 @@ impl ClosedNetwork {
         let there = || {
             self.stations.iter().enumerate().filter(|(k, _)| Some(*k) != without).map(|(_, s)| s)
         };
-        let delays: f64 = there().filter(|s| s.kind == Kind::Delay).map(|s| s.demand).sum();
+        let delays: f64 = there().filter(|s| self.is_delay(s)).map(|s| s.demand).sum();
         let mut g = Vec::with_capacity(n + 1);
         g.push(Wide::ONE);
         for j in 1..=n {
@@ -219,10 +252,25 @@ impl ClosedNetwork {
                 g[j] = g[j].plus(g[j - 1].times(station.demand));
             }
         }
-        for station in there().filter(|s| s.is_multi()) {
-            g = convolved(&self.factors(station), &g);
+        for station in there().filter(|s| s.is_multi() && !self.is_delay(s)) {
+            g = self.with_servers(station, &g);
         }
         g
+    }
+
+    /// The constants with a station of c servers more. Beyond c its factors fall by D/c each, so
+    /// g'(n) - D/c g'(n-1) = sum of (f(j) - D/c f(j-1)) g(n-j) over j < c, and every term is positive.
+    fn with_servers(&self, station: &Station, g: &[Wide]) -> Vec<Wide> {
+        let Kind::Queue { servers } = station.kind else { unreachable!("a delay has no servers") };
+        let (d, c) = (station.demand, f64::from(servers));
+        let mut differences = vec![Wide::ONE];
+        let mut factor = Wide::ONE;
+        for j in 1..servers {
+            let j = f64::from(j);
+            differences.push(factor.times(d * (c - j) / (c * j)));
+            factor = factor.times(d / j);
+        }
+        convolved_log_concave(&differences, g, d / c)
     }
 
     /// f(n) = D^n / (a(1) ... a(n)), where a(n) is how many servers work on n jobs.

@@ -184,6 +184,19 @@ pub enum SolveError {
         /// How many are allowed.
         steps_max: f64,
     },
+    /// An exact answer for so many clients would take too long.
+    #[error(
+        "an exact solution for {clients} clients takes {steps:.1e} steps, more than {steps_max:.0e}; \
+         ask for fewer clients or servers, or simulate"
+    )]
+    TooManySteps {
+        /// Clients, N.
+        clients: u32,
+        /// Additions, about.
+        steps: f64,
+        /// How many are allowed.
+        steps_max: f64,
+    },
     /// Linearizer would need more memory than it is given.
     #[error(
         "Linearizer holds {classes} x {classes} x {stations} numbers, more than 1 GiB; ask for AQL \
@@ -195,10 +208,8 @@ pub enum SolveError {
         /// Stations.
         stations: usize,
     },
-    /// A station that open classes visit has more servers than a formula can count through.
-    #[error(
-        "{servers} servers, more than {servers_max} at a station of open classes; make it a delay"
-    )]
+    /// A station has more servers that may all be busy than a formula can count through.
+    #[error("{servers} servers, more than {servers_max}, may all be busy; make it a delay")]
     TooManyServers {
         /// How many.
         servers: u32,

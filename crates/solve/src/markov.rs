@@ -203,16 +203,33 @@ impl Mmc {
     }
 }
 
+/// A rest below this share of a sum changes no digit of it.
+const NEGLIGIBLE: f64 = 1e-17;
+
 /// Erlang's B: the probability that all c servers of a system without a queue (M/G/c/c) are busy,
 /// at an offered load of a = lambda E\[S\] erlang. Exact, insensitive to the distribution of
 /// service, and without any limit on the load.
 ///
-/// By the recursion B(0) = 1, B(k) = a B(k-1) / (k + a B(k-1)), whose terms are all positive.
+/// By 1/B = 1 + c/a + c (c-1)/a^2 + ..., whose terms are all positive, up to where the rest no longer
+/// counts: some multiples of the root of c, so that billions of servers cost no more than a moment.
 ///
 /// # Errors
 /// If the offered load is negative or there is no server.
 pub fn erlang_b(offered: f64, servers: u32) -> Result<f64, SolveError> {
     let a = not_negative("offered load a", offered, "erlang")?;
     at_least_one("servers c", servers)?;
-    Ok((1..=servers).fold(1.0, |b, k| a * b / (f64::from(k) + a * b)))
+    if a == 0.0 {
+        return Ok(0.0);
+    }
+    let (mut sum, mut term) = (1.0, 1.0_f64);
+    for busy in (1..=servers).rev() {
+        let busy = f64::from(busy);
+        term *= busy / a;
+        sum += term;
+        // Once terms fall, what is left is below a geometric sum; beyond every float, B is 0.
+        if term * a < NEGLIGIBLE * sum * (a - busy) || term.is_infinite() {
+            break;
+        }
+    }
+    Ok(1.0 / sum)
 }

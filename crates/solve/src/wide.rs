@@ -28,6 +28,10 @@ impl Wide {
         normal(high.mantissa + low.mantissa * pow2(low.exponent - high.exponent), high.exponent)
     }
 
+    fn is_at_least(self, other: Wide) -> bool {
+        (self.exponent, self.mantissa) >= (other.exponent, other.mantissa)
+    }
+
     /// This over `whole`, as an ordinary number; what is too small for one becomes zero.
     ///
     /// # Panics
@@ -38,6 +42,54 @@ impl Wide {
     }
 }
 
+/// A rest below this share of a sum changes no digit of it.
+const NEGLIGIBLE: f64 = 1e-17;
+
+/// c\[n\] = ratio c\[n-1\] + the sum of a\[j\] b\[n - j\] over j, for n below the length of b.
+///
+/// Both sequences are log-concave without zeros inside. So are their products for one n, whose peak
+/// never moves back as n grows; they are added from there outwards, to where the rest, below a
+/// geometric sum, no longer counts: some multiples of the root of n at the most.
+pub(crate) fn convolved_log_concave(a: &[Wide], b: &[Wide], ratio: f64) -> Vec<Wide> {
+    let mut out: Vec<Wide> = Vec::with_capacity(b.len());
+    let mut peak = 0;
+    for n in 0..b.len() {
+        let last = n.min(a.len() - 1);
+        let term = |j: usize| {
+            let (x, y) = (a[j], b[n - j]);
+            normal(x.mantissa * y.mantissa, x.exponent + y.exponent)
+        };
+        while peak < last && term(peak + 1).is_at_least(term(peak)) {
+            peak += 1;
+        }
+        let top = term(peak);
+        let mut sum = Wide::ZERO;
+        if top.mantissa > 0.0 {
+            let up = outwards((peak + 1..=last).map(|j| term(j).over(top)));
+            let down = outwards((0..peak).rev().map(|j| term(j).over(top)));
+            sum = top.times(1.0 + up + down);
+        }
+        if let Some(before) = out.last() {
+            sum = sum.plus(before.times(ratio));
+        }
+        out.push(sum);
+    }
+    out
+}
+
+/// The sum of terms whose ratio falls, as far as they count beside 1.
+fn outwards(terms: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut before) = (0.0, 1.0);
+    for term in terms {
+        sum += term;
+        if term * term < NEGLIGIBLE * (before - term) {
+            break;
+        }
+        before = term;
+    }
+    sum
+}
+
 /// The sum of a\[j\] b\[n - j\] over j = 0..=n: one entry of a convolution.
 pub(crate) fn convolved_at(a: &[Wide], b: &[Wide], n: usize) -> Wide {
     let pairs = || a[..=n].iter().zip(b[..=n].iter().rev());
@@ -45,11 +97,6 @@ pub(crate) fn convolved_at(a: &[Wide], b: &[Wide], n: usize) -> Wide {
     let sum =
         pairs().map(|(x, y)| x.mantissa * y.mantissa * pow2(x.exponent + y.exponent - top)).sum();
     normal(sum, top)
-}
-
-/// The convolution of two sequences of one length, to that length.
-pub(crate) fn convolved(a: &[Wide], b: &[Wide]) -> Vec<Wide> {
-    (0..a.len()).map(|n| convolved_at(a, b, n)).collect()
 }
 
 /// Brings a mantissa from [0, infinity) back into [1, 2).
@@ -102,6 +149,45 @@ mod tests {
         }
         assert_eq!(wide(3.0).over(wide(8.0)), 0.375);
         assert_eq!(Wide::ZERO.over(wide(8.0)), 0.0);
+    }
+
+    /// The convolution of two sequences of one length, to that length, term by term.
+    fn convolved(a: &[Wide], b: &[Wide]) -> Vec<Wide> {
+        (0..a.len()).map(|n| convolved_at(a, b, n)).collect()
+    }
+
+    #[test]
+    fn a_log_concave_convolution_leaves_out_only_what_does_not_count() {
+        let poisson = |mean: f64, length: usize| {
+            let mut list = vec![Wide::ONE];
+            for n in 1..length {
+                list.push(list[n - 1].times(mean / n as f64));
+            }
+            list
+        };
+        let length = 700;
+        for (a, b, short) in [(30.0, 0.5, 700), (1.0, 200.0, 64), (400.0, 300.0, 700)] {
+            let (one, other) = (poisson(a, short), poisson(b, length));
+            let mut padded = one.clone();
+            padded.resize(length, Wide::ZERO);
+            for ratio in [0.0, 0.3] {
+                let mut full = convolved(&padded, &other);
+                for n in 1..length {
+                    full[n] = full[n].plus(full[n - 1].times(ratio));
+                }
+                let found = convolved_log_concave(&one, &other, ratio);
+                for (n, (found, full)) in found.iter().zip(&full).enumerate() {
+                    let off = found.over(*full) - 1.0;
+                    assert!(off.abs() < 1e-13, "{a} {b} {short} {ratio}, at {n}: {off:e}");
+                }
+            }
+        }
+        // The first station of all: nothing but one term for each n.
+        let mut nothing = vec![Wide::ZERO; 5];
+        nothing[0] = Wide::ONE;
+        let one = poisson(2.0, 3);
+        assert_eq!(convolved_log_concave(&one, &nothing, 0.0)[..3], one);
+        assert_eq!(convolved_log_concave(&one, &nothing, 0.0)[4], Wide::ZERO);
     }
 
     #[test]

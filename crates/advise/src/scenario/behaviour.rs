@@ -337,6 +337,9 @@ pub(super) fn special_load(entry: &ClassEntry) -> Result<Option<Load>, String> {
     Ok(entry.load.map(|LoadName::Within| Load::Within))
 }
 
+/// The most servers of a queue each of which is remembered with the job that it serves.
+const SERVERS_TOLD_APART: u32 = 1_000_000;
+
 /// A station of this kind, with what it has beside that.
 pub(super) fn station(entry: &StationEntry, kind: StationKind) -> Result<Station, String> {
     let full = match entry.full {
@@ -357,6 +360,15 @@ pub(super) fn station(entry: &StationEntry, kind: StationKind) -> Result<Station
     };
     if entry.order.is_some() && !matches!(kind, StationKind::Queue { .. }) {
         return Err("`order` is of a queue only; at other kinds all are served".into());
+    }
+    if let StationKind::Queue { servers } = kind
+        && order != Order::Fifo
+        && servers > SERVERS_TOLD_APART
+    {
+        return Err(format!(
+            "an `order` tells its servers apart, and of these there may be {SERVERS_TOLD_APART} at the \
+             most; lower `servers`, or leave `order` out"
+        ));
     }
     let fits = |speed: &f64| *speed > 0.0 && *speed <= 1e6;
     if let Some(bad) = entry.speeds.iter().chain(&entry.speed_curve).find(|speed| !fits(speed)) {

@@ -24,6 +24,8 @@ pub(super) const REPLY: &str = "reply";
 const SLOTS_MAX: u64 = 1_000_000;
 /// The most steps of all routes together, with every gate spelled out.
 const STEPS_MAX: usize = 100_000;
+/// The most slices of a mean visit to a fair share.
+const SLICES_MAX: f64 = 1e4;
 /// How often a job may pass a step, on average.
 const PASSES_MAX: f64 = 1e6;
 
@@ -636,9 +638,29 @@ impl<'a> Compiler<'a> {
         passes: f64,
     ) -> Result<Step, ScenarioError> {
         let demand = self.demand(way, station, own, place)?;
+        self.check_slices(station, mean_demand(&demand, way.sizes), place)?;
         way.work += passes * mean_demand(&demand, way.sizes);
         self.stations_visited[station] = true;
         Ok(Step::Visit { station, demand })
+    }
+
+    /// Refuses a fair share whose slices, each an event of a simulation, would never end.
+    fn check_slices(&self, station: usize, mean: f64, place: &str) -> Result<(), ScenarioError> {
+        let station = &self.scenario.stations[station];
+        let Some(quantum) = station.quantum else { return Ok(()) };
+        let slices = mean / quantum.0;
+        if slices <= SLICES_MAX {
+            return Ok(());
+        }
+        let cause = format!(
+            "a quantum of {quantum} cuts the mean demand of {} at station `{}` into {slices:.1e} slices, \
+             more than {SLICES_MAX:.0e}, and each is an event of a simulation: {:.1e} for 100 000 \
+             requests; give a longer `quantum`, or kind `sharing`, which is the limit of short ones",
+            Span(mean),
+            station.name,
+            slices * 1e5
+        );
+        Err(error(place, cause))
     }
 
     /// A visit to the station of the server that is held, one demand wherever that is.
@@ -660,6 +682,7 @@ impl<'a> Compiler<'a> {
         for name in names {
             let Some(&Part::Station(station)) = self.parts.get(name) else { continue };
             let demand = self.demand(way, station, own, place)?;
+            self.check_slices(station, mean_demand(&demand, way.sizes), place)?;
             self.stations_visited[station] = true;
             if found.as_ref().is_some_and(|other| *other != demand) {
                 let cause = format!(

@@ -320,3 +320,28 @@ fn the_best_slots_have_a_formula_too() {
     let found = slots(&pool, None, &[1, 2], &options).unwrap();
     assert!(found.by_formula.is_none(), "a closed load has no such formula");
 }
+
+/// Once a quantum of 1 ns ran for hours: each slice is an event.
+#[test]
+fn a_quantum_that_would_take_hours_is_refused_with_its_events() {
+    let text = |rest: &str| {
+        format!(
+            "sekisho = 1\nname = \"t\"\nclass = [{{ name = \"c\", rate = \"1/s\", route = [\"s\"] \
+             }}]\n{}",
+            station(rest)
+        )
+    };
+    let refused = |rest: &str| {
+        let scenario: Scenario = toml::from_str(&text(rest)).unwrap();
+        scenario.network().unwrap_err().to_string()
+    };
+    let error = refused("kind = \"fair-share\", quantum = \"1ns\", demand = \"20ms\"");
+    assert!(error.contains("a quantum of 1ns cuts the mean demand of 20ms"), "{error}");
+    assert!(error.contains("2.0e7 slices") && error.contains("2.0e12 for 100 000"), "{error}");
+    let good = text("kind = \"fair-share\", quantum = \"2us\", demand = \"20ms\"");
+    assert!(toml::from_str::<Scenario>(&good).unwrap().network().is_ok());
+    let error = refused(&format!(
+        "kind = \"queue\", servers = 4000000000, order = \"priority\", demand = {EXPONENTIAL}"
+    ));
+    assert!(error.contains("of these there may be 1000000"), "{error}");
+}

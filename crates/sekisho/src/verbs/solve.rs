@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::exchange::{self, Model, Shape, Solved, cells};
 use crate::scenario_file::read_model;
-use crate::session::{progress, say};
+use crate::session::{say, waiting};
 use crate::store;
 use crate::text::{Table, bytes, label, next, paragraph, rate, time};
 use crate::verdict::{Failure, Verdict};
@@ -64,7 +64,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         let text = format!("{path}: only scenarios are corrected; use `sekisho sim {path}`");
         return Err(Failure::Usage(text));
     }
-    let solved = model.solve(args.method).map_err(Failure::Usage)?;
+    let bar = waiting("solving");
+    let solved = model.solve(args.method).map_err(Failure::Usage);
+    bar.finish_and_clear();
+    let solved = solved?;
     write_files(args, &model, &solved.rows)?;
     if args.json {
         let text = json!({
@@ -192,7 +195,10 @@ fn run_scenario(
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
     let path = args.scenario.display();
-    let answer = exchange::formula(&path.to_string(), scenario).map_err(Failure::Usage)?;
+    let bar = waiting("solving");
+    let answer = exchange::formula(&path.to_string(), scenario).map_err(Failure::Usage);
+    bar.finish_and_clear();
+    let answer = answer?;
     write_files(args, model, &answer.nodes)?;
     let corrected = if args.corrected { Some(correct(args, scenario)?) } else { None };
     if args.json {
@@ -225,8 +231,7 @@ fn is_rough(answer: &FormulaAnswer) -> bool {
 
 fn correct(args: &Args, scenario: &Scenario) -> Result<Corrected, Failure> {
     let seed = args.seed.or(scenario.seed).unwrap_or(1);
-    let bar = progress(0, "simulating");
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let bar = waiting("simulating");
     let corrected = advise::corrected(scenario, &advise::short_simulation(seed));
     bar.finish_and_clear();
     corrected.map_err(|error| Failure::Usage(format!("{}: {error}", args.scenario.display())))

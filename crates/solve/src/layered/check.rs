@@ -4,13 +4,17 @@ use std::collections::BTreeSet;
 
 use super::{EntryId, Layered, LayeredError, Task, Threads};
 use crate::SolveError;
-use crate::error::{at_least_one, not_negative, positive};
+use crate::error::{at_least_one, at_most, not_negative, positive};
+
+/// The most threads, servers or customers: tables hold a number for each.
+const COUNT_MAX: u32 = 1_000_000;
 
 pub(super) fn check(layered: &Layered) -> Result<(), LayeredError> {
     for processor in &layered.processors {
         let number = number(format!("processor `{}`", processor.name));
         if let Some(servers) = processor.servers {
             at_least_one("servers", servers).map_err(&number)?;
+            at_most("servers", servers, COUNT_MAX).map_err(&number)?;
         }
     }
     for task in &layered.tasks {
@@ -45,10 +49,12 @@ fn check_task(layered: &Layered, task: &Task) -> Result<(), LayeredError> {
     match task.threads {
         Threads::Finite(threads) => {
             at_least_one("threads", threads).map_err(&number_of_task)?;
+            at_most("threads", threads, COUNT_MAX).map_err(&number_of_task)?;
         }
         Threads::Infinite => {}
         Threads::Reference { population, think } => {
             at_least_one("customers N", population).map_err(&number_of_task)?;
+            at_most("customers N", population, COUNT_MAX).map_err(&number_of_task)?;
             not_negative("think time Z", think, "s").map_err(&number_of_task)?;
         }
     }

@@ -10,7 +10,7 @@ pub(super) const STEPS_AFFORDABLE: f64 = 1e8;
 const STEPS_MAX: f64 = 4e9;
 /// What the arrays of an algorithm may take.
 pub(super) const BYTES_MAX: f64 = (1_u64 << 30) as f64;
-/// Servers of a station that open classes visit, because the exact sum runs over all of them.
+/// Servers that may all be busy, because there is a rate for each number of them.
 const SERVERS_MAX: u32 = 1_000_000;
 /// Service times that differ by less are one.
 const SAME: f64 = 1e-9;
@@ -118,14 +118,12 @@ impl Model {
         let open_load: f64 = loads.clone().sum();
         let counted = |servers: u32| -> Result<(Vec<f64>, f64), SolveError> {
             // More jobs than customers are never there, unless others come from outside.
-            let length = if open_load == 0.0 {
-                servers.min(self.customers().max(1))
-            } else if servers > SERVERS_MAX {
+            let length =
+                if open_load == 0.0 { servers.min(self.customers().max(1)) } else { servers };
+            if length > SERVERS_MAX {
                 let error = SolveError::TooManyServers { servers, servers_max: SERVERS_MAX };
                 return Err(error.at(format!("station `{}`", place.name)));
-            } else {
-                servers
-            };
+            }
             Ok(((1..=length).map(f64::from).collect(), f64::from(servers)))
         };
         let (rates, peak) = match &place.kind {

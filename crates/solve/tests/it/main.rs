@@ -8,6 +8,7 @@
 mod chain;
 mod closed;
 mod cluster;
+mod large;
 mod layered;
 mod lps;
 mod markov;

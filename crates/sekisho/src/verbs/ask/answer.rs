@@ -6,13 +6,12 @@ use std::path::PathBuf;
 use advise::questions::{Assessment, Busy, Change, ClassLoad, Growth, Hardness, Judged};
 use advise::{Right, Scenario};
 use clap::Args as ClapArgs;
-use indicatif::ProgressBar;
 use measure::Estimate;
 use serde::Serialize;
 use sim::{Options, Quantity};
 
 use crate::scenario_file::read_scenario;
-use crate::session::{progress, say};
+use crate::session::say;
 use crate::text::time_estimate;
 use crate::text::{Table, label, next, paragraph, rate, rate_estimate, sentence, time};
 use crate::verdict::{Failure, Verdict};
@@ -94,13 +93,6 @@ pub(super) struct Text {
     pub(super) numbers: String,
     pub(super) why: Vec<String>,
     pub(super) next: String,
-}
-
-/// Something that turns while it is simulated.
-pub(super) fn waiting(what: &str) -> ProgressBar {
-    let bar = progress(0, what);
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
-    bar
 }
 
 pub(super) fn verdict_of(kept: Right) -> Verdict {

@@ -5,7 +5,8 @@ use std::io::Write;
 use advise::questions::{self, Bottleneck, Growth, Saturation};
 use clap::Args as ClapArgs;
 
-use super::answer::{Common, Text, hardness, load_text, share, strip, waiting};
+use super::answer::{Common, Text, hardness, load_text, share, strip};
+use crate::session::waiting;
 use crate::text::{Table, label, rate_estimate};
 use crate::verdict::{Failure, Verdict};
 

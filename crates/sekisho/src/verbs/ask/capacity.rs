@@ -5,7 +5,8 @@ use std::io::Write;
 use advise::questions::{self, Capacity, CapacityPoint, Growth, Slo};
 use clap::Args as ClapArgs;
 
-use super::answer::{Common, Text, limits, load_text, observed, sources, verdict_of, waiting};
+use super::answer::{Common, Text, limits, load_text, observed, sources, verdict_of};
+use crate::session::waiting;
 use crate::text::Table;
 use crate::verdict::{Failure, Verdict};
 

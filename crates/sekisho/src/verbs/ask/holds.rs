@@ -6,9 +6,10 @@ use advise::questions::{self, Growth, Holds, Slo};
 use clap::Args as ClapArgs;
 
 use super::answer::{
-    Common, Text, error_of, limits, load_text, observed, sources, strip, verdict_of, waiting,
+    Common, Text, error_of, limits, load_text, observed, sources, strip, verdict_of,
 };
 use super::bottleneck;
+use crate::session::waiting;
 use crate::verdict::{Failure, Verdict};
 
 /// Ask whether it holds under more load, and what breaks first

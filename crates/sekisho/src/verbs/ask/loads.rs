@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 
 use super::super::check::point_text;
 use crate::scenario_file::read_scenario;
-use crate::session::{progress, say};
+use crate::session::{say, waiting};
 use crate::store;
 use crate::text::{Table, label, next, paragraph, percent, rate, sentence, time, times};
 use crate::verdict::{Failure, Verdict};
@@ -81,7 +81,7 @@ pub(crate) fn predict(
     question: &Question,
     seed: u64,
 ) -> Result<Prediction, Failure> {
-    let bar = progress(0, "simulating");
+    let bar = waiting("simulating");
     let points = advise::ask(&scenario, question, &advise::options(seed), |done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);

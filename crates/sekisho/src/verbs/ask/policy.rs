@@ -5,7 +5,8 @@ use std::io::Write;
 use advise::questions::{self, Policies, PolicyRow};
 use clap::Args as ClapArgs;
 
-use super::answer::{Common, Text, change_text, time_or_dash, waiting};
+use super::answer::{Common, Text, change_text, time_or_dash};
+use crate::session::waiting;
 use crate::text::{Table, label, time};
 use crate::verdict::{Failure, Verdict};
 

@@ -6,7 +6,7 @@ use advise::questions::{self, Elasticity, Sensitivity};
 use clap::Args as ClapArgs;
 
 use super::answer::{Common, Text};
-use crate::session::progress;
+use crate::session::waiting;
 use crate::text::Table;
 use crate::verdict::{Failure, Verdict};
 
@@ -25,7 +25,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let (scenario, options) = args.common.read()?;
-    let bar = progress(0, "simulating");
+    let bar = waiting("simulating");
     let answer = questions::sensitivity(&scenario, &options, |done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);

@@ -6,8 +6,9 @@ use advise::questions::{self, Growth, Servers, Slo};
 use clap::Args as ClapArgs;
 
 use super::answer::{
-    Common, Text, error_of, limits, load_text, observed, share, sources, verdict_of, waiting,
+    Common, Text, error_of, limits, load_text, observed, share, sources, verdict_of,
 };
+use crate::session::waiting;
 use crate::text::Table;
 use crate::verdict::{Failure, Verdict};
 

@@ -6,7 +6,8 @@ use advise::BestByFormula;
 use advise::questions::{self, Slots, SlotsRow};
 use clap::Args as ClapArgs;
 
-use super::answer::{Common, Text, change_text, sources, time_or_dash, waiting};
+use super::answer::{Common, Text, change_text, sources, time_or_dash};
+use crate::session::waiting;
 use crate::text::{Table, rate_estimate, time};
 use crate::verdict::{Failure, Verdict};
 
