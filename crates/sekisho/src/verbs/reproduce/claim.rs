@@ -2,6 +2,10 @@
 //!
 //! The list says how each claim is expected to be judged, known deviations with their reasons. A
 //! finding that differs from it, to the good or to the bad, is news, and the verdict fails.
+//!
+//! A claim counts only if what was computed or measured could have contradicted it: the list says how,
+//! and [`Evidence`] looks for values that do. What is fitted, copied, or chosen so that it holds is
+//! told as taken from the paper.
 
 use std::collections::BTreeSet;
 
@@ -19,6 +23,8 @@ pub(super) enum Finding {
     ShapeOnly,
     /// It does not hold.
     DoesNotReproduce,
+    /// Fitted, copied, or chosen so that it holds: nothing that was found could have contradicted it.
+    Taken,
     /// The text says nothing to compare with; what was found agrees with what was found before.
     NotStated,
     /// The intervals are too wide to say.
@@ -28,12 +34,18 @@ pub(super) enum Finding {
 }
 
 impl Finding {
+    /// Whether a claim that is found so counts among those that could have failed.
+    pub(super) fn counts(self) -> bool {
+        matches!(self, Finding::Reproduces | Finding::ShapeOnly | Finding::DoesNotReproduce)
+    }
+
     /// As a table has it.
     pub(super) fn word(self) -> &'static str {
         match self {
             Finding::Reproduces => "reproduces",
             Finding::ShapeOnly => "shape only",
             Finding::DoesNotReproduce => "does not",
+            Finding::Taken => "taken",
             Finding::NotStated => "not stated",
             Finding::Undecided => "undecided",
             Finding::NotRun => "not run",
@@ -59,9 +71,12 @@ pub(super) struct Claim {
     /// The largest share by which a number may differ and still count as the same.
     within: Option<f64>,
     pub(super) expect: Finding,
-    /// Where it does not reproduce, or more must be known: the reason.
+    /// Where it does not reproduce, is taken, or more must be known: the reason.
     #[serde(default)]
     pub(super) why: String,
+    /// Of a claim that counts: what was computed or measured that could have contradicted it, and how.
+    #[serde(default)]
+    pub(super) fails: String,
     /// Whether only a measurement can judge it.
     #[serde(default)]
     pub(super) live: bool,
@@ -82,12 +97,20 @@ impl Registry {
     /// The claims that `studies/` lists in this text.
     ///
     /// # Panics
-    /// If the text is no list of claims: it is part of the program.
+    /// If the text is no list of claims, or one that counts does not say how it could have failed: it
+    /// is part of the program.
     pub(super) fn parse(text: &str) -> Registry {
         let registry: Registry = toml::from_str(text).expect("the list of claims is well formed");
         assert_eq!(registry.format, 1, "the format of the list of claims");
         let ids: BTreeSet<&str> = registry.claims.iter().map(|claim| claim.id.as_str()).collect();
         assert_eq!(ids.len(), registry.claims.len(), "two claims have one id");
+        for Claim { id, expect, fails, why, .. } in &registry.claims {
+            assert_eq!(expect.counts(), !fails.is_empty(), "`{id}`: what counts says how it fails");
+            assert!(
+                *expect != Finding::Taken || !why.is_empty(),
+                "`{id}` is taken: say from where"
+            );
+        }
         registry
     }
 
@@ -151,6 +174,7 @@ impl Claim {
             measured: "-".into(),
             found: String::new(),
             finding: Finding::Undecided,
+            refuted_by: None,
             expect: self.expect,
         }
     }
@@ -167,6 +191,8 @@ pub(super) struct Judged {
     /// What was looked at and found, in a sentence or two.
     pub(super) found: String,
     pub(super) finding: Finding,
+    /// Values in place of those that were found that would have contradicted it.
+    pub(super) refuted_by: Option<String>,
     expect: Finding,
 }
 
@@ -188,13 +214,23 @@ impl Judged {
     }
 
     /// A claim with a printed number.
-    pub(super) fn number(self, answer: Answer) -> Judged {
-        self.finding(answer, Finding::Reproduces)
+    pub(super) fn number(self, evidence: impl Into<Evidence>) -> Judged {
+        self.counted(evidence.into(), Finding::Reproduces)
     }
 
     /// A claim without a printed number.
-    pub(super) fn shape(self, answer: Answer) -> Judged {
-        self.finding(answer, Finding::ShapeOnly)
+    pub(super) fn shape(self, evidence: impl Into<Evidence>) -> Judged {
+        self.counted(evidence.into(), Finding::ShapeOnly)
+    }
+
+    /// What is taken from the paper, and still as it was taken: if not, it no longer is what it seems.
+    pub(super) fn taken(self, as_known: bool) -> Judged {
+        self.finding(as_known.into(), Finding::Taken)
+    }
+
+    /// What holds under definitions that were chosen so that it does.
+    pub(super) fn chosen(self, answer: Answer) -> Judged {
+        self.finding(answer, Finding::Taken)
     }
 
     /// Something that the text does not state, held against what was found before.
@@ -210,6 +246,14 @@ impl Judged {
     /// The same claim after all undecided, and why.
     pub(super) fn undecided(self, found: impl Into<String>) -> Judged {
         Judged { found: found.into(), finding: Finding::Undecided, ..self }
+    }
+
+    /// What nothing could have contradicted does not count, whatever was expected.
+    fn counted(self, evidence: Evidence, if_it_holds: Finding) -> Judged {
+        let Evidence { answer, refuted_by } = evidence;
+        let is_idle = answer == Answer::Yes && refuted_by.is_none();
+        let finding = if is_idle { Finding::Taken } else { if_it_holds };
+        Judged { refuted_by, ..self }.finding(answer, finding)
     }
 
     fn finding(self, answer: Answer, if_it_holds: Finding) -> Judged {
@@ -233,6 +277,60 @@ impl Judged {
             _ if self.is_expected() => Verdict::Holds,
             _ => Verdict::Fails,
         }
+    }
+}
+
+/// What values say of a claim, and whether others could have said otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Evidence {
+    pub(super) answer: Answer,
+    /// The nearest of the contradicting values that were tried.
+    pub(super) refuted_by: Option<String>,
+}
+
+/// How values are changed in search of a contradiction, the smallest changes first.
+const CHANGES: [fn(f64) -> f64; 9] = [
+    |value| value * 1.25,
+    |value| value * 0.8,
+    |value| value + 1.0,
+    |value| value - 1.0,
+    |value| value * 2.0,
+    |value| value * 0.5,
+    |value| value * 10.0,
+    |_| 0.0,
+    |value| -value,
+];
+
+impl Evidence {
+    /// The rule's answer to what was computed or measured. The rule must rest on these values alone; one
+    /// that no change of them contradicts is no evidence.
+    pub(super) fn of<R: Into<Answer>>(values: &[f64], rule: impl Fn(&[f64]) -> R) -> Evidence {
+        let rule = |values: &[f64]| rule(values).into();
+        let answer = rule(values);
+        let one = |change: fn(f64) -> f64| {
+            (0..values.len()).map(move |at| {
+                let mut changed = values.to_vec();
+                changed[at] = change(changed[at]);
+                changed
+            })
+        };
+        let all = |change: fn(f64) -> f64| values.iter().copied().map(change).collect();
+        let mut tried = CHANGES.into_iter().flat_map(|change| one(change).chain([all(change)]));
+        let contrary = tried.find(|changed: &Vec<f64>| rule(changed) == Answer::No);
+        let refuted_by = contrary.map(|changed| {
+            let pairs = values.iter().zip(&changed).filter(|(was, is)| was != is);
+            let words = pairs.take(3).map(|(was, is)| format!("{is:.4} for {was:.4}"));
+            words.collect::<Vec<_>>().join(", ")
+        });
+        Evidence { answer, refuted_by }
+    }
+}
+
+/// An answer that intervals gave ([`Answer::below`], [`Answer::above`]): on the other side of the limit
+/// they would have contradicted.
+impl From<Answer> for Evidence {
+    fn from(answer: Answer) -> Evidence {
+        Evidence { answer, refuted_by: Some("an interval beyond the limit".into()) }
     }
 }
 
@@ -289,19 +387,26 @@ pub(super) fn verdict(judged: &[Judged]) -> Verdict {
 mod tests {
     use super::*;
 
+    impl Claim {
+        fn of(value: f64, within: f64) -> Claim {
+            Claim {
+                id: "x".into(),
+                title: "x".into(),
+                place: String::new(),
+                says: String::new(),
+                paper: String::new(),
+                value: Some(value),
+                within: Some(within),
+                expect: Finding::NotStated,
+                why: String::new(),
+                fails: String::new(),
+                live: false,
+            }
+        }
+    }
+
     fn judged(finding: Finding, expect: Finding) -> Judged {
-        let claim = Claim {
-            id: "x".into(),
-            title: "x".into(),
-            place: String::new(),
-            says: String::new(),
-            paper: String::new(),
-            value: Some(2.0),
-            within: Some(0.1),
-            expect,
-            why: String::new(),
-            live: false,
-        };
+        let claim = Claim { expect, ..Claim::of(2.0, 0.1) };
         Judged { finding, ..claim.judge() }
     }
 
@@ -338,6 +443,28 @@ mod tests {
         assert_eq!(Answer::Yes.and(Answer::Yes), Answer::Yes);
     }
 
+    /// A claim that no value could contradict was counted like any other.
+    #[test]
+    fn a_claim_counts_only_if_a_value_could_have_contradicted_it() {
+        let claim = Claim { expect: Finding::Reproduces, ..Claim::of(2.0, 0.1) };
+        let real = claim.judge().number(Evidence::of(&[2.05], |found| claim.same(found[0], 2.0)));
+        assert_eq!(real.finding, Finding::Reproduces);
+        assert!(real.refuted_by.is_some(), "{real:?}");
+        let idle = claim.judge().number(Evidence::of(&[2.05], |_| true));
+        assert_eq!((idle.finding, idle.verdict()), (Finding::Taken, Verdict::Fails), "{idle:?}");
+        let none = claim.judge().number(Evidence::of(&[], |_| true));
+        assert_eq!(none.finding, Finding::Taken, "nothing was looked at");
+        let copied = claim.judge().number(Evidence::of(&[2.0], |_| claim.value() == 2.0));
+        assert_eq!(copied.finding, Finding::Taken, "held against itself");
+        let wrong = claim.judge().number(Evidence::of(&[3.0], |found| claim.same(found[0], 2.0)));
+        assert_eq!(wrong.finding, Finding::DoesNotReproduce);
+        let order =
+            Evidence::of(&[1.0, 2.0, 3.0], |found| found.windows(2).all(|two| two[0] < two[1]));
+        assert!(order.answer == Answer::Yes && order.refuted_by.is_some(), "{order:?}");
+        let zero = Evidence::of(&[0.0], |found| found[0] == 0.0);
+        assert!(zero.refuted_by.is_some(), "{zero:?}");
+    }
+
     #[test]
     fn a_list_with_an_unknown_key_is_refused() {
         let good = "format = 1\nstudy = \"s\"\ntitle = \"t\"\n[[claim]]\nid = \"a\"\ntitle = \"a\"\n\
@@ -348,5 +475,13 @@ mod tests {
         let twice =
             format!("{good}{}", good.split_once("[[").map(|(_, c)| format!("[[{c}")).unwrap());
         assert!(std::panic::catch_unwind(|| Registry::parse(&twice)).is_err());
+        let counted = good.replace("not-stated", "reproduces");
+        assert!(
+            std::panic::catch_unwind(|| Registry::parse(&counted)).is_err(),
+            "how does it fail?"
+        );
+        Registry::parse(&format!("{counted}fails = \"another number\"\n"));
+        let taken = good.replace("not-stated", "taken");
+        assert!(std::panic::catch_unwind(|| Registry::parse(&taken)).is_err(), "from where?");
     }
 }

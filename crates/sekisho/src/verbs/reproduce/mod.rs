@@ -23,7 +23,8 @@ use claim::Judged;
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Each claim gets a finding: reproduces; shape only (it holds, but the text prints
-no number); does not (with the reason); not stated; undecided; not run. The
+no number); does not (with the reason); taken from the paper (fitted, copied, or
+chosen so that it holds: not counted); not stated; undecided; not run. The
 verdict holds if every finding is the one that studies/ expects; a claim that
 could not be run or decided makes it inconclusive.
 
@@ -154,4 +155,48 @@ pub(crate) fn run(
     };
     say(out, &next)?;
     Ok(verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::claim::{Finding, Registry};
+    use super::*;
+
+    macro_rules! readme {
+        ($path:literal) => {
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $path))
+        };
+    }
+
+    /// The README said "31 of 33 claims", of which ten could have failed. Each finding is held to the
+    /// list elsewhere, so that the list's counts are the truth.
+    #[test]
+    fn the_readmes_count_what_could_have_failed() {
+        let lists: [(Registry, &str); 4] = [
+            (fujita::registry(), readme!("studies/fujita/README.md")),
+            (ohmae::registry(), readme!("studies/ohmae/README.md")),
+            (nakamura::registry(), readme!("studies/nakamura/README.md")),
+            (yamamoto::registry(), readme!("studies/yamamoto/README.md")),
+        ];
+        for (registry, study) in lists {
+            let offline = registry.claims.iter().filter(|claim| !claim.live);
+            let expected: Vec<Finding> = offline.map(|claim| claim.expect).collect();
+            let count = |is: fn(&Finding) -> bool| expected.iter().filter(|one| is(one)).count();
+            let counted = count(|one| one.counts());
+            let holds = counted - count(|one| *one == Finding::DoesNotReproduce);
+            let taken = count(|one| *one == Finding::Taken);
+            let words = format!("{holds} of {counted} claims that could have failed");
+            let others = format!("{taken} more are taken from the paper");
+            for (name, text) in [("its own", study), ("the", readme!("README.md"))] {
+                let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                for words in [&words, &others] {
+                    assert!(
+                        flat.contains(words.as_str()),
+                        "{}: {name} README lacks `{words}`",
+                        registry.study
+                    );
+                }
+            }
+        }
+    }
 }

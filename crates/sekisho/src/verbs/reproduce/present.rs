@@ -16,9 +16,11 @@ fn line(judged: &[Judged]) -> String {
     let count = |finding: Finding| judged.iter().filter(|one| one.finding == finding).count();
     let (numbers, shapes) = (count(Finding::Reproduces), count(Finding::ShapeOnly));
     let fails = count(Finding::DoesNotReproduce);
-    let stated = judged.len() - count(Finding::NotStated);
+    let taken = count(Finding::Taken);
+    let stated = judged.len() - count(Finding::NotStated) - taken;
     let mut line = format!(
-        "reproduces {} of {stated} stated claims ({numbers} numbers, {shapes} shapes)",
+        "reproduces {} of {stated} claims that could have failed ({numbers} numbers, {shapes} \
+         shapes); {taken} more are taken from the paper",
         numbers + shapes
     );
     let news = judged.iter().filter(|one| one.verdict() == Verdict::Fails).count();
@@ -42,8 +44,10 @@ fn line(judged: &[Judged]) -> String {
 pub(super) fn text(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64) -> String {
     let mut text = wrapped(&format!("{}: {}.", verdict.word(), line(judged)));
     let _ = writeln!(text, "\n{}", paragraph(&format!("{}. Seed {seed}.", registry.title)));
+    let (taken, own): (Vec<&Judged>, Vec<&Judged>) =
+        judged.iter().partition(|one| one.finding == Finding::Taken);
     let (live, model): (Vec<&Judged>, Vec<&Judged>) =
-        judged.iter().partition(|one| registry.claim(&one.id).live);
+        own.into_iter().partition(|one| registry.claim(&one.id).live);
     let mut table = Table::new(&["claim", "paper", "formula", "simulated", "finding"]);
     for one in model {
         let claim = registry.claim(&one.id);
@@ -61,11 +65,24 @@ pub(super) fn text(registry: &Registry, judged: &[Judged], verdict: Verdict, see
         }
         let _ = write!(text, "\n{table}");
     }
+    if !taken.is_empty() {
+        let mut table = Table::new(&["taken from the paper", "paper", "formula", "simulated"]);
+        for one in taken {
+            let claim = registry.claim(&one.id);
+            let values = [&claim.title, &claim.paper, &one.formula, &one.simulation];
+            table.row(values.map(Clone::clone).to_vec());
+        }
+        let _ = write!(text, "\n{table}");
+    }
     let news = |one: &&Judged| one.verdict() == Verdict::Fails;
     text += &reasons(registry, "not as expected", judged.iter().filter(news));
-    for finding in
-        [Finding::DoesNotReproduce, Finding::NotStated, Finding::Undecided, Finding::NotRun]
-    {
+    for finding in [
+        Finding::DoesNotReproduce,
+        Finding::Taken,
+        Finding::NotStated,
+        Finding::Undecided,
+        Finding::NotRun,
+    ] {
         let of_it = judged.iter().filter(|one| one.finding == finding && !news(one));
         text += &reasons(registry, finding.word(), of_it);
     }
@@ -88,13 +105,22 @@ fn reasons<'a>(
     heading: &str,
     judged: impl Iterator<Item = &'a Judged>,
 ) -> String {
-    let mut text = String::new();
+    // Those with one reason stand together.
+    let mut groups: Vec<(Vec<String>, String)> = Vec::new();
     for one in judged {
-        if text.is_empty() {
-            let _ = writeln!(text, "\n{heading}:");
-        }
         let claim = registry.claim(&one.id);
-        text += &paragraph(&format!("- {} ({}): {}", claim.title, claim.place, why(claim, one)));
+        let (name, why) = (format!("{} ({})", claim.title, claim.place), why(claim, one));
+        match groups.iter_mut().find(|(_, reason)| *reason == why) {
+            Some((names, _)) => names.push(name),
+            None => groups.push((vec![name], why)),
+        }
+    }
+    let mut text = String::new();
+    if !groups.is_empty() {
+        let _ = writeln!(text, "\n{heading}:");
+    }
+    for (names, why) in groups {
+        text += &paragraph(&format!("- {}: {why}", names.join(", ")));
     }
     text
 }
@@ -127,6 +153,9 @@ pub(super) fn json(registry: &Registry, judged: &[Judged], verdict: Verdict, see
             "as_expected": one.is_expected(),
             "found": one.found,
             "why": claim.why,
+            "counts": one.finding.counts(),
+            "could_fail": claim.fails,
+            "refuted_by": one.refuted_by,
         })
     });
     json!({
@@ -173,8 +202,9 @@ pub(super) fn page(
         }
     }
     page = page.section(claims.paragraph(
-        "\"shape only\": it holds, but the text prints no number. \"not stated\": the text says \
-         nothing to compare with, and what was found agrees with what was found before.",
+        "\"shape only\": it holds, but the text prints no number. \"taken\": fitted, copied, or chosen \
+         so that it holds, and so not counted. \"not stated\": the text says nothing to compare with, \
+         and what was found agrees with what was found before.",
     ));
     for section in &reproduced.sections {
         page = page.section(section.clone());
@@ -211,11 +241,13 @@ fn values(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<Page
 
 /// A row a claim: what the paper says, what was looked at and found, and why.
 fn words(registry: &Registry, judged: &[&Judged]) -> Result<PageTable, Failure> {
-    let heads = ["claim", "the paper says", "found"].map(Column::plain);
+    let heads = ["claim", "the paper says", "found", "could have failed"].map(Column::plain);
     let mut table = PageTable::new("What was looked at, and the reasons", heads);
     for one in judged {
         let claim = registry.claim(&one.id);
-        let cells = [claim.title.clone(), claim.says.clone(), why(claim, one)].map(Cell::from);
+        let could = if one.finding.counts() { claim.fails.clone() } else { "not".into() };
+        let cells = [claim.title.clone(), claim.says.clone(), why(claim, one), could];
+        let cells = cells.map(Cell::from);
         table = table.row(cells).map_err(Failure::machine)?;
     }
     Ok(table)
@@ -223,18 +255,21 @@ fn words(registry: &Registry, judged: &[&Judged]) -> Result<PageTable, Failure> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::claim::{Answer, Evidence};
     use super::*;
 
     const LIST: &str = "format = 1\nstudy = \"s\"\ntitle = \"A paper\"\n\
         [[claim]]\nid = \"a\"\ntitle = \"first\"\nplace = \"1\"\nsays = \"one is one\"\npaper = \"1\"\n\
-        expect = \"reproduces\"\n\
+        expect = \"reproduces\"\nfails = \"another number\"\n\
         [[claim]]\nid = \"b\"\ntitle = \"second\"\nplace = \"2\"\nsays = \"two is one\"\npaper = \"1\"\n\
-        expect = \"does-not-reproduce\"\nwhy = \"Two is two.\"\nlive = true\n";
+        expect = \"does-not-reproduce\"\nwhy = \"Two is two.\"\nlive = true\n\
+        fails = \"the same\"\n";
 
     fn judged(second: bool) -> (Registry, Vec<Judged>) {
         let registry = Registry::parse(LIST);
-        let a = registry.claim("a").judge().formula("1").number(true.into());
-        let b = registry.claim("b").judge().found("It is 2.").shape(second.into());
+        let one = Evidence::of(&[1.0], |found| found[0] == 1.0);
+        let a = registry.claim("a").judge().formula("1").number(one);
+        let b = registry.claim("b").judge().found("It is 2.").shape(Answer::from(second));
         (registry, vec![a, b])
     }
 
@@ -242,8 +277,11 @@ mod tests {
     fn the_verdict_stands_first_and_a_known_deviation_has_its_reason() {
         let (registry, judged) = judged(false);
         let text = text(&registry, &judged, super::super::claim::verdict(&judged), 7);
-        let first = "holds: reproduces 1 of 2 stated claims (1 numbers, 0 shapes); 1 does not,";
-        assert_eq!(text.lines().next(), Some(first));
+        let first =
+            "holds: reproduces 1 of 2 claims that could have failed (1 numbers, 0 shapes); 0 more";
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.starts_with(first), "{text}");
+        assert!(flat.contains("; 1 does not, for known reasons."), "{text}");
         assert!(text.contains("Seed 7.") && text.contains("- second (2): It is 2. Two is two."));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(!text.contains('!'));
@@ -267,6 +305,8 @@ mod tests {
         let object = json(&registry, &judged, Verdict::Holds, 7);
         assert_eq!(object["claims"][1]["finding"], "does-not-reproduce");
         assert_eq!(object["exit_code"], 0);
+        assert_eq!(object["claims"][0]["could_fail"], "another number");
+        assert!(object["claims"][0]["refuted_by"].is_string(), "{object}");
         let reproduced = Reproduced { judged, sections: Vec::new(), facts: Vec::new() };
         let page = page(&registry, &reproduced, Verdict::Holds, 7).unwrap();
         let html = crate::report::render(&page);

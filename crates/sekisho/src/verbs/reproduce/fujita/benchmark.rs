@@ -8,7 +8,7 @@ use workload::{Document, DocumentSet};
 use crate::text::percent;
 use crate::verdict::Failure;
 
-use super::super::claim::{Judged, Registry};
+use super::super::claim::{Claim, Evidence, Judged, Registry};
 use super::closed::{Loop, Simulated};
 use super::open::{BASE_S, PER_BYTE_S};
 
@@ -53,6 +53,20 @@ fn spread(values: &[f64]) -> f64 {
     values.iter().map(|value| (value / values[0] - 1.0).abs()).fold(0.0, f64::max)
 }
 
+/// Whether what two witnesses say differs from their first values by no more than this share.
+fn alike(by_formula: &[f64], by_simulation: &[f64], within: f64) -> Evidence {
+    let cut = by_formula.len();
+    Evidence::of(&[by_formula, by_simulation].concat(), |all| {
+        let (formula, simulation) = all.split_at(cut);
+        spread(formula) <= within && spread(simulation) <= within
+    })
+}
+
+/// Whether all witnesses have the claim's number.
+fn same(claim: &Claim, witnesses: &[f64]) -> Evidence {
+    Evidence::of(witnesses, |all| all.iter().all(|one| claim.same(*one, claim.value())))
+}
+
 fn formula(run: &Loop) -> Result<SaturatedLoop, Failure> {
     SaturatedLoop::new(run.clients, run.slots, run.demand()).map_err(Failure::machine)
 }
@@ -94,7 +108,7 @@ impl Judge<'_> {
                 "R / c over {clients:?} clients: constant by formula, within {:.1} % simulated.",
                 both[1] * 100.0
             ))
-            .shape(both.iter().all(|spread| *spread <= claim.within()).into());
+            .shape(alike(&by_formula, &by_simulation, claim.within()));
 
         let hundred = self.webstone(100, HELPERS);
         let (r_formula, simulated) = (formula(&hundred)?.response(), self.simulate(&hundred)?);
@@ -105,19 +119,18 @@ impl Judge<'_> {
             .formula(format!("{r_formula:.2} s"))
             .simulation(format!("{r:.2} s"))
             .found("100 E[g] for the file list.")
-            .number((claim.same(r_formula, claim.value()) && claim.same(r, claim.value())).into());
+            .number(same(claim, &[r_formula, r]));
 
         let claim = self.registry.claim("accesses-a-day");
         let a_day = |throughput: f64| throughput * 86_400.0 / 1e6;
         let (by_formula, simulated) =
             (a_day(formula(&hundred)?.throughput()), a_day(simulated.throughput().mean));
-        let both = claim.same(by_formula, claim.value()) && claim.same(simulated, claim.value());
         let accesses = claim
             .judge()
             .formula(format!("{by_formula:.2} M"))
             .simulation(format!("{simulated:.2} M"))
             .found("1 / E[g] for the file list, over a day.")
-            .number(both.into());
+            .number(same(claim, &[by_formula, simulated]));
         Ok(vec![linear, three_s, accesses])
     }
 
@@ -137,7 +150,7 @@ impl Judge<'_> {
             .formula(format!("{:.1} % diff", both[0] * 100.0))
             .simulation(format!("{:.1} % diff", both[1] * 100.0))
             .found("Mean response time of the file list at 100 clients, r = 8, 16, 32, 48.")
-            .shape(both.iter().all(|spread| *spread <= claim.within()).into()))
+            .shape(alike(&by_formula, &by_simulation, claim.within())))
     }
 
     /// Experiment 3: one size at a time, 4 to 64 clients.
@@ -170,21 +183,21 @@ impl Judge<'_> {
             .formula(text(0))
             .simulation(text(1))
             .found("Growth of R from 100 B to 1 KB (10 times the size), and from 1 MB to 5 MB (5 times).")
-            .shape((flat(0) && flat(1)).into());
+            .taken(flat(0) && flat(1));
         let claim = self.registry.claim("demand-from-response");
         let demand = claim
             .judge()
             .formula("g(x)")
             .simulation(format!("g(x) ± {:.1} %", off_demand * 100.0))
             .found(format!("R / c over {clients:?} clients and six sizes, against g(x)."))
-            .shape((off_demand <= claim.within()).into());
+            .shape(Evidence::of(&[off_demand], |off| off[0] <= claim.within()));
         let claim = self.registry.claim("rate-without-clients");
         let rate = claim
             .judge()
             .formula("1 / g(x)")
             .simulation(format!("{:.1} % diff", off_rate * 100.0))
             .found(format!("Connection rate over {clients:?} clients, at each of six sizes."))
-            .shape((off_rate <= claim.within()).into());
+            .shape(Evidence::of(&[off_rate], |off| off[0] <= claim.within()));
         Ok(vec![shape, demand, rate])
     }
 
@@ -202,17 +215,24 @@ impl Judge<'_> {
         let number = |id: &str, at: usize| {
             let claim = self.registry.claim(id);
             let both = [by_formula[at], simulated[at]];
-            claim
+            let judged = claim
                 .judge()
                 .formula(format!("{:.1} Mb/s", both[0]))
                 .simulation(format!("{:.1} Mb/s", both[1]))
                 .found(format!(
                     "{} off the printed number.",
                     percent(both[0] / claim.value() - 1.0)
-                ))
-                .number(both.iter().all(|one| claim.same(*one, claim.value())).into())
+                ));
+            (judged, both)
         };
-        let is_limit = line_limit < server_limit && over_ethernet.server < 0.99 * over_atm.server;
+        let (over, both) = number("throughput-limit", 0);
+        let claim = self.registry.claim("throughput-limit");
+        let over = over.taken(both.iter().all(|one| claim.same(*one, claim.value())));
+        let (under, both) = number("ethernet-throughput", 1);
+        let under = under.number(same(self.registry.claim("ethernet-throughput"), &both));
+        let limits = [line_limit, server_limit, over_ethernet.server, over_atm.server];
+        let is_limit =
+            Evidence::of(&limits, |found| found[0] < found[1] && found[2] < 0.99 * found[3]);
         let limit = self
             .registry
             .claim("ethernet-is-the-limit")
@@ -226,8 +246,8 @@ impl Judge<'_> {
                 over_atm.server * 100.0,
                 over_ethernet.server * 100.0
             ))
-            .shape(is_limit.into());
-        Ok(vec![number("throughput-limit", 0), limit, number("ethernet-throughput", 1)])
+            .shape(is_limit);
+        Ok(vec![over, limit, under])
     }
 
     /// Experiment 4: 50 KB and 500 KB mixed.
@@ -267,15 +287,16 @@ impl Judge<'_> {
             .found(
                 "Largest distance of the mean response time from the line between the pure loads.",
             )
-            .shape(off_line.iter().all(|off| *off <= claim.within()).into());
+            .shape(Evidence::of(&off_line, |off| off.iter().all(|off| *off <= claim.within())));
         let found = "Response time of 50 KB documents where three quarters ask for 500 KB, over that \
                      where nobody does.";
         let claim = self.registry.claim("mixed-many-clients").judge();
         let slow = claim.formula(text(many[0])).simulation(text(many[1])).found(found);
-        let slow = slow.shape(many.iter().all(|ratio| *ratio > 1.5).into());
+        let slow = slow.shape(Evidence::of(&many, |ratios| ratios.iter().all(|one| *one > 1.5)));
         let claim = self.registry.claim("mixed-few-clients");
         let fast = claim.judge().formula(text(few[0])).simulation(text(few[1])).found(found);
-        let fast = fast.shape(few.iter().all(|ratio| claim.same(*ratio, 1.0)).into());
+        let fast = fast
+            .shape(Evidence::of(&few, |ratios| ratios.iter().all(|ratio| claim.same(*ratio, 1.0))));
         Ok(vec![mean, slow, fast])
     }
 

@@ -7,7 +7,7 @@ use solve::{Mg1Fifo, Mg1Ps};
 use crate::text::percent;
 use crate::verdict::Failure;
 
-use super::super::claim::{Answer, Claim, Judged, Registry};
+use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
 use super::open::{BASE_S, Base, Bin, Case, Documents, LOADS, Runs, SLOTS, TAIL};
 
 /// Sizes that count as small, all below this \[byte\].
@@ -80,20 +80,22 @@ impl Judge<'_> {
             .formula(format!("{mean:.2} ms"))
             .simulation(format!("{seen:.2} ± {:.2}", simulated.half_width * 0.2 * 1e3))
             .found("Simulated: mean response time without a limit, times 1 - rho.")
-            .number(claim.same(mean, claim.value()).into());
+            .number(Evidence::of(&[mean], |found| claim.same(found[0], claim.value())));
         let claim = self.claim("second-moment");
         let second = exponential.second() * 1e6;
         let second = claim
             .judge()
             .formula(format!("{second:.1}"))
             .found("In ms^2, from a, b and the mean of the lognormal sizes.")
-            .number(claim.same(second, claim.value()).into());
+            .number(Evidence::of(&[second], |found| claim.same(found[0], claim.value())));
         let less = self
             .claim("second-moment-less")
             .judge()
             .formula(format!("{:.1}", lognormal.second() * 1e6))
             .found("In ms^2.")
-            .shape((exponential.second() < lognormal.second()).into());
+            .shape(Evidence::of(&[exponential.second(), lognormal.second()], |found| {
+                found[0] < found[1]
+            }));
         Ok(vec![first, second, less])
     }
 
@@ -133,7 +135,9 @@ impl Judge<'_> {
     fn exact(&self, id: &str, case: Case, off: f64) -> Result<Judged, Failure> {
         let claim = self.claim(id);
         let (by_formula, simulated) = (case.formula()?.response(), self.response(case));
-        let holds = off < 1e-9 && claim.same(by_formula, simulated.mean);
+        let holds = Evidence::of(&[off, by_formula, simulated.mean], |found| {
+            found[0] < 1e-9 && claim.same(found[1], found[2])
+        });
         Ok(claim
             .judge()
             .formula(format!("{} ms", ms(by_formula)))
@@ -142,7 +146,7 @@ impl Judge<'_> {
                 "Mean response time at rho = 0.8; simulated over formula {}.",
                 percent(simulated.mean / by_formula - 1.0)
             ))
-            .shape(holds.into()))
+            .shape(holds))
     }
 
     /// Figure 14: r = 4, load varied.
@@ -161,7 +165,9 @@ impl Judge<'_> {
                 "rho = 0.2. Formula: the wait's share of the response time of small documents. \
                  Simulated: response time over demand, documents from 128 KB against those below 8 KB.",
             )
-            .shape((share <= claim.within() && unequal.abs() <= claim.within()).into());
+            .shape(Evidence::of(&[share, unequal], |found| {
+                found.iter().all(|off| off.abs() <= claim.within())
+            }));
 
         let (small_heavy, large_heavy) =
             (self.bin(heavy, 1.0, SMALL)?, self.bin(heavy, LARGE, NO_LIMIT)?);
@@ -170,14 +176,15 @@ impl Judge<'_> {
             Ratio::of(small.response, small_heavy.response),
             Ratio::of(large.response, large_heavy.response),
         ];
-        let grows = by_formula[0] > by_formula[1] && simulated[0].low > simulated[1].high;
+        let ends = [by_formula[0], by_formula[1], simulated[0].low, simulated[1].high];
+        let grows = Evidence::of(&ends, |ends| ends[0] > ends[1] && ends[2] > ends[3]);
         let hits = self
             .claim("load-hits-small")
             .judge()
             .formula(format!("x{:.1}, x{:.1}", by_formula[0], by_formula[1]))
             .simulation(format!("x{:.1}, x{:.1}", simulated[0].ratio, simulated[1].ratio))
             .found("Growth from rho = 0.2 to 0.9: documents below 8 KB, and from 128 KB on.")
-            .shape(grows.into());
+            .shape(grows);
         Ok(vec![light_load, hits])
     }
 
@@ -191,9 +198,11 @@ impl Judge<'_> {
             means.push(self.response(case));
             smalls.push(small.response);
         }
-        let rises =
-            by_formula.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] < pair[1][1]);
-        let answer = Answer::from(rises).and(grows(&means)).and(grows(&smalls));
+        let formulas: Vec<f64> = by_formula.iter().flatten().copied().collect();
+        let answer = Evidence::of(&formulas, |all| {
+            let rises = all.windows(3).all(|three| three[0] < three[2]);
+            Answer::from(rises).and(grows(&means)).and(grows(&smalls))
+        });
         let slower = self
             .claim("helpers-slow")
             .judge()
@@ -222,7 +231,9 @@ impl Judge<'_> {
                 "g(10 KB) / g(0), and the share of documents below 8 KB. E[S^2] / (2 E[S]) = {} ms.",
                 ms(residual)
             ))
-            .shape((ratio < 1.25 && share > 0.5 && residual < BASE_S).into());
+            .shape(Evidence::of(&[ratio, share, residual], |found| {
+                found[0] < 1.25 && found[1] > 0.5 && found[2] < BASE_S
+            }));
         Ok(vec![slower, why])
     }
 
@@ -233,29 +244,34 @@ impl Judge<'_> {
             let many = self.bin(Case::tenfold(base, None), low, high)?;
             Ok((many.formula / few.formula, Ratio::of(few.response, many.response)))
         };
-        let judged =
-            |id: &str, what: &str, low: f64, high: f64, lower: bool| -> Result<Judged, Failure> {
-                let (kept, dropped) =
-                    (change(low, high, Base::Kept)?, change(low, high, Base::Dropped)?);
-                let side =
-                    |(by_formula, seen): &(f64, Ratio)| match lower {
-                        true => Answer::from(*by_formula < 1.0)
-                            .and(Answer::below(1.0, seen.low, seen.high)),
-                        false => Answer::from(*by_formula > 1.0)
-                            .and(Answer::above(1.0, seen.low, seen.high)),
-                    };
-                Ok(self
-                    .claim(id)
-                    .judge()
-                    .formula(format!("x{:.2}", kept.0))
-                    .simulation(format!("x{:.2}", kept.1.ratio))
-                    .found(format!(
-                        "Response time of documents {what}, no limit over r = 2, with b; without b \
-                     x{:.2} by formula, x{:.2} simulated.",
-                        dropped.0, dropped.1.ratio
-                    ))
-                    .shape(side(&kept).and(side(&dropped))))
+        let judged = |id: &str,
+                      what: &str,
+                      low: f64,
+                      high: f64,
+                      lower: bool|
+         -> Result<Judged, Failure> {
+            let (kept, dropped) =
+                (change(low, high, Base::Kept)?, change(low, high, Base::Dropped)?);
+            // By formula, then the ends of what was simulated.
+            let side = |found: &[f64]| match lower {
+                true => Answer::from(found[0] < 1.0).and(Answer::below(1.0, found[1], found[2])),
+                false => Answer::from(found[0] > 1.0).and(Answer::above(1.0, found[1], found[2])),
             };
+            let three = |(by_formula, seen): &(f64, Ratio)| [*by_formula, seen.low, seen.high];
+            let both = [three(&kept), three(&dropped)].concat();
+            let answer = Evidence::of(&both, |both| side(&both[..3]).and(side(&both[3..])));
+            Ok(self
+                .claim(id)
+                .judge()
+                .formula(format!("x{:.2}", kept.0))
+                .simulation(format!("x{:.2}", kept.1.ratio))
+                .found(format!(
+                    "Response time of documents {what}, no limit over r = 2, with b; without b \
+                     x{:.2} by formula, x{:.2} simulated.",
+                    dropped.0, dropped.1.ratio
+                ))
+                .shape(answer))
+        };
         let small = judged("tenfold-small-gain", "below 64 KB", 1.0, SMALL_TENFOLD, true)?;
         let large = judged("tenfold-large-lose", "from 4 MB on", LARGE_TENFOLD, NO_LIMIT, false)?;
         let kept = Case::tenfold(Base::Kept, None);
@@ -268,7 +284,7 @@ impl Judge<'_> {
             .formula(format!("{:.0} % of S", share * 100.0))
             .simulation(format!("R x{:.2}", ratio.ratio))
             .found("b / E[S]; simulated: mean response time without a limit, with b over without.")
-            .number((share <= claim.value() + claim.within()).into());
+            .number(Evidence::of(&[share], |found| found[0] <= claim.value() + claim.within()));
         Ok(vec![small, large, base])
     }
 
@@ -290,13 +306,16 @@ impl Judge<'_> {
             .formula(percent(by_formula[0]))
             .simulation(percent(first.ratio - 1.0))
             .found("Mean response time, lognormal over exponential, r = 2.")
-            .shape(
-                Answer::from(by_formula[0] > 0.0).and(Answer::above(1.0, first.low, first.high)),
-            );
-        let fades =
-            by_formula.windows(2).all(|pair| pair[1] < pair[0]) && by_formula[2].abs() < 1e-9;
+            .shape(Evidence::of(&[by_formula[0], first.low, first.high], |found| {
+                Answer::from(found[0] > 0.0).and(Answer::above(1.0, found[1], found[2]))
+            }));
         let last = &simulated[2];
-        let seen_to_fade = simulated[1].ratio < first.low && last.low <= 1.0 && 1.0 <= last.high;
+        let seen = [simulated[1].ratio, first.low, last.low, last.high];
+        let fades = Evidence::of(&[&by_formula[..], &seen].concat(), |all| {
+            let (formula, seen) = all.split_at(3);
+            let fades = formula.windows(2).all(|pair| pair[1] < pair[0]) && formula[2].abs() < 1e-9;
+            fades && seen[0] < seen[1] && seen[2] <= 1.0 && 1.0 <= seen[3]
+        });
         let insensitive = self
             .claim("insensitive")
             .judge()
@@ -307,7 +326,7 @@ impl Judge<'_> {
                 percent(by_formula[1]),
                 percent(simulated[1].ratio - 1.0)
             ))
-            .shape((fades && seen_to_fade).into());
+            .shape(fades);
         Ok(vec![slower, insensitive])
     }
 
@@ -327,7 +346,7 @@ impl Judge<'_> {
             .formula(percent(worst))
             .simulation(width(its_width))
             .found("The largest error of the mean over the nine points of figures 14 and 15.")
-            .shape((worst.abs() <= claim.within()).into());
+            .shape(Evidence::of(&[worst], |found| found[0].abs() <= claim.within()));
 
         let first = self.bin(TAIL, HUGE, 2.0 * HUGE)?;
         let mut found = format!("From 0.5 to 1 MB, simulated {} ms;", interval(&first.response));

@@ -2,7 +2,7 @@
 
 use super::disks::{Row, Runs, SECTORS};
 use crate::report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use crate::verbs::disk_model::{PAPER_ONE, PAPER_THREE, limit};
+use crate::verbs::disk_model::{PAPER_ONE, PAPER_THREE, Point, limit};
 use crate::verdict::Failure;
 
 /// The sections of the report that show them.
@@ -27,6 +27,8 @@ fn table_5(runs: &Runs) -> Result<Figure, Failure> {
     let found = |rows: &[Row]| -> Vec<(f64, f64)> {
         rows.iter().map(|row| (f64::from(row.warehouses), row.answer.p90.mean)).collect()
     };
+    let warehouses = || runs.single.iter().chain(&runs.spread).map(|row| f64::from(row.warehouses));
+    let span = [warehouses().fold(f64::INFINITY, f64::min), warehouses().fold(0.0, f64::max)];
     let curves = Curves::new(
         Axis::linear("Warehouses", ""),
         Axis::linear("90th percentile of New-Order", "s"),
@@ -35,13 +37,32 @@ fn table_5(runs: &Runs) -> Result<Figure, Failure> {
     .series(Series::line("model, three disks: predicted", found(&runs.spread)))
     .series(Series::dots("paper, one disk", printed(&PAPER_ONE)))
     .series(Series::dots("paper, three disks", printed(&PAPER_THREE)))
-    .series(Series::dashed("limit", vec![(4.0, limit()), (16.0, limit())]));
-    Figure::new(
-        "Table 5: the 90th percentile by warehouses",
-        "Spread over three disks, the limit is reached at 2.5 times as many warehouses.",
-        curves,
+    .series(Series::dashed("limit", span.map(|at| (at, limit())).to_vec()));
+    Figure::new("Table 5: the 90th percentile by warehouses", caption(runs), curves)
+        .map_err(Failure::machine)
+}
+
+/// What the curves show, in the model's numbers.
+fn caption(runs: &Runs) -> String {
+    let [one, three, _] = runs.valid;
+    format!(
+        "Within {} s the model holds {one} warehouses on one disk and {three} over three, {:.2} times as \
+         many; the paper {} and {}.",
+        limit(),
+        f64::from(three) / f64::from(one),
+        within(&PAPER_ONE),
+        within(&PAPER_THREE),
     )
-    .map_err(Failure::machine)
+}
+
+/// The most warehouses of the paper's table whose time is within the limit.
+fn within(points: &[Point]) -> u32 {
+    points
+        .iter()
+        .filter(|(_, p90)| *p90 <= limit())
+        .map(|(warehouses, _)| *warehouses)
+        .max()
+        .unwrap_or(0)
 }
 
 fn table_6() -> Result<Table, Failure> {

@@ -10,7 +10,7 @@ use load::tpcc::{
 use measure::{Estimate, Ratio};
 use postgres::{Private, Settings};
 
-use super::super::claim::{Answer, Judged, Registry};
+use super::super::claim::{Answer, Evidence, Judged, Registry};
 use crate::verdict::Failure;
 
 /// The paper's table 3 as PostgreSQL had it, in today's names: buffers of what then was the default's
@@ -106,7 +106,7 @@ fn space(registry: &Registry, bytes: u64) -> Judged {
         .judge()
         .measured(format!("{megabytes:.0} MB"))
         .found("Tables and indexes of one warehouse, the items with it, right after a load.")
-        .number(claim.same(megabytes, claim.value()).into())
+        .number(Evidence::of(&[megabytes], |found| claim.same(found[0], claim.value())))
 }
 
 fn tuning(registry: &Registry, plain: Estimate, tuned: Estimate) -> Judged {

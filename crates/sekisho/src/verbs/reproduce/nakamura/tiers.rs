@@ -14,7 +14,7 @@ use measure::{Estimate, Ratio};
 use postgres::{Private, Settings};
 use workload::tpcc::{Kind, rules};
 
-use super::super::claim::{Answer, Judged, Registry};
+use super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::live::Unwatched;
 use crate::report::{Axis, Curves, Figure, Reference, Section, Series};
 use crate::verbs::tpcc::monitored::{Gate, Look, Memory};
@@ -272,11 +272,12 @@ impl Measured {
     fn grows(&self, registry: &Registry) -> Judged {
         let growth = |tiers| Ratio::of(self.each(tiers, 16), self.each(tiers, 24));
         let [two, three] = [growth(Tiers::Two), growth(Tiers::Three)];
-        let answer = match () {
-            () if three.low > two.high => Answer::Yes,
-            () if three.high < two.low => Answer::No,
+        let ends = [two.low, two.high, three.low, three.high];
+        let answer = Evidence::of(&ends, |ends| match () {
+            () if ends[2] > ends[1] => Answer::Yes,
+            () if ends[3] < ends[0] => Answer::No,
             () => Answer::CannotTell,
-        };
+        });
         let all = |ratio: Ratio| ratio.ratio * 24.0 / 16.0;
         registry
             .claim("monitor-grows")
@@ -310,7 +311,7 @@ impl Measured {
                 "Connections to the server that the monitor made for {} terminals, all of which were let in.",
                 24 * u32::from(rules::TERMINALS)
             ))
-            .number((connects as f64 == claim.value()).into())
+            .number(Evidence::of(&[connects as f64], |found| found[0] == claim.value()))
     }
 
     fn memory(&self, registry: &Registry) -> Judged {
@@ -327,7 +328,9 @@ impl Measured {
             0 => "nothing was swapped out".to_owned(),
             bytes => format!("{:.0} MB at most were swapped out", bytes as f64 / 1e6),
         };
-        let more = two[1] > three[1] && two[1] - two[0] > three[1] - three[0];
+        let more = Evidence::of(&[two[0], two[1], three[0], three[1]], |found| {
+            found[1] > found[3] && found[1] - found[0] > found[3] - found[2]
+        });
         claim
             .judge()
             .measured(format!("{:.0} {:.0}, {:.0} {:.0}", two[0], two[1], three[0], three[1]))
@@ -335,7 +338,7 @@ impl Measured {
                 "Memory of the server's processes [MB], shared pages counted once, at 8 and 16 warehouses \
                  without the monitor and with it; {swap}."
             ))
-            .shape(more.into())
+            .shape(more)
     }
 
     /// Figures 10 and 11.

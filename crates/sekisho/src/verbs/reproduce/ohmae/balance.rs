@@ -13,7 +13,7 @@ use sim::{
 };
 use workload::Dist;
 
-use super::super::claim::{Answer, Claim, Judged, Registry};
+use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
 use crate::text::percent;
 use crate::verdict::Failure;
 
@@ -330,7 +330,7 @@ impl Judge<'_> {
                  the lowest index make it worse at light load, because a queue where nobody waits \
                  is short even if its server is busy.",
             ))
-            .shape(Answer::below(0.1, light.0, light.2).and(Answer::above(0.2, heavy.0, heavy.2)))
+            .chosen(Answer::below(0.1, light.0, light.2).and(Answer::above(0.2, heavy.0, heavy.2)))
     }
 
     /// (3) the other way round.
@@ -346,7 +346,7 @@ impl Judge<'_> {
                  against round robin with {LIGHT}.",
                 percent(-helps.1)
             ))
-            .shape(
+            .chosen(
                 Answer::above(0.0, light.0, light.2)
                     .and(Answer::above(0.0, heavy.0, heavy.2))
                     .and(Answer::above(0.0, helps.0, helps.2)),
@@ -378,7 +378,7 @@ impl Judge<'_> {
                  {LIGHT} and {HEAVY} clients.",
                 at.join(" and ")
             ))
-            .shape(answer)
+            .chosen(answer)
     }
 
     /// K1 = K2 is best.
@@ -401,18 +401,22 @@ impl Judge<'_> {
                  from 1 on is as good; less is worse. Mean response [s] by K1 : K2: {}.",
                 list.join(", ")
             ))
-            .shape(Answer::below(claim.within(), low, high))
+            .chosen(Answer::below(claim.within(), low, high))
     }
 
     /// (5) beats all four.
     fn one_queue(&self) -> Judged {
-        let mut answer = Answer::Yes;
+        let mut ends = Vec::new();
         for &clients in &self.runs.clients {
             for other in [Policy::RoundRobin, SHORTEST, LOWEST, EV] {
                 let (low, _, high) = self.gain(Policy::OneQueue, other, clients);
-                answer = answer.and(Answer::above(0.0, low, high));
+                ends.extend([low, high]);
             }
         }
+        let answer = Evidence::of(&ends, |ends| {
+            let above = |pair: &[f64]| Answer::above(0.0, pair[0], pair[1]);
+            ends.chunks(2).map(above).fold(Answer::Yes, Answer::and)
+        });
         let heavy = self.gain(Policy::OneQueue, EV, HEAVY);
         self.claim("one-queue-best")
             .judge()

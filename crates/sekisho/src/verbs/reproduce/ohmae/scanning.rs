@@ -7,7 +7,7 @@ use measure::Estimate;
 use sim::Options;
 use solve::{ClosedNetwork, Mmc, Station};
 
-use super::super::claim::{Answer, Claim, Judged, Registry};
+use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
 use crate::text::percent;
 use crate::verdict::Failure;
 
@@ -225,7 +225,7 @@ impl Judge<'_> {
                 lan * 100.0,
                 server * 100.0
             ))
-            .number((claim.same(stations, claim.value()) && lan.max(server) < 0.5).into())
+            .taken(claim.same(stations, claim.value()) && lan.max(server) < 0.5)
     }
 
     fn response_rises(&self) -> Result<Judged, Failure> {
@@ -241,9 +241,11 @@ impl Judge<'_> {
     }
 
     fn more_stations(&self) -> Result<Judged, Failure> {
-        let falls = |pair: &[Estimate]| pair[1].low() < pair[0].high();
         let simulated = &self.runs.by_stations;
+        let pairs = simulated.windows(2).flat_map(|pair| [pair[1].low(), pair[0].high()]);
         let (first, last) = (simulated[0], simulated[simulated.len() - 1]);
+        let fall = [last.low() / first.high(), last.high() / first.low()];
+        let ends: Vec<f64> = fall.into_iter().chain(pairs).collect();
         let formula = part_a(BUSY, FIGURE_5_3[4])? / part_a(BUSY, FIGURE_5_3[0])?;
         Ok(self
             .claim("more-stations")
@@ -251,11 +253,11 @@ impl Judge<'_> {
             .formula(format!("x{formula:.2}"))
             .simulation(format!("x{:.2}", last.mean / first.mean))
             .found("Mean response time with eight stations over that with four, falling between.")
-            .shape(Answer::from(simulated.windows(2).all(falls)).and(Answer::below(
-                0.6,
-                last.low() / first.high(),
-                last.high() / first.low(),
-            ))))
+            .shape(Evidence::of(&ends, |ends| {
+                let (last, pairs) = ends.split_at(2);
+                let falls = pairs.chunks(2).all(|pair| pair[0] < pair[1]);
+                Answer::from(falls).and(Answer::below(0.6, last[0], last[1]))
+            })))
     }
 
     /// The two ways to join parts A and B.

@@ -6,7 +6,7 @@ use gate::Queues;
 use measure::Estimate;
 use sim::Options;
 
-use super::super::claim::{Answer, Claim, Judged, Registry};
+use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
 use crate::text::percent;
 use crate::verdict::Failure;
 
@@ -324,12 +324,15 @@ impl Judge<'_> {
     /// The largest difference of a column.
     fn column(&self, column: &Column) -> Result<Judged, Failure> {
         let claim = self.claim(column.claim);
-        let worst = |of: fn(&Row) -> f64| {
-            let off =
-                |row: &Printed| (of(self.runs.row(row)) - (column.printed)(row)) / (column.of)(row);
-            let worst = column.rows.iter().map(off).max_by(|a, b| a.abs().total_cmp(&b.abs()));
-            worst.expect("a table has rows")
+        let worst_of = |values: &[f64]| {
+            let rows = column.rows.iter().zip(values);
+            let off = rows.map(|(row, value)| (value - (column.printed)(row)) / (column.of)(row));
+            off.max_by(|a, b| a.abs().total_cmp(&b.abs())).expect("a table has rows")
         };
+        let values = |of: fn(&Row) -> f64| -> Vec<f64> {
+            column.rows.iter().map(|row| of(self.runs.row(row))).collect()
+        };
+        let worst = |of: fn(&Row) -> f64| worst_of(&values(of));
         let simulated_off = worst(column.simulated);
         let formula =
             column.formula.map_or("-".to_owned(), |of| format!("{} off", percent(worst(of))));
@@ -340,7 +343,9 @@ impl Judge<'_> {
             .formula(formula)
             .simulation(format!("{} off", percent(simulated_off)))
             .found(format!("Simulated: {}.", simulated.join(", ")))
-            .number((simulated_off.abs() <= claim.within()).into()))
+            .number(Evidence::of(&values(column.simulated), |found| {
+                worst_of(found).abs() <= claim.within()
+            })))
     }
 
     /// One task is held from its start to the reply: twice in the tables, in two different lengths.
@@ -353,23 +358,27 @@ impl Judge<'_> {
             .judge()
             .formula(format!("{formula:.1} s"))
             .simulation(format!("{held:.2} s"))
-            .number(claim.same(held, claim.value()).into()))
+            .number(Evidence::of(&[held], |found| claim.same(found[0], claim.value()))))
     }
 
     /// Few tasks: they are full while the servers idle.
     fn bottleneck(&self) -> Result<Vec<Judged>, Failure> {
         let response = |row: &Printed| self.runs.row(row).response;
-        let falls = |pair: &[Printed]| response(&pair[1]).high() < response(&pair[0]).low();
-        let first = &MORE_TASKS[..5];
+        let ends: Vec<f64> = MORE_TASKS[..5]
+            .windows(2)
+            .flat_map(|pair| [response(&pair[0]).low(), response(&pair[1]).high()])
+            .collect();
+        let falls = Evidence::of(&ends, |ends| ends.chunks(2).all(|pair| pair[1] < pair[0]));
         let gain = response(&MORE_TASKS[0]).mean / response(&MORE_TASKS[4]).mean;
         let improves = self
             .claim("tasks-improve")
             .judge()
             .simulation(format!("R / {gain:.1}"))
             .found("Mean response time at 1 task over that at 5; it falls with each one more.")
-            .shape(first.windows(2).all(falls).into());
+            .shape(falls);
         let row = self.runs.row(&MORE_TASKS[0]);
-        let is_software = row.tasks_busy > 0.95 && row.servers_busy < 0.5;
+        let busy = [row.tasks_busy, row.servers_busy];
+        let is_software = Evidence::of(&busy, |busy| busy[0] > 0.95 && busy[1] < 0.5);
         let software = self
             .claim("software-bottleneck")
             .judge()
@@ -379,7 +388,7 @@ impl Judge<'_> {
                 percent_of(row.servers_busy)
             ))
             .found("Utilisation of the one task, and of the servers.")
-            .shape(is_software.into());
+            .shape(is_software);
         Ok(vec![improves, software])
     }
 
@@ -399,7 +408,9 @@ impl Judge<'_> {
                  response time; {} in throughput. The paper's own figures: +15 % and -7 %.",
                 percent(throughput - 1.0)
             ))
-            .shape((alike(response) && alike(throughput)).into());
+            .shape(Evidence::of(&[response, throughput], |found| {
+                found.iter().all(|ratio| alike(*ratio))
+            }));
         let claim = self.claim("past-six-tasks");
         let gain = 1.0 - ten.response.mean / six.response.mean;
         let error = six.response.relative() + ten.response.relative();

@@ -7,7 +7,7 @@ use gate::{Cached, CohortScheduler, CohortSpec};
 use solve::lru_hit_ratio;
 use workload::{Chance, Deck, Document, DocumentSet, stream};
 
-use super::super::claim::{Judged, Registry};
+use super::super::claim::{Evidence, Judged, Registry};
 use crate::text::percent;
 use crate::verdict::Failure;
 
@@ -45,12 +45,15 @@ impl Runs {
             .judge()
             .simulation(format!("{} off", percent(worst)))
             .found("The largest difference from the cached share, over shares of 0.1 to 1.")
-            .shape((worst <= claim.within()).into());
+            .shape(Evidence::of(&self.with, |found| off(found, &SHARES) <= claim.within()));
         let claim = registry.claim("hit-without");
         let theory = SHARES.map(lru_hit_ratio).into_iter().collect::<Result<Vec<f64>, _>>();
         let theory = theory.map_err(Failure::machine)?;
         let worst = off(&self.without, &theory);
-        let lower = self.without.iter().zip(&SHARES).all(|(ratio, share)| ratio <= share);
+        let rule = |found: &[f64]| {
+            let lower = found.iter().zip(&SHARES).all(|(ratio, share)| ratio <= share);
+            lower && off(found, &theory) <= claim.within()
+        };
         let without = claim
             .judge()
             .formula("theory")
@@ -59,7 +62,7 @@ impl Runs {
                 "The largest difference from theory; at 0.9 cached, {:.3} simulated.",
                 self.without[5]
             ))
-            .shape((worst <= claim.within() && lower).into());
+            .shape(Evidence::of(&self.without, rule));
         Ok(vec![with, without])
     }
 }

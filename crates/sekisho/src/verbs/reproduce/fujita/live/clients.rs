@@ -9,7 +9,7 @@ use crate::report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
 use crate::text::{bytes, percent, time};
 use crate::verdict::Failure;
 
-use super::super::super::claim::{Answer, Judged, Registry};
+use super::super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::press::{Ask, Lab, Seen, undisturbed};
 use super::sizes::Demands;
 use super::{Part, near};
@@ -145,7 +145,7 @@ fn helpers(registry: &Registry, by_helpers: &[(u32, Seen, Option<Memory>)]) -> [
                     bytes(few.workers_pss),
                     bytes(many.workers_pss)
                 ))
-                .shape((each > 0).into())
+                .shape(Evidence::of(&[each as f64], |found| found[0] > 0.0))
         }
         _ => claim.not_run(
             "The kernel does not show the helpers' memory (/proc/<pid>/smaps_rollup): this process \
