@@ -99,7 +99,7 @@ fn compare(server: &Server, only: &str) {
          (least..most)\n{:<20} {:>18} {:>18} {:>18} {:>18} {:>5}",
         "", "relay", "PgBouncer", "gate", "gate/PgBouncer", "aim"
     );
-    let mut latencies = Vec::new();
+    let (mut latencies, mut sends) = (Vec::new(), Vec::new());
     for case in cases {
         let mode = match case.protocol {
             "prepared" if !sides::pgbouncer_prepares() => Mode::Session,
@@ -134,11 +134,19 @@ fn compare(server: &Server, only: &str) {
         }
         let mean = |at: usize| Spread::of(seen[at].iter().map(|run| run.latency_us));
         latencies.push((case.name, [mean(0), mean(1), mean(2)]));
+        let count = |side: &Side| side.sends(server, case.protocol, case.clients);
+        sends.push((case.name, [count(&sides[1]), count(&sides[2])]));
     }
     println!("\nmean latency as pgbench saw it [us]");
     for (name, means) in latencies {
         let [relay, peer, gate] = means.map(|mean| mean.show(0));
         println!("{name:<20} {relay:>18} {peer:>18} {gate:>18}");
+    }
+    println!("\nsends a transaction, as strace counts them; PgBouncer, gate");
+    for (name, counts) in sends {
+        let shown = |count: Option<f64>| count.map_or("no strace".into(), |n| format!("{n:.2}"));
+        let [peer, gate] = counts.map(shown);
+        println!("{name:<20} {:>18} {peer:>18} {gate:>18}", "");
     }
 }
 

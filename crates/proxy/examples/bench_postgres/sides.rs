@@ -164,6 +164,7 @@ pub(crate) struct Run {
     /// CPU time of the process a transaction \[us\].
     pub(crate) cpu_us: f64,
     pub(crate) latency_us: f64,
+    pub(crate) transactions: f64,
 }
 
 impl Side {
@@ -216,10 +217,30 @@ impl Side {
             let number = line.trim().split([' ', '/']).next().unwrap_or_default();
             number.parse::<f64>().expect("a number")
         };
+        let transactions = after("number of transactions actually processed:");
         Run {
-            cpu_us: spent * 1e-3 / after("number of transactions actually processed:"),
+            cpu_us: spent * 1e-3 / transactions,
             latency_us: after("latency average =") * 1e3,
+            transactions,
         }
+    }
+
+    /// How often the process sends for a transaction, as strace counts; none where that is missing.
+    pub(crate) fn sends(&self, server: &Server, protocol: &str, clients: u32) -> Option<f64> {
+        let calls = "trace=sendto,sendmsg,write,writev";
+        let process = self.child.id().to_string();
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-c", "-U", "calls", "-e", calls, "-p", &process]);
+        let strace = strace.stderr(Stdio::piped()).spawn().ok()?;
+        // It is attached before the first transaction, or these are too many to matter.
+        let run = self.press(server, protocol, clients, 2);
+        let asked = Command::new("kill").args(["-INT", &strace.id().to_string()]).status();
+        asked.expect("kill is there");
+        let output = strace.wait_with_output().expect("it was started");
+        let text = String::from_utf8_lossy(&output.stderr);
+        let mut counts = text.lines().rev().filter_map(|line| line.trim().parse::<f64>().ok());
+        // The last is the sum of those before.
+        counts.next().map(|all| all / run.transactions)
     }
 
     /// CPU time of all its threads so far \[ns\].

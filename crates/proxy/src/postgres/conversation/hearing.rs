@@ -124,7 +124,9 @@ impl Conversation {
                 Ok(Received { to: To::Client, fate: Fate::Underway })
             }
             Backend::NoticeResponse | Backend::NotificationResponse | Backend::ParameterStatus => {
-                Ok(Received { to: To::Client, fate: Fate::Aside })
+                let own = self.queue.front().is_some_and(|request| request.brings_about(tag));
+                let to = if own { To::Nobody } else { To::Client };
+                Ok(Received { to, fate: Fate::Aside })
             }
             Backend::ReadyForQuery if self.is_asking() => {
                 self.answer_with_ready(read::ready_for_query(body)?)
@@ -377,6 +379,18 @@ impl Request {
             Whose::Client => To::Client,
             Whose::Gate => To::Nobody,
         }
+    }
+
+    /// Whether a message that answers nothing comes of this question of the gate's own. Settings are
+    /// reported before ReadyForQuery, those of a client's request perhaps before that of a Sync of
+    /// the gate's.
+    fn brings_about(&self, tag: Backend) -> bool {
+        self.whose == Whose::Gate
+            && match tag {
+                Backend::ParameterStatus => self.kind == Kind::Query,
+                Backend::NoticeResponse => matches!(self.kind, Kind::Query | Kind::Parse),
+                _ => false,
+            }
     }
 
     fn awaits_ready(&self, stage: Stage) -> bool {

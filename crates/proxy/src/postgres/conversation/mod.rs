@@ -592,6 +592,13 @@ impl Conversation {
             && (self.skip, self.end, self.extra) == (Skip::No, None, 0)
     }
 
+    /// Whether the server is to say something yet: at once, or when the client asks for it.
+    pub(super) fn is_owed(&self) -> bool {
+        let is_servers =
+            |request: &Request| !matches!(request.kind, Kind::Here(_) | Kind::CopyEnd | Kind::Void);
+        self.end.is_none() && self.queue.iter().any(is_servers)
+    }
+
     /// Whether nothing is outstanding.
     pub(super) fn is_answered(&self) -> bool {
         self.queue.is_empty()

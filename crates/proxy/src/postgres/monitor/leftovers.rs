@@ -14,10 +14,11 @@ use super::pool::Pool;
 use super::server::{Begun, Server, State};
 use super::state::Loop;
 use super::stats::Pin;
+use super::wire::Chunks;
 use crate::postgres::SqlState;
 use crate::postgres::console;
 use crate::postgres::conversation::Kept;
-use crate::postgres::message::Status;
+use crate::postgres::message::{Status, write};
 use crate::postgres::model::Work;
 use crate::postgres::sql::{Cleaning, Leaf, Lost, Settings, SettingsBounds, Side, What};
 
@@ -129,10 +130,26 @@ impl Session {
 /// The settings of a server and its client while the two are together.
 pub(super) struct Following<'a> {
     pub(super) session: &'a mut Session,
-    /// None if nobody has the server, or its client has not got its settings yet.
-    pub(super) client: Option<&'a mut Arc<Settings>>,
+    /// None if nobody has the server.
+    client: Option<&'a mut Arc<Settings>>,
+    /// Whether the client has got its settings there.
+    serves: bool,
     /// Whether the client's have changed.
     pub(super) changed: bool,
+    /// Values that a question of the gate's own has brought about and that the client was told
+    /// otherwise, as what it is to be told.
+    pub(super) news: Vec<u8>,
+}
+
+impl<'a> Following<'a> {
+    /// Those of a server and the client that has it, if one has. `serves`: it has got its settings.
+    pub(super) fn new(
+        session: &'a mut Session,
+        client: Option<&'a mut Arc<Settings>>,
+        serves: bool,
+    ) -> Following<'a> {
+        Following { session, client, serves, changed: false, news: Vec::new() }
+    }
 }
 
 impl Following<'_> {
@@ -140,7 +157,7 @@ impl Following<'_> {
         what(&mut self.session.settings);
         self.session.lost = self.session.settings.lost().is_some();
         self.session.agreed = None;
-        if let Some(client) = &mut self.client {
+        if let Some(client) = self.client.as_deref_mut().filter(|_| self.serves) {
             let client = Arc::make_mut(client);
             what(client);
             self.session.lost |= client.lost().is_some();
@@ -148,8 +165,13 @@ impl Following<'_> {
         }
     }
 
-    /// ParameterStatus has come.
-    pub(super) fn reported(&mut self, name: &[u8], value: &[u8]) {
+    /// ParameterStatus has come, for a question of the gate's `own` perhaps.
+    pub(super) fn reported(&mut self, name: &[u8], value: &[u8], own: bool) {
+        let told = self.client.as_ref().filter(|_| own);
+        let told = told.and_then(|client| client.value(&name.to_ascii_lowercase()));
+        if told.is_some_and(|told| told != value) {
+            write::parameter_status(&mut self.news, name, value);
+        }
         self.both(|settings| settings.reported(name, value));
     }
 
@@ -305,6 +327,12 @@ impl Server {
         self.session.is_lost() || !self.relay.pins().is_empty()
     }
 
+    /// Whether it is given the settings of a client that has it.
+    pub(super) fn is_being_set(&self) -> bool {
+        let set = matches!(self.state, State::Setting(_) | State::Encoding | State::Restoring(_));
+        set && self.client.is_some()
+    }
+
     /// Its client, which keeps it, has nothing under way.
     pub(super) fn pin(&mut self, now: Time) {
         let begun = Pinned { since: now, idle: Duration::ZERO, idle_since: None };
@@ -318,6 +346,21 @@ impl Server {
             pinned.idle = pinned.idle(now);
             pinned.idle_since = None;
         }
+    }
+}
+
+impl client::Client {
+    /// Tells it what it has again and was told otherwise since. False if it cannot be written to.
+    pub(super) fn tell_settings(&mut self, chunks: &mut Chunks) -> bool {
+        let mut out = Vec::new();
+        for (name, value) in self.settings.untold() {
+            write::parameter_status(&mut out, name, &value);
+        }
+        if out.is_empty() {
+            return true;
+        }
+        Arc::make_mut(&mut self.settings).told();
+        self.wire.send(&out, chunks).is_ok()
     }
 }
 
@@ -411,7 +454,7 @@ impl Loop {
             return self.fail(at, sqlstate, message);
         }
         let settings = Some(&mut client.settings);
-        Following { session: &mut server.session, client: settings, changed: false }.restored(sets);
+        Following::new(&mut server.session, settings, true).restored(sets);
         self.follow_client(at);
         // What it has said meanwhile may not even be read.
         self.again.push_back(Socket::Client(at));

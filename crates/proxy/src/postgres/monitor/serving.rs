@@ -15,7 +15,7 @@ use crate::postgres::SqlState;
 use crate::postgres::conversation::{Abandoned, Kept, Turn};
 use crate::postgres::message::{Severity, Status, write};
 use crate::postgres::model::Work;
-use crate::postgres::relay::{Copied, Guest, News, ServerFault, Stop};
+use crate::postgres::relay::{Copied, Guest, News, Out as _, ServerFault, Stop};
 
 /// How often one connection is read before others have their turn.
 pub(super) const ROUNDS: u32 = 8;
@@ -44,7 +44,7 @@ impl Heard {
                 self.block |= status != Status::Idle;
                 settings.ready(status);
             }
-            News::Parameter { name, value } => settings.reported(name, value),
+            News::Parameter { name, value, own } => settings.reported(name, value, own),
             News::Own { failed } => self.own = Some(failed),
             News::Ended(fields) => {
                 self.ended = true;
@@ -225,6 +225,7 @@ impl Loop {
         let pool = &mut self.pools[server.pool];
         let mut client = server.client.and_then(|client| self.clients.get_mut(client));
         let serves = matches!(server.state, State::Serving | State::Restoring(_));
+        let sets = server.is_being_set();
         let (unseen, unheard) = (server.is_replaceable(), server.is_unheard());
         let wire = server.wire.as_mut().expect("it is made");
         let (to_server, to_client) = (&mut self.to_server, &mut self.to_client);
@@ -237,9 +238,7 @@ impl Loop {
             Some(client) => (Some(&mut client.statements), Some(&mut client.settings)),
             None => (None, None),
         };
-        let client_settings = settings.filter(|_| serves);
-        let session = &mut server.session;
-        let mut settings = Following { session, client: client_settings, changed: false };
+        let mut settings = Following::new(&mut server.session, settings, serves);
         let taken = server.relay.from_server(
             statements,
             &mut pool.catalogue,
@@ -247,13 +246,16 @@ impl Loop {
             &mut out,
             to_server,
             |news| match (news, &mut server.probe) {
-                (News::Parameter { name: b"application_name", value }, Some(told)) => {
+                (News::Parameter { name: b"application_name", value, .. }, Some(told)) => {
                     value.clone_into(told);
                 }
                 (news, _) => heard.note(&mut settings, news),
             },
         );
         let changed = settings.changed;
+        if sets {
+            out.put(&settings.news);
+        }
         if heard.ended && (unseen || unheard && !heard.words.is_empty()) {
             // Its client has said nothing here, and gets another one or is told otherwise.
             to_client.clear();
@@ -409,6 +411,10 @@ impl Loop {
         match (&server.state, server.client) {
             (State::Serving, Some(client)) => {
                 let is_session = self.pools[server.pool].mode == Mode::Session;
+                let served = self.clients.get_mut(client).expect("who has a server is there");
+                if between && !served.tell_settings(&mut self.chunks) {
+                    return self.close(client);
+                }
                 if !between {
                     if !self.restore(key) {
                         self.resume(client);

@@ -37,6 +37,9 @@ impl Relay {
         let mut run = Run::new(to_client);
         let hearing = Hearing { client, catalogue, run: &mut run, to_server, news };
         let taken = self.hear(hearing, readable);
+        if taken.is_err() {
+            self.put_due(&mut run);
+        }
         run.end();
         taken
     }
@@ -64,6 +67,7 @@ impl Relay {
                     }
                     if left == 0 {
                         self.said = Rest::None;
+                        self.put_due(hearing.run);
                         self.go_on(&mut hearing);
                     }
                 }
@@ -76,6 +80,7 @@ impl Relay {
                 }
                 Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
                     let message = &readable[at..end];
+                    self.put_due(hearing.run);
                     let passes = self.said(&mut hearing, tag, message)?;
                     if passes {
                         hearing.run.pass(at..end);
@@ -103,6 +108,13 @@ impl Relay {
 }
 
 impl Relay {
+    fn put_due(&mut self, run: &mut Run<'_, impl Out>) {
+        if !self.due.is_empty() {
+            run.put(&self.due);
+            self.due.clear();
+        }
+    }
+
     /// What a message means; whether the client gets it as it is.
     fn said<O: Out, N: FnMut(News<'_>)>(
         &mut self,
@@ -142,8 +154,9 @@ impl Relay {
         };
         let left = completed.as_ref().map_or(&[][..], Completed::leaves);
         self.tell(&mut hearing.news, (tag, received), hears, body, left)?;
+        self.answer(hearing.catalogue);
         let mut locals = std::mem::take(&mut self.scratch);
-        self.answer(hearing.catalogue, &mut locals);
+        locals.append(&mut self.due);
         while let Some(status) = self.conversation.next_ready() {
             if hears {
                 write::ready_for_query(&mut locals, status);
@@ -167,7 +180,7 @@ impl Relay {
         match tag {
             Backend::ParameterStatus => {
                 let (name, value) = read::parameter_status(body)?;
-                news(News::Parameter { name, value });
+                news(News::Parameter { name, value, own: received.to == To::Nobody });
             }
             Backend::NotificationResponse if !hears => {
                 news(News::Unheard { notification: body });

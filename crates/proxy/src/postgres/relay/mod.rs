@@ -65,6 +65,9 @@ use super::statements::{Catalogue, Client, Forward, Message, Server};
 /// How much of what was written between messages is kept room for \[byte\].
 const SCRATCH_MAX: usize = 1 << 16;
 
+/// How much of replies of the gate's own is held at most, as PostgreSQL sends a full buffer \[byte\].
+const DUE_MAX: usize = 8192;
+
 /// A client, and the statements of its pool.
 #[derive(Debug)]
 pub struct Guest<'a> {
@@ -156,6 +159,9 @@ pub enum News<'a> {
         name: &'a [u8],
         /// Its value.
         value: &'a [u8],
+        /// Whether a [query of the gate's](Relay::query) has brought it about, so that the client does
+        /// not get it.
+        own: bool,
     },
     /// A request of the client's is done, and the session is in this state.
     Ready(Status),
@@ -244,6 +250,10 @@ pub struct Relay {
     own: VecDeque<u64>,
     own_failed: Option<SqlState>,
     scratch: Vec<u8>,
+    /// Replies of the gate's own that are due. As PostgreSQL holds its own until it has to send, they
+    /// go with what the server says next, or where the client has sent Flush: alone they would only
+    /// wake the client.
+    due: Vec<u8>,
     prepares: Prepares,
 }
 
@@ -260,6 +270,7 @@ impl Relay {
             own: VecDeque::new(),
             own_failed: None,
             scratch: Vec::new(),
+            due: Vec::new(),
             prepares: Prepares::default(),
         }
     }
@@ -306,6 +317,10 @@ impl Relay {
         let mut run = Run::new(to_server);
         let taken = self.take(guest, frames, readable, &mut run, to_client);
         run.end();
+        if taken.is_err() {
+            // Before the client is told so and closed.
+            to_client.append(&mut self.due);
+        }
         taken
     }
 
@@ -339,7 +354,7 @@ impl Relay {
                     let message = Message { tag, len, here: &rest[..piece.bytes()] };
                     if let Some(stop) = self.message(guest, message, at, run)? {
                         self.put_scratch(run);
-                        self.answer(guest.catalogue, to_client);
+                        self.answer(guest.catalogue);
                         return Ok(match stop {
                             Stop::Terminated => Taken { bytes: at + frames.take(piece), stop },
                             _ => Taken { bytes: at, stop },
@@ -348,7 +363,10 @@ impl Relay {
                     if self.asked == Rest::None {
                         self.conversation.resolve(&mut self.scratch);
                     }
-                    self.answer(guest.catalogue, to_client);
+                    self.answer(guest.catalogue);
+                    if !self.due.is_empty() {
+                        self.give_due(tag, to_client);
+                    }
                 }
             }
             self.put_scratch(run);
@@ -438,8 +456,17 @@ impl Relay {
         }
     }
 
-    /// Gives the replies of the gate's own that are due.
-    fn answer(&mut self, catalogue: &mut Catalogue, to_client: &mut Vec<u8>) {
+    /// Gives the replies of the gate's own that are due where nothing that the server says would bring
+    /// them: the client has asked for them by this message, or they are many.
+    fn give_due(&mut self, tag: Frontend, to_client: &mut Vec<u8>) {
+        let asks = tag == Frontend::Flush && !self.conversation.is_owed();
+        if self.said == Rest::None && (asks || self.due.len() > DUE_MAX) {
+            to_client.append(&mut self.due);
+        }
+    }
+
+    /// Does what the gate answers itself and has its turn.
+    fn answer(&mut self, catalogue: &mut Catalogue) {
         while let Some((number, reply)) = self.conversation.next_local() {
             if let Names::Rewritten(statements) = &mut self.names {
                 statements.answered(&self.conversation, number, catalogue);
@@ -449,7 +476,7 @@ impl Relay {
                     Local::ParseComplete => Backend::ParseComplete,
                     Local::CloseComplete => Backend::CloseComplete,
                 };
-                write::bare(to_client, tag);
+                write::bare(&mut self.due, tag);
             }
         }
     }
@@ -479,6 +506,7 @@ impl Relay {
             self.said = Rest::Falls;
         }
         self.presence = Presence::Gone(client);
+        self.due.clear();
         self.clean(forwarded, catalogue, to_server)
     }
 
@@ -489,7 +517,7 @@ impl Relay {
         to_server: &mut Vec<u8>,
     ) -> Abandoned {
         // Replies of the gate's own are for nobody, too.
-        self.answer(catalogue, &mut Vec::new());
+        self.answer(catalogue);
         let abandoned = self.conversation.abandon(forwarded, to_server);
         if abandoned != Abandoned::Free {
             return abandoned;
@@ -578,6 +606,7 @@ impl Relay {
         match self.conversation.kept() {
             Some(Kept::Ended(end)) => Some(Kept::Ended(end)),
             _ if !self.is_between() => Some(Kept::Message),
+            None if !self.due.is_empty() => Some(Kept::Series),
             kept => kept,
         }
     }

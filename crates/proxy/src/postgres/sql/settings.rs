@@ -233,6 +233,9 @@ pub struct Settings {
     unknown: BTreeSet<Vec<u8>>,
     /// Of a client, what was reset to what it began with, and its server reports another value of.
     forgotten: BTreeSet<Vec<u8>>,
+    /// Of a client, what it has been told another value of since than the one that it began with and
+    /// has again.
+    untold: BTreeSet<Vec<u8>>,
     reported: BTreeMap<Vec<u8>, Vec<u8>>,
     /// What it reported of each first.
     first: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -269,6 +272,7 @@ impl Settings {
             open: Vec::new(),
             unknown: BTreeSet::new(),
             forgotten: BTreeSet::new(),
+            untold: BTreeSet::new(),
             reported: BTreeMap::new(),
             first: BTreeMap::new(),
             failed: Failed::No,
@@ -289,6 +293,23 @@ impl Settings {
     /// server's own.
     pub fn value(&self, name: &[u8]) -> Option<Vec<u8>> {
         self.reported.get(name).cloned().or_else(|| self.effective(name).map(Value::joined))
+    }
+
+    /// What a client has again and has been told another value of since, by its name as servers spell
+    /// it.
+    pub fn untold(&self) -> impl Iterator<Item = (&[u8], Vec<u8>)> {
+        let spelt = |name: &'_ [u8]| -> Option<&'static [u8]> {
+            let all: [&[u8]; 3] = [b"DateStyle", b"IntervalStyle", b"TimeZone"];
+            all.into_iter().find(|one| one.eq_ignore_ascii_case(name))
+        };
+        self.untold
+            .iter()
+            .filter_map(move |name| Some((spelt(name).unwrap_or(name), self.value(name)?)))
+    }
+
+    /// It was told that.
+    pub fn told(&mut self) {
+        self.untold.clear();
     }
 
     /// How the session's next text is to be read. A client that has had no server yet must have
@@ -449,8 +470,12 @@ impl Settings {
             }
         }
         for name in std::mem::take(&mut self.forgotten) {
-            if !self.set.contains_key(&name) {
-                self.reported.remove(&name);
+            if self.set.contains_key(&name) {
+                continue;
+            }
+            let told = self.reported.remove(&name);
+            if told.is_some_and(|told| self.value(&name).is_some_and(|value| value != told)) {
+                self.untold.insert(name);
             }
         }
     }
@@ -499,8 +524,8 @@ impl Settings {
     /// What the server must be told before this client's next transaction. None if it has all.
     ///
     /// It is one text of several commands, to be sent as a query of its own, outside of a
-    /// transaction: all of it takes effect or nothing. Its replies are for nobody, but what it
-    /// reports is for both sides, and an error is the client's to read.
+    /// transaction: all of it takes effect or nothing. Its replies are for nobody, nor is
+    /// what it reports, which the client was told; an error is the client's to read.
     ///
     /// # Errors
     ///
@@ -716,6 +741,7 @@ impl Settings {
             && self.base == other.base
             && self.set == other.set
             && self.reported == other.reported
+            && self.untold == other.untold
     }
 
     /// Whether these began as those do, and have changed nothing since.

@@ -53,6 +53,7 @@ impl Settings {
             open: Vec::new(),
             unknown: BTreeSet::new(),
             forgotten: BTreeSet::new(),
+            untold: BTreeSet::new(),
             reported: reported.into_iter().collect(),
             first: first.into_iter().collect(),
             failed: Failed::No,

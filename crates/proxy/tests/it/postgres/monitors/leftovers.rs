@@ -768,3 +768,68 @@ fn over_many_servers_by_turns_nothing_stays_behind() {
     assert_eq!(seen.len(), SERVERS as usize);
     gate.end();
 }
+
+/// What PostgreSQL sends for one question, as tags.
+fn tags_of(raw: &mut Raw, asked: &[u8]) -> Vec<Backend> {
+    raw.say(asked);
+    let mut tags = Vec::new();
+    loop {
+        let (tag, _) = raw.hear();
+        tags.push(tag);
+        if tag == Backend::ReadyForQuery {
+            return tags;
+        }
+    }
+}
+
+#[test]
+fn nothing_of_the_gates_own_settings_reaches_a_client() {
+    let gate = gate(1, Choices::default());
+    let parameters = |name| [("application_name", name), ("TimeZone", "Asia/Tokyo")];
+    let mut one = Raw::enter(&gate, Version::V3_0, &parameters("one"));
+    let mut simple = Vec::new();
+    write::query(&mut simple, "select 1");
+    let mut pipeline = Vec::new();
+    extended(&mut pipeline, "select 1");
+    write::bare(&mut pipeline, Frontend::Sync);
+    use Backend::*;
+    let alike = |asked: &[u8]| match asked == simple {
+        true => vec![RowDescription, DataRow, CommandComplete, ReadyForQuery],
+        false => vec![ParseComplete, BindComplete, DataRow, CommandComplete, ReadyForQuery],
+    };
+    // Noise with other settings, with none, and with what is reset.
+    let mut other = Raw::enter(&gate, Version::V3_0, &[("application_name", "other")]);
+    let mut plain = enter(&gate);
+    for _ in 0..3 {
+        for asked in [&simple, &pipeline] {
+            for raw in [&mut one, &mut other, &mut plain] {
+                assert_eq!(tags_of(raw, asked), alike(asked));
+            }
+        }
+        plain.ask("set DateStyle to 'German'");
+        plain.ask("reset DateStyle");
+    }
+    assert_eq!(one.ask("show application_name"), ["one", "SHOW", "ZI"]);
+    // What its own command brings about it is told, as by PostgreSQL, at the gate's hands or not.
+    let told = |raw: &mut Raw, sql: &str| {
+        let mut asked = Vec::new();
+        write::query(&mut asked, sql);
+        raw.say(&asked);
+        let mut told = Vec::new();
+        loop {
+            match raw.hear() {
+                (ParameterStatus, body) => {
+                    let (name, value) = read::parameter_status(&body).unwrap();
+                    told.push([name, value].map(|part| String::from_utf8_lossy(part).into_owned()));
+                }
+                (ReadyForQuery, _) => return told,
+                _ => {}
+            }
+        }
+    };
+    assert_eq!(told(&mut one, "set application_name to two"), [["application_name", "two"]]);
+    assert_eq!(told(&mut other, "select 1"), [[""; 2]; 0]);
+    let mut last = told(&mut one, "reset application_name");
+    last.extend(told(&mut one, "select 1"));
+    assert_eq!(last.last().unwrap(), &["application_name", "one"], "{last:?}");
+}

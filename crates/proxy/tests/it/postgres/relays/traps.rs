@@ -53,7 +53,7 @@ impl Bench {
         let mut out = Copied::new(bytes, &mut self.to_client);
         let news = |one: News<'_>| {
             self.news.push(match one {
-                News::Parameter { name, value } => {
+                News::Parameter { name, value, .. } => {
                     format!("{}={}", name.escape_ascii(), value.escape_ascii())
                 }
                 News::Completed { tag, .. } => tag.escape_ascii().to_string(),
@@ -159,22 +159,26 @@ fn trap_10_an_error_of_what_was_put_before_a_query_ends_the_query() {
 }
 
 #[test]
-fn trap_13_settings_are_told_whoever_changes_them() {
+fn trap_13_a_setting_of_the_gates_own_is_told_to_it_alone() {
     let mut bench = Bench::in_rotation();
     bench.relay.query("set timezone to 'utc'", &mut bench.to_server).unwrap();
     assert_eq!(std::mem::take(&mut bench.to_server), query("set timezone to 'utc'"));
     // The client need not wait for the gate's questions.
     bench.asks(&query("select 1"));
     let told = status("TimeZone", "utc");
-    let own = [told.clone(), completed("SET"), ready(Status::Idle)].concat();
-    assert_eq!(bench.says(&own), told, "the client's view is its settings, not the replies");
-    let reply = [completed("SELECT 1"), ready(Status::Idle)].concat();
-    assert_eq!(bench.says(&reply), reply);
-    assert_eq!(bench.news, ["TimeZone=utc", "Own { failed: None }", "SELECT 1", "Ready(Idle)"]);
+    let mut notice = Vec::new();
+    let report = Report::new(Severity::Notice, SqlState::SYNTAX_ERROR, "psst");
+    write::notice_response(&mut notice, &report);
+    let own = [notice, told.clone(), completed("SET"), ready(Status::Idle)].concat();
+    assert_eq!(bench.says(&own), b"", "the client was told its settings");
+    let reply = [completed("SELECT 1"), told.clone(), ready(Status::Idle)].concat();
+    assert_eq!(bench.says(&reply), reply, "what its own command has changed is told");
+    let changed = ["TimeZone=utc", "SELECT 1", "TimeZone=utc", "Ready(Idle)"];
+    assert_eq!(bench.news, [&changed[..1], &["Own { failed: None }"], &changed[1..]].concat());
     bench.relay.query("selec", &mut bench.to_server).unwrap();
     let failed = [error(Severity::Error, SqlState::SYNTAX_ERROR), ready(Status::Idle)].concat();
     assert_eq!(bench.says(&failed), b"");
-    assert_eq!(bench.news[4], "Own { failed: Some(SqlState(42601)) }");
+    assert_eq!(bench.news[5], "Own { failed: Some(SqlState(42601)) }");
 }
 
 #[test]
@@ -337,4 +341,60 @@ fn a_text_that_has_another_number_of_commands_than_it_seems_to_have_keeps_its_se
         bench.relay.discarded();
         assert!(bench.relay.pins().is_empty());
     }
+}
+
+#[test]
+fn replies_of_the_gates_own_go_with_what_the_server_says_next() {
+    let mut bench = Bench::in_rotation();
+    let completes = replies(&[Backend::ParseComplete]);
+    let ran =
+        [replies(&[Backend::BindComplete]), completed("SELECT 1"), ready(Status::Idle)].concat();
+    bench.asks(&[runs("", "select 1"), sync()].concat());
+    bench.says(&[completes.clone(), ran.clone()].concat());
+    // From here on the server has it.
+    bench.asks(&[runs("", "select 1"), sync()].concat());
+    assert_eq!(bench.to_client, b"", "alone it would only wake the client");
+    assert_eq!(bench.says(&ran), [completes.clone(), ran.clone()].concat());
+    // Whether the client asks for the replies in the same breath or later.
+    bench.asks(&runs("", "select 1"));
+    assert_eq!(bench.to_client, b"");
+    bench.asks(&bare(Frontend::Flush));
+    assert_eq!(bench.to_client, b"", "the server answers the Flush");
+    assert_eq!(bench.says(&ran[..5]), [completes.clone(), ran[..5].to_vec()].concat());
+    bench.asks(&sync());
+    assert_eq!(bench.says(&ran[5..]), ran[5..]);
+    // What comes of itself brings them, and half a message does not.
+    bench.asks(&[runs("", "select 1"), sync()].concat());
+    let told = status("TimeZone", "utc");
+    assert_eq!(bench.says(&told[..7]), b"");
+    assert_eq!(bench.says(&told), [completes.clone(), told].concat());
+    assert_eq!(bench.says(&ran), ran);
+    // Where the server has nothing to say, nothing would bring them.
+    bench.asks(&parse("", "select 1", &[]));
+    assert_eq!((&*bench.to_client, bench.relay.kept()), (&b""[..], Some(Kept::Series)));
+    bench.asks(&bare(Frontend::Flush));
+    assert_eq!(std::mem::take(&mut bench.to_client), completes);
+    assert_eq!(bench.relay.kept(), None);
+    bench.asks(&[query("select 2"), runs("", "select 1"), sync()].concat());
+    let simple = [completed("SELECT 1"), ready(Status::Idle)].concat();
+    assert_eq!(bench.says(&simple), [simple, completes.clone()].concat(), "in their order");
+    bench.says(&ran);
+    bench.asks(&[runs("", "select 1"), sync()].concat());
+    let gone = std::mem::replace(&mut bench.client, Client::new(0));
+    let _ = bench.relay.leave(gone, &mut bench.catalogue, &mut bench.to_server);
+    bench.say(&ran, Presence::Nowhere);
+    assert_eq!((&*bench.to_client, bench.relay.kept()), (&b""[..], None), "nobody hears them");
+}
+
+#[test]
+fn replies_of_the_gates_own_are_not_held_without_a_bound() {
+    let mut bench = Bench::in_rotation();
+    bench.asks(&[parse("", "select 1", &[]), sync()].concat());
+    bench.says(&[replies(&[Backend::ParseComplete]), ready(Status::Idle)].concat());
+    bench.asks(&[parse("", "select 1", &[]).repeat(2000), bind("", "", &[]), sync()].concat());
+    let (given, ran) =
+        (bench.to_client.len(), [replies(&[Backend::BindComplete]), ready(Status::Idle)]);
+    assert!((8192..10_000).contains(&given), "{given}");
+    let said = bench.says(&ran.concat());
+    assert_eq!(said.len(), 10_000 + ran.concat().len(), "each Parse has its reply");
 }
