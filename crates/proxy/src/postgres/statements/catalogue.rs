@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use super::recent::Recent;
-use super::sql::{Found, Target, is_dated, look};
+use super::sql::{Found, Target, is_dated, is_shaped, look};
 use super::{Bounds, Client};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
@@ -31,6 +31,8 @@ pub(super) struct Entry {
     pub(super) followed: Option<Arc<Followed>>,
     /// Whether each Parse makes something else of it.
     dated: bool,
+    /// Whether the server holds it to the shape that it had at its Parse.
+    pub(super) is_shaped: bool,
     /// From when its last Parse by a client is.
     version: Version,
     references: usize,
@@ -201,8 +203,8 @@ impl Catalogue {
     /// Forgets a client and its names. Whoever drops a client without this keeps its statements.
     pub fn forget(&mut self, mut client: Client) {
         client.drop_all(self);
-        if let Some(id) = client.unnamed.take() {
-            self.release(id);
+        if let Some(known) = client.unnamed.take() {
+            self.release(known.id);
         }
     }
 
@@ -293,6 +295,7 @@ impl Catalogue {
             lexis,
             followed,
             dated: is_dated(&tail[..end], lexis),
+            is_shaped: is_shaped(&tail[..end], lexis),
             version: Version::default(),
             references,
         };
@@ -386,6 +389,14 @@ impl Catalogue {
         write::message(out, Frontend::Parse, |out| {
             out.push(0);
             out.extend_from_slice(&self.entry(id).content[8..]);
+        });
+    }
+
+    pub(super) fn write_describe(&self, out: &mut Vec<u8>, name: Given) {
+        write::message(out, Frontend::Describe, |out| {
+            out.push(b'S');
+            self.write_name(out, name);
+            out.push(0);
         });
     }
 

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use super::NAME_MAX;
 use super::catalogue::{Catalogue, EntryId};
+use super::shape::Known;
 use crate::postgres::sql::tokens::Lexis;
 
 /// The statements of a client, by its names for them. It stays while servers come and go.
 #[derive(Debug, Default)]
 pub struct Client {
-    pub(super) names: HashMap<Arc<[u8]>, EntryId>,
+    pub(super) names: HashMap<Arc<[u8]>, Known>,
     /// What these stand for \[byte\].
     pub(super) bytes: usize,
-    pub(super) unnamed: Option<EntryId>,
+    pub(super) unnamed: Option<Known>,
     /// None while what its texts mean is not known: nobody shares them.
     pub(super) scope: Option<u64>,
     /// How its texts are cut.
@@ -54,19 +55,29 @@ impl Client {
     }
 
     pub(super) fn lookup(&self, name: &[u8]) -> Option<EntryId> {
+        self.known(name).map(|known| known.id)
+    }
+
+    /// The same with its shape.
+    pub(super) fn known(&self, name: &[u8]) -> Option<Known> {
         if name.is_empty() { self.unnamed } else { self.names.get(Client::key(name)).copied() }
+    }
+
+    /// The same to be changed.
+    pub(super) fn known_mut(&mut self, name: &[u8]) -> Option<&mut Known> {
+        if name.is_empty() { self.unnamed.as_mut() } else { self.names.get_mut(Client::key(name)) }
     }
 
     /// Gives it a name for an entry; what that stood for before.
     pub(super) fn name(
         &mut self,
         name: Arc<[u8]>,
-        id: EntryId,
+        known: Known,
         catalogue: &Catalogue,
-    ) -> Option<EntryId> {
-        let before = self.names.insert(name, id);
-        self.bytes += catalogue.entry(id).bytes();
-        self.bytes -= before.map_or(0, |before| catalogue.entry(before).bytes());
+    ) -> Option<Known> {
+        let before = self.names.insert(name, known);
+        self.bytes += catalogue.entry(known.id).bytes();
+        self.bytes -= before.map_or(0, |before| catalogue.entry(before.id).bytes());
         before
     }
 
@@ -75,15 +86,15 @@ impl Client {
         &mut self,
         name: &[u8],
         catalogue: &Catalogue,
-    ) -> Option<(Arc<[u8]>, EntryId)> {
-        let (name, id) = self.names.remove_entry(name)?;
-        self.bytes -= catalogue.entry(id).bytes();
-        Some((name, id))
+    ) -> Option<(Arc<[u8]>, Known)> {
+        let (name, known) = self.names.remove_entry(name)?;
+        self.bytes -= catalogue.entry(known.id).bytes();
+        Some((name, known))
     }
 
     pub(super) fn drop_all(&mut self, catalogue: &mut Catalogue) {
-        for (_, id) in self.names.drain() {
-            catalogue.release(id);
+        for (_, known) in self.names.drain() {
+            catalogue.release(known.id);
         }
         self.bytes = 0;
         self.has_sql = false;

@@ -41,6 +41,14 @@
 //! unless code is trusted, and the end of a transaction that has done so), and never if a literal of it
 //! may say when it is read, such as `'now'`. From then on a Bind finds no older one at any server.
 //!
+//! PostgreSQL holds a prepared statement to the parameters and columns that it had at its Parse, and says
+//! 0A000 where a schema has changed them. So a Describe of ours goes with each Parse, in the same send, and
+//! a client's name keeps the shape that was told, whether the client has asked for it or not. Where a
+//! server gets a statement by the gate's own Parse, the message that needs it waits for that reply, and is
+//! refused in PostgreSQL's words if the shape is another one: once for each statement and server. Of a
+//! description longer than 8 KiB the columns behind that count by their length alone. Parameters that would
+//! be of other types are refused too, where PostgreSQL keeps the types that it had.
+//!
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
 //!
@@ -64,6 +72,7 @@ mod client;
 mod recent;
 mod resting;
 mod server;
+mod shape;
 mod sql;
 
 pub use catalogue::Catalogue;

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::catalogue::{Catalogue, Room, Untaken, read, written};
 use super::server::is_parse;
+use super::shape::Known;
 use super::{Client, NAME_MAX};
 use crate::postgres::sql::tokens::Lexis;
 
@@ -52,8 +53,8 @@ impl Catalogue {
         &'a self,
         client: &'a Client,
     ) -> impl Iterator<Item = (&'a [u8], u64)> {
-        let unnamed = client.unnamed.map(|id| (&b""[..], id));
-        let named = client.names.iter().map(|(name, &id)| (&name[..], id));
+        let unnamed = client.unnamed.map(|known| (&b""[..], known.id));
+        let named = client.names.iter().map(|(name, known)| (&name[..], known.id));
         named.chain(unnamed).map(|(name, id)| (name, self.entry(id).number))
     }
 
@@ -96,12 +97,13 @@ impl Catalogue {
                 Untaken::NoRoom => Untakeable::NoRoom,
                 Untaken::Refused(_) => Untakeable::Refused,
             })?;
+        let known = Known { id, shape: None };
         let before = match name.is_empty() {
-            true => client.unnamed.replace(id),
-            false => client.name(Arc::from(name), id, self),
+            true => client.unnamed.replace(known),
+            false => client.name(Arc::from(name), known, self),
         };
         if let Some(before) = before {
-            self.release(before);
+            self.release(before.id);
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use self::words::{names, refused_text};
 use super::Client;
 use super::catalogue::{Catalogue, EntryId, Version};
 use super::recent::Recent;
+use super::shape::{self, Known, Shape};
 use super::sql::Target;
 use crate::postgres::SqlState;
 use crate::postgres::conversation::{Conversation, Fate, Local, Sent, Violation, Whose};
@@ -73,6 +74,8 @@ enum Step {
     /// A Parse and a Close of ours, of which the client hears nothing.
     PutParse,
     PutClose,
+    /// A Describe of ours, of a statement that was parsed just before.
+    PutDescribe,
     /// Replies of ours.
     OwnParse,
     OwnClose,
@@ -104,10 +107,10 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Renamed {
     Nothing,
-    Named(Arc<[u8]>, Option<EntryId>),
+    Named(Arc<[u8]>, Option<Known>),
     /// PostgreSQL drops the unnamed statement at the beginning of a Parse of it and of a Query: one
     /// that fails has dropped it, one that is skipped has not.
-    Unnamed(Option<EntryId>),
+    Unnamed(Option<Known>),
 }
 
 /// The same of the server's set.
@@ -120,6 +123,13 @@ enum Altered {
     },
     Closed {
         number: u64,
+    },
+    /// Nothing; but its shape is told, of a Parse by the client or by us.
+    Described {
+        id: EntryId,
+        number: u64,
+        change: u64,
+        whose: Whose,
     },
     /// Nothing; but this entry is what the message speaks of.
     Uses {
@@ -148,6 +158,8 @@ struct Prepared {
     change: u64,
     batch: u64,
     state: State,
+    /// None before the server has told, and of what is not held to one.
+    shape: Option<Shape>,
     /// Whether it may mean something else behind the transaction that is open.
     passing: bool,
 }
@@ -209,6 +221,8 @@ enum Refusal {
     Portals {
         most: usize,
     },
+    /// It has other parameters or columns now than when its client prepared it.
+    Reshaped(&'static str),
     /// What it would leave behind, and where its text says so.
     Leftover(sql::Refusal, Option<usize>),
 }
@@ -274,6 +288,10 @@ pub(in crate::postgres) struct Server {
     specials_done: usize,
     refusal: Option<Refusal>,
     sync_missing: bool,
+    /// Whose shape was asked for before a message goes on that uses it.
+    asked: Option<u64>,
+    /// The parameters of the statement that is being described.
+    parameters: u64,
     portals: Portals,
     /// What of that was executed and is not answered yet, the first first.
     watched: VecDeque<Watched>,
@@ -316,6 +334,8 @@ impl Server {
             specials_done: 0,
             refusal: None,
             sync_missing: false,
+            asked: None,
+            parameters: 0,
             portals: Portals::default(),
             watched: VecDeque::new(),
             completed: None,
@@ -470,6 +490,9 @@ impl Server {
                     if tag == Backend::CommandComplete {
                         treatment = self.completed(client, catalogue, body, instead);
                     }
+                    if matches!(front, Some((_, Step::PutDescribe))) {
+                        self.described(client, message);
+                    }
                     self.done(catalogue);
                 }
                 if tag == Backend::ReadyForQuery {
@@ -491,6 +514,7 @@ impl Server {
                         return Ok(self.failed((client, catalogue), None, message, instead));
                     }
                     Backend::CopyInResponse => self.copies(conversation),
+                    Backend::ParameterDescription => self.parameters = shape::of_parameters(body),
                     _ => {}
                 }
             }
@@ -581,7 +605,7 @@ impl Server {
             self.passes |= prepared.passing;
         }
         match front.renamed {
-            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => catalogue.release(was),
+            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => catalogue.release(was.id),
             _ => {}
         }
         self.rest();
@@ -602,6 +626,50 @@ impl Server {
         }
     }
 
+    /// The server has told the shape of a statement that it has parsed. What the client has named by
+    /// that Parse has it, and what it has named since by one that the gate has answered.
+    fn described(&mut self, client: &mut Client, message: &[u8]) {
+        let Some(front) = self.expected.front() else { return };
+        let Altered::Described { id, number, change, whose } = front.altered else { return };
+        let (head, body) = message.split_at(HEAD);
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        let rows = shape::of_rows(body, length.saturating_sub(4));
+        let shape = Shape { parameters: self.parameters, rows };
+        let prepared = self.prepared.peek_mut(number);
+        if let Some(prepared) = prepared.filter(|prepared| prepared.change == change) {
+            prepared.shape = Some(shape);
+        }
+        let name = front.name.clone();
+        let mut own = (whose == Whose::Client).then(|| name.clone());
+        let mut tell = |known: &mut Known, name: Option<&Arc<[u8]>>| {
+            let is_own = own.as_ref().is_some_and(|own| own.as_ref() == name);
+            if known.id == id && (is_own || known.shape.is_none()) {
+                known.shape = Some(shape);
+            }
+            if is_own {
+                own = None;
+            }
+        };
+        let mut renamed = Vec::new();
+        for one in &mut self.expected {
+            match &mut one.renamed {
+                Renamed::Named(name, Some(was)) => tell(was, Some(name)),
+                Renamed::Unnamed(Some(was)) => tell(was, None),
+                Renamed::Named(name, None) => renamed.push(name.clone()),
+                _ => {}
+            }
+        }
+        renamed.extend(name);
+        for name in &renamed {
+            if let Some(known) = client.known_mut(name) {
+                tell(known, Some(name));
+            }
+        }
+        if let Some(known) = &mut client.unnamed {
+            tell(known, None);
+        }
+    }
+
     /// What was asked has not happened. It is expected no more, nor is what was asked behind it in
     /// the same batch, which is undone before.
     fn undo(&mut self, one: Expected, client: &mut Client, catalogue: &mut Catalogue) {
@@ -613,7 +681,7 @@ impl Server {
                     None => client.unname(&name, catalogue).map(|(_, now)| now),
                 };
                 if let Some(now) = now {
-                    catalogue.release(now);
+                    catalogue.release(now.id);
                 }
             }
             Renamed::Unnamed(was) => self.set_unnamed(was, client, catalogue),
@@ -628,28 +696,24 @@ impl Server {
                 if self.prepared.peek(number).is_none() {
                     let (version, change, batch) = (Version::default(), 0, 0);
                     let (state, passing) = (State::Doubtful, false);
-                    let prepared = Prepared { version, change, batch, state, passing };
+                    let shape = None;
+                    let prepared = Prepared { version, change, batch, state, shape, passing };
                     self.prepared.insert(number, prepared);
                 }
             }
-            Altered::Nothing | Altered::Uses { .. } => {}
+            Altered::Nothing | Altered::Described { .. } | Altered::Uses { .. } => {}
         }
     }
 
     /// The unnamed statement is this before all that is expected.
-    fn set_unnamed(
-        &mut self,
-        was: Option<EntryId>,
-        client: &mut Client,
-        catalogue: &mut Catalogue,
-    ) {
+    fn set_unnamed(&mut self, was: Option<Known>, client: &mut Client, catalogue: &mut Catalogue) {
         let later = self.expected.iter_mut().find_map(|one| match &mut one.renamed {
             Renamed::Unnamed(was) => Some(was),
             _ => None,
         });
         let place = later.unwrap_or(&mut client.unnamed);
         if let Some(now) = std::mem::replace(place, was) {
-            catalogue.release(now);
+            catalogue.release(now.id);
         }
     }
 
@@ -678,7 +742,7 @@ impl Server {
 
     fn ready(&mut self, status: Status, catalogue: &mut Catalogue) {
         if self.expected.is_empty() {
-            self.may_open = false;
+            (self.may_open, self.asked) = (false, None);
             if status == Status::Idle {
                 self.portals.clear(catalogue);
             }
@@ -707,8 +771,8 @@ impl Server {
                 self.specials_done += 1;
                 match &special.target {
                     Target::Name(name) => {
-                        if let Some((_, id)) = client.unname(name, catalogue) {
-                            catalogue.release(id);
+                        if let Some((_, known)) = client.unname(name, catalogue) {
+                            catalogue.release(known.id);
                         }
                         Treatment::Pass
                     }
@@ -793,7 +857,9 @@ impl Server {
         let at = self.expected.partition_point(|one| one.number < next);
         let behind = self.expected.split_off(at);
         let mut skipped = std::mem::replace(&mut self.expected, behind);
-        let is_put = |one: &&Expected| matches!(one.step, Step::PutParse | Step::PutClose);
+        let is_put = |one: &&Expected| {
+            matches!(one.step, Step::PutParse | Step::PutClose | Step::PutDescribe)
+        };
         let put = skipped.iter().take_while(is_put).count();
         // Of what the client has asked, this was its turn: whatever was put before it is part of it.
         let failed = skipped.get(put).map(|one| (one.step, one.renamed.clone()));

@@ -61,6 +61,25 @@ pub(super) fn is_dated(text: &[u8], lexis: Lexis) -> bool {
     read().unwrap_or(true)
 }
 
+/// Whether a server holds a statement to the columns that it had when it was prepared: what is planned,
+/// and not commands such as FETCH, whose columns are those of each time.
+pub(super) fn is_shaped(text: &[u8], lexis: Lexis) -> bool {
+    const PLANNED: [&str; 8] =
+        ["select", "insert", "update", "delete", "merge", "values", "table", "with"];
+    let first = || {
+        let mut tokens = Commands::new(text, lexis)?;
+        loop {
+            let token = tokens.read()?;
+            if token.kind != Kind::Semicolon {
+                return Ok::<Token, Unclear>(token);
+            }
+        }
+    };
+    first().is_ok_and(|token| {
+        token.kind == Kind::Mark(b'(') || PLANNED.iter().any(|word| token.is(text, word))
+    })
+}
+
 fn says_when(value: &[u8]) -> bool {
     const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
     let mut words = value.split(|byte| !byte.is_ascii_alphabetic());

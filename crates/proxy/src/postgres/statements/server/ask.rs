@@ -13,6 +13,7 @@ use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
 use crate::postgres::sql::{Glance, glance};
 use crate::postgres::statements::catalogue::{Given, Room, Untaken};
+use crate::postgres::statements::shape::Known;
 use crate::postgres::statements::sql::{self, Found};
 
 /// The parts that a message of a client meets.
@@ -168,6 +169,7 @@ impl Turn<'_> {
         let (tag, whose) = match step {
             Step::PutParse => (Frontend::Parse, Whose::Gate),
             Step::PutClose => (Frontend::Close, Whose::Gate),
+            Step::PutDescribe => (Frontend::Describe, Whose::Gate),
             Step::Parse => (Frontend::Parse, Whose::Client),
             Step::Bind | Step::Refused => (Frontend::Bind, Whose::Client),
             Step::Describe => (Frontend::Describe, Whose::Client),
@@ -201,7 +203,7 @@ impl Turn<'_> {
         };
         let bytes = match renamed {
             Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => {
-                self.catalogue.entry(was).bytes()
+                self.catalogue.entry(was.id).bytes()
             }
             _ => 0,
         };
@@ -345,25 +347,65 @@ impl Turn<'_> {
         self.server.changes += 1;
         let (change, batch) = (self.server.changes, self.server.batch);
         let (version, passing) = (self.catalogue.version(id), self.is_passing(id));
-        let prepared = Prepared { version, change, batch, state: State::Asked, passing };
+        let (state, shape) = (State::Asked, None);
+        let prepared = Prepared { version, change, batch, state, shape, passing };
         self.server.prepared.insert(number, prepared);
         self.server.passes |= passing;
         Altered::Prepared { number, change }
     }
 
-    /// Sees to it that the server has an entry.
-    fn provide(&mut self, id: EntryId) -> Provided {
-        let entry = self.catalogue.entry(id);
-        let (number, version) = (entry.number, entry.version());
+    /// Sees to it that the server has a client's statement, in the shape that the client knows it in.
+    /// What a server makes of it now is asked before anything of the client's goes there that uses it.
+    fn provide(&mut self, name: &[u8], known: Known) -> Result<Provided, Unresolved> {
+        let entry = self.catalogue.entry(known.id);
+        let (number, version, is_shaped) = (entry.number, entry.version(), entry.is_shaped);
+        let was_asked = self.server.asked.take() == Some(number);
         let prepared = self.server.prepared.peek(number).filter(|one| one.version.serves(version));
-        if prepared.is_some_and(|prepared| prepared.state != State::Doubtful) {
-            self.server.prepared.touch(number);
-            return Provided::Before;
+        if let Some(prepared) = prepared.filter(|prepared| prepared.state != State::Doubtful) {
+            let differs = prepared.shape.zip(known.shape).filter(|(has, knows)| has != knows);
+            match differs {
+                None => {
+                    if let Some(known) = self.client.known_mut(name) {
+                        known.shape = known.shape.or(prepared.shape);
+                    }
+                    self.server.prepared.touch(number);
+                    return Ok(Provided::Before);
+                }
+                Some((has, knows)) if was_asked => {
+                    let rows = has.rows != knows.rows;
+                    let what = if rows { "result type" } else { "parameter types" };
+                    return Err(Unresolved::Reshaped(what));
+                }
+                // It may be from before, and so may be what the client knows.
+                Some(_) => {}
+            }
         }
-        let altered = self.prepare(id);
-        self.catalogue.write_parse(self.out, id);
+        let altered = self.prepare(known.id);
+        self.catalogue.write_parse(self.out, known.id);
         self.push(Step::PutParse, Renamed::Nothing, altered);
-        Provided::Now
+        if !is_shaped {
+            return Ok(Provided::Now);
+        }
+        self.server.name(self.client, name);
+        self.describe_parsed(known.id, altered, Whose::Gate);
+        self.hold();
+        self.server.asked = Some(number);
+        Err(Unresolved::Waits)
+    }
+
+    /// Asks for the shape of what was parsed last, if it is held to one.
+    fn describe_parsed(&mut self, id: EntryId, parsed: Altered, whose: Whose) {
+        let Altered::Prepared { number, change } = parsed else { return };
+        if !self.catalogue.entry(id).is_shaped {
+            return;
+        }
+        let name = self.server.expected.back().and_then(|parse| parse.name.clone());
+        self.catalogue.write_describe(self.out, Given::Entry(number));
+        let altered = Altered::Described { id, number, change, whose };
+        self.push(Step::PutDescribe, Renamed::Nothing, altered);
+        if let Some(last) = self.server.expected.back_mut() {
+            last.name = name;
+        }
     }
 
     fn parse(&mut self, message: Message<'_>) -> Forward {
@@ -411,11 +453,14 @@ impl Turn<'_> {
             self.catalogue.release(id);
             return self.later();
         }
+        // What the gate answers itself the server has in the shape that it has.
+        let prepared = self.server.prepared.peek(number);
+        let known = Known { id, shape: prepared.and_then(|prepared| prepared.shape) };
         let renamed = if name.is_empty() {
-            Renamed::Unnamed(self.client.unnamed.replace(id))
+            Renamed::Unnamed(self.client.unnamed.replace(known))
         } else {
             let name: Arc<[u8]> = Client::key(name).into();
-            self.client.name(name.clone(), id, self.catalogue);
+            self.client.name(name.clone(), known, self.catalogue);
             Renamed::Named(name, None)
         };
         self.parsed(id, number, renamed);
@@ -432,6 +477,7 @@ impl Turn<'_> {
             let altered = self.prepare(id);
             self.catalogue.write_parse(self.out, id);
             self.push(Step::Parse, renamed, altered);
+            self.describe_parsed(id, altered, Whose::Client);
         } else if self.server.is_sound(self.conversation.status()) {
             self.server.prepared.touch(number);
             self.push(Step::OwnParse, renamed, Altered::Nothing);
@@ -488,29 +534,29 @@ impl Turn<'_> {
     }
 
     /// The name at the server for a client's, which the server has then if the client has it.
-    fn resolve(&mut self, name: &[u8]) -> Option<(Option<Given>, Altered)> {
+    fn resolve(&mut self, name: &[u8]) -> Result<(Option<Given>, Altered), Unresolved> {
         if self.is_unclear(name) {
-            return None;
+            return Err(Unresolved::Waits);
         }
-        let Some(id) = self.client.lookup(name) else {
+        let Some(known) = self.client.known(name) else {
             if name.is_empty() {
                 // The server may have one by a Parse that was to be checked.
                 self.catalogue.write_close(self.out, None);
                 self.plain(Step::PutClose);
                 self.hold();
-                return Some((None, Altered::Nothing));
+                return Ok((None, Altered::Nothing));
             }
             self.special(name);
-            return Some((Some(Given::Lacking(0)), Altered::Nothing));
+            return Ok((Some(Given::Lacking(0)), Altered::Nothing));
         };
-        let number = self.catalogue.entry(id).number;
+        let number = self.catalogue.entry(known.id).number;
         if self.waits_for(number) {
-            return None;
+            return Err(Unresolved::Waits);
         }
-        if self.provide(id) == Provided::Now {
+        if self.provide(name, known)? == Provided::Now {
             self.server.name(self.client, name);
         }
-        Some((Some(Given::Entry(number)), Altered::Uses { number }))
+        Ok((Some(Given::Entry(number)), Altered::Uses { number }))
     }
 
     fn bind(&mut self, message: Message<'_>) -> Forward {
@@ -532,11 +578,14 @@ impl Turn<'_> {
             Some(id) => {
                 self.catalogue.write_parse_as_said(self.out, id);
                 self.plain(Step::PutParse);
-                Some((Name::Unnamed, Altered::Nothing))
+                Ok((Name::Unnamed, Altered::Nothing))
             }
             None => self.given(name),
         };
-        let Some((given, altered)) = given else { return self.later() };
+        let (given, altered) = match given {
+            Ok(given) => given,
+            Err(unresolved) => return self.unresolved(message, unresolved),
+        };
         if let Some(id) = id {
             let found = &self.catalogue.entry(id).found;
             self.server.may_open |= found.opens;
@@ -560,13 +609,21 @@ impl Turn<'_> {
 
     /// As [`resolve`](Turn::resolve), where a client that has its server for itself may also mean a
     /// statement of SQL's PREPARE.
-    fn given(&mut self, name: &[u8]) -> Option<(Name, Altered)> {
+    fn given(&mut self, name: &[u8]) -> Result<(Name, Altered), Unresolved> {
         let own = !name.is_empty() && self.client.has_sql && self.client.lookup(name).is_none();
         if own && !name.starts_with(self.catalogue.prefix()) && !self.is_unclear(name) {
-            return Some((Name::Clients, Altered::Nothing));
+            return Ok((Name::Clients, Altered::Nothing));
         }
         let (given, altered) = self.resolve(name)?;
-        Some((given.map_or(Name::Unnamed, Name::Ours), altered))
+        Ok((given.map_or(Name::Unnamed, Name::Ours), altered))
+    }
+
+    /// A message cannot name what it uses: now or at all.
+    fn unresolved(&mut self, message: Message<'_>, unresolved: Unresolved) -> Forward {
+        match unresolved {
+            Unresolved::Waits => self.later(),
+            Unresolved::Reshaped(what) => self.refuse(message, Refusal::Reshaped(what)),
+        }
     }
 
     /// Whether a statement drops what its client has prepared in SQL, which goes by its own names.
@@ -584,7 +641,10 @@ impl Turn<'_> {
         match message.here.get(HEAD..) {
             Some([b'S', rest @ ..]) => {
                 let Some((name, [])) = text(rest) else { return self.malformed(Step::Describe) };
-                let Some((given, altered)) = self.given(name) else { return self.later() };
+                let (given, altered) = match self.given(name) {
+                    Ok(given) => given,
+                    Err(unresolved) => return self.unresolved(message, unresolved),
+                };
                 self.head(message, name.len() + 2, |catalogue, out| {
                     out.push(b'S');
                     write_given(catalogue, out, given, name);
@@ -613,7 +673,7 @@ impl Turn<'_> {
             self.drop_unnamed()
         } else {
             match self.client.unname(Client::key(name), self.catalogue) {
-                Some((name, id)) => Renamed::Named(name, Some(id)),
+                Some((name, known)) => Renamed::Named(name, Some(known)),
                 None => Renamed::Nothing,
             }
         };
@@ -780,6 +840,14 @@ fn is_large_object(message: Message<'_>) -> bool {
 enum Provided {
     Before,
     Now,
+}
+
+/// Why what a message uses has no name at the server.
+enum Unresolved {
+    /// What is outstanding must be answered first.
+    Waits,
+    /// The server would make something of another shape of it: what would change.
+    Reshaped(&'static str),
 }
 
 /// What a message names a statement by.

@@ -25,6 +25,9 @@ impl Server {
                 out.push(kind);
                 match (kind, &told) {
                     (b'C', Some(told)) => out.extend_from_slice(told.code.as_str().as_bytes()),
+                    (b'R', Some(Told { routine: Some(routine), .. })) => {
+                        out.extend_from_slice(routine.as_bytes());
+                    }
                     (b'M', Some(told)) => out.extend_from_slice(told.message.as_bytes()),
                     (b'M' | b'D' | b'H', None) => self.renamed(catalogue, value, out),
                     _ => out.extend_from_slice(value),
@@ -89,6 +92,8 @@ pub(super) struct Told {
     message: String,
     hint: Option<String>,
     position: Option<String>,
+    /// That of the server that says so, by which drivers know the error.
+    routine: Option<&'static str>,
 }
 
 pub(super) fn refused_text(refusal: &Refusal) -> Told {
@@ -119,12 +124,16 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
             ),
         ),
         Refusal::Leftover(refusal, _) => (refusal.sqlstate(), refusal.message()),
+        Refusal::Reshaped(what) => {
+            (SqlState::FEATURE_NOT_SUPPORTED, format!("cached plan must not change {what}"))
+        }
     };
+    let routine = matches!(refusal, Refusal::Reshaped(_)).then_some("RevalidateCachedQuery");
     let (hint, position) = match refusal {
         Refusal::Leftover(refusal, position) => {
             (Some(refusal.hint().to_owned()), position.map(|position| position.to_string()))
         }
         _ => (None, None),
     };
-    Told { code, message, hint, position }
+    Told { code, message, hint, position, routine }
 }

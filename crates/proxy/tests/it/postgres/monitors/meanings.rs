@@ -194,3 +194,53 @@ fn what_a_user_changes_is_changed_for_the_statements_of_all_users() {
     assert_eq!(told(all), before);
     gate.end();
 }
+
+/// Rows of a column that had become another one came without an error, at a server that had not prepared
+/// the statement before: 1000000000 read as 1315859240 in the format that the client had been told.
+#[test]
+fn a_plan_that_would_change_its_result_is_refused_at_every_server() {
+    make("reshaped", "create table reshaped.t (v int); insert into reshaped.t values (1)");
+    let gate = gate(2, CodeChoice::Trust);
+    let (mut one, mut other) = (Twin::new(&gate), Twin::new(&gate));
+    let statement = || parse("a", "select v from reshaped.t", &[]);
+    let again = || [bind("", "a", &[]), execute(""), sync()].concat();
+    one.says(&[[statement(), sync()].concat(), again()]);
+    // A client that has only said what it wants, and not asked for its columns.
+    other.says(&[[statement(), again()].concat()]);
+    let pid = |raw: &mut Raw| {
+        raw.query("select pg_backend_pid()");
+        raw.answer()[0].clone()
+    };
+    // All servers that have prepared it are held by others; a new one has it from the gate.
+    let mut held: Vec<Raw> = (0..2).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+    let mut pids = Vec::new();
+    for raw in &mut held {
+        raw.query("begin");
+        raw.answer();
+        pids.push(pid(raw));
+    }
+    let mut direct = at_the_server(&[]);
+    direct.query("alter table reshaped.t alter column v type bigint");
+    direct.answer();
+    // The first server is lost, and another comes in its place.
+    direct.query(&format!("select pg_terminate_backend({})", pids[0]));
+    direct.answer();
+    let refused = "ERROR 0A000 cached plan must not change result type";
+    for twin in [&mut one, &mut other] {
+        assert_eq!(twin.says(&[again()])[0], refused);
+        assert_eq!(twin.says(&[again()])[0], refused, "and for ever");
+    }
+    // It fails the transaction, and what follows is skipped up to Sync.
+    one.says(&[query("begin")]);
+    let skips = [bind("", "a", &[]), execute(""), bind("", "a", &[]), execute(""), sync()].concat();
+    assert_eq!(one.says(&[skips]), [refused, "ZE"]);
+    one.says(&[query("select 1"), query("rollback")]);
+    // Whoever prepares it anew has it as it is now, at any server; who has not is refused still.
+    let anew = [super::super::relays::close("a"), statement(), sync()].concat();
+    one.says(&[anew, again()]);
+    drop(held);
+    for _ in 0..4 {
+        one.says(&[again()]);
+        assert_eq!(other.says(&[again()])[0], refused);
+    }
+}

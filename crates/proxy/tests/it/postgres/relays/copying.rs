@@ -71,6 +71,10 @@ impl Server {
                 self.portal.clone_from(text);
                 write::bare(out, Backend::BindComplete);
             }
+            Frontend::Describe => {
+                write::message(out, Backend::ParameterDescription, |out| out.extend([0; 2]));
+                write::bare(out, Backend::NoData);
+            }
             Frontend::Execute => self.runs(&self.portal.clone(), false, out),
             Frontend::Query => self.runs(word(body).0, true, out),
             Frontend::Close => write::bare(out, Backend::CloseComplete),

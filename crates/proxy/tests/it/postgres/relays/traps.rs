@@ -121,7 +121,7 @@ fn trap_8_idle_is_not_enough_to_be_free() {
     assert_eq!(bench.relay.kept(), None);
     assert_eq!(bench.news, ["SELECT 1", "Ready(Idle)", "SELECT 1", "Ready(Idle)"]);
     // The gate's own reply waits for its turn.
-    let close = [parse("", "select 1", &[]), close("no"), sync()].concat();
+    let close = [parse("", "show a", &[]), close("no"), sync()].concat();
     bench.asks(&close);
     assert_eq!(bench.relay.kept(), Some(Kept::Owes { ready: 1, requests: 3 }));
     let both = replies(&[Backend::ParseComplete, Backend::CloseComplete]);
@@ -145,7 +145,7 @@ fn trap_10_an_error_of_what_was_put_before_a_query_ends_the_query() {
     // A cancel that hit the Parse before DEALLOCATE left the client waiting for ever.
     let mut bench = Bench::in_rotation();
     let parsed = [replies(&[Backend::ParseComplete]), ready(Status::Idle)].concat();
-    bench.asks(&[parse("a", "select 1", &[]), sync()].concat());
+    bench.asks(&[parse("a", "show a", &[]), sync()].concat());
     bench.says(&parsed);
     let out = bench.asks(&query("deallocate a"));
     let tags: Vec<Frontend> = super::super::messages(&out).iter().map(|&(tag, _)| tag).collect();
@@ -349,14 +349,14 @@ fn replies_of_the_gates_own_go_with_what_the_server_says_next() {
     let completes = replies(&[Backend::ParseComplete]);
     let ran =
         [replies(&[Backend::BindComplete]), completed("SELECT 1"), ready(Status::Idle)].concat();
-    bench.asks(&[runs("", "select 1"), sync()].concat());
+    bench.asks(&[runs("", "show a"), sync()].concat());
     bench.says(&[completes.clone(), ran.clone()].concat());
     // From here on the server has it.
-    bench.asks(&[runs("", "select 1"), sync()].concat());
+    bench.asks(&[runs("", "show a"), sync()].concat());
     assert_eq!(bench.to_client, b"", "alone it would only wake the client");
     assert_eq!(bench.says(&ran), [completes.clone(), ran.clone()].concat());
     // Whether the client asks for the replies in the same breath or later.
-    bench.asks(&runs("", "select 1"));
+    bench.asks(&runs("", "show a"));
     assert_eq!(bench.to_client, b"");
     bench.asks(&bare(Frontend::Flush));
     assert_eq!(bench.to_client, b"", "the server answers the Flush");
@@ -364,22 +364,22 @@ fn replies_of_the_gates_own_go_with_what_the_server_says_next() {
     bench.asks(&sync());
     assert_eq!(bench.says(&ran[5..]), ran[5..]);
     // What comes of itself brings them, and half a message does not.
-    bench.asks(&[runs("", "select 1"), sync()].concat());
+    bench.asks(&[runs("", "show a"), sync()].concat());
     let told = status("TimeZone", "utc");
     assert_eq!(bench.says(&told[..7]), b"");
     assert_eq!(bench.says(&told), [completes.clone(), told].concat());
     assert_eq!(bench.says(&ran), ran);
     // Where the server has nothing to say, nothing would bring them.
-    bench.asks(&parse("", "select 1", &[]));
+    bench.asks(&parse("", "show a", &[]));
     assert_eq!((&*bench.to_client, bench.relay.kept()), (&b""[..], Some(Kept::Series)));
     bench.asks(&bare(Frontend::Flush));
     assert_eq!(std::mem::take(&mut bench.to_client), completes);
     assert_eq!(bench.relay.kept(), None);
-    bench.asks(&[query("select 2"), runs("", "select 1"), sync()].concat());
+    bench.asks(&[query("select 2"), runs("", "show a"), sync()].concat());
     let simple = [completed("SELECT 1"), ready(Status::Idle)].concat();
     assert_eq!(bench.says(&simple), [simple, completes.clone()].concat(), "in their order");
     bench.says(&ran);
-    bench.asks(&[runs("", "select 1"), sync()].concat());
+    bench.asks(&[runs("", "show a"), sync()].concat());
     let gone = std::mem::replace(&mut bench.client, Client::new(0));
     let _ = bench.relay.leave(gone, &mut bench.catalogue, &mut bench.to_server);
     bench.say(&ran, Presence::Nowhere);
@@ -389,12 +389,82 @@ fn replies_of_the_gates_own_go_with_what_the_server_says_next() {
 #[test]
 fn replies_of_the_gates_own_are_not_held_without_a_bound() {
     let mut bench = Bench::in_rotation();
-    bench.asks(&[parse("", "select 1", &[]), sync()].concat());
+    bench.asks(&[parse("", "show a", &[]), sync()].concat());
     bench.says(&[replies(&[Backend::ParseComplete]), ready(Status::Idle)].concat());
-    bench.asks(&[parse("", "select 1", &[]).repeat(2000), bind("", "", &[]), sync()].concat());
+    bench.asks(&[parse("", "show a", &[]).repeat(2000), bind("", "", &[]), sync()].concat());
     let (given, ran) =
         (bench.to_client.len(), [replies(&[Backend::BindComplete]), ready(Status::Idle)]);
     assert!((8192..10_000).contains(&given), "{given}");
     let said = bench.says(&ran.concat());
     assert_eq!(said.len(), 10_000 + ran.concat().len(), "each Parse has its reply");
+}
+
+/// One column of this name and type.
+fn described(name: &str, of: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::message(&mut out, Backend::ParameterDescription, |out| out.extend_from_slice(&[0, 0]));
+    write::message(&mut out, Backend::RowDescription, |out| {
+        out.extend_from_slice(&[0, 1]);
+        out.extend_from_slice(format!("{name}\0").as_bytes());
+        out.extend_from_slice(&[0; 6]);
+        out.extend_from_slice(&of.to_be_bytes());
+        out.extend_from_slice(&[0, 4, 0xff, 0xff, 0xff, 0xff, 0, 0]);
+    });
+    out
+}
+
+#[test]
+fn trap_17_a_statement_of_another_shape_at_another_server_is_refused() {
+    let mut bench = Bench::in_rotation();
+    let completes = replies(&[Backend::ParseComplete]);
+    let tags = |out: &[u8]| -> Vec<Frontend> {
+        super::super::messages(out).iter().map(|&(tag, _)| tag).collect()
+    };
+    let out = bench.asks(&[parse("a", "select v from t", &[]), sync()].concat());
+    assert_eq!(tags(&out), [Frontend::Parse, Frontend::Describe, Frontend::Sync]);
+    let shape = described("v", 23);
+    let idle = ready(Status::Idle);
+    let said = bench.says(&[completes.clone(), shape.clone(), idle.clone()].concat());
+    assert_eq!(said, [completes.clone(), idle.clone()].concat(), "nobody has asked for the shape");
+    let another = |bench: &mut Bench| {
+        bench.relay = Relay::new(Limits::SESSION);
+        let asked = again("a");
+        let taken = bench.ask(&asked).unwrap();
+        assert_eq!((taken.bytes, taken.stop), (0, Stop::Later), "nothing runs before it is known");
+        let out = std::mem::take(&mut bench.to_server);
+        assert_eq!(tags(&out), [Frontend::Parse, Frontend::Describe, Frontend::Flush]);
+        asked
+    };
+    let asked = another(&mut bench);
+    assert_eq!(bench.says(&[completes.clone(), shape.clone()].concat()), b"");
+    let out = bench.asks(&asked);
+    assert_eq!(tags(&out), [Frontend::Bind, Frontend::Execute, Frontend::Sync]);
+    for other in [described("v", 20), described("w", 23)] {
+        let asked = another(&mut bench);
+        assert_eq!(bench.says(&[completes.clone(), other].concat()), b"");
+        let taken = bench.ask(&asked).unwrap();
+        assert_eq!(taken.stop, Stop::Later, "what follows is skipped if it fails");
+        let out = std::mem::take(&mut bench.to_server);
+        assert_eq!(tags(&out)[0], Frontend::Bind, "one that fails, so that a transaction does");
+        let name = String::from_utf8(out[6..].split(|&byte| byte == 0).next().unwrap().to_vec());
+        let mut failed = Vec::new();
+        let lacks = format!("prepared statement \"{}\" does not exist", name.unwrap());
+        let code = SqlState::from_bytes(b"26000").unwrap();
+        write::error_response(&mut failed, &Report::new(Severity::Error, code, &lacks));
+        let said = bench.says(&failed);
+        let heard: Vec<(Backend, &[u8])> = super::super::messages(&said);
+        let fields = read::fields(heard[0].1).unwrap();
+        assert_eq!(fields.field(b'C'), Some(&b"0A000"[..]));
+        let text = b"cached plan must not change result type";
+        assert_eq!(fields.field(b'M'), Some(&text[..]));
+        bench.asks(&asked[taken.bytes..]);
+        bench.says(&idle);
+        assert_eq!(bench.relay.kept(), None);
+    }
+    // Whoever prepares it again has what it is now.
+    let out = bench.asks(&[close("a"), parse("a", "select v from t", &[]), sync()].concat());
+    assert_eq!(tags(&out), [Frontend::Sync], "the server has it as it is");
+    bench.says(&idle);
+    let out = bench.asks(&again("a"));
+    assert_eq!(tags(&out), [Frontend::Bind, Frontend::Execute, Frontend::Sync]);
 }
