@@ -7,15 +7,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Stop;
 use crate::exec;
 use crate::manifest::{self, Package};
 use crate::tree::Tree;
-
-/// A benchmark that is still running after this long hangs.
-const BUDGET: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the benchmarks that are named, or all.
 ///
@@ -76,7 +73,7 @@ fn run_one(root: &Path, name: &str, package: &str) -> Result<(), String> {
     let example = format!("bench_{name}");
     let args = ["run", "--release", "-p", package, "--example", &example];
     let mut text = head(root, &format!("cargo {}", args.join(" ")));
-    exec::listen(&mut exec::cargo(root, &args), BUDGET, &mut |line| {
+    exec::listen(&mut exec::cargo(root, &args), exec::SILENCE_MAX, &mut |line| {
         println!("{line}");
         text.push_str(line);
         text.push('\n');

@@ -5,7 +5,6 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use crate::exec;
 
@@ -15,8 +14,6 @@ const SOURCES: &str = "crates/sekisho/tests/drivers";
 pub(crate) const TESTS: [&str; 4] = ["test", "--workspace", "--test", "drivers"];
 /// Clippy's `--all-targets` leaves out what `cargo test` leaves out.
 const CLIPPY: [&str; 7] = ["clippy", "--workspace", "--test", "drivers", "--", "-D", "warnings"];
-/// The tests take two or three minutes where nobody else wants the machine.
-const BUDGET: Duration = Duration::from_secs(15 * 60);
 
 /// Installs what is missing or has changed, and runs the tests, each line of which goes to `hear`.
 ///
@@ -24,8 +21,10 @@ const BUDGET: Duration = Duration::from_secs(15 * 60);
 /// Something cannot be installed, or a driver does not hear from the gate what it should.
 pub(crate) fn run(root: &Path, hear: &mut dyn FnMut(&str)) -> Result<(), String> {
     install(root)?;
-    exec::listen(&mut exec::cargo(root, &CLIPPY), BUDGET, &mut |line| println!("{line}"))?;
-    exec::listen(&mut exec::cargo(root, &TESTS), BUDGET, hear)
+    exec::listen(&mut exec::cargo(root, &CLIPPY), exec::SILENCE_MAX, &mut |line| {
+        println!("{line}")
+    })?;
+    exec::listen(&mut exec::cargo(root, &TESTS), exec::SILENCE_MAX, hear)
 }
 
 fn install(root: &Path) -> Result<(), String> {
@@ -85,7 +84,7 @@ impl Place<'_> {
         let mut command = Command::new(program.into());
         exec::clean(&mut command, self.root);
         fill(&mut command);
-        exec::listen(&mut command, Duration::from_secs(600), &mut |line| println!("{line}"))
+        exec::listen(&mut command, exec::SILENCE_MAX, &mut |line| println!("{line}"))
     }
 
     fn python(&self, folder: &Path) -> Result<(), String> {

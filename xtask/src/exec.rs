@@ -1,16 +1,19 @@
 //! Child processes: started with a clean environment, listened to line by line, and killed with all
-//! their children when their time is over.
+//! their children when they have been silent for too long.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// When a child that prints nothing is killed: many times what the slowest crate, test or download
+/// takes on an idle machine. The whole of its time has no limit, for a slow machine is no failure.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
 /// How often a silent child is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(100);
 /// How long the pipe of an ended child may stay open: a process that it left behind may hold it.
@@ -24,6 +27,10 @@ pub(crate) fn cargo(root: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
     clean(&mut command, root);
+    // What it says is passed on through a pipe, in which it would leave out its colours.
+    if io::stderr().is_terminal() && env::var_os("CARGO_TERM_COLOR").is_none() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
     command
 }
 
@@ -48,7 +55,7 @@ pub(crate) fn clean(command: &mut Command, root: &Path) {
     }
 }
 
-/// What a command that ended within its time printed.
+/// What a command that ended well printed.
 ///
 /// # Errors
 /// It does not start, fails, or prints something that is not text.
@@ -66,66 +73,82 @@ pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
 }
 
 /// Runs a command and hands each line of its standard output to `hear`; what it prints to standard
-/// error goes to ours.
+/// error goes to ours. Its whole time has no limit: a slow machine is no failure. Only a command that
+/// prints nothing for as long as `silence_max`, neither here nor there, is taken to hang.
 ///
 /// # Errors
-/// It does not start, does not end within `budget` (it is then killed with its descendants), or
-/// ends with a failure.
+/// It does not start, is silent for too long (it is then killed with its descendants), or ends with
+/// a failure.
 pub(crate) fn listen(
     command: &mut Command,
-    budget: Duration,
+    silence_max: Duration,
     hear: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
     let name = describe(command);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("{name} does not start: {error}"))?;
-    let lines = read_lines(&mut child);
-    let status = watch(&mut child, &lines, budget, hear)
+    let output = read_output(&mut child);
+    let status = watch(&mut child, &output, silence_max, hear)
         .map_err(|error| format!("{name} cannot be waited for: {error}"))?;
     match status {
         None => Err(format!(
-            "{name} was still running after {} s and was killed with its children",
-            budget.as_secs()
+            "{name} printed nothing for {} s and was killed with its children",
+            silence_max.as_secs()
         )),
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("{name} failed ({status})")),
     }
 }
 
-/// The status of the child, or `None` when its time was over.
+/// A sign of life.
+enum Output {
+    /// A line of standard output.
+    Line(String),
+    /// Something on standard error, which was passed on.
+    Note,
+}
+
+/// The status of the child, or `None` when it was silent for too long.
 fn watch(
     child: &mut Child,
-    lines: &Receiver<String>,
-    budget: Duration,
+    output: &Receiver<Output>,
+    silence_max: Duration,
     hear: &mut dyn FnMut(&str),
-) -> std::io::Result<Option<ExitStatus>> {
-    let deadline = Instant::now() + budget;
+) -> io::Result<Option<ExitStatus>> {
+    let mut heard = Instant::now();
     loop {
-        match lines.recv_timeout(POLL) {
-            Ok(line) => hear(&line),
+        match output.recv_timeout(POLL) {
+            Ok(sign) => {
+                heard = Instant::now();
+                if let Output::Line(line) = sign {
+                    hear(&line);
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => thread::sleep(POLL / 10),
             Err(RecvTimeoutError::Timeout) => {}
         }
         if let Some(status) = child.try_wait()? {
-            drain(lines, hear);
+            drain(output, hear);
             return Ok(Some(status));
         }
-        if Instant::now() >= deadline {
+        if heard.elapsed() >= silence_max {
             kill_tree(child);
-            drain(lines, hear);
+            drain(output, hear);
             return Ok(None);
         }
     }
 }
 
-fn drain(lines: &Receiver<String>, hear: &mut dyn FnMut(&str)) {
+fn drain(output: &Receiver<Output>, hear: &mut dyn FnMut(&str)) {
     let deadline = Instant::now() + PIPE_GRACE;
     loop {
-        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(line) => hear(&line),
+        match output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Output::Line(line)) => hear(&line),
+            Ok(Output::Note) => {}
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 eprintln!("note: a process was left behind that still holds the output open");
@@ -135,17 +158,29 @@ fn drain(lines: &Receiver<String>, hear: &mut dyn FnMut(&str)) {
     }
 }
 
-fn read_lines(child: &mut Child) -> Receiver<String> {
-    let mut pipe = BufReader::new(child.stdout.take().expect("standard output is piped"));
+fn read_output(child: &mut Child) -> Receiver<Output> {
+    let mut lines = BufReader::new(child.stdout.take().expect("standard output is piped"));
+    let mut notes = child.stderr.take().expect("standard error is piped");
     let (sender, receiver) = channel();
+    let of_notes = sender.clone();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        while pipe.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
+        while lines.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
             let line = String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned();
-            if sender.send(line).is_err() {
+            if sender.send(Output::Line(line)).is_err() {
                 return;
             }
             bytes.clear();
+        }
+    });
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = notes.read(&mut bytes) {
+            // Nobody may be there to read it: the command goes on.
+            let _ = io::stderr().write_all(&bytes[..count]);
+            if of_notes.send(Output::Note).is_err() {
+                return;
+            }
         }
     });
     receiver
@@ -236,7 +271,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_command_over_its_time_is_killed_with_its_children() {
+    fn a_silent_command_is_killed_with_its_children() {
         let mut heard = Vec::new();
         let begun = Instant::now();
         let error = listen(
@@ -252,6 +287,17 @@ mod tests {
         while is_alive(child) {
             assert!(Instant::now() < deadline, "process {child} lives");
             thread::sleep(POLL);
+        }
+    }
+
+    /// A fresh build on a busy machine was cut off after 20 minutes although it went on. Each line
+    /// here comes well within the silence that is allowed, and all of them together do not.
+    #[test]
+    fn a_slow_command_that_goes_on_is_not_cut_off() {
+        for to in ["1", "2"] {
+            let script = format!("for i in 1 2 3 4 5 6 7 8; do echo $i >&{to}; sleep 1; done");
+            let result = listen(&mut shell(&script), Duration::from_secs(6), &mut |_| {});
+            assert_eq!(result, Ok(()));
         }
     }
 

@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use toml::{Table, Value};
 
@@ -12,10 +11,6 @@ use crate::{Stop, exec};
 
 /// How long each target runs unless told, in seconds.
 const SECONDS: u64 = 60;
-/// What building a target may take.
-const BUILD_BUDGET: Duration = Duration::from_secs(20 * 60);
-/// What running it may take beyond the time that it was given: the last input must end.
-const RUN_GRACE: Duration = Duration::from_secs(120);
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,14 +46,14 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), Stop> {
 /// Builds a target and runs it.
 fn run_one(root: &Path, target: &str, seconds: u64) -> Result<(), String> {
     let echo = &mut |line: &str| println!("{line}");
-    exec::listen(&mut nightly(root, &["fuzz", "build", target]), BUILD_BUDGET, echo)?;
+    exec::listen(&mut nightly(root, &["fuzz", "build", target]), exec::SILENCE_MAX, echo)?;
     // What it finds goes to the first folder; the seeds stay as they are.
     let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
     fs::create_dir_all(root.join(&corpus))
         .map_err(|error| format!("{corpus}: cannot be made: {error}"))?;
     let limit = format!("-max_total_time={seconds}");
     let args = ["fuzz", "run", target, &corpus, &seeds, "--", &limit];
-    exec::listen(&mut nightly(root, &args), RUN_GRACE + Duration::from_secs(seconds), echo)
+    exec::listen(&mut nightly(root, &args), exec::SILENCE_MAX, echo)
         .map_err(|error| format!("{error}\n--- the input is in fuzz/artifacts/{target}"))
 }
 

@@ -4,7 +4,6 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use crate::{exec, python};
 
@@ -183,16 +182,17 @@ impl Right {
 }
 
 fn apt(right: &Right, packages: &[&str]) -> Result<(), String> {
-    let budget = Duration::from_secs(600);
     let mut print = |line: &str| println!("{line}");
     // An update that fails is not fatal: a source that this machine need not have may be down. If
     // the package lists are missing, the installation says so.
-    if let Err(error) = exec::listen(&mut right.apt(&["update", "-q"]), budget, &mut print) {
+    if let Err(error) =
+        exec::listen(&mut right.apt(&["update", "-q"]), exec::SILENCE_MAX, &mut print)
+    {
         eprintln!("note: {error}");
     }
     let mut args = vec!["install", "-q", "--yes", "--no-install-recommends"];
     args.extend(packages);
-    exec::listen(&mut right.apt(&args), budget, &mut print)
+    exec::listen(&mut right.apt(&args), exec::SILENCE_MAX, &mut print)
 }
 
 fn install_components() -> Result<(), String> {
@@ -203,12 +203,13 @@ fn install_components() -> Result<(), String> {
         }
         let mut rustup = Command::new("rustup");
         exec::clean(rustup.args(["component", "add", component]), here);
-        exec::listen(&mut rustup, Duration::from_secs(300), &mut |line| println!("{line}"))
-            .map_err(|error| {
+        exec::listen(&mut rustup, exec::SILENCE_MAX, &mut |line| println!("{line}")).map_err(
+            |error| {
                 format!(
                     "{error}\n`cargo {command}` is missing; run:\nrustup component add {component}"
                 )
-            })?;
+            },
+        )?;
     }
     Ok(())
 }

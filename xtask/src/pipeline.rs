@@ -1,9 +1,9 @@
-//! The steps of `check` and `test`: each with a heading, its time, a limit, and the command that
-//! repeats it; at the end one line that CI reads.
+//! The steps of `check` and `test`: each with a heading, its time, and the command that repeats it; at
+//! the end one line that CI reads.
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::exec;
 use crate::{Stop, drivers, python, supply, tidy, web};
@@ -14,37 +14,27 @@ struct Step {
     args: &'static [&'static str],
     /// An environment variable that it needs.
     env: Option<(&'static str, &'static str)>,
-    /// When it is killed; several times what it takes, so only a hang is cut off.
-    minutes: u64,
 }
 
-const FORMAT: Step =
-    Step { name: "format", args: &["fmt", "--all", "--check"], env: None, minutes: 2 };
+const FORMAT: Step = Step { name: "format", args: &["fmt", "--all", "--check"], env: None };
 const CLIPPY: Step = Step {
     name: "clippy",
     args: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     env: None,
-    minutes: 15,
 };
-const BUILD: Step = Step {
-    name: "build the tests",
-    args: &["test", "--workspace", "--no-run"],
-    env: None,
-    minutes: 20,
-};
+const BUILD: Step =
+    Step { name: "build the tests", args: &["test", "--workspace", "--no-run"], env: None };
 /// Most tests wait, for servers, clients and moments, so more of them run at once than two processors
 /// could compute; a fixed number, so that a failure can be repeated as it was.
 const TESTS: Step = Step {
     name: "tests",
     args: &["test", "--workspace", "--no-fail-fast"],
     env: Some(("RUST_TEST_THREADS", "4")),
-    minutes: 20,
 };
 const DOCUMENTS: Step = Step {
     name: "documentation",
     args: &["doc", "--workspace", "--no-deps", "--keep-going"],
     env: Some(("RUSTDOCFLAGS", "-Dwarnings")),
-    minutes: 10,
 };
 impl Step {
     fn command(&self, root: &Path) -> Command {
@@ -171,23 +161,20 @@ impl<'a> Pipeline<'a> {
 
     fn cargo(&mut self, step: &Step) -> bool {
         let mut command = step.command(self.root);
-        let budget = Duration::from_secs(60 * step.minutes);
         self.step(step.name, &step.line(), || {
-            exec::listen(&mut command, budget, &mut |line| println!("{line}"))
+            exec::listen(&mut command, exec::SILENCE_MAX, &mut |line| println!("{line}"))
         })
     }
 
-    /// Builds the tests, then runs them; apart, so that the times are told apart, and a test that
-    /// hangs has not used up the compiler's time.
+    /// Builds the tests, then runs them; apart, so that the times are told apart.
     fn tests(&mut self) {
         if !self.cargo(&BUILD) {
             return;
         }
         let mut tally = Tally::default();
         let mut command = TESTS.command(self.root);
-        let budget = Duration::from_secs(60 * TESTS.minutes);
         self.step(TESTS.name, &TESTS.line(), || {
-            exec::listen(&mut command, budget, &mut |line| {
+            exec::listen(&mut command, exec::SILENCE_MAX, &mut |line| {
                 tally.read(line);
                 println!("{line}");
             })?;

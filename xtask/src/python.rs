@@ -4,7 +4,6 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use crate::exec;
 
@@ -69,27 +68,28 @@ impl Environment<'_> {
             let mut python = Command::new("python3");
             python.args(["-m", "venv", "--clear"]).arg(self.venv());
             exec::clean(&mut python, self.root);
-            listen(&mut python, 120)?;
+            listen(&mut python)?;
         }
         let mut pip = self.command("python")?;
         pip.args(["-m", "pip", "install", "--quiet"]).args(PACKAGES);
-        listen(&mut pip, 300)
+        listen(&mut pip)
     }
 
     fn build(&self) -> Result<(), String> {
         let mut maturin = self.command("maturin")?;
         // Not --locked: a crate of ours that uses another library may add to the lock file.
-        maturin.args(["develop", "--release", "--quiet"]);
+        // Not --quiet: what it says tells that it goes on.
+        maturin.args(["develop", "--release"]);
         maturin.args(["--manifest-path", "python/Cargo.toml"]);
         maturin.env("CARGO_TARGET_DIR", self.folder.join("build"));
-        listen(&mut maturin, 900)
+        listen(&mut maturin)
     }
 
     fn test(&self) -> Result<(), String> {
         let mut pytest = self.command("python")?;
         pytest.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "python"]);
         let mut skipped = None;
-        exec::listen(&mut pytest, Duration::from_secs(600), &mut |line| {
+        exec::listen(&mut pytest, exec::SILENCE_MAX, &mut |line| {
             println!("{line}");
             if is_summary_with_skips(line) {
                 skipped = Some(line.to_owned());
@@ -102,8 +102,8 @@ impl Environment<'_> {
     }
 }
 
-fn listen(command: &mut Command, seconds: u64) -> Result<(), String> {
-    exec::listen(command, Duration::from_secs(seconds), &mut |line| println!("{line}"))
+fn listen(command: &mut Command) -> Result<(), String> {
+    exec::listen(command, exec::SILENCE_MAX, &mut |line| println!("{line}"))
 }
 
 /// The last line of pytest, `3 passed, 1 skipped in 0.12s`.

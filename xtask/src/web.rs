@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -12,8 +11,6 @@ use crate::exec;
 
 /// The compiler's name of a browser.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
-/// A clean build takes a minute and a half on a slow machine.
-const BUDGET: Duration = Duration::from_secs(15 * 60);
 /// A report must stay a file that one sends by mail.
 const BYTES_MAX: usize = 2_000_000;
 
@@ -27,7 +24,7 @@ pub(crate) fn build(root: &Path) -> Result<(), String> {
     let args = ["rustc", "-p", "web", "--crate-type", "cdylib", "--target", TARGET];
     let mut command = exec::cargo(root, &args);
     command.args(["--profile", "web"]);
-    exec::listen(&mut command, BUDGET, &mut |line| println!("{line}"))?;
+    exec::listen(&mut command, exec::SILENCE_MAX, &mut |line| println!("{line}"))?;
     let target = target_folder(root)?;
     let built = target.join(TARGET).join("web");
     let module = read(&built.join("web.wasm"))?;
@@ -98,15 +95,13 @@ fn add_target(root: &Path) -> Result<(), String> {
     }
     let mut rustup = Command::new("rustup");
     exec::clean(rustup.args(["target", "add", TARGET]), root);
-    exec::listen(&mut rustup, Duration::from_secs(300), &mut |line| println!("{line}")).map_err(
-        |error| {
-            format!(
-                "the standard library for {TARGET} is missing and cannot be installed: {error}\n\
+    exec::listen(&mut rustup, exec::SILENCE_MAX, &mut |line| println!("{line}")).map_err(|error| {
+        format!(
+            "the standard library for {TARGET} is missing and cannot be installed: {error}\n\
                  way out: with rustup, `rustup target add {TARGET}`; else install the package of \
                  your system that holds it"
-            )
-        },
-    )
+        )
+    })
 }
 
 #[cfg(test)]
@@ -122,7 +117,7 @@ mod tests {
         fs::write(&source, "old").unwrap();
         let list = format!("web.wasm: {}\n", source.display().to_string().replace(' ', "\\ "));
         let module = folder.join("sekisho.wasm");
-        let second = Duration::from_secs(1);
+        let second = std::time::Duration::from_secs(1);
         let age = |path: &Path, seconds: u32| {
             let file = fs::File::options().write(true).open(path).unwrap();
             file.set_modified(SystemTime::now() - second * seconds).unwrap();

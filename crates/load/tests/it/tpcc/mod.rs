@@ -11,8 +11,9 @@ mod transacting;
 mod tuning;
 mod verifying;
 
-use std::sync::OnceLock;
+use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use load::tpcc::{Config, LoadError, LoadPlan, Loaded, load, schema};
 use postgres::{Private, Settings};
@@ -20,15 +21,75 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// The server of all tests that do not kill theirs. It ends with this process.
 fn server() -> &'static Private {
+    take_share();
     static SERVER: OnceLock<Private> = OnceLock::new();
     SERVER.get_or_init(start)
 }
 
+/// The connections of a server.
+const CONNECTIONS_MAX: usize = 100;
+
 /// A server that forgets nothing it need not: tests do not wait for a disk.
 fn start() -> Private {
-    let parameters = [("fsync", "off"), ("shared_buffers", "256MB"), ("max_wal_size", "1GB")];
+    let connections_max = CONNECTIONS_MAX.to_string();
+    let parameters = [
+        ("fsync", "off"),
+        ("shared_buffers", "256MB"),
+        ("max_wal_size", "1GB"),
+        ("max_connections", &connections_max),
+    ];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     Private::start(&Settings { parameters, ..Settings::default() }).unwrap()
+}
+
+/// The connections that a test may have at once, all of its databases together.
+const SHARE: usize = 12;
+
+/// The connections of a server that the tests take a share of, before they open the first.
+struct Bound {
+    free: Mutex<usize>,
+    given_back: Condvar,
+}
+
+impl Bound {
+    /// Of a server with `connections_max`, so many shares: a quarter is left to connections that
+    /// their clients have closed and the server has not.
+    const fn of(connections_max: usize) -> Bound {
+        Bound { free: Mutex::new(connections_max * 3 / 4 / SHARE), given_back: Condvar::new() }
+    }
+
+    /// A share, once there is one.
+    fn take(&'static self) -> Share {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self
+            .given_back
+            .wait_while(free, |free| *free == 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        Share(self)
+    }
+}
+
+/// What a test has taken. It ends with the thread of the test.
+struct Share(&'static Bound);
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.given_back.notify_one();
+    }
+}
+
+/// Takes a share of the server for the test that asks, which has a thread of its own, unless it has
+/// one: whoever held one while waiting for another could wait for itself.
+fn take_share() {
+    static CONNECTIONS: Bound = Bound::of(CONNECTIONS_MAX);
+    thread_local! {
+        static TAKEN: RefCell<Option<Share>> = const { RefCell::new(None) };
+    }
+    TAKEN.with(|taken| {
+        taken.borrow_mut().get_or_insert_with(|| CONNECTIONS.take());
+    });
 }
 
 /// A database of a test's own.
@@ -83,8 +144,8 @@ impl Database {
         let mut config: Config = server().url().as_str().parse().unwrap();
         let copy = format!("create database {name} template two_warehouses strategy file_copy");
         // A copy needs its original to itself, and other tests may be copying.
-        static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-        let one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        static ONE: Mutex<()> = Mutex::new(());
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         Database(config.clone()).ask(&copy);
         drop(one);
         config.dbname(name);
@@ -146,4 +207,18 @@ impl Database {
                   and relnamespace = 'public'::regnamespace order by 1",
         )
     }
+}
+
+/// Six tests have their shares, and a seventh waits until one of them is over.
+#[test]
+fn a_test_waits_for_its_share_of_the_connections() {
+    static BOUND: Bound = Bound::of(100);
+    let mut held: Vec<Share> = (0..6).map(|_| BOUND.take()).collect();
+    assert_eq!(*BOUND.free.lock().unwrap(), 0);
+    let waiting = std::thread::spawn(|| drop(BOUND.take()));
+    assert!(!waiting.is_finished(), "there is nothing that it could have");
+    held.pop();
+    waiting.join().unwrap();
+    drop(held);
+    assert_eq!(*BOUND.free.lock().unwrap(), 6);
 }
