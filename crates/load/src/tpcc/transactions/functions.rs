@@ -125,7 +125,7 @@ impl Functions {
         let cents = i64::from(payment.amount_cents);
         let row =
             client.query_one(&self.payment, &[&w, &d, &c_w, &c_d, &id, &name, &cents]).await?;
-        Ok(Screen::Payment(payment_screen((&row, 0), (&row, 5), (&row, 10)).into()))
+        Ok(Screen::Payment(payment_screen(&row).into()))
     }
 }
 

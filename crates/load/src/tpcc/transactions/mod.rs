@@ -1,7 +1,9 @@
 //! The five transactions, as a connection to the database performs them (2.4.2 to 2.8.2).
 //!
 //! In both modes the same requests leave the same rows. With [`Execution::Sql`] the client runs the
-//! profile itself, in few statements that are sent without waiting for each other's answers; with
+//! profile itself, in as few statements as it can, for each answer that arrives wakes the client: a
+//! New-Order reads in one and, when the client has decided, writes in another, each sent together
+//! with what begins or ends the transaction; all others are one statement. With
 //! [`Execution::Functions`] a transaction is one call of a function that the server holds.
 //!
 //! Locks are taken in one order: warehouse, district, customer; stocks by warehouse and item. A

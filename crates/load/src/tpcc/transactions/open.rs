@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 use workload::tpcc::Request;
 
-use super::statements::ORDER_ITEMS;
+use super::statements::ITEMS;
 use super::{Bounds, Profiles, Screen, Session, Trouble};
 
 /// A transaction that has begun. The connection is of no use for others if this is dropped before
@@ -42,10 +42,10 @@ impl OpenTransaction<'_> {
         }
     }
 
-    /// Reads the prices \[cents\] of items once more, by the statement of the New-Order.
+    /// Reads the prices \[cents\] of items once more.
     pub(in crate::tpcc) async fn prices(&self, items: &[i32]) -> Result<Vec<i64>, Trouble> {
-        let rows = self.client().query_typed(ORDER_ITEMS, &[(&items, Type::INT4_ARRAY)]).await?;
-        let mut prices: Vec<(i32, i64)> = rows.iter().map(|row| (row.get(0), row.get(2))).collect();
+        let rows = self.client().query_typed(ITEMS, &[(&items, Type::INT4_ARRAY)]).await?;
+        let mut prices: Vec<(i32, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         prices.sort_unstable();
         Ok(prices.into_iter().map(|(_, cents)| cents).collect())
     }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use futures_util::future::{join, join4};
+use futures_util::future::join;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row, Statement};
 use workload::tpcc::{
@@ -19,12 +19,8 @@ use super::{Bounds, Trouble};
 /// The prepared statements of a session.
 #[derive(Debug)]
 pub(super) struct Statements {
-    order_head: Statement,
-    order_items: Statement,
-    order_stocks: Statement,
+    order_read: Statement,
     order_fill: Statement,
-    pay_warehouse: Statement,
-    pay_district: Statement,
     pay_by_id: Statement,
     pay_by_name: Statement,
     status_by_id: Statement,
@@ -41,14 +37,10 @@ impl Statements {
         let fill = [N, N, N, N, N, N, NS, NS, NS, NS, NS, NS, NS, NS, NS, NS, Type::INT8_ARRAY];
         let pay = |who: Type| [N, N, who, CENTS, N, N];
         Ok(Statements {
-            order_head: client.prepare_typed(ORDER_HEAD, &[N, N, N]).await?,
-            order_items: client.prepare_typed(ORDER_ITEMS, &[NS]).await?,
-            order_stocks: client.prepare_typed(ORDER_STOCKS, &[NS, NS]).await?,
+            order_read: client.prepare_typed(ORDER_READ, &[N, N, N, NS, NS]).await?,
             order_fill: client.prepare_typed(ORDER_FILL, &fill).await?,
-            pay_warehouse: client.prepare_typed(PAY_WAREHOUSE, &[N, CENTS]).await?,
-            pay_district: client.prepare_typed(PAY_DISTRICT, &[N, N, CENTS]).await?,
-            pay_by_id: client.prepare_typed(&pay_customer_by_id(), &pay(N)).await?,
-            pay_by_name: client.prepare_typed(&pay_customer_by_name(), &pay(Type::TEXT)).await?,
+            pay_by_id: client.prepare_typed(&text::pay_by_id(), &pay(N)).await?,
+            pay_by_name: client.prepare_typed(&text::pay_by_name(), &pay(Type::TEXT)).await?,
             status_by_id: client.prepare_typed(&text::status_by_id(), &[N, N, N]).await?,
             status_by_name: client
                 .prepare_typed(&text::status_by_name(), &[N, N, Type::TEXT])
@@ -73,10 +65,7 @@ impl Statements {
                 self.write_order(client, order, read, bounds).await.map(Screen::NewOrder)
             }
             Request::Payment(payment) => {
-                let booked = self.book(client, payment, bounds).await;
-                let screen = rolled_back_on_error(client, booked).await?;
-                client.batch_execute(bounds.statement("commit")).await?;
-                Ok(Screen::Payment(screen.into()))
+                self.pay(client, payment).await.map(|screen| Screen::Payment(screen.into()))
             }
             Request::OrderStatus(status) => {
                 self.status(client, status).await.map(Screen::OrderStatus)
@@ -96,28 +85,28 @@ impl Statements {
         bounds: Bounds,
     ) -> Result<Read, Trouble> {
         let (w, d, c) = (order.warehouse as i32, i32::from(order.district), order.customer as i32);
-        let items: Vec<i32> = order.lines.iter().map(|line| line.item as i32).collect();
         let mut places = Places::of(order);
-        let (began, head, items, stocks) = join4(
+        let (began, rows) = join(
             client.batch_execute(bounds.statement("begin")),
-            client.query_opt(&self.order_head, &[&w, &d, &c]),
-            client.query(&self.order_items, &[&items]),
-            client.query(&self.order_stocks, &[&places.warehouses, &places.items]),
+            client.query(&self.order_read, &[&w, &d, &c, &places.warehouses, &places.items]),
         )
         .await;
         began?;
-        let head = head?.ok_or_else(|| Trouble::missing("warehouse, district or customer"))?;
-        let mut items_found = vec![None; order.lines.len()];
-        for row in items? {
-            let line: i32 = row.get(0);
-            items_found[line as usize - 1] = Some((row.get(1), row.get(2), row.get(3)));
+        let rows = rows?;
+        let head = rows.first().map(Head::of);
+        let head = head.ok_or_else(|| Trouble::missing("warehouse, district or customer"))?;
+        let mut items = vec![None; places.items.len()];
+        for row in &rows {
+            let place = row.get::<_, i32>(7) as usize - 1;
+            if let Some(name) = row.get(8) {
+                items[place] = Some((name, row.get(9), row.get(10)));
+            }
+            places.quantities[place] = row.get(11);
+            places.branded[place] = row.get::<_, Option<bool>>(12).unwrap_or_default();
         }
-        for row in stocks? {
-            let place: i32 = row.get(0);
-            places.quantities[place as usize - 1] = Some(row.get(1));
-            places.branded[place as usize - 1] = row.get(2);
-        }
-        Ok(Read { head: Head::of(&head), items: items_found, places })
+        // A repeated stock is read once; its name is shown by each of its lines.
+        let items = places.of_line.iter().map(|&place| items[place].clone()).collect();
+        Ok(Read { head, items, places })
     }
 
     /// The writing half of a New-Order, and its end: a commit, or, where an item was not found, the
@@ -185,41 +174,24 @@ impl Statements {
         Ok(OrderScreen { order: head.order as u32, last: head.last, credit: head.credit, entered })
     }
 
-    /// All of a Payment but its commit.
-    async fn book(
-        &self,
-        client: &Client,
-        payment: &Payment,
-        bounds: Bounds,
-    ) -> Result<PaymentScreen, Trouble> {
+    /// One statement, and so one transaction of its own.
+    async fn pay(&self, client: &Client, payment: &Payment) -> Result<PaymentScreen, Trouble> {
         let (w, d) = (payment.warehouse as i32, i32::from(payment.district));
         let (c_w, c_d) = (payment.customer_warehouse as i32, i32::from(payment.customer_district));
         let cents = i64::from(payment.amount_cents);
-        let at_customer = async {
-            match payment.customer {
-                CustomerBy::Id(id) => {
-                    let id = id as i32;
-                    client.query_opt(&self.pay_by_id, &[&c_w, &c_d, &id, &cents, &w, &d]).await
-                }
-                CustomerBy::LastName(number) => {
-                    let name = last_name(number);
-                    let name = name.as_str();
-                    client.query_opt(&self.pay_by_name, &[&c_w, &c_d, &name, &cents, &w, &d]).await
-                }
+        let row = match payment.customer {
+            CustomerBy::Id(id) => {
+                let id = id as i32;
+                client.query_opt(&self.pay_by_id, &[&c_w, &c_d, &id, &cents, &w, &d]).await?
+            }
+            CustomerBy::LastName(number) => {
+                let name = last_name(number);
+                let name = name.as_str();
+                client.query_opt(&self.pay_by_name, &[&c_w, &c_d, &name, &cents, &w, &d]).await?
             }
         };
-        let (began, warehouse, district, customer) = join4(
-            client.batch_execute(bounds.statement("begin")),
-            client.query_opt(&self.pay_warehouse, &[&w, &cents]),
-            client.query_opt(&self.pay_district, &[&w, &d, &cents]),
-            at_customer,
-        )
-        .await;
-        began?;
-        let warehouse = warehouse?.ok_or_else(|| Trouble::missing("warehouse"))?;
-        let district = district?.ok_or_else(|| Trouble::missing("district"))?;
-        let customer = customer?.ok_or_else(|| Trouble::missing("customer"))?;
-        Ok(payment_screen((&warehouse, 0), (&district, 0), (&customer, 0)))
+        let row = row.ok_or_else(|| Trouble::missing("warehouse, district or customer"))?;
+        Ok(payment_screen(&row))
     }
 
     /// One statement, and so one transaction of its own that sees one state of the database.
@@ -411,26 +383,22 @@ fn stock_after(quantity: i32, wanted: i32) -> i32 {
     if quantity >= wanted + 10 { quantity - wanted } else { quantity - wanted + 91 }
 }
 
-/// The screen of a Payment from three rows, each with the column at which it begins.
-pub(super) fn payment_screen(
-    (warehouse, w): (&Row, usize),
-    (district, d): (&Row, usize),
-    (customer, c): (&Row, usize),
-) -> PaymentScreen {
-    let address = |row: &Row, at: usize| std::array::from_fn(|part| row.get(at + part));
+/// The screen of a Payment from its row.
+pub(super) fn payment_screen(row: &Row) -> PaymentScreen {
+    let address = |at: usize| std::array::from_fn(|part| row.get(at + part));
     PaymentScreen {
-        warehouse: address(warehouse, w),
-        district: address(district, d),
-        customer: customer.get::<_, i32>(c) as u32,
-        name: std::array::from_fn(|part| customer.get(c + 1 + part)),
-        address: address(customer, c + 4),
-        phone: customer.get(c + 9),
-        since: customer.get(c + 10),
-        credit: customer.get(c + 11),
-        credit_limit_cents: customer.get(c + 12),
-        discount: customer.get(c + 13),
-        balance_cents: customer.get(c + 14),
-        text: customer.get(c + 15),
+        warehouse: address(0),
+        district: address(5),
+        customer: row.get::<_, i32>(10) as u32,
+        name: std::array::from_fn(|part| row.get(11 + part)),
+        address: address(14),
+        phone: row.get(19),
+        since: row.get(20),
+        credit: row.get(21),
+        credit_limit_cents: row.get(22),
+        discount: row.get(23),
+        balance_cents: row.get(24),
+        text: row.get(25),
     }
 }
 

@@ -5,28 +5,31 @@
 //! Parameters are of declared types and results are cast, so that a schema may choose its integer
 //! types; money crosses the border as whole cents and rates as ten-thousandths.
 
-/// Reads the warehouse, the district and the customer and takes the next order number. One row, or
-/// none if one of the three is not there. `w, d, c`.
-pub(super) const ORDER_HEAD: &str = "\
+/// All that a New-Order reads: takes the next order number, then locks the stocks in the order in
+/// which they are given, by warehouse, then item, so that two orders never wait for each other. The
+/// locks wait for the number: a statement's parts would else be run as they are asked for. A row a
+/// stock, each with warehouse, district and customer; none if one of those three is not there. The
+/// columns of an item or a stock that does not exist are null. `w, d, c, warehouses, items`.
+pub(super) const ORDER_READ: &str = "\
 with taken as (
   update district set d_next_o_id = d_next_o_id + 1 where d_w_id = $1 and d_id = $2
-  returning d_next_o_id - 1 as o_id, d_tax)
+  returning d_next_o_id - 1 as o_id, d_tax),
+locked as (
+  select n, s_quantity, s_data like '%ORIGINAL%' as branded
+  from taken, unnest($4, $5) with ordinality as place(w, i, n)
+  join stock on s_w_id = w and s_i_id = i
+  order by n for no key update of stock)
 select o_id::int4, now(), c_last::text, c_credit::text, (c_discount * 10000)::int4,
-       (w_tax * 10000)::int4, (d_tax * 10000)::int4
-from taken, warehouse, customer
+       (w_tax * 10000)::int4, (d_tax * 10000)::int4, place.n::int4, i_name::text,
+       (i_price * 100)::int8, i_data like '%ORIGINAL%', s_quantity::int4, branded
+from taken, warehouse, customer, unnest($5) with ordinality as place(i, n)
+left join item on i_id = i left join locked on locked.n = place.n
 where w_id = $1 and c_w_id = $1 and c_d_id = $2 and c_id = $3";
 
-/// Reads the items of the lines. A line whose item does not exist has no row. `items`.
-pub(super) const ORDER_ITEMS: &str = "\
-select n::int4, i_name::text, (i_price * 100)::int8, i_data like '%ORIGINAL%'
+/// Reads items alone, for who wants their prices once more. `items`.
+pub(super) const ITEMS: &str = "\
+select n::int4, (i_price * 100)::int8
 from unnest($1) with ordinality as line(i, n) join item on i_id = i";
-
-/// Locks and reads the stocks, in the order in which they are given: by warehouse, then item, so
-/// that two orders never wait for each other. `warehouses, items`.
-pub(super) const ORDER_STOCKS: &str = "\
-select n::int4, s_quantity::int4, s_data like '%ORIGINAL%'
-from unnest($1, $2) with ordinality as place(w, i, n) join stock on s_w_id = w and s_i_id = i
-order by n for no key update of stock";
 
 /// Writes the order, its mark as new, its stocks and its lines. `w, d, o, c, lines, all_local`;
 /// of each stock `w, i, quantity, wanted, orders, remote orders`; of each line `number, i, w,
@@ -51,31 +54,35 @@ select $3, $2, $1, number, line.i, line.w, null, quantity, cents / 100.0, dist
 from unnest($13, $14, $15, $16, $17) as line(number, i, w, quantity, cents)
 join supplied on supplied.w = line.w and supplied.i = line.i";
 
-/// Books the payment at the warehouse; its address. `w, cents`.
-pub(super) const PAY_WAREHOUSE: &str = "\
-update warehouse set w_ytd = w_ytd + $2 / 100.0 where w_id = $1
-returning w_street_1::text, w_street_2::text, w_city::text, w_state::text, w_zip::text";
-
-/// Books the payment at the district; its address. `w, d, cents`.
-pub(super) const PAY_DISTRICT: &str = "\
-update district set d_ytd = d_ytd + $3 / 100.0 where d_w_id = $1 and d_id = $2
-returning d_street_1::text, d_street_2::text, d_city::text, d_state::text, d_zip::text";
-
-/// Books the payment at the customer and in the history. No row if there is no such customer.
-/// `customer's w, customer's d, who, cents, w, d`; WHO stands for the C_ID of `$3`.
-const PAY_CUSTOMER: &str = "\
-with paid as (
+/// A Payment: books it at the warehouse, the district and the customer, in that order, each waiting
+/// for the one before, and in the history. Their addresses and the customer in one row; no row, and
+/// nothing booked, if one of the three is not there. `customer's w, customer's d, who, cents, w, d`;
+/// WHO stands for the C_ID of `$3`.
+const PAY: &str = "\
+with found as materialized (
+  select c_id as who from customer, district, warehouse
+  where c_w_id = $1 and c_d_id = $2 and c_id = WHO
+    and d_w_id = $5 and d_id = $6 and w_id = $5),
+at_warehouse as (
+  update warehouse set w_ytd = w_ytd + $4 / 100.0 from found where w_id = $5
+  returning who, w_name, w_street_1, w_street_2, w_city, w_state, w_zip),
+at_district as (
+  update district set d_ytd = d_ytd + $4 / 100.0 from at_warehouse where d_w_id = $5 and d_id = $6
+  returning at_warehouse.*, d_name, d_street_1, d_street_2, d_city, d_state, d_zip),
+paid as (
   update customer set c_balance = c_balance - $4 / 100.0,
     c_ytd_payment = c_ytd_payment + $4 / 100.0, c_payment_cnt = c_payment_cnt + 1,
     c_data = case when c_credit = 'BC' then left(concat_ws(' ', c_id, c_d_id, c_w_id, $6, $5,
       ($4 / 100.0)::numeric(6, 2), c_data), 500) else c_data end
-  where c_w_id = $1 and c_d_id = $2 and c_id = WHO
+  from at_district
+  where c_w_id = $1 and c_d_id = $2 and c_id = who
   returning *),
 noted as (
   insert into history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)
-  select c_id, c_d_id, c_w_id, $6, $5, now(), $4 / 100.0, w_name || '    ' || d_name
-  from paid, warehouse, district where w_id = $5 and d_w_id = $5 and d_id = $6)
-select c_id::int4, c_first::text, c_middle::text, c_last::text, c_street_1::text, c_street_2::text,
+  select c_id, c_d_id, c_w_id, $6, $5, now(), $4 / 100.0, w_name || '    ' || d_name from paid)
+select w_street_1::text, w_street_2::text, w_city::text, w_state::text, w_zip::text,
+  d_street_1::text, d_street_2::text, d_city::text, d_state::text, d_zip::text,
+  c_id::int4, c_first::text, c_middle::text, c_last::text, c_street_1::text, c_street_2::text,
   c_city::text, c_state::text, c_zip::text, c_phone::text, c_since::timestamptz, c_credit::text,
   (c_credit_lim * 100)::int8, (c_discount * 10000)::int4, (c_balance * 100)::int8,
   case when c_credit = 'BC' then left(c_data, 200) end
@@ -101,14 +108,14 @@ const NAMED: &str = "(
   select (array_agg(c_id order by c_first, c_id))[(count(*) + 1) / 2] from customer
   where c_w_id = $1 and c_d_id = $2 and c_last = $3)";
 
-/// [`PAY_CUSTOMER`] by C_ID.
-pub(super) fn pay_customer_by_id() -> String {
-    PAY_CUSTOMER.replace("WHO", "$3")
+/// [`PAY`] by C_ID.
+pub(super) fn pay_by_id() -> String {
+    PAY.replace("WHO", "$3")
 }
 
-/// [`PAY_CUSTOMER`] by C_LAST.
-pub(super) fn pay_customer_by_name() -> String {
-    PAY_CUSTOMER.replace("WHO", NAMED)
+/// [`PAY`] by C_LAST.
+pub(super) fn pay_by_name() -> String {
+    PAY.replace("WHO", NAMED)
 }
 
 /// [`STATUS`] by C_ID.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use load::tpcc::{Execution, Isolation, OrderScreen, Performed, Screen, Session};
+use load::tpcc::{Execution, Isolation, OrderScreen, Performed, Screen, Session, TransactionError};
 use tokio_postgres::Client;
 use workload::stream;
 use workload::tpcc::{
@@ -381,6 +381,46 @@ async fn is_waited_for(client: &Client) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("nobody waits");
+}
+
+/// The parts of a Payment wait for each other in one statement, which commits by itself: whichever of
+/// its rows is missing, none may be written.
+#[test]
+fn a_payment_that_lacks_a_row_books_nothing() {
+    for execution in BOTH {
+        let database = Database::loaded(&format!("lacking_{execution:?}").to_lowercase());
+        // Rows that nothing of the load refers to by a key.
+        database.ask("delete from district where d_id = 9; delete from customer where c_id = 77");
+        let payment = |district, customer_district, customer| {
+            Request::Payment(Payment {
+                warehouse: 1,
+                district,
+                customer_warehouse: 1,
+                customer_district,
+                customer,
+                amount_cents: 123_456,
+            })
+        };
+        let lacking = [
+            payment(8, 3, CustomerBy::Id(77)),
+            payment(9, 3, CustomerBy::Id(5)),
+            payment(9, 3, CustomerBy::LastName(5)),
+            Request::NewOrder(NewOrder {
+                warehouse: 1,
+                district: 9,
+                customer: 5,
+                lines: vec![line(70, 1, 3)],
+            }),
+        ];
+        let before = database.hashes();
+        in_session(&database, execution, Isolation::RepeatableRead, async |session, _| {
+            for request in &lacking {
+                let error = session.perform(request).await.unwrap_err();
+                assert!(matches!(error, TransactionError::Missing { .. }), "{error:?}");
+            }
+        });
+        assert_eq!(database.hashes(), before, "{execution:?}");
+    }
 }
 
 #[test]
