@@ -56,7 +56,8 @@ def solve(
     """Solve a model by formula.
 
     ``method`` solves a network of product form by that algorithm; left out, the formula that fits
-    best is taken. ``attrs`` of the table holds ``algorithm``, ``exact``, ``error`` (the largest
+    best is taken. ``attrs`` of the table holds ``algorithm``, ``exact``,
+    ``approximate`` (not exact), ``error`` (the largest
     relative error seen where it was tried; None if exact or not tried), ``trust`` (the same in
     words), ``classes`` (throughput and response by class) and ``notes``.
 

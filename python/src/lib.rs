@@ -56,6 +56,7 @@ fn solve(py: Python<'_>, name: &str, text: &str, form: &str, method: Option<&str
         "attrs": {
             "algorithm": solved.algorithm,
             "exact": solved.trust.exact,
+            "approximate": !solved.trust.exact,
             "error": solved.trust.error,
             "trust": solved.trust.text,
             "classes": solved.classes,

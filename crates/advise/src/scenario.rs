@@ -15,8 +15,10 @@ use crate::units::{Bytes, PerByte, Rate, Span};
 mod behaviour;
 mod change;
 mod compile;
+mod counted;
 mod entries;
 mod loads;
+mod matrix;
 mod path;
 mod policies;
 mod setting;
@@ -27,6 +29,7 @@ pub use behaviour::{
     KeysName, LoadName, NoticedName, OrderName, PiecesName, RetryEntry, StateName,
 };
 pub(crate) use compile::{mean_demand, suggest};
+pub use matrix::MatrixRow;
 pub use path::{NumberKind, NumericParameter};
 pub use policies::{DisciplineEntry, Policies, RouterEntry, SightEntry};
 pub use setting::{Control, Setting, Stops, Turns, disciplines, routers};
@@ -50,7 +53,7 @@ pub struct Scenario {
     #[serde(rename = "gate", default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<GateEntry>,
     /// What does the work.
-    #[serde(rename = "station")]
+    #[serde(rename = "station", deserialize_with = "counted::stations")]
     pub stations: Vec<StationEntry>,
     /// What is remembered.
     #[serde(rename = "cache", default, skip_serializing_if = "Vec::is_empty")]
@@ -106,6 +109,10 @@ pub struct ClassEntry {
     /// The way through the network; none for a class without a load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route: Vec<RouteEntry>,
+    /// In place of a route: the chances of where a job goes next, by where it is; `start` is the row of
+    /// those that come, and what a row lacks to 1 is the chance to leave.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub matrix: BTreeMap<String, MatrixRow>,
 }
 
 fn is_zero(priority: &u8) -> bool {
@@ -135,6 +142,8 @@ pub enum RouteEntry {
     Choose(ChooseEntry),
     /// A way that is gone again with a chance.
     Repeat(RepeatEntry),
+    /// A way that is gone so many times.
+    Visits(VisitsEntry),
     /// A job of its own that nobody waits for.
     Send(SendEntry),
     /// Jobs of their own that are waited for.
@@ -221,6 +230,16 @@ pub struct ChoiceEntry {
 pub struct RepeatEntry {
     /// The chance of going again, below 1.
     pub repeat: f64,
+    /// The way.
+    pub route: Vec<RouteEntry>,
+}
+
+/// A way that is gone so many times: 2.5 is twice, and once more with a chance of a half.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct VisitsEntry {
+    /// How many times on average, above 0.
+    pub visits: f64,
     /// The way.
     pub route: Vec<RouteEntry>,
 }
@@ -328,7 +347,7 @@ pub struct GateEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
     /// Its servers, where it has several.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "counted::servers", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerEntry>,
     /// Who is next; left out, first in first out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -367,6 +386,10 @@ pub struct GateEntry {
 pub struct ServerEntry {
     /// How many jobs it may serve at once.
     pub slots: u32,
+    /// So many equal servers, each with a `station` of its own: `cpu-1`, `cpu-2`, ... for `cpu`. None
+    /// in a scenario that was read: the servers stand there one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
     /// The station that belongs to it: visited by the step `"server"` inside the gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub station: Option<String>,
@@ -386,6 +409,10 @@ pub struct StationEntry {
     pub name: String,
     /// How it serves.
     pub kind: StationName,
+    /// So many equal stations, called `cpu-1`, `cpu-2`, ... for `cpu`. None in a scenario that was
+    /// read: the stations stand there one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
     /// How many servers or processors it has; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,

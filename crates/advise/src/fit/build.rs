@@ -25,6 +25,7 @@ pub(super) fn build(
         name: options.name.clone(),
         seed: Some(options.seed),
         classes: vec![ClassEntry {
+            matrix: BTreeMap::new(),
             name: names::CLASS.into(),
             population: Some(high.clients),
             think: None,
@@ -79,6 +80,7 @@ pub(super) fn stations(point: &Point, cores: u32) -> Vec<StationEntry> {
         name: name.into(),
         kind,
         servers: None,
+        count: None,
         quantum: None,
         room: None,
         full: None,

@@ -129,6 +129,7 @@ impl Draft {
 /// An open class.
 pub(super) fn open_class(name: &str, rate: f64, route: &[&str]) -> ClassEntry {
     ClassEntry {
+        matrix: BTreeMap::new(),
         name: name.into(),
         population: None,
         think: None,
@@ -152,6 +153,7 @@ pub(super) fn station(name: &str, kind: StationName, servers: u32) -> StationEnt
         name: name.into(),
         kind,
         servers,
+        count: None,
         quantum: None,
         room: None,
         full: None,

@@ -333,6 +333,7 @@ fn build(draft: &mut Draft, model: Model, think: f64, servers: u32, most: f64) {
     delay.demand = Some(constant(pause));
     let open = open_class("requests", 1.0, &["elsewhere", "machine"]);
     draft.classes.push(ClassEntry {
+        matrix: std::collections::BTreeMap::new(),
         rate: None,
         population: Some(most.round().max(1.0) as u32),
         think: (think > 0.0).then(|| DistEntry::Constant(as_written(Span(think)))),

@@ -45,6 +45,9 @@ impl Scenario {
             );
             return Err(error("sekisho", cause));
         }
+        if self.classes.iter().any(|class| !class.matrix.is_empty()) {
+            return self.with_routes()?.network();
+        }
         let mut compiler = Compiler {
             scenario: self,
             parts: parts(self)?,
@@ -66,6 +69,23 @@ impl Scenario {
         network.agenda = self.agenda.as_ref().map(|agenda| agenda.agenda(self)).transpose()?;
         self.check_lasting(&network)?;
         Ok(network)
+    }
+
+    /// The same with a route in place of each routing matrix.
+    fn with_routes(&self) -> Result<Scenario, ScenarioError> {
+        let mut scenario = self.clone();
+        for class in &mut scenario.classes {
+            let rows = std::mem::take(&mut class.matrix);
+            if rows.is_empty() {
+                continue;
+            }
+            let place = format!("class `{}`, matrix", class.name);
+            if !class.route.is_empty() {
+                return Err(error(place, "it stands beside a `route`; keep one of them"));
+            }
+            class.route = super::matrix::route(&rows).map_err(|cause| error(place, cause))?;
+        }
+        Ok(scenario)
     }
 
     /// Loads that change over time have an agenda that says how long to look.
@@ -418,9 +438,40 @@ impl<'a> Compiler<'a> {
                 );
                 return Err(error(place, cause));
             }
-            steps.push(self.step(way, entry, &format!("{place} step {}", at + 1), passes)?);
+            let place = format!("{place} step {}", at + 1);
+            match entry {
+                RouteEntry::Visits(times) => self.times(way, times, &place, passes, &mut steps)?,
+                entry => steps.push(self.step(way, entry, &place, passes)?),
+            }
         }
         Ok(steps)
+    }
+
+    /// A way so many times: whole ones one after the other, and what is left by chance.
+    fn times(
+        &mut self,
+        way: &mut Way<'a, '_>,
+        times: &'a super::VisitsEntry,
+        place: &str,
+        passes: f64,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), ScenarioError> {
+        let visits = times.visits;
+        if !(visits > 0.0 && visits <= STEPS_MAX as f64) {
+            let cause = format!("`visits` is above 0 and at most {STEPS_MAX}; it is {visits}");
+            return Err(error(place, cause));
+        }
+        for _ in 0..visits.floor() as u32 {
+            steps.extend(self.route(way, &times.route, place, passes)?);
+        }
+        let chance = visits.fract();
+        if chance > 0.0 {
+            let named = way.named;
+            let once = self.route(way, &times.route, place, passes * chance)?;
+            way.named = named;
+            steps.push(Step::Choose(vec![(chance, once), (1.0 - chance, Vec::new())]));
+        }
+        Ok(())
     }
 
     fn step(
@@ -473,6 +524,7 @@ impl<'a> Compiler<'a> {
                 let steps = self.route(way, &repeat.route, &place, passes / (1.0 - again))?;
                 Ok(Step::Repeat { again, steps })
             }
+            RouteEntry::Visits(_) => unreachable!("`route` spells them out"),
             RouteEntry::Send(send) => {
                 let way = self.own_way(way, &send.send, &format!("{place}, send"), passes)?;
                 Ok(Step::Send { way })

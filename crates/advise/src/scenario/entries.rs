@@ -12,7 +12,7 @@ use workload::Draw;
 use super::{
     BecomeEntry, ByteDemand, ChoiceEntry, ChooseEntry, DemandEntry, DistEntry, DistName,
     DocumentEntry, DocumentsEntry, ForkEntry, LognormalEntry, LookupEntry, OfTrace, RepeatEntry,
-    RouteEntry, SendEntry, ShapedEntry, SizesEntry, VisitEntry,
+    RouteEntry, SendEntry, ShapedEntry, SizesEntry, VisitEntry, VisitsEntry,
 };
 use crate::units::{PerByte, Span};
 
@@ -45,6 +45,7 @@ impl<'de, T, M: Deserialize<'de>> Visitor<'de> for TextOrTable<T, M> {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct StepTable {
     visit: Option<String>,
+    visits: Option<f64>,
     demand: Option<DemandEntry>,
     choose: Option<Vec<ChoiceEntry>>,
     repeat: Option<f64>,
@@ -66,6 +67,7 @@ impl StepTable {
             ("demand", self.demand.is_some()),
             ("choose", self.choose.is_some()),
             ("repeat", self.repeat.is_some()),
+            ("visits", self.visits.is_some()),
             ("route", self.route.is_some()),
             ("send", self.send.is_some()),
             ("fork", self.fork.is_some()),
@@ -80,10 +82,11 @@ impl StepTable {
 }
 
 /// Each kind of step: the key that makes it one, and those that may stand beside it.
-const KINDS: [(&str, &[&str]); 7] = [
-    ("visit", &["demand"]),
+const KINDS: [(&str, &[&str]); 8] = [
+    ("visit", &["demand", "visits"]),
     ("choose", &[]),
     ("repeat", &["route"]),
+    ("visits", &["route"]),
     ("send", &[]),
     ("fork", &["join"]),
     ("become", &[]),
@@ -94,7 +97,7 @@ impl<'de> Deserialize<'de> for RouteEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RouteEntry, D::Error> {
         deserializer.deserialize_any(TextOrTable {
             expected: "a step: the name of a gate or a station, or a table with `visit`, `choose`, \
-                       `repeat`, `send`, `fork`, `become` or `lookup`",
+                       `repeat`, `visits`, `send`, `fork`, `become` or `lookup`",
             text: |name| Ok(RouteEntry::Name(name.to_owned())),
             table: step,
         })
@@ -105,8 +108,8 @@ fn step(table: StepTable) -> Result<RouteEntry, String> {
     let keys = table.keys();
     let Some((kind, others)) = KINDS.iter().find(|(kind, _)| keys.contains(kind)) else {
         return Err(
-            "a step is a name, or has `visit`, `choose`, `repeat`, `send`, `fork`, `become` or \
-                    `lookup`; this has none of them"
+            "a step is a name, or has `visit`, `choose`, `repeat`, `visits`, `send`, `fork`, `become` \
+             or `lookup`; this has none of them"
                 .into(),
         );
     };
@@ -117,10 +120,24 @@ fn step(table: StepTable) -> Result<RouteEntry, String> {
     }
     let StepTable { visit, demand, choose, repeat, route, send, fork, join, r#become, .. } = table;
     if let Some(visit) = visit {
-        let demand = demand.ok_or_else(|| {
-            format!("a step with `visit` needs its own `demand`; without one, write \"{visit}\"")
-        })?;
-        return Ok(RouteEntry::Visit(VisitEntry { visit, demand }));
+        let once = match (demand, table.visits) {
+            (Some(demand), _) => RouteEntry::Visit(VisitEntry { visit, demand }),
+            (None, Some(_)) => RouteEntry::Name(visit),
+            (None, None) => {
+                return Err(format!(
+                    "a step with `visit` needs its own `demand`, or `visits`; without one, write \
+                     \"{visit}\""
+                ));
+            }
+        };
+        return Ok(match table.visits {
+            Some(visits) => RouteEntry::Visits(VisitsEntry { visits, route: vec![once] }),
+            None => once,
+        });
+    }
+    if let Some(visits) = table.visits {
+        let route = route.ok_or("a step with `visits` needs the `route` to go so many times")?;
+        return Ok(RouteEntry::Visits(VisitsEntry { visits, route }));
     }
     if let Some(repeat) = repeat {
         let route = route.ok_or("a step with `repeat` needs the `route` to go again")?;

@@ -506,6 +506,7 @@ fn scale_route(route: &mut [RouteEntry], is_meant: &impl Fn(&str) -> bool, facto
                     scale_route(&mut way.route, is_meant, factor);
                 }
             }
+            RouteEntry::Visits(times) => scale_route(&mut times.route, is_meant, factor),
             RouteEntry::Repeat(repeat) => scale_route(&mut repeat.route, is_meant, factor),
             RouteEntry::Send(send) => scale_route(&mut send.send, is_meant, factor),
             RouteEntry::Fork(fork) => {

@@ -694,20 +694,20 @@ const MISTAKES: [(&str, &str, &str, &str); 15] = [
         "route = [\"farm\"]",
         "route = [5]",
         "invalid type: integer `5`, expected a step: the name of a gate or a station, or a table \
-         with `visit`, `choose`, `repeat`, `send`, `fork`, `become` or `lookup`",
+         with `visit`, `choose`, `repeat`, `visits`, `send`, `fork`, `become` or `lookup`",
         "5",
     ),
     (
         "route = [\"farm\"]",
         "route = [{ vist = \"farm\" }]",
-        "unknown field `vist`, expected one of `visit`, `demand`, `choose`, `repeat`, `route`, \
+        "unknown field `vist`, expected one of `visit`, `visits`, `demand`, `choose`, `repeat`, `route`, \
          `send`, `fork`, `join`, `become`, `lookup`, `hit`, `miss`",
         "vist",
     ),
     (
         "route = [\"farm\"]",
         "route = [{ visit = \"net\" }]",
-        "a step with `visit` needs its own `demand`; without one, write \"net\"",
+        "a step with `visit` needs its own `demand`, or `visits`; without one, write \"net\"",
         "{ visit = \"net\" }",
     ),
     (
@@ -719,8 +719,8 @@ const MISTAKES: [(&str, &str, &str, &str); 15] = [
     (
         "route = [\"farm\"]",
         "route = [{ demand = \"1s\" }]",
-        "a step is a name, or has `visit`, `choose`, `repeat`, `send`, `fork`, `become` or `lookup`; \
-         this has none of them",
+        "a step is a name, or has `visit`, `choose`, `repeat`, `visits`, `send`, `fork`, `become` \
+         or `lookup`; this has none of them",
         "{ demand = \"1s\" }",
     ),
     (

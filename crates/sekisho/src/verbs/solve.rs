@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ::solve::Algorithm;
-use advise::{Bounds, Corrected, FormulaAnswer, NodeAnswer, Scenario};
+use advise::{Bounds, Corrected, FormulaAnswer, NodeAnswer, Scenario, Trust};
 use clap::Args as ClapArgs;
 use serde_json::json;
 
@@ -73,6 +73,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         let text = json!({
             "verdict": Verdict::Holds.word(),
             "exit_code": Verdict::Holds.code(),
+            "approximate": !solved.trust.exact,
+            "error": solved.trust.error,
             "algorithm": solved.algorithm,
             "trust": solved.trust,
             "classes": solved.classes,
@@ -121,12 +123,27 @@ fn jmva_text(args: &Args, model: &Model) -> Result<String, Failure> {
     exchange::write_jmva(&name, &network, Some(&answer)).map_err(failed)
 }
 
+/// How far an answer may be off, beside its numbers; nothing where it is exact.
+fn approximate(trust: &Trust) -> String {
+    match (trust.exact, trust.error) {
+        (true, _) => String::new(),
+        (false, None) => ", approximate, its error not known".into(),
+        (false, Some(error)) => {
+            let percent = error * 100.0;
+            // One digit that says something, however small the error is.
+            let places = if percent >= 0.95 { 0.0 } else { (-percent.log10()).ceil().min(12.0) };
+            format!(", approximate within {percent:.0$} %", places as usize)
+        }
+    }
+}
+
 fn solved_text(solved: &Solved) -> String {
     let mut text = match &*solved.classes {
         [class] => format!(
-            "solved: {} at a mean response of {}\n\n",
+            "solved: {} at a mean response of {}{}\n\n",
             rate(class.throughput),
-            time(class.response)
+            time(class.response),
+            approximate(&solved.trust)
         ),
         classes => {
             let mut table = Table::new(&["class", "throughput", "mean response"]);
@@ -134,7 +151,8 @@ fn solved_text(solved: &Solved) -> String {
                 let (x, r) = (rate(class.throughput), time(class.response));
                 table.row(vec![label(&class.name), x, r]);
             }
-            format!("solved: {} classes\n\n{table}\n", classes.len())
+            let how = approximate(&solved.trust);
+            format!("solved: {} classes{how}\n\n{table}\n", classes.len())
         }
     };
     text += &table_text(&solved.rows);
@@ -205,6 +223,8 @@ fn run_scenario(
         let text = json!({
             "verdict": Verdict::Holds.word(),
             "exit_code": Verdict::Holds.code(),
+            "approximate": !answer.trust.exact,
+            "error": answer.trust.error,
             "scenario": scenario,
             "answer": answer,
             "note": answer.note(),
@@ -256,9 +276,10 @@ fn corrected_text(corrected: &Corrected) -> String {
 
 fn text(answer: &FormulaAnswer) -> String {
     let mut text = format!(
-        "solved: {} at a mean response of {}\n\n",
+        "solved: {} at a mean response of {}{}\n\n",
         rate(answer.throughput),
-        time(answer.response)
+        time(answer.response),
+        approximate(&answer.trust)
     );
     let mut table = Table::new(&["", "mean", "at least", "at most"]);
     let bound = |of: fn(&Bounds) -> Option<f64>, text: fn(f64) -> String| {

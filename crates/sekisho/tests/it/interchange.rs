@@ -524,12 +524,16 @@ fn the_command_prints_the_table_that_people_know() {
     let object = &again.objects()[0];
     assert_eq!(object["table"].as_array().map(Vec::len), Some(7), "{object}");
     assert_eq!(object["trust"]["exact"], true, "{object}");
+    assert_eq!(object["approximate"], false, "{object}");
+    assert!(object["error"].is_null(), "{object}");
 }
 
 #[test]
 fn the_command_solves_and_simulates_layered_models() {
     let (ended, folder) = command("pool.lqn", &["solve", "pool.lqn"]);
     assert_eq!(ended.code, 0, "{ended:?}");
+    let first = ended.out.lines().next().unwrap_or_default();
+    assert!(first.ends_with(", approximate within 12 %"), "{first}");
     for wanted in ["pool", "(all)", "software bottleneck", "approximate (within 12 %"] {
         let text = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(wanted), "no {wanted}: {}", ended.out);
