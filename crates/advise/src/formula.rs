@@ -281,8 +281,16 @@ pub fn formula_with(scenario: &Scenario, effort: Effort) -> Result<FormulaAnswer
 /// # Errors
 /// As [`formula_with`].
 pub fn formula_means(scenario: &Scenario, effort: Effort) -> Result<FormulaMeans, NoFormula> {
-    let answer = detailed(scenario, Detail { effort, all: false })?;
+    let answer = formula_outline(scenario, effort)?;
     Ok(FormulaMeans { throughput: answer.throughput, response: answer.response })
+}
+
+/// An answer without what takes longer than its means: sizes and quantiles.
+pub(crate) fn formula_outline(
+    scenario: &Scenario,
+    effort: Effort,
+) -> Result<FormulaAnswer, NoFormula> {
+    detailed(scenario, Detail { effort, all: false })
 }
 
 fn detailed(scenario: &Scenario, detail: Detail) -> Result<FormulaAnswer, NoFormula> {
@@ -687,5 +695,33 @@ fn at(error: SolveError, station: &str) -> SolveError {
             SolveError::Unstable { place: format!("station `{station}`"), rho, rate_max }
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A scenario with an approximate formula, and an answer that is farther from the truth than it
+    /// states.
+    pub(crate) fn out_of_its_range() -> (Scenario, FormulaAnswer) {
+        let text = serde_json::json!({
+            "sekisho": 1, "name": "held",
+            "class": [{
+                "name": "c", "population": 20, "think": { "mean": "50ms", "dist": "exponential" },
+                "route": ["slots"],
+            }],
+            "gate": [{ "name": "slots", "slots": 4, "inside": ["cpu", "disk"] }],
+            "station": [
+                { "name": "cpu", "kind": "queue", "demand": { "mean": "5ms", "dist": "exponential" } },
+                { "name": "disk", "kind": "queue", "demand": { "mean": "8ms", "dist": "exponential" } },
+            ],
+        });
+        let scenario: Scenario = serde_json::from_value(text).expect("it is a scenario");
+        let mut answer = formula(&scenario).expect("it has a formula");
+        let error = answer.trust.error.expect("it is approximate");
+        answer.response *= 1.1 + error;
+        answer.classes[0].response *= 1.1 + error;
+        (scenario, answer)
     }
 }

@@ -20,6 +20,7 @@ pub mod questions;
 mod scenario;
 mod score;
 mod units;
+mod witnesses;
 
 pub use corrected::{
     Corrected, CorrectedError, Totals, corrected, corrected_sweep, short_simulation,

@@ -5,10 +5,10 @@ use std::fmt;
 
 use measure::Estimate;
 use serde::{Deserialize, Serialize};
-use sim::{Options, Outcome, SimError, SizeRange};
+use sim::{Of, Options, Outcome, Quantity, SimError, SizeRange};
 
-use crate::formula::{FormulaAnswer, formula};
-use crate::{Rate, Scenario, ScenarioError};
+use crate::formula::{FormulaAnswer, NoFormula, formula};
+use crate::{Rate, Scenario, ScenarioError, witnesses};
 
 /// At which loads and slots a scenario is to be predicted: every load with every number of slots.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +53,8 @@ pub struct Point {
     pub class: Option<String>,
     /// The gate's slots, where there is one gate.
     pub slots: Option<u32>,
-    /// The formula's witness, if there is a formula.
+    /// The formula's witness, if there is a formula that is not farther from the simulation than it
+    /// states.
     pub formula: Option<Numbers>,
     /// Which formula, how exact it is, or why there is none.
     pub formula_note: String,
@@ -279,20 +280,32 @@ fn predict(
     options: &Options,
 ) -> Result<Point, AskError> {
     let changed = at(scenario, class, load, slots)?;
-    let of = class_of(&changed, class)?;
-    let (by_formula, formula_note, formula_error) = match formula(&changed) {
-        Ok(answer) => (Some(Numbers::from_formula(&answer, of)), answer.note(), answer.trust.error),
-        Err(none) => (None, none.to_string(), None),
+    point(formula(&changed), &changed, class, (load, slots), options)
+}
+
+/// A scenario at its load, with this answer as the formula's.
+fn point(
+    asked: Result<FormulaAnswer, NoFormula>,
+    changed: &Scenario,
+    class: Option<&str>,
+    (load, slots): (Load, Option<u32>),
+    options: &Options,
+) -> Result<Point, AskError> {
+    let of = class_of(changed, class)?;
+    let outcome = outcome(changed, load, options)?;
+    let (by_formula, formula_note) = match asked {
+        Ok(answer) => witnesses::kept(answer, &means(&outcome)),
+        Err(none) => (None, none.to_string()),
     };
     Ok(Point {
         load,
         class: class.map(str::to_owned),
-        slots: slots.or_else(|| only_slots(&changed)),
-        formula: by_formula,
+        slots: slots.or_else(|| only_slots(changed)),
+        formula_error: by_formula.as_ref().and_then(|answer| answer.trust.error),
+        formula: by_formula.map(|answer| Numbers::from_formula(&answer, of)),
         formula_note,
-        formula_error,
-        simulation: simulate(&changed, class, load, options)?,
-        beyond: beyond(scenario, load),
+        simulation: Numbers::from_outcome(&outcome, of),
+        beyond: beyond(changed, load),
     })
 }
 
@@ -313,10 +326,22 @@ pub fn simulate(
     options: &Options,
 ) -> Result<Numbers, AskError> {
     let class = class_of(scenario, class)?;
+    Ok(Numbers::from_outcome(&outcome(scenario, load, options)?, class))
+}
+
+fn outcome(scenario: &Scenario, load: Load, options: &Options) -> Result<Outcome, AskError> {
     let network = scenario.network()?;
-    let outcome =
-        sim::run(&network, options).map_err(|error| AskError::Sim(format!("at {load}"), error))?;
-    Ok(Numbers::from_outcome(&outcome, class))
+    sim::run(&network, options).map_err(|error| AskError::Sim(format!("at {load}"), error))
+}
+
+/// Throughput and mean response of every class, as they were simulated.
+fn means(outcome: &Outcome) -> Vec<(Of, Quantity, Estimate)> {
+    let of = |(at, class): (usize, &sim::ClassOutcome)| {
+        let throughput = (Of::Class(at), Quantity::Throughput, class.throughput);
+        let response = class.response.map(|value| (Of::Class(at), Quantity::Response, value));
+        std::iter::once(throughput).chain(response)
+    };
+    outcome.classes.iter().enumerate().flat_map(of).collect()
 }
 
 fn only_slots(scenario: &Scenario) -> Option<u32> {
@@ -401,5 +426,28 @@ impl Numbers {
     /// The response-time quantile q \[s\].
     pub fn quantile(&self, q: f64) -> Option<Value> {
         self.quantiles.iter().find(|(at, _)| (at - q).abs() < 1e-9).map(|(_, value)| *value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formula::tests::out_of_its_range;
+
+    /// It was stored as a witness, for `check` to score.
+    #[test]
+    fn a_formula_beyond_its_stated_error_is_no_witness() {
+        let (scenario, answer) = out_of_its_range();
+        let options = crate::short_simulation(3);
+        let ask = |asked| point(asked, &scenario, None, (Load::Clients(20), None), &options);
+        let found = ask(Ok(answer)).unwrap();
+        assert_eq!((&found.formula, found.formula_error), (&None, None));
+        assert!(found.formula_note.contains("out of its range"), "{}", found.formula_note);
+        let stored = serde_json::to_value(&found).unwrap();
+        assert!(stored["formula"].is_null() && stored.get("formula-error").is_none(), "{stored}");
+        let true_answer = formula(&scenario).unwrap();
+        let found = ask(Ok(true_answer.clone())).unwrap();
+        assert_eq!(found.formula, Some(Numbers::from_formula(&true_answer, 0)));
+        assert_eq!(found.formula_error, true_answer.trust.error);
     }
 }

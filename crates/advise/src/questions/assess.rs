@@ -8,7 +8,7 @@ use super::slo::{Judged, Slo};
 use super::work::{Hardness, Part};
 use super::{QuestionError, SATURATED, all_kept};
 use crate::formula::formula;
-use crate::{FormulaAnswer, Right, Scenario};
+use crate::{FormulaAnswer, NoFormula, Right, Scenario, witnesses};
 
 /// What a simulation showed of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -98,7 +98,7 @@ pub struct Assessment {
     pub simulated: Option<Observed>,
     /// Where they do.
     pub grows: Option<String>,
-    /// What the formula says, if there is one.
+    /// What the formula says, if there is one that is not farther from the simulation than it states.
     pub formula: Option<FormulaAnswer>,
     /// Which formula, how exact it is, or why there is none.
     pub formula_note: String,
@@ -113,10 +113,17 @@ pub(super) fn assess(
     options: &Options,
     ends: u32,
 ) -> Result<Assessment, QuestionError> {
-    let (by_formula, formula_note) = match formula(scenario) {
-        Ok(answer) => (Some(answer.clone()), answer.note()),
-        Err(none) => (None, none.to_string()),
-    };
+    assess_beside(formula(scenario), scenario, slo, options, ends)
+}
+
+/// The same, with this answer as the formula's.
+fn assess_beside(
+    asked: Result<FormulaAnswer, NoFormula>,
+    scenario: &Scenario,
+    slo: Option<&Slo>,
+    options: &Options,
+    ends: u32,
+) -> Result<Assessment, QuestionError> {
     let network = scenario.network()?;
     let judged = |comparison: &Comparison| {
         let claims = ends * comparison.looks();
@@ -135,17 +142,17 @@ pub(super) fn assess(
             let Some(place) = error.overloaded() else {
                 return Err(QuestionError::sim(format!("`{}`", scenario.name))(error));
             };
-            return Ok(Assessment {
-                kept: Right::No,
-                limits: Vec::new(),
-                simulated: None,
-                grows: Some(place.to_owned()),
-                formula: by_formula,
-                formula_note,
-            });
+            return Ok(growing(place, asked));
         }
     };
     let mut limits = judged(&comparison);
+    let (by_formula, formula_note) = match asked {
+        Ok(answer) => {
+            let means = means(&comparison, answer.classes.len());
+            witnesses::kept(answer, &means)
+        }
+        Err(none) => (None, none.to_string()),
+    };
     if let Some(answer) = &by_formula {
         limits.iter_mut().for_each(|limit| {
             let class = match limit.of {
@@ -171,6 +178,47 @@ pub(super) fn assess(
         formula: by_formula,
         formula_note,
     })
+}
+
+/// Throughput and mean response of all requests, and of every class, as they were simulated.
+fn means(comparison: &Comparison, classes: usize) -> Vec<(Of, Quantity, Estimate)> {
+    let of = |of: Of| {
+        let value = move |quantity| {
+            let estimate = comparison.value(0, of, quantity, 1)?;
+            Some((of, quantity, estimate))
+        };
+        [Quantity::Throughput, Quantity::Response].into_iter().filter_map(value)
+    };
+    // Of one class, all requests are its requests.
+    let classes = (0..classes).filter(|_| classes > 1).map(Of::Class);
+    std::iter::once(Of::All).chain(classes).flat_map(of).collect()
+}
+
+/// What becomes of a scenario whose jobs pile up without end at a place, though a formula may have an
+/// answer.
+fn growing(place: &str, asked: Result<FormulaAnswer, NoFormula>) -> Assessment {
+    let (by_formula, formula_note) = match asked {
+        // So near to what can be served that a simulation sees no end, an exact formula may.
+        Ok(answer) if answer.trust.exact => {
+            let note = answer.note();
+            (Some(answer), note)
+        }
+        Ok(answer) => {
+            let name = &answer.name;
+            let why =
+                "dropped, since it is out of its range: simulated, jobs pile up without end at";
+            (None, format!("{why} {place}, and `{name}` sees a steady state"))
+        }
+        Err(none) => (None, none.to_string()),
+    };
+    Assessment {
+        kept: Right::No,
+        limits: Vec::new(),
+        simulated: None,
+        grows: Some(place.to_owned()),
+        formula: by_formula,
+        formula_note,
+    }
 }
 
 /// One limit that is surely broken is enough; to be kept, all must be.
@@ -204,4 +252,36 @@ fn has_room(network: &sim::Network, comparison: &Comparison, claims: u32) -> Rig
         _ => Right::Yes,
     };
     all.iter().map(room).max().unwrap_or(Right::Yes).max(turned_away)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formula::tests::out_of_its_range;
+
+    /// It was shown beside the simulation, as if it said the same.
+    #[test]
+    fn a_formula_beyond_its_stated_error_is_dropped() {
+        let (scenario, answer) = out_of_its_range();
+        let options = crate::short_simulation(3);
+        let slo: Slo = "mean<1s".parse().unwrap();
+        let ask = |answer| assess_beside(Ok(answer), &scenario, Some(&slo), &options, 1).unwrap();
+        let seen = ask(answer.clone());
+        assert_eq!((seen.formula, seen.limits[0].formula), (None, None));
+        assert!(seen.formula_note.contains("out of its range"), "{}", seen.formula_note);
+        // What it really says stands.
+        let true_answer = formula(&scenario).unwrap();
+        assert_ne!(true_answer, answer);
+        let seen = ask(true_answer.clone());
+        assert_eq!(seen.limits[0].formula, Some(true_answer.response));
+        assert_eq!(seen.formula, Some(true_answer));
+    }
+
+    #[test]
+    fn a_formula_that_sees_a_steady_state_where_jobs_pile_up_is_dropped() {
+        let (_, answer) = out_of_its_range();
+        let seen = growing("gate `slots`", Ok(answer));
+        assert_eq!(seen.formula, None);
+        assert!(seen.formula_note.contains("pile up without end at gate `slots`"), "{seen:?}");
+    }
 }

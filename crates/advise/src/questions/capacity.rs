@@ -21,7 +21,8 @@ pub struct Capacity {
     pub fails_at: Option<CapacityPoint>,
     /// Whether the two ends are as near as was asked for. Else loads between them could not be told.
     pub kept: Right,
-    /// Where the formula has the limit, as a factor of the load; none if no formula knows it.
+    /// Where the formula has the limit, as a factor of the load; none if no formula knows it, or it is
+    /// out of its range there.
     pub formula: Option<f64>,
     /// Which formula, or why none.
     pub formula_note: String,
@@ -116,15 +117,16 @@ pub fn capacity(
         kept = kept.max(point.assessment.kept);
     }
     let tried = search.tried;
-    Ok(Capacity {
-        holds_at,
-        fails_at,
-        kept,
-        formula: by_formula,
-        formula_note,
-        formula_error,
-        tried,
-    })
+    // Where it was held against a simulation and dropped, it tells of no limit either.
+    let dropped = [&holds_at, &fails_at]
+        .into_iter()
+        .flatten()
+        .find(|point| by_formula.is_some() && point.assessment.formula.is_none());
+    let (formula, formula_note, formula_error) = match dropped {
+        Some(point) => (None, point.assessment.formula_note.clone(), None),
+        None => (by_formula, formula_note, formula_error),
+    };
+    Ok(Capacity { holds_at, fails_at, kept, formula, formula_note, formula_error, tried })
 }
 
 /// Where the formula has the limit, if it knows all that is limited; its note, and its error.

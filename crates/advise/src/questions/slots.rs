@@ -7,7 +7,8 @@ use sim::{Network, Of, Options, Quantity, compare};
 use super::work::{ClassWork, Part, work};
 use super::{Change, QuestionError, gate_named};
 use crate::Scenario;
-use crate::formula::{BestByFormula, Effort, best, formula, formula_means};
+use crate::formula::{BestByFormula, Effort, best, formula, formula_outline};
+use crate::witnesses::{Standing, pairs, standing};
 
 /// What different numbers of slots do.
 #[derive(Clone, Debug, Serialize)]
@@ -48,7 +49,8 @@ pub struct SlotsRow {
     /// The 0.99 quantile of the response times \[s\].
     #[serde(rename = "p99_s")]
     pub p99: Option<Estimate>,
-    /// The formula's mean response time \[s\], where there is one.
+    /// The formula's mean response time \[s\], where there is one that is not farther from the
+    /// simulation than it states.
     #[serde(rename = "formula_response_s")]
     pub formula: Option<f64>,
     /// Mean response, over that of the best for it; by pairs.
@@ -57,6 +59,9 @@ pub struct SlotsRow {
     pub p99_change: Option<Change>,
     /// Throughput, over the largest; by pairs.
     pub throughput_change: Option<Change>,
+    /// Why the formula was dropped here, or what disagrees with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub formula_note: Option<String>,
 }
 
 /// A rule of thumb, and the number that it gives here.
@@ -109,8 +114,13 @@ pub fn slots(
         Err(none) => (none.to_string(), None),
     };
     let most = numbers.last().copied().unwrap_or(now);
-    let by_formula = best(scenario, &name, most);
     let rows = rows(&variants, options)?;
+    // A witness that was dropped at the number that it calls best tells of no best one.
+    let by_formula = best(scenario, &name, most).filter(|best| {
+        let row = rows.iter().find(|row| row.slots == best.slots);
+        row.is_none_or(|row| row.formula.is_some())
+    });
+    let (formula_note, formula_error) = told(&rows, formula_note, formula_error);
     let least = |of: fn(&SlotsRow) -> Option<Estimate>| {
         let known = rows.iter().filter_map(|row| Some((row.slots, of(row)?.mean)));
         known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(slots, _)| slots)
@@ -138,6 +148,17 @@ pub fn slots(
         formula_note,
         formula_error,
     })
+}
+
+/// What is said of the formula, and its error, once it was held against every row.
+fn told(rows: &[SlotsRow], note: String, error: Option<f64>) -> (String, Option<f64>) {
+    let noted = rows.iter().filter_map(|row| Some((row.slots, row.formula_note.as_ref()?)));
+    let (slots, notes): (Vec<u32>, Vec<&String>) = noted.unzip();
+    let stands = rows.iter().any(|row| row.formula.is_some());
+    let error = error.filter(|_| stands);
+    let Some(first) = notes.first() else { return (note, error) };
+    let slots: Vec<String> = slots.iter().map(u32::to_string).collect();
+    (format!("{note}; with {} slots: {first}", slots.join(", ")), error)
 }
 
 /// Powers of two, folklore and what is there now; of a closed load no more than clients.
@@ -258,18 +279,41 @@ fn rows(variants: &[(u32, Scenario)], options: &Options) -> Result<Vec<SlotsRow>
     let most = extreme(Quantity::Throughput, -1.0);
     let row = |(slots, scenario): &(u32, Scenario)| {
         let at = networks.iter().position(|(other, _)| other == slots);
+        let means = [Quantity::Throughput, Quantity::Response];
+        let means = means.map(|quantity| at.and_then(|at| value(at, quantity)));
+        let (formula, formula_note) = by_formula(scenario, means);
         SlotsRow {
             slots: *slots,
-            throughput: at.and_then(|at| value(at, Quantity::Throughput)),
-            response: at.and_then(|at| value(at, Quantity::Response)),
+            throughput: means[0],
+            response: means[1],
             p99: at.and_then(|at| value(at, p99)),
-            formula: formula_means(scenario, Effort::Full).ok().map(|means| means.response),
+            formula,
             mean_change: at.and_then(|at| change(at, best_mean, Quantity::Response)),
             p99_change: at.and_then(|at| change(at, best_p99, p99)),
             throughput_change: at.and_then(|at| change(at, most, Quantity::Throughput)),
+            formula_note,
         }
     };
     Ok(variants.iter().map(row).collect())
+}
+
+/// The formula's mean response \[s\], if it stands beside the throughput and mean response that were
+/// simulated; what is to be said of it, if it does not.
+fn by_formula(scenario: &Scenario, means: [Option<Estimate>; 2]) -> (Option<f64>, Option<String>) {
+    let Ok(answer) = formula_outline(scenario, Effort::Full) else { return (None, None) };
+    let quantities = [Quantity::Throughput, Quantity::Response];
+    let known = quantities.into_iter().zip(means);
+    let known = known.filter_map(|(quantity, mean)| Some((Of::All, quantity, mean?)));
+    let simulated: Vec<_> = known.collect();
+    match standing(&answer.name, &answer.trust, &pairs(&answer, &simulated)) {
+        Standing::Agrees if simulated.is_empty() && !answer.trust.exact => {
+            let why = "dropped, since it is out of its range: simulated, jobs pile up without end";
+            (None, Some(why.to_owned()))
+        }
+        Standing::Agrees => (Some(answer.response), None),
+        Standing::Dropped(why) => (None, Some(why)),
+        Standing::Disputed(why) => (Some(answer.response), Some(why)),
+    }
 }
 
 impl Slots {
