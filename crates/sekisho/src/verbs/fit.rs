@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use advise::{
-    Fit, FitError, FitOptions, LoadPoint, Parameter, QuantileWitness, RowStand, Scenario,
-    SourceFit, SourceRow, Span, StatementEvidence,
+    Calibration, Fit, FitError, FitOptions, LoadPoint, Parameter, QuantileWitness, RowStand,
+    Scenario, SourceFit, SourceRow, Span, StatementEvidence,
 };
 use clap::{Args as ClapArgs, ValueEnum};
 use measure::{Judgement, LoadShape, RunRecord};
@@ -389,15 +389,8 @@ pub(crate) fn source_text(fit: &SourceFit) -> String {
     let mut text = sentence(&format!("fits: {count} numbers; {}; {missing}", compared(fit)));
     let mut table = Table::new(&["parameter", "value", "95 % region"]);
     for (name, parameter) in parameters.into_iter().flatten() {
-        let [low, high] = parameter.interval;
-        let exact = low == high;
-        let region =
-            format!("{} to {}", parameter_text(parameter, low), parameter_text(parameter, high));
-        table.row(vec![
-            long_label(name),
-            parameter_text(parameter, parameter.value),
-            if exact { "as counted".into() } else { region },
-        ]);
+        let [value, region] = value_and_region(name, parameter, calibration);
+        table.row(vec![long_label(name), value, region]);
     }
     text += &format!("\n{table}\n");
     let mut table = Table::new(&["measured", "value", "fitted", "residual"]);
@@ -601,6 +594,27 @@ fn parameter_name(name: &str) -> &str {
         "slots-seen" => "slots, as the runs show them",
         other => other,
     }
+}
+
+/// A fitted number and its region as a table has them.
+pub(crate) fn value_and_region(
+    name: &str,
+    parameter: &Parameter,
+    calibration: Option<&Calibration>,
+) -> [String; 2] {
+    let [low, high] = parameter.interval.map(|value| parameter_text(parameter, value));
+    let value = parameter_text(parameter, parameter.value);
+    let most = calibration.map_or(f64::INFINITY, |of| of.clients[1].into());
+    if name == "knee" && !is_known(parameter, most) {
+        return ["not known".into(), format!("from {low} on")];
+    }
+    if low == high { [value, "as counted".into()] } else { [value, format!("{low} to {high}")] }
+}
+
+/// Whether the region of a knee ends: near what was measured, up to `most` clients. One that runs
+/// beyond twice that says of no number of clients that it is enough.
+pub(crate) fn is_known(knee: &Parameter, most: f64) -> bool {
+    knee.interval[1] <= 2.0 * most
 }
 
 pub(crate) fn parameter_text(parameter: &Parameter, value: f64) -> String {

@@ -29,6 +29,7 @@ fn a_search_keeps_its_trials_whatever_they_say() {
     let ended = sekisho(&folder, &[&find[..], &["2", "--probe", "1s", "--confirm", "1s"]].concat());
     assert_eq!(ended.code, 4, "{ended:?}");
     assert!(ended.out.starts_with("inconclusive: of one warehouse"), "{ended:?}");
+    assert!(ended.err.starts_with("note: probes of 1 s are too short to tell"), "{ended:?}");
     let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("Verified: all") && flat.contains("not an audited"), "{ended:?}");
     let search = kept(&folder, &ended);

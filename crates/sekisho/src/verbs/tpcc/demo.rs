@@ -390,6 +390,35 @@ fn why(best: &Best, cores: u32, busy: Option<f64>, retries: f64) -> String {
     format!("{model} {witness}{conflicts}")
 }
 
+/// Why it is not known how many connections are best.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Unknown {
+    /// A run is invalid.
+    Invalid,
+    /// The region of the knee has no end: where it begins.
+    Knee(f64),
+}
+
+impl Unknown {
+    fn text(self) -> String {
+        match self {
+            Unknown::Invalid => "nothing is recommended, for a run is invalid".into(),
+            Unknown::Knee(low) => format!(
+                "how many connections are best is not known: the knee lies anywhere from {low:.1} \
+                 connections on"
+            ),
+        }
+    }
+}
+
+fn unknown(is_invalid: bool, calibration: &Calibration) -> Option<Unknown> {
+    if is_invalid {
+        return Some(Unknown::Invalid);
+    }
+    let knee = calibration.parameters.get("knee")?;
+    (!fit::is_known(knee, calibration.clients[1].into())).then_some(Unknown::Knee(knee.interval[0]))
+}
+
 /// What the loop has found so far.
 struct Demo {
     runs: Vec<Pressed>,
@@ -487,12 +516,25 @@ impl Demo {
 
     fn verdict(&self) -> Verdict {
         let right = self.scores.iter().map(Score::right).max().unwrap_or(Right::CannotTell);
+        let found = verdict_of(judged(right, self.drift()));
+        match self.unknown() {
+            Some(Unknown::Invalid) => Verdict::Invalid,
+            Some(Unknown::Knee(_)) => found.and(Verdict::Inconclusive),
+            None => found,
+        }
+    }
+
+    /// Why no number of connections is recommended, if none is.
+    fn unknown(&self) -> Option<Unknown> {
         let invalid = self.all().any(|run| run.invalid.is_some());
-        if invalid { Verdict::Invalid } else { verdict_of(judged(right, self.drift())) }
+        unknown(invalid, self.fit.scenario.calibration.as_ref()?)
     }
 
     fn headline(&self) -> String {
         let Best { connections, region: [low, high], throughput, most, .. } = self.best;
+        if let Some(unknown) = self.unknown() {
+            return format!("{}; {}", unknown.text(), self.found());
+        }
         format!(
             "{connections} connections ({low} to {high}) are best: {throughput:.0} transactions/s, \
              {:.0} % of what any number brings; {}",
@@ -524,6 +566,9 @@ impl Demo {
     }
 
     fn why(&self) -> String {
+        if let Some(Unknown::Invalid) = self.unknown() {
+            return "A run is invalid: the numbers below say nothing of the database.".into();
+        }
         let last = self.runs.last();
         let busy = last.and_then(|run| run.kept.record.machine_busy());
         let mut text = why(&self.best, self.cores, busy, last.map_or(0.0, Pressed::retries));
@@ -626,9 +671,9 @@ impl Demo {
         let mut fitted = ReportTable::new("The fitted numbers", columns);
         let calibration = self.fit.scenario.calibration.iter();
         for (name, parameter) in calibration.flat_map(|of| &of.parameters) {
-            let [low, high] = parameter.interval.map(|value| fit::parameter_text(parameter, value));
-            let value = fit::parameter_text(parameter, parameter.value);
-            let row = [name.clone(), value, format!("{low} to {high}")].map(Cell::Text);
+            let calibration = self.fit.scenario.calibration.as_ref();
+            let [value, region] = fit::value_and_region(name, parameter, calibration);
+            let row = [name.clone(), value, region].map(Cell::Text);
             fitted = fitted.row(row).map_err(Failure::machine)?;
         }
         let mut section = Section::new("How many connections, and why")
@@ -657,13 +702,15 @@ impl Demo {
             more: vec![self.section()?],
         })?;
         page.write(&args.report).map_err(Failure::machine)?;
+        let known = self.unknown().is_none();
         if args.json {
             let scores: Vec<_> = self.scores.iter().map(crate::verbs::json::score).collect();
             let object = serde_json::json!({
                 "verdict": verdict.word(), "exit_code": verdict.code(),
                 "postgres": version, "seed": args.seed,
-                "connections_best": self.best.connections, "connections_region": self.best.region,
-                "throughput_best": self.best.throughput, "drift": self.drift(), "why": self.why(),
+                "connections_best": known.then_some(self.best.connections),
+                "connections_region": known.then_some(self.best.region),
+                "throughput_best": known.then_some(self.best.throughput), "drift": self.drift(), "why": self.why(),
                 "scores": scores, "report": args.report,
             });
             say(out, &format!("{object}\n"))?;
@@ -676,11 +723,17 @@ impl Demo {
             out,
             &format!(
                 "\n  prediction: {}\n  scenario: {}\n  report: {}\n  \
-                 next: sekisho tpcc stress --connections {} --db URL\n",
+                 next: {}\n",
                 self.prediction_path.display(),
                 self.scenario_path.display(),
                 std::path::absolute(&args.report)?.display(),
-                self.best.connections
+                match known {
+                    true => {
+                        let best = self.best.connections;
+                        format!("sekisho tpcc stress --connections {best} --db URL")
+                    }
+                    false => "sekisho demo postgres --measure 30s".to_owned(),
+                }
             ),
         )?;
         Ok(verdict)
@@ -755,6 +808,28 @@ mod tests {
         let rough = best(&calibration([2e-3, 1.8e-3, 2.2e-3], [4e-3, 2e-3, 6e-3]), 2, 16).unwrap();
         let [low, high] = rough.region;
         assert!(low < exact.connections && exact.connections < high, "{rough:?}");
+    }
+
+    /// An INVALID result recommended a number, and a knee of 2 to 398,775 clients was given as known.
+    #[test]
+    fn nothing_is_recommended_of_invalid_runs_or_of_a_knee_without_an_end() {
+        let mut calibration = calibration([2e-3; 3], [1e-3; 3]);
+        let mut knee = |interval: [f64; 2]| {
+            let unit = "clients".into();
+            let parameter = Parameter { value: 2.3, interval, confidence: 0.95, unit };
+            calibration.parameters.insert("knee".into(), parameter);
+            (unknown(false, &calibration), unknown(true, &calibration))
+        };
+        assert_eq!(knee([2.1, 2.6]), (None, Some(Unknown::Invalid)));
+        assert_eq!(knee([2.1, 32.0]).0, None, "twice of 16 that were measured");
+        let (endless, _) = knee([2.1, 398_775.0]);
+        assert_eq!(endless, Some(Unknown::Knee(2.1)));
+        let text = endless.unwrap().text();
+        assert!(text.contains("not known") && !text.contains("398"), "{text}");
+        assert!(Unknown::Invalid.text().contains("nothing is recommended"));
+        let parameter = calibration.parameters["knee"].clone();
+        let shown = fit::value_and_region("knee", &parameter, Some(&calibration));
+        assert_eq!(shown, ["not known", "from 2.100 clients on"]);
     }
 
     #[test]

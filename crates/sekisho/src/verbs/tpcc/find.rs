@@ -24,6 +24,11 @@ use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
 use crate::verdict::{Failure, Verdict};
 
+/// Of a trend over shorter runs nothing can be said.
+const STEADY_LEAST: Duration = Duration::from_secs(100);
+/// A probe that cannot tell is repeated for up to so many times as long.
+const LENGTHEN_MOST: u32 = 4;
+
 /// Find the most warehouses that qualify, and so the highest throughput (MQTh)
 ///
 /// Loads once for the largest size, tries numbers of active warehouses with short paced probes, and
@@ -118,6 +123,10 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     session.catch_interrupts()?;
     let plan = args.search()?;
     args.plan(0, 1, plan.probe)?;
+    if let Some(note) = too_short(plan.probe) {
+        // Who closed standard error does not want to know.
+        let _ = write!(std::io::stderr(), "{}", sentence(&note));
+    }
     let begun = Begun::now();
     let target =
         Target::open(&args.database, &args.private, (args.max_warehouses, args.seed), session)?;
@@ -158,6 +167,21 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     }
     target.close()?;
     report.map(|_| verdict)
+}
+
+/// What there is to say of probes of this length before they begin, if they are too short to tell.
+fn too_short(probe: Duration) -> Option<String> {
+    let longest = probe * LENGTHEN_MOST;
+    let (probe_s, least_s) = (probe.as_secs_f64(), STEADY_LEAST.as_secs());
+    let what = match (probe < STEADY_LEAST, longest < STEADY_LEAST) {
+        (false, _) => return None,
+        (true, false) => "each will have to be repeated for longer",
+        (true, true) => "so are those of four times that, and the search will not be decided",
+    };
+    Some(format!(
+        "note: probes of {probe_s} s are too short to tell, since steadiness takes {least_s} s: {what}; \
+         `--probe {least_s}s` at least"
+    ))
 }
 
 fn not_begun(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -424,5 +448,19 @@ fn says(reading: &Reading) -> &'static str {
         Reading::Invalid(_) => "invalid",
         Reading::Broken(_) => "broken",
         Reading::Interrupted => "stopped",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_that_cannot_tell_are_said_to_before_they_begin() {
+        let said = |seconds| too_short(Duration::from_secs(seconds));
+        assert_eq!(said(120), None);
+        assert_eq!(said(100), None);
+        assert!(said(50).is_some_and(|note| note.contains("repeated for longer")));
+        assert!(said(5).is_some_and(|note| note.contains("will not be decided")));
     }
 }
