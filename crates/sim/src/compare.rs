@@ -81,7 +81,8 @@ impl Comparison {
         claims: u32,
     ) -> Option<Estimate> {
         let values = self.values(network, of, quantity)?;
-        Some(Estimate::from_independent(&values, self.confidence_of(claims)))
+        let estimate = Estimate::from_independent(&values, self.confidence_of(claims));
+        Some(self.known(&[network], estimate))
     }
 
     /// A quantity of network `to` less that of network `from`, replication by replication.
@@ -94,11 +95,19 @@ impl Comparison {
     ) -> Option<Estimate> {
         let (a, b) = (self.values(from, of, quantity)?, self.values(to, of, quantity)?);
         let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
-        Some(Estimate::from_independent(&differences, self.confidence_of(claims)))
+        let estimate = Estimate::from_independent(&differences, self.confidence_of(claims));
+        Some(self.known(&[from, to], estimate))
+    }
+
+    /// The estimate; without an interval where a network has no steady state so far.
+    fn known(&self, networks: &[usize], estimate: Estimate) -> Estimate {
+        let settled = networks.iter().all(|&at| self.outcomes[at].unsettled.is_none());
+        let half_width = if settled { estimate.half_width } else { f64::INFINITY };
+        Estimate { half_width, ..estimate }
     }
 
     /// A quantity of network `to` over that of network `from`, replication by replication; none if
-    /// one of them is not above zero, too.
+    /// one of them is not above zero, too, or has no steady state so far.
     pub fn ratio(
         &self,
         (from, to): (usize, usize),
@@ -108,7 +117,8 @@ impl Comparison {
     ) -> Option<Ratio> {
         let (a, b) = (self.values(from, of, quantity)?, self.values(to, of, quantity)?);
         let positive = a.iter().chain(&b).all(|value| *value > 0.0);
-        positive.then(|| Ratio::paired(&a, &b, self.confidence_of(claims)))
+        let settled = [from, to].iter().all(|&at| self.outcomes[at].unsettled.is_none());
+        (positive && settled).then(|| Ratio::paired(&a, &b, self.confidence_of(claims)))
     }
 
     /// How often the intervals may have been looked at before the end. Who stops at the first look
@@ -176,7 +186,7 @@ pub fn compare_until(
     for (at, program) in programs.iter().enumerate() {
         courses.push(Course::warm(program, options).map_err(|error| (at, error))?);
     }
-    let warmup = courses.iter().map(|course| course.warmup).max().unwrap_or(0);
+    let warmup = courses.iter().map(|course| course.warmup.requests).max().unwrap_or(0);
     for (at, course) in courses.iter_mut().enumerate() {
         course.warm_to(warmup).map_err(|error| (at, error))?;
         course.count_from_here();

@@ -31,6 +31,7 @@
 //! ```
 
 mod agenda;
+mod balance;
 mod cache;
 mod calendar;
 mod compare;
@@ -44,6 +45,7 @@ mod run;
 mod station;
 mod sweep;
 mod tally;
+mod warmup;
 
 pub use compare::{Comparison, Of, Quantity, compare, compare_until};
 pub use network::{

@@ -36,6 +36,10 @@ pub struct Outcome {
     /// Whether the end of the warm-up was found (MSER-5); if not, the load is probably too high for
     /// a steady state.
     pub warmup_found: bool,
+    /// Why the run is not in a steady state, as far as it has come: the numbers are then those of the time
+    /// that was simulated, and their intervals know nothing of what comes. None where nothing speaks
+    /// against one. Where there is a reason, every interval that is claimed of a steady state is infinite.
+    pub unsettled: Option<String>,
     /// Virtual time counted, over all replications \[s\].
     pub counted_s: f64,
     /// Why it stopped.
@@ -233,6 +237,59 @@ pub(crate) struct Found {
     pub(crate) counted_s: f64,
     /// Whether the mean responses of neighbouring batches are still correlated.
     pub(crate) correlated: bool,
+    /// Why there is no steady state yet.
+    pub(crate) unsettled: Option<String>,
+}
+
+impl Found {
+    /// The same without a steady state: what is on its way agrees with itself, and says nothing of where it
+    /// goes, so that no interval is known.
+    pub(crate) fn unknown(mut self, why: String) -> Found {
+        self.unsettled = Some(why);
+        let forget = |estimate: &mut Estimate| estimate.half_width = f64::INFINITY;
+        let forget_all = |estimates: &mut Vec<(f64, Estimate)>| {
+            estimates.iter_mut().for_each(|(_, estimate)| forget(estimate));
+        };
+        for class in &mut self.classes {
+            let rates = [
+                &mut class.throughput,
+                &mut class.offered,
+                &mut class.refused,
+                &mut class.lost,
+                &mut class.reneged,
+                &mut class.timed_out,
+                &mut class.gave_up,
+            ];
+            rates.into_iter().chain(&mut class.response).for_each(forget);
+            forget_all(&mut class.quantiles);
+            for size in &mut class.sizes {
+                size.response.iter_mut().for_each(forget);
+                forget_all(&mut size.quantiles);
+            }
+        }
+        for gate in &mut self.gates {
+            let means = [
+                &mut gate.started,
+                &mut gate.waiting,
+                &mut gate.busy,
+                &mut gate.refused_full,
+                &mut gate.refused_deadline,
+                &mut gate.reneged,
+            ];
+            means.into_iter().chain(&mut gate.wait).chain(&mut gate.hold).for_each(forget);
+            forget_all(&mut gate.wait_quantiles);
+        }
+        for station in &mut self.stations {
+            let means = [&mut station.jobs, &mut station.throughput, &mut station.lost];
+            let more = station.utilisation.iter_mut().chain(&mut station.sojourn);
+            means.into_iter().chain(more).for_each(forget);
+        }
+        for cache in &mut self.caches {
+            forget(&mut cache.lookups);
+            cache.hit_ratio.iter_mut().for_each(forget);
+        }
+        self
+    }
 }
 
 /// Gathers what the parts of a run counted; `confidence` is that of all intervals.
@@ -254,6 +311,7 @@ pub(crate) fn gather(
         stations: (0..program.stations.len()).map(|at| station(program, &over, at)).collect(),
         caches: (0..program.caches.len()).map(|at| cache(program, &over, at)).collect(),
         counted_s: parts.iter().map(|part| part.span).sum(),
+        unsettled: None,
     }
 }
 

@@ -10,6 +10,9 @@ use crate::network::{
 };
 
 mod check;
+mod flow;
+
+use flow::Flow;
 
 /// One operation of a compiled route.
 #[derive(Clone, Debug)]
@@ -86,6 +89,10 @@ pub(crate) struct Program {
     /// Whether some jobs have what few have: a client that gives up, a fork, a server that they keep, a
     /// trace.
     pub(crate) has_affairs: bool,
+    /// The time in which the slowest part forgets how it began, as far as open classes say \[s\].
+    pub(crate) relaxation_s: f64,
+    /// The work that arrives at each station a second, where all of it is known.
+    pub(crate) offered: Option<Vec<f64>>,
 }
 
 /// The deepest nesting of gates; more is surely a mistake in the scenario.
@@ -113,6 +120,8 @@ impl Program {
             blocks: (network.stations.iter())
                 .any(|station| matches!(station.room, Some((_, WhenFull::Block)))),
             has_affairs: false,
+            relaxation_s: 0.0,
+            offered: None,
         };
         if network.classes.is_empty() {
             return Err(NetworkError::new(
@@ -141,74 +150,12 @@ impl Program {
             program.ops.push(Op::Done);
         }
         flow.check(network)?;
+        program.relaxation_s = flow.relaxation_s(network);
+        program.offered = flow.is_whole.then(|| flow.work.clone());
         let forks = program.ops.iter().any(|op| matches!(op, Op::Fork { .. }));
         let traces = program.classes.iter().any(|class| matches!(class.load, Load::Trace(_)));
         program.has_affairs = program.restless || program.blocks || forks || traces;
         Ok(program)
-    }
-}
-
-/// What the open classes bring to each part, to find the impossible before the run does.
-struct Flow {
-    /// Mean work that is sure to arrive at each station per second.
-    work: Vec<f64>,
-    station_fed: Vec<bool>,
-    gate_fed: Vec<bool>,
-    cache_fed: Vec<bool>,
-    class_fed: Vec<bool>,
-}
-
-impl Flow {
-    fn new(network: &Network) -> Flow {
-        Flow {
-            work: vec![0.0; network.stations.len()],
-            station_fed: vec![false; network.stations.len()],
-            gate_fed: vec![false; network.gates.len()],
-            cache_fed: vec![false; network.caches.len()],
-            class_fed: vec![false; network.classes.len()],
-        }
-    }
-
-    fn check(&self, network: &Network) -> Result<(), NetworkError> {
-        for (at, gate) in network.gates.iter().enumerate() {
-            if !self.gate_fed[at] {
-                let cause = "no class's route passes it: add it to a route or remove it";
-                return Err(NetworkError::new(format!("gate `{}`", gate.name), cause));
-            }
-        }
-        let mut caches = network.caches.iter().zip(&self.cache_fed);
-        if let Some((cache, _)) = caches.find(|(_, fed)| !**fed) {
-            let cause = "no class's route looks into it: add it to a route or remove it";
-            return Err(NetworkError::new(format!("cache `{}`", cache.name), cause));
-        }
-        for (class, fed) in network.classes.iter().zip(&self.class_fed) {
-            if matches!(class.load, Load::Within) && !fed {
-                let cause = "it has no load, and no job becomes it: give it a load or remove it";
-                return Err(NetworkError::new(format!("class `{}`", class.name), cause));
-            }
-        }
-        for (at, station) in network.stations.iter().enumerate() {
-            let place = || format!("station `{}`", station.name);
-            if !self.station_fed[at] {
-                let cause = "no class's route visits it: add it to a route or remove it";
-                return Err(NetworkError::new(place(), cause));
-            }
-            let Some(capacity) = check::speed_max(station) else { continue };
-            if network.agenda.is_some() || station.room.is_some() {
-                // What lasts a set time or has a bound does not grow without end.
-                continue;
-            }
-            let rho = self.work[at] / capacity;
-            if rho >= 1.0 {
-                let cause = format!(
-                    "open classes bring it {rho:.3} times the work that it can do, so its queue grows \
-                     without end: arrivals must be below {:.3} of the rate given",
-                    1.0 / rho
-                );
-                return Err(NetworkError::overloaded(place(), cause));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -259,6 +206,7 @@ impl Compiler<'_> {
                 let target = self.ops.len() as u32;
                 // Who is refused on the way does not go again: only the first time is sure.
                 let rate = if may_refuse(self.network, self.class, steps) {
+                    self.flow.is_whole = false;
                     rate
                 } else {
                     rate / (1.0 - again)
@@ -336,6 +284,7 @@ impl Compiler<'_> {
             return Err(self.error(format!("it looks into cache {cache}, which does not exist")));
         };
         *fed = true;
+        self.flow.is_whole = false;
         let head = self.ops.len();
         self.ops.push(Op::Join);
         // How often it hits is for the run to find: neither way is sure.
@@ -370,8 +319,7 @@ impl Compiler<'_> {
         let capacity = |station: usize| {
             self.network.stations[station].kind.capacity().map_or(f64::INFINITY, f64::from)
         };
-        let blind = node.spec.queues == Queues::PerServer
-            && matches!(node.spec.router, RouterSpec::Random | RouterSpec::RoundRobin);
+        let blind = flow::deals_blindly(node);
         let weights = match &node.spec.router {
             RouterSpec::Weighted { weights, .. } if node.spec.queues == Queues::PerServer => {
                 weights
@@ -382,6 +330,7 @@ impl Compiler<'_> {
         let total: f64 = node.stations.iter().map(|&station| capacity(station)).sum();
         // At the speed of the fastest server it is the least work.
         let speed = node.speeds.iter().copied().fold(f64::NAN, f64::max);
+        self.flow.is_whole &= speed.is_nan() && (blind || weight_sum > 0);
         let rate = if speed.is_nan() { rate } else { rate / speed };
         for (at, &station) in node.stations.iter().enumerate() {
             let share = match capacity(station) {
@@ -419,6 +368,9 @@ impl Compiler<'_> {
             return Err(NetworkError::new(place, cause));
         }
         self.flow.gate_fed[gate] = true;
+        if !self.thinned {
+            self.flow.add_hold(gate, rate);
+        }
         self.thinned |= refuses(&node.spec, self.class);
         self.ops.push(Op::Acquire { gate: gate as u32 });
         self.around.push(gate);
@@ -490,9 +442,11 @@ impl Compiler<'_> {
     }
 
     fn demand(&mut self, station: usize, demand: &Demand, rate: f64) -> Result<(), NetworkError> {
+        let mut square = None;
         let mean = match (demand, &self.class.sizes) {
             (Demand::Drawn(dist), _) => {
                 dist.check().map_err(|error| self.error(error.to_string()))?;
+                square = Some(dist.second_moment()).filter(|square| square.is_finite());
                 dist.mean()
             }
             (Demand::OfTrace, _) => check::traced_demand(self.class)?,
@@ -517,11 +471,17 @@ impl Compiler<'_> {
             }
         };
         self.flow.station_fed[station] = true;
-        if !self.thinned {
-            self.flow.work[station] += rate * mean;
+        // Where it is not known, as if it were exponential.
+        let square = square.unwrap_or(2.0 * mean * mean);
+        match self.thinned {
+            false => self.flow.add(station, &self.around, (rate, mean, square)),
+            true => self.flow.is_whole = false,
         }
         // Who finds it full may be lost, and goes no further.
-        self.thinned |= self.network.stations[station].room.is_some();
+        if self.network.stations[station].room.is_some() {
+            self.thinned = true;
+            self.flow.is_whole = false;
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::program::Program;
 use crate::run::{Options, SimError};
 use crate::station::{Changes, Desk};
 use crate::tally::{ClassTally, GateTally};
+use crate::warmup::Responses;
 
 mod agenda;
 mod clients;
@@ -74,7 +75,7 @@ pub(crate) struct Replication<'a> {
     pub(crate) classes: Vec<ClassTally>,
     completed: u64,
     /// While the warm-up is looked for: every response time, in order of completion \[s\].
-    pub(crate) responses: Option<Vec<f64>>,
+    pub(crate) responses: Option<Responses>,
     pub(crate) recording: Option<(usize, Recording)>,
     clockwork: Clockwork,
 }
@@ -351,6 +352,16 @@ impl<'a> Replication<'a> {
     /// requests `counted`. No response time would tell.
     pub(crate) fn piles_up(&self, counted: u64) -> bool {
         self.loose > 100 && self.loose as u64 > counted / 50
+    }
+
+    /// Customers in the network, those who think included.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.customers.len() - self.free.len()
+    }
+
+    /// Virtual time since the start \[s\].
+    pub(crate) fn passed_s(&self) -> f64 {
+        self.now.since(Time::ZERO).as_secs_f64()
     }
 
     /// Where most jobs are, for the message of an error.

@@ -5,11 +5,13 @@ use std::fmt;
 use gate::Time;
 use measure::{Estimate, Parts};
 
+use crate::balance;
 use crate::network::{Network, NetworkError, NetworkFault};
 use crate::outcome::{Found, Outcome, Stop, gather, intervals};
 use crate::part::{Batch, Part};
 use crate::program::{Op, Program};
 use crate::replication::{CUSTOMERS_MAX, Replication};
+use crate::warmup::{self, Warmup};
 
 /// What the intervals rest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ impl Plan {
     }
 
     /// What one run does where each replication does `each`: as much as 10 of them.
-    fn share(self, each: u64) -> u64 {
+    pub(crate) fn share(self, each: u64) -> u64 {
         match self {
             Plan::Replications(_) => each,
             Plan::OneRun => 10 * each,
@@ -160,9 +162,6 @@ impl From<NetworkError> for SimError {
     }
 }
 
-/// Requests of a replication after which the end of the warm-up is looked for first, and the most (or a
-/// quarter of the budget).
-const PILOT: (u64, u64) = (1_000, 128_000);
 /// Requests of a replication after which the precision is looked at first.
 const FIRST_ROUND: u64 = 2_000;
 /// Batches of one run at the least; merged in pairs when they are twice as many. Law's 20 to 40 and
@@ -171,9 +170,11 @@ const BATCHES: u64 = 64;
 
 /// Simulates a network until the answer is precise, or the budget is used up.
 ///
-/// Each run first runs a pilot, whose responses, averaged over the replications, are searched
-/// for the end of the warm-up (MSER-5; White 1997). The whole pilot is left out: at least twice what
-/// the search would cut. Then the runs go on, twice as far each time, until the interval over
+/// Each run first runs a pilot, until its responses, averaged over the replications, tell nothing of the
+/// start any more (MSER-5; White 1997), until five times as many jobs have left as are in flight, and for
+/// three times as long as the slowest queue needs to forget that it was empty. The whole pilot is left
+/// out. Then the runs go on, at first as far again, then twice as far each time, until as much leaves as
+/// arrives and stations are as busy as their work makes them, and the interval over
 /// the means of replications or batches is narrow enough, and batches are not correlated any more (sequential stopping with the correction of Law and Kelton: a relative
 /// half-width of g / (1 + g) for a relative error of g).
 ///
@@ -201,9 +202,7 @@ pub(crate) struct Course<'p> {
     program: &'p Program,
     options: &'p Options,
     pub(crate) replications: Vec<Replication<'p>>,
-    /// Requests of each replication that are left out as warm-up.
-    pub(crate) warmup: u64,
-    warmup_found: bool,
+    pub(crate) warmup: Warmup,
     /// Requests of each run counted so far.
     done: u64,
     /// What one run counted, in order; none of replications, which count on.
@@ -217,12 +216,12 @@ impl<'p> Course<'p> {
             .map(|index| Replication::new(program, options, index))
             .collect();
         // By an agenda everything counts, from the start: nothing is claimed beyond its time.
-        let (warmup, warmup_found) = match program.agenda {
-            Some(_) => (0, true),
-            None => warm_up(&mut replications, options)?,
+        let warmup = match program.agenda {
+            Some(_) => Warmup { requests: 0, found: true, short: None },
+            None => warmup::run(&mut replications, options, program.relaxation_s)?,
         };
         let batches = Vec::new();
-        Ok(Course { program, options, replications, warmup, warmup_found, done: 0, batches })
+        Ok(Course { program, options, replications, warmup, done: 0, batches })
     }
 
     /// Makes the warm-up longer: networks that are compared leave out the same requests.
@@ -230,9 +229,9 @@ impl<'p> Course<'p> {
         if self.program.agenda.is_some() {
             return Ok(());
         }
-        if let Some(more @ 1..) = requests.checked_sub(self.warmup) {
+        if let Some(more @ 1..) = requests.checked_sub(self.warmup.requests) {
             each(&mut self.replications, self.options, |replication| replication.run(more))?;
-            self.warmup = requests;
+            self.warmup.requests = requests;
         }
         Ok(())
     }
@@ -260,7 +259,10 @@ impl<'p> Course<'p> {
             return Ok(());
         }
         let round = match self.done {
-            0 => self.options.plan.share(FIRST_ROUND),
+            // As long as the warm-up at the least: what takes long to settle takes long to tell.
+            0 => {
+                self.options.plan.share(FIRST_ROUND).max(self.warmup.requests).min(self.each_max())
+            }
             done => done.min(self.each_max() - done),
         };
         match self.options.plan {
@@ -308,29 +310,44 @@ impl<'p> Course<'p> {
     /// Whether the intervals are narrow enough, and nothing piles up.
     pub(crate) fn is_precise(&self, found: &Found) -> bool {
         let settled = !self.replications.iter().any(|run| run.piles_up(self.done));
+        let settled = settled && found.unsettled.is_none();
         settled && !found.correlated && precise(self.program, found, self.options.precision)
     }
 
     pub(crate) fn found(&mut self) -> Found {
-        let confidence = self.options.confidence;
         match self.options.plan {
             Plan::Replications(_) => {
                 let spans: Vec<f64> =
                     self.replications.iter_mut().map(Replication::settle).collect();
                 let parts = self.replications.iter().zip(spans);
                 let parts: Vec<Part<'_>> = parts.map(|(run, span)| Part::of(run, span)).collect();
-                gather(self.program, &parts, Parts::Independent, confidence)
+                self.gathered(&parts, Parts::Independent)
             }
             Plan::OneRun => {
                 let parts: Vec<Part<'_>> = self.batches.iter().map(Batch::part).collect();
-                gather(self.program, &parts, Parts::Neighbours, confidence)
+                self.gathered(&parts, Parts::Neighbours)
             }
+        }
+    }
+
+    fn gathered(&self, parts: &[Part<'_>], relation: Parts) -> Found {
+        let found = gather(self.program, parts, relation, self.options.confidence);
+        // By an agenda no steady state is claimed.
+        let unsettled = match self.program.agenda {
+            Some(_) => None,
+            None => {
+                self.warmup.short.clone().or_else(|| balance::broken(self.program, parts, relation))
+            }
+        };
+        match unsettled {
+            Some(why) => found.unknown(why),
+            None => found,
         }
     }
 
     /// What was found so far, as a whole. The recording is there at the end only.
     pub(crate) fn outcome(&mut self, found: Found, stop: Stop) -> Outcome {
-        let Found { classes, gates, stations, caches, counted_s, correlated } = found;
+        let Found { classes, gates, stations, caches, counted_s, correlated, unsettled } = found;
         let intervals = match &self.program.agenda {
             Some(agenda) => {
                 intervals(self.program, agenda, &self.replications, self.options.confidence)
@@ -342,8 +359,9 @@ impl<'p> Course<'p> {
             plan: self.options.plan,
             correlated,
             events: self.replications.iter().map(|replication| replication.events).sum(),
-            warmup_completions: self.warmup,
-            warmup_found: self.warmup_found,
+            warmup_completions: self.warmup.requests,
+            warmup_found: self.warmup.found,
+            unsettled,
             counted_s,
             stop,
             classes,
@@ -389,43 +407,6 @@ pub(crate) fn check(network: &Network, options: &Options) -> Result<(), SimError
     must(gate, "record", "the gate to be recorded does not exist")
 }
 
-/// Runs the pilot; returns its length and whether the warm-up ended within it.
-fn warm_up(
-    replications: &mut [Replication<'_>],
-    options: &Options,
-) -> Result<(u64, bool), SimError> {
-    let plan = options.plan;
-    let (first, most) = (plan.share(PILOT.0), plan.share(PILOT.1));
-    let most = most.min(options.completions_max / u64::from(plan.runs()) / 4).max(first);
-    let mut length = 0;
-    let mut step = first;
-    replications.iter_mut().for_each(|replication| replication.responses = Some(Vec::new()));
-    let found = loop {
-        each(replications, options, |replication| replication.run(step))?;
-        length += step;
-        let found = measure::mser(&mean_series(replications), 5).is_some();
-        if found || length >= most {
-            break found;
-        }
-        step = length;
-    };
-    replications.iter_mut().for_each(|replication| replication.responses = None);
-    Ok((length, found))
-}
-
-/// The n-th response, averaged over the replications: what the start has in common stands out.
-fn mean_series(replications: &[Replication<'_>]) -> Vec<f64> {
-    let series = |replication: &Replication<'_>| replication.responses.as_ref().map_or(0, Vec::len);
-    let length = replications.iter().map(series).min().unwrap_or(0);
-    let mut mean = vec![0.0; length];
-    for responses in replications.iter().filter_map(|replication| replication.responses.as_ref()) {
-        for (sum, response) in mean.iter_mut().zip(responses) {
-            *sum += response / replications.len() as f64;
-        }
-    }
-    mean
-}
-
 fn precise(program: &Program, found: &Found, precision: f64) -> bool {
     let target = precision / (1.0 + precision);
     let narrow = |response: &Estimate| response.half_width <= target * response.mean.abs();
@@ -437,7 +418,7 @@ fn precise(program: &Program, found: &Found, precision: f64) -> bool {
 
 /// Does the same with every replication, on as many threads as there may be. The order in which they
 /// finish changes nothing: each is a world of its own.
-fn each<'p>(
+pub(crate) fn each<'p>(
     replications: &mut [Replication<'p>],
     options: &Options,
     what: impl Fn(&mut Replication<'p>) -> Result<(), SimError> + Sync,

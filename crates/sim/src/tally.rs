@@ -81,6 +81,11 @@ impl ClassTally {
         }
     }
 
+    /// Attempts that failed, in whichever way.
+    pub(crate) fn failed(&self) -> u64 {
+        self.refused + self.lost + self.reneged + self.timed_out
+    }
+
     /// Adds what another one counted.
     pub(crate) fn merge(&mut self, other: &ClassTally) {
         self.offered += other.offered;

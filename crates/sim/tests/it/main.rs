@@ -21,6 +21,7 @@ mod queues;
 mod refusals;
 mod routes;
 mod runs;
+mod settling;
 mod sharing;
 mod stations;
 mod support;

@@ -183,6 +183,7 @@ fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
 fn headline(outcome: &Outcome) -> String {
     let done = match outcome.stop {
         Stop::Precise | Stop::Agenda => "simulated",
+        Stop::Budget if outcome.unsettled.is_some() => "NO STEADY STATE so far",
         Stop::Budget => "NOT PRECISE",
     };
     match &*outcome.classes {
@@ -311,6 +312,13 @@ fn why(outcome: &Outcome, args: &Args) -> String {
         Stop::Precise => format!(
             "every mean response is precise within {} %",
             significant(args.precision * 100.0)
+        ),
+        Stop::Budget if outcome.unsettled.is_some() => format!(
+            "the budget of {} requests was used up before there was a steady state, so that the numbers \
+             are of this stretch of time and say nothing of a long run ({}); raise --max-requests, or \
+             lower the load",
+            args.max_requests,
+            outcome.unsettled.as_deref().unwrap_or_default()
         ),
         Stop::Budget => format!(
             "the budget of {} requests was used up before every mean response was precise within \
@@ -498,6 +506,8 @@ fn json_of(scenario: &Scenario, outcome: &Outcome, args: &Args, verdict: Verdict
         },
         "warmup_requests": outcome.warmup_completions,
         "warmup_found": outcome.warmup_found,
+        "steady": outcome.unsettled.is_none() && outcome.stop != Stop::Agenda,
+        "unsettled": outcome.unsettled,
         "counted_s": outcome.counted_s,
         "events": outcome.events,
         "classes": outcome.classes.iter().map(class_json).collect::<Vec<_>>(),
