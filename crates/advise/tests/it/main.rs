@@ -9,6 +9,7 @@ mod explain;
 mod fit;
 mod formula;
 mod fuzz;
+mod grid;
 mod layers;
 mod policies;
 mod product;
@@ -18,3 +19,9 @@ mod servers;
 mod setting;
 mod sources;
 mod stations;
+
+#[allow(dead_code, reason = "it is shared with what makes the references")]
+#[path = "../grid/cases.rs"]
+mod cases;
+#[path = "../grid/table.rs"]
+mod table;

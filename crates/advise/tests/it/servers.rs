@@ -165,7 +165,16 @@ fn more_load_than_the_slots_can_do_is_refused() {
             );
             assert_eq!(place, "gate `g`");
         }
-        let below = held_through_two(0.97 * capacity, slots, demand).unwrap();
-        assert!(below.wait.unwrap() > 5.0, "{below:?}");
+        let below = held_through_two(0.7 * capacity, slots, demand).unwrap();
+        assert!(below.wait.unwrap() > 0.0, "{below:?}");
+        // Nearer to what they can do the answer was up to 61 % too short; one slot is a plain queue.
+        let near = held_through_two(0.97 * capacity, slots, demand);
+        match (slots, near) {
+            (1, near) => assert!(near.unwrap().wait.unwrap() > 5.0),
+            (_, near) => {
+                let none = near.unwrap_err().to_string();
+                assert!(none.contains("out of its range"), "{none}");
+            }
+        }
     }
 }

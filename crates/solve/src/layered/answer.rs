@@ -27,6 +27,9 @@ pub struct LayeredAnswer {
     /// The task that is short of threads while all that it uses is not, if there is one; the one
     /// with the largest strength.
     pub software_bottleneck: Option<SoftwareBottleneck>,
+    /// The largest share of what a task's threads can do, all held, that requests from outside ask of it,
+    /// 0 to 1; of tasks alone whose threads wait for each other inside. Near 1 the answer is far off.
+    pub open_share: f64,
     /// How often the layers were solved.
     pub rounds: usize,
 }
@@ -96,7 +99,8 @@ pub(super) fn answer(
     let processors = making.processors();
     making.check(&tasks, &processors)?;
     let software_bottleneck = making.bottleneck(&tasks, &processors);
-    Ok(LayeredAnswer { tasks, processors, software_bottleneck, rounds: found.rounds })
+    let (open_share, rounds) = (found.open_share, found.rounds);
+    Ok(LayeredAnswer { tasks, processors, software_bottleneck, open_share, rounds })
 }
 
 struct Making<'a> {

@@ -16,6 +16,9 @@ pub(super) struct Found {
     pub(super) rounds: usize,
     /// By task station: what a wait of open load is \[s\].
     pub(super) open_wait: Vec<f64>,
+    /// The largest share of what its threads can do, all held through queues, that open load asks of a
+    /// task.
+    pub(super) open_share: f64,
 }
 
 const ROUNDS_MAX: usize = 600;
@@ -37,9 +40,9 @@ pub(super) fn solve(flat: &Flat) -> Result<Found, LayeredError> {
             change = f64::max(change, layers.round(layer, &networks, relax)?);
         }
         if change < TOLERANCE {
-            layers.check_open(&networks)?;
+            let open_share = layers.check_open(&networks)?;
             let Layers { wait, hold, rate, open_wait, .. } = layers;
-            return Ok(Found { wait, hold, rate, open_wait, rounds: round });
+            return Ok(Found { wait, hold, rate, open_wait, open_share, rounds: round });
         }
         if round % PATIENCE == 0 {
             if change > 0.1 * before {
@@ -388,9 +391,12 @@ impl Layers<'_> {
         self.pace[own] = pace.collect();
     }
 
+    /// The largest share that open load asks of what threads can do that are held through queues.
+    ///
     /// # Errors
     /// If open load alone is more than a station can take.
-    fn check_open(&self, networks: &[Vec<usize>]) -> Result<(), LayeredError> {
+    fn check_open(&self, networks: &[Vec<usize>]) -> Result<f64, LayeredError> {
+        let mut most: f64 = 0.0;
         for stations in networks {
             for (queue, &k) in self.network(stations).submodel.stations.iter().zip(stations) {
                 let utilisation = queue.open_share_full();
@@ -398,9 +404,12 @@ impl Layers<'_> {
                     let place = self.flat.stations[k].name.clone();
                     return Err(LayeredError::Unstable { place, utilisation });
                 }
+                if queue.pace.last().is_some_and(|pace| *pace > 1.001) {
+                    most = most.max(utilisation);
+                }
             }
         }
-        Ok(())
+        Ok(most)
     }
 }
 

@@ -1,0 +1,65 @@
+//! Makes the references that the errors stated by formulas are measured against, by simulation.
+//!
+//! ```text
+//! cargo run --release -p advise --example formula_references > crates/advise/tests/grid/references.csv
+//! ```
+//!
+//! Each case is simulated in 10 replications until its mean response is known to 0.3 %, or a budget of
+//! requests is used up: 12 million from a load of 0.9 on, else 4 million, so that what is left of the
+//! start is a small part. The interval, of 95 %, is part of the table. An open load is a share of what the
+//! gate's slots serve when all are always held, which is simulated first where it has no formula. With a word, only the families
+//! that begin with it are made; the table differs by nothing else.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+#[path = "../tests/grid/cases.rs"]
+mod cases;
+
+use advise::Scenario;
+use cases::Case;
+use sim::{Options, Outcome};
+
+/// Case number i of the k-th family, both from 0, is simulated with this seed plus 48 k + i.
+const SEED: u64 = 13_000;
+
+fn simulate(text: &str, seed: u64, precision: f64, completions_max: u64) -> Outcome {
+    let scenario: Scenario = toml::from_str(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let network = scenario.network().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let threads = Some(1);
+    let options = Options { seed, precision, completions_max, threads, ..Options::default() };
+    sim::run(&network, &options).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn main() {
+    let only = std::env::args().nth(1).unwrap_or_default();
+    println!("family,seed,share,rate_per_s,sim_seed,throughput_per_s,half,response_s,half");
+    for case in Case::all() {
+        if !case.family.starts_with(&only) {
+            continue;
+        }
+        let seed = SEED + 48 * case.kind() as u64 + u64::from(case.seed);
+        let (text, share, rate) = if case.is_open() {
+            let most = case.most.unwrap_or_else(|| {
+                simulate(&case.saturated(), seed, 0.001, 2_000_000).classes[0].throughput.mean
+            });
+            let rate = case.share * most;
+            // Four digits are enough of it, and it is read again as it is written.
+            let rate = format!("{rate:.2}").parse::<f64>().expect("it was written so");
+            (case.open(rate), case.share.to_string(), rate.to_string())
+        } else {
+            (case.closed(), String::new(), String::new())
+        };
+        let heavy = case.is_open() && case.share > 0.9;
+        let found = simulate(&text, seed, 0.003, if heavy { 12_000_000 } else { 4_000_000 });
+        let class = &found.classes[0];
+        let response = class.response.expect("much was completed");
+        println!(
+            "{},{share},{rate},{seed},{:.6},{:.6},{:.9},{:.9}",
+            case.key(),
+            class.throughput.mean,
+            class.throughput.half_width,
+            response.mean,
+            response.half_width
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Every error that a formula states, held against a grid of references.
+//!
+//! The table is made by `examples/formula_references.rs`; `examples/formula_errors.rs` prints how far
+//! every formula is from it.
+
+use std::collections::BTreeMap;
+
+use advise::formula;
+use sim::Options;
+
+use crate::cases::Case;
+use crate::scenario::read;
+use crate::table::{Reference, references};
+
+const TABLE: &str = include_str!("../grid/references.csv");
+
+/// A reference that is known less well than this tells of no error.
+const KNOWN: f64 = 0.05;
+
+/// Whether a case has more than 8 servers with a queue each: the layered model has a task for each, and
+/// takes minutes.
+fn is_slow(of: &Reference) -> bool {
+    of.case.family.starts_with("router") && of.text.contains("\"s8\"")
+}
+
+/// What came of the cases of a kind.
+#[derive(Debug, Default)]
+struct Count {
+    cases: u32,
+    held: u32,
+    worst: f64,
+}
+
+/// How far a formula's number is from a reference beyond twice the half-width of its 95 % interval, as
+/// a share.
+fn beyond(formula: f64, (mean, half): (f64, f64)) -> f64 {
+    (((formula - mean).abs() - 2.0 * half) / mean).max(0.0)
+}
+
+/// The larger of the errors in throughput and in response; none if there is no formula.
+fn error(of: &Reference) -> Option<(Option<f64>, f64)> {
+    let answer = formula(&read(&of.text)).ok()?;
+    let off = [(answer.throughput, of.throughput), (answer.response, of.response)];
+    let worst = off.map(|(formula, reference)| beyond(formula, reference));
+    Some((answer.trust.error, worst.into_iter().fold(0.0, f64::max)))
+}
+
+/// The story: "within 12 % where tried" was said of nested gates that were 26 % off, and "within 35 %"
+/// of those that were 76 % off.
+#[test]
+fn every_stated_error_holds_at_99_of_100_cases() {
+    let mut kinds: BTreeMap<String, Count> = BTreeMap::new();
+    let mut answered: BTreeMap<&str, u32> = BTreeMap::new();
+    let known = |of: &Reference| of.response.1 <= KNOWN * of.response.0;
+    for of in references(TABLE).into_iter().filter(|of| known(of) && !is_slow(of)) {
+        let Some((stated, found)) = error(&of) else { continue };
+        *answered.entry(of.case.family).or_default() += 1;
+        let count = kinds.entry(format!("{stated:?}")).or_default();
+        count.cases += 1;
+        // What is exact may be off by what the ends of a simulation cut.
+        count.held += u32::from(found <= stated.unwrap_or(5e-3));
+        count.worst = count.worst.max(found);
+    }
+    println!("{kinds:#?} {answered:?}");
+    for (stated, count) in &kinds {
+        let share = f64::from(count.held) / f64::from(count.cases);
+        assert!(share >= 0.99, "{stated}: {count:?}");
+        assert!(count.cases >= 10, "{stated}: {count:?}");
+    }
+    // Who refuses everything holds everything.
+    let least = [
+        ("shared-open", 30),
+        ("shared-closed", 35),
+        ("router-open", 10),
+        ("router-closed", 10),
+        ("held-open", 15),
+        ("held-closed", 35),
+        ("nested-open", 15),
+        ("nested-closed", 35),
+    ];
+    for (family, cases) in least {
+        assert!(
+            answered.get(family).is_some_and(|found| *found >= cases),
+            "{family}: {answered:?}"
+        );
+    }
+}
+
+/// A bounded share of the references, made anew with another seed.
+#[test]
+fn references_are_found_again() {
+    let mut seen: Vec<&str> = Vec::new();
+    let known = |of: &Reference| of.response.1 <= 5e-3 * of.response.0;
+    for of in references(TABLE).iter().filter(|of| known(of)) {
+        let Case { family, seed, .. } = of.case;
+        // Three of each family.
+        if seen.iter().filter(|other| **other == family).count() == 3 {
+            continue;
+        }
+        seen.push(family);
+        let options = Options {
+            seed: 77_000 + u64::from(seed),
+            precision: 0.01,
+            completions_max: 200_000,
+            ..Options::default()
+        };
+        let network = read(&of.text).network().unwrap();
+        let found = sim::run(&network, &options).unwrap();
+        let found = found.classes[0].response.unwrap();
+        let (mean, half) = of.response;
+        let allowed = 2.0 * (found.half_width + half);
+        assert!((found.mean - mean).abs() <= allowed, "{found:?}, not {mean}\n{}", of.text);
+    }
+    assert_eq!(seen.len(), 24, "three of each of eight families");
+}
