@@ -31,6 +31,11 @@ type Counts = hdrhistogram::Histogram<u64>;
 const BOUNDS: Bounds = Bounds { low: 1_000, high: 3_600_000_000_000, digits: 3 };
 
 impl Histogram {
+    /// Shorter durations are not told apart.
+    pub const SHORTEST: Duration = Duration::from_nanos(BOUNDS.low);
+    /// Longer durations count as this long.
+    pub const LONGEST: Duration = Duration::from_nanos(BOUNDS.high);
+
     /// An empty histogram.
     pub fn new() -> Histogram {
         Histogram(Form::Empty)

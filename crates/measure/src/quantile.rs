@@ -51,7 +51,8 @@ impl Parts {
     /// interval are the ends of the quantile's (Woodruff, J. Am. Stat. Assoc. 47, 1952). The half-width is the
     /// longer one of the two sides. Unlike the spread of the parts' own quantiles, this neither knows
     /// nor minds that the quantile of a short part is biased. Where the interval of the share reaches 1,
-    /// the parts do not say how far up the quantile may be, and the half-width is infinite.
+    /// the parts do not say how far up the quantile may be, and the half-width is infinite; so it is where
+    /// it reaches the longest duration that a histogram tells apart ([`Histogram::LONGEST`]).
     ///
     /// # Panics
     /// If a quantile or the confidence is not between 0 and 1.
@@ -90,7 +91,8 @@ impl Parts {
                 _ if half == 0.0 => 0.0,
                 _ => f64::INFINITY,
             };
-            (q, Estimate { mean, half_width: down.max(up), confidence, n: at_most.n })
+            let half_width = down.max(up).max(unresolved(mean, mean + up));
+            (q, Estimate { mean, half_width, confidence, n: at_most.n })
         };
         quantiles.iter().enumerate().map(estimate).collect()
     }
@@ -126,5 +128,19 @@ impl Below {
             }
         }
         below
+    }
+}
+
+/// What the histogram itself leaves open of a quantile that may lie as high as this \[s\]: everything
+/// from its last duration on, where all longer ones are counted, and its resolution below the first.
+fn unresolved(mean: f64, high: f64) -> f64 {
+    let first = Histogram::SHORTEST.as_secs_f64();
+    // The last value of a bucket is up to 0.1 % above what was recorded.
+    if high >= Histogram::LONGEST.as_secs_f64() {
+        f64::INFINITY
+    } else if mean <= 1.001 * first {
+        first
+    } else {
+        0.0
     }
 }

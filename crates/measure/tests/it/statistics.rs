@@ -333,3 +333,24 @@ fn alternating_ratios_cover_whatever_both_drift_by() {
     assert!((ratio.ratio.ln() + 1.0 / 3.0).abs() < 1e-9, "{ratio:?}");
     assert!((ratio.high.ln() - (-1.0 + 4.3027) / 3.0).abs() < 1e-4, "{ratio:?}");
 }
+
+/// The story: two hours were "3601 s +- 0" and half a microsecond "1 us +- 0": the histogram's ends,
+/// told as if they had been measured.
+#[test]
+fn quantiles_beyond_the_histogram_are_not_known() {
+    let parts = |nanos: u64| {
+        let mut histogram = Histogram::new();
+        (0..100).for_each(|n| histogram.record_nanos(nanos + n % 3));
+        vec![histogram; 3]
+    };
+    let median = |nanos: u64| {
+        let parts = parts(nanos);
+        let parts: Vec<&Histogram> = parts.iter().collect();
+        Parts::Independent.quantiles(&parts, &[0.5], 0.95)[0].1
+    };
+    assert_eq!(median(7_200_000_000_000).half_width, f64::INFINITY);
+    assert!(median(3_000_000_000_000).half_width.is_finite());
+    let short = median(400);
+    assert!(short.mean - short.half_width <= 4e-7, "{short:?}");
+    assert_eq!(median(50_000).half_width, 0.0);
+}
