@@ -82,7 +82,7 @@ impl Comparison {
     ) -> Option<Estimate> {
         let values = self.values(network, of, quantity)?;
         let estimate = Estimate::from_independent(&values, self.confidence_of(claims));
-        Some(self.known(&[network], estimate))
+        Some(self.known(&[network], is_told_apart(quantity, &values), estimate))
     }
 
     /// A quantity of network `to` less that of network `from`, replication by replication.
@@ -96,13 +96,15 @@ impl Comparison {
         let (a, b) = (self.values(from, of, quantity)?, self.values(to, of, quantity)?);
         let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
         let estimate = Estimate::from_independent(&differences, self.confidence_of(claims));
-        Some(self.known(&[from, to], estimate))
+        let told = is_told_apart(quantity, &a) && is_told_apart(quantity, &b);
+        Some(self.known(&[from, to], told, estimate))
     }
 
-    /// The estimate; without an interval where a network has no steady state so far.
-    fn known(&self, networks: &[usize], estimate: Estimate) -> Estimate {
+    /// The estimate; without an interval where a network has no steady state so far, or a value lies
+    /// beyond what is told apart.
+    fn known(&self, networks: &[usize], told: bool, estimate: Estimate) -> Estimate {
         let settled = networks.iter().all(|&at| self.outcomes[at].unsettled.is_none());
-        let half_width = if settled { estimate.half_width } else { f64::INFINITY };
+        let half_width = if settled && told { estimate.half_width } else { f64::INFINITY };
         Estimate { half_width, ..estimate }
     }
 
@@ -118,7 +120,8 @@ impl Comparison {
         let (a, b) = (self.values(from, of, quantity)?, self.values(to, of, quantity)?);
         let positive = a.iter().chain(&b).all(|value| *value > 0.0);
         let settled = [from, to].iter().all(|&at| self.outcomes[at].unsettled.is_none());
-        (positive && settled).then(|| Ratio::paired(&a, &b, self.confidence_of(claims)))
+        let told = is_told_apart(quantity, &a) && is_told_apart(quantity, &b);
+        (positive && settled && told).then(|| Ratio::paired(&a, &b, self.confidence_of(claims)))
     }
 
     /// How often the intervals may have been looked at before the end. Who stops at the first look
@@ -200,6 +203,12 @@ pub fn compare_until(
             return Ok(comparison);
         }
     }
+}
+
+/// Whether these quantiles are what they were, and not the longest duration that a histogram tells apart.
+fn is_told_apart(quantity: Quantity, values: &[f64]) -> bool {
+    let longest = Histogram::LONGEST.as_secs_f64();
+    !matches!(quantity, Quantity::Quantile(_)) || values.iter().all(|value| *value < longest)
 }
 
 /// What was seen so far.

@@ -474,7 +474,10 @@ impl Compiler<'_> {
         // Where it is not known, as if it were exponential.
         let square = square.unwrap_or(2.0 * mean * mean);
         match self.thinned {
-            false => self.flow.add(station, &self.around, (rate, mean, square)),
+            false => {
+                let fastest = check::speed_of_one(&self.network.stations[station]);
+                self.flow.add(station, &self.around, (rate, mean, square), mean / fastest);
+            }
             true => self.flow.is_whole = false,
         }
         // Who finds it full may be lost, and goes no further.

@@ -75,6 +75,16 @@ pub(super) fn speed_max(station: &Station) -> Option<f64> {
     })
 }
 
+/// The fastest that one job can be served, whoever else is there.
+pub(super) fn speed_of_one(station: &Station) -> f64 {
+    let fastest = |speeds: &[f64]| speeds.iter().copied().fold(0.0, f64::max);
+    match &station.speed {
+        Speed::One => 1.0,
+        Speed::Servers(speeds) => fastest(speeds),
+        Speed::Curve(curve) => fastest(curve),
+    }
+}
+
 fn station(station: &Station, network: &Network) -> Result<(), NetworkError> {
     let error = |cause: &str| Err(NetworkError::new(format!("station `{}`", station.name), cause));
     match station.kind {

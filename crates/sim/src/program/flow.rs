@@ -103,12 +103,18 @@ impl Flow {
         Ok(())
     }
 
-    /// A visit of this demand, inside these gates.
-    pub(super) fn add(&mut self, station: usize, around: &[usize], (rate, mean, square): Visit) {
+    /// A visit of this demand, which takes at least so long \[s\], inside these gates.
+    pub(super) fn add(
+        &mut self,
+        station: usize,
+        around: &[usize],
+        (rate, mean, square): Visit,
+        least: f64,
+    ) {
         self.work[station] += rate * mean;
         self.squares[station] += rate * square;
         for &gate in around {
-            self.held[gate] += rate * mean;
+            self.held[gate] += rate * least;
         }
     }
 

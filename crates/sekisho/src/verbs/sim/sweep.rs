@@ -235,6 +235,7 @@ fn json_of(
                     Stop::Budget => "budget",
                     Stop::Agenda => "agenda",
                 },
+                "unsettled": outcome.unsettled,
                 "events": outcome.events,
                 "classes": outcome.classes.iter().map(class_json).collect::<Vec<_>>(),
                 "gates": outcome.gates.iter().map(gate_json).collect::<Vec<_>>(),
