@@ -50,7 +50,14 @@ fn allocations(prepare: &[u8], asked: &[u8], said: &[u8], rounds: u32) -> u64 {
     let mut frames = Frames::<Frontend>::new(Limits::SESSION);
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
     let (mut readies, mut before) = (0_u32, 0);
-    let parsed = [&b"1\0\0\0\x04"[..], b"Z\0\0\0\x05I"].concat();
+    // With each Parse goes a Describe of the gate's own: its reply is for the gate alone.
+    let parsed = [
+        message(Backend::ParseComplete, b""),
+        message(Backend::ParameterDescription, b"\0\x01\0\0\0\x19"),
+        message(Backend::NoData, b""),
+        message(Backend::ReadyForQuery, b"I"),
+    ]
+    .concat();
     for round in 0..rounds + 10 {
         if round == 10 {
             before = ALLOCATED.get();
