@@ -159,8 +159,9 @@ impl Stats {
     fn write_clients(&self, text: &mut Text) {
         text.family("sekisho_connections", "gauge", "Open connections of clients.");
         text.sample("sekisho_connections", "", self.connections);
-        text.family("sekisho_connections_total", "counter", "Accepted connections of clients.");
-        text.sample("sekisho_connections_total", "", self.connections_accepted);
+        let accepted = "sekisho_connections_accepted_total";
+        text.family(accepted, "counter", "Accepted connections of clients.");
+        text.sample(accepted, "", self.connections_accepted);
         let name = "sekisho_requests_total";
         text.family(name, "counter", "Requests by the class of their status and its source.");
         for (source, classes) in ["upstream", "gate"].iter().zip(&self.responses) {

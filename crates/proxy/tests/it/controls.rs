@@ -78,7 +78,7 @@ fn metrics_tell_what_happened() {
     for line in [
         "sekisho_requests_total{status=\"2xx\",source=\"upstream\"} 5",
         "sekisho_requests_total{status=\"4xx\",source=\"gate\"} 1",
-        "sekisho_connections_total 1",
+        "sekisho_connections_accepted_total 1",
         "sekisho_waiting 0",
         &format!("sekisho_slots{{{label}}} 2"),
         &format!("sekisho_slots_busy{{{label}}} 0"),

@@ -427,7 +427,8 @@ fn administrators_and_metrics_are_as_the_file_has_them() {
     gate.ask(&admin, "pause").unwrap();
     gate.ask(&admin, "resume").unwrap();
     let clerk = gate.try_enter("clerk", "paper", "pgbouncer").unwrap();
-    assert!(gate.ask(&clerk, "show version").unwrap().starts_with("Sekisho "));
+    let version = gate.ask(&clerk, "show version").unwrap();
+    assert!(version.starts_with("PgBouncer 1.25.0 console of Sekisho "), "{version}");
     assert_eq!(gate.ask(&clerk, "pause").unwrap_err(), "42501");
     assert!(gate.handle.http().is_some());
     gate.end();

@@ -65,7 +65,7 @@ fn the_console_and_the_live_page_show_a_gate_under_load() {
     let psql = server.programs().folder().join("psql");
     if psql.exists() {
         let told = Command::new(psql).args([&console, "-Atc", "show version"]).output().unwrap();
-        assert!(told.stdout.starts_with(b"Sekisho "), "{told:?}");
+        assert!(told.stdout.starts_with(b"PgBouncer 1.25.0 console of Sekisho "), "{told:?}");
     }
     stop.store(true, Ordering::Relaxed);
     clients.into_iter().for_each(|client| client.join().expect("it was served"));

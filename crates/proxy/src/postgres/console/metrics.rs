@@ -39,7 +39,7 @@ fn write_process(of: &Snapshot, text: &mut Text) {
     let plain: [(&str, &str, &str, u64); 6] = [
         ("sekisho_connections", "gauge", "Open connections of clients.", of.clients.len() as u64),
         (
-            "sekisho_connections_total",
+            "sekisho_connections_accepted_total",
             "counter",
             "Accepted connections of clients.",
             of.clients_accepted,

@@ -254,6 +254,10 @@ const USERS: &[Column] = &[
 const LISTS: &[Column] = &[text("list"), int4("items")];
 const MEM: &[Column] = &[text("name"), int4("size"), int4("used"), int4("free"), int4("memtotal")];
 const STATE: &[Column] = &[text("key"), text("value")];
+/// The release of PgBouncer whose words the console speaks. Exporters take the first number of
+/// SHOW VERSION for it, and refuse one that is too old.
+const SPOKEN: &str = "1.25.0";
+
 const VERSION: &[Column] = &[text("version")];
 const PEERS: &[Column] = &[int4("peer_id"), text("host"), int4("port"), int4("pool_size")];
 const PEER_POOLS: &[Column] = &[
@@ -383,7 +387,10 @@ impl Table {
                 to(&["paused".into(), yes(of.phase == Phase::Paused).into()]);
                 to(&["suspended".into(), "no".into()]);
             }
-            Table::Version => to(&[(&of.version).into()]),
+            Table::Version => {
+                let told = format!("PgBouncer {SPOKEN} console of {}", of.version);
+                to(&[(&told).into()]);
+            }
             Table::Peers | Table::PeerPools | Table::DnsHosts | Table::DnsZones => {}
             Table::Gate => gate(of, to),
             Table::Slots => slots(of, to),

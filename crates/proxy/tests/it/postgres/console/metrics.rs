@@ -101,7 +101,7 @@ fn metrics_say_what_the_snapshot_says() {
     let with = |label| [web[0], web[1], web[2], label];
     for (name, labels, wanted) in [
         ("sekisho_connections", &[][..], 29.0),
-        ("sekisho_connections_total", &[], 41.0),
+        ("sekisho_connections_accepted_total", &[], 41.0),
         ("sekisho_logging_in", &[], 1.0),
         ("sekisho_logins_failed_total", &[], 2.0),
         ("sekisho_over_all_slots", &[], 10.0),
@@ -146,6 +146,17 @@ fn metrics_of_nothing_are_there_too() {
     assert_eq!(value(&samples, "sekisho_connections", &[]), 0.0);
     assert!(families.contains_key("sekisho_hold_seconds"));
     assert!(samples.iter().all(|(_, labels, _)| labels.is_empty()));
+}
+
+/// OpenMetrics names a counter without its `_total`, so that this must not be another metric.
+#[test]
+fn no_metric_is_called_as_the_counter_of_another() {
+    for told in [prometheus(&filled()), prometheus(&empty())] {
+        let (families, _) = read(&told);
+        let counters = families.keys().filter_map(|name| name.strip_suffix("_total"));
+        let twice: Vec<_> = counters.filter(|name| families.contains_key(*name)).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+    }
 }
 
 #[test]

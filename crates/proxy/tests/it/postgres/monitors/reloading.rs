@@ -312,7 +312,7 @@ fn the_console_waits_for_the_configuration_and_hears_what_is_wrong() {
     let answer = console.answer();
     assert!(answer[0].contains("57014") || answer[1] == "RELOAD", "{answer:?}");
     console.query("SHOW VERSION");
-    assert!(console.answer()[0].starts_with("Sekisho "));
+    assert!(console.answer()[0].starts_with("PgBouncer 1.25.0 console of Sekisho "));
     gate.end();
     // One that was not started from a file says so.
     let gate = Gate::new(first(1));
@@ -324,7 +324,7 @@ fn the_console_waits_for_the_configuration_and_hears_what_is_wrong() {
 
 /// What was written, for a test to read.
 #[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Paper(pub(super) Arc<Mutex<Vec<u8>>>);
 
 impl Write for Paper {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
