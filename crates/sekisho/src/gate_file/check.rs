@@ -225,17 +225,13 @@ impl Found {
                 slots: Some(pool.slots),
                 slots_kept: Some(pool.slots_kept),
                 reserve: Some(pool.reserve),
-                most: &[
-                    ("limits.slots", limits.slots),
-                    ("limits.database-slots", limits.database_slots),
-                    ("limits.user-slots", limits.user_slots),
-                ],
             },
         );
     }
 
-    /// Whether slots, what is kept of them and the reserve fit together and under every maximum.
-    fn slots(&mut self, path: &str, file: &GateFile, numbers: &Numbers<'_>) {
+    /// Whether slots, what is kept of them and the reserve fit together. A maximum over several pools
+    /// may be less than one of them: then it is what bounds.
+    fn slots(&mut self, path: &str, file: &GateFile, numbers: &Numbers) {
         let (pool, auto) = (&file.pool, &file.auto);
         let slots = match numbers.slots.unwrap_or(pool.slots) {
             Slots::Fixed(slots) => slots,
@@ -252,20 +248,6 @@ impl Found {
         if u64::from(slots) + u64::from(reserve) > SLOTS_MAX.into() {
             self.add(&own, format!("more than {SLOTS_MAX} slots are not possible"));
             return;
-        }
-        for (name, most) in numbers.most {
-            let Some(most) = most.filter(|most| slots + reserve > *most) else { continue };
-            // What nobody said for this pool alone is the maximum's own affair.
-            if numbers.slots.is_some() || numbers.reserve.is_some() {
-                let all = slots + reserve;
-                self.add(
-                    &own,
-                    format!(
-                        "a pool may have {all} server connections, but `{name}` is {most}; lower \
-                         the one or raise the other"
-                    ),
-                );
-            }
         }
         if let Some(kept) = numbers.slots_kept.filter(|kept| *kept > slots) {
             let cause = format!("{kept} connections are kept of {slots} slots; keep fewer");
@@ -372,10 +354,6 @@ impl Found {
                     slots: database.slots,
                     slots_kept: database.slots_kept,
                     reserve: database.reserve,
-                    most: &[
-                        ("slots-all", database.slots_all.or(file.limits.database_slots)),
-                        ("limits.slots", file.limits.slots),
-                    ],
                 },
             );
         }
@@ -443,7 +421,7 @@ impl Found {
         let mut known = BTreeSet::new();
         for (index, user) in file.user.iter().enumerate() {
             let path = format!("user.{index}");
-            let User { name, slots, reserve, slots_all, .. } = user;
+            let User { name, slots, reserve, .. } = user;
             if name.is_empty() || name.contains('\0') {
                 self.add(format!("{path}.name"), "nobody is called so; give a name");
             }
@@ -454,15 +432,7 @@ impl Found {
             self.slots(
                 &path,
                 file,
-                &Numbers {
-                    slots: *slots,
-                    slots_kept: None,
-                    reserve: *reserve,
-                    most: &[
-                        ("slots-all", slots_all.or(file.limits.user_slots)),
-                        ("limits.slots", file.limits.slots),
-                    ],
-                },
+                &Numbers { slots: *slots, slots_kept: None, reserve: *reserve },
             );
             let sought = |slots: Option<Slots>| slots.unwrap_or(file.pool.slots) == Slots::Auto;
             let seeks = match slots {
@@ -623,9 +593,8 @@ fn looks_at_priorities(file: &GateFile) -> bool {
 }
 
 /// What a table says of slots, and the maxima above it by their names.
-struct Numbers<'n> {
+struct Numbers {
     slots: Option<Slots>,
     slots_kept: Option<u32>,
     reserve: Option<u32>,
-    most: &'n [(&'static str, Option<u32>)],
 }

@@ -128,7 +128,8 @@ impl Reading {
         }
         match key.verdict() {
             Verdict::NotYet => self.unmet.push(Unmet::of(key, place.to_string(), key.name)),
-            Verdict::Better if key.says.is_none() => {
+            // With none of ours to say it either, what is asked for is left out.
+            Verdict::Better if key.says.is_none() || said == Some(None) => {
                 self.replaced.push(format!("{place}: `{}`: {}", key.name, key.why));
             }
             Verdict::Better | Verdict::Kept => {}

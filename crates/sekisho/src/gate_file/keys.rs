@@ -439,9 +439,9 @@ static GENERAL: [Key; 99] = [
         "The server sees the client's name for itself without its address.",
     ),
     says("stats_period", "60", Seconds, "admin.stats-period").part(Logging),
-    says("max_prepared_statements", "200", Count, "limits.statements").better(
+    says("max_prepared_statements", "200", CountOrNone, "limits.statements").better(
         "Also PREPARE, EXECUTE and DEALLOCATE in SQL, errors as PostgreSQL has them, and no \
-         client is cut off for a name.",
+         client is cut off for a name. They are followed always: with 0, 200 are kept.",
     ),
     says("scram_iterations", "4096", Count, "auth.scram-iterations").part(Login),
     // Who gets in.

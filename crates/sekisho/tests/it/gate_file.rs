@@ -302,12 +302,6 @@ fn files_include_files_but_never_themselves_nor_without_end() {
 fn what_contradicts_itself_is_told_with_its_key_and_line() {
     let told = |from: &str, to: &str| contradictions(from, to).join("\n");
     for (from, to, key, cause) in [
-        (
-            "slots = 12",
-            "slots = 50",
-            "database.0.slots",
-            "server connections, but `slots-all` is 40",
-        ),
         ("slots = 12", "slots = 0", "database.0.slots", "0 slots let nobody in"),
         ("slots = 12", "slots = 4000000", "database.0.slots", "more than 1048576 slots"),
         (
@@ -363,7 +357,7 @@ fn what_contradicts_itself_is_told_with_its_key_and_line() {
         assert!(told.contains(&format!(": `{key}`: ")) && told.contains(cause), "{told}");
     }
     let at = line("slots = 12");
-    assert!(told("slots = 12", "slots = 50").starts_with(&format!("g.toml:{at}: ")));
+    assert!(told("slots = 12", "slots = 0").starts_with(&format!("g.toml:{at}: ")));
     let at = line("deadline");
     assert!(told("\"250ms\"", "\"0s\"").starts_with(&format!("g.toml:{at}: ")));
     let unranked = contradictions("discipline =", "#");
@@ -413,16 +407,44 @@ fn what_a_job_is_about_is_said_where_it_is_looked_at() {
 
 #[test]
 fn what_contradicts_itself_in_an_ini_is_told_in_its_own_words() {
-    let ini = "[databases]\na = host=b pool_size=50 max_db_connections=40\n\
+    let ini = "[databases]\na = host=b pool_size=5 min_pool_size=7\n\
                [pgbouncer]\nauth_type = hba\n";
     assert_eq!(
         loaded("p.ini", ini).contradictions,
         [
             "p.ini:4: `hba` needs `auth_hba_file`; say it",
-            "p.ini:2: a pool may have 50 server connections, but `max_db_connections` is 40; lower \
-             the one or raise the other",
+            "p.ini:2: 7 connections are kept of 5 slots; keep fewer",
         ]
     );
+}
+
+/// A maximum over several pools may be less than one of them: then it is what bounds.
+#[test]
+fn a_maximum_below_a_pool_is_taken_and_bounds_it() {
+    for (database, more) in [
+        ("a = host=b pool_size=50 max_db_connections=40", ""),
+        ("a = host=b pool_size=50", "max_db_connections = 40\n"),
+        ("a = host=b pool_size=50", "max_user_connections = 40\n"),
+        ("a = host=b", "default_pool_size = 50\nmax_db_connections = 40\n"),
+        ("a = host=b", "max_user_connections = 10\n[users]\nu = pool_size=12\n"),
+        ("a = host=b", "[users]\nu = pool_size=12 max_user_connections=10\n"),
+    ] {
+        let ini = format!("[databases]\n{database}\n[pgbouncer]\nauth_file = users\n{more}");
+        let read = loaded("p.ini", &ini);
+        assert_eq!(read.contradictions, [""; 0], "{ini}");
+        let text = translate("p.ini", &ini, &Shelf::default()).unwrap();
+        assert_eq!(loaded("p.toml", &text).file, read.file, "{text}");
+    }
+}
+
+#[test]
+fn no_prepared_statements_there_are_the_usual_number_here() {
+    let ini = "[databases]\na = host=b\n[pgbouncer]\nauth_file = u\nmax_prepared_statements = 0\n";
+    let read = loaded("p.ini", ini);
+    assert_eq!(read.contradictions, [""; 0]);
+    assert_eq!(read.file.limits.statements, 200);
+    let told = read.replaced.iter().any(|line| line.starts_with("p.ini:5: `max_prepared"));
+    assert!(told, "{:?}", read.replaced);
 }
 
 #[test]
