@@ -58,6 +58,7 @@ fn a_monitor_shares_slots_tells_what_it_saw_and_records_it() {
         let ended = running.ended(PATIENCE);
         assert_eq!(ended.code, 0, "{ended:?}");
         assert!(ended.out.contains("drained: "), "{ended:?}");
+        assert!(ended.err.contains(" event=error ") && ended.err.contains("28P01"), "{ended:?}");
         assert!(ended.out.contains("hold p50"), "{ended:?}");
         let file = File::open(folder.join("gate.jsonl")).expect("it was recorded");
         let recording = Recording::read(BufReader::new(file), 1000).expect("it can be read");

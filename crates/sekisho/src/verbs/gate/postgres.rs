@@ -17,8 +17,8 @@ use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::model::Fitted;
 use proxy::postgres::monitor::{
-    Address, Admission, Auto, Config, Database, Encryption, Finished, Mode, Monitor, PoolStats,
-    ServerTls, StartError, Tls,
+    Address, Admission, Auto, Config, Database, Encryption, Finished, Logged, Mode, Monitor,
+    PoolStats, ServerTls, StartError, Tls,
 };
 use proxy::postgres::secrets::{Hba, MockKey, Users};
 use serde_json::json;
@@ -236,7 +236,9 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     }
     let config = args.config()?;
     let pool = describe(&config);
-    let monitor = Monitor::bind(config).and_then(Monitor::drain_on_signals);
+    let monitor = Monitor::bind(config)
+        .and_then(Monitor::drain_on_signals)
+        .and_then(|monitor| monitor.log_to(std::io::stderr()));
     let monitor = monitor.map_err(unstarted)?;
     say(out, &beginning(args, &monitor, &pool))?;
     out.flush()?;
@@ -559,6 +561,8 @@ impl PostgresArgs {
         }
         config.record_max = self.policy.record_max();
         config.takeover.clone_from(&self.take_over);
+        // Failed logins, servers that are not reached, jobs that are refused: as from a file.
+        config.logged = Logged { errors: true, ..Logged::default() };
         config.decisions = Some(|line| {
             // Whoever reads standard error may have gone; the gate goes on.
             let _ = write!(std::io::stderr(), "{}", sentence(&format!("gate: {line}")));
