@@ -333,11 +333,18 @@ impl Server {
         set && self.client.is_some()
     }
 
-    /// Its client, which keeps it, has nothing under way.
-    pub(super) fn pin(&mut self, now: Time) {
+    /// Whether it is in the ledger: from the end of the job that left something there.
+    pub(super) fn is_kept(&self) -> bool {
+        self.pinned.is_some()
+    }
+
+    /// Its client, which keeps it, has nothing under way. Whether it is kept from now on.
+    pub(super) fn pin(&mut self, now: Time) -> bool {
+        let is_new = self.pinned.is_none();
         let begun = Pinned { since: now, idle: Duration::ZERO, idle_since: None };
         let pinned = self.pinned.get_or_insert(begun);
         pinned.idle_since.get_or_insert(now);
+        is_new
     }
 
     /// Its client has said something.
@@ -371,7 +378,9 @@ impl Loop {
         if let Some(pinned) = server.pinned.take() {
             // How long it was kept says nothing of what it had to do.
             server.work = Work::Failed;
-            let counters = &mut self.pools[server.pool].counters;
+            let pool = &mut self.pools[server.pool];
+            pool.kept -= 1;
+            let counters = &mut pool.counters;
             counters.pins += 1;
             counters.pin_time += self.now.since(pinned.since);
             counters.pin_idle_time += pinned.idle(self.now);

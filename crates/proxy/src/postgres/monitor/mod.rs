@@ -117,6 +117,7 @@ mod driver;
 mod encryption;
 mod frontend;
 mod health;
+mod kept;
 mod leftovers;
 mod link;
 mod listen;

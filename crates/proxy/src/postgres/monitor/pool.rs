@@ -65,6 +65,8 @@ pub(super) struct Pool {
     pub(super) clients_most: u32,
     pub(super) catalogue: Catalogue,
     pub(super) counters: Counters,
+    /// Its slots that clients keep beyond their jobs.
+    pub(super) kept: u32,
     /// What the first connection to a server was told of its settings; clients are told the same.
     pub(super) parameters: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     /// The server that has told it.
@@ -135,6 +137,7 @@ impl Pool {
             clients_most: 0,
             catalogue: Catalogue::new(secret, bounds(config)).choosing(config.leftovers.clone()),
             counters: Counters::default(),
+            kept: 0,
             parameters: None,
             told_by: None,
             known: Known::default(),

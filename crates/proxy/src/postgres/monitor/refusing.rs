@@ -21,7 +21,8 @@ impl Loop {
             client::State::Guest(_) => client.state = client::State::Guest(None),
             _ => client.state = client::State::Idle,
         }
-        let pool = &mut self.pools[client.pool];
+        let at = client.pool;
+        let pool = &mut self.pools[at];
         let (sqlstate, message, counter) = match reason {
             Reason::Deadline if !pool.driver.has_primary() && client.access == Access::Write => (
                 SqlState::CANNOT_CONNECT_NOW,
@@ -44,14 +45,12 @@ impl Loop {
         };
         *counter += 1;
         let (slots, waiting) = (pool.driver.slots(), pool.driver.waiting());
-        let estimate = match pool.driver.predicted_wait(self.now) {
-            Some(wait) => format!("the estimated wait is {:.3} s", wait.as_secs_f64()),
-            None => "nothing is known of how long they are held".to_owned(),
-        };
-        let detail = format!("{slots} slots are there and {waiting} clients wait; {estimate}.");
+        let wait = pool.driver.predicted_wait(self.now);
+        let kept = self.kept(at);
+        let detail = kept.detail(slots, waiting, wait);
         let report = Report {
             detail: Some(&detail),
-            hint: Some("Try again later, or with fewer clients at once."),
+            hint: Some(kept.hint()),
             ..Report::new(Severity::Error, sqlstate, message)
         };
         self.refuse_job(key, &report);

@@ -424,10 +424,10 @@ impl Loop {
                 if !is_session && !server.is_pinned() {
                     return self.part_ways(key, client);
                 }
-                if !is_session {
-                    server.pin(self.now);
-                }
                 let settled = is_session || server.session.is_lost();
+                if !is_session {
+                    self.pin(key);
+                }
                 if self.sends_away() {
                     self.send_away(client);
                 } else if settled {

@@ -183,7 +183,7 @@ pub struct Reasons(pub(super) u16);
 
 impl Reasons {
     /// One kind.
-    pub(super) const fn of(reason: Reason) -> Reasons {
+    pub(in crate::postgres) const fn of(reason: Reason) -> Reasons {
         Reasons(1 << reason as u8)
     }
 

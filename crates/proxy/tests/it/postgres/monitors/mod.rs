@@ -9,6 +9,7 @@ mod encrypted_servers;
 mod encrypting;
 mod entering;
 mod faults;
+mod kept;
 mod leftovers;
 mod limiting;
 mod listening;
