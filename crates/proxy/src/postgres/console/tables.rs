@@ -254,8 +254,8 @@ const USERS: &[Column] = &[
 const LISTS: &[Column] = &[text("list"), int4("items")];
 const MEM: &[Column] = &[text("name"), int4("size"), int4("used"), int4("free"), int4("memtotal")];
 const STATE: &[Column] = &[text("key"), text("value")];
-/// The release of PgBouncer whose words the console speaks. Exporters take the first number of
-/// SHOW VERSION for it, and refuse one that is too old.
+/// The release of PgBouncer whose words the console speaks: what looks for a release in SHOW
+/// VERSION takes the first number of three parts there.
 const SPOKEN: &str = "1.25.0";
 
 const VERSION: &[Column] = &[text("version")];
