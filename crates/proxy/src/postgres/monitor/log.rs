@@ -1,6 +1,6 @@
 //! What is logged: a line of `key=value` for each event, written by a thread of its own, so that a
-//! log that cannot be written never holds up a client. What could not be written is counted, and said
-//! as soon as something can be written again.
+//! log that cannot be written never holds up a client. What could not be written is counted, and
+//! said as soon as something can be written again.
 
 use std::fmt::{self, Write as _};
 use std::io::Write;
@@ -20,7 +20,8 @@ use crate::postgres::SqlState;
 use crate::postgres::message::read;
 use crate::postgres::secrets::Transport;
 
-/// Lines that wait to be written, those beyond are lost, and counted: it is three seconds' worth at 5,000 lines a second.
+/// Lines that wait to be written; those beyond are lost, and counted. They are three seconds' worth
+/// at 5,000 lines a second.
 const LINES_MAX: usize = 16 * 1024;
 /// Lines that are there are written in one go, up to so many.
 const BATCH_MAX: usize = 256;

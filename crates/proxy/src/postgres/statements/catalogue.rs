@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use super::recent::Recent;
+use super::server::is_types;
+use super::shape;
 use super::sql::{Found, Target, is_dated, is_shaped, look};
 use super::{Bounds, Client};
 use crate::postgres::frame::Frontend;
@@ -101,9 +103,18 @@ pub struct Catalogue {
     news: bool,
     key: Vec<u8>,
     choices: Choices,
+    /// The parameters' types that descriptions have told, by their digests, and the bytes of those.
+    parameters: HashMap<u64, Box<[u8]>>,
+    parameters_bytes: usize,
     /// Of what cannot be read, if it is not trusted.
     pub(super) code: Option<Arc<Followed>>,
 }
+
+/// The parameters' types that are remembered take so much at most, of all statements \[byte\]: as a
+/// few thousand lists; equal lists are there once.
+const PARAMETERS_BYTES_MAX: usize = 1 << 20;
+/// What a list takes beside its types, about \[byte\].
+const PARAMETERS_OVERHEAD: usize = 32;
 
 /// Which room a statement may take. Named ones stay, however many clients are to come: whoever prepares
 /// without a name goes on all the same.
@@ -138,6 +149,8 @@ impl Catalogue {
             epoch: 0,
             news: false,
             key: Vec::new(),
+            parameters: HashMap::new(),
+            parameters_bytes: 0,
             code: Followed::code(&choices).map(Arc::new),
             choices,
         }
@@ -308,6 +321,45 @@ impl Catalogue {
         self.entries[id as usize] = Some(entry);
         self.by_content.insert(content, id);
         Ok(id)
+    }
+
+    /// The digest of a ParameterDescription, whose types are remembered while there is room.
+    pub(super) fn told(&mut self, body: &[u8]) -> u64 {
+        let digest = shape::of_parameters(body);
+        let is_whole = is_types(body);
+        if is_whole && !self.parameters.contains_key(&digest) {
+            let bytes = self.parameters_bytes + body.len() + PARAMETERS_OVERHEAD;
+            if bytes <= PARAMETERS_BYTES_MAX {
+                self.parameters.insert(digest, body.into());
+                self.parameters_bytes = bytes;
+            }
+        }
+        digest
+    }
+
+    /// The entry of the same text with these types of its parameters declared, counted once more; none
+    /// if they are not remembered, or are declared there already.
+    pub(super) fn retyped(
+        &mut self,
+        id: EntryId,
+        parameters: u64,
+        room: Room,
+    ) -> Option<Result<EntryId, Untaken>> {
+        let types = self.parameters.get(&parameters)?;
+        let entry = self.entry(id);
+        let end = entry.tail().iter().position(|&byte| byte == 0)?;
+        let tail = [&entry.tail()[..=end], types].concat();
+        if tail == entry.tail() {
+            return None;
+        }
+        let (scope, lexis, version) = (entry.scope(), entry.lexis, entry.version);
+        let retyped = self.intern(scope, lexis, &tail, room);
+        if let Ok(retyped) = retyped {
+            let of = &mut self.entry_mut(retyped).version;
+            of.epoch = of.epoch.max(version.epoch);
+            of.parse = of.parse.max(version.parse);
+        }
+        Some(retyped)
     }
 
     /// DEALLOCATE speaks of the client's names: a server gets it with one of ours.

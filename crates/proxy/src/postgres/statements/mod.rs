@@ -46,8 +46,8 @@
 //! a client's name keeps the shape that was told, whether the client has asked for it or not. Where a
 //! server gets a statement by the gate's own Parse, the message that needs it waits for that reply, and is
 //! refused in PostgreSQL's words if the shape is another one: once for each statement and server. Of a
-//! description longer than 8 KiB the columns behind that count by their length alone. Parameters that would
-//! be of other types are refused too, where PostgreSQL keeps the types that it had.
+//! description longer than 8 KiB the columns behind that count by their length alone. Parameters keep the
+//! types that they had, as in PostgreSQL: a server that would find others is told them with the Parse.
 //!
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.

@@ -21,7 +21,7 @@ use crate::postgres::frame::{Backend, Frontend, HEAD};
 use crate::postgres::message::read::Fields;
 use crate::postgres::message::{Status, read, write};
 use crate::postgres::sql::{self, Followed, Leaf, Left, Reason, Reasons};
-pub(super) use ask::is_parse;
+pub(super) use ask::{is_parse, is_types};
 
 /// A message of a client: all of it, or what its piece has.
 #[derive(Clone, Copy, Debug)]
@@ -514,7 +514,11 @@ impl Server {
                         return Ok(self.failed((client, catalogue), None, message, instead));
                     }
                     Backend::CopyInResponse => self.copies(conversation),
-                    Backend::ParameterDescription => self.parameters = shape::of_parameters(body),
+                    Backend::ParameterDescription
+                        if front.is_some_and(|(_, step)| step == Step::PutDescribe) =>
+                    {
+                        self.parameters = catalogue.told(body);
+                    }
                     _ => {}
                 }
             }

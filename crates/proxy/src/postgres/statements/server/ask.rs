@@ -93,10 +93,13 @@ fn text(body: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Whether a Parse is well formed behind its name, by the server's own reading.
 pub(in crate::postgres::statements) fn is_parse(tail: &[u8]) -> bool {
-    match text(tail) {
-        Some((_, [a, b, types @ ..])) => {
-            types.len() == 4 * usize::from(u16::from_be_bytes([*a, *b]))
-        }
+    text(tail).is_some_and(|(_, types)| is_types(types))
+}
+
+/// Whether these are a count of types and as many types.
+pub(in crate::postgres::statements) fn is_types(bytes: &[u8]) -> bool {
+    match bytes {
+        [a, b, types @ ..] => types.len() == 4 * usize::from(u16::from_be_bytes([*a, *b])),
         _ => false,
     }
 }
@@ -372,24 +375,65 @@ impl Turn<'_> {
                     return Ok(Provided::Before);
                 }
                 Some((has, knows)) if was_asked => {
-                    let rows = has.rows != knows.rows;
-                    let what = if rows { "result type" } else { "parameter types" };
-                    return Err(Unresolved::Reshaped(what));
+                    return match has.parameters == knows.parameters {
+                        true => Err(Unresolved::Reshaped("result type")),
+                        false => self.retype(name, known, knows.parameters),
+                    };
                 }
                 // It may be from before, and so may be what the client knows.
                 Some(_) => {}
             }
         }
-        let altered = self.prepare(known.id);
-        self.catalogue.write_parse(self.out, known.id);
-        self.push(Step::PutParse, Renamed::Nothing, altered);
+        let altered = self.put_parse(known.id);
         if !is_shaped {
             return Ok(Provided::Now);
         }
+        self.ask_shape(name, known.id, altered);
+        Err(Unresolved::Waits)
+    }
+
+    /// Has the server prepare an entry.
+    fn put_parse(&mut self, id: EntryId) -> Altered {
+        let altered = self.prepare(id);
+        self.catalogue.write_parse(self.out, id);
+        self.push(Step::PutParse, Renamed::Nothing, altered);
+        altered
+    }
+
+    /// Asks for the shape of what was parsed last for a client's name, before anything uses it.
+    fn ask_shape(&mut self, name: &[u8], id: EntryId, parsed: Altered) {
         self.server.name(self.client, name);
-        self.describe_parsed(known.id, altered, Whose::Gate);
+        self.describe_parsed(id, parsed, Whose::Gate);
         self.hold();
-        self.server.asked = Some(number);
+        self.server.asked = Some(self.catalogue.entry(id).number);
+    }
+
+    /// PostgreSQL keeps the types that a statement's parameters had at its Parse, whatever becomes of
+    /// the tables that they came from. A server that was not there then must be told them: from here
+    /// on the client's name stands for the text with these types.
+    fn retype(
+        &mut self,
+        name: &[u8],
+        known: Known,
+        parameters: u64,
+    ) -> Result<Provided, Unresolved> {
+        debug_assert!(self.server.expected.is_empty(), "no error takes the name back");
+        let room = if name.is_empty() { Room::All } else { Room::Named };
+        let id = match self.catalogue.retyped(known.id, parameters, room) {
+            Some(Ok(id)) => id,
+            Some(Err(_)) => return Err(Unresolved::NoRoom),
+            None => return Err(Unresolved::Reshaped("parameter types")),
+        };
+        let retyped = Known { id, shape: known.shape };
+        let before = match name.is_empty() {
+            true => self.client.unnamed.replace(retyped),
+            false => self.client.name(Client::key(name).into(), retyped, self.catalogue),
+        };
+        if let Some(before) = before {
+            self.catalogue.release(before.id);
+        }
+        let altered = self.put_parse(id);
+        self.ask_shape(name, id, altered);
         Err(Unresolved::Waits)
     }
 
@@ -623,6 +667,7 @@ impl Turn<'_> {
         match unresolved {
             Unresolved::Waits => self.later(),
             Unresolved::Reshaped(what) => self.refuse(message, Refusal::Reshaped(what)),
+            Unresolved::NoRoom => self.refuse(message, Refusal::Catalogue),
         }
     }
 
@@ -848,6 +893,8 @@ enum Unresolved {
     Waits,
     /// The server would make something of another shape of it: what would change.
     Reshaped(&'static str),
+    /// The catalogue has no room for it with the types that its parameters had.
+    NoRoom,
 }
 
 /// What a message names a statement by.

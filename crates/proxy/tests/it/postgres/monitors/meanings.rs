@@ -2,6 +2,8 @@
 //! whoever parses it gets what a server of its own would make of it now.
 
 use proxy::postgres::auth::Method;
+use proxy::postgres::frame::Frontend;
+use proxy::postgres::message::write;
 use proxy::postgres::monitor::{Admission, Mode};
 use proxy::postgres::secrets::{MockKey, Users};
 use proxy::postgres::sql::{Choices, CodeChoice};
@@ -242,5 +244,56 @@ fn a_plan_that_would_change_its_result_is_refused_at_every_server() {
     for _ in 0..4 {
         one.says(&[again()]);
         assert_eq!(other.says(&[again()])[0], refused);
+    }
+}
+
+/// PostgreSQL keeps the types that parameters had, so that what a client sends as four bytes goes on being
+/// an integer; a server that prepares the text anew would read them as another type's, or not at all.
+#[test]
+fn parameters_keep_their_types_at_every_server() {
+    make("retyped", "create table retyped.t (v int, of text)");
+    let gate = gate(2, CodeChoice::Trust);
+    let (mut one, mut other) = (Twin::new(&gate), Twin::new(&gate));
+    let statement = || parse("a", "insert into retyped.t (v) values ($1) returning of", &[]);
+    // 1000000000, in binary.
+    let mut again = Vec::new();
+    write::message(&mut again, Frontend::Bind, |out| {
+        out.extend_from_slice(b"\0a\0\0\x01\0\x01\0\x01\0\0\0\x04\x3b\x9a\xca\0\0\0");
+    });
+    let again = [again, execute(""), sync()].concat();
+    one.says(&[[statement(), sync()].concat(), again.clone()]);
+    other.says(&[[statement(), again.clone()].concat()]);
+    let mut held: Vec<Raw> = (0..2).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+    let mut direct = at_the_server(&[]);
+    for raw in &mut held {
+        raw.query("begin");
+        raw.answer();
+    }
+    held[0].query("select pg_backend_pid()");
+    let pid = held[0].answer()[0].clone();
+    // To a type of another width, and to one of the same, where nothing but the value would tell.
+    direct.query("alter table retyped.t alter column v type bigint");
+    direct.answer();
+    direct.query(&format!("select pg_terminate_backend({pid})"));
+    direct.answer();
+    for twin in [&mut one, &mut other] {
+        let said = twin.says(std::slice::from_ref(&again));
+        assert!(said.iter().any(|one| one.contains("INSERT 0 1")), "{said:?}");
+    }
+    drop(held);
+    direct.query("alter table retyped.t alter column v type real");
+    direct.answer();
+    for _ in 0..4 {
+        one.says(std::slice::from_ref(&again));
+        other.says(std::slice::from_ref(&again));
+    }
+    direct.query("select string_agg(distinct v::bigint::text, ' ') from retyped.t");
+    assert_eq!(direct.answer()[0], "1000000000", "whoever has written it");
+    // Where the value has no way to the column's new type, PostgreSQL says so here as there.
+    direct.query("alter table retyped.t alter column v type bytea using null");
+    direct.answer();
+    for twin in [&mut one, &mut other] {
+        let said = twin.says(std::slice::from_ref(&again));
+        assert!(said[0].starts_with("ERROR 42804"), "{said:?}");
     }
 }
