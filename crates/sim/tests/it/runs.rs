@@ -256,7 +256,7 @@ fn nothing_to_do_takes_no_time() {
 #[test]
 fn many_customers_may_move_at_one_moment() {
     let network = single(closed(5_000, Dist::Constant(10.0)), StationKind::Delay, constant(1.0));
-    let outcome = run(&network, 78, 20_000);
+    let outcome = run(&network, 78, 600_000);
     let x = outcome.classes[0].throughput.mean;
     assert!(x.is_finite() && (300.0..800.0).contains(&x), "{x} of 5000 every 11 s");
     assert_near("R", response(&outcome, 0), 1.0, 1e-6);
