@@ -12,15 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::payload::{self, Bounds};
 
 /// A histogram of durations \[ns\], three significant digits from 1 us to 1 h (at most 0.1 % off;
-/// below 1 us the resolution is 1 us, above 1 h a duration counts as 1 h). About 190 KiB from the
-/// first duration on, nothing before; [packed](Histogram::pack), as it is when it was read from a
-/// record, a few kilobytes.
+/// below 1 us the resolution is 1 us, above 1 h a duration counts as 1 h). Eight bytes a duration for
+/// the first 8192, about 190 KiB from then on; [packed](Histogram::pack), as it is when it was read
+/// from a record, a few kilobytes.
 #[derive(Clone)]
 pub struct Histogram(Form);
 
 #[derive(Clone)]
 enum Form {
-    Empty,
+    /// The durations themselves \[ns\], [`FEW_MAX`] at most, in any order.
+    Few(Vec<u64>),
     Open(Counts),
     /// The deflated encoding, of our bounds, known to be readable; and how many it holds.
     Packed(Box<[u8]>, u64),
@@ -30,6 +31,11 @@ type Counts = hdrhistogram::Histogram<u64>;
 
 const BOUNDS: Bounds = Bounds { low: 1_000, high: 3_600_000_000_000, digits: 3 };
 
+/// So many durations are kept as they are: a run of a thousand classes has ten thousand histograms.
+const FEW_MAX: usize = 8192;
+/// So many are smaller than a packed histogram.
+const UNPACKED_MAX: usize = 32;
+
 impl Histogram {
     /// Shorter durations are not told apart.
     pub const SHORTEST: Duration = Duration::from_nanos(BOUNDS.low);
@@ -37,8 +43,8 @@ impl Histogram {
     pub const LONGEST: Duration = Duration::from_nanos(BOUNDS.high);
 
     /// An empty histogram.
-    pub fn new() -> Histogram {
-        Histogram(Form::Empty)
+    pub const fn new() -> Histogram {
+        Histogram(Form::Few(Vec::new()))
     }
 
     /// Records one duration.
@@ -53,6 +59,7 @@ impl Histogram {
         let nanos = nanos.min(BOUNDS.high);
         match &mut self.0 {
             Form::Open(counts) => counts.saturating_record(nanos),
+            Form::Few(all) if all.len() < FEW_MAX => all.push(nanos),
             _ => self.opened().saturating_record(nanos),
         }
     }
@@ -60,7 +67,7 @@ impl Histogram {
     /// How many durations were recorded.
     pub fn len(&self) -> u64 {
         match &self.0 {
-            Form::Empty => 0,
+            Form::Few(all) => all.len() as u64,
             Form::Open(counts) => counts.len(),
             Form::Packed(_, len) => *len,
         }
@@ -77,13 +84,19 @@ impl Histogram {
         if self.is_empty() {
             return Duration::ZERO;
         }
-        let counts = self.open();
+        let counts = match &self.0 {
+            Form::Few(all) => return Duration::from_nanos(few::quantile(all, q)),
+            _ => self.open(),
+        };
         Duration::from_nanos(counts.value_at_quantile(q).min(counts.max()))
     }
 
     /// The mean \[s\], within the histogram's resolution; 0 if nothing was recorded.
     pub fn mean_s(&self) -> f64 {
-        if self.is_empty() { 0.0 } else { self.open().mean() * 1e-9 }
+        match &self.0 {
+            Form::Few(all) => few::mean(all) * 1e-9,
+            _ => self.open().mean() * 1e-9,
+        }
     }
 
     /// The standard deviation \[s\], within the histogram's resolution; 0 if nothing was recorded.
@@ -104,7 +117,7 @@ impl Histogram {
     /// Adds all that `other` recorded; exact, in any order.
     pub fn merge(&mut self, other: &Histogram) {
         match &other.0 {
-            Form::Empty => {}
+            Form::Few(all) => all.iter().for_each(|&nanos| self.record_nanos(nanos)),
             Form::Open(counts) => {
                 self.opened().add(counts).expect("all histograms have the same bounds");
             }
@@ -116,27 +129,29 @@ impl Histogram {
     pub fn clear(&mut self) {
         match &mut self.0 {
             Form::Open(counts) => counts.clear(),
-            form => *form = Form::Empty,
+            Form::Few(all) => all.clear(),
+            Form::Packed(..) => *self = Histogram::new(),
         }
     }
 
-    /// Makes it small, for keeping: some kilobytes instead of 190. Recording opens it again.
+    /// Makes it small, for keeping: some kilobytes at most. Recording opens it again.
     pub fn pack(&mut self) {
-        if let Form::Open(counts) = &self.0 {
-            self.0 = match counts.len() {
-                0 => Form::Empty,
-                len => Form::Packed(deflate(counts).into(), len),
-            };
+        match &mut self.0 {
+            Form::Packed(..) => {}
+            Form::Few(all) if all.len() <= UNPACKED_MAX => all.shrink_to_fit(),
+            Form::Open(counts) if counts.is_empty() => *self = Histogram::new(),
+            _ => self.0 = Form::Packed(deflate(&self.open()).into(), self.len()),
         }
     }
 
     /// The durations that were recorded, shortest first, with their counts \[ns\].
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let counts = self.open();
-        let bars: Vec<_> = counts
-            .iter_recorded()
-            .map(|bar| (bar.value_iterated_to(), bar.count_at_value()))
-            .collect();
+        let bars: Vec<_> = match &self.0 {
+            Form::Few(all) => few::bars(all),
+            _ => (self.open().iter_recorded())
+                .map(|bar| (bar.value_iterated_to(), bar.count_at_value()))
+                .collect(),
+        };
         bars.into_iter()
     }
 
@@ -179,7 +194,11 @@ impl Histogram {
     /// The counts, open for reading.
     fn open(&self) -> Cow<'_, Counts> {
         match &self.0 {
-            Form::Empty => Cow::Owned(no_counts()),
+            Form::Few(all) => {
+                let mut counts = no_counts();
+                all.iter().for_each(|&nanos| counts.saturating_record(nanos));
+                Cow::Owned(counts)
+            }
             Form::Open(counts) => Cow::Borrowed(counts),
             Form::Packed(bytes, _) => {
                 let mut counts = no_counts();
@@ -218,6 +237,47 @@ fn add_packed(counts: &mut Counts, bytes: &[u8]) {
         counts.saturating_record_n(value.min(BOUNDS.high), count);
     })
     .expect("a packed histogram was read before it was kept");
+}
+
+/// The readings of a few durations, as the counts would give them: ten thousand histograms are read
+/// without opening each.
+mod few {
+    use super::BOUNDS;
+    use crate::payload::Buckets;
+
+    fn buckets() -> Buckets {
+        Buckets::new(BOUNDS).expect("the bounds are constants in range")
+    }
+
+    /// The highest value of each bucket that something lies in, in increasing order, with its count.
+    pub(super) fn bars(all: &[u64]) -> Vec<(u64, u64)> {
+        let buckets = buckets();
+        let mut tops: Vec<u64> = all.iter().map(|&nanos| buckets.around(nanos).1).collect();
+        tops.sort_unstable();
+        let one_bar = |same: &[u64]| (same[0], same.len() as u64);
+        tops.chunk_by(|one, other| one == other).map(one_bar).collect()
+    }
+
+    pub(super) fn quantile(all: &[u64], q: f64) -> u64 {
+        let mut sorted = all.to_vec();
+        let rank = ((q.min(1.0) * all.len() as f64).ceil() as usize).max(1);
+        let (_, &mut nanos, _) = sorted.select_nth_unstable(rank - 1);
+        let (low, high) = buckets().around(nanos);
+        // Nothing that is below the first bucket's end was longer than 0.
+        let top = if all.iter().all(|&nanos| nanos == 0) { 0 } else { high };
+        if q == 0.0 { low } else { top }
+    }
+
+    /// The mean of the buckets' middles \[ns\].
+    pub(super) fn mean(all: &[u64]) -> f64 {
+        let buckets = buckets();
+        let middle = |top| {
+            let (low, high) = buckets.around(top);
+            low + (high - low).div_ceil(2)
+        };
+        let total = all.len() as f64;
+        bars(all).into_iter().map(|(top, count)| middle(top) as f64 * count as f64 / total).sum()
+    }
 }
 
 impl Default for Histogram {

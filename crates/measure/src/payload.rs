@@ -81,13 +81,13 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
 }
 
 /// Which values share a bucket: linear within a power of two, as HdrHistogram has it.
-struct Buckets {
+pub(crate) struct Buckets {
     unit_magnitude: u32,
     half_magnitude: u32,
 }
 
 impl Buckets {
-    fn new(Bounds { low, high, digits }: Bounds) -> Result<Buckets, DecodeError> {
+    pub(crate) fn new(Bounds { low, high, digits }: Bounds) -> Result<Buckets, DecodeError> {
         if digits > 5 || low == 0 || high / 2 < low {
             return Err(DecodeError::NotHdrHistogram);
         }
@@ -98,6 +98,14 @@ impl Buckets {
             return Err(DecodeError::NotHdrHistogram);
         }
         Ok(buckets)
+    }
+
+    /// The lowest and the highest value that share a bucket with this one.
+    pub(crate) fn around(&self, value: u64) -> (u64, u64) {
+        let whole = self.unit_magnitude + self.half_magnitude;
+        let shift = value.checked_ilog2().unwrap_or(0).max(whole) - self.half_magnitude;
+        let low = value >> shift << shift;
+        (low, low + ((1 << shift) - 1))
     }
 
     fn highest_value(&self, index: u64) -> Result<u64, DecodeError> {

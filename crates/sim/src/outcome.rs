@@ -426,6 +426,8 @@ impl Over<'_> {
     fn merged(&self, of: impl for<'r> Fn(&'r Part<'_>) -> &'r Histogram) -> Histogram {
         let mut all = Histogram::new();
         self.parts.iter().for_each(|part| all.merge(of(part)));
+        // A histogram is large while it is open, and an outcome has one for each class and gate.
+        all.pack();
         all
     }
 }

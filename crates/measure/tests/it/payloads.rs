@@ -46,11 +46,41 @@ fn packing_and_files_keep_everything() {
     }
 }
 
+/// A histogram keeps its first durations as they are: what it tells is what counts of them would.
+#[test]
+fn a_few_durations_are_read_as_many_are() {
+    const LONGEST: u64 = Histogram::LONGEST.as_nanos() as u64;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
+    for len in [0, 1, 2, 3, 100, 8192, 8193] {
+        let mut few = Histogram::new();
+        let mut counts =
+            hdrhistogram::Histogram::<u64>::new_with_bounds(1_000, LONGEST, 3).unwrap();
+        for at in 0..len {
+            // Some are zero, some are equal, and some lie beyond both ends of the range.
+            let drawn = 10f64.powf(rng.random_range(-1.0..14.0)) as u64;
+            let nanos = [drawn, drawn, 0, 1_048_576][at % 4];
+            few.record_nanos(nanos);
+            counts.saturating_record(nanos.min(LONGEST));
+        }
+        assert_eq!((few.len(), few.mean_s()), (len as u64, counts.mean() * 1e-9));
+        for q in [0.0, 1e-9, 0.01, 0.3, 0.5, 0.9, 0.999, 1.0] {
+            let known = counts.value_at_quantile(q).min(counts.max());
+            assert_eq!(few.quantile(q).as_nanos() as u64, known, "{q} of {len}");
+        }
+        let bars =
+            counts.iter_recorded().map(|bar| (bar.value_iterated_to(), bar.count_at_value()));
+        assert!(few.counts().eq(bars));
+    }
+    let mut zeros = Histogram::new();
+    zeros.record_nanos(0);
+    assert_eq!((zeros.quantile(1.0), zeros.max()), (Duration::ZERO, Duration::ZERO));
+}
+
 #[test]
 fn merging_is_recording_into_one_in_any_order() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
     let mut parts: Vec<Histogram> =
-        [0, 10, 3000, 1].map(|len| random(&mut rng, len)).into_iter().collect();
+        [0, 10, 9000, 1].map(|len| random(&mut rng, len)).into_iter().collect();
     parts[2].pack();
     let merged = |order: &[usize]| {
         let mut all = Histogram::new();
@@ -58,10 +88,10 @@ fn merging_is_recording_into_one_in_any_order() {
         all
     };
     let all = merged(&[0, 1, 2, 3]);
-    assert_eq!(all.len(), 3011);
+    assert_eq!(all.len(), 9011);
     assert_eq!(all, merged(&[3, 2, 1, 0]));
     let sum: f64 = parts.iter().map(|part| part.mean_s() * part.len() as f64).sum();
-    assert!((all.mean_s() * 3011.0 - sum).abs() < 1e-9 * sum);
+    assert!((all.mean_s() * 9011.0 - sum).abs() < 1e-9 * sum);
     let mut cleared = all.clone();
     cleared.clear();
     assert_eq!(cleared, Histogram::new());
