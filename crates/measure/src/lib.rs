@@ -28,6 +28,7 @@ mod protocol;
 mod quantile;
 mod record;
 mod recording;
+mod sampling;
 mod series;
 
 pub use compare::{Change, ChangeVerdict, Comparison, compare};
@@ -42,4 +43,5 @@ pub use record::{
     RunRecord, RunSummary, Until,
 };
 pub use recording::{Divergence, GateMeasures, JobTimes, Recording, Step};
+pub use sampling::SamplingDistribution;
 pub use series::{Trend, mser, trend};

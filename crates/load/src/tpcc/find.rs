@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::record::{End, Record};
-use super::verdict::{Check, Finding, MEASURE_LEAST, Outcome, RATE_LEAST};
+use super::verdict::{Check, Finding, MEASURE_FULL, MEASURE_LEAST, Outcome, RATE_LEAST};
 
 /// How many times longer than planned a probe may become.
 const LENGTHEN_MOST: u32 = 4;
@@ -101,14 +101,32 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// A long run at so many warehouses qualifies.
+    /// A run at so many warehouses, as long as the specification asks for, qualifies.
     Qualifies {
         /// Active warehouses.
         warehouses: u32,
         /// What is known of more of them.
         above: Above,
     },
-    /// The last run violates no rule, and is shorter than a run that qualifies.
+    /// The last run meets every rule for as long as it was measured, which is shorter than that.
+    Meets {
+        /// Active warehouses.
+        warehouses: u32,
+        /// For how many whole minutes.
+        minutes: u64,
+        /// What is known of more of them.
+        above: Above,
+    },
+    /// The last run violates no rule, and saw too few to tell of these.
+    TooFew {
+        /// Active warehouses.
+        warehouses: u32,
+        /// The rules, with what was measured.
+        rules: Vec<String>,
+        /// What is known of more of them.
+        above: Above,
+    },
+    /// The last run violates no rule, and is shorter than a run of which anything is said.
     TooShort {
         /// Active warehouses.
         warehouses: u32,
@@ -236,16 +254,27 @@ impl SearchPlan {
 
     fn after_confirmation(&self, trials: &[Tried], last: &Tried) -> Step {
         let warehouses = last.warehouses;
+        let above = || self.known(trials).1;
         let why = match &last.reading {
+            Reading::Holds | Reading::TooFew(_) if self.confirm < MEASURE_LEAST => {
+                return Step::End(Answer::TooShort { warehouses, above: above() });
+            }
+            Reading::Holds if self.confirm < MEASURE_FULL => {
+                let minutes = self.confirm.as_secs() / 60;
+                return Step::End(Answer::Meets { warehouses, minutes, above: above() });
+            }
             Reading::Holds => {
-                let (_, above) = self.known(trials);
-                return Step::End(match self.confirm < MEASURE_LEAST {
-                    true => Answer::TooShort { warehouses, above },
-                    false => Answer::Qualifies { warehouses, above },
-                });
+                return Step::End(Answer::Qualifies { warehouses, above: above() });
+            }
+            // As long again it would see as few again.
+            Reading::TooFew(rules) => {
+                let rules = rules.clone();
+                return Step::End(Answer::TooFew { warehouses, rules, above: above() });
             }
             Reading::Invalid(why) => why.clone(),
-            _ => String::from("the long run saw too few to tell"),
+            Reading::Fails(_) | Reading::Broken(_) | Reading::Interrupted => {
+                unreachable!("the search has stepped down or ended")
+            }
         };
         let again = trials
             .iter()
@@ -330,10 +359,9 @@ impl Record {
         let per = self.new_orders_per_minute() / f64::from(self.warehouses().max(1));
         let few = found(&|check| {
             let fast = check.clause == "4.2.2" && per >= RATE_LEAST;
-            matches!(check.finding, Finding::TooFew { .. }) && !fast
+            matches!(check.finding, Finding::TooFew { .. }) && (!fast || stage == Stage::Confirm)
         });
-        // A long run that violates nothing qualifies, whatever else would take longer still.
-        match few.is_empty() || stage == Stage::Confirm {
+        match few.is_empty() {
             true => Reading::Holds,
             false => Reading::TooFew(few),
         }

@@ -8,7 +8,7 @@ use super::*;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn plan(max: u32) -> SearchPlan {
-    SearchPlan { max, probe: 2 * MINUTE, confirm: 10 * MINUTE }
+    SearchPlan { max, probe: 2 * MINUTE, confirm: 120 * MINUTE }
 }
 
 fn fails() -> Reading {
@@ -51,7 +51,7 @@ fn without_noise_the_largest_size_is_found_and_confirmed() {
         // Six halvings of 60, each asked at most twice, and the confirmation.
         assert!(trials.len() <= 15, "{} for {capacity}", trials.len());
         let last = trials.last().unwrap();
-        assert_eq!((last.stage, last.measure), (Stage::Confirm, 10 * MINUTE));
+        assert_eq!((last.stage, last.measure), (Stage::Confirm, 120 * MINUTE));
     }
 }
 
@@ -76,6 +76,29 @@ fn a_short_confirmation_is_too_short() {
     let plan = SearchPlan { confirm: 9 * MINUTE, ..plan(8) };
     let (answer, _) = search(&plan, up_to(5));
     assert_eq!(answer, Answer::TooShort { warehouses: 5, above: Above::Fails(6) });
+}
+
+#[test]
+fn below_two_hours_a_confirmation_meets_the_rules_for_its_minutes() {
+    let short = SearchPlan { confirm: 10 * MINUTE, ..plan(8) };
+    let (answer, _) = search(&short, up_to(5));
+    let above = Above::Fails(6);
+    assert_eq!(answer, Answer::Meets { warehouses: 5, minutes: 10, above });
+    let nearly = SearchPlan { confirm: 120 * MINUTE - Duration::from_secs(1), ..plan(8) };
+    let (answer, _) = search(&nearly, up_to(5));
+    assert_eq!(answer, Answer::Meets { warehouses: 5, minutes: 119, above });
+}
+
+#[test]
+fn a_confirmation_that_saw_too_few_says_of_what_and_is_not_repeated() {
+    let (answer, trials) = search(&plan(8), |warehouses, stage, _| match stage {
+        Stage::Confirm => few(),
+        Stage::Probe if warehouses <= 5 => Reading::Holds,
+        Stage::Probe => fails(),
+    });
+    let rules = vec!["steady state".to_owned()];
+    assert_eq!(answer, Answer::TooFew { warehouses: 5, rules, above: Above::Fails(6) });
+    assert_eq!(trials.iter().filter(|trial| trial.stage == Stage::Confirm).count(), 1);
 }
 
 /// Whichever single probe goes wrong: where it wrongly fails the answer stays, where it wrongly holds

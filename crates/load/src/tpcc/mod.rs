@@ -54,4 +54,4 @@ pub use transactions::{
     OrderScreen, PaymentScreen, Performed, SESSION_SETTINGS, Screen, Session, StatusLine,
     StatusScreen, TransactionError, install_functions,
 };
-pub use verdict::{Check, Finding, MEASURE_LEAST, NOT_AUDITED, Outcome, Verdict};
+pub use verdict::{Check, Finding, MEASURE_FULL, MEASURE_LEAST, NOT_AUDITED, Outcome, Verdict};

@@ -237,9 +237,10 @@ pub struct KindRecord {
     /// From the moment at which the terminal intends to send to the answer, with the wait for a
     /// connection and all retries.
     pub response: Histogram,
-    /// Keying times.
+    /// Keying times as they were waited, from the form's appearance to the moment at which the
+    /// terminal intends to send.
     pub keying: Histogram,
-    /// Think times.
+    /// Think times as they were waited, from the answer to the moment of the next menu pick.
     pub think: Histogram,
 }
 

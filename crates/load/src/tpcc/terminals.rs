@@ -412,13 +412,15 @@ impl<'a> Driver<'a> {
         let now = self.now();
         let at = &mut self.seats[seat as usize];
         let cycle = at.terminal.cycle();
-        let keying = cycle.keying;
+        // What is waited is what is recorded, however long a person would take: no terminal acts
+        // before its moment on the agenda, and what it is late counts as response time.
+        let keying = self.pace.wait(cycle.keying);
         if self.pace.waits() {
             self.tally.picked(due, now, cycle.request.kind(), keying);
         }
         at.cycle = Some(cycle);
         match self.pace.waits() {
-            true => self.agenda.push(Step::Send, now + self.pace.wait(keying), seat),
+            true => self.agenda.push(Step::Send, now + keying, seat),
             false => self.send(now, seat),
         }
     }
@@ -471,11 +473,11 @@ impl<'a> Driver<'a> {
     /// The user has the answer, and thinks.
     fn rest(&mut self, seat: u32, now: Time, kind: Kind) {
         let at = &mut self.seats[seat as usize];
-        let think = at.think;
+        let think = self.pace.wait(at.think);
         match self.pace.waits() {
             true => {
                 self.tally.thinks(now, kind, think);
-                self.agenda.push(Step::Pick, now + self.pace.wait(think), seat);
+                self.agenda.push(Step::Pick, now + think, seat);
             }
             false => self.pick(now, seat),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use measure::{Histogram, Host};
+use workload::tpcc::Kind;
 
 use super::super::find::{Reading, Stage};
 use super::super::record::{
@@ -23,11 +24,17 @@ fn good() -> Record {
         isolation: Isolation::RepeatableRead,
         seed: 1,
     };
-    let counts = [1260, 1260, 126, 126, 126];
-    let kinds = counts.map(|completed| KindRecord {
-        completed,
-        response: responses(&[(completed, 10)]),
-        ..KindRecord::default()
+    let kinds = Kind::ALL.map(|kind| {
+        let rules = kind.rules();
+        let completed = 126 * u64::from(rules.cards);
+        let millis = |time: Duration| time.as_millis() as u64;
+        KindRecord {
+            completed,
+            response: responses(&[(completed, 10)]),
+            keying: responses(&[(completed, millis(rules.keying))]),
+            think: responses(&[(completed, millis(rules.think_mean))]),
+            ..KindRecord::default()
+        }
     });
     let lines = 1260 / 11;
     let inputs = InputCounts {
@@ -38,7 +45,12 @@ fn good() -> Record {
         payments_by_name: 756,
         statuses_by_name: 76,
     };
-    let settings = [("synchronous_commit", "on"), ("fsync", "on"), ("checkpoint_timeout", "5min")];
+    let settings = [
+        ("synchronous_commit", "on"),
+        ("fsync", "on"),
+        ("full_page_writes", "on"),
+        ("checkpoint_timeout", "5min"),
+    ];
     let checkpoint = |at_s: f64, timed| Checkpoints { at_s, timed, requested: 0 };
     Record {
         plan,
@@ -97,13 +109,39 @@ fn outcome_after(change: impl FnOnce(&mut Record)) -> Outcome {
     record.judge().outcome
 }
 
+/// Two hours of it, as the specification asks for.
+fn full() -> Record {
+    let mut record = good();
+    record.plan.measure = Duration::from_secs(7200);
+    record.measured_s = 7200.0;
+    for of in &mut record.kinds {
+        of.completed *= 12;
+    }
+    record.inputs = InputCounts {
+        rollbacks: 151,
+        orders_by_lines: record.inputs.orders_by_lines.map(|count| count * 12),
+        lines_remote: 1500,
+        payments_remote: 2268,
+        payments_by_name: 9072,
+        statuses_by_name: 907,
+    };
+    record.new_orders = (0..726).map(|nth| 18 + (nth * 7) % 5 + (nth * 3) % 4).collect();
+    let every = (0..25).map(|nth| Checkpoints {
+        at_s: f64::from(nth) * 300.0,
+        timed: i64::from(nth),
+        requested: 0,
+    });
+    record.checkpoints = every.collect();
+    record
+}
+
 #[test]
-fn a_run_by_the_rules_qualifies_and_says_how_it_deviates() {
+fn a_run_by_the_rules_meets_them_for_its_minutes_and_says_how_it_deviates() {
     let verdict = good().judge();
     let violated: Vec<&Check> =
         verdict.checks.iter().filter(|check| check.finding != Finding::Met).collect();
     assert!(violated.is_empty(), "{violated:#?}");
-    assert_eq!(verdict.outcome, Outcome::Qualified);
+    assert_eq!(verdict.outcome, Outcome::Meets { minutes: 10 });
     assert_eq!(verdict.deviations, ["short interval: 10.0 minutes of 120"]);
     assert_eq!(verdict.checkpoints, 2);
     assert!((verdict.new_orders_per_minute.mean - 126.0).abs() < 1e-9);
@@ -112,13 +150,136 @@ fn a_run_by_the_rules_qualifies_and_says_how_it_deviates() {
 }
 
 #[test]
+fn two_hours_by_the_rules_qualify_and_a_second_less_does_not() {
+    let mut record = full();
+    let verdict = record.judge();
+    assert_eq!(verdict.outcome, Outcome::Qualified, "{:#?}", verdict.checks);
+    assert!(verdict.deviations.is_empty(), "{:?}", verdict.deviations);
+    record.measured_s -= 1.0;
+    assert_eq!(record.judge().outcome, Outcome::Meets { minutes: 119 });
+}
+
+/// Records of ten minutes were made up that a rule forbids, and all were called qualified: of the
+/// bounds on rates and shares, whatever had an interval that reached over them was forgiven.
+#[test]
+fn what_a_rule_forbids_is_not_called_right_because_it_is_near() {
+    type Change = fn(&mut Record);
+    const RATE: &str = "new orders a minute";
+    let cases: [(&str, Change, Finding, Outcome); 6] = [
+        (RATE, |record| record.kinds[0].completed = 1340, Finding::Violated, Outcome::Deviates),
+        (RATE, |record| record.kinds[0].completed = 1303, Finding::Violated, Outcome::Deviates),
+        (RATE, |record| record.kinds[0].completed = 830, Finding::Violated, Outcome::Deviates),
+        (
+            // 1176 of 2814 are 41.8 %.
+            "Payment: at least",
+            |record| record.kinds[1].completed = 1176,
+            Finding::Violated,
+            Outcome::Deviates,
+        ),
+        (
+            // 6 of 1260 are 0.5 %.
+            "rolled back",
+            |record| record.inputs.rollbacks = 6,
+            Finding::TooFew { needs: 38_031 },
+            Outcome::TooFew,
+        ),
+        (
+            // 164 of 1260 are 13 %.
+            "remote: 14",
+            |record| record.inputs.payments_remote = 164,
+            Finding::TooFew { needs: 4_898 },
+            Outcome::TooFew,
+        ),
+    ];
+    for (rule, change, wanted, outcome) in cases {
+        assert_eq!(after(rule, change), wanted, "{rule}");
+        assert_eq!(outcome_after(change), outcome, "{rule}");
+    }
+    // Over two hours nobody would call that chance.
+    let mut record = full();
+    record.inputs.rollbacks = 76;
+    assert_eq!(finding(&record, "rolled back"), Finding::Violated);
+    record.inputs.payments_remote = 1966;
+    assert_eq!(finding(&record, "remote: 14"), Finding::Violated);
+}
+
+#[test]
+fn what_a_crash_may_cost_never_qualifies() {
+    let set = |name: &'static str, value: &'static str| {
+        let mut record = full();
+        record.server.settings.insert(name.into(), value.into());
+        record.judge().outcome
+    };
+    for name in ["fsync", "synchronous_commit", "full_page_writes"] {
+        assert_eq!(set(name, "off"), Outcome::Deviates, "{name}");
+        let mut record = full();
+        record.server.settings.remove(name);
+        assert_eq!(record.judge().outcome, Outcome::TooFew, "{name} is not known");
+    }
+    assert_eq!(set("synchronous_commit", "remote_write"), Outcome::Qualified);
+    let mut record = full();
+    record.plan.isolation = Isolation::ReadCommitted;
+    assert_eq!(record.judge().outcome, Outcome::Deviates);
+}
+
+#[test]
+fn a_checkpoint_lies_inside_and_the_next_is_not_far() {
+    const RULE: &str = "checkpoints";
+    let seen = |moments: &'static [f64]| {
+        move |record: &mut Record| {
+            let at =
+                |(nth, &at_s): (usize, &f64)| Checkpoints { at_s, timed: nth as i64, requested: 1 };
+            record.checkpoints = moments.iter().enumerate().map(at).collect();
+        }
+    };
+    assert_eq!(after(RULE, seen(&[0.0])), Finding::Violated);
+    assert_eq!(after(RULE, seen(&[0.0, 30.0])), Finding::Violated, "before the interval");
+    assert_eq!(after(RULE, seen(&[0.0, 100.0])), Finding::Met);
+    assert_eq!(after(RULE, seen(&[0.0, 400.0])), Finding::Violated, "its work goes on at the end");
+    assert_eq!(after(RULE, seen(&[0.0, 400.0, 600.0])), Finding::Met);
+    let rare = |record: &mut Record| {
+        record.server.settings.insert("checkpoint_timeout".into(), "31min".into());
+    };
+    assert_eq!(after(RULE, rare), Finding::Violated);
+    let mut record = full();
+    record.checkpoints.drain(2..9);
+    assert_eq!(finding(&record, RULE), Finding::Violated, "40 minutes without one");
+}
+
+/// The records of a run twenty times hastened said 18 s of keying, as they were drawn.
+#[test]
+fn keying_and_think_times_are_judged_as_they_were_waited() {
+    let keying = |record: &mut Record| record.kinds[0].keying = responses(&[(1260, 900)]);
+    assert_eq!(after("New-Order: keying", keying), Finding::Violated);
+    let one = |record: &mut Record| {
+        record.kinds[0].keying = responses(&[(1, 17_900), (1259, 18_000)]);
+    };
+    assert_eq!(after("New-Order: keying", one), Finding::Violated);
+    let think =
+        |millis| move |record: &mut Record| record.kinds[1].think = responses(&[(1260, millis)]);
+    const THINK: &str = "Payment: think";
+    assert_eq!(after(THINK, think(12_000)), Finding::Met);
+    assert_eq!(after(THINK, think(11_500)), Finding::Met, "chance takes a mean so far");
+    assert_eq!(after(THINK, think(11_000)), Finding::Violated);
+    assert_eq!(
+        after(THINK, |record| record.kinds[1].think = Histogram::new()),
+        Finding::TooFew { needs: 1 }
+    );
+    assert_eq!(outcome_after(keying), Outcome::Deviates);
+}
+
+#[test]
 fn each_kind_but_new_order_has_a_least_share_of_completed_work() {
     const RULE: &str = "Payment: at least 43 %";
+    // Whole decks are dealt exactly; the two that its ends cut take a share only so far.
     assert_eq!(
-        after(RULE, |record| record.kinds[1].completed = 1200),
-        Finding::TooFew { needs: 71_284 }
+        after(RULE, |record| record.kinds[1].completed = 1230),
+        Finding::TooFew { needs: 4_823 }
     );
-    assert_eq!(after(RULE, |record| record.kinds[1].completed = 1000), Finding::Violated);
+    assert_eq!(after(RULE, |record| record.kinds[1].completed = 1176), Finding::Violated);
+    let mut record = full();
+    record.kinds[1].completed = 1230 * 12;
+    assert_eq!(finding(&record, RULE), Finding::Violated);
     let level = "Stock-Level: at least 4 %";
     assert_eq!(after(level, |record| record.kinds[4].completed = 60), Finding::Violated);
     assert_eq!(after(level, |record| record.kinds[4].completed = 117), Finding::Met);
@@ -133,8 +294,7 @@ fn nine_of_ten_are_answered_within_the_limit() {
     };
     const RULE: &str = "New-Order: 90 %";
     assert_eq!(after(RULE, with(126)), Finding::Met);
-    assert!(matches!(after(RULE, with(135)), Finding::TooFew { needs } if needs > 1260));
-    assert_eq!(after(RULE, with(180)), Finding::Violated);
+    assert_eq!(after(RULE, with(127)), Finding::Violated);
     // Stock-Level has 20 s.
     let level = |record: &mut Record| record.kinds[4].response = responses(&[(126, 19_000)]);
     assert_eq!(after("Stock-Level: 90 %", level), Finding::Met);
@@ -155,9 +315,9 @@ fn a_p90_below_the_mean_tells_of_a_stall() {
         record.kinds[1].response = responses(&[(1200, 10), (60, 60_000)]);
     };
     assert_eq!(after(RULE, stalled), Finding::Violated);
-    // Nothing against three milliseconds: no clock that the specification asks for sees that.
-    let quick = |record: &mut Record| record.kinds[1].response = responses(&[(1170, 0), (90, 40)]);
-    assert_eq!(after(RULE, quick), Finding::Met);
+    // However short both are.
+    let quick = |record: &mut Record| record.kinds[1].response = responses(&[(1170, 1), (90, 40)]);
+    assert_eq!(after(RULE, quick), Finding::Violated);
 }
 
 #[test]
@@ -187,13 +347,8 @@ fn deferred_deliveries_are_done_within_80_seconds_and_skip_few_districts() {
 #[test]
 fn the_inputs_are_audited_and_chance_is_forgiven() {
     type Set = fn(&mut InputCounts, u64);
-    let cases: [(&str, Set, [u64; 3]); 5] = [
+    let cases: [(&str, Set, [u64; 3]); 4] = [
         ("rolled back", |inputs, n| inputs.rollbacks = n, [12, 20, 60]),
-        (
-            "by name: 57 to 63 % of Payments",
-            |inputs, n| inputs.payments_by_name = n,
-            [720, 700, 500],
-        ),
         ("by name: 57 to 63 % of Order", |inputs, n| inputs.statuses_by_name = n, [75, 70, 30]),
         ("remote: 0.95", |inputs, n| inputs.lines_remote = n, [125, 150, 250]),
         ("remote: 14", |inputs, n| inputs.payments_remote = n, [180, 220, 300]),
@@ -205,6 +360,11 @@ fn the_inputs_are_audited_and_chance_is_forgiven() {
         let far = after(rule, |record| set(&mut record.inputs, violated));
         assert_eq!(far, Finding::Violated, "{rule}");
     }
+    // Enough to tell: one run by the rules in thirty is outside.
+    const NAMED: &str = "by name: 57 to 63 % of Payments";
+    let named = |n| move |record: &mut Record| record.inputs.payments_by_name = n;
+    assert_eq!(after(NAMED, named(719)), Finding::Met);
+    assert_eq!(after(NAMED, named(718)), Finding::Violated);
 }
 
 #[test]
@@ -218,7 +378,7 @@ fn orders_have_five_to_fifteen_lines_each_as_often() {
     let short = [300, 200, 100, 100, 100, 100, 100, 100, 50, 50, 50];
     assert_eq!(after(MEAN, lines(short)), Finding::Violated);
     let few = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    assert_eq!(after(MEAN, lines(few)), Finding::TooFew { needs: 266 });
+    assert_eq!(after(MEAN, lines(few)), Finding::TooFew { needs: 154 });
     assert_eq!(after(EACH, lines(few)), Finding::TooFew { needs: 55 });
 }
 
@@ -236,9 +396,14 @@ fn a_warehouse_makes_9_to_12_86_new_orders_a_minute() {
     const RULE: &str = "new orders a minute";
     assert_eq!(after(RULE, |record| record.kinds[0].completed = 901), Finding::Met);
     assert_eq!(after(RULE, |record| record.kinds[0].completed = 700), Finding::Violated);
+    assert_eq!(after(RULE, |record| record.kinds[0].completed = 899), Finding::Violated);
     assert_eq!(after(RULE, |record| record.kinds[0].completed = 1600), Finding::Violated);
-    let near = after(RULE, |record| record.kinds[0].completed = 1300);
-    assert!(matches!(near, Finding::TooFew { needs } if needs > 10_000), "{near:?}");
+    let near = after(RULE, |record| record.kinds[0].completed = 1290);
+    assert!(matches!(near, Finding::TooFew { needs } if needs > 100), "{near:?}");
+    // Two hours make of it what it is.
+    let mut record = full();
+    record.kinds[0].completed = 1290 * 12;
+    assert_eq!(finding(&record, RULE), Finding::Violated);
 }
 
 #[test]
@@ -259,7 +424,7 @@ fn a_refused_transaction_is_a_violation() {
         record.error_first = Some("permission denied".into());
     };
     assert_eq!(after("every transaction", refused), Finding::Violated);
-    assert_eq!(outcome_after(refused), Outcome::NotQualified);
+    assert_eq!(outcome_after(refused), Outcome::Deviates);
 }
 
 #[test]
@@ -269,7 +434,7 @@ fn outcomes() {
     let failed = outcome_after(|record| record.end = End::Failed(3.0, "disk full".into()));
     assert!(matches!(failed, Outcome::Invalid(_)));
     assert_eq!(outcome_after(|record| record.end = End::Interrupted(1.0)), Outcome::Interrupted);
-    assert_eq!(outcome_after(|record| record.kinds[1].completed = 500), Outcome::NotQualified);
+    assert_eq!(outcome_after(|record| record.kinds[1].completed = 500), Outcome::Deviates);
     let late = outcome_after(|record| record.client.lag = responses(&[(90, 1), (10, 150)]));
     assert!(matches!(late, Outcome::Invalid(_)), "{late:?}");
     let busy = outcome_after(|record| record.client.cpu_s = 650.0);
@@ -343,11 +508,12 @@ fn a_search_reads_whether_the_database_keeps_up() {
         matches!(&probe, Reading::TooFew(rules) if rules[0].starts_with("steady")),
         "{probe:?}"
     );
-    assert_eq!(confirm, Reading::Holds);
-    // Above the band by chance is fast enough; below it by chance cannot be told.
-    assert_eq!(read(Stage::Probe, |record| record.kinds[0].completed = 1300), Reading::Holds);
-    let under = read(Stage::Probe, |record| record.kinds[0].completed = 880);
-    assert!(matches!(under, Reading::TooFew(_)), "{under:?}");
+    assert!(matches!(confirm, Reading::TooFew(_)), "nor is the long run believed: {confirm:?}");
+    // Above the band by chance is fast enough, but no answer of the long run.
+    let fast = |record: &mut Record| record.kinds[0].completed = 1290;
+    let [probe, confirm] = both(fast);
+    assert_eq!(probe, Reading::Holds);
+    assert!(matches!(confirm, Reading::TooFew(_)), "{confirm:?}");
     let far = read(Stage::Probe, |record| record.kinds[0].completed = 700);
     assert!(matches!(far, Reading::Fails(_)), "{far:?}");
     let lost = read(Stage::Probe, |record| record.end = End::Lost(3.0, "closed".into()));

@@ -118,8 +118,8 @@ fn a_load_tells_what_it_did_and_is_not_done_twice() {
     let loaded = load(&folder, &url, &["--warehouses", "1", "--seed", "7"]);
     assert_eq!(loaded.code, 0, "{loaded:?}");
     assert!(loaded.out.starts_with("loaded: 1 warehouse from seed 7, "), "{loaded:?}");
-    assert!(loaded.out.contains("C-Load is "), "{loaded:?}");
     let flat = loaded.out.replace("\\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("C-Load is "), "{loaded:?}");
     let next = format!("next: sekisho tpcc run --warehouses 1 --db {url}");
     assert!(flat.ends_with(&next) && loaded.err.is_empty(), "{loaded:?}");
     let twice = load(&folder, &url, &["--warehouses", "1"]);
@@ -203,13 +203,15 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     assert_eq!(load(&folder, &url, &["--warehouses", "1"]).code, 0);
     let words = ["tpcc", "run", "--db", &url, "--ramp", "0s", "--measure", "5s"];
     let ended = sekisho(&folder, &words);
-    assert_eq!(ended.code, 4, "{ended:?}");
-    assert!(ended.out.starts_with("too short to qualify: "), "{ended:?}");
+    // This server forgets nothing it need not: what it answers does not survive a crash.
+    assert_eq!(ended.code, 3, "{ended:?}");
+    assert!(ended.out.starts_with("DEVIATES: "), "{ended:?}");
     let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "new orders per minute (TPC-C-like)",
         "This is not an audited TPC result",
         "short interval: 0.1 minutes of 120",
+        "fsync is off",
         "Verified: all",
     ] {
         assert!(flat.contains(words), "{words}: {ended:?}");
@@ -295,12 +297,12 @@ fn two_processes_share_the_terminals_and_their_records_merge() {
         merge.push(ended.after("record"));
     }
     let merged = sekisho(&folder, &[&merge[..], &["--json"]].concat());
-    assert_eq!(merged.code, 4, "{merged:?}");
+    assert_eq!(merged.code, 3, "{merged:?}");
     let object = &merged.objects()[0];
-    assert_eq!(object["outcome"], "too-short", "the whole run has a verdict");
+    assert_eq!(object["outcome"], "deviates", "the whole run has a verdict");
     assert_eq!((&object["warehouses"], &object["connections"]), (&2.into(), &4.into()));
     let text = sekisho(&folder, &merge);
-    assert!(text.out.starts_with("too short to qualify: "), "{text:?}");
+    assert!(text.out.starts_with("DEVIATES: "), "{text:?}");
     assert!(text.out.contains("Merged of 2 parts, on "), "{text:?}");
     assert!(text.out.contains("Verified: all"), "as part 1 did: {text:?}");
 

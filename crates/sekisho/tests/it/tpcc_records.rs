@@ -62,6 +62,19 @@ pub(crate) fn paced(warehouses: u32) -> Record {
     }
 }
 
+/// The same twenty times hastened: what is waited is a twentieth.
+pub(crate) fn hastened(warehouses: u32) -> Record {
+    let mut record = paced(warehouses);
+    record.plan.pace = Pace::Hastened(20.try_into().expect("it is not 0"));
+    for kind in Kind::ALL {
+        let (of, rules) = (&mut record.kinds[kind.index()], kind.rules());
+        of.keying = Histogram::new();
+        (0..of.completed).for_each(|_| of.keying.record(rules.keying / 20));
+        of.think = times(of.completed, 0.0, rules.think_mean.as_secs_f64() / 20.0);
+    }
+    record
+}
+
 /// The inputs of so many decks, as the rules have them.
 fn inputs(decks: u64) -> InputCounts {
     let orders = decks * 10;
@@ -140,7 +153,13 @@ fn interval(nth: u32, connections: u32, response_s: f64) -> Interval {
 /// What every record has.
 fn frame(plan: Plan, inputs: InputCounts) -> Record {
     let measured_s = plan.measure.as_secs_f64();
-    let settings = [("fsync", "on"), ("shared_buffers", "512MB"), ("synchronous_commit", "on")];
+    let settings = [
+        ("checkpoint_timeout", "5min"),
+        ("fsync", "on"),
+        ("full_page_writes", "on"),
+        ("shared_buffers", "512MB"),
+        ("synchronous_commit", "on"),
+    ];
     let checkpoint = |at_s, timed| Checkpoints { at_s, timed, requested: 0 };
     Record {
         host: Host { name: "nowhere".into(), cpus: 2, memory_bytes: 4 << 30, ..Host::default() },

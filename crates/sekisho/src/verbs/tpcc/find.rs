@@ -1,4 +1,4 @@
-//! `sekisho tpcc find`: the most warehouses that qualify, and so the highest throughput (MQTh).
+//! `sekisho tpcc find`: the most warehouses that hold, and so the highest throughput (MQTh).
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const STEADY_LEAST: Duration = Duration::from_secs(100);
 /// A probe that cannot tell is repeated for up to so many times as long.
 const LENGTHEN_MOST: u32 = 4;
 
-/// Find the most warehouses that qualify, and so the highest throughput (MQTh)
+/// Find the most warehouses that hold, and so the highest throughput (MQTh)
 ///
 /// Loads once for the largest size, tries numbers of active warehouses with short paced probes, and
 /// confirms with a long run. A size is ruled out by two of at most three probes that could tell; a
@@ -40,7 +40,8 @@ const LENGTHEN_MOST: u32 = 4;
 A warehouse takes about 110 MB. With no database named, a private PostgreSQL is
 started, loaded, and removed at the end. Every trial leaves a record, the search
 ID.find.json and a report of the curve. A confirmation below ten minutes is too
-short to qualify.
+short to tell; below two hours it meets the rules for its minutes, or saw too
+few to tell, and never qualifies.
 
 Examples:
   sekisho tpcc find --max-warehouses 60
@@ -241,8 +242,10 @@ fn keep(path: &Path, begun: &Begun, object: &Value, session: &Session) -> Result
 impl Search {
     fn verdict(&self) -> Verdict {
         match self.answer {
-            Answer::Qualifies { .. } => Verdict::Holds,
-            Answer::TooShort { .. } | Answer::Inconclusive(_) => Verdict::Inconclusive,
+            Answer::Qualifies { .. } | Answer::Meets { .. } => Verdict::Holds,
+            Answer::TooFew { .. } | Answer::TooShort { .. } | Answer::Inconclusive(_) => {
+                Verdict::Inconclusive
+            }
             Answer::None => Verdict::Fails,
             Answer::Invalid(_) => Verdict::Invalid,
             Answer::Interrupted => Verdict::Interrupted,
@@ -252,7 +255,9 @@ impl Search {
     /// The run that the answer rests on.
     fn confirmed(&self) -> Option<&Run> {
         let last = self.tried.last().filter(|tried| tried.stage == Stage::Confirm)?;
-        (last.reading == Reading::Holds).then(|| self.runs.last()).flatten()
+        matches!(last.reading, Reading::Holds | Reading::TooFew(_))
+            .then(|| self.runs.last())
+            .flatten()
     }
 
     fn text(&self, target: &Target) -> String {
@@ -300,24 +305,30 @@ impl Search {
 
     fn headline(&self) -> String {
         let rate = self.confirmed().map_or(String::new(), |run| terminals::per_minute(&run.judged));
+        let hold = |warehouses: u32, above: Above| {
+            let least = if above == Above::NotTried { "at least " } else { "" };
+            format!("{least}{} hold", of(warehouses))
+        };
         let known = |above: Above| match above {
             Above::NotTried => String::new(),
             Above::Fails(size) => format!(", {size} are too many"),
             Above::Undecided(size) => format!(", of {size} it could not be told"),
         };
         match &self.answer {
-            Answer::Qualifies { warehouses, above: Above::NotTried } => {
-                format!("at least {} qualify: {rate}", of(*warehouses))
-            }
             Answer::Qualifies { warehouses, above } => {
-                format!("{} qualify: {rate}{}", of(*warehouses), known(*above))
+                format!("qualified: {}, {rate}{}", hold(*warehouses, *above), known(*above))
+            }
+            Answer::Meets { warehouses, minutes, above } => {
+                let (meets, hold) = (terminals::meets(*minutes), hold(*warehouses, *above));
+                format!("{meets}: {hold}, {rate}{}", known(*above))
+            }
+            Answer::TooFew { warehouses, above, .. } => {
+                format!("too few to tell: {}, {rate}{}", hold(*warehouses, *above), known(*above))
             }
             Answer::TooShort { warehouses, above } => {
-                let least = if *above == Above::NotTried { "at least " } else { "" };
-                let (of, known) = (of(*warehouses), known(*above));
-                format!("too short to qualify: {least}{of} hold, {rate}{known}")
+                format!("too short to tell: {}, {rate}{}", hold(*warehouses, *above), known(*above))
             }
-            Answer::None => "NOT QUALIFIED: not even 1 warehouse does".into(),
+            Answer::None => "DEVIATES: 1 warehouse does, the least there is".into(),
             Answer::Inconclusive(why) => format!("inconclusive: {why}"),
             Answer::Invalid(why) => format!("INVALID: {why}"),
             Answer::Interrupted => {
@@ -403,10 +414,13 @@ impl Search {
     fn next_command(&self) -> String {
         let max = self.plan.max;
         match &self.answer {
-            Answer::Qualifies { above: Above::NotTried, .. } => {
+            Answer::Qualifies { above: Above::NotTried, .. }
+            | Answer::Meets { above: Above::NotTried, .. } => {
                 format!("sekisho tpcc find --max-warehouses {}", max.saturating_mul(2))
             }
-            Answer::Qualifies { warehouses, .. } => {
+            Answer::Qualifies { warehouses, .. }
+            | Answer::Meets { warehouses, .. }
+            | Answer::TooFew { warehouses, .. } => {
                 format!("sekisho tpcc run --warehouses {warehouses} --measure 2h")
             }
             Answer::None => "sekisho tpcc tune".into(),

@@ -43,7 +43,7 @@ enum What {
     Run(run::Args),
     /// Let as many terminals as connections work without keying and thinking
     Stress(stress::Args),
-    /// Find the most warehouses that qualify
+    /// Find the most warehouses that hold
     Find(find::Args),
     /// Find the settings of PostgreSQL that help, by trying them
     Tune(tune::Args),

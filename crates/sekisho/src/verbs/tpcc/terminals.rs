@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::load::tpcc::{
-    Check, DeliveryResult, Execution, Finding, Isolation, NOT_AUDITED, Outcome, Pace, Plan, Record,
-    RunError, SESSION_SETTINGS, Watch,
+    Check, DeliveryResult, Execution, Finding, Isolation, MEASURE_FULL, NOT_AUDITED, Outcome, Pace,
+    Plan, Record, RunError, SESSION_SETTINGS, Watch,
 };
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -251,26 +251,36 @@ impl Watch for Watcher {
 /// The exit that an outcome stands for.
 pub(super) fn verdict_of(outcome: &Outcome) -> Verdict {
     match outcome {
-        Outcome::Qualified | Outcome::NoWaits | Outcome::Hastened => Verdict::Holds,
-        Outcome::TooShort | Outcome::Part(_) => Verdict::Inconclusive,
-        Outcome::NotQualified => Verdict::Fails,
+        Outcome::Qualified | Outcome::Meets { .. } | Outcome::NoWaits | Outcome::Hastened => {
+            Verdict::Holds
+        }
+        Outcome::TooFew | Outcome::TooShort | Outcome::Part(_) => Verdict::Inconclusive,
+        Outcome::Deviates => Verdict::Fails,
         Outcome::Interrupted => Verdict::Interrupted,
         Outcome::Invalid(_) => Verdict::Invalid,
     }
 }
 
 /// An outcome, as a verdict line begins.
-pub(super) fn outcome_text(outcome: &Outcome) -> &'static str {
-    match outcome {
+pub(super) fn outcome_text(outcome: &Outcome) -> String {
+    let fixed = match outcome {
+        Outcome::Meets { minutes } => return meets(*minutes),
         Outcome::Qualified => "qualified",
-        Outcome::TooShort => "too short to qualify",
-        Outcome::NotQualified => "NOT QUALIFIED",
+        Outcome::TooFew => "too few to tell",
+        Outcome::TooShort => "too short to tell",
+        Outcome::Deviates => "DEVIATES",
         Outcome::NoWaits => "no waits, so no verdict",
         Outcome::Hastened => "hastened, so no verdict",
         Outcome::Part(_) => "one part, so no verdict",
         Outcome::Interrupted => "interrupted",
         Outcome::Invalid(_) => "INVALID",
-    }
+    };
+    fixed.to_owned()
+}
+
+/// That every rule was met over less than the specification asks for.
+pub(super) fn meets(minutes: u64) -> String {
+    format!("meets the rules for {minutes} minutes")
 }
 
 /// New orders per minute with their interval.
@@ -333,6 +343,13 @@ pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
         .collect();
     let met = with(|finding| *finding == Finding::Met).count();
     text += &paragraph(&format!("{met} of {} rules are met.", judged.checks.len()));
+    if let Outcome::Meets { minutes } = judged.outcome {
+        let full = MEASURE_FULL.as_secs() / 60;
+        text += &paragraph(&format!(
+            "Nothing is qualified that was measured for {minutes} minutes: the specification asks for \
+             {full} (clause 5.5.2.1)."
+        ));
+    }
     if !few.is_empty() {
         text += &paragraph(&format!("Too few to judge: {}.", few.join("; ")));
     }

@@ -1,0 +1,143 @@
+//! What chance does to what terminals by the rules ask for: shares that are drawn, shares that are
+//! dealt from a deck, and the rate at which a deck is dealt.
+
+use measure::SamplingDistribution;
+use workload::tpcc::{Kind, rules};
+
+use super::Finding;
+
+/// How often terminals by the rules may miss a bound before so few say nothing of them.
+const MISS_MOST: f64 = 0.05;
+/// What chance takes so far in fewer than one run of a hundred is no chance.
+const FAR: f64 = 0.01;
+/// The quantiles of the normal distribution that leave [`MISS_MOST`] outside: on both sides, on one.
+const Z_TWO: f64 = 1.959_964;
+const Z_ONE: f64 = 1.644_854;
+
+/// What is allowed.
+#[derive(Clone, Copy)]
+pub(super) struct Band {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// A number that chance makes, of terminals by the rules, and how many it takes to tell.
+pub(super) struct Expected {
+    chance: SamplingDistribution,
+    needs: u64,
+}
+
+impl Expected {
+    /// A share of `n` draws, each with chance `p`, in a band around it.
+    pub(super) fn drawn(n: u64, p: f64, band: Band) -> Expected {
+        let edge = (band.high - p).min(p - band.low);
+        let needs = (Z_TWO / edge).powi(2) * p * (1.0 - p);
+        Expected { chance: SamplingDistribution::of_share(n, p), needs: needs.ceil() as u64 }
+    }
+
+    /// The mean of `n` draws with this mean and variance, in a band around it.
+    pub(super) fn mean(n: u64, (mean, variance): (f64, f64), band: Band) -> Expected {
+        let edge = (band.high - mean).min(mean - band.low);
+        let deviation = (variance / n.max(1) as f64).sqrt();
+        let needs = ((Z_TWO / edge).powi(2) * variance).ceil() as u64;
+        Expected { chance: SamplingDistribution::normal(mean, deviation), needs }
+    }
+
+    /// The share of a kind in `n` transactions that so many terminals were dealt, of which a least
+    /// share is asked. Whole decks have no variance: all there is comes from the two decks that the
+    /// ends of the interval cut, at any card. Of `k` cards of a deck of `d` the variance is
+    /// hypergeometric, `k p (1 - p) (d - k) / (d - 1)`; over all `k` from 0 to `d - 1` its mean is
+    /// `p (1 - p) (d + 1) / 6`.
+    pub(super) fn dealt(n: u64, kind: Kind, terminals: u32, least: f64) -> Expected {
+        let p = f64::from(kind.rules().cards) / cards();
+        let deviation = (f64::from(terminals) * cut(p * (1.0 - p))).sqrt();
+        let chance = SamplingDistribution::normal(p, deviation / n.max(1) as f64);
+        Expected { chance, needs: (deviation * Z_ONE / (p - least)).ceil() as u64 }
+    }
+
+    /// New-Orders a minute and warehouse of terminals whose answers take no time, measured for so
+    /// long \[s\], and a band that they shall not leave upwards. Decks are dealt one after another, so that
+    /// they are a renewal process: in `t` the number of decks of mean duration `m` and variance `v`
+    /// has the variance `t v / m^3`. To that comes what the cuts of the first and of the last deck
+    /// do to New-Orders, each of which is one for the time that it takes.
+    pub(super) fn rate(warehouses: u32, seconds: f64, band: Band) -> Expected {
+        let (decks, edges) = variance_of_new_orders();
+        let terminals = f64::from(rules::TERMINALS);
+        let all = f64::from(warehouses) * terminals;
+        let variance = |seconds: f64| all * (decks * seconds + edges);
+        let minutes = |seconds: f64| f64::from(warehouses) * seconds / 60.0;
+        let deviation = |seconds: f64| variance(seconds).sqrt() / minutes(seconds).max(1e-9);
+        let mean = rate_nominal();
+        // In warehouse-minutes, at this number of warehouses: the variance falls with the time.
+        let mut enough = 60.0;
+        while deviation(enough) * Z_ONE > band.high - mean && enough < 1e9 {
+            enough *= 1.1;
+        }
+        Expected {
+            chance: SamplingDistribution::normal(mean, deviation(seconds)),
+            needs: minutes(enough).ceil() as u64,
+        }
+    }
+
+    /// What becomes of a rule: inside it is met. Outside it is violated, but where terminals by the
+    /// rules would miss it too often with so few, and might well be as far off.
+    pub(super) fn finding(&self, value: f64, band: Band) -> Finding {
+        let Band { low, high } = band;
+        if low <= value && value <= high {
+            return Finding::Met;
+        }
+        let few = self.chance.outside(low, high) > MISS_MOST;
+        match few && self.chance.as_far_as(value) > FAR {
+            true => Finding::TooFew { needs: self.needs },
+            false => Finding::Violated,
+        }
+    }
+
+    /// Without anything there is too few.
+    pub(super) fn none(&self) -> Finding {
+        Finding::TooFew { needs: self.needs }
+    }
+}
+
+/// Cards of a deck.
+fn cards() -> f64 {
+    Kind::ALL.iter().map(|kind| f64::from(kind.rules().cards)).sum()
+}
+
+/// The variance that two cuts of a deck bring, of which each card has this one.
+fn cut(variance: f64) -> f64 {
+    2.0 * variance * (cards() + 1.0) / 6.0
+}
+
+/// A sum over the cards of a deck.
+fn over_deck(of: impl Fn(Kind) -> f64) -> f64 {
+    Kind::ALL.iter().map(|&kind| f64::from(kind.rules().cards) * of(kind)).sum()
+}
+
+/// The mean time that a terminal takes for a transaction whose answer takes none \[s\].
+fn turn(kind: Kind) -> f64 {
+    (kind.rules().keying + kind.rules().think_mean).as_secs_f64()
+}
+
+/// New-Orders a minute and warehouse, where answers take no time.
+fn rate_nominal() -> f64 {
+    let orders = f64::from(Kind::NewOrder.rules().cards);
+    orders / over_deck(turn) * 60.0 * f64::from(rules::TERMINALS)
+}
+
+/// The variance of a terminal's New-Orders: a second, and of the ends of the interval.
+fn variance_of_new_orders() -> (f64, f64) {
+    let (orders, deck_s) = (f64::from(Kind::NewOrder.rules().cards), over_deck(turn));
+    // Think times are exponential: the variance is the mean's square.
+    let thinking = over_deck(|kind| kind.rules().think_mean.as_secs_f64().powi(2));
+    let beyond = |kind: Kind| {
+        let one = if kind == Kind::NewOrder { 1.0 } else { 0.0 };
+        one - turn(kind) * orders / deck_s
+    };
+    let card = over_deck(|kind| beyond(kind).powi(2)) / cards();
+    (orders.powi(2) * thinking / deck_s.powi(3), cut(card))
+}
+
+#[cfg(test)]
+#[path = "chance_tests.rs"]
+mod tests;
