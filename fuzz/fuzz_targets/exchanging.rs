@@ -475,6 +475,8 @@ impl Play {
             match taken.stop {
                 Stop::More { .. } if taken.bytes > 0 => {}
                 Stop::More { .. } | Stop::Later => return,
+                // As if the server had said so.
+                Stop::Sequences => line.relay.sequences_discarded(),
                 stop => panic!("{stop:?}"),
             }
         }

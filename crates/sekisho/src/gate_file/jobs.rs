@@ -8,11 +8,12 @@ use gate::KeyOf;
 use proxy::postgres::monitor::{Classes, JobClass};
 use proxy::postgres::sql::{
     Choice, Choices, Class, CodeChoice, Fingerprint, KeyRule, KeyRules, KeyType, Mapping, Pattern,
-    Rule, SetChoice, Test, Where,
+    Rule, SequenceChoice, SetChoice, Test, Where,
 };
 
 use super::config::{
-    ClassEntry, CodeLeftover, GateFile, KeyEntry, KeyKind, Leftover, SetLeftover, StatementKey,
+    ClassEntry, CodeLeftover, GateFile, KeyEntry, KeyKind, Leftover, SequenceLeftover, SetLeftover,
+    StatementKey,
 };
 use super::policies::has_texts;
 
@@ -170,6 +171,13 @@ pub(super) fn choices(file: &GateFile) -> Choices {
             CodeLeftover::Clean => CodeChoice::Clean,
             CodeLeftover::Pin => CodeChoice::Pin,
             CodeLeftover::Refuse => CodeChoice::Refuse,
+        },
+        sequences: match left.sequences {
+            SequenceLeftover::Trust => SequenceChoice::Trust,
+            SequenceLeftover::Discard => SequenceChoice::Discard,
+            SequenceLeftover::DiscardAlways => SequenceChoice::DiscardAlways,
+            SequenceLeftover::Pin => SequenceChoice::Pin,
+            SequenceLeftover::Refuse => SequenceChoice::Refuse,
         },
         tracked: file
             .startup

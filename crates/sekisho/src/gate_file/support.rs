@@ -38,7 +38,7 @@ const CONSOLE: &str = "Console";
 const RUNNING: &str = "Operation";
 const FILES: &str = "Files";
 
-const FEATURES: [Feature; 61] = [
+const FEATURES: [Feature; 62] = [
     kept(POOLS, "session, transaction and statement mode", Part::Monitor),
     better(
         POOLS,
@@ -62,6 +62,15 @@ const FEATURES: [Feature; 61] = [
         Part::Leftovers,
         "The client keeps its slot and the ledger says why, or the statement is refused; there it \
          goes wrong in silence.",
+    ),
+    better(
+        POOLS,
+        "`currval` and `lastval` in transaction mode",
+        Part::Leftovers,
+        "Never another client's value: from the first text of a pool that names one, sequences are \
+         discarded before each transaction (a question more to the server), so that PostgreSQL \
+         says 55000 of what the same transaction has not moved. `leftovers.sequences` chooses; \
+         `discard-always` is for functions that name them unseen.",
     ),
     missing(
         POOLS,

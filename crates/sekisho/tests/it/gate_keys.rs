@@ -345,12 +345,12 @@ fn a_reserve_is_lent_to_who_has_waited_long() {
 fn what_clients_leave_in_sessions_is_as_the_file_has_it() {
     let gate = Gate::of(Said {
         head: "leftovers.listen = \"refuse\"\nleftovers.set = \"pin\"\nleftovers.role = \"refuse\"\n\
-               leftovers.code = \"refuse\"\nstartup.track = [\"Work_Mem\"]\n\
+               leftovers.code = \"refuse\"\nleftovers.sequences = \"refuse\"\nstartup.track = [\"Work_Mem\"]\n\
                startup.ignore = [\"no_such_setting\"]",
         ..Said::default()
     });
     let client = gate.enter();
-    for refused in ["listen bell", "set role clerk", "do $$ begin end $$"] {
+    for refused in ["listen bell", "set role clerk", "do $$ begin end $$", "select lastval()"] {
         assert_eq!(gate.ask(&client, refused).unwrap_err(), "0A000", "{refused}");
     }
     gate.ask(&client, "set work_mem = '1MB'").unwrap();

@@ -540,25 +540,39 @@ impl Loop {
         }
     }
 
-    /// Gives a clean server the settings of the client that has it, if it has others.
+    /// Gives a clean server the settings of the client that has it, if it has others, and has it forget
+    /// what others have moved of sequences, where clients ask for that.
     pub(super) fn prepare(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let at = server.client.expect("somebody has it");
         let client = self.clients.get_mut(at).expect("who has a server is there");
-        if server.replication != Replication::No || server.session.has(&client.settings) {
+        let has_all = server.session.has(&client.settings);
+        let discards = self.pools[server.pool].catalogue.discards_sequences()
+            && server.relay.has_others_sequences();
+        if server.replication != Replication::No || (has_all && !discards) {
             server.state = State::Serving;
             self.again.push_back(Socket::Client(at));
             return;
         }
-        match server.session.difference(&client.settings) {
-            Ok(None) => {
+        let difference = match has_all {
+            true => Ok(None),
+            false => server.session.difference(&client.settings),
+        };
+        match difference {
+            Ok(None) if !discards => {
                 let known = &mut self.pools[server.pool].known;
                 server.session.agrees(&mut client.settings, known);
                 server.state = State::Serving;
                 self.follow_client(at);
                 self.again.push_back(Socket::Client(at));
             }
-            Ok(Some(sql)) => {
+            Ok(sql) => {
+                let mut sql = sql.unwrap_or_default();
+                if discards {
+                    sql.extend_from_slice(if sql.is_empty() { b"" } else { b"; " });
+                    sql.extend_from_slice(b"DISCARD SEQUENCES");
+                }
+                server.discards = discards;
                 server.state = State::Setting(Arc::clone(&client.settings));
                 self.query(key, &sql);
             }
@@ -593,6 +607,21 @@ impl Loop {
         }
     }
 
+    /// Has a server forget what others have moved of sequences, since its client asks for that.
+    pub(super) fn forget_sequences(&mut self, key: Key) {
+        self.servers.get_mut(key).expect("its caller has it").state = State::Forgetting;
+        self.query(key, b"DISCARD SEQUENCES");
+    }
+
+    /// A server has forgotten them, and its client goes on.
+    fn sequences_forgotten(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        server.relay.sequences_discarded();
+        let Some(client) = server.client else { return self.give_back(key) };
+        server.state = State::Serving;
+        self.again.push_back(Socket::Client(client));
+    }
+
     /// Asks a server something of the gate's own.
     pub(super) fn query(&mut self, key: Key, sql: &[u8]) {
         let server = self.servers.get_mut(key).expect("its caller has it");
@@ -612,6 +641,9 @@ impl Loop {
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         match (std::mem::replace(&mut server.state, State::Idle), failed) {
             (State::Setting(mut settings), None) => {
+                if std::mem::take(&mut server.discards) {
+                    server.relay.sequences_discarded();
+                }
                 // What the server has made of them is the client's from here on.
                 server.session.agrees(&mut settings, &mut self.pools[server.pool].known);
                 match server.client {
@@ -628,6 +660,7 @@ impl Loop {
                 self.restored(key, &sets, failed);
             }
             (State::Encoding, None) => self.encoded(key),
+            (State::Forgetting, None) => self.sequences_forgotten(key),
             (State::Setting(_) | State::Encoding, Some(SqlState::QUERY_CANCELED))
                 if !server.is_pinned() =>
             {

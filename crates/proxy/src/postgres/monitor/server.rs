@@ -42,6 +42,8 @@ pub(super) enum State {
     Restoring(Vec<What>),
     /// It is given the encoding of the client that has it, before its other settings.
     Encoding,
+    /// It forgets what clients before have moved of sequences, since its client asks for that.
+    Forgetting,
     /// Its client has gone, and what that has left is cleaned up.
     Leaving,
     /// The same, but that took too long, and is cancelled.
@@ -132,6 +134,8 @@ pub(super) struct Server {
     pub(super) closing: bool,
     /// Whether it was idle when its client got it.
     pub(super) reused: bool,
+    /// Whether it is told to discard its sequences with the settings that it is given.
+    pub(super) discards: bool,
 }
 
 impl Server {
@@ -172,6 +176,7 @@ impl Server {
             work: Work::Done,
             closing: false,
             reused: false,
+            discards: false,
         }
     }
 

@@ -170,8 +170,11 @@ impl Loop {
                 }
                 true
             }
-            Ok(Stop::Later) => {
+            Ok(stop @ (Stop::Later | Stop::Sequences)) => {
                 client.needs = 0;
+                if stop == Stop::Sequences {
+                    self.forget_sequences(at);
+                }
                 false
             }
             Ok(Stop::Terminated) => {
@@ -465,6 +468,7 @@ impl Loop {
         let more = !client.wire.read().is_empty() || client.wire.may_read();
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.client = None;
+        server.relay.parted();
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         self.unpin(key);
         self.give_back(key);

@@ -99,6 +99,9 @@ pub enum Stop {
     /// The server must reply first: the same bytes again after it was heard. What would bring the
     /// reply is written.
     Later,
+    /// The gate must first ask the server to `DISCARD SEQUENCES`, and say [when that is
+    /// done](Relay::sequences_discarded): the same bytes again then.
+    Sequences,
     /// The client has said Terminate, which is taken and goes nowhere; it must be
     /// [left](Relay::leave). Nothing behind it counts.
     Terminated,
@@ -404,6 +407,7 @@ impl Relay {
         let behind = match forward {
             Forward::Later => return Ok(Some(Stop::Later)),
             Forward::Whole => return Ok(Some(Stop::More { needs: len })),
+            Forward::Sequences => return Ok(Some(Stop::Sequences)),
             Forward::AsItIs => Some(0),
             Forward::Behind { bytes } => Some(bytes),
             Forward::Nothing => None,
@@ -507,6 +511,7 @@ impl Relay {
         }
         self.presence = Presence::Gone(client);
         self.due.clear();
+        self.parted();
         self.clean(forwarded, catalogue, to_server)
     }
 
@@ -565,6 +570,30 @@ impl Relay {
             statements.discarded();
         }
         self.cleaned();
+    }
+
+    /// The client that was there has the server no longer, and asked for all to its end: what it has
+    /// moved of sequences is none of the next one's.
+    pub fn parted(&mut self) {
+        if let Names::Rewritten(statements) = &mut self.names {
+            statements.parted();
+        }
+    }
+
+    /// The session has forgotten what it has moved of sequences, as by a [query](Relay::query) of
+    /// `DISCARD SEQUENCES`.
+    pub fn sequences_discarded(&mut self) {
+        if let Names::Rewritten(statements) = &mut self.names {
+            statements.sequences_discarded();
+        }
+    }
+
+    /// Whether the session may have moved sequences for clients before.
+    pub fn has_others_sequences(&self) -> bool {
+        match &self.names {
+            Names::Rewritten(statements) => statements.has_others_sequences(),
+            Names::Kept => false,
+        }
     }
 
     /// The gate has cleaned the session of all that [`left`](Relay::left) tells.

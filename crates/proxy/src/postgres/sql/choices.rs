@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::leaves::{Leaf, Leaves, What, leaves};
+use super::leaves::{Leaf, Leaves, What, asks_of_sequences, leaves};
 use super::settings::{is_meaning, is_reported};
 use super::tokens::{Lexis, Unclear};
 use crate::postgres::SqlState;
@@ -42,6 +42,23 @@ pub enum CodeChoice {
     Refuse,
 }
 
+/// What may become of `currval` and `lastval`, which tell what the session of a server has moved last,
+/// whoever had it then. What moves a sequence is not looked for: defaults and triggers hide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SequenceChoice {
+    /// They pass, and tell what anybody has moved.
+    Trust,
+    /// From the first text that names one, sequences are discarded before each client's turn, so that the
+    /// server itself refuses what the same transaction has not moved.
+    Discard,
+    /// The same from the beginning, where functions name them.
+    DiscardAlways,
+    /// The same as discarding, and from its first text that names one a client keeps its server.
+    Pin,
+    /// The text is refused.
+    Refuse,
+}
+
 /// A choice for each kind.
 ///
 /// By default nothing is refused, so that every program runs that ran without the gate: settings
@@ -69,6 +86,8 @@ pub struct Choices {
     pub load: Choice,
     /// `DO`, `CALL`.
     pub code: CodeChoice,
+    /// `currval`, `lastval`.
+    pub sequences: SequenceChoice,
     /// Settings that are tracked whatever `set` says, in lower case, beside those that every server
     /// reports.
     pub tracked: Vec<Vec<u8>>,
@@ -87,6 +106,7 @@ impl Default for Choices {
             prepare: Choice::Pin,
             load: Choice::Pin,
             code: CodeChoice::Clean,
+            sequences: SequenceChoice::Discard,
             tracked: vec![b"intervalstyle".to_vec()],
         }
     }
@@ -124,13 +144,15 @@ pub enum Reason {
     Load,
     /// Code that may do anything.
     Code,
+    /// What its session has moved of sequences.
+    Sequence,
     /// Its text cannot be read.
     Unreadable,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 12] = [
         Reason::Set,
         Reason::Role,
         Reason::Authorization,
@@ -141,6 +163,7 @@ impl Reason {
         Reason::Prepare,
         Reason::Load,
         Reason::Code,
+        Reason::Sequence,
         Reason::Unreadable,
     ];
 
@@ -161,11 +184,13 @@ impl Reason {
             What::Prepare | What::Execute => Reason::Prepare,
             What::Load => Reason::Load,
             What::Code => Reason::Code,
+            What::Sequence => Reason::Sequence,
             What::Many => Reason::Unreadable,
             What::UnlistenAll
             | What::AdvisoryUnlock
             | What::AdvisoryUnlockAll
             | What::DiscardTemporary
+            | What::DiscardSequences
             | What::CloseAll
             | What::DeallocateAll
             | What::DiscardAll
@@ -228,6 +253,7 @@ impl fmt::Display for Reason {
             Reason::Prepare => "PREPARE and EXECUTE in SQL",
             Reason::Load => "LOAD",
             Reason::Code => "DO and CALL",
+            Reason::Sequence => "currval and lastval",
             Reason::Unreadable => "a text that cannot be followed",
         })
     }
@@ -280,7 +306,8 @@ impl Refusal {
             | Reason::Temporary
             | Reason::Hold
             | Reason::Prepare
-            | Reason::Code => "are",
+            | Reason::Code
+            | Reason::Sequence => "are",
             _ => "is",
         }
     }
@@ -298,6 +325,7 @@ impl Refusal {
             Reason::Prepare => {
                 "Prepare statements by the protocol, as drivers do, or use a pool in session mode."
             }
+            Reason::Sequence => "Use RETURNING, or a pool in session mode.",
             Reason::Authorization
             | Reason::Listen
             | Reason::Load
@@ -360,6 +388,15 @@ impl Verdict {
                     CodeChoice::Refuse => Verdict::Refuse,
                 };
             }
+            Reason::Sequence => {
+                return match choices.sequences {
+                    SequenceChoice::Trust
+                    | SequenceChoice::Discard
+                    | SequenceChoice::DiscardAlways => Verdict::Pass,
+                    SequenceChoice::Pin => Verdict::Pin,
+                    SequenceChoice::Refuse => Verdict::Refuse,
+                };
+            }
             Reason::Authorization => choices.authorization,
             Reason::Listen => choices.listen,
             Reason::AdvisoryLock => choices.advisory_lock,
@@ -400,6 +437,24 @@ pub fn decide(leaves: &Leaves, choices: &Choices) -> Decision {
 pub struct Followed {
     leaves: Leaves,
     pins: Reasons,
+    /// Whether it asks what sequences its session has moved.
+    sequences: Sequences,
+}
+
+/// Whether a text asks what sequences its session has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sequences {
+    Asked,
+    Not,
+}
+
+impl Sequences {
+    fn asked(by: bool, choices: &Choices) -> Sequences {
+        if by && choices.sequences != SequenceChoice::Trust {
+            return Sequences::Asked;
+        }
+        Sequences::Not
+    }
 }
 
 impl Followed {
@@ -416,7 +471,14 @@ impl Followed {
             found.leaves.retain(|leaf| leaf.what != What::Code);
         }
         let unreadable = found.unclear == Some(Unclear::Encoding);
-        if found.leaves.is_empty() && !unreadable {
+        let names = found.leaves.iter().any(|leaf| leaf.what == What::Sequence);
+        let names = names || (unreadable && asks_of_sequences(text));
+        let sequences = Sequences::asked(names, choices);
+        if choices.sequences != SequenceChoice::Pin {
+            // Nothing of it is left: it is discarded before anybody else asks.
+            found.leaves.retain(|leaf| leaf.what != What::Sequence);
+        }
+        if found.leaves.is_empty() && !unreadable && sequences == Sequences::Not {
             return Ok(None);
         }
         let mut pins = Reasons::default();
@@ -430,7 +492,7 @@ impl Followed {
                 pins = pins.with(Reasons::of(reason));
             }
         }
-        Ok(Some(Followed { leaves: found, pins }))
+        Ok(Some(Followed { leaves: found, pins, sequences }))
     }
 
     /// What may run any code and cannot be looked into: a text that is too long to be read, a call by
@@ -442,7 +504,8 @@ impl Followed {
             CodeChoice::Pin => Reasons::of(Reason::Code),
             CodeChoice::Clean | CodeChoice::Refuse => Reasons::default(),
         };
-        Some(Followed { leaves: Leaves { leaves: vec![leaf], ..Leaves::default() }, pins })
+        let leaves = Leaves { leaves: vec![leaf], ..Leaves::default() };
+        Some(Followed { leaves, pins, sequences: Sequences::Not })
     }
 
     /// A text of which another number of commands has completed than it was taken to have, so that all
@@ -452,7 +515,8 @@ impl Followed {
         let leaf = |what| Leaf { command: 0, at: 0..0, what };
         let leaves = vec![leaf(What::SetUnknown), leaf(What::Many)];
         let leaves = Leaves { leaves, ..Leaves::default() };
-        Followed { leaves, pins: Reasons::of(Reason::Unreadable) }
+        let sequences = Sequences::Not;
+        Followed { leaves, pins: Reasons::of(Reason::Unreadable), sequences }
     }
 
     /// What it leaves.
@@ -481,6 +545,16 @@ impl Followed {
             | What::Many => true,
             _ => false,
         })
+    }
+
+    /// Whether it asks what sequences its session has moved.
+    pub fn asks_of_sequences(&self) -> bool {
+        self.sequences == Sequences::Asked
+    }
+
+    /// Whether its session is another one behind it, as far as that is followed.
+    pub fn leaves_something(&self) -> bool {
+        !self.leaves.leaves.is_empty() || self.leaves.unclear.is_some()
     }
 
     /// Whether it prepares statements in SQL.

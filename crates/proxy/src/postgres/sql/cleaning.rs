@@ -30,6 +30,7 @@ const STAYS: u16 = bit(Reason::AdvisoryLock)
     | bit(Reason::Prepare)
     | bit(Reason::Load)
     | bit(Reason::Code)
+    | bit(Reason::Sequence)
     | bit(Reason::Unreadable);
 /// What may be there though its command has failed.
 const SLIPS: u16 = STAYS & !bit(Reason::Prepare);
@@ -75,6 +76,7 @@ impl Left {
                 }
                 What::DiscardTemporary if (self.kinds | self.open) & !self.going & PATH != 0 => 0,
                 What::DiscardTemporary => bit(Reason::Temporary),
+                What::DiscardSequences => bit(Reason::Sequence),
                 What::CloseAll => bit(Reason::Hold),
                 What::DeallocateAll => bit(Reason::Prepare),
                 What::ResetAll => bit(Reason::Set) | PATH,
@@ -199,6 +201,7 @@ impl Cleaning {
             (has(Reason::Listen), &b"UNLISTEN *; "[..]),
             (has(Reason::AdvisoryLock), b"SELECT pg_catalog.pg_advisory_unlock_all(); "),
             (has(Reason::Temporary), b"DISCARD TEMP; "),
+            (left.has(Reason::Sequence), b"DISCARD SEQUENCES; "),
         ] {
             last.extend_from_slice(if needed { command } else { b"" });
         }

@@ -40,7 +40,8 @@ pub fn glance(text: &[u8], lexis: Lexis) -> Glance {
 }
 
 /// Whether a command that reads or writes rows has something in it that may leave more: another
-/// command, `set_config`, a function for advisory locks, a temporary table, an escaped name.
+/// command, `set_config`, a function for advisory locks or of sequences, a temporary table, an escaped
+/// name.
 fn is_suspect(text: &[u8]) -> bool {
     text.iter().enumerate().any(|(at, byte)| {
         let behind = &text[at + 1..];
@@ -55,6 +56,7 @@ fn is_suspect(text: &[u8]) -> bool {
             b';' => !behind.iter().all(|byte| matches!(byte, b';' | b' ' | b'\t' | b'\r' | b'\n')),
             b'_' => starts(b"config") || starts(b"advisory"),
             b'm' | b'M' => starts(b"p") && follows(b"te"),
+            b'v' | b'V' => starts(b"al") && (follows(b"curr") || follows(b"last")),
             b'&' => follows(b"u"),
             _ => false,
         }
@@ -72,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_leaves_something_is_never_taken_for_nothing() {
-        const PARTS: [&str; 34] = [
+        const PARTS: [&str; 37] = [
             "select",
             "with",
             "insert into",
@@ -107,6 +109,9 @@ mod tests {
             "and chain",
             "Temporary",
             "listen a",
+            "CurrVal",
+            "lastval ()",
+            "('s')",
         ];
         let mut state = 3_u32;
         let (mut nothing, mut unknown) = (0, 0);

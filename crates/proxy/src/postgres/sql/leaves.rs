@@ -2,8 +2,9 @@
 //!
 //! Seen are commands, and a few functions by name. Not seen is what a function does within, whoever
 //! calls it: it may set, listen, lock and create. [`What::Code`] marks the commands that are there
-//! to run code (`DO`, `CALL`); a function in a SELECT is as any other. Sequences (`currval`,
-//! `lastval`) and the seed of `random()` are taken for nothing left.
+//! to run code (`DO`, `CALL`); a function in a SELECT is as any other. What a sequence was moved to
+//! cannot be seen; who asks for it by `currval` or `lastval` is told as [`What::Sequence`]. The seed
+//! of `random()` is taken for nothing left.
 //!
 //! What is left is told also where a rollback will take it back. Of what ends with its transaction
 //! only [`What::SetLocal`] is told, since texts behind it may mean something else.
@@ -96,6 +97,10 @@ pub enum What {
     TemporaryPath,
     /// `DISCARD TEMP`.
     DiscardTemporary,
+    /// `currval` or `lastval`: what the session has moved of sequences counts.
+    Sequence,
+    /// `DISCARD SEQUENCES`.
+    DiscardSequences,
     /// A cursor WITH HOLD.
     Hold,
     /// `CLOSE ALL`.
@@ -162,7 +167,8 @@ impl What {
 pub fn leaves(text: &[u8], lexis: Lexis) -> Leaves {
     let mut found = Leaves::default();
     let read = Reader::new(text, lexis).and_then(|reader| {
-        Look { reader, command: 0, out: &mut found.leaves, into: Into::May }.text()
+        let (into, bodies) = (Into::May, Bodies::None);
+        Look { reader, command: 0, out: &mut found.leaves, into, bodies }.text()
     });
     match read {
         Ok(commands) => found.commands = Some(commands),
@@ -180,11 +186,19 @@ enum Into {
     Not,
 }
 
+/// Whether strings in a command are code that it runs or makes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bodies {
+    None,
+    Strings,
+}
+
 struct Look<'a, 'o> {
     reader: Reader<'a>,
     command: usize,
     out: &'o mut Vec<Leaf>,
     into: Into,
+    bodies: Bodies,
 }
 
 type Step = Result<(), Unclear>;
@@ -193,7 +207,7 @@ impl Look<'_, '_> {
     /// Reads all of it; how many commands it has.
     fn text(mut self) -> Result<usize, Unclear> {
         while self.reader.next_command()? {
-            self.into = Into::May;
+            (self.into, self.bodies) = (Into::May, Bodies::None);
             self.command()?;
             self.rest()?;
             if self.reader.is_in_body() {
@@ -278,7 +292,10 @@ impl Look<'_, '_> {
                 }
                 What::DeallocateAll
             }
-            b'd' if self.takes("do")? => What::Code,
+            b'd' if self.takes("do")? => {
+                self.bodies = Bodies::Strings;
+                What::Code
+            }
             b'c' if self.takes("call")? => What::Code,
             b'c' if self.takes("close")? && self.is("all") => What::CloseAll,
             _ => return Ok(()),
@@ -310,6 +327,8 @@ impl Look<'_, '_> {
             self.leave(start, What::DiscardAll);
         } else if self.takes("temp")? || self.takes("temporary")? {
             self.leave(start, What::DiscardTemporary);
+        } else if self.takes("sequences")? {
+            self.leave(start, What::DiscardSequences);
         }
         Ok(())
     }
@@ -355,9 +374,20 @@ impl Look<'_, '_> {
             match now.kind {
                 Kind::End | Kind::Semicolon => return Ok(()),
                 Kind::Word | Kind::Quoted | Kind::UnicodeQuoted => self.word(now)?,
+                Kind::Literal(_) if self.bodies == Bodies::Strings => self.body(now)?,
                 _ => self.reader.advance()?,
             }
         }
+    }
+
+    /// A string that is code: its own strings, comments and names are not told apart.
+    fn body(&mut self, now: Token) -> Step {
+        let asks = asks_of_sequences(&self.reader.text()[now.start..now.end]);
+        self.reader.advance()?;
+        if asks {
+            self.leave(now.start, What::Sequence);
+        }
+        Ok(())
     }
 
     fn word(&mut self, now: Token) -> Step {
@@ -381,6 +411,13 @@ impl Look<'_, '_> {
                     self.leave(now.start, what);
                     return Ok(());
                 }
+            }
+            b'c' | b'l' if length >= 7 && asks_of_sequence(&now.name(text).unwrap_or_default()) => {
+                self.reader.advance()?;
+                if self.reader.now().kind == Kind::Mark(b'(') {
+                    self.leave(now.start, What::Sequence);
+                }
+                return Ok(());
             }
             b's' if length >= 10 && now.name(text).as_deref() == Some(b"set_config") => {
                 // What runs under a condition, or often, or not at all, has no sure value.
@@ -444,6 +481,9 @@ impl Look<'_, '_> {
         }
         let routine = ["function", "procedure", "trigger", "event", "rule", "constraint"];
         let executes = !routine.iter().any(|word| self.is(word));
+        if self.is("function") || self.is("procedure") {
+            self.bodies = Bodies::Strings;
+        }
         // The name comes before what it is made of.
         let mut named = true;
         let mut temporary = None;
@@ -486,6 +526,10 @@ impl Look<'_, '_> {
                 Kind::Word | Kind::Quoted | Kind::UnicodeQuoted => {
                     self.into = Into::Not;
                     self.word(now)?;
+                    continue;
+                }
+                Kind::Literal(_) if self.bodies == Bodies::Strings => {
+                    self.body(now)?;
                     continue;
                 }
                 _ => {}
@@ -725,6 +769,17 @@ fn lock(name: &[u8]) -> Option<What> {
         }
         _ => return None,
     })
+}
+
+/// Whether a text names `currval` or `lastval` anywhere, in whatever string or comment.
+pub(super) fn asks_of_sequences(text: &[u8]) -> bool {
+    let is = |at: &[u8], name: &[u8]| at.eq_ignore_ascii_case(name);
+    text.windows(7).any(|at| is(at, b"currval") || is(at, b"lastval"))
+}
+
+/// Whether a function tells what the session has moved of sequences.
+fn asks_of_sequence(name: &[u8]) -> bool {
+    matches!(name, b"currval" | b"lastval")
 }
 
 /// Whether a function is all that its command has.

@@ -29,7 +29,8 @@ mod tags;
 pub mod tokens;
 
 pub use choices::{
-    Choice, Choices, CodeChoice, Decision, Followed, Reason, Reasons, Refusal, SetChoice, decide,
+    Choice, Choices, CodeChoice, Decision, Followed, Reason, Reasons, Refusal, SequenceChoice,
+    SetChoice, decide,
 };
 pub use class::{Class, Pattern, Rule, Rules, Subject, Test};
 pub use cleaning::{Cleaning, Left};

@@ -12,7 +12,7 @@ use super::{Bounds, Client};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
 use crate::postgres::sql::tokens::{Encoding, Lexis, Strings};
-use crate::postgres::sql::{self, Choices, Followed};
+use crate::postgres::sql::{self, Choices, Followed, SequenceChoice};
 
 /// Where an entry lies. Whoever keeps one has counted it.
 pub(super) type EntryId = u32;
@@ -108,6 +108,8 @@ pub struct Catalogue {
     parameters_bytes: usize,
     /// Of what cannot be read, if it is not trusted.
     pub(super) code: Option<Arc<Followed>>,
+    /// Whether a text has asked what sequences its session has moved.
+    asks_of_sequences: bool,
 }
 
 /// The parameters' types that are remembered take so much at most, of all statements \[byte\]: as a
@@ -153,6 +155,7 @@ impl Catalogue {
             parameters_bytes: 0,
             code: Followed::code(&choices).map(Arc::new),
             choices,
+            asks_of_sequences: false,
         }
     }
 
@@ -177,6 +180,23 @@ impl Catalogue {
         self.by_content.clear();
         self.code = Followed::code(choices).map(Arc::new);
         self.choices = choices.clone();
+    }
+
+    /// A text has asked what sequences its session has moved: from here on no session has others'.
+    pub(super) fn asked_of_sequences(&mut self) {
+        self.asks_of_sequences = true;
+    }
+
+    /// Whether a server's sequences are discarded before a client has it.
+    pub(in crate::postgres) fn discards_sequences(&self) -> bool {
+        match self.choices.sequences {
+            SequenceChoice::Trust => false,
+            // What is refused of texts may be called by number.
+            SequenceChoice::Discard | SequenceChoice::Pin | SequenceChoice::Refuse => {
+                self.asks_of_sequences
+            }
+            SequenceChoice::DiscardAlways => true,
+        }
     }
 
     /// How much is remembered at most from now on. What is there goes as more comes.

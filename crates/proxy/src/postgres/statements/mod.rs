@@ -52,6 +52,10 @@
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
 //!
+//! A session tells what it has moved of sequences (`currval`, `lastval`), whoever had it then. A text that
+//! asks for that where others may have moved some waits until these are discarded
+//! ([`Stop::Sequences`](super::relay::Stop::Sequences)), and is refused where its own transaction has begun.
+//!
 //! What a text leaves in its session is looked at once: with the entry, or at a glance. Whatever it
 //! leaves is followed until its replies have come ([`Followed`](super::sql::Followed)), and a text that
 //! the gate's choices refuse fails at the server as any other.

@@ -51,6 +51,9 @@ pub(in crate::postgres) enum Forward {
     Later,
     /// Nothing yet, and the message is not taken: the same again when all of it is here.
     Whole,
+    /// Nothing yet, and the message is not taken: the same again when the session's sequences are
+    /// discarded. Nothing is outstanding, and no transaction open.
+    Sequences,
 }
 
 /// What becomes of a reply of a server. What was written goes to the client behind it.
@@ -225,6 +228,8 @@ enum Refusal {
     Reshaped(&'static str),
     /// What it would leave behind, and where its text says so.
     Leftover(sql::Refusal, Option<usize>),
+    /// It asks what its session has moved of sequences, in the midst of what others' may be mixed with.
+    Sequences,
 }
 
 /// A text that leaves something, from when it is sent until its replies have come.
@@ -300,6 +305,17 @@ pub(in crate::postgres) struct Server {
     means: bool,
     left: Left,
     pins: Reasons,
+    sequences: Sequences,
+}
+
+/// Whose sequences a session has moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sequences {
+    /// None, or its client's in what it has asked since it has the session.
+    #[default]
+    Clients,
+    /// Perhaps those of clients before.
+    Others,
 }
 
 impl Default for Server {
@@ -342,7 +358,23 @@ impl Server {
             means: false,
             left: Left::default(),
             pins: Reasons::default(),
+            sequences: Sequences::Clients,
         }
+    }
+
+    /// Its client has no longer to do with it: what that has moved of sequences is another's from here on.
+    pub(in crate::postgres) fn parted(&mut self) {
+        self.sequences = Sequences::Others;
+    }
+
+    /// The gate has discarded what the session has moved of sequences.
+    pub(in crate::postgres) fn sequences_discarded(&mut self) {
+        self.sequences = Sequences::Clients;
+    }
+
+    /// Whether the session may have moved sequences for clients before.
+    pub(in crate::postgres) fn has_others_sequences(&self) -> bool {
+        self.sequences == Sequences::Others
     }
 
     /// Whether all is answered that was asked for clients.
@@ -367,6 +399,7 @@ impl Server {
     pub(in crate::postgres) fn discarded(&mut self) {
         assert!(self.is_settled(), "a session is reset between its clients");
         self.prepared.clear();
+        self.sequences_discarded();
     }
 
     /// What clients have left in the session.
@@ -397,6 +430,9 @@ impl Server {
 
     /// A text goes out that leaves something: `number` is that of its request.
     fn watch(&mut self, number: u64, followed: &Arc<Followed>) {
+        if !followed.leaves_something() {
+            return;
+        }
         self.left.sent(followed.leaves());
         self.pins = self.pins().with(followed.pins());
         self.means |= followed.changes_meaning();

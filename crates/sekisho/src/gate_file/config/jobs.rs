@@ -96,6 +96,8 @@ pub struct Leftovers {
     pub load: Leftover,
     /// DO and CALL, which may do anything unseen.
     pub code: CodeLeftover,
+    /// `currval` and `lastval`, which tell what a session has moved of sequences.
+    pub sequences: SequenceLeftover,
 }
 
 impl Default for Leftovers {
@@ -111,8 +113,26 @@ impl Default for Leftovers {
             session_authorization: Leftover::Pin,
             load: Leftover::Pin,
             code: CodeLeftover::Clean,
+            sequences: SequenceLeftover::Discard,
         }
     }
+}
+
+/// What `currval` and `lastval` tell outside of the transaction that moved the sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SequenceLeftover {
+    /// What any client has moved.
+    Trust,
+    /// An error of the server: sequences are discarded between clients, from the first text that names
+    /// one of the two.
+    Discard,
+    /// The same from the beginning, where functions name them, which no text shows.
+    DiscardAlways,
+    /// The same, but who has named one keeps its slot from then on, and has its own values.
+    Pin,
+    /// Nothing: both are refused, anywhere.
+    Refuse,
 }
 
 /// What becomes of something that would be left in a session.

@@ -243,6 +243,7 @@ impl Loop {
                 server::State::Idle => (ServerState::Idle, &mut tally.idle),
                 server::State::Serving
                 | server::State::Setting(_)
+                | server::State::Forgetting
                 | server::State::Restoring(_)
                 | server::State::Encoding => (ServerState::Active, &mut tally.active),
                 server::State::Held => (ServerState::BeingCancelled, &mut tally.being_cancelled),

@@ -136,10 +136,15 @@ impl Turn<'_> {
             Frontend::Execute => self.execute(message),
             Frontend::Query => self.query(message),
             Frontend::FunctionCall => {
+                let code = self.catalogue.code.clone().filter(|_| !is_large_object(message));
+                if tells_of_sequences(message) && self.asks_where_others_may_have_moved() {
+                    if self.is_at_rest() {
+                        return Forward::Sequences;
+                    }
+                    return self.refuse_query(Refusal::Sequences);
+                }
                 self.plain(Step::Call);
-                if let Some(code) =
-                    self.catalogue.code.clone().filter(|_| !is_large_object(message))
-                {
+                if let Some(code) = code {
                     self.watch(&code);
                 }
                 Forward::AsItIs
@@ -497,6 +502,13 @@ impl Turn<'_> {
             self.catalogue.release(id);
             return self.later();
         }
+        let followed = self.catalogue.entry(id).followed.clone();
+        // Within a transaction it passes: it runs nothing.
+        let asks = self.asks_of_sequences(followed.as_deref());
+        if asks && (self.is_at_rest() || self.server.boundaries > 0) {
+            self.catalogue.release(id);
+            return if self.is_at_rest() { Forward::Sequences } else { self.later() };
+        }
         // What the gate answers itself the server has in the shape that it has.
         let prepared = self.server.prepared.peek(number);
         let known = Known { id, shape: prepared.and_then(|prepared| prepared.shape) };
@@ -618,6 +630,12 @@ impl Turn<'_> {
         if (followed.is_some() || drops.is_some()) && self.server.portals.is_full() {
             return self.refuse(message, Refusal::Portals { most: PORTALS_MAX });
         }
+        if self.asks_of_sequences(followed.as_deref()) {
+            return match self.is_at_rest() {
+                true => Forward::Sequences,
+                false => self.refuse(message, Refusal::Sequences),
+            };
+        }
         let given = match id.filter(|&id| self.drops_of_sql(id)) {
             Some(id) => {
                 self.catalogue.write_parse_as_said(self.out, id);
@@ -726,6 +744,23 @@ impl Turn<'_> {
         Forward::Nothing
     }
 
+    /// Whether a text asks what its session has moved of sequences, where others may have moved some.
+    fn asks_of_sequences(&mut self, followed: Option<&Followed>) -> bool {
+        let asks = followed.is_some_and(Followed::asks_of_sequences);
+        asks && self.asks_where_others_may_have_moved()
+    }
+
+    /// The same of what is known to ask, unless that is trusted.
+    fn asks_where_others_may_have_moved(&mut self) -> bool {
+        self.catalogue.asked_of_sequences();
+        self.catalogue.discards_sequences() && self.server.has_others_sequences()
+    }
+
+    /// Whether nothing of the client's is under way at the server, in a transaction or before its end.
+    fn is_at_rest(&self) -> bool {
+        self.conversation.kept().is_none()
+    }
+
     fn execute(&mut self, message: Message<'_>) -> Forward {
         let portal = text(&message.here[HEAD..]).map(|(portal, _)| portal);
         let special = portal.and_then(|name| self.server.portals.last(name));
@@ -792,6 +827,12 @@ impl Turn<'_> {
         };
         if !found.drops.is_empty() && self.server.names.earlier() {
             return self.later();
+        }
+        if self.asks_of_sequences(followed.as_deref()) {
+            if self.is_at_rest() {
+                return Forward::Sequences;
+            }
+            return self.refuse_query(Refusal::Sequences);
         }
         self.server.may_open |= found.opens;
         self.server.copies |= found.copies;
@@ -878,6 +919,12 @@ fn is_large_object(message: Message<'_>) -> bool {
         [715, 764, 767, 765, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457];
     let function = message.here.get(HEAD..).and_then(<[u8]>::first_chunk);
     function.is_some_and(|function| LARGE_OBJECTS.contains(&u32::from_be_bytes(*function)))
+}
+
+/// Whether a FunctionCall is of `currval` or `lastval` (`pg_proc.dat`).
+fn tells_of_sequences(message: Message<'_>) -> bool {
+    let function = message.here.get(HEAD..).and_then(<[u8]>::first_chunk);
+    function.is_some_and(|function| matches!(u32::from_be_bytes(*function), 1575 | 2559))
 }
 
 /// When a server got what it needs.

@@ -124,6 +124,12 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
             ),
         ),
         Refusal::Leftover(refusal, _) => (refusal.sqlstate(), refusal.message()),
+        Refusal::Sequences => (
+            SqlState::NOT_IN_PREREQUISITE_STATE,
+            "it is not known which sequences this session has moved: the server was another \
+             client's before"
+                .to_owned(),
+        ),
         Refusal::Reshaped(what) => {
             (SqlState::FEATURE_NOT_SUPPORTED, format!("cached plan must not change {what}"))
         }
@@ -132,6 +138,11 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
     let (hint, position) = match refusal {
         Refusal::Leftover(refusal, position) => {
             (Some(refusal.hint().to_owned()), position.map(|position| position.to_string()))
+        }
+        Refusal::Sequences => {
+            let hint = "Run the transaction again: from now on sequences are discarded between \
+                        clients. So they are from the beginning by sequences = \"discard-always\".";
+            (Some(hint.to_owned()), None)
         }
         _ => (None, None),
     };

@@ -9,7 +9,7 @@ use proxy::postgres::message::{read, write};
 use proxy::postgres::monitor::Mode;
 use proxy::postgres::sql::tokens::Lexis;
 use proxy::postgres::sql::{
-    Choice, Choices, CodeChoice, Decision, Reason, SetChoice, decide, leaves,
+    Choice, Choices, CodeChoice, Decision, Reason, SequenceChoice, SetChoice, decide, leaves,
 };
 use proxy::postgres::startup::Version;
 
@@ -40,6 +40,7 @@ fn strict() -> Choices {
         prepare: Choice::Refuse,
         load: Choice::Refuse,
         code: CodeChoice::Refuse,
+        sequences: SequenceChoice::Refuse,
         tracked: vec![b"work_mem".to_vec()],
     }
 }
@@ -72,7 +73,7 @@ impl Raw {
 }
 
 /// Parse, Bind and Execute of the unnamed statement.
-fn extended(out: &mut Vec<u8>, sql: &str) {
+pub(super) fn extended(out: &mut Vec<u8>, sql: &str) {
     write::message(out, Frontend::Parse, |out| {
         out.push(0);
         out.extend_from_slice(sql.as_bytes());

@@ -26,6 +26,7 @@ mod reloading;
 mod renewing;
 mod replicating;
 mod routing;
+mod sequences;
 mod taking_over;
 mod traps;
 mod upkeep;

@@ -5,6 +5,7 @@ mod chance;
 mod copying;
 mod damage;
 mod leaving;
+mod sequences;
 mod skipped;
 mod statements;
 mod traps;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proxy::postgres::sql::tokens::{Encoding, Lexis, Strings};
 use proxy::postgres::sql::{
     Access, Choice, Choices, Class, CodeChoice, Decision, Fingerprint, Followed, Format, KeyError,
-    KeyRule, KeyRules, KeyType, Mapping, Pattern, Reason, Rule, Rules, SetChoice, Source, Subject,
-    Test, Value, What, Where, access, decide, leaves,
+    KeyRule, KeyRules, KeyType, Mapping, Pattern, Reason, Rule, Rules, SequenceChoice, SetChoice,
+    Source, Subject, Test, Value, What, Where, access, decide, leaves,
 };
 
 fn what(text: &str) -> String {
@@ -44,7 +44,7 @@ fn what(text: &str) -> String {
 }
 
 /// Texts, and what they leave.
-const LEAVES: [(&str, &str); 146] = [
+const LEAVES: [(&str, &str); 156] = [
     ("select 1", ""),
     ("", ""),
     ("set a to 1", "a=1"),
@@ -154,6 +154,19 @@ const LEAVES: [(&str, &str); 146] = [
     ("select set_config(a, 'x', false)", "SetUnknown"),
     ("select set_config", "SetUnknown"),
     ("select set_config('a', pg_advisory_lock(1)::text, true)", "AdvisoryLock"),
+    ("select currval('s'), PG_CATALOG.LastVal ()", "Sequence, Sequence"),
+    ("select \"currval\"/* */('s')", "Sequence"),
+    ("select U&\"currv\\0061l\"('s')", "Code"),
+    ("select currval, \"Currval\"('s'), 'currval(1)' from lastval -- lastval()", ""),
+    ("insert into t values (currval('s'))", "Sequence"),
+    ("create table t (a int default lastval())", "Sequence"),
+    ("do $$ begin perform CURRVAL('s'); end $$", "Code, Sequence"),
+    ("create function f() returns bigint return currval('s')", "Sequence"),
+    (
+        "create or replace function f() returns bigint language sql as 'select lastval()'",
+        "Sequence",
+    ),
+    ("discard sequences", "DiscardSequences"),
     ("update t set a = 1", ""),
     ("alter role x set a to 1", ""),
     ("listen a", "Listen"),
@@ -311,6 +324,7 @@ fn each_kind_is_decided_by_its_choice() {
         prepare: Choice::Refuse,
         load: Choice::Refuse,
         code: CodeChoice::Refuse,
+        sequences: SequenceChoice::Refuse,
         tracked: vec![b"work_mem".to_vec()],
     };
     for (text, message) in [
