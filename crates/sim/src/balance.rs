@@ -25,7 +25,7 @@ pub(crate) fn broken(program: &Program, parts: &[Part<'_>], relation: Parts) -> 
 
 /// Classes whose jobs leave as the class that they arrived as: each by itself; all together where jobs
 /// change their class.
-fn flows(program: &Program) -> Vec<(String, Vec<usize>)> {
+pub(crate) fn flows(program: &Program) -> Vec<(String, Vec<usize>)> {
     let open = |at: &usize| matches!(program.classes[*at].load, Load::Open(_));
     if program.ops.iter().any(|op| matches!(op, Op::Become { .. })) {
         return vec![("all classes".into(), (0..program.classes.len()).collect())];

@@ -91,6 +91,8 @@ pub(crate) struct Program {
     pub(crate) has_affairs: bool,
     /// The time in which the slowest part forgets how it began, as far as open classes say \[s\].
     pub(crate) relaxation_s: f64,
+    /// The open class that stays longest and the mean time that it stays for its services alone \[s\].
+    pub(crate) longest_stay: (usize, f64),
     /// The work that arrives at each station a second, where all of it is known.
     pub(crate) offered: Option<Vec<f64>>,
 }
@@ -121,6 +123,7 @@ impl Program {
                 .any(|station| matches!(station.room, Some((_, WhenFull::Block)))),
             has_affairs: false,
             relaxation_s: 0.0,
+            longest_stay: (0, 0.0),
             offered: None,
         };
         if network.classes.is_empty() {
@@ -131,7 +134,7 @@ impl Program {
         }
         check::parts(network)?;
         let mut flow = Flow::new(network);
-        for class in &network.classes {
+        for (at, class) in network.classes.iter().enumerate() {
             program.entries.push(program.ops.len() as u32);
             check::class(class, network)?;
             let visits = match &class.load {
@@ -145,8 +148,13 @@ impl Program {
                 around: Vec::new(),
                 thinned: class.client.patience.is_some() || class.client.time_out.is_some(),
                 flow: &mut flow,
+                served: 0.0,
             };
             compiler.steps(&class.route, visits)?;
+            let stay = if visits > 0.0 { compiler.served / visits } else { 0.0 };
+            if stay > program.longest_stay.1 {
+                program.longest_stay = (at, stay);
+            }
             program.ops.push(Op::Done);
         }
         flow.check(network)?;
@@ -168,6 +176,9 @@ struct Compiler<'a> {
     /// Whether a gate was passed that may refuse jobs: how many come past it is not known here.
     thinned: bool,
     flow: &'a mut Flow,
+    /// The time for which jobs of the class are sure to be served on their way, of all that come in a
+    /// second \[s/s\]; what others do for them meanwhile does not count.
+    served: f64,
 }
 
 impl Compiler<'_> {
@@ -241,9 +252,9 @@ impl Compiler<'_> {
         if way.is_empty() {
             return Err(self.error("it sends a job on a way without steps"));
         }
-        let around = std::mem::take(&mut self.around);
+        let (around, served) = (std::mem::take(&mut self.around), self.served);
         self.steps(way, rate)?;
-        self.around = around;
+        (self.around, self.served) = (around, served);
         self.ops.push(end);
         Ok(())
     }
@@ -477,6 +488,7 @@ impl Compiler<'_> {
             false => {
                 let fastest = check::speed_of_one(&self.network.stations[station]);
                 self.flow.add(station, &self.around, (rate, mean, square), mean / fastest);
+                self.served += rate * mean / fastest;
             }
             true => self.flow.is_whole = false,
         }

@@ -218,7 +218,7 @@ impl<'p> Course<'p> {
         // By an agenda everything counts, from the start: nothing is claimed beyond its time.
         let warmup = match program.agenda {
             Some(_) => Warmup { requests: 0, found: true, short: None },
-            None => warmup::run(&mut replications, options, program.relaxation_s)?,
+            None => warmup::run(&mut replications, options, program)?,
         };
         let batches = Vec::new();
         Ok(Course { program, options, replications, warmup, done: 0, batches })

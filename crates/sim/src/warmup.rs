@@ -3,9 +3,12 @@
 //!
 //! Three things must have happened. Nothing in the responses may tell any more that the run began (MSER-5;
 //! White 1997). Whoever was in flight must have been replaced several times over: a response that is longer
-//! than the run so far is not among those completed, so that they alone never tell (Little's law). And the
-//! slowest queue must have had time to forget that it was empty.
+//! than the run so far is not among those completed, so that they alone never tell (Little's law). That holds
+//! for each class by itself, because a fast one replaces its own in no time. And the slowest queue must have
+//! had time to forget that it was empty.
 
+use crate::balance;
+use crate::program::Program;
 use crate::replication::Replication;
 use crate::run::{Options, SimError, each};
 
@@ -38,12 +41,13 @@ pub(crate) struct Warmup {
 pub(crate) fn run(
     runs: &mut [Replication<'_>],
     options: &Options,
-    relaxation_s: f64,
+    program: &Program,
 ) -> Result<Warmup, SimError> {
     let plan = options.plan;
     let (first, quiet) = (plan.share(PILOT.0), plan.share(PILOT.1));
     // What is left out is not more than half of what may be counted.
     let most = (options.completions_max / u64::from(plan.runs()) / 2).max(first);
+    let flows = balance::flows(program);
     let mut requests = 0;
     let mut step = first;
     runs.iter_mut().for_each(|run| run.responses = Some(Responses::default()));
@@ -51,7 +55,7 @@ pub(crate) fn run(
         each(runs, options, |run| run.run(step))?;
         requests += step;
         let found = measure::mser(&mean_series(runs), 5).is_some();
-        let short = missing(runs, requests, relaxation_s);
+        let short = missing(runs, &flows, requests, program);
         if (short.is_none() && (found || requests >= quiet)) || requests >= most {
             break (found, short);
         }
@@ -61,8 +65,22 @@ pub(crate) fn run(
     Ok(Warmup { requests, found, short })
 }
 
+/// How many jobs of some classes have come and not gone since the start, and how many have gone.
+fn inside_and_left(run: &Replication<'_>, classes: &[usize]) -> (u64, u64) {
+    let tallies = || classes.iter().map(|&at| &run.classes[at]);
+    let left = tallies().map(|class| class.completed + class.failed()).sum();
+    let come: u64 = tallies().map(|class| class.offered).sum();
+    debug_assert!(come >= left, "{left} have gone of {come}");
+    (come - left, left)
+}
+
 /// What stands against counting from here on.
-fn missing(runs: &[Replication<'_>], requests: u64, relaxation_s: f64) -> Option<String> {
+fn missing(
+    runs: &[Replication<'_>],
+    flows: &[(String, Vec<usize>)],
+    requests: u64,
+    program: &Program,
+) -> Option<String> {
     let in_flight = runs.iter().map(Replication::in_flight).max().unwrap_or(0) as u64;
     if requests < TURNOVERS * in_flight {
         return Some(format!(
@@ -70,7 +88,27 @@ fn missing(runs: &[Replication<'_>], requests: u64, relaxation_s: f64) -> Option
              as many should have been completed"
         ));
     }
+    let slow = flows.iter().find_map(|(name, classes)| {
+        let of = |run: &Replication<'_>| inside_and_left(run, classes);
+        let lacks = |&(inside, left): &(u64, u64)| left < TURNOVERS * inside;
+        runs.iter().map(of).filter(lacks).max().map(|counts| (name, counts))
+    });
+    if let Some((name, (inside, left))) = slow {
+        return Some(format!(
+            "{inside} jobs of {name} are in flight after {left} of them that are done in the warm-up, and \
+             {TURNOVERS} times as many should be"
+        ));
+    }
     let passed = runs.iter().map(Replication::passed_s).fold(f64::INFINITY, f64::min);
+    let ((longest, stay_s), relaxation_s) = (program.longest_stay, program.relaxation_s);
+    let least = TURNOVERS as f64 * stay_s;
+    if passed < least {
+        let class = &program.classes[longest].name;
+        return Some(format!(
+            "class `{class}` is served for {stay_s:.3e} s, and the warm-up of {requests} requests lasted \
+             {passed:.3e} s, where {least:.3e} s are needed"
+        ));
+    }
     let least = RELAXATIONS * relaxation_s;
     (passed < least).then(|| {
         format!(

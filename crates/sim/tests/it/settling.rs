@@ -42,6 +42,29 @@ fn thousands_in_flight_are_waited_for() {
     }
 }
 
+/// The story: a thousand fast requests a second had replaced everything in flight many times over before
+/// the first slow one was done, and a mean of few and short ones was precise.
+#[test]
+fn a_fast_class_does_not_end_the_warm_up_for_a_slow_one() {
+    let both = |fast: f64, slow: f64, demand: f64| {
+        let mut network = single(poisson(slow), StationKind::Delay, exponential(demand));
+        let quick = add_delay(&mut network, "quick");
+        let route = vec![Step::Visit { station: quick, demand: constant(0.001) }];
+        network.add_class(Class::new("fast", poisson(fast), route));
+        network
+    };
+    assert_precise(&both(100.0, 1.0, 100.0), &options(0.05), 100.0);
+    for plan in [Plan::Replications(10), Plan::Replications(2), Plan::OneRun] {
+        let options = Options { plan, ..options(0.05) };
+        // Here no more than 500 s of warm-up are within the budget.
+        let options = Options { completions_max: 2_000_000, ..options };
+        let outcome = sim::run(&both(1000.0, 0.1, 1000.0), &options).unwrap();
+        assert_eq!(outcome.stop, Stop::Budget, "{plan:?}");
+        let why = outcome.unsettled.expect("nearly nothing slow has been done");
+        assert!(why.contains("class `jobs`"), "{why}");
+    }
+}
+
 /// 500 slots held for 200 ms before a delay of 2 s: 2.2 s and next to no wait, where 1.15 s was precise.
 #[test]
 fn a_gate_before_a_long_delay_is_waited_for() {
