@@ -59,7 +59,9 @@ def solve(
     best is taken. ``attrs`` of the table holds ``algorithm``, ``exact``,
     ``approximate`` (not exact), ``error`` (the largest
     relative error seen where it was tried; None if exact or not tried), ``trust`` (the same in
-    words), ``classes`` (throughput and response by class) and ``notes``.
+    words), ``classes`` (throughput and response by class), ``queue`` (of a scenario with one queue:
+    wait, P(wait), L, Lq and variances; None where not known), ``product_bounds`` (of a closed network
+    of one class: asymptotic, balanced-job and geometric bounds, and the knee N*) and ``notes``.
 
     Raises SekishoError, a ValueError, if the model is wrong or no formula answers it, with the text
     that ``sekisho solve`` prints.

@@ -60,6 +60,8 @@ fn solve(py: Python<'_>, name: &str, text: &str, form: &str, method: Option<&str
             "error": solved.trust.error,
             "trust": solved.trust.text,
             "classes": solved.classes,
+            "queue": solved.queue,
+            "product_bounds": solved.product_bounds,
             "notes": solved.notes,
         },
     });

@@ -51,6 +51,10 @@ def test_a_queue_has_the_numbers_of_the_textbook():
     assert table.attrs["exact"] is True and table.attrs["error"] is None
     assert table.attrs["algorithm"].startswith("M/M/1")
     assert table.attrs["classes"][0]["response_s"] == pytest.approx(0.02)
+    queue = table.attrs["queue"]
+    assert queue["jobs"] == pytest.approx(table.iloc[0]["QLen"])
+    assert queue["response_variance_s2"] == pytest.approx(0.02**2)
+    assert queue["wait_probability"] == pytest.approx(table.iloc[0]["Util"])
 
 
 def test_the_simulation_agrees_within_its_intervals():

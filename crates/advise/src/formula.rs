@@ -12,6 +12,7 @@ mod limited;
 mod nodes;
 mod plain;
 mod product;
+mod queue;
 mod ranks;
 mod rows;
 mod times;
@@ -25,11 +26,12 @@ use solve::{
 };
 use workload::Arrivals;
 
-pub use bounds::Bounds;
+pub use bounds::{Bounds, Interval, ProductBounds};
 pub use limited::BestByFormula;
 pub(crate) use limited::best;
 use nodes::{Kind, Node, Nodes};
 pub use product::product_form;
+pub use queue::QueueAnswer;
 pub use rows::NodeAnswer;
 pub use times::Quantiles;
 
@@ -70,6 +72,10 @@ pub struct FormulaAnswer {
     pub remarks: Vec<String>,
     /// What throughput and response time cannot exceed.
     pub bounds: Option<Bounds>,
+    /// The closer bounds and the knee of a closed network of product form.
+    pub product_bounds: Option<ProductBounds>,
+    /// The one queue of the scenario, where there is one with nothing but delays beside it.
+    pub queue: Option<QueueAnswer>,
     /// The classes, in the scenario's order; throughput and response above are of all together.
     pub classes: Vec<ClassAnswer>,
     /// Gates and stations, class by class where that is known.
@@ -359,6 +365,8 @@ struct Found {
     served: Vec<Served>,
     quantiles: Option<Quantiles>,
     remark: Option<String>,
+    queue: Option<QueueAnswer>,
+    product_bounds: Option<ProductBounds>,
 }
 
 /// A job's time at a node: fixed + stretch times its demand there.
@@ -405,8 +413,17 @@ impl Found {
         served: Vec<Served>,
     ) -> Found {
         let exactness = (Exactness::Exact, Exactness::Exact);
-        let (quantiles, remark) = (None, None);
-        Found { name: name.into(), source, throughput, exactness, served, quantiles, remark }
+        Found {
+            name: name.into(),
+            source,
+            throughput,
+            exactness,
+            served,
+            quantiles: None,
+            remark: None,
+            queue: None,
+            product_bounds: None,
+        }
     }
 
     fn answer(
@@ -450,6 +467,8 @@ impl Found {
             name: self.name,
             source: self.source,
             bounds,
+            product_bounds: self.product_bounds,
+            queue: self.queue,
         }
     }
 
@@ -538,8 +557,9 @@ fn open(lambda: f64, nodes: &Nodes, detail: Detail) -> Result<Found, NoFormula> 
         served[at] = found.served;
         let Alone { name, source, exactness, remark, .. } = found;
         let quantiles = times::quantiles(lambda, nodes, at, detail);
-        let throughput = lambda;
-        return Ok(Found { name, source, throughput, exactness, served, quantiles, remark });
+        let queue = Some(queue::of(lambda, nodes, at, &served[at]));
+        let found = Found::exact(name, source, lambda, served);
+        return Ok(Found { exactness, quantiles, remark, queue, ..found });
     }
     jackson(lambda, nodes, detail)
 }
@@ -608,13 +628,16 @@ fn jackson(lambda: f64, nodes: &Nodes, detail: Detail) -> Result<Found, NoFormul
     if let Some(at) = busy.filter(is_shared).filter(|_| nodes.busy() == 1) {
         let (name, source) = ("M/G/1 processor sharing", "fujita, eq. 4");
         let quantiles = times::quantiles(lambda, nodes, at, detail);
-        return Ok(Found { quantiles, ..Found::exact(name, source, lambda, served) });
+        let queue = Some(queue::of(lambda, nodes, at, &served[at]));
+        return Ok(Found { quantiles, queue, ..Found::exact(name, source, lambda, served) });
     }
     let (name, source) = match busy {
         None => ("M/G/infinity", "delays alone"),
         Some(_) => ("open network of product form", "Jackson 1957; Baskett et al. 1975"),
     };
-    Ok(Found::exact(name, source, lambda, served))
+    let alone = busy.filter(|_| nodes.busy() == 1);
+    let queue = alone.map(|at| queue::of(lambda, nodes, at, &served[at]));
+    Ok(Found { queue, ..Found::exact(name, source, lambda, served) })
 }
 
 fn closed(population: u32, think: f64, nodes: &Nodes) -> Result<Found, NoFormula> {
@@ -624,6 +647,8 @@ fn closed(population: u32, think: f64, nodes: &Nodes) -> Result<Found, NoFormula
     if nodes.dealt && !is_always_full {
         let (mean, given) = found.exactness;
         found.exactness = (dealt(mean, 0.02), dealt(given, 0.10));
+        // They hold the answer of independent documents.
+        found.product_bounds = None;
     }
     Ok(found)
 }
@@ -647,10 +672,13 @@ fn closed_undealt(population: u32, think: f64, nodes: &Nodes) -> Result<Found, N
     let mut limited = limited.filter(|(_, node)| matches!(node.kind, Kind::Limited { .. }));
     let Some((at, node)) = limited.next() else {
         let stations = nodes.product_form()?;
-        let answer = ClosedNetwork::new(population, think, &stations)?.solve();
+        let network = ClosedNetwork::new(population, think, &stations)?;
+        let answer = network.solve();
         let served = nodes.served(answer.stations.iter().map(|station| station.residence));
         let (name, source) = ("closed network of product form", "exact mean values, Buzen 1973");
-        return Ok(Found::exact(name, source, answer.throughput, served));
+        let product_bounds = Some(ProductBounds::of(&network));
+        let found = Found::exact(name, source, answer.throughput, served);
+        return Ok(Found { product_bounds, ..found });
     };
     let Kind::Limited { slots, processors } = node.kind else { unreachable!("filtered above") };
     let others = || nodes.list.iter().enumerate().filter(|(other, _)| *other != at);
@@ -672,15 +700,10 @@ fn closed_undealt(population: u32, think: f64, nodes: &Nodes) -> Result<Found, N
     let mut served: Vec<Served> = nodes.list.iter().map(|_| Served::alone()).collect();
     let stretch = answer.hold / node.demand;
     served[at] = Served { fixed: answer.wait, stretch, given: None };
-    Ok(Found {
-        name: format!("closed gate, c = {population}, r = {slots}"),
-        source: "product form with a limited station",
-        throughput: answer.throughput,
-        exactness: (answer.exactness(), answer.exactness_given()),
-        served,
-        quantiles: None,
-        remark: None,
-    })
+    let name = format!("closed gate, c = {population}, r = {slots}");
+    let found =
+        Found::exact(name, "product form with a limited station", answer.throughput, served);
+    Ok(Found { exactness: (answer.exactness(), answer.exactness_given()), ..found })
 }
 
 /// The error with the station's own name.

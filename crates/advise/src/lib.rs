@@ -36,8 +36,8 @@ pub use fit::{
 };
 pub use formula::{
     BestByFormula, Bounds, ClassAnswer, DocumentAnswer, Effort, FormulaAnswer, FormulaMeans,
-    GivenSize, NoFormula, NodeAnswer, Quantiles, Trust, formula, formula_means, formula_with,
-    product_form, who_answers,
+    GivenSize, Interval, NoFormula, NodeAnswer, ProductBounds, Quantiles, QueueAnswer, Trust,
+    formula, formula_means, formula_with, product_form, who_answers,
 };
 pub use predict::{
     AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at, beyond,

@@ -24,6 +24,30 @@ impl Mg1Fifo {
         self.open.rho
     }
 
+    /// Probability that a job must wait, rho: Poisson arrivals see what is there over time.
+    pub fn wait_probability(&self) -> f64 {
+        self.open.rho
+    }
+
+    /// Variance of the wait, W^2 + lambda E\[S^3\] / (3 (1 - rho)), of Takacs' recurrence
+    /// \[s^2\]; `third` is E\[S^3\] \[s^3\].
+    ///
+    /// # Errors
+    /// If the third moment is negative.
+    pub fn wait_variance(&self, third: f64) -> Result<f64, SolveError> {
+        let third = not_negative("third moment E[S^3]", third, "s^3")?;
+        let Open { lambda, rho, .. } = self.open;
+        Ok(self.wait().powi(2) + lambda * third / (3.0 * (1.0 - rho)))
+    }
+
+    /// Variance of the response time; a job's wait and its service are independent \[s^2\].
+    ///
+    /// # Errors
+    /// As [`wait_variance`](Self::wait_variance).
+    pub fn response_variance(&self, third: f64) -> Result<f64, SolveError> {
+        Ok(self.wait_variance(third)? + self.open.demand.variance())
+    }
+
     /// Mean wait, rho / (1 - rho) E\[S^2\] / (2 E\[S\]) \[s\].
     pub fn wait(&self) -> f64 {
         self.open.rho / (1.0 - self.open.rho) * self.open.demand.residual()
@@ -72,6 +96,15 @@ impl Mg1Ps {
     /// Utilisation, rho = lambda E\[S\].
     pub fn utilisation(&self) -> f64 {
         self.open.rho
+    }
+
+    /// Variance of the response time of exponential demand, (2 + rho) / (2 - rho) times the square of
+    /// its mean (Coffman, Muntz and Trotter 1970) \[s^2\]; none for other demands, of which two moments
+    /// are not enough.
+    pub fn response_variance(&self) -> Option<f64> {
+        let Open { rho, demand, .. } = self.open;
+        let variance = (2.0 + rho) / (2.0 - rho) * self.response().powi(2);
+        demand.is_exponential().then_some(variance)
     }
 
     /// Mean response time, E\[S\] / (1 - rho) \[s\].

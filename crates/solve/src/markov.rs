@@ -35,9 +35,24 @@ impl Mm1 {
         self.rho
     }
 
+    /// Probability that a job must wait, rho.
+    pub fn wait_probability(&self) -> f64 {
+        self.rho
+    }
+
     /// Mean wait, rho / (mu (1 - rho)) \[s\].
     pub fn wait(&self) -> f64 {
         self.rho * self.response()
+    }
+
+    /// Variance of the wait, rho (2 - rho) / (mu (1 - rho))^2 \[s^2\].
+    pub fn wait_variance(&self) -> f64 {
+        self.rho * (2.0 - self.rho) * self.response().powi(2)
+    }
+
+    /// Variance of the response time, which is exponential: the square of its mean \[s^2\].
+    pub fn response_variance(&self) -> f64 {
+        self.response().powi(2)
     }
 
     /// Mean response time, 1 / (mu (1 - rho)) \[s\].
@@ -122,6 +137,17 @@ impl Mmc {
     /// Mean response time \[s\].
     pub fn response(&self) -> f64 {
         self.wait() + self.service
+    }
+
+    /// Variance of the wait, which is 0 or exponential with rate eta = c mu - lambda:
+    /// C (2 - C) / eta^2 \[s^2\].
+    pub fn wait_variance(&self) -> f64 {
+        self.erlang_c * (2.0 - self.erlang_c) / self.spare_rate().powi(2)
+    }
+
+    /// Variance of the response time; a job's wait and its service are independent \[s^2\].
+    pub fn response_variance(&self) -> f64 {
+        self.wait_variance() + self.service.powi(2)
     }
 
     /// Mean number of waiting jobs, by Little's law.

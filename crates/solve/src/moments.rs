@@ -130,6 +130,11 @@ impl Moments {
         (self.second / (self.mean * self.mean) - 1.0).max(0.0)
     }
 
+    /// Variance, E\[S^2\] - E\[S\]^2 \[s^2\].
+    pub fn variance(self) -> f64 {
+        (self.second - self.mean * self.mean).max(0.0)
+    }
+
     /// Mean of what is left of a demand when it is looked at while in progress,
     /// E\[S^2\] / (2 E\[S\]) \[s\].
     pub fn residual(self) -> f64 {

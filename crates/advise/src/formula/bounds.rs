@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 use sim::{Load, Network, Step};
-use solve::{ClosedNetwork, Station};
+use solve::{ClosedBounds, ClosedNetwork, Station};
 
 use crate::scenario::mean_demand;
 
@@ -27,6 +27,59 @@ pub struct Bounds {
     /// The response time is at most this \[s\]; none where there is no such limit.
     #[serde(rename = "response_max_s")]
     pub response_max: Option<f64>,
+}
+
+/// An interval that holds throughput and response time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The throughput is at least this [1/s].
+    #[serde(rename = "throughput_min_per_s")]
+    pub throughput_min: f64,
+    /// The throughput is at most this [1/s].
+    #[serde(rename = "throughput_max_per_s")]
+    pub throughput_max: f64,
+    /// The response time is at least this \[s\].
+    #[serde(rename = "response_min_s")]
+    pub response_min: f64,
+    /// The response time is at most this \[s\].
+    #[serde(rename = "response_max_s")]
+    pub response_max: f64,
+}
+
+impl From<ClosedBounds> for Interval {
+    fn from(of: ClosedBounds) -> Interval {
+        Interval {
+            throughput_min: of.throughput_min,
+            throughput_max: of.throughput_max,
+            response_min: of.response_min,
+            response_max: of.response_max,
+        }
+    }
+}
+
+/// What holds the answer of a closed network of product form closer than the asymptotes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProductBounds {
+    /// The asymptotes, which any network of these demands keeps to.
+    pub asymptotic: Interval,
+    /// Balanced-job bounds (Zahorjan et al. 1982); none where a station has several servers.
+    pub balanced_job: Option<Interval>,
+    /// Geometric bounds (Casale, Muntz and Serazzi 2008); none where a station has several servers.
+    pub geometric: Option<Interval>,
+    /// The population at which the asymptotes of the throughput meet, N*; none where nothing queues.
+    #[serde(rename = "knee_clients")]
+    pub knee: Option<f64>,
+}
+
+impl ProductBounds {
+    pub(super) fn of(network: &ClosedNetwork) -> ProductBounds {
+        ProductBounds {
+            asymptotic: network.asymptotic_bounds().into(),
+            balanced_job: network.balanced_job_bounds().ok().map(Interval::from),
+            geometric: network.geometric_bounds().ok().map(Interval::from),
+            knee: network.knee(),
+        }
+    }
 }
 
 /// The bounds of a network of one class that turns nobody away.

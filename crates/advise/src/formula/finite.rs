@@ -6,7 +6,8 @@ use sim::{Class, Demand, Load, Network, Station, StationKind, Step};
 use solve::Mmck;
 use workload::{Arrivals, Dist};
 
-use super::{ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, Trust};
+use super::nodes::moments;
+use super::{ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, QueueAnswer, Trust};
 use crate::scenario::mean_demand;
 
 /// The answer; none if nothing has a bound, or what has is a gate of another shape, which its own
@@ -38,13 +39,19 @@ struct Finite {
     gate: Option<(usize, u32)>,
     /// All delays together \[s\].
     delays: f64,
+    /// Variance of all delays together \[s^2\]; none if it is not known.
+    delays_variance: Option<f64>,
+    /// How many are served or hold a slot before anybody waits; none where nobody ever does.
+    starts: Option<u32>,
+    /// Whether jobs are served in the order in which they came, each with a server of its own.
+    in_order: bool,
 }
 
 impl Finite {
     fn of(network: &Network) -> Option<Finite> {
         let [class] = &*network.classes else { return None };
         let Load::Open(Arrivals::Poisson { rate }) = class.load else { return None };
-        let mut delays = 0.0;
+        let (mut delays, mut delays_variance) = (0.0, Some(0.0));
         let mut found = None;
         for step in &class.route {
             match step {
@@ -52,6 +59,11 @@ impl Finite {
                     let of = &network.stations[*station];
                     if of.kind == StationKind::Delay && of.is_plain() {
                         delays += mean_demand(demand, &class.sizes);
+                        // Each visit draws anew, but for what goes by the job's size.
+                        let drawn = matches!(demand, Demand::Drawn(_));
+                        let of_visit = moments(demand, &class.sizes).filter(|_| drawn);
+                        delays_variance =
+                            delays_variance.zip(of_visit).map(|(sum, m)| sum + m.variance());
                     } else if found.replace(bounded_station(of, *station, demand)?).is_some() {
                         return None;
                     }
@@ -67,7 +79,31 @@ impl Finite {
             }
         }
         let queue = found?;
-        Some(Finite { lambda: rate, delays, ..queue })
+        Some(Finite { lambda: rate, delays, delays_variance, ..queue })
+    }
+
+    /// Of those that are let in. Who has a slot but no server yet still waits.
+    fn queue(&self, network: &Network, queue: &Mmck) -> QueueAnswer {
+        let jobs = || (0_u32..).zip(queue.distribution());
+        let beyond = |n: u32, starts: u32| f64::from(n.saturating_sub(starts));
+        let waiting =
+            self.starts.map_or(0.0, |starts| jobs().map(|(n, p)| beyond(n, starts) * p).sum());
+        let last = queue.distribution().len() - 1;
+        let accepted: f64 = queue.distribution()[..last].iter().sum();
+        let found = |starts: u32| -> f64 {
+            let waits = jobs().take(last).filter(|(n, _)| *n >= starts);
+            waits.map(|(_, p)| p / accepted).sum()
+        };
+        let response_variance = self.in_order.then(|| queue.response_variance());
+        QueueAnswer {
+            station: network.stations[self.station].name.clone(),
+            wait: if waiting == 0.0 { 0.0 } else { waiting / queue.throughput() },
+            wait_probability: Some(self.starts.map_or(0.0, found)),
+            jobs: queue.in_system(),
+            waiting,
+            wait_variance: self.in_order.then(|| queue.wait_variance()),
+            response_variance: response_variance.zip(self.delays_variance).map(|(a, b)| a + b),
+        }
     }
 
     fn answer(&self, network: &Network) -> Result<FormulaAnswer, NoFormula> {
@@ -120,6 +156,8 @@ impl Finite {
             trust: Trust { exact: true, error: None, text: queue.exactness().to_string() },
             remarks: vec!["the means are of those that are let in".into()],
             bounds: None,
+            product_bounds: None,
+            queue: Some(self.queue(network, &queue)),
             nodes: vec![row],
             classes: vec![ClassAnswer { name: name.clone(), throughput, response }],
         })
@@ -143,6 +181,9 @@ fn bounded_station(of: &Station, station: usize, demand: &Demand) -> Option<Fini
         station,
         gate: None,
         delays: 0.0,
+        delays_variance: None,
+        starts: matches!(of.kind, StationKind::Queue { .. }).then_some(servers),
+        in_order: matches!(of.kind, StationKind::Queue { .. }),
     })
 }
 
@@ -172,6 +213,7 @@ fn bounded_gate(
         return None;
     }
     let slots = server.slots;
+    let queues = matches!(of.kind, StationKind::Queue { .. });
     let servers = match of.kind {
         StationKind::Queue { servers } | StationKind::Sharing { processors: servers } => servers,
         StationKind::Delay => slots,
@@ -185,5 +227,8 @@ fn bounded_gate(
         station: *station,
         gate: Some((gate, slots)),
         delays: 0.0,
+        delays_variance: None,
+        starts: Some(slots.min(if queues { servers } else { slots })),
+        in_order: (queues || slots <= servers) && spec.discipline != DisciplineSpec::Lifo,
     })
 }

@@ -419,6 +419,8 @@ impl<'a> Model<'a> {
             trust,
             remarks: self.remarks_on(found),
             bounds,
+            product_bounds: None,
+            queue: None,
             nodes: self.rows(found, &classes),
             classes,
         }

@@ -211,6 +211,8 @@ impl<'a> Product<'a> {
             trust: super::trust(found.exactness(), fair_share),
             remarks,
             bounds: None,
+            product_bounds: None,
+            queue: None,
             classes,
             nodes,
         }

@@ -7,7 +7,7 @@ use solve::{Mg1Priority, Moments, Preemption};
 use workload::{Arrivals, Draw};
 
 use super::nodes::moments;
-use super::{ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, Trust};
+use super::{ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, QueueAnswer, Trust};
 use crate::scenario::mean_demand;
 
 /// The answer; none if no server serves by priority, or there is more than it and delays.
@@ -78,6 +78,8 @@ fn solve(
     let name = &network.stations[at].name;
     let server = Mg1Priority::new(&merged, preemption).map_err(|error| super::at(error, name))?;
     let mut classes = Vec::new();
+    // Of those that come to the server: their rate, and what they wait and find busy, by the second.
+    let (mut rate, mut waits, mut finds, mut stays) = (0.0, 0.0, 0.0, 0.0);
     for (class, stream) in network.classes.iter().zip(streams) {
         let served = match (ranks.keys().position(|rank| rank.0 == stream.priority), stream.demand)
         {
@@ -88,7 +90,17 @@ fn solve(
                     Preemption::None => 1.0,
                     Preemption::Resume => 1.0 / (1.0 - before),
                 };
-                server.wait(rank)? + demand.mean() * stretch
+                // Who may interrupt waits for nobody that comes after it.
+                let busy: f64 = match preemption {
+                    Preemption::None => server.utilisation(),
+                    Preemption::Resume => merged[..=rank].iter().map(|(l, s)| l * s.mean()).sum(),
+                };
+                let (wait, hold) = (server.wait(rank)?, demand.mean() * stretch);
+                rate += stream.lambda;
+                waits += stream.lambda * wait;
+                finds += stream.lambda * busy;
+                stays += stream.lambda * (wait + hold);
+                wait + hold
             }
             _ => 0.0,
         };
@@ -98,6 +110,15 @@ fn solve(
             response: stream.delays + served,
         });
     }
+    let all = QueueAnswer {
+        station: name.clone(),
+        wait: waits / rate,
+        wait_probability: Some(finds / rate),
+        jobs: stays,
+        waiting: stays - server.utilisation(),
+        wait_variance: None,
+        response_variance: None,
+    };
     let throughput: f64 = classes.iter().map(|class| class.throughput).sum();
     let jobs: f64 = classes.iter().map(|class| class.throughput * class.response).sum();
     Ok(FormulaAnswer {
@@ -118,6 +139,8 @@ fn solve(
         trust: Trust { exact: true, error: None, text: server.exactness().to_string() },
         remarks: Vec::new(),
         bounds: None,
+        product_bounds: None,
+        queue: Some(all),
         nodes: rows(network, at, streams, &classes),
         classes,
     })

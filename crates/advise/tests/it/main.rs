@@ -14,6 +14,7 @@ mod layers;
 mod policies;
 mod product;
 mod questions;
+mod queue;
 mod scenario;
 mod servers;
 mod setting;

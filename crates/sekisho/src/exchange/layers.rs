@@ -245,6 +245,8 @@ impl Layers {
             trust: trust(self.layered.exactness()),
             classes: self.classes(&answer),
             rows: self.rows(&answer),
+            queue: None,
+            product_bounds: None,
             notes,
             network: None,
         })

@@ -22,7 +22,8 @@ mod xml;
 use std::path::Path;
 
 use advise::{
-    Bounds, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, Scenario, Trust, product_form,
+    Bounds, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, ProductBounds, QueueAnswer,
+    Scenario, Trust, product_form,
 };
 use solve::{Algorithm, Exactness, Network, NetworkAnswer};
 
@@ -70,6 +71,10 @@ pub struct Solved {
     pub classes: Vec<ClassAnswer>,
     /// Gates and stations, or tasks and processors.
     pub rows: Vec<NodeAnswer>,
+    /// The one queue of the model, where there is one with nothing but delays beside it.
+    pub queue: Option<QueueAnswer>,
+    /// The closer bounds and the knee of a closed network of one class.
+    pub product_bounds: Option<ProductBounds>,
     /// What was left aside, in sentences.
     pub notes: Vec<String>,
     /// The answer as a network's, where the model was solved as one.
@@ -203,6 +208,8 @@ impl Model {
             trust: answer.trust,
             classes: answer.classes,
             rows: answer.nodes,
+            queue: answer.queue,
+            product_bounds: answer.product_bounds,
             notes: answer.remarks,
             network: None,
         })
@@ -277,6 +284,8 @@ fn of_network(network: Network, answer: NetworkAnswer) -> Solved {
         trust: trust(answer.exactness()),
         classes: classes.collect(),
         rows,
+        queue: None,
+        product_bounds: None,
         notes: Vec::new(),
         network: Some((network, answer)),
     }

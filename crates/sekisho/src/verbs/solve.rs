@@ -5,7 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ::solve::Algorithm;
-use advise::{Bounds, Corrected, FormulaAnswer, NodeAnswer, Scenario, Trust};
+use advise::{
+    Bounds, Corrected, FormulaAnswer, Interval, NodeAnswer, ProductBounds, QueueAnswer, Scenario,
+    Trust,
+};
 use clap::Args as ClapArgs;
 use serde_json::json;
 
@@ -297,8 +300,14 @@ fn text(answer: &FormulaAnswer) -> String {
         bound(|bounds| Some(bounds.response_min), time),
         bound(|bounds| bounds.response_max, time),
     ]);
+    if let Some(bounds) = &answer.product_bounds {
+        product_rows(&mut table, bounds);
+    }
     if let Some(wait) = answer.wait {
         table.row(vec!["wait for a slot".into(), time(wait)]);
+    }
+    if let Some(queue) = &answer.queue {
+        queue_rows(&mut table, queue);
     }
     for (q, value) in answer.quantiles.iter().flat_map(|known| &known.list) {
         table.row(vec![format!("response p{}", (q * 1000.0).round() / 10.0), time(*value)]);
@@ -328,6 +337,35 @@ fn text(answer: &FormulaAnswer) -> String {
         text += &paragraph(&format!("By size: {}.", given.trust.text));
     }
     text
+}
+
+/// The closer bounds of a closed network, and where it begins to queue.
+fn product_rows(table: &mut Table, bounds: &ProductBounds) {
+    for (kind, of) in [("balanced-job", bounds.balanced_job), ("geometric", bounds.geometric)] {
+        let Some(Interval { throughput_min, throughput_max, response_min, response_max }) = of
+        else {
+            continue;
+        };
+        let (x, r) = (format!("throughput, {kind}"), format!("response, {kind}"));
+        table.row(vec![x, "-".into(), rate(throughput_min), rate(throughput_max)]);
+        table.row(vec![r, "-".into(), time(response_min), time(response_max)]);
+    }
+    if let Some(knee) = bounds.knee {
+        table.row(vec!["knee, N*".into(), format!("{} clients", four(knee))]);
+    }
+}
+
+/// What is told of one queue beside its response; a dash is what has no closed form.
+fn queue_rows(table: &mut Table, queue: &QueueAnswer) {
+    let known = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+    let deviation = |variance: Option<f64>| known(variance.map(|variance| time(variance.sqrt())));
+    let chance = queue.wait_probability.map(|p| format!("{:.3} %", p * 100.0));
+    table.row(vec!["wait".into(), time(queue.wait)]);
+    table.row(vec!["P(wait)".into(), known(chance)]);
+    table.row(vec!["jobs there, L".into(), four(queue.jobs)]);
+    table.row(vec!["jobs waiting, Lq".into(), four(queue.waiting)]);
+    table.row(vec!["wait, std deviation".into(), deviation(queue.wait_variance)]);
+    table.row(vec!["response, std deviation".into(), deviation(queue.response_variance)]);
 }
 
 /// Response by document; without documents, for some sizes.

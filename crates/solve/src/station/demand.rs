@@ -127,6 +127,11 @@ impl Demand {
         }
     }
 
+    /// The third moment, E\[S^3\] \[s^3\].
+    pub fn third_moment(&self) -> f64 {
+        self.power(3.0)
+    }
+
     /// P(S > x), for x \[s\].
     ///
     /// # Errors

@@ -93,6 +93,33 @@ impl Mmck {
         if waiting == 0.0 { 0.0 } else { waiting / self.throughput() }
     }
 
+    /// Mean number of waiting jobs.
+    pub fn waiting(&self) -> f64 {
+        self.throughput() * self.wait()
+    }
+
+    /// Probability that a job that is let in must wait.
+    pub fn wait_probability(&self) -> f64 {
+        self.found_at_least().first().copied().unwrap_or(0.0)
+    }
+
+    /// Variance of the wait of the jobs that are let in \[s^2\]: who finds n >= c waits for
+    /// j = n - c + 1 ends of service, E\[W^2\] the sum of j (j + 1) / (c mu)^2.
+    pub fn wait_variance(&self) -> f64 {
+        let accepted = self.accepted();
+        let last = self.probabilities.len() - 1;
+        let waiting = &self.probabilities[self.servers as usize..last];
+        let jobs = (1_u32..).map(f64::from).zip(waiting);
+        let ends: f64 = jobs.map(|(j, p)| j * (j + 1.0) * p / accepted).sum();
+        let second = ends * (self.service / f64::from(self.servers)).powi(2);
+        (second - self.wait().powi(2)).max(0.0)
+    }
+
+    /// Variance of the response time of the jobs that are let in \[s^2\].
+    pub fn response_variance(&self) -> f64 {
+        self.wait_variance() + self.service.powi(2)
+    }
+
     /// Mean response time of the jobs that are let in \[s\].
     pub fn response(&self) -> f64 {
         self.wait() + self.service

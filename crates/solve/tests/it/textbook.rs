@@ -183,3 +183,49 @@ fn asymptotes() {
         );
     }
 }
+
+/// Variances against twice the integral of t P(. > t), taken numerically from the tails, which are
+/// other sums; with room for next to all, M/M/c/K is M/M/c, and with exponential demand M/G/1 is M/M/1.
+#[test]
+fn variances_are_those_of_the_tails() {
+    let second = |scale: f64, tail: &dyn Fn(f64) -> f64| {
+        let step = scale * 1e-3;
+        (1..80_000).map(|i| f64::from(i) * step).map(|t| 2.0 * t * tail(t) * step).sum::<f64>()
+    };
+    for (lambda, servers) in [(80.0, 1), (150.0, 2), (600.0, 8)] {
+        let queue = Mmc::new(lambda, 10e-3, servers).unwrap();
+        let wait = second(10e-3, &|t| queue.wait_tail(t).unwrap()) - queue.wait().powi(2);
+        near(queue.wait_variance(), wait, 1e-4, &queue);
+        let response = second(10e-3, &|t| queue.response_tail(t).unwrap());
+        near(queue.response_variance(), response - queue.response().powi(2), 1e-4, &queue);
+        let roomy = Mmck::new(lambda, 10e-3, servers, 2000).unwrap();
+        near(roomy.wait_variance(), queue.wait_variance(), 1e-9, &queue);
+        near(roomy.wait_probability(), queue.wait_probability(), 1e-9, &queue);
+        near(roomy.waiting(), queue.waiting(), 1e-9, &queue);
+    }
+    let full = Mmck::new(250.0, 10e-3, 2, 7).unwrap();
+    let wait = second(10e-3, &|t| full.wait_tail(t).unwrap()) - full.wait().powi(2);
+    near(full.wait_variance(), wait, 1e-4, &full);
+    is(full.response_variance(), full.wait_variance() + 1e-4);
+    let (one, any) = (
+        Mm1::new(80.0, 10e-3).unwrap(),
+        Mg1Fifo::new(80.0, Moments::exponential(10e-3).unwrap()).unwrap(),
+    );
+    let third = Demand::exponential(10e-3).unwrap().third_moment();
+    is(third, 6e-6);
+    is(any.wait_variance(third).unwrap(), one.wait_variance());
+    is(any.response_variance(third).unwrap(), one.response_variance());
+    is(any.wait_probability(), one.wait_probability());
+    // Mixtures of exponentials: the second moment of the response from its tail.
+    let mixed = Demand::hyperexponential(&[(0.9, 5e-3), (0.1, 55e-3)]).unwrap();
+    let times = FifoTimes::new(40.0, mixed.clone()).unwrap();
+    let queue = Mg1Fifo::new(40.0, mixed.moments().unwrap()).unwrap();
+    let response = second(40e-3, &|t| times.response_tail(t).unwrap()) - queue.response().powi(2);
+    near(queue.response_variance(mixed.third_moment()).unwrap(), response, 1e-3, &queue);
+    // Sharing: its response times have a tail of their own (Coffman, Muntz and Trotter 1970).
+    let shared = Mg1Ps::new(50.0, Moments::exponential(10e-3).unwrap()).unwrap();
+    is(shared.response_variance().unwrap(), 2.5 / 1.5 * 4e-4);
+    assert!(
+        Mg1Ps::new(50.0, Moments::constant(10e-3).unwrap()).unwrap().response_variance().is_none()
+    );
+}
