@@ -29,6 +29,7 @@ mod logged;
 mod observed;
 mod points;
 mod residuals;
+mod scalability;
 mod spans;
 mod statements;
 

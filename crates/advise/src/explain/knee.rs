@@ -206,6 +206,9 @@ fn two(low: Point, high: Point) -> Knee {
     Knee { side, clients: Some([lowest, highest]), peak: None, from, why }
 }
 
+/// Beyond so many times the most clients that were measured, a number of clients is not known.
+const BEYOND: f64 = 2.0;
+
 /// Least squares of N/X = p + q N + s N (N - 1), which is the universal scalability law,
 /// X = gamma N / (1 + alpha (N - 1) + beta N (N - 1)), with 1/gamma = p + q, alpha/gamma = q,
 /// beta/gamma = s; s below 0 is taken as 0.
@@ -236,12 +239,22 @@ fn scalability(points: &[Point]) -> Knee {
         n if n < lowest => Side::Before,
         _ => Side::At,
     };
-    let why = vec![format!(
+    // Beyond twice what was measured, neither is more than a guess of the law.
+    let told = |n: f64| n <= BEYOND * high.n;
+    let mut why = vec![format!(
         "the universal scalability law through {} loads has alpha = {alpha:.4} (what is serial) and \
          beta = {beta:.2e} (what grows with every pair)",
         points.len()
     )];
-    let clients = highest.is_finite().then_some([lowest, highest]);
+    let clients = told(highest).then_some([lowest, highest]);
+    if clients.is_none() {
+        why.push(format!(
+            "the ceiling is not in sight: the knee lies anywhere from {lowest:.1} clients on; measure \
+             more than {}",
+            high.n
+        ));
+    }
+    let peak = peak.filter(|&n| told(n));
     Knee { side, clients, peak, from: KneeFrom::Scalability, why }
 }
 

@@ -63,6 +63,9 @@ impl SourceRow {
     }
 }
 
+/// Beyond so many times the most clients that were seen, a number of clients is not known.
+const BEYOND: f64 = 2.0;
+
 /// A scenario that is being put together.
 pub(super) struct Draft {
     pub(super) classes: Vec<ClassEntry>,
@@ -94,6 +97,31 @@ impl Draft {
         let confidence = options.confidence;
         self.parameters
             .insert(name.into(), Parameter { value, interval, confidence, unit: unit.into() });
+    }
+
+    /// A number of clients, if its region ends near what was measured, up to `most` clients; else where
+    /// the region begins, as `NAME-least`, and that it is not known: an extrapolation has no end.
+    pub(super) fn clients(
+        &mut self,
+        name: &str,
+        value: f64,
+        [low, high]: [f64; 2],
+        most: f64,
+        options: &FitOptions,
+    ) {
+        // NaN ends nowhere.
+        if value <= BEYOND * most && high <= BEYOND * most {
+            return self.parameter(name, value, [low, high], "clients", options);
+        }
+        let least = low.min(value);
+        if least <= BEYOND * most {
+            self.parameter(format!("{name}-least"), least, [least; 2], "clients", options);
+        }
+        self.unidentified.push(format!(
+            "the {name}: it may lie at any number of clients from {:.1} on, and no more than {most} \
+             were measured; measure more",
+            least.min(BEYOND * most)
+        ));
     }
 
     /// The scenario, calibrated on `sources` between these numbers of clients.

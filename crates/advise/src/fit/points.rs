@@ -13,6 +13,7 @@ use super::draft::{
     Draft, RowStand, SourceFit, SourceRow, constant, exponential, open_class, station,
 };
 use super::evidence::interval;
+use super::scalability::fit_scalability;
 use super::{FitError, FitOptions};
 use crate::units::Span;
 use crate::{ClassEntry, DistEntry, StationName};
@@ -64,7 +65,12 @@ pub fn fit_points(
     points.sort_by(|a, b| a.clients.total_cmp(&b.clients));
     check(&points)?;
     let mut notes = Vec::new();
+    let mut draft = Draft::new();
+    let all = points.clone();
     let falling = cut_at_peak(&mut points, &mut notes);
+    if falling {
+        notes.extend(fit_scalability(&all, &mut draft, options));
+    }
     if points.len() < 2 || points[0].clients == points[points.len() - 1].clients {
         return Err(FitError::TooLittle(
             "all points before the throughput falls have the same load: two are needed to tell a \
@@ -87,7 +93,6 @@ pub fn fit_points(
         )));
     }
     let draws = bootstrap(&fitter, &fitted, &seen, misfit, options.seed);
-    let mut draft = Draft::new();
     let confidence = options.confidence;
     // Few points: the region also holds what comes out when any one of them is left out.
     let without = fitter.without_each();
@@ -106,9 +111,8 @@ pub fn fit_points(
     let m = f64::from(servers);
     let knee = region(knees(&model), |m| (m.demand + m.pause) / m.demand);
     let knee = [m * (knee[0] + extra), m * (knee[1] + extra)];
-    draft.parameter("knee", m * cycle / model.demand, knee, "clients", options);
-    let last = points[points.len() - 1];
-    let most = last.clients;
+    let most = points[points.len() - 1].clients;
+    draft.clients("knee", m * cycle / model.demand, knee, most, options);
     name_the_unidentified(&mut draft, demand, model, &points, options, falling);
     build(&mut draft, model, think, servers, most);
     let rows = rows(&points, &fitted, think);

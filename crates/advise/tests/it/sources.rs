@@ -336,6 +336,75 @@ fn points_that_do_not_suffice_say_what_is_missing() {
     assert_eq!(fitted.scenario.calibration.unwrap().clients, [1, 16]);
 }
 
+/// Three loads far below any ceiling gave a knee of 7e12 clients. It is not known: where its region begins
+/// is told, and nothing that no load has come near.
+#[test]
+fn a_knee_that_no_load_came_near_is_not_known() {
+    let linear = |(line, clients): (usize, f64)| LoadPoint {
+        line,
+        clients,
+        throughput: clients / 25e-3,
+        response: Some(25e-3),
+    };
+    let noisy = |(line, clients): (usize, f64)| LoadPoint {
+        throughput: clients / 25e-3 * if line % 2 == 0 { 1.01 } else { 0.99 },
+        ..linear((line, clients))
+    };
+    let clients = || [1.0, 2.0, 3.0, 4.0].into_iter().enumerate();
+    let fits: [Vec<LoadPoint>; 2] =
+        [clients().map(linear).collect(), clients().map(noisy).collect()];
+    for points in fits {
+        let fitted = fit_points(&points, &sources(), &options(Some(1))).unwrap();
+        let parameters = &fitted.scenario.calibration.as_ref().unwrap().parameters;
+        assert!(!parameters.contains_key("knee"), "{parameters:?}");
+        for (name, parameter) in parameters.iter().filter(|(_, of)| of.unit == "clients") {
+            assert!(parameter.interval[1] <= 8.0, "{name}: {parameter:?}");
+        }
+        let told = unidentified(&fitted.scenario);
+        assert!(told.contains("the knee: it may lie at any number of clients from"), "{told}");
+    }
+}
+
+/// X = gamma N / (1 + sigma (N - 1) + kappa N (N - 1)) with 3 % of noise: the regions of 95 % hold the truth
+/// in at least 17 of 20 seeds (fewer happen once in 60 times). The numbers are such as
+/// databases have: throughput falls from 36 clients on.
+#[test]
+fn throughput_that_falls_has_a_scalability_law() {
+    const TRUTH: [(&str, f64); 3] = [("sigma", 0.0267), ("kappa", 7.69e-4), ("peak", 35.576)];
+    let law = |n: f64| 995.6 * n / (1.0 + 0.0267 * (n - 1.0) + 7.69e-4 * n * (n - 1.0));
+    let mut hits = [0; 3];
+    for seed in 0..20 {
+        let mut chance = stream(seed, 9);
+        let mut point = |(line, clients): (usize, f64)| {
+            let noise: f64 = rand_distr::StandardNormal.sample(&mut chance);
+            let throughput = law(clients) * (0.03 * noise).exp();
+            LoadPoint { line, clients, throughput, response: None }
+        };
+        let loads = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0];
+        let points: Vec<LoadPoint> = loads.into_iter().enumerate().map(&mut point).collect();
+        let fitted = fit_points(&points, &sources(), &options(Some(1))).unwrap();
+        assert!(fitted.notes[1].contains("scalability law through all 9 loads"), "{fitted:?}");
+        for ((name, truth), hits) in TRUTH.iter().zip(&mut hits) {
+            *hits += usize::from(holds(&fitted.scenario, name, *truth));
+            let found = value(&fitted.scenario, name);
+            let (near, least) = if *name == "peak" { (0.3, 20.0) } else { (0.6, 0.0) };
+            assert!((found / truth - 1.0).abs() < near && found > least, "{name}: {found}");
+        }
+    }
+    assert!(hits.iter().all(|hits| *hits >= 17), "of 20: {hits:?}");
+    // Three loads fix three numbers, and say nothing of their errors.
+    let point = |(line, n): (usize, f64)| LoadPoint {
+        line,
+        clients: n,
+        throughput: law(n),
+        response: None,
+    };
+    let few: Vec<LoadPoint> = [1.0, 32.0, 128.0].into_iter().enumerate().map(point).collect();
+    let fitted = fit_points(&few, &sources(), &options(Some(1))).unwrap();
+    let told = unidentified(&fitted.scenario);
+    assert!(told.contains("3 loads are too few for three numbers"), "{told}");
+}
+
 /// A log of one exponential server in line, by Lindley's recursion, under loads from 20 % to 80 %.
 fn log(seed: u64, loads: &[f64]) -> Vec<LoggedRequest> {
     let mut chance = stream(seed, 3);

@@ -592,6 +592,8 @@ fn parameter_name(name: &str) -> &str {
         "base" => "b, cost of each request",
         "path" => "time on the way, outside",
         "slots-seen" => "slots, as the runs show them",
+        "knee-least" => "knee",
+        "peak-least" => "peak",
         other => other,
     }
 }
@@ -605,7 +607,7 @@ pub(crate) fn value_and_region(
     let [low, high] = parameter.interval.map(|value| parameter_text(parameter, value));
     let value = parameter_text(parameter, parameter.value);
     let most = calibration.map_or(f64::INFINITY, |of| of.clients[1].into());
-    if name == "knee" && !is_known(parameter, most) {
+    if name.ends_with("-least") || (name == "knee" && !is_known(parameter, most)) {
         return ["not known".into(), format!("from {low} on")];
     }
     if low == high { [value, "as counted".into()] } else { [value, format!("{low} to {high}")] }
@@ -623,6 +625,9 @@ pub(crate) fn parameter_text(parameter: &Parameter, value: f64) -> String {
         "s" => time(value),
         "s/byte" => format!("{:.3} us/kB", value * 1e9),
         "slots" => format!("{value:.1}"),
+        // A share: three digits that say something, however small it is.
+        "" if value != 0.0 && value.abs() < 0.1 => format!("{value:.2e}"),
+        "" => format!("{value:.3}"),
         unit => format!("{value:.3} {unit}"),
     }
 }

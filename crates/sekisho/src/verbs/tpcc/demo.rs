@@ -415,6 +415,9 @@ fn unknown(is_invalid: bool, calibration: &Calibration) -> Option<Unknown> {
     if is_invalid {
         return Some(Unknown::Invalid);
     }
+    if let Some(least) = calibration.parameters.get("knee-least") {
+        return Some(Unknown::Knee(least.value));
+    }
     let knee = calibration.parameters.get("knee")?;
     (!fit::is_known(knee, calibration.clients[1].into())).then_some(Unknown::Knee(knee.interval[0]))
 }
@@ -830,6 +833,13 @@ mod tests {
         let parameter = calibration.parameters["knee"].clone();
         let shown = fit::value_and_region("knee", &parameter, Some(&calibration));
         assert_eq!(shown, ["not known", "from 2.100 clients on"]);
+        // A fit says no more than where such a region begins.
+        let least = Parameter { value: 2.1, interval: [2.1, 2.1], ..parameter };
+        let shown = fit::value_and_region("knee-least", &least, Some(&calibration));
+        assert_eq!(shown, ["not known", "from 2.100 clients on"]);
+        calibration.parameters.remove("knee");
+        calibration.parameters.insert("knee-least".into(), least);
+        assert_eq!(unknown(false, &calibration), Some(Unknown::Knee(2.1)));
     }
 
     #[test]
