@@ -77,48 +77,9 @@ fn solve(
     }
     let name = &network.stations[at].name;
     let server = Mg1Priority::new(&merged, preemption).map_err(|error| super::at(error, name))?;
-    let mut classes = Vec::new();
-    // Of those that come to the server: their rate, and what they wait and find busy, by the second.
-    let (mut rate, mut waits, mut finds, mut stays) = (0.0, 0.0, 0.0, 0.0);
-    for (class, stream) in network.classes.iter().zip(streams) {
-        let served = match (ranks.keys().position(|rank| rank.0 == stream.priority), stream.demand)
-        {
-            (Some(rank), Some(demand)) => {
-                // What comes first takes its share of the server, during a service too if it may.
-                let before: f64 = merged[..rank].iter().map(|(l, s)| l * s.mean()).sum();
-                let stretch = match preemption {
-                    Preemption::None => 1.0,
-                    Preemption::Resume => 1.0 / (1.0 - before),
-                };
-                // Who may interrupt waits for nobody that comes after it.
-                let busy: f64 = match preemption {
-                    Preemption::None => server.utilisation(),
-                    Preemption::Resume => merged[..=rank].iter().map(|(l, s)| l * s.mean()).sum(),
-                };
-                let (wait, hold) = (server.wait(rank)?, demand.mean() * stretch);
-                rate += stream.lambda;
-                waits += stream.lambda * wait;
-                finds += stream.lambda * busy;
-                stays += stream.lambda * (wait + hold);
-                wait + hold
-            }
-            _ => 0.0,
-        };
-        classes.push(ClassAnswer {
-            name: class.name.clone(),
-            throughput: stream.lambda,
-            response: stream.delays + served,
-        });
-    }
-    let all = QueueAnswer {
-        station: name.clone(),
-        wait: waits / rate,
-        wait_probability: Some(finds / rate),
-        jobs: stays,
-        waiting: stays - server.utilisation(),
-        wait_variance: None,
-        response_variance: None,
-    };
+    let ranks: Vec<u8> = ranks.keys().map(|rank| rank.0).collect();
+    let served = Ranked { server: &server, merged: &merged, ranks: &ranks, preemption };
+    let (classes, all) = served.classes(network, streams, name)?;
     let throughput: f64 = classes.iter().map(|class| class.throughput).sum();
     let jobs: f64 = classes.iter().map(|class| class.throughput * class.response).sum();
     Ok(FormulaAnswer {
@@ -144,6 +105,67 @@ fn solve(
         nodes: rows(network, at, streams, &classes),
         classes,
     })
+}
+
+/// The server, and who comes first there.
+struct Ranked<'a> {
+    server: &'a Mg1Priority,
+    /// Rate [1/s] and demand of each rank.
+    merged: &'a [(f64, Moments)],
+    /// The priority of each rank.
+    ranks: &'a [u8],
+    preemption: Preemption,
+}
+
+impl Ranked<'_> {
+    /// The classes, and what is told of all of them together.
+    fn classes(
+        &self,
+        network: &Network,
+        streams: &[Stream],
+        name: &str,
+    ) -> Result<(Vec<ClassAnswer>, QueueAnswer), NoFormula> {
+        let Ranked { server, merged, preemption, .. } = *self;
+        let work = |ranks: &[(f64, Moments)]| ranks.iter().map(|(l, s)| l * s.mean()).sum::<f64>();
+        let mut classes = Vec::new();
+        // Of those that come to the server: their rate, and what they wait and find busy, by the second.
+        let (mut rate, mut waits, mut finds, mut stays) = (0.0, 0.0, 0.0, 0.0);
+        for (class, stream) in network.classes.iter().zip(streams) {
+            let rank = self.ranks.iter().position(|rank| *rank == stream.priority);
+            let mut served = 0.0;
+            if let (Some(rank), Some(demand)) = (rank, stream.demand) {
+                // What comes first takes its share of the server, during a service too if it may; who
+                // may interrupt waits for nobody that comes after it.
+                let (stretch, busy) = match preemption {
+                    Preemption::None => (1.0, server.utilisation()),
+                    Preemption::Resume => {
+                        (1.0 / (1.0 - work(&merged[..rank])), work(&merged[..=rank]))
+                    }
+                };
+                let wait = server.wait(rank)?;
+                served = wait + demand.mean() * stretch;
+                rate += stream.lambda;
+                waits += stream.lambda * wait;
+                finds += stream.lambda * busy;
+                stays += stream.lambda * served;
+            }
+            classes.push(ClassAnswer {
+                name: class.name.clone(),
+                throughput: stream.lambda,
+                response: stream.delays + served,
+            });
+        }
+        let all = QueueAnswer {
+            station: name.to_owned(),
+            wait: waits / rate,
+            wait_probability: Some(finds / rate),
+            jobs: stays,
+            waiting: stays - server.utilisation(),
+            wait_variance: None,
+            response_variance: None,
+        };
+        Ok((classes, all))
+    }
 }
 
 /// The server, class by class.
