@@ -30,7 +30,8 @@ fn plain_queues_have_the_numbers_of_the_textbook() {
     let one = told(&scenario(load, &station("kind = \"queue\"", EXPONENTIAL)));
     near(one.wait, 40e-3);
     near(one.wait_probability.unwrap(), 0.8);
-    (near(one.jobs, 4.0), near(one.waiting, 3.2));
+    near(one.jobs, 4.0);
+    near(one.waiting, 3.2);
     near(one.wait_variance.unwrap(), 0.8 * 1.2 * 2.5e-3);
     near(one.response_variance.unwrap(), 2.5e-3);
 
@@ -39,7 +40,8 @@ fn plain_queues_have_the_numbers_of_the_textbook() {
         &station("kind = \"queue\", servers = 4", EXPONENTIAL),
     ));
     near(four.wait_probability.unwrap(), 27.0 / 53.0);
-    (near(four.waiting, 81.0 / 53.0), near(four.jobs, 3.0 + 81.0 / 53.0));
+    near(four.waiting, 81.0 / 53.0);
+    near(four.jobs, 3.0 + 81.0 / 53.0);
 
     // Var W = W^2 + lambda S^3 / (3 (1 - rho)).
     let constant = told(&scenario(load, &station("kind = \"queue\"", "\"10ms\"")));
@@ -52,11 +54,14 @@ fn plain_queues_have_the_numbers_of_the_textbook() {
     let full = told(&scenario("rate = \"100/s\", route = [\"s\"]", &station(lossy, EXPONENTIAL)));
     near(full.wait_probability.unwrap(), 2.0 / 3.0);
     near(full.wait, 10e-3);
-    (near(full.jobs, 1.5), near(full.waiting, 0.75));
+    near(full.jobs, 1.5);
+    near(full.waiting, 0.75);
     near(full.wait_variance.unwrap(), ((2.0 + 6.0) / 3.0 - 1.0) * 1e-4);
 
     let shared = told(&scenario(load, &station("kind = \"sharing\"", EXPONENTIAL)));
-    (near(shared.wait, 0.0), near(shared.jobs, 4.0), near(shared.waiting, 0.0));
+    near(shared.wait, 0.0);
+    near(shared.jobs, 4.0);
+    near(shared.waiting, 0.0);
     near(shared.wait_probability.unwrap(), 0.0);
     near(shared.response_variance.unwrap(), 2.8 / 1.2 * 2.5e-3);
 }
@@ -75,7 +80,8 @@ fn what_is_not_known_is_not_told() {
     };
     let (fifo, lifo) = (gate("fifo"), gate("lifo"));
     near(fifo.response_variance.unwrap(), 4e-4 + 1e-4);
-    (near(lifo.wait, fifo.wait), near(lifo.jobs, fifo.jobs));
+    near(lifo.wait, fifo.wait);
+    near(lifo.jobs, fifo.jobs);
     near(lifo.wait_probability.unwrap(), 0.5);
     assert!(lifo.wait_variance.is_none() && lifo.response_variance.is_none(), "{lifo:?}");
     let load = "rate = \"50/s\", route = [\"s\"]";
