@@ -16,13 +16,13 @@ use proxy::postgres::monitor::{
     Address, Admin, Admission, Authorities, Auto, Check, ClientTls, Config, Database as Behind,
     Encryption, Health, Keepalive, Limits, Logged, Lookup, Mode as Held, Patience, Quotas,
     Reuse as Next, ServerTls, Share, SocketFile, Strangers, Tcp, Timeouts, Tls as Identity,
-    TlsMode as Encrypted, TlsVersion as Oldest, Upkeep, UserTerms,
+    TlsMode as Encrypted, TlsVersion as Oldest, Unreachable as Meanwhile, Upkeep, UserTerms,
 };
 use proxy::postgres::secrets::{Hba, IdentMaps, MockKey, Secret, Users};
 
 use super::config::{
     Database, GateFile, Method, Mode, Reuse, ServerEntry, Spread, Tls, TlsMode, TlsVersion,
-    UnixSocket, User,
+    UnixSocket, Unreachable, User,
 };
 use super::values::{Slots, Timeout};
 use super::{FileError, Files, jobs, policies};
@@ -49,6 +49,10 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     config.quotas = quotas(file);
     config.classes = jobs::classes(file).map_err(|(path, cause)| wrong(&path, cause))?;
     config.leftovers = jobs::choices(file);
+    config.unreachable = match file.pool.unreachable {
+        Unreachable::Wait => Meanwhile::Wait,
+        Unreachable::Refuse => Meanwhile::Refuse,
+    };
     config.startup_ignored.clone_from(&file.startup.ignore);
     config.admin = admin(file)?;
     spread(file)?;

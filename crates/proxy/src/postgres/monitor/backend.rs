@@ -56,6 +56,14 @@ impl Unmade {
         Unmade { words, elsewhere, other_way: OtherWay::No }
     }
 
+    /// Whether it may be otherwise soon: the server was not reached, or shuts down or starts up. One that
+    /// is full says what it has to say.
+    fn comes_back(&self) -> bool {
+        let fields = self.words.get(HEAD..).and_then(|body| read::fields(body).ok());
+        let sqlstate = fields.and_then(|fields| fields.sqlstate());
+        self.elsewhere == Elsewhere::Perhaps && sqlstate != Some(SqlState::TOO_MANY_CONNECTIONS)
+    }
+
     fn unreachable(cause: &dyn std::fmt::Display) -> Unmade {
         let message = format!("the server cannot be reached: {cause}");
         Unmade::because(Elsewhere::Perhaps, SqlState::CONNECTION_FAILURE, &message)
@@ -490,6 +498,9 @@ impl Loop {
         let greeting = server.greeting.take().expect("the gate was not in");
         server.state = State::Idle;
         let (at, has_client) = (server.pool, server.client.is_some());
+        let address = server.address.clone();
+        self.was_reached(&address);
+        let server = self.servers.get_mut(key).expect("it was there above");
         let is_probe = server.probe.is_some();
         let pool = &mut self.pools[at];
         pool.counters.connects += 1;
@@ -731,8 +742,8 @@ impl Loop {
         let elsewhere = unmade.elsewhere == Elsewhere::Perhaps;
         let concerns_all =
             server.replication == Replication::No && (elsewhere || server.begun.is_empty());
-        let address = server.address.to_string();
-        self.log_unmade(&address, &unmade.words);
+        let at_address = server.address.clone();
+        self.log_unmade(&at_address.to_string(), &unmade.words);
         let is_probe = self.servers.get(key).is_some_and(|server| server.probe.is_some());
         let pool = &mut self.pools[at];
         pool.counters.connects_failed += 1;
@@ -751,7 +762,11 @@ impl Loop {
             let retry = self.now + self.config.timeouts.server_retry;
             self.pools[at].retries[place as usize] = Some(retry);
         }
-        if !fell && concerns_all {
+        let is_own = self.servers.get(key).is_some_and(|one| one.replication != Replication::No);
+        let returns = !fell && unmade.comes_back() && !is_own && self.may_return(&at_address);
+        if returns {
+            self.awaits_return(at, place, &unmade.words);
+        } else if !fell && concerns_all {
             // Before its slot goes to whoever is next, who would only try again.
             self.goes_out(at, place, &unmade.words);
         }
@@ -759,13 +774,13 @@ impl Loop {
         if let Some(client) = client {
             let state = &mut self.clients.get_mut(client).expect("it waits for this").state;
             *state = client::State::Idle;
-            if fell {
+            if fell || returns {
                 self.ask_again(client);
             } else {
                 self.leave_unserved(client, &unmade.words);
             }
         }
-        if is_scout && fell {
+        if is_scout && (fell || returns) {
             self.invite(at);
         } else if is_scout {
             self.turn_guests_away(at, &unmade.words);

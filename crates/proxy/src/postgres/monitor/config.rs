@@ -22,7 +22,7 @@ use super::lookups::Lookup;
 use super::operating::Admin;
 use super::quotas::Quotas;
 use super::takeover::TakeoverError;
-use super::upkeep::{Check, Upkeep};
+use super::upkeep::{Check, Unreachable, Upkeep};
 use crate::postgres::auth::{Credential, Method};
 use crate::postgres::frame;
 use crate::postgres::secrets::{Hba, IdentMaps, Users};
@@ -79,6 +79,8 @@ pub struct Config {
     pub quotas: Quotas,
     /// Which job is of which class.
     pub classes: Classes,
+    /// What becomes of jobs that have not begun while a server restarts.
+    pub unreachable: Unreachable,
     /// Who operates it.
     pub admin: Admin,
     /// What is logged, if anything is: [`Monitor::log_to`](super::Monitor::log_to).
@@ -555,6 +557,7 @@ impl Config {
             idents: IdentMaps::default(),
             tls: None,
             leftovers: Choices::default(),
+            unreachable: Unreachable::Wait,
             startup_ignored: Vec::new(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),

@@ -167,4 +167,4 @@ pub use reload::{ReloadError, Reloaded};
 pub use run::{ControlError, Handle, Monitor};
 pub use stats::{ClassStats, Counters, Finished, Pin, PoolStats, QuotaStats, ServerStats, Stats};
 pub use takeover::TakeoverError;
-pub use upkeep::{Check, Upkeep};
+pub use upkeep::{Check, Unreachable, Upkeep};

@@ -44,6 +44,10 @@ impl Loop {
             }
         };
         *counter += 1;
+        if let (Reason::Deadline, Some(words)) = (reason, self.waited_for(at)) {
+            return self.leave_unserved(key, &words);
+        }
+        let pool = &self.pools[at];
         let (slots, waiting) = (pool.driver.slots(), pool.driver.waiting());
         let wait = pool.driver.predicted_wait(self.now);
         let kept = self.kept(at);

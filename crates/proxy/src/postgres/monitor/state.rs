@@ -13,7 +13,7 @@ use super::aside::Aside;
 use super::cancel::Cancel;
 use super::client::{self, Client};
 use super::client_tls::ClientEncryption;
-use super::config::Config;
+use super::config::{Address, Config};
 use super::crowd::Crowd;
 use super::deadlines::Deadlines;
 use super::driver::Driver;
@@ -86,6 +86,8 @@ pub(super) struct Loop {
     pub(super) probes: Vec<Option<Probes>>,
     pub(super) crowd: Crowd,
     pub(super) patiences: Patiences,
+    /// Servers to which a connection was made.
+    pub(super) reached: Vec<Address>,
     pub(super) log: Log,
     pub(super) figures: Figures,
     /// Where new configurations come from, and whether one is being read.
@@ -114,6 +116,7 @@ impl Loop {
         let databases = databases.map(|(at, database)| (database.name.clone(), at)).collect();
         Loop {
             patiences: Patiences::new(&config),
+            reached: Vec::new(),
             config,
             databases,
             tls,

@@ -7,7 +7,7 @@ use gate::{Slot, Time};
 
 use super::arena::{Key, Socket};
 use super::client;
-use super::config::{Database, Mode, Share};
+use super::config::{Address, Database, Mode, Share};
 use super::log::Line;
 use super::pool::{Pool, PoolIndex};
 use super::server::{Begun, Server, State};
@@ -78,9 +78,30 @@ pub(super) struct Tended {
     out: Option<Out>,
 }
 
+/// What becomes of jobs that have not begun while no server of their pool can be reached that could
+/// be reached before: one that restarts comes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unreachable {
+    /// They wait until their deadline.
+    #[default]
+    Wait,
+    /// They are refused.
+    Refuse,
+}
+
+/// What clients hear of it while nobody gets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hear {
+    /// They hear why at once.
+    AtOnce,
+    /// They hear why when they have waited in vain.
+    InTheEnd,
+}
+
 /// Nobody gets in.
 #[derive(Debug)]
 struct Out {
+    hear: Hear,
     /// The message that clients hear: the server's own, if it was reached.
     words: Vec<u8>,
     /// When it was tried last.
@@ -436,7 +457,9 @@ impl Loop {
         {
             return;
         }
-        self.pools[pool].tended.out = Some(Out { words: words.to_vec(), tried: self.now });
+        let (hear, words) = (Hear::AtOnce, words.to_vec());
+        self.pools[pool].tended.out = Some(Out { hear, words: words.clone(), tried: self.now });
+        let words = &words[..];
         let soon = self.now + self.retry();
         for retry in self.pools[pool].retries.iter_mut().flatten() {
             *retry = soon.min(*retry);
@@ -464,6 +487,35 @@ impl Loop {
         }
     }
 
+    /// The last server of a pool cannot be reached, but could be before: it is tried again every now and
+    /// then, and who asks for it waits.
+    pub(super) fn awaits_return(&mut self, pool: PoolIndex, place: u32, words: &[u8]) {
+        self.rest(pool);
+        let (hear, words) = (Hear::InTheEnd, words.to_vec());
+        self.pools[pool].tended.out = Some(Out { hear, words, tried: self.now });
+        let soon = self.now + self.retry();
+        self.pools[pool].retries[place as usize] = Some(soon);
+        self.tell(pool, |driver, now| driver.lower(now, place));
+    }
+
+    /// Whether who asks for a server that cannot be reached waits for it: it was reached before.
+    pub(super) fn may_return(&self, address: &Address) -> bool {
+        self.config.unreachable == Unreachable::Wait && self.reached.contains(address)
+    }
+
+    /// A connection to a server was made.
+    pub(super) fn was_reached(&mut self, address: &Address) {
+        if !self.reached.contains(address) {
+            self.reached.push(address.clone());
+        }
+    }
+
+    /// Why the server could not be reached for which a job of a pool has waited in vain.
+    pub(super) fn waited_for(&self, pool: PoolIndex) -> Option<Vec<u8>> {
+        let out = self.pools[pool].tended.out.as_ref()?;
+        (out.hear == Hear::InTheEnd).then(|| out.words.clone())
+    }
+
     /// How long after the last try of a server nobody tries again.
     fn retry(&self) -> Duration {
         RETRY.min(self.config.timeouts.server_retry)
@@ -473,7 +525,7 @@ impl Loop {
     pub(super) fn out_words(&mut self, pool: PoolIndex) -> Option<Vec<u8>> {
         let retry = self.retry();
         let now = self.now;
-        let out = self.pools[pool].tended.out.as_mut()?;
+        let out = self.pools[pool].tended.out.as_mut().filter(|out| out.hear == Hear::AtOnce)?;
         if now.since(out.tried) >= retry {
             // Others hear of what becomes of it.
             out.tried = now;

@@ -34,6 +34,19 @@ pub struct Pool {
     pub own_writes: Span,
     /// Which idle connection is taken.
     pub reuse: Reuse,
+    /// What becomes of jobs that have not begun while the server that they would go to cannot be
+    /// reached, though it could be before.
+    pub unreachable: Unreachable,
+}
+
+/// What becomes of jobs while a server restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unreachable {
+    /// They wait for it, no longer than `wait-max`.
+    Wait,
+    /// They are refused.
+    Refuse,
 }
 
 impl Default for Pool {
@@ -49,6 +62,7 @@ impl Default for Pool {
             foresight: Timeout::After(Span(60.0)),
             own_writes: Span(10.0),
             reuse: Reuse::Last,
+            unreachable: Unreachable::Wait,
         }
     }
 }

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use postgres::{Private, Settings};
 use proxy::postgres::frame::Backend;
-use proxy::postgres::monitor::{Address, Check, Database, Mode, Quotas, Upkeep};
+use proxy::postgres::monitor::{
+    Address, Check, Config, Database, Mode, Quotas, Unreachable, Upkeep,
+};
 use proxy::postgres::secrets::{MockKey, Users};
 use proxy::postgres::startup::{Version, write_startup};
 
@@ -231,14 +233,77 @@ fn start() -> Private {
     Private::start(&settings).unwrap()
 }
 
+/// Starts a server again that was killed: its last process may not have ended yet.
+fn comes_back(one: &mut Private) {
+    let began = Instant::now();
+    while let Err(error) = one.restart() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{error}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A gate before a server of its own, and what becomes of those who wait while that is gone.
+fn before(one: &Private, unreachable: Unreachable) -> Config {
+    let mut database = database(Mode::Transaction, 1);
+    database.servers = vec![Address::Tcp(([127, 0, 0, 1], one.port()).into())];
+    database.login = login(one);
+    let mut config = trusting(database);
+    config.unreachable = unreachable;
+    config
+}
+
+/// Who waited for a server that restarts was told that it cannot be reached, at once.
+#[test]
+fn who_waits_for_a_server_that_restarts_is_served_when_it_is_back() {
+    let mut one = start();
+    let gate = Gate::new(before(&one, Unreachable::Wait));
+    let mut clients: Vec<Raw> = (0..6).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+    assert_eq!(says(&mut clients[0], "begin"), "BEGIN");
+    for client in &mut clients[1..] {
+        client.query("select 'served'");
+    }
+    gate.until("they wait", |stats| stats.pools[0].waiting == 5);
+    one.kill().unwrap();
+    // What has begun is lost with its server.
+    let words = clients[0].last_words();
+    assert!(words.starts_with("FATAL 08006 the server has closed the connection"), "{words}");
+    gate.until("it was tried", |stats| stats.pools[0].counters.connects_failed > 2);
+    // Who comes while it is gone waits as well, and so does who has not asked yet.
+    let mut late = Raw::enter(&gate, Version::V3_0, &[]);
+    late.query("select 'served'");
+    gate.until("all wait", |stats| stats.pools[0].waiting == 6);
+    comes_back(&mut one);
+    clients.push(late);
+    for client in &mut clients[1..] {
+        assert_eq!(client.answer(), ["served", "SELECT 1", "ZI"]);
+    }
+    gate.until("the slot is back", |stats| stats.pools[0].busy == 0);
+    gate.end();
+}
+
+#[test]
+fn who_has_waited_in_vain_for_a_server_hears_why_it_cannot_be_reached() {
+    let mut one = start();
+    let mut config = before(&one, Unreachable::Wait);
+    config.databases[0].gate.wait_max = Some(Duration::from_millis(1500));
+    let gate = Gate::new(config);
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    assert_eq!(says(&mut client, "select 1"), "1");
+    one.kill().unwrap();
+    let began = Instant::now();
+    client.query("select 1");
+    let words = client.answer();
+    assert!(words[0].starts_with("ERROR 08006 the server cannot be reached"), "{words:?}");
+    assert!(began.elapsed() >= Duration::from_millis(1500), "not before its deadline");
+    assert_eq!(gate.stats().pools[0].counters.refused_deadline, 1);
+    gate.end();
+}
+
 /// Those who waited tried the dead server one after the other, each until its connection failed.
 #[test]
 fn who_waits_for_a_server_that_has_died_is_told_at_once_and_served_when_it_is_back() {
     let mut one = start();
-    let mut database = database(Mode::Transaction, 1);
-    database.servers = vec![Address::Tcp(([127, 0, 0, 1], one.port()).into())];
-    database.login = login(&one);
-    let gate = Gate::new(trusting(database));
+    let gate = Gate::new(before(&one, Unreachable::Refuse));
     let mut clients: Vec<Raw> = (0..6).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
     assert_eq!(says(&mut clients[0], "begin"), "BEGIN");
     for client in &mut clients[1..] {
@@ -256,7 +321,7 @@ fn who_waits_for_a_server_that_has_died_is_told_at_once_and_served_when_it_is_ba
     // It had a transaction there.
     let words = clients[0].last_words();
     assert!(words.starts_with("FATAL 08006 the server has closed the connection"), "{words}");
-    one.restart().unwrap();
+    comes_back(&mut one);
     let began = Instant::now();
     let mut tries = 0;
     // Their sessions go on; and what newcomers are told at login is known, so they get in.
