@@ -498,7 +498,7 @@ static GENERAL: [Key; 99] = [
     says("client_login_timeout", "60", SecondsOrDay, "timeouts.login"),
     says("autodb_idle_timeout", "3600", SecondsOrOff, "connections.unnamed").part(Sweeping),
     missing("dns_max_ttl", "15", RESOLVED_ONCE),
-    missing("dns_nxdomain_ttl", "15", RESOLVED_ONCE),
+    missing("dns_nxdomain_ttl", "15", "A name without an address is asked for again every 15 s."),
     missing("dns_zone_check_period", "0", RESOLVED_ONCE),
     missing("resolv_conf", "", "Names are asked as the system's own file says."),
     says("query_wait_notify", "5", SecondsOrOff, "timeouts.wait-notice").part(Deadlines),

@@ -27,13 +27,14 @@ mod values;
 mod written;
 
 use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 pub use check::Contradiction;
 pub use config::*;
 pub use keys::{Part, Verdict};
 pub use support::support;
-pub use to_monitor::to_monitor;
+pub use to_monitor::{AGAIN, to_monitor, unresolved};
 pub use values::{Hidden, Slots, Timeout};
 
 use keys::{Aside, Key};
@@ -74,6 +75,15 @@ pub trait Files {
     /// # Errors
     /// Why the file cannot be read later.
     fn stands(&self, path: &Path) -> Result<(), String>;
+
+    /// The address of a host by its name, and of a port there.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn address(&self, host: &str, port: u16) -> Result<SocketAddr, String> {
+        let mut found = (host, port).to_socket_addrs().map_err(|error| error.to_string())?;
+        found.next().ok_or_else(|| "the name has no address".to_owned())
+    }
 }
 
 /// The machine's own files.

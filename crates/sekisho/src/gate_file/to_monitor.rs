@@ -4,7 +4,7 @@
 //! ([`Loaded::to_run`](super::Loaded::to_run)). Names of hosts are looked up here, users and rules
 //! read.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,6 +27,10 @@ use super::config::{
 use super::values::{Slots, Timeout};
 use super::{FileError, Files, jobs, policies};
 
+/// After how long a name without an address is asked for again, as PgBouncer does
+/// (`dns_nxdomain_ttl`).
+pub const AGAIN: Duration = Duration::from_secs(15);
+
 /// What a gate is told that runs with this configuration. `key` makes the secrets of users who are
 /// not known; it stays the same as long as the gate runs.
 ///
@@ -35,7 +39,7 @@ use super::{FileError, Files, jobs, policies};
 /// key, the cause and the way out.
 pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<Config, FileError> {
     let users = users(file, files, key)?;
-    let databases = file.database.iter().map(|entry| database(file, entry, &users));
+    let databases = file.database.iter().map(|entry| database(file, files, entry, &users));
     let databases = databases.collect::<Result<_, FileError>>()?;
     let unset = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut config = Config::new(unset, databases, users);
@@ -55,7 +59,6 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     };
     config.startup_ignored.clone_from(&file.startup.ignore);
     config.admin = admin(file)?;
-    spread(file)?;
     let terms = file.user.iter().map(|one| user(file, one, &config.timeouts));
     config.terms = terms.collect::<Result<_, FileError>>()?;
     config.strangers = strangers(file);
@@ -241,20 +244,23 @@ fn quotas(file: &GateFile) -> Quotas {
     }
 }
 
-fn database(file: &GateFile, entry: &Database, users: &Users) -> Result<Behind, FileError> {
-    let of = |key: &str| format!("database.{}.{key}", entry.name);
-    let servers = entry.server.iter().map(|server| address(server, &of("server")));
-    let servers = servers.collect::<Result<Vec<Address>, FileError>>()?;
+fn database(
+    file: &GateFile,
+    files: &dyn Files,
+    entry: &Database,
+    users: &Users,
+) -> Result<Behind, FileError> {
+    let servers: Vec<Address> = entry.server.iter().map(|server| address(server, files)).collect();
     let share = share(entry);
     let slots = entry.slots.unwrap_or(file.pool.slots);
     let auto = auto(file, slots);
-    if let (Share::Together, Slots::Fixed(slots)) = (share, slots)
-        && (slots as usize) < servers.len()
-    {
-        let cause = format!("{slots} slots for {} servers; give one each at least", servers.len());
-        return Err(wrong(&of("slots"), cause));
-    }
     let mut behind = Behind::new(entry.name.clone(), servers, 0);
+    behind.scarce = match (share, slots) {
+        (Share::Together, Slots::Fixed(slots)) if (slots as usize) < behind.servers.len() => {
+            Some(slots)
+        }
+        _ => None,
+    };
     behind.gate.servers = match (slots, &auto) {
         (_, Some(auto)) => Share::Each.of(auto.start(), behind.servers.len()),
         (Slots::Fixed(slots), _) => share.of(slots, behind.servers.len()),
@@ -298,26 +304,6 @@ fn database(file: &GateFile, entry: &Database, users: &Users) -> Result<Behind, 
     let encryption = Encryption::load(&server_tls(file));
     behind.encryption = encryption.map_err(|error| wrong("tls.servers", error))?;
     Ok(behind)
-}
-
-/// Whether each server has a slot of each user's, whatever database that user comes to.
-fn spread(file: &GateFile) -> Result<(), FileError> {
-    for (at, user) in file.user.iter().enumerate() {
-        let Some(slots) = user.slots.and_then(Slots::number) else { continue };
-        let lacks = |entry: &&Database| {
-            share(entry) == Share::Together && (slots as usize) < entry.server.len()
-        };
-        if let Some(entry) = file.database.iter().find(lacks) {
-            let (servers, name) = (entry.server.len(), &entry.name);
-            let cause = format!(
-                "{slots} slots of user `{}` for {servers} servers of database `{name}`; give one \
-                 each at least",
-                user.name
-            );
-            return Err(wrong(&format!("user.{at}.slots"), cause));
-        }
-    }
-    Ok(())
 }
 
 /// The band of slots that are sought.
@@ -451,18 +437,36 @@ fn share(entry: &Database) -> Share {
     }
 }
 
-fn address(server: &ServerEntry, path: &str) -> Result<Address, FileError> {
+/// Where a server is. A name that has no address puts out its own database alone, until it has one.
+fn address(server: &ServerEntry, files: &dyn Files) -> Address {
     let ServerEntry { host, port, .. } = server;
     if host.starts_with('/') {
-        return Ok(Address::Unix(PathBuf::from(host).join(format!(".s.PGSQL.{port}"))));
+        return Address::Unix(PathBuf::from(host).join(format!(".s.PGSQL.{port}")));
     }
-    let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
-    let name = if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    let address = first_address(&name, path)?;
-    Ok(match host.parse::<std::net::IpAddr>() {
-        Ok(_) => Address::Tcp(address),
-        Err(_) => Address::Host { name: host.clone(), address },
-    })
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Address::Tcp(SocketAddr::new(address, *port));
+    }
+    match files.address(host, *port) {
+        Ok(address) => Address::Host { name: host.clone(), address },
+        Err(_) => Address::Unresolved { name: host.clone(), port: *port },
+    }
+}
+
+/// The names that have no address, each as what is told of it.
+pub fn unresolved(config: &Config) -> Vec<String> {
+    let of = |database: &Behind| {
+        let name = database.name.clone();
+        let missing = database.servers.iter().filter_map(move |server| match server {
+            Address::Unresolved { name: host, .. } => Some(format!(
+                "database `{name}`: there is no host {host}; nobody gets in there until its name \
+                 is found, which is asked again every {} s",
+                AGAIN.as_secs()
+            )),
+            _ => None,
+        });
+        missing.collect::<Vec<_>>()
+    };
+    config.databases.iter().flat_map(of).collect()
 }
 
 fn mode(mode: Mode) -> Held {

@@ -342,6 +342,36 @@ fn a_reserve_is_lent_to_who_has_waited_long() {
 }
 
 #[test]
+fn a_pool_of_one_slot_before_two_servers_is_taken() {
+    let gate = Gate::of(Said {
+        tables: "[[database]]\nname = \"pair\"\ndbname = \"DATABASE\"\n\
+                 server = [{ HERE }, { HERE }]\nslots = 1\n",
+        ..Said::default()
+    });
+    let (user, password) = ("sekisho", office().password.clone());
+    let clients = [0, 1].map(|_| gate.try_enter(user, &password, "pair").unwrap());
+    for client in clients.iter().cycle().take(6) {
+        assert_eq!(gate.ask(client, "select 'served'").unwrap(), "served");
+    }
+    gate.end();
+}
+
+/// One name without an address kept the whole gate from starting.
+#[test]
+fn a_host_without_an_address_puts_out_its_own_database_alone() {
+    let gate = Gate::of(Said {
+        tables: "[[database]]\nname = \"lost\"\n\
+                 server = [{ host = \"no.such.host.invalid\", port = 5432 }]\n",
+        ..Said::default()
+    });
+    let client = gate.enter();
+    assert_eq!(gate.ask(&client, "select 'served'").unwrap(), "served");
+    let (user, password) = ("sekisho", office().password.clone());
+    assert_eq!(gate.try_enter(user, &password, "lost").unwrap_err(), "08006");
+    gate.end();
+}
+
+#[test]
 fn what_clients_leave_in_sessions_is_as_the_file_has_it() {
     let gate = Gate::of(Said {
         head: "leftovers.listen = \"refuse\"\nleftovers.set = \"pin\"\nleftovers.role = \"refuse\"\n\

@@ -186,6 +186,7 @@ impl Socket {
                 stream.set_nodelay(true)?;
                 Ok(Socket::Tcp(stream))
             }
+            Address::Unresolved { name, .. } => Err(Address::unresolved(name)),
             Address::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path)?)),
         }
     }

@@ -938,6 +938,7 @@ pub(super) fn connect(address: &Address) -> io::Result<Stream> {
         Address::Tcp(address) | Address::Host { address, .. } => {
             Stream::Tcp(TcpStream::connect(*address)?)
         }
+        Address::Unresolved { name, .. } => return Err(Address::unresolved(name)),
         Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
     })
 }

@@ -203,12 +203,13 @@ pub enum Share {
 }
 
 impl Share {
-    /// The servers' parts of so many slots.
+    /// The servers' parts of so many slots. Where these are fewer than the servers, each has one all the
+    /// same: any of them may be the one that is up, and [`Database::scarce`] bounds them together.
     pub fn of(self, slots: u32, servers: usize) -> Vec<ServerSpec> {
         let count = servers.max(1) as u32;
         let part = |at: u32| match self {
             Share::Each => slots,
-            Share::Together => slots / count + u32::from(at < slots % count),
+            Share::Together => (slots / count + u32::from(at < slots % count)).max(1),
         };
         (0..servers as u32).map(|at| ServerSpec { slots: part(at) }).collect()
     }
@@ -228,6 +229,9 @@ pub struct Database {
     pub servers: Vec<Address>,
     /// How connections to them are encrypted.
     pub encryption: Encryption,
+    /// How many connections each of its pools may have over all servers, where that is fewer than there
+    /// are servers, so that the slots of [`gate`](Database::gate) do not say it.
+    pub scarce: Option<u32>,
     /// The gate of each of its pools. Its `room` and `wait_max` must be set: every queue of a live
     /// server has a bound and every wait a deadline.
     pub gate: GateSpec,
@@ -295,6 +299,7 @@ impl Database {
                 seed: 0,
             },
             servers,
+            scarce: None,
             encryption: Encryption::disabled(),
             share: Share::Each,
             clients: None,
@@ -323,6 +328,17 @@ impl Database {
         // Whose slots are said for itself has so many.
         let has_own = terms.is_some_and(|terms| terms.slots.is_some());
         own.or(self.auto.as_ref().filter(|_| !has_own))
+    }
+
+    /// How many connections a pool of a user with these terms may have, where that is fewer than it has
+    /// servers.
+    pub(super) fn slots_scarce(&self, terms: Option<&UserTerms>) -> Option<u32> {
+        let own = terms.filter(|terms| terms.slots.is_some() || terms.auto.is_some());
+        let slots = match own {
+            Some(terms) => terms.slots.filter(|_| self.share == Share::Together),
+            None => self.scarce,
+        };
+        slots.filter(|slots| (*slots as usize) < self.servers.len())
     }
 
     /// The gate and the mode of the pool that a user with these terms has.
@@ -389,6 +405,13 @@ pub enum Address {
         /// The address.
         address: SocketAddr,
     },
+    /// On the network, by a name that has no address yet: nobody connects there.
+    Unresolved {
+        /// The name.
+        name: String,
+        /// The port.
+        port: u16,
+    },
     /// On a Unix socket, by its path with the port's number.
     Unix(PathBuf),
 }
@@ -398,18 +421,26 @@ impl fmt::Display for Address {
         match self {
             Address::Tcp(address) => write!(out, "{address}"),
             Address::Host { name, address } => write!(out, "{name} ({address})"),
+            Address::Unresolved { name, port } => write!(out, "{name}:{port}"),
             Address::Unix(path) => write!(out, "{}", path.display()),
         }
     }
 }
 
 impl Address {
+    /// Why nobody can connect to a server whose name has no address.
+    pub(super) fn unresolved(name: &str) -> io::Error {
+        io::Error::other(format!("there is no host {name}: its name is looked up again soon"))
+    }
+
     /// The name that the server's certificate is for; none on a Unix socket, and where no certificate
     /// can be for it.
     pub(super) fn name(&self) -> Option<ServerName<'static>> {
         match self {
             Address::Tcp(address) => Some(ServerName::from(address.ip())),
-            Address::Host { name, .. } => ServerName::try_from(name.clone()).ok(),
+            Address::Host { name, .. } | Address::Unresolved { name, .. } => {
+                ServerName::try_from(name.clone()).ok()
+            }
             Address::Unix(_) => None,
         }
     }

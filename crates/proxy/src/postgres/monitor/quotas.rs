@@ -75,6 +75,8 @@ enum Scope {
     All,
     Database(usize),
     User(Vec<u8>),
+    /// Of one pool that may have fewer connections than it has servers.
+    Pool(usize, Vec<u8>),
     /// Nobody's any more.
     Nobody,
 }
@@ -85,14 +87,16 @@ impl Scope {
             Scope::All => true,
             Scope::Database(database) => pool.database == *database,
             Scope::User(user) => pool.user == *user,
+            Scope::Pool(database, user) => pool.database == *database && pool.user == *user,
             Scope::Nobody => false,
         }) && !pool.vacant
     }
 }
 
 /// Those whose quotas the jobs of a pool pass, in this order.
-fn scopes(database: usize, user: &[u8]) -> [Scope; 3] {
-    [Scope::User(user.to_vec()), Scope::Database(database), Scope::All]
+fn scopes(database: usize, user: &[u8]) -> [Scope; 4] {
+    let pool = Scope::Pool(database, user.to_vec());
+    [pool, Scope::User(user.to_vec()), Scope::Database(database), Scope::All]
 }
 
 /// The slots of a quota that was lifted: more than all pools can have.
@@ -258,6 +262,9 @@ impl Loop {
                 quotas.databases.get(name).copied().or(quotas.database)
             }
             Scope::User(user) => quotas.users.get(user).copied().or(quotas.user),
+            Scope::Pool(at, user) => {
+                self.config.databases[*at].slots_scarce(self.config.terms.get(user))
+            }
             Scope::Nobody => None,
         }
     }
@@ -374,6 +381,10 @@ impl Loop {
                 Scope::All => "all".to_owned(),
                 Scope::Database(at) => format!("database {}", self.config.databases[*at].name),
                 Scope::User(user) => format!("user {}", String::from_utf8_lossy(user)),
+                Scope::Pool(at, user) => {
+                    let database = &self.config.databases[*at].name;
+                    format!("pool {database}/{}", String::from_utf8_lossy(user))
+                }
                 Scope::Nobody => String::new(),
             },
             slots: quota.slots,

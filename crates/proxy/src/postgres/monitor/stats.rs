@@ -180,7 +180,7 @@ pub struct ClassStats {
 /// What there is to say of slots over several pools.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaStats {
-    /// Whose they are: `all`, `database NAME` or `user NAME`.
+    /// Whose they are: `all`, `database NAME`, `user NAME` or `pool DATABASE/USER`.
     pub name: String,
     /// How many there are.
     pub slots: u32,

@@ -1,6 +1,7 @@
 //! `sekisho gate postgres`: a TP monitor for PostgreSQL.
 
 mod from_file;
+mod names;
 mod service;
 
 use std::fmt;
@@ -751,7 +752,8 @@ fn within_reach(servers: &[Address], public: u8) -> Result<(), Failure> {
         match server {
             Address::Tcp(address) => reachable(&address.to_string(), [address.ip()], public)?,
             Address::Host { name, address } => reachable(name, [address.ip()], public)?,
-            Address::Unix(_) => {}
+            // It is asked when there is an address, before anybody connects.
+            Address::Unresolved { .. } | Address::Unix(_) => {}
         }
     }
     Ok(())

@@ -403,6 +403,7 @@ impl Loop {
             let ends = one.servers.iter().map(|server| match server {
                 Address::Tcp(address) => (address.ip().to_string(), address.port()),
                 Address::Host { name, address } => (name.clone(), address.port()),
+                Address::Unresolved { name, port } => (name.clone(), *port),
                 Address::Unix(path) => directory_and_port(path),
             });
             let (hosts, ports): (Vec<_>, Vec<_>) = ends.unzip();

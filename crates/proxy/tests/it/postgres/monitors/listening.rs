@@ -69,7 +69,9 @@ fn clients_come_by_every_address_and_rules_tell_them_apart() {
                 Address::Tcp(address) => {
                     account.host(address.ip().to_string()).port(address.port());
                 }
-                Address::Host { .. } => panic!("no name is listened on"),
+                Address::Host { .. } | Address::Unresolved { .. } => {
+                    panic!("no name is listened on")
+                }
                 Address::Unix(path) => {
                     account.host_path(path.parent().unwrap()).port(6432);
                 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use proxy::postgres::frame::Backend;
-use proxy::postgres::monitor::{Classes, Config, Database, JobClass, Mode, Quotas, UserTerms};
+use proxy::postgres::monitor::{
+    Address, Classes, Config, Database, JobClass, Mode, Quotas, Share, UserTerms,
+};
 use proxy::postgres::sql::{Class, Pattern, Rule, Test};
 use proxy::postgres::startup::{Version, write_startup};
 
@@ -159,6 +161,35 @@ fn a_quota_of_a_database_or_user_is_of_that_alone() {
         assert_eq!(again.answer()[0], "patient");
         assert_eq!(says(&mut second, "select 'then'"), "then");
         drop((first, again, second));
+        gate.end();
+    }
+}
+
+/// A pool of one slot before two servers was refused, though PgBouncer takes it.
+#[test]
+fn a_pool_may_have_fewer_slots_than_servers_and_any_of_them_serves() {
+    let up = database(Mode::Transaction, 1).servers[0].clone();
+    let down = Address::Tcp(([127, 0, 0, 1], 1).into());
+    for servers in [vec![up.clone(), up.clone()], vec![down.clone(), up.clone()], vec![up, down]] {
+        let mut database = database(Mode::Transaction, 1);
+        database.gate.servers = Share::Together.of(1, 2);
+        (database.servers, database.share, database.scarce) = (servers, Share::Together, Some(1));
+        let gate = Gate::new(trusting(database));
+        let mut clients: Vec<Raw> = (0..3).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+        for round in 0..6 {
+            assert_eq!(says(&mut clients[round % 3], "begin"), "BEGIN");
+            let next = (round + 1) % 3;
+            clients[next].query("select 'patient'");
+            gate.until("it waits", |stats| {
+                stats.pools[0].waiting == 1 || stats.quotas[0].waiting == 1
+            });
+            assert_eq!(connections(&gate), 1);
+            assert_eq!(says(&mut clients[round % 3], "commit"), "COMMIT");
+            assert_eq!(clients[next].answer()[0], "patient");
+        }
+        let name = gate.stats().quotas[0].name.clone();
+        assert!(name.starts_with("pool ") && name.ends_with("/sekisho"), "{name}");
+        drop(clients);
         gate.end();
     }
 }

@@ -3,13 +3,15 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use proxy::postgres::monitor::{Address, Config, Monitor};
 use proxy::postgres::secrets::MockKey;
 use serde_json::json;
 
+use super::names::{Names, ask_again};
 use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted, within_reach};
-use crate::gate_file::{Disk, GateFile, Method, load, to_monitor};
+use crate::gate_file::{Disk, GateFile, Method, load, to_monitor, unresolved};
 use crate::session::say;
 use crate::text::{next, sentence};
 use crate::verdict::{Failure, Verdict};
@@ -41,12 +43,21 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     config.decisions = Some(decided);
     tell(&told);
     let names: Vec<String> = config.databases.iter().map(|one| one.name.clone()).collect();
-    let again = move || {
-        let Read { mut config, told, .. } = read(&path, listen, &key)?;
-        reached(&config, public).map_err(|failure| failure.to_string())?;
-        config.takeover = door.clone().or(config.takeover);
+    let finish = move |config: &mut Config| {
+        reached(config, public).map_err(|failure| failure.to_string())?;
+        config.takeover = door.clone().or(config.takeover.take());
         config.decisions = Some(decided);
+        Ok::<(), String>(())
+    };
+    let missing = Arc::new(Mutex::new(Names::new(file, &config)));
+    let (finishes, asked, secret) = (finish.clone(), Arc::clone(&missing), key.clone());
+    let again = move || {
+        let Read { mut config, file, told } = read(&path, listen, &key)?;
+        finish(&mut config)?;
         tell(&told);
+        if let Ok(mut missing) = missing.lock() {
+            *missing = Names::new(file, &config);
+        }
         Ok(config)
     };
     let monitor = Monitor::bind(config)
@@ -54,6 +65,11 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         .and_then(|monitor| monitor.reload_from(again))
         .and_then(|monitor| monitor.log_to(std::io::stderr()))
         .map_err(unstarted)?;
+    let handle = monitor.handle();
+    std::thread::Builder::new()
+        .name("sekisho-names".into())
+        .spawn(move || ask_again(&asked, &handle, &secret, finishes, decided))
+        .map_err(Failure::machine)?;
     say(out, &beginning(args, &monitor, &names))?;
     out.flush()?;
     service::ready();
@@ -143,9 +159,10 @@ fn read(path: &Path, listen: Option<SocketAddr>, key: &MockKey) -> Result<Read, 
         }
         file.listen = vec![listen.to_string()];
     }
-    let (file, told) = loaded.to_run().map_err(|error| error.to_string())?;
+    let (file, mut told) = loaded.to_run().map_err(|error| error.to_string())?;
     let config = to_monitor(&file, &Disk, key);
     let config = config.map_err(|error| format!("{}: {error}", path.display()))?;
+    told.extend(unresolved(&config));
     Ok(Read { config, file, told })
 }
 
@@ -178,6 +195,7 @@ fn beginning(args: &PostgresArgs, monitor: &Monitor, names: &[String]) -> String
         Address::Tcp(address) | Address::Host { address, .. } => {
             format!("host={} port={}", address.ip(), address.port())
         }
+        Address::Unresolved { name, port } => format!("host={name} port={port}"),
         Address::Unix(path) => {
             let port = path.extension().unwrap_or_default().display();
             format!("host={} port={port}", path.parent().unwrap_or(path).display())
