@@ -12,15 +12,57 @@ use crate::program::{Op, Program};
 const FALSE_ALARM: f64 = 0.001;
 /// By how much of its servers' time a station may differ from the work that is brought to it.
 const BUSY_SLACK: f64 = 0.002;
+/// Of fewer replications than this the interval is so wide at the confidence needed here (1273 standard
+/// errors of two) that hardly anything would ever lie outside.
+const REPLICATIONS_MIN: usize = 10;
+/// Of so few, jobs may become more by this share of those that come, and a station's servers may differ
+/// by this share of their time, at the most.
+const FEW_SLACK: (f64, f64) = (0.01, 0.05);
 
 /// What does not agree, in words; none if everything does, as far as chance allows.
 pub(crate) fn broken(program: &Program, parts: &[Part<'_>], relation: Parts) -> Option<String> {
     let flows = flows(program);
     let stations = program.offered.as_ref().map_or(0, Vec::len);
-    let confidence = 1.0 - FALSE_ALARM / (flows.len() + stations) as f64;
+    let places = program.stations.len() + program.gates.len();
+    let confidence = 1.0 - FALSE_ALARM / (flows.len() + stations + places) as f64;
     let broken =
         flows.iter().find_map(|(name, classes)| flow(name, classes, parts, relation, confidence));
-    broken.or_else(|| busy(program, parts, relation, confidence))
+    let broken = broken.or_else(|| busy(program, parts, relation, confidence));
+    broken.or_else(|| piled_up(program, parts, relation, confidence))
+}
+
+/// A station or a gate where more and more are: that is to be seen whatever the load, closed classes and
+/// work that depends on a cache included.
+fn piled_up(
+    program: &Program,
+    parts: &[Part<'_>],
+    relation: Parts,
+    confidence: f64,
+) -> Option<String> {
+    let grows = |more: &dyn Fn(&Part<'_>) -> (f64, f64)| {
+        let (more, passed): (Vec<f64>, Vec<f64>) = parts.iter().map(more).unzip();
+        is_trend(&more, &passed, relation, confidence).then(|| more.iter().sum::<f64>())
+    };
+    let told = |kind: &str, name: &str, more: f64| {
+        let way = if more > 0.0 { "more" } else { "fewer" };
+        format!(
+            "{kind} `{name}`: the jobs there become {way} and {way}, by {:.0} so far",
+            more.abs()
+        )
+    };
+    let station = |at: usize| {
+        let more = grows(&|part| (part.desks[at].more as f64, part.desks[at].served as f64))?;
+        Some(told("station", &program.stations[at].name, more))
+    };
+    let gate = |at: usize| {
+        let more = grows(&|part| {
+            let gate = part.gates[at];
+            (f64::from(gate.waiting) - f64::from(gate.waiting_before), gate.started as f64)
+        })?;
+        Some(told("gate", &program.gates[at].name, more))
+    };
+    let stations = (0..program.stations.len()).find_map(station);
+    stations.or_else(|| (0..program.gates.len()).find_map(gate))
 }
 
 /// Classes whose jobs leave as the class that they arrived as: each by itself; all together where jobs
@@ -47,7 +89,8 @@ fn flow(
     let arrived = |part: &Part<'_>| sum(part, &|class| class.offered);
     let left = |part: &Part<'_>| sum(part, &|class| class.completed + class.failed());
     let more: Vec<f64> = parts.iter().map(|part| arrived(part) - left(part)).collect();
-    if !is_trend(&more, relation, confidence) {
+    let came: Vec<f64> = parts.iter().map(arrived).collect();
+    if !is_trend(&more, &came, relation, confidence) {
         return None;
     }
     let span: f64 = parts.iter().map(|part| part.span).sum();
@@ -61,12 +104,13 @@ fn flow(
 
 /// Whether the numbers by which jobs become more say that they do: by replications whether their mean is
 /// other than 0; in one run whether it ends with other numbers inside than it began with. One job more
-/// or less says nothing.
-fn is_trend(more: &[f64], relation: Parts, confidence: f64) -> bool {
+/// or less says nothing. `passed` are those that came, or left: what the share of few replications is of.
+fn is_trend(more: &[f64], passed: &[f64], relation: Parts, confidence: f64) -> bool {
     match relation {
         Parts::Independent => {
             let mean = Estimate::from_independent(more, confidence);
-            mean.mean.abs() > mean.half_width + 1.0
+            let few = FEW_SLACK.0 * passed.iter().sum::<f64>() / passed.len() as f64;
+            mean.mean.abs() > least(mean.half_width, few, more.len()) + 1.0
         }
         Parts::Neighbours => {
             let mut inside = 0.0;
@@ -89,6 +133,11 @@ fn is_trend(more: &[f64], relation: Parts, confidence: f64) -> bool {
     }
 }
 
+/// The deviation that an interval allows; of few replications no more than a share.
+fn least(half_width: f64, few: f64, replications: usize) -> f64 {
+    if replications < REPLICATIONS_MIN { half_width.min(few) } else { half_width }
+}
+
 /// A station that is less or more busy than the work that arrives makes it.
 fn busy(program: &Program, parts: &[Part<'_>], relation: Parts, confidence: f64) -> Option<String> {
     let offered = program.offered.as_ref()?;
@@ -101,7 +150,11 @@ fn busy(program: &Program, parts: &[Part<'_>], relation: Parts, confidence: f64)
         let found = relation.ratio(&pairs, confidence)?;
         let rho = work / servers;
         let apart = (found.mean - rho).abs();
-        (apart > found.half_width + BUSY_SLACK).then(|| {
+        let allowed = match relation {
+            Parts::Independent => least(found.half_width, FEW_SLACK.1, parts.len()),
+            Parts::Neighbours => found.half_width,
+        };
+        (apart > allowed + BUSY_SLACK).then(|| {
             format!(
                 "station `{}`: it is busy for {:.2} % of the time, and what arrives would make it {:.2} %",
                 station.name,

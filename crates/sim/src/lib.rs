@@ -36,6 +36,7 @@ mod cache;
 mod calendar;
 mod compare;
 mod crew;
+mod looks;
 mod network;
 mod outcome;
 mod part;

@@ -20,6 +20,10 @@ pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 /// them ([`Parts::quantiles`]): they have an infinite half-width where the run is too short to say how
 /// far up the quantile may be. At M/M/1, rho 0.8, ten replications of 2000 requests, the
 /// 95 % intervals of p50 to p99.9 hold the exact value in 94 to 99 % of runs.
+///
+/// A run stops where its intervals are narrow, which is sooner where they happen to be too narrow: each
+/// is at least as wide as the look before foretold. On the grid of `tests/grid/coverage.csv`, 30 cases of
+/// 200 runs, 95.6 % of the intervals of mean responses hold the truth, of no case fewer than 92 %.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The seed of all its chance.
@@ -246,48 +250,7 @@ impl Found {
     /// goes, so that no interval is known.
     pub(crate) fn unknown(mut self, why: String) -> Found {
         self.unsettled = Some(why);
-        let forget = |estimate: &mut Estimate| estimate.half_width = f64::INFINITY;
-        let forget_all = |estimates: &mut Vec<(f64, Estimate)>| {
-            estimates.iter_mut().for_each(|(_, estimate)| forget(estimate));
-        };
-        for class in &mut self.classes {
-            let rates = [
-                &mut class.throughput,
-                &mut class.offered,
-                &mut class.refused,
-                &mut class.lost,
-                &mut class.reneged,
-                &mut class.timed_out,
-                &mut class.gave_up,
-            ];
-            rates.into_iter().chain(&mut class.response).for_each(forget);
-            forget_all(&mut class.quantiles);
-            for size in &mut class.sizes {
-                size.response.iter_mut().for_each(forget);
-                forget_all(&mut size.quantiles);
-            }
-        }
-        for gate in &mut self.gates {
-            let means = [
-                &mut gate.started,
-                &mut gate.waiting,
-                &mut gate.busy,
-                &mut gate.refused_full,
-                &mut gate.refused_deadline,
-                &mut gate.reneged,
-            ];
-            means.into_iter().chain(&mut gate.wait).chain(&mut gate.hold).for_each(forget);
-            forget_all(&mut gate.wait_quantiles);
-        }
-        for station in &mut self.stations {
-            let means = [&mut station.jobs, &mut station.throughput, &mut station.lost];
-            let more = station.utilisation.iter_mut().chain(&mut station.sojourn);
-            means.into_iter().chain(more).for_each(forget);
-        }
-        for cache in &mut self.caches {
-            forget(&mut cache.lookups);
-            cache.hit_ratio.iter_mut().for_each(forget);
-        }
+        self.each(|_, estimate| estimate.half_width = f64::INFINITY);
         self
     }
 }

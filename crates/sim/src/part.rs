@@ -25,6 +25,8 @@ pub(crate) struct DeskCounts {
     pub(crate) busy_s: f64,
     pub(crate) served: u64,
     pub(crate) lost: u64,
+    /// By how many the jobs there have become more.
+    pub(crate) more: i64,
 }
 
 /// What was counted at a cache.
@@ -57,6 +59,7 @@ impl DeskCounts {
             busy_s: desk.busy_area * 1e-9,
             served: desk.served,
             lost: desk.lost,
+            more: i64::from(desk.jobs) - i64::from(desk.jobs_before),
         }
     }
 }
@@ -123,6 +126,7 @@ impl Batch {
             own.busy_s += other.busy_s;
             own.served += other.served;
             own.lost += other.lost;
+            own.more += other.more;
         }
         for (own, other) in self.shelves.iter_mut().zip(&other.shelves) {
             own.lookups += other.lookups;

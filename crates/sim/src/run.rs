@@ -6,6 +6,7 @@ use gate::Time;
 use measure::{Estimate, Parts};
 
 use crate::balance;
+use crate::looks::Looks;
 use crate::network::{Network, NetworkError, NetworkFault};
 use crate::outcome::{Found, Outcome, Stop, gather, intervals};
 use crate::part::{Batch, Part};
@@ -167,11 +168,15 @@ const FIRST_ROUND: u64 = 2_000;
 /// Batches of one run at the least; merged in pairs when they are twice as many. Law's 20 to 40 and
 /// room for growth where neighbours are correlated.
 const BATCHES: u64 = 64;
+/// Relaxation times that must be counted at the least, by replications and in one run: a mean over fewer is
+/// skewed, and a run stops where it and its interval are small together; 40 batches of five each are
+/// hardly correlated.
+const RELAXATIONS: (f64, f64) = (100.0, 200.0);
 
 /// Simulates a network until the answer is precise, or the budget is used up.
 ///
 /// Each run first runs a pilot, until its responses, averaged over the replications, tell nothing of the
-/// start any more (MSER-5; White 1997), until five times as many jobs have left as are in flight, and for
+/// start any more (MSER-5; White 1997), until five times as many jobs have left as are in flight, in each class, and for
 /// three times as long as the slowest queue needs to forget that it was empty. The whole pilot is left
 /// out. Then the runs go on, at first as far again, then twice as far each time, until as much leaves as
 /// arrives and stations are as busy as their work makes them, and the interval over
@@ -207,6 +212,7 @@ pub(crate) struct Course<'p> {
     done: u64,
     /// What one run counted, in order; none of replications, which count on.
     batches: Vec<Batch>,
+    looks: Looks,
 }
 
 impl<'p> Course<'p> {
@@ -221,7 +227,8 @@ impl<'p> Course<'p> {
             None => warmup::run(&mut replications, options, program)?,
         };
         let batches = Vec::new();
-        Ok(Course { program, options, replications, warmup, done: 0, batches })
+        let looks = Looks::default();
+        Ok(Course { program, options, replications, warmup, done: 0, batches, looks })
     }
 
     /// Makes the warm-up longer: networks that are compared leave out the same requests.
@@ -311,10 +318,30 @@ impl<'p> Course<'p> {
     pub(crate) fn is_precise(&self, found: &Found) -> bool {
         let settled = !self.replications.iter().any(|run| run.piles_up(self.done));
         let settled = settled && found.unsettled.is_none();
-        settled && !found.correlated && precise(self.program, found, self.options.precision)
+        let relaxations = match self.options.plan {
+            Plan::Replications(_) => RELAXATIONS.0,
+            Plan::OneRun => RELAXATIONS.1,
+        };
+        let is_long = found.counted_s >= relaxations * self.program.relaxation_s;
+        settled
+            && is_long
+            && !found.correlated
+            && precise(self.program, found, self.options.precision)
     }
 
     pub(crate) fn found(&mut self) -> Found {
+        let (mut found, unsettled) = self.seen();
+        if self.program.agenda.is_none() {
+            self.looks.widen(self.done, &mut found);
+        }
+        match unsettled {
+            Some(why) => found.unknown(why),
+            None => found,
+        }
+    }
+
+    /// What is seen at this look, and why there is no steady state.
+    fn seen(&mut self) -> (Found, Option<String>) {
         match self.options.plan {
             Plan::Replications(_) => {
                 let spans: Vec<f64> =
@@ -330,7 +357,7 @@ impl<'p> Course<'p> {
         }
     }
 
-    fn gathered(&self, parts: &[Part<'_>], relation: Parts) -> Found {
+    fn gathered(&self, parts: &[Part<'_>], relation: Parts) -> (Found, Option<String>) {
         let found = gather(self.program, parts, relation, self.options.confidence);
         // By an agenda no steady state is claimed.
         let unsettled = match self.program.agenda {
@@ -339,10 +366,7 @@ impl<'p> Course<'p> {
                 self.warmup.short.clone().or_else(|| balance::broken(self.program, parts, relation))
             }
         };
-        match unsettled {
-            Some(why) => found.unknown(why),
-            None => found,
-        }
+        (found, unsettled)
     }
 
     /// What was found so far, as a whole. The recording is there at the end only.

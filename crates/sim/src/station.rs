@@ -25,6 +25,8 @@ pub(crate) struct Desk {
     pub(crate) full: WhenFull,
     /// Jobs lost since the last reset.
     pub(crate) lost: u64,
+    /// Jobs there at the last reset.
+    pub(crate) jobs_before: u32,
     /// Jobs elsewhere that wait for room here.
     pub(crate) blocked: VecDeque<u32>,
 }
@@ -78,6 +80,7 @@ impl Desk {
             room: station.room.map_or(u32::MAX, |(room, _)| room),
             full: station.room.map_or(WhenFull::Lose, |(_, full)| full),
             lost: 0,
+            jobs_before: 0,
             blocked: VecDeque::new(),
         }
     }
@@ -113,6 +116,7 @@ impl Desk {
         self.busy_area = 0.0;
         self.served = 0;
         self.lost = 0;
+        self.jobs_before = self.jobs;
     }
 }
 

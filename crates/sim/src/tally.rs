@@ -137,6 +137,8 @@ pub(crate) fn size_bin(size: f64) -> u32 {
 #[derive(Clone, Debug)]
 pub(crate) struct GateTally {
     pub(crate) waiting: u32,
+    /// Those who waited at the last reset; of a merged one, before the first.
+    pub(crate) waiting_before: u32,
     pub(crate) busy: u32,
     pub(crate) waiting_area: f64,
     pub(crate) busy_area: f64,
@@ -157,6 +159,7 @@ impl GateTally {
     pub(crate) fn new() -> GateTally {
         GateTally {
             waiting: 0,
+            waiting_before: 0,
             busy: 0,
             waiting_area: 0.0,
             busy_area: 0.0,
@@ -195,9 +198,9 @@ impl GateTally {
         self.hold_sum += hold_ns as f64 * 1e-9;
     }
 
-    /// Adds what another one counted; who waits and is served, and what its controller did, stays as
-    /// it is.
+    /// Adds what the next one counted; who is served, and what its controller did, stays as it is.
     pub(crate) fn merge(&mut self, other: &GateTally) {
+        self.waiting = other.waiting;
         self.waiting_area += other.waiting_area;
         self.busy_area += other.busy_area;
         self.started += other.started;
@@ -215,6 +218,9 @@ impl GateTally {
         let (waiting, busy) = (self.waiting, self.busy);
         let mut wait = std::mem::take(&mut self.wait);
         wait.clear();
-        *self = GateTally { waiting, busy, touched: now, wait, ..GateTally::new() };
+        let waiting_before = waiting;
+        let kept =
+            GateTally { waiting, waiting_before, busy, touched: now, wait, ..GateTally::new() };
+        *self = kept;
     }
 }

@@ -17,6 +17,7 @@ mod control;
 mod errors;
 mod fair_share;
 mod families;
+mod intervals;
 mod queues;
 mod refusals;
 mod routes;
@@ -25,3 +26,11 @@ mod settling;
 mod sharing;
 mod stations;
 mod support;
+
+#[path = "../grid/cases.rs"]
+mod cases;
+#[allow(dead_code, reason = "the rows of the table are written by the example")]
+#[path = "../grid/coverage.rs"]
+mod coverage;
+#[path = "../grid/truths.rs"]
+mod truths;

@@ -151,15 +151,47 @@ fn slots_that_are_held_too_long_are_refused_before_the_run() {
     }
 }
 
-/// At 0.9999 a queue forgets its start in 4e8 services: no budget holds that, and the run says so.
+/// At 0.9999 a queue forgets its start in 4e8 services, at 0.99999 in 4e10: no budget holds that, and the
+/// run says so, with no interval.
 #[test]
 fn what_cannot_settle_within_the_budget_is_not_precise() {
-    let network = single(poisson(0.9999), StationKind::Queue { servers: 1 }, exponential(1.0));
-    let options = Options { completions_max: 1_000_000, ..options(0.5) };
+    for (rho, settles) in [(0.9999, "4.000e8"), (0.99999, "4.000e10")] {
+        for plan in [Plan::Replications(2), Plan::Replications(10), Plan::OneRun] {
+            let network = single(poisson(rho), ONE, exponential(1.0));
+            let options = Options { plan, completions_max: 1_000_000, ..options(0.5) };
+            let outcome = sim::run(&network, &options).unwrap();
+            assert_eq!(outcome.stop, Stop::Budget);
+            assert_eq!(response(&outcome, 0).half_width, f64::INFINITY);
+            let why = outcome.unsettled.expect("it cannot have settled");
+            assert!(why.contains(&format!("forget their start in some {settles} s")), "{why}");
+        }
+    }
+}
+
+/// The story: the interval of two replications is so wide that no growth was ever outside, and a queue
+/// whose slots serve less than arrives was called settled.
+#[test]
+fn two_replications_tell_that_a_queue_grows() {
+    let mut network = Network::default();
+    let (a, b) = (add_queue(&mut network, "a", 1), add_queue(&mut network, "b", 1));
+    let gate = network.add_gate(GateNode::new("gate", GateSpec::fifo(4)));
+    let visit = |station| Step::Visit { station, demand: exponential(0.9) };
+    let inside = vec![visit(a), visit(b)];
+    network.add_class(Class::new("jobs", poisson(0.93), vec![Step::Hold { gate, inside }]));
+    let plan = Plan::Replications(2);
+    let options = Options { plan, completions_max: 400_000, ..options(0.05) };
     let outcome = sim::run(&network, &options).unwrap();
     assert_eq!(outcome.stop, Stop::Budget);
-    let why = outcome.unsettled.expect("it cannot have settled");
-    assert!(why.contains("forget their start in some 4.000e8 s"), "{why}");
+    let why = outcome.unsettled.expect("the queue grows");
+    assert!(why.contains("more and more are inside"), "{why}");
+    // Beside a closed class, or with work that a cache decides on, too.
+    let think = workload::Dist::Exponential { mean: 10.0 };
+    let clients = sim::Load::Closed { population: 5, think };
+    network.add_class(Class::new("clients", clients, vec![visit(b)]));
+    network.classes[0].load = poisson(0.75);
+    let outcome = sim::run(&network, &options).unwrap();
+    let why = outcome.unsettled.expect("the queue grows");
+    assert!(why.contains("more and more"), "{why}");
 }
 
 /// Work at a station of a higher speed holds a slot for less time than it says: 2 /s of 1 s at speed 4

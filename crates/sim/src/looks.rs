@@ -1,0 +1,113 @@
+//! The intervals of a run that stops where they are narrow: it stops sooner where they happen to be too
+//! narrow, so that fewer hold the truth than they say.
+//!
+//! Of two looks at a run that has become longer meanwhile, the first one foretells how wide an interval
+//! becomes: by the square root of the length it has grown by. Whichever is wider counts, what is seen or what
+//! was foretold. What the run liked at its last look is then not all that it goes by.
+//! `tests/grid/coverage.csv` has what that comes to: without it 0.89 to 0.93 of intervals of 95 % held at
+//! M/M/1.
+
+use std::collections::BTreeMap;
+
+use measure::Estimate;
+
+use crate::outcome::{Found, SizeRange};
+
+/// One interval among those of a run: the kind of part, its index, a size, the number of the interval.
+pub(crate) type Key = (&'static str, usize, u64, usize);
+
+/// The last two looks at a run.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    now: Look,
+    before: Look,
+}
+
+#[derive(Debug, Default)]
+struct Look {
+    /// Requests counted until then.
+    done: u64,
+    half_widths: BTreeMap<Key, f64>,
+}
+
+impl Looks {
+    /// A look at a run that has counted so many requests: widens what is narrower than was foretold.
+    /// Looking twice at the same changes nothing.
+    pub(crate) fn widen(&mut self, done: u64, found: &mut Found) {
+        if done != self.now.done {
+            let mut half_widths = BTreeMap::new();
+            found.each(|key, estimate| {
+                half_widths.insert(key, estimate.half_width);
+            });
+            self.before = std::mem::replace(&mut self.now, Look { done, half_widths });
+        }
+        let shrunk = (self.before.done as f64 / done.max(1) as f64).sqrt();
+        found.each(|key, estimate| {
+            let before = self.before.half_widths.get(&key);
+            // What was not known before foretells nothing.
+            if let Some(before) = before.filter(|before| before.is_finite()) {
+                estimate.half_width = estimate.half_width.max(before * shrunk);
+            }
+        });
+    }
+}
+
+impl Found {
+    /// Every interval that is claimed of a steady state, each with its name, the same at every look.
+    pub(crate) fn each(&mut self, mut with: impl FnMut(Key, &mut Estimate)) {
+        for (at, class) in self.classes.iter_mut().enumerate() {
+            let rates = [
+                &mut class.throughput,
+                &mut class.offered,
+                &mut class.refused,
+                &mut class.lost,
+                &mut class.reneged,
+                &mut class.timed_out,
+                &mut class.gave_up,
+            ];
+            let means = rates.into_iter().chain(&mut class.response);
+            means.enumerate().for_each(|(n, mean)| with(("class", at, 0, n), mean));
+            quantiles(&mut class.quantiles, ("class quantile", at, 0), &mut with);
+            for size in &mut class.sizes {
+                let id = match &size.range {
+                    SizeRange::Document { index, .. } => *index as u64,
+                    SizeRange::PowerOfTwo(low) => low.to_bits(),
+                };
+                size.response.iter_mut().for_each(|mean| with(("size", at, id, 0), mean));
+                quantiles(&mut size.quantiles, ("size quantile", at, id), &mut with);
+            }
+        }
+        for (at, gate) in self.gates.iter_mut().enumerate() {
+            let means = [
+                &mut gate.started,
+                &mut gate.waiting,
+                &mut gate.busy,
+                &mut gate.refused_full,
+                &mut gate.refused_deadline,
+                &mut gate.reneged,
+            ];
+            means.into_iter().enumerate().for_each(|(n, mean)| with(("gate", at, 0, n), mean));
+            gate.wait.iter_mut().for_each(|mean| with(("gate wait", at, 0, 0), mean));
+            gate.hold.iter_mut().for_each(|mean| with(("gate hold", at, 0, 0), mean));
+            quantiles(&mut gate.wait_quantiles, ("gate quantile", at, 0), &mut with);
+        }
+        for (at, station) in self.stations.iter_mut().enumerate() {
+            let means = [&mut station.jobs, &mut station.throughput, &mut station.lost];
+            means.into_iter().enumerate().for_each(|(n, mean)| with(("station", at, 0, n), mean));
+            station.utilisation.iter_mut().for_each(|mean| with(("busy", at, 0, 0), mean));
+            station.sojourn.iter_mut().for_each(|mean| with(("sojourn", at, 0, 0), mean));
+        }
+        for (at, cache) in self.caches.iter_mut().enumerate() {
+            with(("cache", at, 0, 0), &mut cache.lookups);
+            cache.hit_ratio.iter_mut().for_each(|share| with(("hit ratio", at, 0, 0), share));
+        }
+    }
+}
+
+fn quantiles(
+    of: &mut [(f64, Estimate)],
+    (kind, at, id): (&'static str, usize, u64),
+    with: &mut impl FnMut(Key, &mut Estimate),
+) {
+    of.iter_mut().enumerate().for_each(|(n, (_, quantile))| with((kind, at, id, n), quantile));
+}

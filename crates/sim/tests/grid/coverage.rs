@@ -1,0 +1,95 @@
+//! The share of the intervals of a case that hold what is true, and the committed table of that.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use sim::Stop;
+
+use crate::cases::Case;
+
+/// The runs of one class of a case, counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) runs: u64,
+    /// Runs that say that their interval is as narrow as was asked for.
+    pub(crate) precise: u64,
+    /// Runs whose interval is finite, and of these: those that hold the truth.
+    pub(crate) known: u64,
+    pub(crate) held: u64,
+    /// Sums over known runs, as shares of the truth: how far the means are off, and the half-widths.
+    pub(crate) off: f64,
+    pub(crate) half_widths: f64,
+}
+
+impl Count {
+    /// The share of the known intervals that hold the truth.
+    pub(crate) fn coverage(&self) -> f64 {
+        self.held as f64 / self.known as f64
+    }
+}
+
+/// Runs a case, these of its runs, on so many threads.
+///
+/// # Panics
+/// If a run fails.
+pub(crate) fn count(case: &Case, at: usize, runs: Range<u64>, threads: usize) -> Vec<Count> {
+    let next = AtomicU64::new(runs.start);
+    // Sums of floats depend on their order, so that runs are kept until all are there.
+    let results = Mutex::new(vec![None; (runs.end - runs.start) as usize]);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= runs.end {
+                        return;
+                    }
+                    let outcome = sim::run(&case.network, &case.options(at, n));
+                    let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", case.name));
+                    let responses = outcome.classes.iter().map(|class| class.response.clone());
+                    let one = (outcome.stop == Stop::Precise, responses.collect::<Vec<_>>());
+                    results.lock().unwrap_or_else(PoisonError::into_inner)
+                        [(n - runs.start) as usize] = Some(one);
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut counts = vec![Count::default(); case.truths.len()];
+    for (precise, responses) in results.into_iter().map(|run| run.expect("every run is over")) {
+        for ((count, response), truth) in counts.iter_mut().zip(responses).zip(&case.truths) {
+            count.runs += 1;
+            count.precise += u64::from(precise);
+            let known = response.filter(|response| response.half_width.is_finite());
+            let Some(response) = known else { continue };
+            count.known += 1;
+            count.held += u64::from((response.mean - truth).abs() <= response.half_width);
+            count.off += response.mean / truth - 1.0;
+            count.half_widths += response.half_width / truth;
+        }
+    }
+    counts
+}
+
+/// The first line of the table.
+pub(crate) const HEAD: &str = "case,class,seed,plan,precision,truth,runs,precise,known,held,coverage,\
+                               mean_off_percent,half_width_percent";
+
+/// The part of a row that names the case: where it differs the case is to be run again.
+pub(crate) fn key(case: &Case, at: usize, class: usize) -> String {
+    let options = case.options(at, 0);
+    let plan = format!("{:?}", case.plan);
+    let (seed, truth) = (options.seed, case.truths[class]);
+    format!("{},{class},{seed},{plan},{},{truth:.8}", case.name, case.precision)
+}
+
+/// The row of a class.
+pub(crate) fn row(case: &Case, at: usize, class: usize, count: &Count) -> String {
+    let of_all = |sum: f64| 100.0 * sum / count.known as f64;
+    let Count { runs, precise, known, held, .. } = count;
+    let (off, half_width) = (of_all(count.off), of_all(count.half_widths));
+    let coverage = count.coverage();
+    let key = key(case, at, class);
+    format!("{key},{runs},{precise},{known},{held},{coverage:.3},{off:+.3},{half_width:.3}")
+}
