@@ -92,7 +92,8 @@ def simulate(
     """Simulate a model until its mean response times are precise.
 
     ``precision`` is the relative half-width of the 95 % intervals to stop at, ``max_requests`` the
-    budget; ``attrs["precise"]`` says whether it was enough. The same seed gives the same table on
+    budget; ``attrs["precise"]`` says whether it was enough, ``attrs["steady"]`` whether nothing speaks
+    against a steady state, and ``attrs["unsettled"]`` what does. The same seed gives the same table on
     any number of threads; left out, it is the scenario's, or 1.
 
     Beside the columns of ``solve``, the table has ``QLen_hw`` and so on: half the width of each

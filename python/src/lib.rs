@@ -158,6 +158,7 @@ fn simulated(outcome: &Outcome) -> Value {
             "confidence": outcome.classes.first().map(|class| class.throughput.confidence),
             "precise": outcome.stop != Stop::Budget,
             "warmup_found": outcome.warmup_found,
+            "steady": outcome.unsettled.is_none(),
             "unsettled": outcome.unsettled,
             "events": outcome.events,
             "classes": classes.collect::<Vec<_>>(),

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::estimate::moments;
+use crate::quantile::unresolved;
 use crate::series::{mser, trend};
 use crate::{
     Batches, ClassCounts, ErrorKind, Estimate, Histogram, Interval, LoadShape, RunRecord, Trend,
@@ -68,7 +69,8 @@ pub struct Quantile {
     /// Its value \[s\]; `None` where fewer than ten responses are beyond it, which is too few. The
     /// interval is Student's over the quantiles of blocks of neighbouring intervals (a merged
     /// histogram has forgotten the correlation of neighbours); infinite if there are fewer than
-    /// five blocks with ten responses beyond the quantile each.
+    /// five blocks with ten responses beyond the quantile each, or if it reaches the longest duration
+    /// that a histogram tells apart ([`Histogram::LONGEST`]).
     pub response: Option<Estimate>,
 }
 
@@ -422,7 +424,10 @@ impl<'a> Sheet<'a> {
             .collect();
         let n = quantiles.len() as u64;
         let error = if n < 5 { f64::INFINITY } else { (moments(&quantiles).1 / n as f64).sqrt() };
-        Some(Estimate::new(value, error, n, confidence))
+        let blocks = Estimate::new(value, error, n, confidence);
+        // Blocks that all end where the histogram does agree, and know nothing.
+        let half_width = blocks.half_width.max(unresolved(value, blocks.high()));
+        Some(Estimate { half_width, ..blocks })
     }
 
     fn drifts(&self, steady: &[Interval]) -> Vec<Fault> {

@@ -133,7 +133,7 @@ impl Below {
 
 /// What the histogram itself leaves open of a quantile that may lie as high as this \[s\]: everything
 /// from its last duration on, where all longer ones are counted, and its resolution below the first.
-fn unresolved(mean: f64, high: f64) -> f64 {
+pub(crate) fn unresolved(mean: f64, high: f64) -> f64 {
     let first = Histogram::SHORTEST.as_secs_f64();
     // The last value of a bucket is up to 0.1 % above what was recorded.
     if high >= Histogram::LONGEST.as_secs_f64() {

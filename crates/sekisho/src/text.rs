@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use measure::Estimate;
+use measure::{Estimate, Histogram};
 
 /// What a terminal shows of a line, wherever it is.
 const COLUMNS: usize = 80;
@@ -18,6 +18,28 @@ pub(crate) fn time(seconds: f64) -> String {
 pub(crate) fn time_estimate(estimate: &Estimate) -> String {
     let (factor, unit) = time_unit(estimate.mean);
     with_interval(estimate, factor, unit)
+}
+
+/// A quantile of a histogram, as far as that tells durations apart: `12.3 ms`, `beyond 1 h`.
+pub(crate) fn quantile(seconds: f64) -> String {
+    untold(seconds).map_or_else(|| time(seconds), str::to_owned)
+}
+
+/// The same with its interval: `12.3 ms ± 0.4`.
+pub(crate) fn quantile_estimate(estimate: &Estimate) -> String {
+    untold(estimate.mean).map_or_else(|| time_estimate(estimate), str::to_owned)
+}
+
+/// The words for a quantile that a histogram does not tell apart from others.
+pub(crate) fn untold(seconds: f64) -> Option<&'static str> {
+    // The last value of a bucket is up to 0.1 % above what was recorded.
+    if seconds >= Histogram::LONGEST.as_secs_f64() {
+        Some("beyond 1 h")
+    } else if seconds <= 1.001 * Histogram::SHORTEST.as_secs_f64() {
+        Some("below 1 us")
+    } else {
+        None
+    }
 }
 
 /// Two times in the unit of the second: `12.1/12.3 ms`; a missing one is a dash.
@@ -278,6 +300,17 @@ mod tests {
 
     fn estimate(mean: f64, half_width: f64) -> Estimate {
         Estimate { mean, half_width, confidence: 0.95, n: 10 }
+    }
+
+    /// The story: "3601 s ± ?" of a response that was looked for beyond an hour.
+    #[test]
+    fn quantiles_beyond_what_a_histogram_tells_are_told_so() {
+        assert_eq!(quantile(3601.0), "beyond 1 h");
+        assert_eq!(quantile_estimate(&estimate(3_600.0, f64::INFINITY)), "beyond 1 h");
+        assert_eq!(quantile(1e-6), "below 1 us");
+        assert_eq!(quantile_estimate(&estimate(1.0005e-6, 1e-6)), "below 1 us");
+        assert_eq!(quantile(3599.0), "3599 s");
+        assert_eq!(quantile_estimate(&estimate(2e-6, 1e-7)), "2.0 us ± 0.1");
     }
 
     #[test]

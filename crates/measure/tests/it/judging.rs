@@ -71,6 +71,21 @@ fn few_responses_have_no_far_quantile() {
     assert_eq!(known, [true, true, false, false]);
 }
 
+/// The story: answers of two hours, all counted as one hour, agreed: p99 was 3600 s ± 0, below any limit
+/// of more than an hour, and such a limit was met.
+#[test]
+fn quantiles_beyond_the_histogram_meet_no_limit() {
+    let mut record = SYSTEM.record();
+    for counts in record.intervals.iter_mut().flat_map(|interval| &mut interval.classes) {
+        let mut long = Histogram::new();
+        (0..counts.total.len()).for_each(|_| long.record(Duration::from_secs(7200)));
+        counts.total = long;
+    }
+    for quantile in record.judge(0.95).all.quantiles {
+        assert_eq!(quantile.response.unwrap().half_width, f64::INFINITY, "{quantile:?}");
+    }
+}
+
 #[test]
 fn wrong_books_do_not_close() {
     let mut record = SYSTEM.record();

@@ -405,7 +405,8 @@ pub(crate) fn expect(
             let shown = match expectation.metric {
                 Metric::Rate => rate_estimate(&estimate),
                 Metric::Errors => format!("{:.3} %", estimate.mean * 100.0),
-                Metric::Mean | Metric::Quantile(_) => time_estimate(&estimate),
+                Metric::Mean => time_estimate(&estimate),
+                Metric::Quantile(_) => crate::text::quantile_estimate(&estimate),
             };
             outcome(
                 compare(&estimate, expectation.side, expectation.limit),

@@ -14,9 +14,7 @@ use super::check::{Expectation, expect};
 use super::http_target::{TargetArgs, press};
 use crate::session::{Session, progress, say};
 use crate::store;
-use crate::text::{
-    Table, bytes, label, next, paragraph, rate_estimate, sentence, time, time_estimate,
-};
+use crate::text::{Table, bytes, label, next, paragraph, rate_estimate, sentence, time_estimate};
 use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]
@@ -258,7 +256,8 @@ fn table(record: &RunRecord, judgement: &Judgement) -> Table {
     let row = |name: &str, size: String, measures: &measure::Measures| {
         let quantile = |q: f64| {
             let at = measures.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9);
-            at.and_then(|quantile| quantile.response).map_or("-".into(), |value| time(value.mean))
+            at.and_then(|at| at.response)
+                .map_or("-".into(), |value| crate::text::quantile(value.mean))
         };
         vec![
             label(name),

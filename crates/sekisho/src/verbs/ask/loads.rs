@@ -113,7 +113,10 @@ pub(crate) fn prediction_text(prediction: &Prediction) -> String {
         Table::new(&["at", "rate", "formula R", "sim R", "apart", "p50", "p90", "p99", "wait"]);
     for point in &prediction.points {
         let numbers = &point.simulation;
-        let quantile = |q| numbers.quantile(q).map_or("-".into(), |value: Value| time(value.mean));
+        let quantile = |q| {
+            let known: Option<Value> = numbers.quantile(q);
+            known.map_or("-".into(), |value| crate::text::quantile(value.mean))
+        };
         table.row(vec![
             short_point(point),
             rate(numbers.throughput.mean),
@@ -201,7 +204,11 @@ fn knows_quantiles(point: &Point) -> bool {
 fn quantiles(point: &Point) -> String {
     let Some(formula) = &point.formula else { return String::new() };
     let pair = |(q, value): &(f64, Value)| {
-        let pair = times(Some(value.mean), point.simulation.quantile(*q)?.mean.into());
+        let simulated = point.simulation.quantile(*q)?.mean;
+        let pair = match crate::text::untold(simulated) {
+            Some(told) => format!("{}/{told}", time(value.mean)),
+            None => times(Some(value.mean), Some(simulated)),
+        };
         Some(format!("p{} {pair}", (q * 1000.0).round() / 10.0))
     };
     let pairs: Vec<String> = formula.quantiles.iter().filter_map(pair).collect();

@@ -17,7 +17,10 @@ use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationO
 use crate::scenario_file::read_scenario;
 use crate::session::{progress, say};
 use crate::store;
-use crate::text::{Table, bytes, label, next, paragraph, rate, rate_estimate, time, time_estimate};
+use crate::text::{
+    Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
+    time_estimate,
+};
 use crate::verdict::{Failure, Verdict};
 
 /// Simulate a scenario
@@ -213,7 +216,7 @@ fn classes(outcome: &Outcome) -> String {
     let mut quantiles = Table::new(&["response of", "p50", "p95", "p99"]);
     for class in &outcome.classes {
         let mut row = vec![label(&class.name)];
-        row.extend([0.5, 0.95, 0.99].map(|q| time_or_dash(quantile(&class.quantiles, q))));
+        row.extend([0.5, 0.95, 0.99].map(|q| quantile_or_dash(quantile(&class.quantiles, q))));
         quantiles.row(row);
     }
     format!("{table}\n{quantiles}")
@@ -231,7 +234,7 @@ fn sizes(class: &ClassOutcome) -> Table {
             range(&size.range),
             size.completed.to_string(),
             time_or_dash(size.response.as_ref()),
-            time_or_dash(quantile(&size.quantiles, 0.99)),
+            quantile_or_dash(quantile(&size.quantiles, 0.99)),
         ]);
     }
     table
@@ -464,6 +467,10 @@ fn moves_json(gate: &GateOutcome) -> Value {
 
 fn time_or_dash(estimate: Option<&Estimate>) -> String {
     estimate.map_or("-".into(), time_estimate)
+}
+
+fn quantile_or_dash(estimate: Option<&Estimate>) -> String {
+    estimate.map_or("-".into(), quantile_estimate)
 }
 
 /// A part of a whole with its interval: `80.1 % ± 0.3`.

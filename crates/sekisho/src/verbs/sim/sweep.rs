@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use sim::{Network, Options, Outcome, Plan, SimError, Stop};
 
 use super::numbers::Numbers;
-use super::{Args, class_json, gate_json, plan_word, quantile, station_json, time_or_dash};
+use super::{
+    Args, class_json, gate_json, plan_word, quantile, quantile_or_dash, station_json, time_or_dash,
+};
 use crate::session::{progress, say};
 use crate::text::{Table, label, next, paragraph, rate_estimate, sentence};
 use crate::verdict::{Failure, Verdict};
@@ -160,6 +162,11 @@ fn text(args: &Args, options: &Options, points: &[Point]) -> String {
     if spent > 0 {
         text += &format!(", {spent} with wider intervals than asked for");
     }
+    let settled = |point: &&Point| point.result.as_ref().is_ok_and(|o| o.unsettled.is_none());
+    let on_its_way = points.len() - grow - points.iter().filter(settled).count();
+    if on_its_way > 0 {
+        text += &format!(", {on_its_way} not in a steady state");
+    }
     if grow > 0 {
         text += &format!(", {grow} without a steady state");
     }
@@ -177,6 +184,13 @@ fn text(args: &Args, options: &Options, points: &[Point]) -> String {
     }
     if classes.is_empty() {
         text += &paragraph("Nowhere is there a steady state: jobs pile up without end.");
+    }
+    for point in points {
+        let Ok(Outcome { unsettled: Some(why), .. }) = &point.result else { continue };
+        text += &paragraph(&format!(
+            "{}: no steady state was reached: {why}.",
+            point.values.join(" / ")
+        ));
     }
     let paths: Vec<&str> = args.sweep.iter().map(|axis| axis.path.as_str()).collect();
     text += &paragraph(&format!(
@@ -207,7 +221,7 @@ fn table(args: &Args, points: &[Point], class: usize) -> Table {
                     values,
                     rate_estimate(&class.throughput),
                     time_or_dash(class.response.as_ref()),
-                    time_or_dash(quantile(&class.quantiles, 0.99)),
+                    quantile_or_dash(quantile(&class.quantiles, 0.99)),
                 ]
             }
             Err(_) => vec![values, "grows".into(), "-".into(), "-".into()],
