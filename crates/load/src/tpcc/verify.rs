@@ -6,6 +6,7 @@
 //! is NULL where it must not be breaks the rule, so that nothing missing looks like nothing wrong.
 
 mod conditions;
+mod note;
 mod pass;
 mod population;
 
@@ -22,6 +23,7 @@ use tokio_postgres::{Client, IsolationLevel};
 
 use super::connection::{Config, ConnectError};
 pub use conditions::Condition;
+use conditions::Tables;
 pub use population::Rule;
 
 /// The rows that are named for a check that fails.
@@ -78,6 +80,9 @@ pub struct Verification {
     pub warehouses: u64,
     /// Every check that was made, in order.
     pub outcomes: Vec<Outcome>,
+    /// The names of the checks that were not, since no note of a load of ours tells what they need:
+    /// another program made the tables.
+    pub not_asked: Vec<String>,
 }
 
 /// Why nothing could be verified.
@@ -96,8 +101,8 @@ pub enum VerifyError {
     Interrupted,
     /// A table or a column that every load makes is not there.
     #[error(
-        "the database has no {missing}: it holds no TPC-C tables, or another program made them; \
-         load it with `sekisho tpcc load`, or name another one"
+        "the database has no {missing}: it holds no TPC-C tables, or another program laid them out \
+         differently; load it with `sekisho tpcc load`, or name another one"
     )]
     NotOurs {
         /// What is missing first.
@@ -222,7 +227,13 @@ pub async fn verify_with(
         return Err(VerifyError::Empty);
     }
     let has = |part| parts.contains(&part);
-    let passes = conditions::passes();
+    let note = note::Note::read(&transaction).await?;
+    let tables = if note.is_some() { Tables::Ours } else { Tables::Others };
+    let mut not_asked = Vec::new();
+    if tables == Tables::Others && has(Part::Conditions) {
+        not_asked.extend(conditions::OURS_ALONE.map(|condition| condition.name()));
+    }
+    let passes = conditions::passes(tables);
     let conditions = if has(Part::Conditions) { passes.len() } else { 0 };
     let total = conditions + if has(Part::Population) { population::STEPS } else { 0 };
     let mut outcomes = Vec::new();
@@ -237,11 +248,14 @@ pub async fn verify_with(
     });
     if has(Part::Population) {
         let mut step = |done| progress(conditions + done, total);
-        outcomes.extend(population::run(&transaction, warehouses, &mut step).await?);
+        outcomes.extend(population::run(&transaction, (warehouses, note), &mut step).await?);
+        if tables == Tables::Others {
+            not_asked.extend(population::OURS_ALONE.map(str::to_owned));
+        }
     }
     progress(total, total);
     transaction.rollback().await.map_err(asking("the end of the snapshot"))?;
-    Ok(Verification { warehouses, outcomes })
+    Ok(Verification { warehouses, outcomes, not_asked })
 }
 
 /// An error of connecting in its innermost words, which say what happened.

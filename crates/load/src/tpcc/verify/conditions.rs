@@ -29,15 +29,40 @@ pub enum Condition {
     StockRemote,
     /// S_QUANTITY stays where the refilling of New-Order keeps it.
     StockQuantity,
+    /// Each O_ID below the district's next is there: the order that is lost is named.
+    LostOrders,
+    /// O_CARRIER_ID is one of ten.
+    Carrier,
+    /// New orders have five to fifteen lines.
+    OrderSize,
+    /// O_ENTRY_D is there, OL_DELIVERY_D not before it, and neither is yet to come.
+    OrderDates,
+    /// C_SINCE is there and not yet to come.
+    CustomerDate,
+    /// H_DATE is there and not yet to come.
+    PaymentDates,
+    /// H_DATA is what a payment writes, but for the one row that a customer has of the load.
+    HistoryData,
+    /// C_DATA begins with the customer's payments where the credit is bad. How they are laid out
+    /// there is each program's own, so it is asked of our tables only.
+    CustomerData,
+    /// OL_DIST_INFO is the supplying stock's for the district, of new lines.
+    LineDistrict,
+    /// Each warehouse has a row of STOCK for each item.
+    StockRows,
+    /// The note of the load, which our tables have, says that it came to its end.
+    LoadFinished,
 }
 
 use Condition::{
-    AllLocal, Consistency, DeliveryCount, LineAmount, OrderNumbers, Paid, PaymentCount,
-    StockOrders, StockQuantity, StockRemote, StockYtd,
+    AllLocal, Carrier, Consistency, CustomerData, CustomerDate, DeliveryCount, HistoryData,
+    LineAmount, LineDistrict, LoadFinished, LostOrders, OrderDates, OrderNumbers, OrderSize, Paid,
+    PaymentCount, PaymentDates, StockOrders, StockQuantity, StockRemote, StockRows, StockYtd,
 };
 
 /// All of them, in the order of reports.
-const ALL: [(Condition, &str, &str); 22] = [
+const ALL: [(Condition, &str, &str); 33] = [
+    (LoadFinished, "load-finished", "the note of the load says that it came to its end"),
     (Consistency(1), "", "W_YTD = sum(D_YTD), per warehouse"),
     (Consistency(2), "", "D_NEXT_O_ID - 1 = max(O_ID) = max(NO_O_ID), per district"),
     (Consistency(3), "", "max(NO_O_ID) - min(NO_O_ID) + 1 = new orders, per district"),
@@ -51,11 +76,21 @@ const ALL: [(Condition, &str, &str); 22] = [
     (Consistency(11), "", "orders - new orders = 2100 + deliveries, per district"),
     (Consistency(12), "", "C_BALANCE + C_YTD_PAYMENT = delivered OL_AMOUNT, per customer"),
     (OrderNumbers, "order-numbers", "O_ID is 1, 2, ... without a gap, per district"),
+    (LostOrders, "lost-orders", "each O_ID from 1 to D_NEXT_O_ID - 1 is there"),
+    (Carrier, "carrier", "O_CARRIER_ID is 1 to 10 where it is not NULL"),
+    (OrderSize, "order-size", "O_OL_CNT is 5 to 15, of new orders"),
+    (OrderDates, "order-dates", "O_ENTRY_D <= OL_DELIVERY_D (to a minute) <= now"),
     (AllLocal, "all-local", "O_ALL_LOCAL = 1 where all lines are supplied from home"),
     (LineAmount, "line-amount", "OL_AMOUNT = OL_QUANTITY * I_PRICE, of new lines"),
+    (LineDistrict, "line-district", "OL_DIST_INFO = S_DIST_xx of the supplier, of new lines"),
+    (CustomerDate, "customer-date", "C_SINCE <= now"),
+    (PaymentDates, "payment-dates", "H_DATE <= now"),
+    (HistoryData, "history-data", "H_DATA = W_NAME, 4 spaces, D_NAME, but in one row of the load"),
+    (CustomerData, "customer-data", "C_DATA begins with the payments, where C_CREDIT = BC"),
     (PaymentCount, "payment-count", "C_PAYMENT_CNT = rows of HISTORY, per customer"),
     (Paid, "paid", "C_YTD_PAYMENT = sum(H_AMOUNT), per customer"),
     (DeliveryCount, "delivery-count", "C_DELIVERY_CNT = orders delivered since the load"),
+    (StockRows, "stock-rows", "each warehouse has a row of STOCK for each item"),
     (StockYtd, "stock-ytd", "S_YTD = sum(OL_QUANTITY) of new lines, by supplier and item"),
     (StockOrders, "stock-orders", "S_ORDER_CNT = new lines, by supplier and item"),
     (StockRemote, "stock-remote", "S_REMOTE_CNT = new lines of other warehouses"),
@@ -91,8 +126,24 @@ fn test(
 /// One pass for each kind of row. In their joins `k` is the table that counts, NULL where a row of
 /// another table belongs to none of its rows; a check looks at the rows of which the tables that it
 /// names have something.
-pub(super) fn passes() -> [Pass; 6] {
-    [warehouses(), districts(), orders(), customers(), lines(), stock()]
+/// The note of a load, and with it what only our transactions write so, is asked of `ours` alone.
+pub(super) fn passes(ours: Tables) -> Vec<Pass> {
+    let mut passes = vec![warehouses(), districts(), orders(), lost(), customers(), lines()];
+    passes.extend([stock(), stock_rows()]);
+    if ours == Tables::Ours {
+        passes.extend([bad_credit(), note()]);
+    }
+    passes
+}
+
+/// The names of the conditions of which tables of another program are not asked.
+pub(super) const OURS_ALONE: [Condition; 2] = [LoadFinished, CustomerData];
+
+/// The program that made the tables, by the note of its load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tables {
+    Ours,
+    Others,
 }
 
 fn warehouses() -> Pass {
@@ -182,16 +233,20 @@ fn districts() -> Pass {
 }
 
 fn orders() -> Pass {
-    let from = "(select o_w_id w, o_d_id d, o_id o, true here, o_carrier_id, o_ol_cnt, o_all_local
-             from orders) k
-         full join (select ol_w_id w, ol_d_id d, ol_o_id o, count(*) n, max(ol_number) highest,
+    // A bit for each number that a line has: of n lines the bits 1 to n, or one is missing.
+    let from = "(select o_w_id w, o_d_id d, o_id o, true here, o_carrier_id, o_ol_cnt, o_all_local,
+             o_entry_d from orders) k
+         full join (select ol_w_id w, ol_d_id d, ol_o_id o, count(*) n, min(ol_number) lowest,
+             max(ol_number) highest,
+             bit_or(1::bigint << least(greatest(ol_number, 0), 62)::int) numbers,
+             min(ol_delivery_d) delivered, max(ol_delivery_d) delivered_last,
              count(*) filter (where ol_delivery_d is null) undelivered,
              count(*) filter (where ol_supply_w_id is distinct from ol_w_id) remote
              from order_line group by 1, 2, 3) l using (w, d, o)
          full join (select no_w_id w, no_d_id d, no_o_id o, true here from new_order) n
              using (w, d, o)"
         .to_owned();
-    let tests = vec![
+    let mut tests = vec![
         test(
             Consistency(5),
             "case when k.here then (k.o_carrier_id is null) <> (n.here is not null)
@@ -201,9 +256,14 @@ fn orders() -> Pass {
         test(
             Consistency(6),
             "case when k.here then k.o_ol_cnt is distinct from coalesce(l.n, 0)
-                 or l.highest is distinct from l.n
+                 or l.numbers is distinct from (1::bigint << least(l.n + 1, 62)::int) - 2
              else l.n is not null end",
-            &[("O_OL_CNT", "k.o_ol_cnt"), ("lines", "l.n"), ("last", "l.highest")],
+            &[
+                ("O_OL_CNT", "k.o_ol_cnt"),
+                ("lines", "l.n"),
+                ("first", "l.lowest"),
+                ("last", "l.highest"),
+            ],
         ),
         test(
             Consistency(7),
@@ -222,13 +282,59 @@ fn orders() -> Pass {
             &[("O_ALL_LOCAL", "k.o_all_local"), ("remote lines", "l.remote")],
         ),
     ];
+    tests.extend(order_fields());
     Pass { about: "orders", from, key: &[("w", "w"), ("d", "d"), ("o", "o")], tests }
+}
+
+/// What an order holds by itself. A Delivery's date is the beginning of its transaction, which may be
+/// a little before that of an order which it sees.
+fn order_fields() -> [Test; 3] {
+    [
+        test(
+            Carrier,
+            "k.here is not null and k.o_carrier_id is not null
+             and k.o_carrier_id not between 1 and 10",
+            &[("O_CARRIER_ID", "k.o_carrier_id")],
+        ),
+        test(
+            OrderSize,
+            "k.here is not null and k.o > 3000 and (k.o_ol_cnt is null
+             or k.o_ol_cnt not between 5 and 15)",
+            &[("O_OL_CNT", "k.o_ol_cnt")],
+        ),
+        test(
+            OrderDates,
+            "k.here is not null and (k.o_entry_d is null or k.o_entry_d > statement_timestamp()
+             or coalesce(l.delivered < k.o_entry_d - interval '1 minute', false)
+             or coalesce(l.delivered_last > statement_timestamp(), false))",
+            &[
+                ("O_ENTRY_D", "k.o_entry_d"),
+                ("first OL_DELIVERY_D", "l.delivered"),
+                ("last", "l.delivered_last"),
+            ],
+        ),
+    ]
+}
+
+/// The orders that must have been. Where D_NEXT_O_ID is out of all measure, the first thousand of
+/// those that are not there say enough.
+fn lost() -> Pass {
+    let from = "(select d_w_id w, d_id d, o from district
+             left join (select o_w_id, o_d_id, max(o_id) highest from orders group by 1, 2) last
+                 on (o_w_id, o_d_id) = (d_w_id, d_id)
+             cross join lateral generate_series(1,
+                 least(d_next_o_id::bigint - 1, coalesce(highest, 0)::bigint + 1000)) o) k
+         left join (select o_w_id w, o_d_id d, o_id::bigint o, true here from orders) orders
+             using (w, d, o)"
+        .to_owned();
+    let tests = vec![test(LostOrders, "here is null", &[("row of ORDERS", "here")])];
+    Pass { about: "lost orders", from, key: &[("w", "w"), ("d", "d"), ("o", "o")], tests }
 }
 
 fn customers() -> Pass {
     let from = format!(
         "(select c_w_id w, c_d_id d, c_id c, true here, c_balance, c_ytd_payment, c_payment_cnt,
-             c_delivery_cnt from customer) k
+             c_delivery_cnt, c_since from customer) k
          full join (select o_w_id w, o_d_id d, o_c_id c, count(*) n,
              count(*) filter (where o_carrier_id is not null and o_id > 2100) deliveries,
              coalesce(sum(amount), 0) amount, coalesce(sum(blank), 0) blank
@@ -238,11 +344,16 @@ fn customers() -> Pass {
                  from order_line group by 1, 2, 3) l
              on (ol_w_id, ol_d_id, ol_o_id) = (o_w_id, o_d_id, o_id)
              group by 1, 2, 3) o using (w, d, c)
-         full join (select h_c_w_id w, h_c_d_id d, h_c_id c, count(*) n, {} paid
-             from history group by 1, 2, 3) h using (w, d, c)",
+         full join (select h_c_w_id w, h_c_d_id d, h_c_id c, count(*) n, {} paid,
+             count(h_date) dated, max(h_date) latest, count(*) filter (where
+                 w_id is not null and d_id is not null and rtrim(h_data)
+                 is distinct from rtrim(w_name || '    ' || d_name)) others
+             from history left join warehouse on w_id = h_w_id
+             left join district on (d_w_id, d_id) = (h_w_id, h_d_id)
+             group by 1, 2, 3) h using (w, d, c)",
         total("h_amount"),
     );
-    let tests = vec![
+    let mut tests = vec![
         test(
             Consistency(10),
             "k.c_balance is null or o.blank > 0 or k.c_balance is distinct from
@@ -278,17 +389,74 @@ fn customers() -> Pass {
             &[("C_DELIVERY_CNT", "k.c_delivery_cnt"), ("deliveries", "o.deliveries")],
         ),
     ];
+    tests.extend(customer_fields());
     Pass { about: "customers", from, key: &[("w", "w"), ("d", "d"), ("c", "c")], tests }
+}
+
+/// What a customer and the customer's payments hold by themselves.
+fn customer_fields() -> [Test; 3] {
+    [
+        test(
+            CustomerDate,
+            "k.here is not null and (k.c_since is null or k.c_since > statement_timestamp())",
+            &[("C_SINCE", "k.c_since")],
+        ),
+        test(
+            PaymentDates,
+            "h.n is not null and (h.dated <> h.n or h.latest > statement_timestamp())",
+            &[("payments", "h.n"), ("with H_DATE", "h.dated"), ("last", "h.latest")],
+        ),
+        test(
+            HistoryData,
+            "h.others > 1",
+            &[("payments", "h.n"), ("with another H_DATA", "h.others")],
+        ),
+    ]
+}
+
+/// Customers of bad credit who have paid: C_DATA begins with their payments, six words for each, the
+/// last first. Payments at once may begin in another order than they are booked in, so it is
+/// asked which they are, and not in which order. Of those that 500 characters do not hold, each that is
+/// there as a whole must be one of them.
+fn bad_credit() -> Pass {
+    let from = "(select c_w_id w, c_d_id d, c_id c, c_data, paid, long from customer
+             join (select h_c_w_id, h_c_d_id, h_c_id, array_agg(words order by words) paid,
+                 sum(length(words) + 1) - 1 long
+                 from (select *, concat_ws(' ', h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id,
+                     h_amount) words from history join warehouse on w_id = h_w_id
+                     join district on (d_w_id, d_id) = (h_w_id, h_d_id)
+                     where h_data = w_name || '    ' || d_name) payments group by 1, 2, 3) h
+             on (h_c_w_id, h_c_d_id, h_c_id) = (c_w_id, c_d_id, c_id)
+             where c_credit = 'BC') k
+         cross join lateral (select coalesce(array_agg(words order by words), '{}') shown from (
+             select string_agg(word, ' ' order by place) words, (place - 1) / 6 nth
+             from unnest(string_to_array(left(c_data, least(long, 500)::int), ' '))
+                 with ordinality word(word, place) group by 2) said
+             where long <= 500 or nth < (select (cardinality(string_to_array(left(c_data, 500),
+                 ' ')) - 1) / 6)) l"
+        .to_owned();
+    let broken = "case when long <= 500 then shown <> paid else length(c_data) <> 500 or exists (
+             select from unnest(shown) one group by one having count(*) > (
+                 select count(*) from unnest(paid) other where other = one)) end";
+    let says: &[(&str, &str)] =
+        &[("payments", "cardinality(paid)"), ("C_DATA", "left(c_data, 60)")];
+    let tests = vec![test(CustomerData, broken, says)];
+    Pass { about: "bad credit", from, key: &[("w", "w"), ("d", "d"), ("c", "c")], tests }
 }
 
 /// Lines of orders that are newer than the load; those of the load cost what chance said.
 fn lines() -> Pass {
     let from =
-        "(select ol_w_id w, ol_d_id d, ol_o_id o, ol_number n, ol_i_id, ol_quantity, ol_amount
-             from order_line where ol_o_id > 3000) l
-         left join item on i_id = ol_i_id"
+        "(select ol_w_id w, ol_d_id d, ol_o_id o, ol_number n, ol_i_id, ol_quantity, ol_amount,
+             ol_supply_w_id, ol_dist_info from order_line where ol_o_id > 3000) l
+         left join item on i_id = ol_i_id
+         left join stock on (s_w_id, s_i_id) = (ol_supply_w_id, ol_i_id)
+         cross join lateral (select case d when 1 then s_dist_01 when 2 then s_dist_02
+             when 3 then s_dist_03 when 4 then s_dist_04 when 5 then s_dist_05 when 6 then s_dist_06
+             when 7 then s_dist_07 when 8 then s_dist_08 when 9 then s_dist_09
+             when 10 then s_dist_10 end dist) s"
             .to_owned();
-    let tests = vec![test(
+    let amount = test(
         LineAmount,
         "ol_amount <> ol_quantity * i_price",
         &[
@@ -297,9 +465,14 @@ fn lines() -> Pass {
             ("OL_QUANTITY", "ol_quantity"),
             ("I_PRICE", "i_price"),
         ],
-    )];
+    );
+    let district = test(
+        LineDistrict,
+        "s_i_id is not null and ol_dist_info is distinct from dist",
+        &[("OL_DIST_INFO", "ol_dist_info"), ("S_DIST_xx", "dist")],
+    );
     let key = &[("w", "w"), ("d", "d"), ("o", "o"), ("line", "n")];
-    Pass { about: "order lines", from, key, tests }
+    Pass { about: "order lines", from, key, tests: vec![amount, district] }
 }
 
 /// The load orders without touching the stock, so only newer lines count.
@@ -335,14 +508,31 @@ fn stock() -> Pass {
     Pass { about: "stock", from, key: &[("w", "w"), ("i", "i")], tests }
 }
 
+fn stock_rows() -> Pass {
+    let from = "(select w_id w, i_id i from warehouse cross join item) k
+         left join (select s_w_id w, s_i_id i, true here from stock) s using (w, i)"
+        .to_owned();
+    let tests = vec![test(StockRows, "here is null", &[("row of STOCK", "here")])];
+    Pass { about: "the rows of stock", from, key: &[("w", "w"), ("i", "i")], tests }
+}
+
+fn note() -> Pass {
+    let says: &[(&str, &str)] = &[("seed", "seed"), ("finished", "finished_at")];
+    let tests = vec![test(LoadFinished, "finished_at is null", says)];
+    let key = &[("warehouses", "warehouses")];
+    Pass { about: "the note of its load", from: "tpcc_load".to_owned(), key, tests }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_condition_is_tested_once() {
-        let tested: Vec<Check> =
-            passes().iter().flat_map(|pass| pass.tests.iter().map(|test| test.check)).collect();
+        let tested: Vec<Check> = passes(Tables::Ours)
+            .iter()
+            .flat_map(|pass| pass.tests.iter().map(|test| test.check))
+            .collect();
         for (condition, _, _) in ALL {
             let times = tested.iter().filter(|check| **check == Check::Condition(condition));
             assert_eq!(times.count(), 1, "{condition:?}");

@@ -21,7 +21,8 @@ use crate::verdict::{Failure, Verdict};
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Exit code 3: a check fails. The conditions are those of clause 3.3.2; the
-eleventh counts deliveries too, so that it holds after a run.
+eleventh counts deliveries too, so that it holds after a run. Tables that
+another program loaded are asked all but what needs the note of our load.
 
 Examples:
   sekisho tpcc verify --db \"$DATABASE_URL\"
@@ -101,6 +102,13 @@ fn text(
         time(seconds),
         if args.population { "; the rules of the population" } else { "" },
     ));
+    if !found.not_asked.is_empty() {
+        text += &paragraph(&format!(
+            "Another program made these tables: there is no note of a load (table `tpcc_load`). Not \
+             asked, since they need it: {}.",
+            found.not_asked.join(", "),
+        ));
+    }
     for outcome in found.failed() {
         text += &offences(outcome);
     }
@@ -153,6 +161,7 @@ fn object(found: &Verification, verdict: Verdict, seconds: f64, version: &str) -
         "warehouses": found.warehouses,
         "postgres": version,
         "took_s": seconds,
+        "not_asked": found.not_asked,
         "checks": checks,
     })
 }
