@@ -11,6 +11,7 @@
 //! `solve` and the simulation of `sim`, and is stored with the range that it was calibrated on, so
 //! that a measurement can judge it later.
 
+mod approximation;
 mod corrected;
 mod explain;
 mod fit;
@@ -22,6 +23,7 @@ mod score;
 mod units;
 mod witnesses;
 
+pub use approximation::Approximation;
 pub use corrected::{
     Corrected, CorrectedError, Totals, corrected, corrected_sweep, short_simulation,
 };

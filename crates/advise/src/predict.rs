@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sim::{Of, Options, Outcome, Quantity, SimError, SizeRange};
 
 use crate::formula::{FormulaAnswer, NoFormula, formula};
-use crate::{Rate, Scenario, ScenarioError, witnesses};
+use crate::{Approximation, Rate, Scenario, ScenarioError, witnesses};
 
 /// At which loads and slots a scenario is to be predicted: every load with every number of slots.
 #[derive(Clone, Debug, Default)]
@@ -62,10 +62,30 @@ pub struct Point {
     /// were not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula_error: Option<f64>,
+    /// Whether the formula is approximate though its error is not known: it was not tried.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub formula_untried: bool,
     /// The simulation's witness.
     pub simulation: Numbers,
     /// In which ways this lies beyond what the scenario was calibrated on.
     pub beyond: Vec<String>,
+}
+
+impl Point {
+    /// How far the formula's numbers may be off.
+    pub fn approximation(&self) -> Approximation {
+        match (&self.formula, self.formula_error, self.formula_untried) {
+            (None, ..) | (_, None, false) => Approximation::NONE,
+            (Some(_), error, _) => Approximation::within(error),
+        }
+    }
+}
+
+impl Prediction {
+    /// How far the formula's numbers may be off at any of its points.
+    pub fn approximation(&self) -> Approximation {
+        self.points.iter().map(Point::approximation).collect()
+    }
 }
 
 /// A load: closed or open, never mixed.
@@ -302,6 +322,9 @@ fn point(
         class: class.map(str::to_owned),
         slots: slots.or_else(|| only_slots(changed)),
         formula_error: by_formula.as_ref().and_then(|answer| answer.trust.error),
+        formula_untried: by_formula
+            .as_ref()
+            .is_some_and(|answer| !answer.trust.exact && answer.trust.error.is_none()),
         formula: by_formula.map(|answer| Numbers::from_formula(&answer, of)),
         formula_note,
         simulation: Numbers::from_outcome(&outcome, of),

@@ -6,7 +6,7 @@ use sim::Options;
 
 use crate::fit::with_quantum;
 use crate::predict::{AskError, Load, Numbers, Point, Value, at, simulate};
-use crate::{DemandEntry, PerByte, Prediction, Scenario, Span};
+use crate::{Approximation, DemandEntry, PerByte, Prediction, Scenario, Span};
 
 /// How far a prediction may be off before it counts as wrong, as a share of the measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,6 +107,8 @@ pub struct Score {
     pub accounts: Vec<Account>,
     /// In which ways the prediction lay beyond its calibration.
     pub beyond: Vec<String>,
+    /// How far the formula's numbers may be off.
+    pub approximation: Approximation,
 }
 
 impl Score {
@@ -208,6 +210,7 @@ pub fn score(
         rows,
         accounts,
         beyond: point.beyond.clone(),
+        approximation: point.approximation(),
     })
 }
 

@@ -8,7 +8,7 @@ use super::slo::{Judged, Slo};
 use super::work::{Hardness, Part};
 use super::{QuestionError, SATURATED, all_kept};
 use crate::formula::formula;
-use crate::{FormulaAnswer, NoFormula, Right, Scenario, witnesses};
+use crate::{Approximation, FormulaAnswer, NoFormula, Right, Scenario, witnesses};
 
 /// What a simulation showed of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -102,6 +102,15 @@ pub struct Assessment {
     pub formula: Option<FormulaAnswer>,
     /// Which formula, how exact it is, or why there is none.
     pub formula_note: String,
+}
+
+impl Assessment {
+    /// How far the formula's numbers may be off, its quantiles among them.
+    pub fn approximation(&self) -> Approximation {
+        let Some(answer) = &self.formula else { return Approximation::NONE };
+        let quantiles = answer.quantiles.as_ref().map(|known| Approximation::from(&known.trust));
+        quantiles.into_iter().fold((&answer.trust).into(), Approximation::and)
+    }
 }
 
 /// Simulates a scenario until it is decided whether it keeps an objective; without one, whether every

@@ -10,7 +10,7 @@ use super::growth::{ClassLoad, Growth};
 use super::slo::{LimitSide, Slo};
 use super::work::{Part, full_at, work};
 use crate::formula::{Effort, formula, formula_means};
-use crate::{FormulaAnswer, Right, Scenario};
+use crate::{Approximation, FormulaAnswer, Right, Scenario};
 
 /// The largest load that keeps an objective.
 #[derive(Clone, Debug, Serialize)]
@@ -30,6 +30,19 @@ pub struct Capacity {
     pub formula_error: Option<f64>,
     /// Every load that was tried.
     pub tried: Vec<CapacityPoint>,
+}
+
+impl Capacity {
+    /// How far the formula's numbers may be off, at any load that was tried.
+    pub fn approximation(&self) -> Approximation {
+        let of_limit = match (self.formula, self.formula_error) {
+            (Some(_), Some(error)) => Approximation::within(Some(error)),
+            _ => Approximation::NONE,
+        };
+        let ends = [&self.holds_at, &self.fails_at].into_iter().flatten();
+        let points = ends.chain(&self.tried).map(|point| point.assessment.approximation());
+        points.fold(of_limit, Approximation::and)
+    }
 }
 
 /// A load that was tried.

@@ -9,7 +9,7 @@ use super::growth::{ClassLoad, Growth};
 use super::slo::Slo;
 use super::work::{Hardness, Part, full_at, work};
 use crate::scenario::suggest;
-use crate::{Right, Scenario, ScenarioError, ServerEntry};
+use crate::{Approximation, Right, Scenario, ScenarioError, ServerEntry};
 
 /// How many servers are needed.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +34,14 @@ pub struct Servers {
     pub kept: Right,
     /// Every number that was tried, rising.
     pub tried: Vec<ServersPoint>,
+}
+
+impl Servers {
+    /// How far the formula's numbers may be off, with any number that was tried.
+    pub fn approximation(&self) -> Approximation {
+        let points = self.holds_with.iter().chain(&self.tried);
+        points.map(|point| point.assessment.approximation()).collect()
+    }
 }
 
 /// A number of servers that was tried.

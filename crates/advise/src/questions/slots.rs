@@ -6,9 +6,9 @@ use sim::{Network, Of, Options, Quantity, compare};
 
 use super::work::{ClassWork, Part, work};
 use super::{Change, QuestionError, gate_named};
-use crate::Scenario;
 use crate::formula::{BestByFormula, Effort, best, formula, formula_outline};
 use crate::witnesses::{Standing, pairs, standing};
+use crate::{Approximation, Scenario};
 
 /// What different numbers of slots do.
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +59,8 @@ pub struct SlotsRow {
     pub p99_change: Option<Change>,
     /// Throughput, over the largest; by pairs.
     pub throughput_change: Option<Change>,
+    /// How far the formula's may be off.
+    pub formula_approximation: Approximation,
     /// Why the formula was dropped here, or what disagrees with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub formula_note: Option<String>,
@@ -281,13 +283,14 @@ fn rows(variants: &[(u32, Scenario)], options: &Options) -> Result<Vec<SlotsRow>
         let at = networks.iter().position(|(other, _)| other == slots);
         let means = [Quantity::Throughput, Quantity::Response];
         let means = means.map(|quantity| at.and_then(|at| value(at, quantity)));
-        let (formula, formula_note) = by_formula(scenario, means);
+        let (formula, formula_approximation, formula_note) = by_formula(scenario, means);
         SlotsRow {
             slots: *slots,
             throughput: means[0],
             response: means[1],
             p99: at.and_then(|at| value(at, p99)),
             formula,
+            formula_approximation,
             mean_change: at.and_then(|at| change(at, best_mean, Quantity::Response)),
             p99_change: at.and_then(|at| change(at, best_p99, p99)),
             throughput_change: at.and_then(|at| change(at, most, Quantity::Throughput)),
@@ -298,9 +301,14 @@ fn rows(variants: &[(u32, Scenario)], options: &Options) -> Result<Vec<SlotsRow>
 }
 
 /// The formula's mean response \[s\], if it stands beside the throughput and mean response that were
-/// simulated; what is to be said of it, if it does not.
-fn by_formula(scenario: &Scenario, means: [Option<Estimate>; 2]) -> (Option<f64>, Option<String>) {
-    let Ok(answer) = formula_outline(scenario, Effort::Full) else { return (None, None) };
+/// simulated, and how far it may be off; what is to be said of it, if it does not.
+fn by_formula(
+    scenario: &Scenario,
+    means: [Option<Estimate>; 2],
+) -> (Option<f64>, Approximation, Option<String>) {
+    let none = |why| (None, Approximation::NONE, why);
+    let Ok(answer) = formula_outline(scenario, Effort::Full) else { return none(None) };
+    let stands = |why| (Some(answer.response), Approximation::from(&answer.trust), why);
     let quantities = [Quantity::Throughput, Quantity::Response];
     let known = quantities.into_iter().zip(means);
     let known = known.filter_map(|(quantity, mean)| Some((Of::All, quantity, mean?)));
@@ -308,15 +316,22 @@ fn by_formula(scenario: &Scenario, means: [Option<Estimate>; 2]) -> (Option<f64>
     match standing(&answer.name, &answer.trust, &pairs(&answer, &simulated)) {
         Standing::Agrees if simulated.is_empty() && !answer.trust.exact => {
             let why = "dropped, since it is out of its range: simulated, jobs pile up without end";
-            (None, Some(why.to_owned()))
+            none(Some(why.to_owned()))
         }
-        Standing::Agrees => (Some(answer.response), None),
-        Standing::Dropped(why) => (None, Some(why)),
-        Standing::Disputed(why) => (Some(answer.response), Some(why)),
+        Standing::Agrees => stands(None),
+        Standing::Dropped(why) => none(Some(why)),
+        Standing::Disputed(why) => stands(Some(why)),
     }
 }
 
 impl Slots {
+    /// How far the formula's numbers may be off, the best number among them.
+    pub fn approximation(&self) -> Approximation {
+        let best = self.by_formula.as_ref().map(|best| Approximation::from(&best.trust));
+        let rows = self.rows.iter().map(|row| row.formula_approximation);
+        best.into_iter().chain(rows).collect()
+    }
+
     /// The rules of thumb that give this number.
     pub fn folklore_of(&self, slots: u32) -> Vec<&'static str> {
         let same = self.folklore.iter().filter(|rule| rule.slots == slots);

@@ -1,6 +1,6 @@
 //! The table that people know from other tools, as cells and as CSV.
 
-use advise::NodeAnswer;
+use advise::{Approximation, NodeAnswer};
 
 /// The heads of its columns. RespT and ResidT are in seconds, ArvR and Tput per second; Util is a share
 /// from 0 to 1, for any number of servers.
@@ -13,14 +13,17 @@ pub fn cells(row: &NodeAnswer) -> [Option<f64>; 6] {
     [*jobs, *utilisation, *response, *residence, Some(*arrival_rate), Some(*throughput)]
 }
 
-/// The table as CSV (RFC 4180), every digit kept; what is not known is empty.
-pub fn csv(rows: &[NodeAnswer]) -> String {
-    let mut text = COLUMNS.join(",") + "\n";
+/// The table as CSV (RFC 4180), every digit kept; what is not known is empty. Two more columns tell of
+/// each row whether it is of an approximate formula, and how far off it may be, as a share.
+pub fn csv(rows: &[NodeAnswer], approximation: &Approximation) -> String {
+    let error = approximation.error.map_or(String::new(), |error| error.to_string());
+    let trust = format!("{},{error}\n", approximation.approximate);
+    let mut text = COLUMNS.join(",") + ",Approximate,Error\n";
     for row in rows {
         let names = [&*row.station, row.class.as_deref().unwrap_or("")].map(quoted);
         let numbers = cells(row).map(|cell| cell.map_or(String::new(), |value| value.to_string()));
         text += &[&names[..], &numbers[..]].concat().join(",");
-        text.push('\n');
+        text += &format!(",{trust}");
     }
     text
 }

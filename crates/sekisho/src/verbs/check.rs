@@ -86,11 +86,16 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         if args.json {
             let mut object = super::json::run(&record, &judgement, &outcomes, one);
             if let Some(score) = &score {
+                object["approximate"] = score.approximation.approximate.into();
+                object["error"] = score.approximation.error.into();
                 object["score"] = super::json::score(score);
             }
             say(out, &format!("{object}\n"))?;
         } else {
-            let line = format!("{}: {}: {}", one.word(), record.header.id, load_text(&record));
+            let by_formula =
+                score.as_ref().map_or(String::new(), |score| score.approximation.of_formula());
+            let load = load_text(&record);
+            let line = format!("{}: {}: {load}{by_formula}", one.word(), record.header.id);
             say(out, &sentence(&line))?;
             for outcome in &outcomes {
                 say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;

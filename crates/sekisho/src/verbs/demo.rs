@@ -322,9 +322,11 @@ impl Demo {
             .max_by(|a, b| a.abs().total_cmp(&b.abs()))
             .unwrap_or(0.0);
         format!(
-            "{} loads and slots that the fit never saw were predicted; the mean response was at worst {} off",
+            "{} loads and slots that the fit never saw were predicted; the mean response was at worst {} \
+             off{}",
             self.scores.len(),
-            percent(worst)
+            percent(worst),
+            self.prediction.approximation().of_formula()
         )
     }
 
@@ -354,6 +356,8 @@ impl Demo {
             let scores: Vec<_> = self.scores.iter().map(super::json::score).collect();
             let object = serde_json::json!({
                 "verdict": verdict.word(), "exit_code": verdict.code(),
+                "approximate": self.prediction.approximation().approximate,
+                "error": self.prediction.approximation().error,
                 "scores": scores, "report": args.report,
             });
             say(out, &format!("{object}\n"))?;

@@ -111,6 +111,8 @@ pub(crate) fn score(score: &Score) -> Value {
         "load": score.load,
         "slots": score.slots,
         "verdict": verdict_of(score.right()).word(),
+        "approximate": score.approximation.approximate,
+        "error": score.approximation.error,
         "rows": rows,
         "accounts": accounts,
         "beyond": score.beyond,

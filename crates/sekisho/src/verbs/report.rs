@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use advise::{Prediction, Question, Rate, Scenario, Score, Tolerance};
+use advise::{Approximation, Prediction, Question, Rate, Scenario, Score, Tolerance};
 use clap::Args as ClapArgs;
 use measure::RunRecord;
 use sim::Options;
@@ -66,18 +66,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let valid = runs.iter().all(|run| run.judge(0.95).is_valid());
     let right = scores.iter().map(Score::right).max().map_or(Verdict::Holds, verdict_of);
     let verdict = if valid { right } else { right.and(Verdict::Invalid) };
-    let several = match runs.len() {
-        1 => "1 run".to_owned(),
-        runs => format!("{runs} runs"),
-    };
-    let line = match (&prediction, scores.len()) {
-        (None, _) => format!("{several}, no prediction to hold against"),
-        (Some(prediction), _) if runs.is_empty() => {
-            let (name, headline) = (&prediction.scenario.name, ask::headline(prediction));
-            format!("{name}: {}", headline.trim_start_matches("answered: "))
-        }
-        (Some(_), scores) => format!("{several}, {scores} held against the prediction"),
-    };
+    // The page shows the formula's curve, wherever runs were held against it.
+    let approximation = prediction.as_ref().map_or(Approximation::NONE, Prediction::approximation);
+    let line = line(prediction.as_ref(), runs.len(), scores.len());
     let is_scenario = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
     let scenario = args.files.iter().find(is_scenario).map(PathBuf::as_path);
     let report = page(&Story {
@@ -98,6 +89,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         let scores: Vec<_> = scores.iter().map(super::json::score).collect();
         let object = serde_json::json!({
             "verdict": verdict.word(), "exit_code": verdict.code(),
+            "approximate": approximation.approximate, "error": approximation.error,
             "scores": scores, "report": path,
         });
         say(out, &format!("{object}\n"))?;
@@ -106,6 +98,25 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let line = sentence(&format!("{}: {line}", verdict.word()));
     say(out, &format!("{line}\n  report: {}\n", path.display()))?;
     Ok(verdict)
+}
+
+/// What it is about, in a line; `scores` of so many `runs` speak of the prediction.
+fn line(prediction: Option<&Prediction>, runs: usize, scores: usize) -> String {
+    let several = match runs {
+        1 => "1 run".to_owned(),
+        _ => format!("{runs} runs"),
+    };
+    match (prediction, scores) {
+        (None, _) => format!("{several}, no prediction to hold against"),
+        (Some(prediction), _) if runs == 0 => {
+            let (name, headline) = (&prediction.scenario.name, ask::headline(prediction));
+            format!("{name}: {}", headline.trim_start_matches("answered: "))
+        }
+        (Some(prediction), scores) => {
+            let by_formula = prediction.approximation().of_formula();
+            format!("{several}, {scores} held against the prediction{by_formula}")
+        }
+    }
 }
 
 /// Each run of which the prediction speaks, held against it.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ::solve::Algorithm;
 use advise::{
-    Bounds, Corrected, FormulaAnswer, Interval, NodeAnswer, ProductBounds, QueueAnswer, Scenario,
-    Trust,
+    Approximation, Bounds, Corrected, FormulaAnswer, Interval, NodeAnswer, ProductBounds,
+    QueueAnswer, Scenario, Trust,
 };
 use clap::Args as ClapArgs;
 use serde_json::json;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let solved = model.solve(args.method).map_err(Failure::Usage);
     bar.finish_and_clear();
     let solved = solved?;
-    write_files(args, &model, &solved.rows)?;
+    write_files(args, &model, (&solved.rows, &solved.trust))?;
     if args.json {
         let text = json!({
             "verdict": Verdict::Holds.word(),
@@ -97,11 +97,15 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
 }
 
 /// What was asked to be written; nothing is if any of it cannot be said.
-fn write_files(args: &Args, model: &Model, rows: &[NodeAnswer]) -> Result<(), Failure> {
+fn write_files(
+    args: &Args,
+    model: &Model,
+    (rows, trust): (&[NodeAnswer], &Trust),
+) -> Result<(), Failure> {
     let jmva = args.jmva.as_deref().map(|path| jmva_text(args, model).map(|text| (path, text)));
     let jmva: Option<(&Path, String)> = jmva.transpose()?;
     if let Some(path) = &args.csv {
-        store::write_whole(path, exchange::csv(rows))?;
+        store::write_whole(path, exchange::csv(rows, &trust.into()))?;
     }
     if let Some((path, text)) = jmva {
         store::write_whole(path, &text)?;
@@ -126,27 +130,13 @@ fn jmva_text(args: &Args, model: &Model) -> Result<String, Failure> {
     exchange::write_jmva(&name, &network, Some(&answer)).map_err(failed)
 }
 
-/// How far an answer may be off, beside its numbers; nothing where it is exact.
-fn approximate(trust: &Trust) -> String {
-    match (trust.exact, trust.error) {
-        (true, _) => String::new(),
-        (false, None) => ", approximate, its error not known".into(),
-        (false, Some(error)) => {
-            let percent = error * 100.0;
-            // One digit that says something, however small the error is.
-            let places = if percent >= 0.95 { 0.0 } else { (-percent.log10()).ceil().min(12.0) };
-            format!(", approximate within {percent:.0$} %", places as usize)
-        }
-    }
-}
-
 fn solved_text(solved: &Solved) -> String {
     let mut text = match &*solved.classes {
         [class] => format!(
             "solved: {} at a mean response of {}{}\n\n",
             rate(class.throughput),
             time(class.response),
-            approximate(&solved.trust)
+            Approximation::from(&solved.trust).behind_numbers()
         ),
         classes => {
             let mut table = Table::new(&["class", "throughput", "mean response"]);
@@ -154,7 +144,7 @@ fn solved_text(solved: &Solved) -> String {
                 let (x, r) = (rate(class.throughput), time(class.response));
                 table.row(vec![label(&class.name), x, r]);
             }
-            let how = approximate(&solved.trust);
+            let how = Approximation::from(&solved.trust).behind_numbers();
             format!("solved: {} classes{how}\n\n{table}\n", classes.len())
         }
     };
@@ -220,7 +210,7 @@ fn run_scenario(
     let answer = exchange::formula(&path.to_string(), scenario).map_err(Failure::Usage);
     bar.finish_and_clear();
     let answer = answer?;
-    write_files(args, model, &answer.nodes)?;
+    write_files(args, model, (&answer.nodes, &answer.trust))?;
     let corrected = if args.corrected { Some(correct(args, scenario)?) } else { None };
     if args.json {
         let text = json!({
@@ -282,7 +272,7 @@ fn text(answer: &FormulaAnswer) -> String {
         "solved: {} at a mean response of {}{}\n\n",
         rate(answer.throughput),
         time(answer.response),
-        approximate(&answer.trust)
+        Approximation::from(&answer.trust).behind_numbers()
     );
     let mut table = Table::new(&["", "mean", "at least", "at most"]);
     let bound = |of: fn(&Bounds) -> Option<f64>, text: fn(f64) -> String| {

@@ -7,6 +7,7 @@
 #[path = "../browser/mod.rs"]
 mod browser;
 
+mod approximate;
 mod arguments;
 mod command;
 mod crashing;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use advise::questions::{Assessment, Busy, Change, ClassLoad, Growth, Hardness, Judged};
-use advise::{Right, Scenario};
+use advise::{Approximation, Right, Scenario};
 use clap::Args as ClapArgs;
 use measure::Estimate;
 use serde::Serialize;
@@ -64,12 +64,14 @@ impl Common {
         if self.json {
             let object = serde_json::json!({
                 "verdict": verdict.word(), "exit_code": verdict.code(),
+                "approximate": text.approximation.approximate, "error": text.approximation.error,
                 "headline": text.headline, "answer": answer,
             });
             say(out, &format!("{object}\n"))?;
             return Ok(verdict);
         }
-        let mut all = format!("{}\n", sentence(&text.headline));
+        let headline = text.headline.clone() + &text.approximation.of_formula();
+        let mut all = format!("{}\n", sentence(&headline));
         all += &text.numbers;
         all.push('\n');
         for why in &text.why {
@@ -90,6 +92,8 @@ impl Common {
 /// An answer in words.
 pub(super) struct Text {
     pub(super) headline: String,
+    /// How far the formula's numbers may be off, where any are shown.
+    pub(super) approximation: Approximation,
     pub(super) numbers: String,
     pub(super) why: Vec<String>,
     pub(super) next: String,

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use advise::Approximation;
 use advise::questions::{self, Bottleneck, Growth, Saturation};
 use clap::Args as ClapArgs;
 
@@ -67,7 +68,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         }
         None => format!("sekisho sim {}", args.common.path()),
     };
-    let text = Text { headline: headline(&answer), numbers, why, next: command };
+    let text = Text {
+        headline: headline(&answer),
+        approximation: Approximation::NONE,
+        numbers,
+        why,
+        next: command,
+    };
     args.common.say(out, Verdict::Holds, &answer, &text)
 }
 

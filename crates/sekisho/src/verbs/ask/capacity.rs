@@ -62,6 +62,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     };
     let text = Text {
         headline: headline(&answer, &args.slo),
+        approximation: answer.approximation(),
         numbers: numbers(&answer),
         why,
         next: command,

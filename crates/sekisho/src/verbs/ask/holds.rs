@@ -60,6 +60,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     };
     let text = Text {
         headline: headline(&answer, args.slo.as_ref()),
+        approximation: answer.assessment.approximation(),
         numbers: numbers(&answer),
         why,
         next: command,

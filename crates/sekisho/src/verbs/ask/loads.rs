@@ -63,6 +63,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     if args.json {
         let object = serde_json::json!({
             "verdict": Verdict::Holds.word(), "exit_code": Verdict::Holds.code(),
+            "approximate": prediction.approximation().approximate,
+            "error": prediction.approximation().error,
             "stored": path, "prediction": prediction,
         });
         say(out, &format!("{object}\n"))?;
@@ -158,8 +160,12 @@ pub(crate) fn prediction_text(prediction: &Prediction) -> String {
     ))
 }
 
-/// What was answered, in a line.
+/// What was answered, in a line, and how far the formula's numbers may be off.
 pub(crate) fn headline(prediction: &Prediction) -> String {
+    most_throughput(prediction) + &prediction.approximation().of_formula()
+}
+
+fn most_throughput(prediction: &Prediction) -> String {
     let fastest = prediction
         .points
         .iter()

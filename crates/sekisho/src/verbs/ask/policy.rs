@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use advise::Approximation;
 use advise::questions::{self, Policies, PolicyRow};
 use clap::Args as ClapArgs;
 
@@ -59,7 +60,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         }
         None => format!("sekisho ask sensitivity {}", args.common.path()),
     };
-    let text = Text { headline: headline(best), numbers: numbers(&answer), why, next: command };
+    let text = Text {
+        headline: headline(best),
+        approximation: Approximation::NONE,
+        numbers: numbers(&answer),
+        why,
+        next: command,
+    };
     args.common.say(out, Verdict::Holds, &answer, &text)
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use advise::Approximation;
 use advise::questions::{self, Elasticity, Sensitivity};
 use clap::Args as ClapArgs;
 
@@ -50,7 +51,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         written(&scenario, first, low),
         written(&scenario, first, high)
     );
-    let text = Text { headline: headline(&answer), numbers: numbers(&answer), why, next: command };
+    let text = Text {
+        headline: headline(&answer),
+        approximation: Approximation::NONE,
+        numbers: numbers(&answer),
+        why,
+        next: command,
+    };
     args.common.say(out, Verdict::Holds, &answer, &text)
 }
 

@@ -63,6 +63,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let command = format!("sekisho ask bottleneck {path}");
     let text = Text {
         headline: headline(&answer, args.slo.as_ref()),
+        approximation: answer.approximation(),
         numbers: numbers(&answer),
         why,
         next: command,

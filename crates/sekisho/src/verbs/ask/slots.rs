@@ -60,7 +60,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         }
         None => format!("sekisho ask sensitivity {path}"),
     };
-    let text = Text { headline: headline(&answer), numbers: numbers(&answer), why, next: command };
+    let text = Text {
+        headline: headline(&answer),
+        approximation: answer.approximation(),
+        numbers: numbers(&answer),
+        why,
+        next: command,
+    };
     args.common.say(out, Verdict::Holds, &answer, &text)
 }
 

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use advise::Approximation;
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::Verdict;
@@ -175,6 +176,7 @@ impl Claim {
             found: String::new(),
             finding: Finding::Undecided,
             refuted_by: None,
+            approximation: Approximation::NONE,
             expect: self.expect,
         }
     }
@@ -193,12 +195,19 @@ pub(super) struct Judged {
     pub(super) finding: Finding,
     /// Values in place of those that were found that would have contradicted it.
     pub(super) refuted_by: Option<String>,
+    /// How far the formula's values may be off.
+    pub(super) approximation: Approximation,
     expect: Finding,
 }
 
 impl Judged {
     pub(super) fn formula(self, formula: impl Into<String>) -> Judged {
         Judged { formula: formula.into(), ..self }
+    }
+
+    /// Its formula's values are of this one too.
+    pub(super) fn approximate(self, approximation: Approximation) -> Judged {
+        Judged { approximation: self.approximation.and(approximation), ..self }
     }
 
     pub(super) fn simulation(self, simulation: impl Into<String>) -> Judged {

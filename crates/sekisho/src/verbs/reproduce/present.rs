@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use advise::Approximation;
 use serde_json::{Value, json};
 
 use crate::report::{Cell, Column, Outcome, Report, Section, Table as PageTable};
@@ -37,7 +38,8 @@ fn line(judged: &[Judged]) -> String {
     if news > 0 {
         let _ = write!(line, "; NOT as expected: {news}");
     }
-    line
+    let by_formula: Approximation = judged.iter().map(|one| one.approximation).collect();
+    line + &by_formula.of_formula()
 }
 
 /// The whole text: verdict, a line a claim, and why.
@@ -146,6 +148,8 @@ pub(super) fn json(registry: &Registry, judged: &[Judged], verdict: Verdict, see
             "says": claim.says,
             "paper": claim.paper,
             "formula": one.formula,
+            "approximate": one.approximation.approximate,
+            "error": one.approximation.error,
             "simulation": one.simulation,
             "measured": one.measured,
             "finding": one.finding,
@@ -158,8 +162,11 @@ pub(super) fn json(registry: &Registry, judged: &[Judged], verdict: Verdict, see
             "refuted_by": one.refuted_by,
         })
     });
+    let by_formula: Approximation = judged.iter().map(|one| one.approximation).collect();
     json!({
         "study": registry.study,
+        "approximate": by_formula.approximate,
+        "error": by_formula.error,
         "verdict": verdict.word(),
         "exit_code": verdict.code(),
         "line": line(judged),
@@ -311,5 +318,27 @@ mod tests {
         let page = page(&registry, &reproduced, Verdict::Holds, 7).unwrap();
         let html = crate::report::render(&page);
         assert!(html.contains("two is one") && html.contains("Two is two."));
+    }
+
+    /// The verdict said nothing of formulas that are 35 % off.
+    #[test]
+    fn an_approximate_formula_is_told_in_the_verdict_line() {
+        let (registry, judged) = judged(false);
+        let quiet = text(&registry, &judged, Verdict::Holds, 7);
+        assert!(!quiet.contains("approximate"), "{quiet}");
+        let mut judged = judged.into_iter();
+        let judged: Vec<Judged> = judged
+            .next()
+            .map(|one| one.approximate(Approximation::within(Some(0.35))))
+            .into_iter()
+            .chain(judged)
+            .collect();
+        let said = text(&registry, &judged, Verdict::Holds, 7);
+        let first = said.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>();
+        assert!(first.join(" ").contains("; its formula is approximate within 35 %"), "{said}");
+        let object = json(&registry, &judged, Verdict::Holds, 7);
+        assert_eq!((&object["approximate"], &object["error"]), (&true.into(), &0.35.into()));
+        assert_eq!(object["claims"][0]["approximate"], true);
+        assert_eq!(object["claims"][1]["approximate"], false);
     }
 }

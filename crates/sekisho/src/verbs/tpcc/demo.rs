@@ -534,6 +534,10 @@ impl Demo {
     }
 
     fn headline(&self) -> String {
+        self.best_known() + &self.prediction.approximation().of_formula()
+    }
+
+    fn best_known(&self) -> String {
         let Best { connections, region: [low, high], throughput, most, .. } = self.best;
         if let Some(unknown) = self.unknown() {
             return format!("{}; {}", unknown.text(), self.found());
@@ -710,6 +714,8 @@ impl Demo {
             let scores: Vec<_> = self.scores.iter().map(crate::verbs::json::score).collect();
             let object = serde_json::json!({
                 "verdict": verdict.word(), "exit_code": verdict.code(),
+                "approximate": self.prediction.approximation().approximate,
+                "error": self.prediction.approximation().error,
                 "postgres": version, "seed": args.seed,
                 "connections_best": known.then_some(self.best.connections),
                 "connections_region": known.then_some(self.best.region),

@@ -1,6 +1,7 @@
 //! The claims of the paper's section 4: the model, its approximate solution, and what the authors
 //! read from its curves.
 
+use advise::Approximation;
 use measure::{Estimate, Ratio};
 use solve::{Mg1Fifo, Mg1Ps};
 
@@ -8,7 +9,7 @@ use crate::text::percent;
 use crate::verdict::Failure;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
-use super::open::{BASE_S, Base, Bin, Case, Documents, LOADS, Runs, SLOTS, TAIL};
+use super::open::{BASE_S, Base, Bin, Case, Documents, Given, LOADS, Runs, SLOTS, TAIL};
 
 /// Sizes that count as small, all below this \[byte\].
 const SMALL: f64 = 8_192.0;
@@ -141,6 +142,7 @@ impl Judge<'_> {
         Ok(claim
             .judge()
             .formula(format!("{} ms", ms(by_formula)))
+            .approximate(worst_of([case], Given::Nothing)?)
             .simulation(interval(&simulated))
             .found(format!(
                 "Mean response time at rho = 0.8; simulated over formula {}.",
@@ -160,6 +162,7 @@ impl Judge<'_> {
         let light_load = claim
             .judge()
             .formula(format!("{:.1} %", share * 100.0))
+            .approximate(worst_of([light], Given::Size)?)
             .simulation(format!("{} off", percent(unequal)))
             .found(
                 "rho = 0.2. Formula: the wait's share of the response time of small documents. \
@@ -182,6 +185,7 @@ impl Judge<'_> {
             .claim("load-hits-small")
             .judge()
             .formula(format!("x{:.1}, x{:.1}", by_formula[0], by_formula[1]))
+            .approximate(worst_of([light, heavy], Given::Size)?)
             .simulation(format!("x{:.1}, x{:.1}", simulated[0].ratio, simulated[1].ratio))
             .found("Growth from rho = 0.2 to 0.9: documents below 8 KB, and from 128 KB on.")
             .shape(grows);
@@ -207,6 +211,7 @@ impl Judge<'_> {
             .claim("helpers-slow")
             .judge()
             .formula(format!("{}-{}", ms(by_formula[0][0]), ms(by_formula[4][0])))
+            .approximate(worst_of(SLOTS.map(|slots| Case::paper(slots, 0.8)), Given::Size)?)
             .simulation(format!("{}-{}", ms(means[0].mean), ms(means[4].mean)))
             .found(format!(
                 "Mean response time [ms] at r = 2 and without a limit, rising between; documents \
@@ -264,6 +269,7 @@ impl Judge<'_> {
                 .claim(id)
                 .judge()
                 .formula(format!("x{:.2}", kept.0))
+                .approximate(worst_of([Case::tenfold(Base::Kept, Some(2))], Given::Size)?)
                 .simulation(format!("x{:.2}", kept.1.ratio))
                 .found(format!(
                     "Response time of documents {what}, no limit over r = 2, with b; without b \
@@ -304,6 +310,7 @@ impl Judge<'_> {
             .claim("lognormal-slower")
             .judge()
             .formula(percent(by_formula[0]))
+            .approximate(worst_of(compared(Some(2)), Given::Nothing)?)
             .simulation(percent(first.ratio - 1.0))
             .found("Mean response time, lognormal over exponential, r = 2.")
             .shape(Evidence::of(&[by_formula[0], first.low, first.high], |found| {
@@ -320,6 +327,7 @@ impl Judge<'_> {
             .claim("insensitive")
             .judge()
             .formula(percent(by_formula[2]))
+            .approximate(worst_of(compared(Some(8)), Given::Nothing)?)
             .simulation(percent(last.ratio - 1.0))
             .found(format!(
                 "The same without a limit; at r = 8 {} by formula, {} simulated.",
@@ -344,6 +352,7 @@ impl Judge<'_> {
         let mean = claim
             .judge()
             .formula(percent(worst))
+            .approximate(worst_of(points_of_the_paper(), Given::Nothing)?)
             .simulation(width(its_width))
             .found("The largest error of the mean over the nine points of figures 14 and 15.")
             .shape(Evidence::of(&[worst], |found| found[0].abs() <= claim.within()));
@@ -361,6 +370,7 @@ impl Judge<'_> {
         let large = claim
             .judge()
             .formula(percent(first.error().1))
+            .approximate(worst_of([TAIL], Given::Size)?)
             .simulation(width(first.response.relative()))
             .found(found.trim_end_matches(';').to_owned() + ".")
             .shape(within(claim, first.error()));
@@ -370,6 +380,7 @@ impl Judge<'_> {
         let tenfold = claim
             .judge()
             .formula(percent(bin.error().1))
+            .approximate(worst_of([Case::tenfold(Base::Kept, Some(8))], Given::Size)?)
             .simulation(width(bin.response.relative()))
             .found(format!("Simulated: {} ms.", interval(&bin.response)))
             .shape(within(claim, bin.error()));
@@ -402,10 +413,21 @@ impl Judge<'_> {
         Ok(claim
             .judge()
             .formula(format!("{} rows", rows.len()))
+            .approximate(worst_of(rows.iter().map(|row| row.case), Given::Nothing)?)
             .simulation(format!("{} of {simulated}", simulated - differing.len()))
             .found(found)
             .unstated(agree.into()))
     }
+}
+
+/// How far the formula may be off at the worst of these points.
+fn worst_of(cases: impl IntoIterator<Item = Case>, given: Given) -> Result<Approximation, Failure> {
+    cases.into_iter().map(|case| case.approximation(given)).collect()
+}
+
+/// The two of which one is held against the other.
+fn compared(slots: Option<u32>) -> [Case; 2] {
+    [Case::paper(slots, 0.8), Case::exponential(Base::Kept, slots)]
 }
 
 /// The points of figures 14 and 15.

@@ -1,13 +1,14 @@
 //! The paper's model (section 4): Poisson arrivals, a queue, r slots, and a server that their
 //! holders share equally; by formula and by simulation.
 
+use advise::Approximation;
 use gate::GateSpec;
 use measure::Estimate;
 use sim::{
     Class, Demand, GateNode, Load, Network, Options, SizeOutcome, SizeRange, Sizes, Station,
     StationKind, Step,
 };
-use solve::{Mg1Lps, Moments};
+use solve::{Exactness, Mg1Lps, Moments};
 use workload::{Arrivals, Dist};
 
 use crate::verdict::Failure;
@@ -36,6 +37,15 @@ pub(super) enum Documents {
 pub(super) enum Base {
     Kept,
     Dropped,
+}
+
+/// Of which documents a mean response time is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    /// Of all.
+    Nothing,
+    /// Of those of a size.
+    Size,
 }
 
 /// One point of the model.
@@ -107,6 +117,19 @@ impl Case {
     /// Equations 1 and 2.
     pub(super) fn formula(&self) -> Result<Mg1Lps, Failure> {
         Mg1Lps::new(self.rate()?, self.demand()?, self.slots).map_err(Failure::machine)
+    }
+
+    /// How far the formula's means may be off, or, `given` a size, those of documents of any size.
+    pub(super) fn approximation(&self, given: Given) -> Result<Approximation, Failure> {
+        let formula = self.formula()?;
+        let exactness = match given {
+            Given::Nothing => formula.exactness(),
+            Given::Size => formula.exactness_given(),
+        };
+        Ok(match exactness {
+            Exactness::Exact => Approximation::NONE,
+            Exactness::Approximate { error, .. } => Approximation::within(Some(error)),
+        })
     }
 
     fn network(&self) -> Result<Network, Failure> {

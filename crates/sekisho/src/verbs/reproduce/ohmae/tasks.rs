@@ -1,7 +1,7 @@
 //! Section 4.1: requests hold one of a few tasks until the reply has gone back. Tables 3.1 and 3.2,
 //! the claims about them, and what the paper leaves out.
 
-use advise::{DistEntry, DistName, RouterEntry, Scenario, ShapedEntry, Span};
+use advise::{Approximation, DistEntry, DistName, RouterEntry, Scenario, ShapedEntry, Span};
 use gate::Queues;
 use measure::Estimate;
 use sim::Options;
@@ -130,6 +130,7 @@ impl Case {
         Ok(Row {
             case: *self,
             formula: [formula.response, formula.throughput],
+            approximation: (&formula.trust).into(),
             response: class.response.expect("thousands of requests were completed"),
             throughput: class.throughput,
             wait: outcome.gates[0].wait.expect("every request took a task"),
@@ -153,6 +154,8 @@ pub(super) struct Row {
     case: Case,
     /// Response time \[s\] and throughput [1/s] by the layered model, which is approximate.
     formula: [f64; 2],
+    /// How far it may be off.
+    approximation: Approximation,
     /// Mean response time \[s\].
     pub(super) response: Estimate,
     /// Requests a second \[1/s\].
@@ -338,9 +341,15 @@ impl Judge<'_> {
             column.formula.map_or("-".to_owned(), |of| format!("{} off", percent(worst(of))));
         let simulated: Vec<String> =
             column.rows.iter().map(|row| short((column.simulated)(self.runs.row(row)))).collect();
+        let approximations = column.rows.iter().map(|row| self.runs.row(row).approximation);
+        let approximation = match column.formula {
+            Some(_) => approximations.collect(),
+            None => Approximation::NONE,
+        };
         Ok(claim
             .judge()
             .formula(formula)
+            .approximate(approximation)
             .simulation(format!("{} off", percent(simulated_off)))
             .found(format!("Simulated: {}.", simulated.join(", ")))
             .number(Evidence::of(&values(column.simulated), |found| {
