@@ -419,6 +419,10 @@ pub struct StationEntry {
     /// The quantum of a fair share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Span>,
+    /// From one tick to the next of the timer that ends the turns of a fair share; left out, they end
+    /// with the quantum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Span>,
     /// How many jobs it has room for, those in service among them; left out, any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<u32>,

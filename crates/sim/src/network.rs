@@ -368,11 +368,14 @@ pub enum StationKind {
     /// One processor, one job at a time for a quantum, the worker with the least processor time so
     /// far first. The share belongs to the worker, which is the slot held at the innermost gate, and
     /// survives from job to job: what an operating system does with processes that serve requests.
-    /// Outside all gates each visit is a worker of its own. For a quantum towards 0 it becomes
-    /// sharing.
+    /// Outside all gates each visit is a worker of its own. For a quantum towards 0, without ticks, it
+    /// becomes sharing.
     FairShare {
-        /// The longest time a worker keeps the processor while others want it \[s\], above 0.
+        /// The time a worker keeps the processor while others want it \[s\], above 0.
         quantum_s: f64,
+        /// From one tick of the processor's timer to the next \[s\]: a worker that has had its quantum
+        /// keeps the processor up to the next tick, so that turns differ in length. 0 without a timer.
+        tick_s: f64,
     },
 }
 

@@ -65,8 +65,9 @@ impl Desk {
                 };
                 Service::Sharing(Sharing::new(processors, curve))
             }
-            StationKind::FairShare { quantum_s } => {
-                Service::FairShare(FairShare::new((quantum_s * 1e9).max(1.0) as u64))
+            StationKind::FairShare { quantum_s, tick_s } => {
+                let quantum = (quantum_s * 1e9).max(1.0) as u64;
+                Service::FairShare(FairShare::new(quantum, (tick_s * 1e9) as u64))
             }
         };
         Desk {
@@ -250,6 +251,8 @@ pub(crate) type Worker = (u32, Slot);
 #[derive(Debug)]
 pub(crate) struct FairShare {
     quantum: u64,
+    /// From one tick to the next, or 0 \[ns\].
+    tick: u64,
     /// Processor time of each worker when its last job was complete \[ns\].
     ran: BTreeMap<Worker, u64>,
     /// The least processor time among those that want the processor; never falls.
@@ -276,9 +279,10 @@ struct Runner {
 }
 
 impl FairShare {
-    fn new(quantum: u64) -> FairShare {
+    fn new(quantum: u64, tick: u64) -> FairShare {
         FairShare {
             quantum,
+            tick,
             ran: BTreeMap::new(),
             floor: 0,
             runnable: BinaryHeap::new(),
@@ -305,7 +309,7 @@ impl FairShare {
             return self.run_next(now);
         }
         // The running worker may have been alone, with no end to its slice but its job's.
-        let slice_end = after(self.since, self.quantum).max(now);
+        let slice_end = after(self.since, self.turn(self.since)).max(now);
         let due = self.due.map_or(slice_end, |due| due.min(slice_end));
         (self.due.replace(due) != Some(due)).then_some(due)
     }
@@ -351,10 +355,18 @@ impl FairShare {
         self.floor = self.floor.max(least.unwrap_or(0));
     }
 
+    /// How long a turn that begins now lasts while others want the processor: its quantum, and on to the
+    /// next tick.
+    fn turn(&self, now: Time) -> u64 {
+        let end = now.as_nanos().saturating_add(self.quantum);
+        let on = if self.tick == 0 { 0 } else { (self.tick - end % self.tick) % self.tick };
+        self.quantum.saturating_add(on)
+    }
+
     fn run_next(&mut self, now: Time) -> Option<Time> {
         let Reverse(runner) = self.runnable.pop()?;
         let slice =
-            if self.runnable.is_empty() { runner.left } else { runner.left.min(self.quantum) };
+            if self.runnable.is_empty() { runner.left } else { runner.left.min(self.turn(now)) };
         self.running = Some(runner);
         self.since = now;
         let due = after(now, slice);

@@ -82,6 +82,7 @@ pub(super) fn stations(point: &Point, cores: u32) -> Vec<StationEntry> {
         servers: None,
         count: None,
         quantum: None,
+        tick: None,
         room: None,
         full: None,
         order: None,

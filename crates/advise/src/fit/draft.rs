@@ -183,6 +183,7 @@ pub(super) fn station(name: &str, kind: StationName, servers: u32) -> StationEnt
         servers,
         count: None,
         quantum: None,
+        tick: None,
         room: None,
         full: None,
         order: None,

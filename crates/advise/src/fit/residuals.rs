@@ -62,6 +62,7 @@ pub(crate) fn with_quantum(scenario: &Scenario, quantum_s: Option<f64>) -> Scena
         station.kind =
             if quantum_s.is_some() { StationName::FairShare } else { StationName::Sharing };
         station.quantum = quantum_s.map(Span);
+        station.tick = None;
     }
     changed
 }

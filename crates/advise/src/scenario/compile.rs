@@ -356,13 +356,20 @@ impl<'a> Compiler<'a> {
                 if let Err(cause) = above_zero("quantum", quantum_s) {
                     return wrong(cause);
                 }
-                StationKind::FairShare { quantum_s }
+                let tick_s = entry.tick.map_or(0.0, |Span(tick_s)| tick_s);
+                if let Some(Err(cause)) = entry.tick.map(|Span(tick_s)| above_zero("tick", tick_s))
+                {
+                    return wrong(cause);
+                }
+                StationKind::FairShare { quantum_s, tick_s }
             }
         };
-        if entry.quantum.is_some() && entry.kind != StationName::FairShare {
-            return wrong(
-                "`quantum` is of a fair share only; use kind `fair-share` or remove it".into(),
-            );
+        let of_fair_share = [("quantum", entry.quantum), ("tick", entry.tick)];
+        let given = of_fair_share.into_iter().find(|(_, value)| value.is_some());
+        if let (Some((key, _)), true) = (given, entry.kind != StationName::FairShare) {
+            return wrong(format!(
+                "`{key}` is of a fair share only; use kind `fair-share` or remove it"
+            ));
         }
         let classes = || self.scenario.classes.iter().map(|class| &*class.name);
         if let Some(name) = entry.demands.keys().find(|name| !classes().any(|class| class == *name))

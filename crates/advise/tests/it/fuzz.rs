@@ -113,7 +113,7 @@ fn events(network: &Network, class: &Class, steps: &[Step]) -> f64 {
             Demand::OfTrace => 1.0,
         };
         let quantum = network.stations.iter().filter_map(|station| match station.kind {
-            sim::StationKind::FairShare { quantum_s } => Some(quantum_s),
+            sim::StationKind::FairShare { quantum_s, .. } => Some(quantum_s),
             _ => None,
         });
         1.0 + mean / quantum.fold(f64::INFINITY, f64::min)

@@ -194,7 +194,7 @@ fn gates_by_hand() -> Vec<GateNode> {
 
 fn stations_by_hand() -> Vec<Station> {
     vec![
-        Station::new("cpu", StationKind::FairShare { quantum_s: 0.004 }),
+        Station::new("cpu", StationKind::FairShare { quantum_s: 0.004, tick_s: 0.0 }),
         Station::new("disk", StationKind::Queue { servers: 2 }),
         Station::new("net", StationKind::Delay),
         Station::new("one", StationKind::Sharing { processors: 2 }),
@@ -582,6 +582,16 @@ fn stations_that_cannot_work_are_refused() {
             "station `cpu`: a fair share needs a `quantum`, such as \"4ms\"",
         ),
         ("quantum = \"4ms\"", "quantum = \"0s\"", "station `cpu`: `quantum` must be above 0"),
+        (
+            "quantum = \"4ms\"",
+            "quantum = \"4ms\"\ntick = \"0s\"",
+            "station `cpu`: `tick` must be above 0",
+        ),
+        (
+            "kind = \"delay\"",
+            "kind = \"delay\"\ntick = \"1ms\"",
+            "station `net`: `tick` is of a fair share only; use kind `fair-share` or remove it",
+        ),
         (
             "quantum = \"4ms\"",
             "quantum = \"4ms\"\nservers = 2",

@@ -91,8 +91,11 @@ fn station(station: &Station, network: &Network) -> Result<(), NetworkError> {
         StationKind::Queue { servers: 0 } | StationKind::Sharing { processors: 0 } => {
             return error("it needs at least one server");
         }
-        StationKind::FairShare { quantum_s } if !(quantum_s.is_finite() && quantum_s > 0.0) => {
+        StationKind::FairShare { quantum_s, .. } if !(quantum_s.is_finite() && quantum_s > 0.0) => {
             return error("its quantum must be above 0");
+        }
+        StationKind::FairShare { tick_s, .. } if !(tick_s.is_finite() && tick_s >= 0.0) => {
+            return error("its tick must be 0 or more");
         }
         StationKind::Queue { .. } => {}
         _ if station.order != Order::Fifo => {

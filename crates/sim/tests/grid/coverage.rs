@@ -47,7 +47,7 @@ pub(crate) fn count(case: &Case, at: usize, runs: Range<u64>, threads: usize) ->
                     }
                     let outcome = sim::run(&case.network, &case.options(at, n));
                     let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", case.name));
-                    let responses = outcome.classes.iter().map(|class| class.response.clone());
+                    let responses = outcome.classes.iter().map(|class| class.response);
                     let one = (outcome.stop == Stop::Precise, responses.collect::<Vec<_>>());
                     results.lock().unwrap_or_else(PoisonError::into_inner)
                         [(n - runs.start) as usize] = Some(one);

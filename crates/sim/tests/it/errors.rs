@@ -81,8 +81,13 @@ fn stations_and_gates_must_be_able_to_serve() {
     }
     for quantum_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let mut network = sound();
-        network.stations[0].kind = StationKind::FairShare { quantum_s };
+        network.stations[0].kind = StationKind::FairShare { quantum_s, tick_s: 0.0 };
         refuses(&network, "station `station`", "quantum must be above 0");
+    }
+    for tick_s in [-1.0, f64::NAN, f64::INFINITY] {
+        let mut network = sound();
+        network.stations[0].kind = StationKind::FairShare { quantum_s: 1.0, tick_s };
+        refuses(&network, "station `station`", "tick must be 0 or more");
     }
     let mut network = sound();
     network.gates[0].spec = GateSpec::fifo(0);
@@ -270,7 +275,7 @@ fn the_clock_has_an_end() {
             let error = sim::run(&network, &options(84, 10_000)).unwrap_err();
             assert_eq!(error, SimError::ClockEnds, "{dist:?} {kind:?}");
         }
-        let kind = StationKind::FairShare { quantum_s: 1e300 };
+        let kind = StationKind::FairShare { quantum_s: 1e300, tick_s: 0.0 };
         let network = single(closed(2, no_think()), kind, Demand::Drawn(dist));
         let error = sim::run(&network, &options(84, 10_000)).unwrap_err();
         assert_eq!(error, SimError::ClockEnds, "{dist:?} fair share");

@@ -10,8 +10,18 @@ use crate::support::*;
 
 /// The moments of departure of each slot's jobs, the first ones [s].
 fn departures(classes: &[(f64, f64)], quantum_s: f64, slots: u32, until: f64) -> Vec<(u32, f64)> {
+    by_ticks(classes, (quantum_s, 0.0), slots, until)
+}
+
+/// The same where turns end at ticks.
+fn by_ticks(
+    classes: &[(f64, f64)],
+    (quantum_s, tick_s): (f64, f64),
+    slots: u32,
+    until: f64,
+) -> Vec<(u32, f64)> {
     let mut network = Network::default();
-    let kind = StationKind::FairShare { quantum_s };
+    let kind = StationKind::FairShare { quantum_s, tick_s };
     let station = network.add_station(Station::new("cpu", kind));
     let gate = network.add_gate(GateNode::new("workers", GateSpec::fifo(slots)));
     for (think, demand) in classes {
@@ -83,5 +93,18 @@ fn a_pause_of_all_earns_no_credit() {
     assert_eq!(at.len(), 3, "{found:?}");
     for (at, expected) in at.iter().zip([4.0, 8.0, 10.0]) {
         assert!((at - expected).abs() < 1e-8, "{found:?}");
+    }
+}
+
+#[test]
+fn turns_end_at_the_first_tick_behind_their_quantum() {
+    // Ticks each second, quantum 0.6 s, jobs of 1.5 s (A) and of 0.7 s (B). A has had its quantum at 0.6
+    // and runs on to the tick at 1; B to 1.7, where its job ends; A, which waits, to 2.2; B to 2.9. A's
+    // turn is then over at 3.5 and ends with the tick at 4; B to 4.7; A has 0.4 s left, to 5.1.
+    let found = by_ticks(&[(0.0, 1.5), (0.0, 0.7)], (0.6, 1.0), 2, 5.1 + 1e-9);
+    let expected = [(1, 1.7), (0, 2.2), (1, 2.9), (1, 4.7), (0, 5.1)];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for ((slot, at), (expected_slot, expected_at)) in found.iter().zip(expected) {
+        assert!(*slot == expected_slot && (at - expected_at).abs() < 1e-8, "{found:?}");
     }
 }

@@ -18,7 +18,7 @@ const ONE: StationKind = StationKind::Queue { servers: 1 };
 fn menagerie() -> Network {
     let mut network = Network::default();
     let cpu = network.add_station(Station::new("cpu", StationKind::Sharing { processors: 2 }));
-    let fair = StationKind::FairShare { quantum_s: 0.3 };
+    let fair = StationKind::FairShare { quantum_s: 0.3, tick_s: 0.0 };
     let stations = vec![
         add_queue(&mut network, "disk 0", 1),
         network.add_station(Station::new("disk 1", fair)),
@@ -244,7 +244,7 @@ fn nothing_to_do_takes_no_time() {
     for kind in [
         StationKind::Delay,
         StationKind::Sharing { processors: 1 },
-        StationKind::FairShare { quantum_s: 1.0 },
+        StationKind::FairShare { quantum_s: 1.0, tick_s: 0.0 },
     ] {
         let outcome = run(&single(closed(3, Dist::Constant(1.0)), kind, constant(0.0)), 77, 4_000);
         assert_eq!(response(&outcome, 0).mean, 0.0, "{kind:?}");

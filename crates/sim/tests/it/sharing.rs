@@ -102,7 +102,7 @@ fn fujitas_server_gets_slower_with_more_helpers() {
 fn many_quanta_are_sharing_and_one_is_first_in_first_out() {
     // H2 of scv 4 at rho 0.6: PS 2.5, FIFO 1 + 0.6 * 5 / 0.8 = 4.75.
     let demand = || Demand::Drawn(Dist::Hyperexponential { mean: 1.0, scv: 4.0 });
-    let kind = |quantum_s| StationKind::FairShare { quantum_s };
+    let kind = |quantum_s| StationKind::FairShare { quantum_s, tick_s: 0.0 };
     let outcome = run(&single(poisson(0.6), kind(0.01), demand()), 26, 20_000);
     assert_near("a quantum of 1/100 of the demand", response(&outcome, 0), 2.5, 0.08);
     let outcome = run(&single(poisson(0.6), kind(1e6), demand()), 26, 400_000);

@@ -47,8 +47,8 @@ impl Row {
 struct Rows {
     helpers: u32,
     rows: Vec<Row>,
-    /// By how much the demands were scaled to the run's throughput.
-    scale: f64,
+    /// What was added to each demand for the run's throughput \[s\].
+    extra: f64,
     throughput: Estimate,
 }
 
@@ -82,17 +82,13 @@ pub(super) fn measure(registry: &Registry, lab: &Lab, demands: &Demands) -> Resu
 fn predict(helpers: u32, seen: &Seen, demands: &Demands, seed: u64) -> Result<Rows, Failure> {
     let set = DocumentSet::webstone();
     let plain = Loop::new(CLIENTS, helpers, set.clone(), |bytes| demands.of(bytes));
-    // The server is never idle, so its mean demand is the time between two departures. One helper
-    // alone closes its connections while nobody uses the processor: that time is the same for every
-    // document. With more helpers others fill it, and what is left is the machine's speed.
-    let held = seen.throughput.mean.recip();
-    let (scale, extra) = match helpers {
-        1 => (1.0, (held - plain.demand()).max(0.0)),
-        _ => (held / plain.demand(), 0.0),
-    };
+    // The server is never idle, so its mean demand is the time between two departures. What that is more
+    // or less than the demands one size at a time is the same for every document: one helper alone
+    // closes its connections while nobody uses the processor, and more helpers make more switches.
+    let extra = seen.throughput.mean.recip() - plain.demand();
     let run = |server: StationKind| Loop {
         server,
-        ..Loop::new(CLIENTS, helpers, set.clone(), |bytes| demands.of(bytes) * scale + extra)
+        ..Loop::new(CLIENTS, helpers, set.clone(), |bytes| (demands.of(bytes) + extra).max(0.0))
     };
     let ideal = run(SHARED);
     let formula = solve::SaturatedLoop::new(CLIENTS, helpers, ideal.demand());
@@ -114,12 +110,7 @@ fn predict(helpers: u32, seen: &Seen, demands: &Demands, seed: u64) -> Result<Ro
             measured: seen.of[at],
         });
     }
-    Ok(Rows {
-        helpers,
-        rows,
-        scale: if helpers == 1 { 1.0 + extra / plain.demand() } else { scale },
-        throughput: seen.throughput,
-    })
+    Ok(Rows { helpers, rows, extra, throughput: seen.throughput })
 }
 
 /// Whether predictions are within a share of what was measured, over several rows; and the worst.
@@ -190,8 +181,10 @@ fn section(all: &[Rows]) -> Result<Section, Failure> {
                 ["formula off", "ideal off", "fair share off"].map(|head| Column::new(head, "%")),
             );
         let caption = format!(
-            "r = {}: {:.0} connections/s, demands times {:.2}",
-            of.helpers, of.throughput.mean, of.scale
+            "r = {}: {:.0} connections/s, {:+.0} us to each demand",
+            of.helpers,
+            of.throughput.mean,
+            of.extra * 1e6
         );
         let mut table = Table::new(caption, columns);
         for row in &of.rows {
