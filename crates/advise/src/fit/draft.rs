@@ -113,14 +113,12 @@ impl Draft {
         if value <= BEYOND * most && high <= BEYOND * most {
             return self.parameter(name, value, [low, high], "clients", options);
         }
-        let least = low.min(value);
-        if least <= BEYOND * most {
-            self.parameter(format!("{name}-least"), least, [least; 2], "clients", options);
-        }
+        let least = low.min(value).min(BEYOND * most);
+        self.parameter(format!("{name}-least"), least, [least; 2], "clients", options);
         self.unidentified.push(format!(
             "the {name}: it may lie at any number of clients from {:.1} on, and no more than {most} \
              were measured; measure more",
-            least.min(BEYOND * most)
+            least
         ));
     }
 
