@@ -132,8 +132,8 @@ const FEATURES: [Feature; 62] = [
     missing(
         CONSOLE,
         "SHOW CONFIG and SET of every key",
-        "Those that can be changed while the gate runs, and the most asked for; the others are the \
-         file's, which RELOAD reads.",
+        "SET changes single numbers and times; of every other key it says why not: the file says it, \
+         which RELOAD reads, or it counts at the start alone, or it has no effect here.",
     ),
     kept(CONSOLE, "SHOW VERSION", Part::Console),
     kept(CONSOLE, "SHOW STATE", Part::Console),

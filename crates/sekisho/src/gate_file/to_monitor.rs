@@ -14,8 +14,8 @@ use gate::{Conduct, Reserve};
 use proxy::postgres::auth::{Credential, Method as By};
 use proxy::postgres::monitor::{
     Address, Admin, Admission, Authorities, Auto, Check, ClientTls, Config, Database as Behind,
-    Encryption, Health, Keepalive, Limits, Logged, Lookup, Mode as Held, Patience, Quotas,
-    Reuse as Next, ServerTls, Share, SocketFile, Strangers, Tcp, Timeouts, Tls as Identity,
+    Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup, Mode as Held, Patience,
+    Quotas, Reuse as Next, ServerTls, Share, SocketFile, Strangers, Tcp, Timeouts, Tls as Identity,
     TlsMode as Encrypted, TlsVersion as Oldest, Unreachable as Meanwhile, Upkeep, UserTerms,
 };
 use proxy::postgres::secrets::{Hba, IdentMaps, MockKey, Secret, Users};
@@ -53,6 +53,7 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     config.quotas = quotas(file);
     config.classes = jobs::classes(file).map_err(|(path, cause)| wrong(&path, cause))?;
     config.leftovers = jobs::choices(file);
+    config.kept_notice = if file.leftovers.notice { KeptNotice::Half } else { KeptNotice::Off };
     config.unreachable = match file.pool.unreachable {
         Unreachable::Wait => Meanwhile::Wait,
         Unreachable::Refuse => Meanwhile::Refuse,

@@ -375,7 +375,7 @@ fn a_host_without_an_address_puts_out_its_own_database_alone() {
 fn what_clients_leave_in_sessions_is_as_the_file_has_it() {
     let gate = Gate::of(Said {
         head: "leftovers.listen = \"refuse\"\nleftovers.set = \"pin\"\nleftovers.role = \"refuse\"\n\
-               leftovers.code = \"refuse\"\nleftovers.sequences = \"refuse\"\nstartup.track = [\"Work_Mem\"]\n\
+               leftovers.code = \"refuse\"\nleftovers.sequences = \"refuse\"\nleftovers.notice = true\nstartup.track = [\"Work_Mem\"]\n\
                startup.ignore = [\"no_such_setting\"]",
         ..Said::default()
     });

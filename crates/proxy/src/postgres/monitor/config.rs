@@ -17,6 +17,7 @@ use super::client_tls::ClientTls;
 use super::control::Auto;
 use super::encryption::{Encryption, EncryptionError};
 use super::health::Health;
+use super::kept::KeptNotice;
 use super::log::Logged;
 use super::lookups::Lookup;
 use super::operating::Admin;
@@ -79,6 +80,8 @@ pub struct Config {
     pub quotas: Quotas,
     /// Which job is of which class.
     pub classes: Classes,
+    /// Whether clients hear that half of their pool's slots are kept by what clients left.
+    pub kept_notice: KeptNotice,
     /// What becomes of jobs that have not begun while a server restarts.
     pub unreachable: Unreachable,
     /// Who operates it.
@@ -588,6 +591,7 @@ impl Config {
             idents: IdentMaps::default(),
             tls: None,
             leftovers: Choices::default(),
+            kept_notice: KeptNotice::Off,
             unreachable: Unreachable::Wait,
             startup_ignored: Vec::new(),
             timeouts: Timeouts::default(),

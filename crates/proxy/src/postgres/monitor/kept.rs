@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::arena::Key;
+use super::arena::{Key, Socket};
 use super::log::Line;
 use super::pool::PoolIndex;
 use super::state::Loop;
+use crate::postgres::SqlState;
+use crate::postgres::message::{Report, Severity, write};
 use crate::postgres::sql::Reasons;
 
 /// Where an administrator looks.
@@ -71,8 +73,22 @@ impl fmt::Display for Kept {
 
 /// Whether half of the slots are kept with this one, and were not without it.
 fn comes_to_half(kept: u32, slots: u32) -> bool {
-    let is_half = |kept: u32| u64::from(kept) * 2 >= u64::from(slots);
-    kept > 0 && is_half(kept) && (kept == 1 || !is_half(kept - 1))
+    is_half(kept, slots) && (kept == 1 || !is_half(kept - 1, slots))
+}
+
+/// Whether half of the slots are kept.
+fn is_half(kept: u32, slots: u32) -> bool {
+    kept > 0 && u64::from(kept) * 2 >= u64::from(slots)
+}
+
+/// Whether clients are told that their pool's slots are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeptNotice {
+    /// None is; the log has it.
+    #[default]
+    Off,
+    /// Who keeps one by what it has left hears of it by a NOTICE, where half of them are kept with it.
+    Half,
 }
 
 impl Loop {
@@ -86,6 +102,9 @@ impl Loop {
         let pool = &mut self.pools[at];
         pool.kept += 1;
         let (kept, slots) = (pool.kept, pool.driver.slots());
+        if self.config.kept_notice == KeptNotice::Half && is_half(kept, slots) {
+            self.tell_kept(key, slots);
+        }
         if self.config.logged.errors && comes_to_half(kept, slots) {
             let line = Line::new("kept")
                 .text("database", &self.config.databases[self.pools[at].database].name)
@@ -94,6 +113,29 @@ impl Loop {
                 .with("slots", slots);
             let by = self.kept(at).to_string();
             self.log.line(line.text("by", &by).text("see", "SHOW PINS"));
+        }
+    }
+
+    /// Tells the client of a server, which keeps it from now on, what is kept of the pool's `slots`.
+    fn tell_kept(&mut self, key: Key, slots: u32) {
+        let server = self.servers.get(key).expect("its caller has it");
+        let (pool, client) = (server.pool, server.client.expect("its client keeps it"));
+        let kept = self.kept(pool);
+        let message = format!(
+            "this session keeps its server by what it has left there, as {} of {slots} do",
+            kept.slots
+        );
+        let detail = format!("{kept}.");
+        let report = Report {
+            detail: Some(&detail),
+            hint: Some(HINT),
+            ..Report::new(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, &message)
+        };
+        let mut out = Vec::new();
+        write::notice_response(&mut out, &report);
+        if self.say(client, &out).is_err() {
+            // It is found when it is read.
+            self.again.push_back(Socket::Client(client));
         }
     }
 

@@ -159,6 +159,7 @@ pub use encryption::{
     Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };
 pub use health::Health;
+pub use kept::KeptNotice;
 pub use log::Logged;
 pub use lookups::{LOOKUP_QUERY, Lookup};
 pub use operating::Admin;

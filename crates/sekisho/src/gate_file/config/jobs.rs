@@ -98,6 +98,8 @@ pub struct Leftovers {
     pub code: CodeLeftover,
     /// `currval` and `lastval`, which tell what a session has moved of sequences.
     pub sequences: SequenceLeftover,
+    /// Whether a client hears of it by a NOTICE that keeps its slot, where half of its pool's are.
+    pub notice: bool,
 }
 
 impl Default for Leftovers {
@@ -114,6 +116,7 @@ impl Default for Leftovers {
             load: Leftover::Pin,
             code: CodeLeftover::Clean,
             sequences: SequenceLeftover::Discard,
+            notice: false,
         }
     }
 }

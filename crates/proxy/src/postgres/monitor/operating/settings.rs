@@ -64,6 +64,124 @@ fn changeable() -> [Changeable; 18] {
     ]
 }
 
+/// Keys of PgBouncer's that count when the gate starts and not before, and why.
+const AT_THE_START: [(&str, &str); 6] = [
+    ("listen_addr", "its sockets are opened when it starts"),
+    ("listen_port", "its sockets are opened when it starts"),
+    ("listen_backlog", "its sockets are opened when it starts"),
+    ("unix_socket_dir", "its sockets are opened when it starts"),
+    ("unix_socket_mode", "its sockets are opened when it starts"),
+    ("unix_socket_group", "its sockets are opened when it starts"),
+];
+
+/// Keys of PgBouncer's that are not of one value, or that files stand behind: the configuration says
+/// them, and RELOAD has it read anew.
+const BY_RELOAD: [&str; 47] = [
+    "admin_users",
+    "auth_dbname",
+    "auth_file",
+    "auth_hba_file",
+    "auth_ident_file",
+    "auth_query",
+    "auth_type",
+    "auth_user",
+    "autodb_idle_timeout",
+    "client_tls_ca_file",
+    "client_tls_cert_file",
+    "client_tls_key_file",
+    "client_tls_protocols",
+    "client_tls_sslmode",
+    "default_pool_size",
+    "ignore_startup_parameters",
+    "log_connections",
+    "log_disconnections",
+    "log_pooler_errors",
+    "log_stats",
+    "max_db_client_connections",
+    "max_db_connections",
+    "max_packet_size",
+    "max_prepared_statements",
+    "max_user_client_connections",
+    "max_user_connections",
+    "min_pool_size",
+    "pool_mode",
+    "reserve_pool_size",
+    "reserve_pool_timeout",
+    "scram_iterations",
+    "server_check_delay",
+    "server_check_query",
+    "server_round_robin",
+    "server_tls_ca_file",
+    "server_tls_cert_file",
+    "server_tls_key_file",
+    "server_tls_protocols",
+    "server_tls_sslmode",
+    "stats_users",
+    "tcp_keepalive",
+    "tcp_keepcnt",
+    "tcp_keepidle",
+    "tcp_keepintvl",
+    "tcp_user_timeout",
+    "track_extra_parameters",
+    "discipline",
+];
+
+/// Keys of PgBouncer's that change nothing here.
+const WITHOUT_EFFECT: [&str; 33] = [
+    "application_name_add_host",
+    "auth_ldap_options",
+    "client_tls13_ciphers",
+    "client_tls_ciphers",
+    "client_tls_dheparams",
+    "client_tls_ecdhcurve",
+    "conffile",
+    "disable_pqexec",
+    "dns_max_ttl",
+    "dns_nxdomain_ttl",
+    "dns_zone_check_period",
+    "job_name",
+    "logfile",
+    "peer_id",
+    "pidfile",
+    "pkt_buf",
+    "resolv_conf",
+    "sbuf_loopcnt",
+    "server_fast_close",
+    "server_reset_query",
+    "server_reset_query_always",
+    "server_tls13_ciphers",
+    "server_tls_ciphers",
+    "service_name",
+    "so_reuseport",
+    "suspend_timeout",
+    "syslog",
+    "syslog_facility",
+    "syslog_ident",
+    "tcp_defer_accept",
+    "tcp_socket_buffer",
+    "user",
+    "verbose",
+];
+
+/// Why a key that is none of those that SET changes stays as it is, and the way out; none if there is no
+/// such key.
+fn unchangeable(config: &Config, key: &str) -> Option<(String, String)> {
+    let message = |why: &str| format!("\"{key}\" cannot be changed while the gate runs: {why}");
+    if let Some((_, why)) = AT_THE_START.iter().find(|(one, _)| *one == key) {
+        let hint = "change the file and start the gate again; with --take-over nobody is dropped";
+        return Some((message(why), hint.to_owned()));
+    }
+    if BY_RELOAD.contains(&key) || fixed(config).iter().any(|one| one.key == key) {
+        let message = format!("\"{key}\" is not changed by SET: the configuration says it");
+        let hint = "change it in the file, and RELOAD; without a file, start the gate again";
+        return Some((message, hint.to_owned()));
+    }
+    WITHOUT_EFFECT.contains(&key).then(|| {
+        let message = format!("\"{key}\" has no effect in this gate");
+        (message, "docs/pgbouncer.md says what takes its place".to_owned())
+    })
+}
+
 /// Seconds, as PgBouncer writes times.
 fn seconds(time: Duration) -> String {
     format!("{}", time.as_secs_f64())
@@ -168,9 +286,7 @@ pub(super) fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Ref
     };
     let invalid = SqlState::INVALID_PARAMETER_VALUE;
     let Some(Changeable { of, .. }) = changeable().into_iter().find(|one| one.key == key) else {
-        if fixed(config).iter().any(|one| one.key == key) {
-            let message = format!("\"{key}\" cannot be changed while the gate runs");
-            let hint = "change the configuration and start the gate again".to_owned();
+        if let Some((message, hint)) = unchangeable(config, key) {
             return refused(SqlState::NOT_IN_PREREQUISITE_STATE, message, hint);
         }
         let keys = changeable().map(|one| one.key);
@@ -284,6 +400,27 @@ mod tests {
         assert!(keys.is_sorted() && keys.len() == 31, "{keys:?}");
     }
 
+    /// Of PgBouncer's keys most were none that the console had heard of.
+    #[test]
+    fn set_of_every_key_of_pgbouncer_changes_it_or_says_why_not() {
+        let page = include_str!("../../../../../../docs/pgbouncer.md");
+        let start = page.find("## Keys of [pgbouncer]").unwrap();
+        let end = start + page[start..].find("## Keys of [databases]").unwrap();
+        let keys = page[start..end].lines().filter_map(|line| line.strip_prefix("| `"));
+        let (mut changed, mut told) = (0, 0);
+        for key in keys.map(|line| line.split('`').next().unwrap()) {
+            match set(&mut config(), key, "7") {
+                Ok(()) => changed += 1,
+                Err(refusal) => {
+                    assert_eq!(refusal.sqlstate, SqlState::NOT_IN_PREREQUISITE_STATE, "{key}");
+                    assert!(refusal.message.contains(key) && refusal.hint.is_some(), "{key}");
+                    told += 1;
+                }
+            }
+        }
+        assert!(changed >= 12 && changed + told == 99, "{changed} and {told}");
+    }
+
     #[test]
     fn what_means_nothing_is_refused_and_changes_nothing() {
         let mut config = config();
@@ -297,7 +434,9 @@ mod tests {
             ("max_client_conn", "0", "1 to"),
             ("max_client_conn", "16777216", "1 to 16777215"),
             ("max_client_con", "5", "did you mean max_client_conn?"),
-            ("pool_mode", "session", "start the gate again"),
+            ("pool_mode", "session", "RELOAD"),
+            ("listen_port", "6433", "start the gate again"),
+            ("pidfile", "x", "docs/pgbouncer.md"),
         ] {
             let refusal = set(&mut config, key, value).unwrap_err();
             assert!(refusal.hint.as_ref().unwrap().contains(hint), "{key} {value}: {refusal:?}");

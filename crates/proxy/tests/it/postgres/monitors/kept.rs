@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proxy::postgres::frame::Backend;
 use proxy::postgres::message::read;
-use proxy::postgres::monitor::{Logged, Mode, Monitor};
+use proxy::postgres::monitor::{KeptNotice, Logged, Mode, Monitor};
 use proxy::postgres::startup::Version;
 
 use super::reloading::Paper;
@@ -60,4 +60,28 @@ fn who_waits_for_slots_that_are_kept_hears_by_what() {
     let told: Vec<&str> = written.lines().filter(|line| line.contains(" event=kept ")).collect();
     assert_eq!(told.len(), 1, "it is said when half are, once: {written}");
     assert!(told[0].contains(" kept=2 slots=3 ") && told[0].contains("LISTEN"), "{written}");
+}
+
+#[test]
+fn who_keeps_a_slot_where_half_are_kept_hears_so_by_choice() {
+    for (choice, told) in [(KeptNotice::Off, [0, 0, 0]), (KeptNotice::Half, [0, 1, 1])] {
+        let mut config = trusting(database(Mode::Transaction, 3));
+        config.kept_notice = choice;
+        let gate = Gate::new(config);
+        for (kept, told) in (1..).zip(told) {
+            let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+            client.query("listen a");
+            assert_eq!(client.answer(), ["LISTEN", "ZI"]);
+            gate.until("it keeps its server", |stats| stats.pins.len() == kept);
+            client.query("select 'goes on'");
+            let heard = client.answer();
+            let notices: Vec<_> =
+                heard.iter().filter(|one| one.starts_with("NOTICE 00000 ")).collect();
+            assert_eq!((notices.len(), heard.len()), (told, 3 + told), "{heard:?}");
+            let text = format!("keeps its server by what it has left there, as {kept} of 3 do");
+            assert!(notices.iter().all(|one| one.ends_with(&text)), "{heard:?}");
+            std::mem::forget(client);
+        }
+        gate.end();
+    }
 }
