@@ -59,7 +59,12 @@ struct Tally {
 impl Tally {
     /// Waits until so many more are there.
     fn grows(&self, what: &str, count: &AtomicU64, by: u64) {
-        let (from, began) = (count.load(Ordering::Relaxed), Instant::now());
+        self.grows_from(what, count, count.load(Ordering::Relaxed), by);
+    }
+
+    /// The same where some may be there already: those beyond `from` count.
+    fn grows_from(&self, what: &str, count: &AtomicU64, from: u64, by: u64) {
+        let began = Instant::now();
         while count.load(Ordering::Relaxed) < from + by {
             assert!(began.elapsed() < PATIENCE, "{what}");
             std::thread::sleep(Duration::from_millis(5));
@@ -184,9 +189,10 @@ fn a_server_that_is_killed_whole_is_used_again_when_it_is_back() {
     let config = before(&server, address(&server));
     let server = std::cell::RefCell::new(&mut server);
     let kills = |_: &Gate, tally: &Tally| {
+        let before = tally.errors.load(Ordering::Relaxed);
         server.borrow_mut().kill().unwrap();
-        // The others wait for it.
-        tally.grows("who had begun hears of it", &tally.errors, 1);
+        // The others wait for it, so that there may be no more errors than come while it is killed.
+        tally.grows_from("who had begun hears of it", &tally.errors, before, 1);
     };
     survives(config, kills, || server.borrow_mut().restart().unwrap());
 }
