@@ -258,9 +258,10 @@ fn kind<'a>(parts: impl Iterator<Item = &'a KindRecord>) -> KindRecord {
 
 fn deferred<'a>(parts: impl Iterator<Item = &'a DeferredRecord>) -> DeferredRecord {
     let mut all = DeferredRecord::default();
-    for DeferredRecord { times, overdue, failed, skipped } in parts {
+    for DeferredRecord { times, overdue, unfinished, failed, skipped } in parts {
         all.times.merge(times);
         all.overdue += overdue;
+        all.unfinished += unfinished;
         all.failed += failed;
         all.skipped += skipped;
     }

@@ -252,6 +252,9 @@ pub struct DeferredRecord {
     pub times: Histogram,
     /// How many were still open at the end although their limit had passed.
     pub overdue: u64,
+    /// How many were answered, and not done some seconds after the end: overdue ones among them.
+    #[serde(default)]
+    pub unfinished: u64,
     /// How many the database refused.
     pub failed: u64,
     /// Districts without an order to deliver.

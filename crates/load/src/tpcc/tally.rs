@@ -158,9 +158,9 @@ impl Tally {
         }
     }
 
-    /// The deferred part of a Delivery that has ended.
+    /// The deferred part of a Delivery that has ended, and be it after the interval.
     pub(super) fn deferred(&mut self, queued: Time, now: Time, skipped: u32) {
-        if self.inside(queued, now) {
+        if self.inside(queued, queued) {
             self.deferred.times.record(now - queued);
             self.deferred.skipped += u64::from(skipped);
         }
@@ -208,6 +208,8 @@ impl Tally {
         }
         let overdue = |queued: &&Time| **queued >= self.begin && until.since(**queued) > limit;
         self.deferred.overdue = open.iter().filter(overdue).count() as u64;
+        let answered = |queued: &&Time| **queued >= self.begin;
+        self.deferred.unfinished = open.iter().filter(answered).count() as u64;
         let whole = (until.since(Time::ZERO).as_nanos() / self.bucket.as_nanos()) as usize;
         self.new_orders.resize(whole, 0); // A bucket that was cut off says nothing.
         let intervals = self.intervals.map(|intervals| intervals.close(until));

@@ -104,6 +104,9 @@ const MENU_SLACK: Duration = Duration::from_millis(2);
 /// How long the end of a run waits for transactions under way.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// How long it waits for Deliveries that were answered when they were queued.
+const GRACE_DEFERRED: Duration = Duration::from_secs(5);
+
 /// How many Deliveries may wait for one warehouse; more are refused and counted as failed.
 const LANE_MAX: usize = 10_000;
 
@@ -178,15 +181,13 @@ fn run_terminals(
         let mut driver = Driver::new(plan, seats, epoch, idle, monitor, watch)?;
         let (cpu, began) = (crate::sys::thread_cpu(), driver.epoch);
         let end = std::future::poll_fn(|context| driver.poll(context, stop)).await;
-        // What the server still works on is not counted, but a Delivery that it does is noted. What
-        // takes longer is left to the server, which rolls it back when the connection is gone.
-        tokio::time::timeout(GRACE, driver.settle()).await.ok();
         let cost = Client {
             cpu_s: crate::sys::thread_cpu().saturating_sub(cpu).as_secs_f64(),
             elapsed_s: began.elapsed().as_secs_f64(),
             transactions: driver.performed,
             lag: Default::default(),
         };
+        driver.settle(&end, stop).await;
         let part = part.map(|(_, part)| part);
         Ok(Record { part, ..driver.record(plan, server, end, cost) })
     })
@@ -601,12 +602,54 @@ impl<'a> Driver<'a> {
         many.then(|| End::Failed(at, format!("{FAILED_MAX} transactions were refused: {text}")))
     }
 
-    /// Waits for the transactions under way.
-    async fn settle(&mut self) {
-        while let Some(finished) = self.running.next().await {
-            if let Finished::Transaction(_, job, Ok(performed)) = finished {
+    /// Waits for the transactions under way, and at a run's own end for the Deliveries that were
+    /// answered when they were queued. Of the others nothing is counted. What takes longer is left to
+    /// the server, which rolls it back when the connection is gone.
+    async fn settle(&mut self, end: &End, stop: &AtomicBool) {
+        let queued = *end == End::Complete && self.pace.waits();
+        let until = Instant::now() + if queued { GRACE_DEFERRED } else { GRACE };
+        self.waiting.retain(|job| queued && job.waits.is_none());
+        loop {
+            if queued {
+                self.start_work(Time::ZERO);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || (queued && stop.load(Ordering::Relaxed)) {
+                return;
+            }
+            match tokio::time::timeout(left.min(LOOK), self.running.next()).await {
+                Ok(Some(Finished::Transaction(session, job, result))) => {
+                    self.idle.push(session);
+                    self.settled(&job, result, queued);
+                }
+                Ok(Some(Finished::Looked(..))) | Err(_) => {}
+                Ok(None) => return,
+            }
+        }
+    }
+
+    /// Books what ended after the run: a Delivery that had been answered, and nothing else.
+    fn settled(&mut self, job: &Job, result: Result<Performed, TransactionError>, queued: bool) {
+        let (now, answered) = (self.now(), job.waits.is_none());
+        match &result {
+            Ok(performed) => {
                 self.watch.acknowledged(&job.request, &performed.screen);
-                self.note(&job, &performed, self.now());
+                if let (Screen::Delivery(delivered), true) = (&performed.screen, answered) {
+                    self.tally.deferred(job.sent, now, delivered.skipped());
+                }
+                self.note(job, performed, now);
+            }
+            Err(TransactionError::Lost(_)) => return,
+            Err(error) if answered => {
+                self.tally.deferred_failed(job.sent, "after the end", &error.to_string());
+            }
+            Err(_) => {}
+        }
+        if answered {
+            let lane = job.request.warehouse() as usize - 1;
+            self.lanes[lane].busy = None;
+            if queued {
+                self.next_delivery(lane);
             }
         }
     }

@@ -120,8 +120,9 @@ fn a_load_tells_what_it_did_and_is_not_done_twice() {
     assert!(loaded.out.starts_with("loaded: 1 warehouse from seed 7, "), "{loaded:?}");
     let flat = loaded.out.replace("\\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("C-Load is "), "{loaded:?}");
-    let next = format!("next: sekisho tpcc run --warehouses 1 --db {url}");
-    assert!(flat.ends_with(&next) && loaded.err.is_empty(), "{loaded:?}");
+    let next = "next: sekisho tpcc run --warehouses 1 --db postgresql://sekisho@";
+    assert!(flat.contains(next) && flat.ends_with("/told"), "{loaded:?}");
+    assert!(!flat.contains(&url) && loaded.err.is_empty(), "the password is not told: {loaded:?}");
     let twice = load(&folder, &url, &["--warehouses", "1"]);
     assert_eq!(twice.code, 2, "{twice:?}");
     assert!(twice.err.contains("loaded already") && twice.err.contains("--replace"), "{twice:?}");
@@ -227,7 +228,8 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     let page = std::fs::read_to_string(folder.join(again.after("report"))).expect("it is written");
     assert!(page.contains("Verified afterwards: all"), "the record knows: {again:?}");
 
-    let words = ["tpcc", "stress", "--db", &url, "--ramp", "0s", "--measure", "1s"];
+    // Of a thousand transactions one seed in ten deals a share that is out of its bounds.
+    let words = ["tpcc", "stress", "--db", &url, "--ramp", "0s", "--measure", "1s", "--seed", "4"];
     let more = ["--connections", "1,2", "--execute", "functions"];
     let ended = sekisho(&folder, &[&words[..], &more].concat());
     assert_eq!(ended.code, 0, "{ended:?}");
@@ -247,6 +249,52 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(folder.join(ended.after("record")).exists(), "what was measured is told all the same");
     assert!(ended.err.contains("place.html cannot be written"), "{ended:?}");
+}
+
+/// What stands in a file of lines, each of which is whole.
+fn lines_of(folder: &Path, ending: &str) -> Vec<serde_json::Value> {
+    let files =
+        std::fs::read_dir(folder).expect("it has run").map(|file| file.expect("a file").path());
+    let ours = files.filter(|path| path.to_string_lossy().ends_with(ending));
+    let text: String = ours.map(|path| std::fs::read_to_string(path).expect("text")).collect();
+    assert!(text.is_empty() || text.ends_with('\n'), "torn: {ending}");
+    text.lines().map(|line| serde_json::from_str(line).expect("a whole line")).collect()
+}
+
+/// The results of a killed `stress` ended in half a line, and nobody knew what it had been told.
+#[test]
+fn a_killed_stress_leaves_whole_lines_of_what_was_acknowledged_and_is_there() {
+    let (scratch, url) = (Scratch::new(), database("killed_stress"));
+    let folder = scratch.join("");
+    assert_eq!(load(&folder, &url, &["--warehouses", "1"]).code, 0);
+    let words = ["tpcc", "stress", "--db", &url, "--ramp", "0s", "--measure", "1h"];
+    let running = start(&folder, &words);
+    let runs = folder.join(".sekisho/runs");
+    let deadline = Instant::now() + PATIENCE;
+    let many = |at: &Path| std::fs::metadata(at).is_ok_and(|file| file.len() > 200_000);
+    while !std::fs::read_dir(&runs)
+        .is_ok_and(|files| files.flatten().any(|file| many(&file.path())))
+    {
+        assert!(Instant::now() < deadline, "nothing is acknowledged");
+        thread::sleep(Duration::from_millis(50));
+    }
+    // By SIGKILL.
+    drop(running);
+    let acknowledged = lines_of(&runs, ".success.jsonl");
+    let delivered = lines_of(&runs, ".deliveries.jsonl");
+    assert!(!delivered.is_empty());
+    let orders: Vec<String> = acknowledged
+        .iter()
+        .filter_map(|line| line.get("order"))
+        .map(|order| format!("({},{},{})", order["w"], order["d"], order["o"]))
+        .collect();
+    assert!(orders.len() > 50, "{}", orders.len());
+    let there = format!(
+        "select count(*) from orders join (values {}) told (w, d, o) on (o_w_id, o_d_id, o_id) = (w, d, o)",
+        orders.join(", ")
+    );
+    let there: usize = ask(&url, &there).expect("it is there")[0].parse().expect("a number");
+    assert_eq!(there, orders.len(), "what was acknowledged is there");
 }
 
 #[test]

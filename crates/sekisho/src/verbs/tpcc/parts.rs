@@ -65,9 +65,12 @@ pub(super) fn run(
     plan: &Plan,
     session: &Session,
 ) -> Result<Option<Kept>, Failure> {
-    let Some(meeting) = meeting else { return terminals::run(target, plan, session).map(Some) };
+    let Some(meeting) = meeting else {
+        return terminals::run_noted(target, plan, session).map(Some);
+    };
     let begun = Begun::now();
     let mut watch = Watcher::new(&begun.path("deliveries.jsonl")?, plan)?;
+    watch.acknowledges(&begun.path("success.jsonl")?)?;
     let record = run_part(&target.config, plan, meeting, &session.interrupt, &mut watch);
     if let Err(RunError::Meet(MeetError::Interrupted)) = record {
         watch.discard();

@@ -84,6 +84,10 @@ impl Target {
     }
 
     /// The server, if it is ours: only such a one is killed, restarted or set otherwise.
+    pub(super) fn is_private(&self) -> bool {
+        self.private.is_some()
+    }
+
     pub(super) fn private(&mut self) -> Option<&mut Private> {
         self.private.as_mut()
     }

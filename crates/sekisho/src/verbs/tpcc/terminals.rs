@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::load::tpcc::survival::Acknowledged;
 use ::load::tpcc::{
     Check, DeliveryResult, Execution, Finding, Isolation, MEASURE_FULL, NOT_AUDITED, Outcome, Pace,
-    Plan, Record, RunError, SESSION_SETTINGS, Watch,
+    Plan, Record, RunError, SESSION_SETTINGS, Screen, Watch,
 };
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use workload::tpcc::Kind;
+use workload::tpcc::{Kind, Request};
 
 use super::kept::{Begun, Kept};
 use super::parts;
@@ -140,6 +141,18 @@ pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kep
     keep(record, begun, watch, session)
 }
 
+/// The same, with a success file beside it where the load is one by the rules or the database is the
+/// user's own.
+pub(super) fn run_noted(target: &Target, plan: &Plan, session: &Session) -> Result<Kept, Failure> {
+    let begun = Begun::now();
+    let mut watch = Watcher::new(&begun.path("deliveries.jsonl")?, plan)?;
+    if plan.pace.waits() || !target.is_private() {
+        watch.acknowledges(&begun.path("success.jsonl")?)?;
+    }
+    let record = ::load::tpcc::run(&target.config, plan, &session.interrupt, &mut watch);
+    keep(record, begun, watch, session)
+}
+
 /// Keeps what came of a run that has begun.
 pub(super) fn keep(
     record: Result<Record, RunError>,
@@ -183,12 +196,16 @@ pub(super) fn failure(error: RunError) -> Failure {
 /// Shows how far a run is, and writes the result file of its Deliveries.
 pub(super) struct Watcher {
     bar: ProgressBar,
-    file: BufWriter<File>,
+    /// Each line is with the system, whole, before the next thing happens: whoever is killed
+    /// leaves none that is torn.
+    file: File,
     path: PathBuf,
+    /// A line for each New-Order and Payment whose commit was acknowledged, before it counts.
+    success: Option<(File, PathBuf)>,
     /// What the bar says of a run that has begun.
     what: String,
     /// The first line that could not be written; later ones are not tried.
-    failed: Option<std::io::Error>,
+    failed: Option<(PathBuf, std::io::Error)>,
 }
 
 impl Watcher {
@@ -197,7 +214,14 @@ impl Watcher {
         let seconds = (plan.ramp + plan.measure).as_secs();
         let what = format!("{} terminals", plan.terminals());
         let bar = progress(seconds, &what);
-        Ok(Watcher { bar, file: BufWriter::new(file), path: path.to_owned(), what, failed: None })
+        Ok(Watcher { bar, file, path: path.to_owned(), success: None, what, failed: None })
+    }
+
+    /// Writes a success file too.
+    pub(super) fn acknowledges(&mut self, path: &Path) -> Result<(), Failure> {
+        let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+        self.success = Some((file, path.to_owned()));
+        Ok(())
     }
 
     /// The run has not begun, so that there is nothing to keep.
@@ -205,19 +229,22 @@ impl Watcher {
         self.bar.finish_and_clear();
         // An empty file that cannot be removed does no harm.
         std::fs::remove_file(&self.path).ok();
+        if let Some((_, path)) = &self.success {
+            std::fs::remove_file(path).ok();
+        }
     }
 
     fn finish(mut self) -> Result<(), Failure> {
         self.bar.finish_and_clear();
-        match self.failed.take().or(self.file.flush().err()) {
-            Some(error) => Err(cannot_write(&self.path, &error)),
+        match self.failed.take() {
+            Some((path, error)) => Err(cannot_write(&path, &error)),
             None => Ok(()),
         }
     }
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Machine(format!("cannot write the results of Deliveries {}: {error}", path.display()))
+    Failure::Machine(format!("cannot write the results {}: {error}", path.display()))
 }
 
 impl Watch for Watcher {
@@ -244,7 +271,19 @@ impl Watch for Watcher {
             "delivered": result.delivered.orders,
             "completed": moment(result.completed),
         });
-        self.failed = writeln!(self.file, "{line}").err();
+        let written = self.file.write_all(format!("{line}\n").as_bytes());
+        self.failed = written.err().map(|error| (self.path.clone(), error));
+    }
+
+    fn acknowledged(&mut self, request: &Request, screen: &Screen) {
+        if let Some((file, path)) = &mut self.success
+            && self.failed.is_none()
+            && let Some(entry) = Acknowledged::of(request, screen)
+        {
+            let line = serde_json::to_string(&entry).map_err(std::io::Error::from);
+            let written = line.and_then(|line| file.write_all((line + "\n").as_bytes()));
+            self.failed = written.err().map(|error| (path.clone(), error));
+        }
     }
 }
 
@@ -362,6 +401,13 @@ pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
         record.client.cpu_s / record.client.elapsed_s.max(1e-9) * 100.0,
         record.plan.seed,
     ));
+    if record.deferred.unfinished > 0 {
+        text += &paragraph(&format!(
+            "{} Deliveries were answered when they were queued, and were not done five seconds after \
+             the end.",
+            record.deferred.unfinished
+        ));
+    }
     text += &parts::text(record);
     let settings = SESSION_SETTINGS.map(|(name, value)| format!("{name} = {value}"));
     text += &paragraph(&format!("Sessions of the terminals: {}.", settings.join(", ")));
@@ -408,6 +454,7 @@ pub(super) fn object(kept: &Kept, judged: &::load::tpcc::Verdict, verdict: Verdi
         "measured_s": record.measured_s,
         "transactions": kinds,
         "deferred_p90_s": record.deferred.times.quantile(0.9).as_secs_f64(),
+        "deferred_unfinished": record.deferred.unfinished,
         "districts_skipped": record.deferred.skipped,
         "menu_p90_s": record.menu.quantile(0.9).as_secs_f64(),
         "checks": judged.checks,

@@ -177,7 +177,7 @@ fn transactions(record: &Record) -> Result<Table, Broken> {
             &deferred.times,
             rules::DELIVERY_DONE_MAX,
             count(deferred.failed),
-            count(deferred.overdue),
+            count(deferred.unfinished),
         ),
     ];
     for (name, times, limit, failed, open) in others {
