@@ -510,11 +510,11 @@ fn the_command_prints_the_table_that_people_know() {
     }
     let csv = fs::read_to_string(folder.join("t.csv")).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!(lines[0], "Station,Class,QLen,Util,RespT,ResidT,ArvR,Tput");
+    assert_eq!(lines[0], "Station,Class,QLen,Util,RespT,ResidT,ArvR,Tput,Approximate,Error");
     assert_eq!(lines.len(), 1 + 7, "{csv}");
     let row: Vec<&str> = lines[1].split(',').collect();
     let number = |at: usize| row[at].parse::<f64>().expect("a number");
-    assert_eq!(&row[..2], ["cpu", "readers"]);
+    assert_eq!((&row[..2], &row[8..]), (&["cpu", "readers"][..], &["false", ""][..]));
     near(number(2), number(4) * number(6), 1e-9);
     near(number(5), 3.0 * number(4), 1e-9);
     // What was written is the same model, and its solution the same.
