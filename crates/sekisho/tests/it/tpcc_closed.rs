@@ -142,8 +142,11 @@ fn the_demo_on_postgresql_closes_the_loop() {
     let parts = ["\n1. measured and fitted\n", "\n2. asked, before", "\n3. checked\n"];
     let places: Vec<_> = parts.iter().map(|part| ended.out.find(part)).collect();
     assert!(places.is_sorted() && places[0].is_some(), "{ended:?}");
-    assert!(said.contains(" are best: "), "{ended:?}");
-    assert!(said.contains("the queue of the model is "), "{ended:?}");
+    // On a busy machine the knee may lie anywhere, or a run be invalid: nothing is recommended then.
+    let (best, invalid) = (said.contains(" are best: "), ended.code == 5);
+    assert!(best || ended.code != 0, "{ended:?}");
+    assert_eq!(!best && !invalid, said.contains("are best is not known: "), "{ended:?}");
+    assert_eq!(!invalid, said.contains("the queue of the model is "), "{ended:?}");
     assert!(said.contains("once more, at the end, did "), "{ended:?}");
     assert!(folder.join(ended.after("prediction")).is_file(), "{ended:?}");
     let page = open(&folder.join("sekisho-demo-postgres.html"), (1200, 900));
