@@ -26,7 +26,7 @@ use solve::{
 };
 use workload::Arrivals;
 
-pub use bounds::{Bounds, Interval, ProductBounds};
+pub use bounds::{Bounds, ProductBounds};
 pub use limited::BestByFormula;
 pub(crate) use limited::best;
 use nodes::{Kind, Node, Nodes};
@@ -311,7 +311,7 @@ fn detailed(scenario: &Scenario, detail: Detail) -> Result<FormulaAnswer, NoForm
     if let Some(answered) = ranks::answer(&network) {
         return answered;
     }
-    let none = match answer(&network, bounds.clone(), detail) {
+    let none = match answer(&network, bounds, detail) {
         Err(NoFormula::Shape { reason, .. }) => reason,
         answered => return answered,
     };
@@ -328,7 +328,7 @@ fn detailed(scenario: &Scenario, detail: Detail) -> Result<FormulaAnswer, NoForm
     if !layers::fits(&network) {
         return Err(NoFormula::Shape { reason: none, bounds });
     }
-    layers::answer(&network, bounds.clone()).map_err(|none| match none {
+    layers::answer(&network, bounds).map_err(|none| match none {
         NoFormula::Shape { reason, .. } => NoFormula::Shape { reason, bounds },
         none => none,
     })

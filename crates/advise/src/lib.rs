@@ -38,8 +38,8 @@ pub use fit::{
 };
 pub use formula::{
     BestByFormula, Bounds, ClassAnswer, DocumentAnswer, Effort, FormulaAnswer, FormulaMeans,
-    GivenSize, Interval, NoFormula, NodeAnswer, ProductBounds, Quantiles, QueueAnswer, Trust,
-    formula, formula_means, formula_with, product_form, who_answers,
+    GivenSize, NoFormula, NodeAnswer, ProductBounds, Quantiles, QueueAnswer, Trust, formula,
+    formula_means, formula_with, product_form, who_answers,
 };
 pub use predict::{
     AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at, beyond,

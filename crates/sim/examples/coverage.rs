@@ -27,7 +27,10 @@ const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/grid/coverage.cs
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let before = std::fs::read_to_string(TABLE).unwrap_or_default();
+    let before = match std::fs::read_to_string(TABLE) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        read => read.unwrap_or_else(|error| panic!("{TABLE}: {error}")),
+    };
     let mut after = format!("{}\n", coverage::HEAD);
     println!("{}", coverage::HEAD);
     let all = Case::all();

@@ -13,7 +13,7 @@ use crate::scenario::mean_demand;
 
 /// An interval that holds the true throughput and response time; under open load, if there is a steady
 /// state at all.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bounds {
     /// The throughput is at least this [1/s].
     #[serde(rename = "throughput_min_per_s")]
@@ -29,43 +29,26 @@ pub struct Bounds {
     pub response_max: Option<f64>,
 }
 
-/// An interval that holds throughput and response time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Interval {
-    /// The throughput is at least this [1/s].
-    #[serde(rename = "throughput_min_per_s")]
-    pub throughput_min: f64,
-    /// The throughput is at most this [1/s].
-    #[serde(rename = "throughput_max_per_s")]
-    pub throughput_max: f64,
-    /// The response time is at least this \[s\].
-    #[serde(rename = "response_min_s")]
-    pub response_min: f64,
-    /// The response time is at most this \[s\].
-    #[serde(rename = "response_max_s")]
-    pub response_max: f64,
-}
-
-impl From<ClosedBounds> for Interval {
-    fn from(of: ClosedBounds) -> Interval {
-        Interval {
+impl From<ClosedBounds> for Bounds {
+    fn from(of: ClosedBounds) -> Bounds {
+        Bounds {
             throughput_min: of.throughput_min,
             throughput_max: of.throughput_max,
             response_min: of.response_min,
-            response_max: of.response_max,
+            response_max: Some(of.response_max),
         }
     }
 }
 
-/// What holds the answer of a closed network of product form closer than the asymptotes.
+/// Bounds of a closed network of product form: the asymptotes, and those that are closer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProductBounds {
     /// The asymptotes, which any network of these demands keeps to.
-    pub asymptotic: Interval,
+    pub asymptotic: Bounds,
     /// Balanced-job bounds (Zahorjan et al. 1982); none where a station has several servers.
-    pub balanced_job: Option<Interval>,
+    pub balanced_job: Option<Bounds>,
     /// Geometric bounds (Casale, Muntz and Serazzi 2008); none where a station has several servers.
-    pub geometric: Option<Interval>,
+    pub geometric: Option<Bounds>,
     /// The population at which the asymptotes of the throughput meet, N*; none where nothing queues.
     #[serde(rename = "knee_clients")]
     pub knee: Option<f64>,
@@ -75,8 +58,8 @@ impl ProductBounds {
     pub(super) fn of(network: &ClosedNetwork) -> ProductBounds {
         ProductBounds {
             asymptotic: network.asymptotic_bounds().into(),
-            balanced_job: network.balanced_job_bounds().ok().map(Interval::from),
-            geometric: network.geometric_bounds().ok().map(Interval::from),
+            balanced_job: network.balanced_job_bounds().ok().map(Bounds::from),
+            geometric: network.geometric_bounds().ok().map(Bounds::from),
             knee: network.knee(),
         }
     }

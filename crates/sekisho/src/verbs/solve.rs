@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ::solve::Algorithm;
 use advise::{
-    Approximation, Bounds, Corrected, FormulaAnswer, Interval, NodeAnswer, ProductBounds,
-    QueueAnswer, Scenario, Trust,
+    Approximation, Bounds, Corrected, FormulaAnswer, NodeAnswer, ProductBounds, QueueAnswer,
+    Scenario, Trust,
 };
 use clap::Args as ClapArgs;
 use serde_json::json;
@@ -332,13 +332,11 @@ fn text(answer: &FormulaAnswer) -> String {
 /// The closer bounds of a closed network, and where it begins to queue.
 fn product_rows(table: &mut Table, bounds: &ProductBounds) {
     for (kind, of) in [("balanced-job", bounds.balanced_job), ("geometric", bounds.geometric)] {
-        let Some(Interval { throughput_min, throughput_max, response_min, response_max }) = of
-        else {
-            continue;
-        };
+        let Some(of) = of else { continue };
+        let most = of.response_max.map_or_else(|| "-".into(), time);
         let (x, r) = (format!("throughput, {kind}"), format!("response, {kind}"));
-        table.row(vec![x, "-".into(), rate(throughput_min), rate(throughput_max)]);
-        table.row(vec![r, "-".into(), time(response_min), time(response_max)]);
+        table.row(vec![x, "-".into(), rate(of.throughput_min), rate(of.throughput_max)]);
+        table.row(vec![r, "-".into(), time(of.response_min), most]);
     }
     if let Some(knee) = bounds.knee {
         table.row(vec!["knee, N*".into(), format!("{} clients", four(knee))]);
