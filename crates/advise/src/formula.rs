@@ -22,14 +22,15 @@ use std::fmt;
 use serde::Serialize;
 use sim::{Load, Network, Sizes, Speed};
 use solve::{
-    ClosedGate, ClosedNetwork, Exactness, LpsAnswer, Mg1Fifo, Mm1, Mmc, OpenNetwork, SolveError,
+    ClosedGate, ClosedNetwork, Ekmc, Exactness, LpsAnswer, Mg1Fifo, Mm1, Mmc, OpenNetwork,
+    SolveError,
 };
 use workload::Arrivals;
 
 pub use bounds::{Bounds, ProductBounds};
 pub use limited::BestByFormula;
 pub(crate) use limited::best;
-use nodes::{Kind, Node, Nodes};
+use nodes::{Dealing, Kind, Node, Nodes};
 pub use product::product_form;
 pub use queue::QueueAnswer;
 pub use rows::NodeAnswer;
@@ -249,6 +250,8 @@ impl From<String> for NoFormula {
 /// | --- | --- | --- |
 /// | open, Poisson | one FIFO queue, exponential | M/M/1, M/M/c |
 /// | open, Poisson | a gate with one queue for several servers, a processor for each slot | as one queue |
+/// | open, Poisson | a gate before like servers with a queue each, at random | each as one queue |
+/// | open, Poisson | the same, round robin, exponential | E_k/M/c |
 /// | open, Poisson | one FIFO queue of one server, any demand | Pollaczek-Khinchine |
 /// | open, Poisson | a gate before one sharing processor, of one speed or a `speed-curve` | limited processor sharing as a chain; fujita's formula beyond 64 slots, or 128 |
 /// | open, Poisson | one station, or a gate before one, with `room`, exponential | M/M/c/K |
@@ -573,8 +576,51 @@ struct Alone {
     remark: Option<String>,
 }
 
-/// The formula of one queue; none if it is left to the networks.
+/// The formula of one queue, or of several that are alike; none if it is left to others.
 fn alone(lambda: f64, node: &Node, detail: Detail) -> Result<Option<Alone>, NoFormula> {
+    let queues = node.dealing.queues();
+    let of_all = |none: NoFormula| match none {
+        NoFormula::Solve(SolveError::Unstable { place, rho, rate_max }) => {
+            SolveError::Unstable { place, rho, rate_max: rate_max * queues }.into()
+        }
+        none => none,
+    };
+    match node.dealing {
+        Dealing::None => one_queue(lambda, node, detail),
+        Dealing::ByChance(_) => {
+            let found = one_queue(lambda / queues, node, detail).map_err(of_all)?;
+            Ok(found
+                .map(|of| Alone { name: format!("{queues} by chance, each {}", of.name), ..of }))
+        }
+        Dealing::InTurn(gaps) => {
+            let Kind::Fifo { servers } = node.kind else { return Ok(None) };
+            if !node.is_exponential || !node.curve.is_empty() {
+                return Ok(None);
+            }
+            let queue = match Ekmc::new(lambda / queues, gaps, node.demand, servers) {
+                Ok(queue) => queue,
+                Err(SolveError::TooLarge { .. }) => return Ok(None),
+                Err(error) => return Err(of_all(NoFormula::Solve(named(error, node)))),
+            };
+            let name = format!("{gaps} in turn, each E_{gaps}/M/{servers}");
+            Ok(Some(exact(name, "GI/M/c, Kendall 1953", queue.wait())))
+        }
+    }
+}
+
+/// First in first out, with this wait.
+fn exact(name: String, source: &'static str, wait: f64) -> Alone {
+    Alone {
+        name,
+        source,
+        exactness: (Exactness::Exact, Exactness::Exact),
+        served: Served { fixed: wait, stretch: 1.0, given: None },
+        remark: None,
+    }
+}
+
+/// The formula of one queue; none if it is left to the networks.
+fn one_queue(lambda: f64, node: &Node, detail: Detail) -> Result<Option<Alone>, NoFormula> {
     if let (Kind::Limited { slots, processors: 1 }, Some(moments)) = (node.kind, node.moments) {
         return limited::alone(lambda, node, (slots, moments), detail).map(Some);
     }
@@ -586,13 +632,6 @@ fn alone(lambda: f64, node: &Node, detail: Detail) -> Result<Option<Alone>, NoFo
 
 /// The formula of a queue without sharing.
 fn queue(lambda: f64, node: &Node) -> Result<Option<Alone>, SolveError> {
-    let exact = |name: String, source, wait| Alone {
-        name,
-        source,
-        exactness: (Exactness::Exact, Exactness::Exact),
-        served: Served { fixed: wait, stretch: 1.0, given: None },
-        remark: None,
-    };
     Ok(match (node.kind, node.moments) {
         (Kind::Fifo { servers: 1 }, Some(_)) if node.is_exponential => {
             let queue = Mm1::new(lambda, node.demand)?;

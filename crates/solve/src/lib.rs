@@ -17,6 +17,7 @@
 //! | the load is | the server | model |
 //! | --- | --- | --- |
 //! | open | one or c servers, exponential service | [`Mm1`], [`Mmc`]; no queue: [`erlang_b`] |
+//! | open, each k-th of a stream comes, as round robin deals them | c servers, exponential service | [`Ekmc`] |
 //! | open, what finds no room is lost | c servers, exponential service | [`Mmck`] |
 //! | open | any demand, one at a time or all at once | [`Mg1Fifo`], [`Mg1Ps`] |
 //! | open, several classes | any demand, the more important first | [`Mg1Priority`] |
@@ -86,6 +87,6 @@ pub use network::{
 };
 pub use open::{OpenAnswer, OpenNetwork};
 pub use station::{
-    BestSlots, Demand, FifoTimes, Goal, Lps, LpsAnswer, LpsMeans, LpsTimes, Mg1Priority, Mmck,
-    PsTimes, best_slots,
+    BestSlots, Demand, Ekmc, FifoTimes, Goal, Lps, LpsAnswer, LpsMeans, LpsTimes, Mg1Priority,
+    Mmck, PsTimes, best_slots,
 };

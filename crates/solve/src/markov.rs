@@ -142,7 +142,7 @@ impl Mmc {
     /// Variance of the wait, which is 0 or exponential with rate eta = c mu - lambda:
     /// C (2 - C) / eta^2 \[s^2\].
     pub fn wait_variance(&self) -> f64 {
-        self.erlang_c * (2.0 - self.erlang_c) / self.spare_rate().powi(2)
+        self.delayed().variance()
     }
 
     /// Variance of the response time; a job's wait and its service are independent \[s^2\].
@@ -165,8 +165,7 @@ impl Mmc {
     /// # Errors
     /// If t is negative.
     pub fn wait_tail(&self, t: f64) -> Result<f64, SolveError> {
-        let t = not_negative("time t", t, "s")?;
-        Ok(self.erlang_c * (-self.spare_rate() * t).exp())
+        self.delayed().tail(t)
     }
 
     /// The wait \[s\] that a share q of all jobs does not exceed; 0 where so many need not wait.
@@ -187,13 +186,7 @@ impl Mmc {
     /// # Errors
     /// If t is negative.
     pub fn response_tail(&self, t: f64) -> Result<f64, SolveError> {
-        let t = not_negative("time t", t, "s")?;
-        let (mu, eta) = (1.0 / self.service, self.spare_rate());
-        let d = (eta - mu).abs();
-        // The difference quotient, written so that it neither cancels at eta = mu nor overflows.
-        let spread = if d * t < 1e-12 { t } else { -(-d * t).exp_m1() / d };
-        let slow = (-mu.min(eta) * t).exp();
-        Ok(((-mu * t).exp() + self.erlang_c * mu * slow * spread).min(1.0))
+        self.delayed().response_tail(t)
     }
 
     /// The response time \[s\] that a share q of all jobs does not exceed.
@@ -201,8 +194,62 @@ impl Mmc {
     /// # Errors
     /// If q is not in [0, 1).
     pub fn response_quantile(&self, q: f64) -> Result<f64, SolveError> {
+        self.delayed().response_quantile(q)
+    }
+
+    /// Exact.
+    pub fn exactness(&self) -> Exactness {
+        Exactness::Exact
+    }
+
+    fn delayed(&self) -> DelayedWait {
+        DelayedWait { probability: self.erlang_c, rate: self.spare_rate(), service: self.service }
+    }
+
+    /// The rate at which a wait ends, c mu - lambda [1/s].
+    fn spare_rate(&self) -> f64 {
+        f64::from(self.servers) / self.service * (1.0 - self.rho)
+    }
+}
+
+/// A wait that is 0, or exponential, before a service that is exponential and independent of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct DelayedWait {
+    /// The probability of a wait.
+    pub(crate) probability: f64,
+    /// The rate at which a wait ends, eta [1/s].
+    pub(crate) rate: f64,
+    /// Mean service time, 1/mu \[s\].
+    pub(crate) service: f64,
+}
+
+impl DelayedWait {
+    /// Of the wait \[s^2\].
+    pub(crate) fn variance(self) -> f64 {
+        self.probability * (2.0 - self.probability) / self.rate.powi(2)
+    }
+
+    /// P(W > t) for t \[s\].
+    pub(crate) fn tail(self, t: f64) -> Result<f64, SolveError> {
+        let t = not_negative("time t", t, "s")?;
+        Ok(self.probability * (-self.rate * t).exp())
+    }
+
+    /// P(R > t) for t \[s\].
+    pub(crate) fn response_tail(self, t: f64) -> Result<f64, SolveError> {
+        let t = not_negative("time t", t, "s")?;
+        let (mu, eta) = (1.0 / self.service, self.rate);
+        let d = (eta - mu).abs();
+        // The difference quotient, written so that it neither cancels at eta = mu nor overflows.
+        let spread = if d * t < 1e-12 { t } else { -(-d * t).exp_m1() / d };
+        let slow = (-mu.min(eta) * t).exp();
+        Ok(((-mu * t).exp() + self.probability * mu * slow * spread).min(1.0))
+    }
+
+    /// The response time \[s\] that a share q of all jobs does not exceed.
+    pub(crate) fn response_quantile(self, q: f64) -> Result<f64, SolveError> {
         let left = 1.0 - quantile(q)?;
-        let (mut low, mut high) = (0.0, self.response());
+        let (mut low, mut high) = (0.0, self.service + self.probability / self.rate);
         while self.response_tail(high)? > left {
             (low, high) = (high, 2.0 * high);
         }
@@ -216,16 +263,6 @@ impl Mmc {
             }
         }
         Ok(high)
-    }
-
-    /// Exact.
-    pub fn exactness(&self) -> Exactness {
-        Exactness::Exact
-    }
-
-    /// The rate at which a wait ends, c mu - lambda [1/s].
-    fn spare_rate(&self) -> f64 {
-        f64::from(self.servers) / self.service * (1.0 - self.rho)
     }
 }
 

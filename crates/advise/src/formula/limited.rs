@@ -131,7 +131,7 @@ pub(crate) fn best(scenario: &Scenario, gate: &str, most: u32) -> Option<BestByF
         return None;
     }
     let nodes = Nodes::of(&network, class).ok()?;
-    if nodes.dealt || nodes.busy() != 1 {
+    if nodes.dealt || nodes.busy() != 1 || nodes.dealt_to_several().is_some() {
         return None;
     }
     let node = nodes.list.iter().find(|node| node.kind != Kind::Delay)?;

@@ -31,7 +31,9 @@ pub(super) struct Node {
     /// that have one queue.
     pub(super) stations: Vec<usize>,
     pub(super) gate: Option<Front>,
+    /// How one of the stations is; all of them together where they have one queue.
     pub(super) kind: Kind,
+    pub(super) dealing: Dealing,
     /// Mean number of visits of a job.
     pub(super) visits: f64,
     /// Mean demand of a job, over all its visits \[s\].
@@ -60,6 +62,27 @@ pub(super) struct Front {
     pub(super) has_wait: bool,
     /// Whether those who wait are served in the order in which they came.
     pub(super) in_order: bool,
+}
+
+/// How the jobs of a node come to its stations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Dealing {
+    /// All to one queue.
+    None,
+    /// To so many queues that are alike, one after the other.
+    InTurn(u32),
+    /// To so many queues that are alike, each by chance.
+    ByChance(u32),
+}
+
+impl Dealing {
+    /// How many queues there are.
+    pub(super) fn queues(self) -> f64 {
+        match self {
+            Dealing::None => 1.0,
+            Dealing::InTurn(queues) | Dealing::ByChance(queues) => f64::from(queues),
+        }
+    }
 }
 
 /// How a node serves.
@@ -112,6 +135,9 @@ impl Nodes {
     /// The stations as `solve` knows them, if their network has product form.
     pub(super) fn product_form(&self) -> Result<Vec<Station>, super::NoFormula> {
         let station = |node: &Node| {
+            if node.dealing != Dealing::None {
+                return Err(node.not_dealt_alone().into());
+            }
             if !node.curve.is_empty() {
                 return Err(node.not_of_one_speed().into());
             }
@@ -132,6 +158,11 @@ impl Nodes {
     /// Jobs' times at nodes of product form, from the residence at each.
     pub(super) fn served(&self, residences: impl Iterator<Item = f64>) -> Vec<Served> {
         self.list.iter().zip(residences).map(|(node, residence)| node.served(residence)).collect()
+    }
+
+    /// The first node whose jobs a router deals to several queues.
+    pub(super) fn dealt_to_several(&self) -> Option<&Node> {
+        self.list.iter().find(|node| node.dealing != Dealing::None)
     }
 
     /// The first node that this rate overloads.
@@ -175,6 +206,14 @@ impl Node {
         format!(
             "`{}` is shared behind a gate of fewer slots than jobs, which has a formula only for one \
              visit to one processor, with nothing but delays beside it",
+            self.name
+        )
+    }
+
+    pub(super) fn not_dealt_alone(&self) -> String {
+        format!(
+            "a router deals jobs to `{}` and others, which has a formula of its own for like servers, \
+             visited once, with Poisson arrivals and nothing but delays beside them",
             self.name
         )
     }
@@ -271,6 +310,9 @@ impl Walk<'_> {
         }
         self.gates_met += 1;
         self.check_plain(&node.name, spec, slots)?;
+        if spec.servers.len() > 1 && spec.queues == Queues::PerServer {
+            return self.visit_dealt(index, inside, passes);
+        }
         match inside {
             [Step::Visit { station, demand }] => {
                 // Of one class and one priority, all other disciplines that pass are first in first out.
@@ -306,11 +348,54 @@ impl Walk<'_> {
         self.visit(&gate.stations, demand, passes, Some(front))
     }
 
+    /// Servers that are alike, each with a queue and a station of its own, to which an open load is dealt
+    /// once, in turn or by chance: what comes to each is then a known stream.
+    fn visit_dealt(&mut self, index: usize, inside: &[Step], passes: f64) -> Result<(), String> {
+        let gate = &self.network.gates[index];
+        let spec = &gate.spec;
+        let servers = spec.servers.len() as u32;
+        let dealing = match spec.router {
+            RouterSpec::RoundRobin => Dealing::InTurn(servers),
+            RouterSpec::Random => Dealing::ByChance(servers),
+            _ => {
+                let name = &gate.name;
+                return Err(format!("gate `{name}` has a router, and no formula knows it"));
+            }
+        };
+        let stations = || gate.stations.iter().map(|&station| &self.network.stations[station]);
+        let first = stations().next();
+        let kind = first.map(|station| station.kind);
+        let is_open = self.population.is_none() && passes == 1.0;
+        let [Step::VisitServer { demand }] = inside else {
+            return Err("a router chooses the station, and no formula knows routers".into());
+        };
+        if !is_open
+            || !is_even(spec)
+            || gate.stations.len() != spec.servers.len()
+            || !stations().all(|station| Some(station.kind) == kind && station.is_plain())
+        {
+            let name = &gate.name;
+            return Err(format!(
+                "gate `{name}` has a router, which has a formula of its own for an open load and \
+                 servers that are alike"
+            ));
+        }
+        let slots = spec.servers[0].slots;
+        let in_order = !matches!(spec.discipline, DisciplineSpec::Lifo);
+        let front = Front { index, slots, has_wait: true, in_order };
+        let stations = gate.stations.clone();
+        self.visit(&stations[..1], demand, passes, Some(front))?;
+        let node = self.nodes.list.last_mut().expect("a station was visited");
+        if node.station() != stations[0] || node.visits != 1.0 {
+            return Err(format!("station `{}` is visited elsewhere too", node.name));
+        }
+        let all = node.gate.map(|front| Front { slots: servers * slots, ..front });
+        (node.stations, node.dealing, node.gate) = (stations, dealing, all);
+        Ok(())
+    }
+
     /// A gate that only makes jobs wait, in an order that does not look at them.
     fn check_plain(&self, name: &str, spec: &GateSpec, slots: u32) -> Result<(), String> {
-        if spec.servers.len() > 1 && spec.queues == Queues::PerServer {
-            return Err(format!("gate `{name}` has a router, and no formula knows routers"));
-        }
         let refuses = match (spec.room, self.population) {
             (Some(room), Some(population)) => room < u64::from(population.saturating_sub(slots)),
             (room, _) => room.is_some(),
@@ -368,6 +453,7 @@ impl Walk<'_> {
                 stations: stations.to_vec(),
                 gate: front,
                 kind,
+                dealing: Dealing::None,
                 visits: passes,
                 demand: passes * mean,
                 base: passes * base,

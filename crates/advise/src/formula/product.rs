@@ -52,6 +52,9 @@ impl<'a> Product<'a> {
         let ranks: BTreeSet<u8> = network.classes.iter().map(|class| class.priority).collect();
         for class in &network.classes {
             let nodes = Nodes::of(network, class)?;
+            if let Some(node) = nodes.dealt_to_several() {
+                return Err(node.not_dealt_alone().into());
+            }
             let index = match &class.load {
                 Load::Closed { population, think } => {
                     product.solvable.add_closed(&class.name, *population, think.mean())?

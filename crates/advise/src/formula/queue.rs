@@ -2,10 +2,10 @@
 //! times vary, where the literature has them in closed form.
 
 use serde::Serialize;
-use solve::{Mg1Fifo, Mg1Ps, Mm1, Mmc};
+use solve::{Ekmc, Mg1Fifo, Mg1Ps, Mm1, Mmc};
 
 use super::Served;
-use super::nodes::{Kind, Node, Nodes};
+use super::nodes::{Dealing, Kind, Node, Nodes};
 
 /// One queue, over all of its classes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,7 +34,7 @@ pub struct QueueAnswer {
 /// The node that is alone with delays, from a job's time there.
 pub(super) fn of(lambda: f64, nodes: &Nodes, at: usize, served: &Served) -> QueueAnswer {
     let node = &nodes.list[at];
-    let known = Known::of(lambda, node).unwrap_or_default();
+    let known = Known::of(lambda / node.dealing.queues(), node).unwrap_or_default();
     // In another order than that of arrival, and by quanta, the means are the same and no more.
     let in_order = !nodes.fair_share && node.gate.is_none_or(|front| front.in_order);
     let delays = nodes.list.iter().enumerate().filter(|(other, _)| *other != at);
@@ -64,6 +64,7 @@ struct Known {
 }
 
 impl Known {
+    /// With the rate of one queue.
     fn of(lambda: f64, node: &Node) -> Option<Known> {
         // Whether anybody waits depends on no order, and where all are served at once nobody does.
         let nobody =
@@ -76,6 +77,14 @@ impl Known {
             _ => node.moments?,
         };
         Some(match node.kind {
+            Kind::Fifo { servers } if let Dealing::InTurn(gaps) = node.dealing => {
+                let queue = Ekmc::new(lambda, gaps, node.demand, servers).ok()?;
+                Known {
+                    wait_probability: Some(queue.wait_probability()),
+                    wait_variance: Some(queue.wait_variance()),
+                    response_variance: Some(queue.response_variance()),
+                }
+            }
             Kind::Fifo { servers: 1 } if node.is_exponential => {
                 let queue = Mm1::new(lambda, node.demand).ok()?;
                 Known {

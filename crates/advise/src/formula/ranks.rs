@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use sim::{Class, Load, Network, Order, Sizes, StationKind, Step};
+use sim::{Class, Demand, Load, Network, Order, Sizes, StationKind, Step};
 use solve::{Mg1Priority, Moments, Preemption};
 use workload::{Arrivals, Draw};
 
 use super::nodes::moments;
-use super::{ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, QueueAnswer, Trust};
+use super::{ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, QueueAnswer, Trust, laws};
 use crate::scenario::mean_demand;
 
 /// The answer; none if no server serves by priority, or there is more than it and delays.
@@ -31,7 +31,11 @@ struct Stream {
     priority: u8,
     /// Of its demand at the server; none if it never comes there.
     demand: Option<Moments>,
+    /// The third moment of that \[s^3\]; none if it is not known.
+    third: Option<f64>,
     delays: f64,
+    /// Variance of the delays \[s^2\]; none if it is not known.
+    delays_variance: Option<f64>,
 }
 
 impl Stream {
@@ -39,20 +43,29 @@ impl Stream {
         let Load::Open(Arrivals::Poisson { rate: lambda }) = class.load else { return None };
         // Documents from a deck do not come independently.
         (!matches!(class.sizes, Sizes::Documents(_, Draw::Deck))).then_some(())?;
-        let (mut demand, mut delays) = (None, 0.0);
+        let (mut demand, mut third) = (None, None);
+        let (mut delays, mut delays_variance) = (0.0, Some(0.0));
         for step in &class.route {
             let Step::Visit { station, demand: of_step } = step else { return None };
             if *station == at {
                 if demand.replace(moments(of_step, &class.sizes)?).is_some() {
                     return None;
                 }
+                third = laws::law(of_step, &class.sizes).map(|law| law.demand.third_moment());
             } else if network.stations[*station].kind == StationKind::Delay {
                 delays += mean_demand(of_step, &class.sizes);
+                // Delays by one size vary together.
+                let by_size =
+                    matches!(of_step, Demand::OfSize { per_byte_s, .. } if *per_byte_s > 0.0);
+                let variance = moments(of_step, &class.sizes).map(Moments::variance);
+                let variance = variance.filter(|_| !by_size);
+                delays_variance = delays_variance.zip(variance).map(|(a, b)| a + b);
             } else {
                 return None;
             }
         }
-        Some(Stream { lambda, priority: class.priority, demand, delays })
+        let priority = class.priority;
+        Some(Stream { lambda, priority, demand, third, delays, delays_variance })
     }
 }
 
@@ -78,7 +91,8 @@ fn solve(
     let name = &network.stations[at].name;
     let server = Mg1Priority::new(&merged, preemption).map_err(|error| super::at(error, name))?;
     let ranks: Vec<u8> = ranks.keys().map(|rank| rank.0).collect();
-    let served = Ranked { server: &server, merged: &merged, ranks: &ranks, preemption };
+    let thirds = ranks.iter().map(|rank| third_of(streams, *rank)).collect::<Option<Vec<f64>>>();
+    let served = Ranked { server: &server, merged: &merged, ranks: &ranks, preemption, thirds };
     let (classes, all) = served.classes(network, streams, name)?;
     let throughput: f64 = classes.iter().map(|class| class.throughput).sum();
     let jobs: f64 = classes.iter().map(|class| class.throughput * class.response).sum();
@@ -107,6 +121,15 @@ fn solve(
     })
 }
 
+/// The third moment of the demand of all streams of a priority \[s^3\].
+fn third_of(streams: &[Stream], priority: u8) -> Option<f64> {
+    let of = streams.iter().filter(|of| of.priority == priority && of.demand.is_some());
+    let sums = of.map(|of| Some((of.lambda, of.lambda * of.third?)));
+    let sums = sums.collect::<Option<Vec<(f64, f64)>>>()?;
+    let sum = |of: fn(&(f64, f64)) -> f64| sums.iter().map(of).sum::<f64>();
+    Some(sum(|of| of.1) / sum(|of| of.0))
+}
+
 /// The server, and who comes first there.
 struct Ranked<'a> {
     server: &'a Mg1Priority,
@@ -115,6 +138,8 @@ struct Ranked<'a> {
     /// The priority of each rank.
     ranks: &'a [u8],
     preemption: Preemption,
+    /// The third moment of the demand of each rank \[s^3\]; none if one is not known.
+    thirds: Option<Vec<f64>>,
 }
 
 impl Ranked<'_> {
@@ -131,7 +156,7 @@ impl Ranked<'_> {
         // Of those that come to the server: their rate, and what they wait and find busy, by the second.
         let (mut rate, mut waits, mut finds, mut stays) = (0.0, 0.0, 0.0, 0.0);
         for (class, stream) in network.classes.iter().zip(streams) {
-            let rank = self.ranks.iter().position(|rank| *rank == stream.priority);
+            let rank = self.rank(stream);
             let mut served = 0.0;
             if let (Some(rank), Some(demand)) = (rank, stream.demand) {
                 // What comes first takes its share of the server, during a service too if it may; who
@@ -161,10 +186,62 @@ impl Ranked<'_> {
             wait_probability: Some(finds / rate),
             jobs: stays,
             waiting: stays - server.utilisation(),
-            wait_variance: None,
-            response_variance: None,
+            wait_variance: self.wait_variance(streams),
+            response_variance: self.response_variance(streams, &classes),
         };
         Ok((classes, all))
+    }
+
+    fn rank(&self, stream: &Stream) -> Option<usize> {
+        self.ranks.iter().position(|rank| *rank == stream.priority)
+    }
+
+    /// Of the wait of all that come to the server together \[s^2\]; none if it is not known.
+    fn wait_variance(&self, streams: &[Stream]) -> Option<f64> {
+        let thirds = self.thirds.as_deref()?;
+        let mut sums = Sums::default();
+        for stream in streams.iter().filter(|of| of.demand.is_some()) {
+            let rank = self.rank(stream)?;
+            let variance = self.server.wait_variance(rank, thirds).ok()?;
+            sums.add(stream.lambda, self.server.wait(rank).ok()?, variance);
+        }
+        Some(sums.variance())
+    }
+
+    /// Of the response of all together, delays included \[s^2\]; none if it is not known.
+    fn response_variance(&self, streams: &[Stream], classes: &[ClassAnswer]) -> Option<f64> {
+        let thirds = self.thirds.as_deref()?;
+        let mut sums = Sums::default();
+        for (stream, class) in streams.iter().zip(classes) {
+            let mut variance = stream.delays_variance?;
+            if let Some(demand) = stream.demand {
+                let rank = self.rank(stream)?;
+                variance += self.server.wait_variance(rank, thirds).ok()?;
+                variance += self.server.service_variance(rank, demand).ok()?;
+            }
+            sums.add(stream.lambda, class.response, variance);
+        }
+        Some(sums.variance())
+    }
+}
+
+/// Of a mixture: sums of weights, and of the first two moments times them.
+#[derive(Default)]
+struct Sums {
+    weight: f64,
+    first: f64,
+    second: f64,
+}
+
+impl Sums {
+    fn add(&mut self, weight: f64, mean: f64, variance: f64) {
+        self.weight += weight;
+        self.first += weight * mean;
+        self.second += weight * (variance + mean * mean);
+    }
+
+    fn variance(&self) -> f64 {
+        self.second / self.weight - (self.first / self.weight).powi(2)
     }
 }
 

@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 use sim::Sizes;
-use solve::{Exactness, FifoTimes, LpsTimes, Mm1, Mmc, PsTimes, SolveError};
+use solve::{Ekmc, Exactness, FifoTimes, LpsTimes, Mm1, Mmc, PsTimes, SolveError};
 
-use super::nodes::{Kind, Node, Nodes};
+use super::nodes::{Dealing, Kind, Node, Nodes};
 use super::{Detail, Effort, Trust, laws, trust};
 
 /// The quantiles that are told.
@@ -76,7 +76,13 @@ type Quantile = Box<dyn Fn(f64) -> Result<(f64, Exactness), SolveError>>;
 fn of_node(lambda: f64, node: &Node, work_max: f64) -> Option<Quantile> {
     let laws::Law { demand, values, .. } = node.law.clone()?;
     let exact = |value: Result<f64, SolveError>| value.map(|value| (value, Exactness::Exact));
+    // What comes to each queue.
+    let lambda = lambda / node.dealing.queues();
     Some(match node.kind {
+        Kind::Fifo { servers } if let Dealing::InTurn(gaps) = node.dealing => {
+            let queue = Ekmc::new(lambda, gaps, node.demand, servers).ok()?;
+            Box::new(move |q| exact(queue.response_quantile(q)))
+        }
         _ if !node.curve.is_empty() && !matches!(node.kind, Kind::Limited { .. }) => return None,
         Kind::Fifo { servers: 1 } if node.is_exponential => {
             let queue = Mm1::new(lambda, node.demand).ok()?;

@@ -403,7 +403,7 @@ mod tests {
             let (pace, asked, open) = (Vec::new(), Vec::new(), Vec::new());
             Queue { servers: 1, is_sharing: false, gap_scv, pace, asked, open }
         };
-        // E_4/M/1 at rho = 0.5: sigma = (2 / (3 - sigma))^4, which is 0.2998.
+        // E_4/M/1 at rho = 0.5: sigma = (2 / (3 - sigma))^4, which is 0.3019.
         let sigma = 0.5 * turns(0.25).found_share(0.5);
         assert!((sigma - (2.0 / (3.0 - sigma)).powi(4)).abs() < 1e-10, "{sigma}");
         assert!((0.29..0.31).contains(&sigma), "{sigma}");

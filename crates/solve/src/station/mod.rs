@@ -3,6 +3,7 @@
 mod best;
 mod demand;
 mod finite;
+mod gaps;
 mod lps;
 mod phases;
 mod poisson;
@@ -15,6 +16,7 @@ mod times;
 pub use best::{BestSlots, Goal, best_slots};
 pub use demand::Demand;
 pub use finite::Mmck;
+pub use gaps::Ekmc;
 pub use lps::{Lps, LpsAnswer, LpsMeans};
 pub use priority::Mg1Priority;
 pub use times::{FifoTimes, LpsTimes, PsTimes};

@@ -87,6 +87,71 @@ impl Mg1Priority {
         Ok(self.wait(class)? + service)
     }
 
+    /// Variance of the time from arrival to the start of service of class k, counted from 0, with the
+    /// third moments E\[S^3\] of all classes \[s^2\] (Kesten and Runnenburg 1957): the work ahead
+    /// that a job of the class finds, V, lasts as long as the busy period that it begins of classes
+    /// before k. With A the sum of lambda(i) E\[S(i)^2\] over classes up to k, H over those before k, and
+    /// sums without a limit over all that count,
+    ///
+    /// ```text
+    ///   E[W(k)^2] = sum lambda(i) E[S(i)^3] / (3 (1 - sigma(k-1))^2 (1 - sigma(k)))
+    ///             + W0 A / ((1 - sigma(k-1))^2 (1 - sigma(k))^2)
+    ///             + W0 H / ((1 - sigma(k-1))^3 (1 - sigma(k)))
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such class, a third moment is negative, or there are not as many as classes.
+    pub fn wait_variance(&self, class: usize, thirds: &[f64]) -> Result<f64, SolveError> {
+        let wait = self.wait(class)?;
+        let classes = self.classes.len();
+        if thirds.len() != classes {
+            return Err(SolveError::NoClass { class: thirds.len(), classes });
+        }
+        for third in thirds {
+            not_negative("third moment E[S^3]", *third, "s^3")?;
+        }
+        let counted = match self.preemption {
+            Preemption::None => classes,
+            Preemption::Resume => class + 1,
+        };
+        let third: f64 =
+            self.classes[..counted].iter().zip(thirds).map(|((rate, _), third)| rate * third).sum();
+        let (first, both) = (1.0 - self.sigma(class), 1.0 - self.sigma(class + 1));
+        let left = wait * first * both;
+        let square = third / (3.0 * first.powi(2) * both)
+            + left * self.second(class + 1) / (first * both).powi(2)
+            + left * self.second(class) / (first.powi(3) * both);
+        Ok(square - wait.powi(2))
+    }
+
+    /// Variance of the time from the start of service to departure of a job of class k, counted from 0,
+    /// with this demand \[s^2\]. With preemption a service x lasts as long as the busy period that it
+    /// begins of classes before k, whose variance is x H / (1 - sigma(k-1))^3.
+    ///
+    /// # Errors
+    /// If there is no such class.
+    pub fn service_variance(&self, class: usize, demand: Moments) -> Result<f64, SolveError> {
+        self.class(class)?;
+        let first = 1.0 - self.sigma(class);
+        Ok(match self.preemption {
+            Preemption::None => demand.variance(),
+            Preemption::Resume => {
+                demand.variance() / first.powi(2)
+                    + demand.mean() * self.second(class) / first.powi(3)
+            }
+        })
+    }
+
+    /// Variance of the response time of class k, counted from 0: the wait before service and what
+    /// follows are independent \[s^2\].
+    ///
+    /// # Errors
+    /// As [`wait_variance`](Self::wait_variance).
+    pub fn response_variance(&self, class: usize, thirds: &[f64]) -> Result<f64, SolveError> {
+        let demand = self.class(class)?.1;
+        Ok(self.wait_variance(class, thirds)? + self.service_variance(class, demand)?)
+    }
+
     /// Exact.
     pub fn exactness(&self) -> Exactness {
         Exactness::Exact
@@ -100,5 +165,10 @@ impl Mg1Priority {
     /// Utilisation by the first so many classes.
     fn sigma(&self, classes: usize) -> f64 {
         self.classes[..classes].iter().map(|(lambda, s)| lambda * s.mean()).sum()
+    }
+
+    /// The sum of lambda E\[S^2\] over the first so many classes \[s\].
+    fn second(&self, classes: usize) -> f64 {
+        self.classes[..classes].iter().map(|(lambda, s)| lambda * s.second()).sum()
     }
 }

@@ -8,6 +8,8 @@
 mod chain;
 mod closed;
 mod cluster;
+mod documents;
+mod gaps;
 mod large;
 mod layered;
 mod lps;

@@ -83,6 +83,41 @@ fn priorities_meet_cobham_and_the_conservation_law() {
     assert!(resume.wait(0).unwrap() < queue.wait(0).unwrap());
 }
 
+/// One class is Takacs' variance; a class in front of others that may interrupt them never sees them; and
+/// where all wait in one line whatever their class, as they do where the first class is empty, both agree.
+#[test]
+fn variances_under_priority_meet_what_they_become_at_their_ends() {
+    let short = Moments::exponential(1.0).unwrap();
+    let long = Moments::exponential(4.0).unwrap();
+    let thirds = [6.0, 384.0];
+    let line = Mg1Fifo::new(0.15, long).unwrap();
+    for preemption in [Preemption::None, Preemption::Resume] {
+        let queue = Mg1Priority::new(&[(0.0, short), (0.15, long)], preemption).unwrap();
+        near(
+            queue.wait_variance(1, &thirds).unwrap(),
+            line.wait_variance(384.0).unwrap(),
+            1e-12,
+            &queue,
+        );
+        let response = queue.response_variance(1, &thirds).unwrap();
+        near(response, line.response_variance(384.0).unwrap(), 1e-12, &queue);
+        assert!(
+            queue.wait_variance(1, &[6.0]).is_err() && queue.wait_variance(2, &thirds).is_err()
+        );
+    }
+    let resume = Mg1Priority::new(&[(0.3, short), (0.1, long)], Preemption::Resume).unwrap();
+    let first = Mm1::new(0.3, 1.0).unwrap();
+    near(resume.wait_variance(0, &thirds).unwrap(), first.wait_variance(), 1e-12, &"first");
+    near(resume.response_variance(0, &thirds).unwrap(), first.response_variance(), 1e-12, &"first");
+    // By hand, for the second: A = 0.3 2 + 0.1 32 = 3.8, W0 = 1.9, H = 0.6; sigma = 0.3, 0.7.
+    let square = 40.2 / (3.0 * 0.49 * 0.3) + 1.9 * 3.8 / (0.21 * 0.21) + 1.9 * 0.6 / (0.343 * 0.3);
+    let wait = 1.9 / 0.21;
+    near(resume.wait_variance(1, &thirds).unwrap(), square - wait * wait, 1e-12, &"second");
+    let served = 16.0 / 0.49 + 4.0 * 0.6 / 0.343;
+    let response = resume.response_variance(1, &thirds).unwrap();
+    near(response, square - wait * wait + served, 1e-12, &"second");
+}
+
 #[test]
 fn one_class_has_no_priority() {
     let demand = Moments::with_scv(0.1, 7.0).unwrap();
