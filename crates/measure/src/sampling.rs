@@ -36,6 +36,16 @@ impl SamplingDistribution {
         SamplingDistribution { law: Law::Normal { mean, deviation } }
     }
 
+    /// How many deviations above its mean a normal number lies no more often than with this
+    /// probability.
+    ///
+    /// # Panics
+    /// If that is no probability between 0 and 1.
+    pub fn deviations(probability: f64) -> f64 {
+        assert!(0.0 < probability && probability < 1.0, "{probability}");
+        -Normal::standard().inverse_cdf(probability)
+    }
+
     /// The probability of a number below `low` or above `high`.
     pub fn outside(&self, low: f64, high: f64) -> f64 {
         // A bound that is met exactly is met, whatever it is in binary.
@@ -116,6 +126,7 @@ mod tests {
         assert!((normal.outside(6.08, 13.92) - 0.05).abs() < 1e-4);
         assert!((normal.as_far_as(13.92) - 0.05).abs() < 1e-4);
         assert!((normal.outside(f64::NEG_INFINITY, 10.0) - 0.5).abs() < 1e-9);
+        assert!((SamplingDistribution::deviations(0.025) - 1.959_964).abs() < 1e-6);
         let constant = SamplingDistribution::normal(10.0, 0.0);
         assert_eq!((constant.outside(9.0, 11.0), constant.outside(11.0, 12.0)), (0.0, 1.0));
         assert_eq!((constant.as_far_as(10.0), constant.as_far_as(9.0)), (1.0, 0.0));

@@ -3,7 +3,8 @@
 //!
 //! A rule is about what was seen: inside of what it allows it is *met*, outside it is *violated*. Of a
 //! number that chance makes there may be *too few*: so few that terminals by the rules would miss it
-//! in more than one run of twenty, and what was seen is no farther off than chance takes them.
+//! too often, and what was seen is no farther off than chance takes them. Of runs by the rules no more
+//! than one in twenty is said to deviate, whichever of all these numbers it is by: they share it.
 
 mod chance;
 mod rules;
@@ -107,8 +108,8 @@ pub enum Finding {
     Met,
     /// It is not.
     Violated,
-    /// It is not, but terminals by the rules would miss it in more than one run of twenty with so few;
-    /// or it could not be seen.
+    /// It is not, but terminals by the rules would miss it with so few in more runs than its share of
+    /// one in twenty; or it could not be seen.
     TooFew {
         /// How many of what is counted it takes.
         needs: u64,

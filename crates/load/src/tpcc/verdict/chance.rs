@@ -6,13 +6,43 @@ use workload::tpcc::{Kind, rules};
 
 use super::Finding;
 
-/// How often terminals by the rules may miss a bound before so few say nothing of them.
-const MISS_MOST: f64 = 0.05;
-/// What chance takes so far in fewer than one run of a hundred is no chance.
-const FAR: f64 = 0.01;
-/// The quantiles of the normal distribution that leave [`MISS_MOST`] outside: on both sides, on one.
-const Z_TWO: f64 = 1.959_964;
-const Z_ONE: f64 = 1.644_854;
+/// How many of the runs of terminals by the rules may be called wrong, whatever is asked of them.
+pub(super) const WRONG_MOST: f64 = 0.05;
+
+/// How seldom chance must make a number for that to speak against the terminals that made it.
+///
+/// A run is asked about many numbers that chance makes, and each has its own chance to be off: at one
+/// of twenty each, every third run by the rules would be called wrong. So they share what is allowed
+/// (Bonferroni), however they depend on each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Level(f64);
+
+impl Level {
+    /// Of each of so many numbers that a run is asked about.
+    pub(super) fn shared_by(numbers: u32) -> Level {
+        Level(WRONG_MOST / f64::from(numbers.max(1)))
+    }
+
+    /// What becomes of a rule, of numbers that terminals by the rules make worse with this
+    /// probability: it takes about twice as many as `n` to tell where that is less than `doubt`.
+    pub(super) fn finding(self, probability: f64, doubt: f64, n: u64) -> Finding {
+        match probability {
+            p if p < self.0 => Finding::Violated,
+            p if p < doubt => Finding::TooFew { needs: 2 * n },
+            _ => Finding::Met,
+        }
+    }
+
+    /// The quantile of the normal distribution that leaves it outside on both sides.
+    fn z_two(self) -> f64 {
+        SamplingDistribution::deviations(self.0 / 2.0)
+    }
+
+    /// The same on one side.
+    fn z_one(self) -> f64 {
+        SamplingDistribution::deviations(self.0)
+    }
+}
 
 /// What is allowed.
 #[derive(Clone, Copy)]
@@ -24,23 +54,24 @@ pub(super) struct Band {
 /// A number that chance makes, of terminals by the rules, and how many it takes to tell.
 pub(super) struct Expected {
     chance: SamplingDistribution,
+    level: Level,
     needs: u64,
 }
 
 impl Expected {
     /// A share of `n` draws, each with chance `p`, in a band around it.
-    pub(super) fn drawn(n: u64, p: f64, band: Band) -> Expected {
+    pub(super) fn drawn(n: u64, p: f64, band: Band, level: Level) -> Expected {
         let edge = (band.high - p).min(p - band.low);
-        let needs = (Z_TWO / edge).powi(2) * p * (1.0 - p);
-        Expected { chance: SamplingDistribution::of_share(n, p), needs: needs.ceil() as u64 }
+        let needs = (level.z_two() / edge).powi(2) * p * (1.0 - p);
+        Expected { chance: SamplingDistribution::of_share(n, p), level, needs: needs.ceil() as u64 }
     }
 
     /// The mean of `n` draws with this mean and variance, in a band around it.
-    pub(super) fn mean(n: u64, (mean, variance): (f64, f64), band: Band) -> Expected {
+    pub(super) fn mean(n: u64, (mean, variance): (f64, f64), band: Band, level: Level) -> Expected {
         let edge = (band.high - mean).min(mean - band.low);
         let deviation = (variance / n.max(1) as f64).sqrt();
-        let needs = ((Z_TWO / edge).powi(2) * variance).ceil() as u64;
-        Expected { chance: SamplingDistribution::normal(mean, deviation), needs }
+        let needs = ((level.z_two() / edge).powi(2) * variance).ceil() as u64;
+        Expected { chance: SamplingDistribution::normal(mean, deviation), level, needs }
     }
 
     /// The share of a kind in `n` transactions that so many terminals were dealt, of which a least
@@ -48,11 +79,17 @@ impl Expected {
     /// ends of the interval cut, at any card. Of `k` cards of a deck of `d` the variance is
     /// hypergeometric, `k p (1 - p) (d - k) / (d - 1)`; over all `k` from 0 to `d - 1` its mean is
     /// `p (1 - p) (d + 1) / 6`.
-    pub(super) fn dealt(n: u64, kind: Kind, terminals: u32, least: f64) -> Expected {
+    pub(super) fn dealt(
+        n: u64,
+        kind: Kind,
+        (terminals, least): (u32, f64),
+        level: Level,
+    ) -> Expected {
         let p = f64::from(kind.rules().cards) / cards();
         let deviation = (f64::from(terminals) * cut(p * (1.0 - p))).sqrt();
         let chance = SamplingDistribution::normal(p, deviation / n.max(1) as f64);
-        Expected { chance, needs: (deviation * Z_ONE / (p - least)).ceil() as u64 }
+        let needs = (deviation * level.z_one() / (p - least)).ceil() as u64;
+        Expected { chance, level, needs }
     }
 
     /// New-Orders a minute and warehouse of terminals whose answers take no time, measured for so
@@ -60,7 +97,7 @@ impl Expected {
     /// they are a renewal process: in `t` the number of decks of mean duration `m` and variance `v`
     /// has the variance `t v / m^3`. To that comes what the cuts of the first and of the last deck
     /// do to New-Orders, each of which is one for the time that it takes.
-    pub(super) fn rate(warehouses: u32, seconds: f64, band: Band) -> Expected {
+    pub(super) fn rate(warehouses: u32, seconds: f64, band: Band, level: Level) -> Expected {
         let (decks, edges) = variance_of_new_orders();
         let terminals = f64::from(rules::TERMINALS);
         let all = f64::from(warehouses) * terminals;
@@ -70,11 +107,12 @@ impl Expected {
         let mean = rate_nominal();
         // In warehouse-minutes, at this number of warehouses: the variance falls with the time.
         let mut enough = 60.0;
-        while deviation(enough) * Z_ONE > band.high - mean && enough < 1e9 {
+        while deviation(enough) * level.z_one() > band.high - mean && enough < 1e9 {
             enough *= 1.1;
         }
         Expected {
             chance: SamplingDistribution::normal(mean, deviation(seconds)),
+            level,
             needs: minutes(enough).ceil() as u64,
         }
     }
@@ -86,8 +124,9 @@ impl Expected {
         if low <= value && value <= high {
             return Finding::Met;
         }
-        let few = self.chance.outside(low, high) > MISS_MOST;
-        match few && self.chance.as_far_as(value) > FAR {
+        let Level(level) = self.level;
+        let few = self.chance.outside(low, high) > level;
+        match few && self.chance.as_far_as(value) > level {
             true => Finding::TooFew { needs: self.needs },
             false => Finding::Violated,
         }

@@ -53,11 +53,39 @@ fn terminals_deal_new_orders_and_shares_with_the_variance_that_is_said() {
 #[test]
 fn few_are_those_of_whom_one_run_in_twenty_misses() {
     let band = Band { low: 0.14, high: 0.16 };
-    let needs = Expected::drawn(1, 0.15, band).needs;
+    let alone = Level::shared_by(1);
+    let needs = Expected::drawn(1, 0.15, band, alone).needs;
     assert_eq!(needs, 4898);
-    let off = |n| Expected::drawn(n, 0.15, band).finding(0.1395, band);
+    let off = |n| Expected::drawn(n, 0.15, band, alone).finding(0.1395, band);
     assert_eq!(off(needs * 21 / 20), Finding::Violated);
-    assert_eq!(off(needs * 19 / 20), Finding::TooFew { needs });
-    assert_eq!(Expected::drawn(1260, 0.15, band).finding(0.1, band), Finding::Violated, "far off");
-    assert_eq!(Expected::drawn(5, 0.15, band).finding(0.16, band), Finding::Met, "on the bound");
+    assert_eq!(off(needs * 3 / 4), Finding::TooFew { needs });
+    assert_eq!(
+        Expected::drawn(1260, 0.15, band, alone).finding(0.1, band),
+        Finding::Violated,
+        "far off"
+    );
+    assert_eq!(
+        Expected::drawn(5, 0.15, band, alone).finding(0.16, band),
+        Finding::Met,
+        "on the bound"
+    );
+}
+
+/// Of terminals that are asked one thing, one run of twenty may be called wrong for it; of those that
+/// are asked ten, one of two hundred for each.
+#[test]
+fn the_more_is_asked_the_more_seldom_chance_must_be() {
+    let band = Band { low: 0.14, high: 0.16 };
+    let found = |numbers| {
+        // Three deviations below, as chance takes one run of 370.
+        let n = 11_500;
+        Expected::drawn(n, 0.15, band, Level::shared_by(numbers)).finding(0.1398, band)
+    };
+    assert_eq!(found(1), Finding::Violated);
+    assert_eq!(found(10), Finding::Violated);
+    assert!(matches!(found(100), Finding::TooFew { .. }));
+    let level = Level::shared_by(10);
+    assert_eq!(level.finding(0.004, 0.05, 7), Finding::Violated);
+    assert_eq!(level.finding(0.006, 0.05, 7), Finding::TooFew { needs: 14 });
+    assert_eq!(level.finding(0.05, 0.05, 7), Finding::Met);
 }

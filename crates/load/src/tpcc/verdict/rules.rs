@@ -2,44 +2,50 @@
 
 use std::time::Duration;
 
-use measure::{Histogram, trend};
+use measure::{Histogram, SamplingDistribution, trend};
 use workload::tpcc::{Kind, rules};
 
 use super::super::record::{Pace, Record};
 use super::super::transactions::Isolation;
-use super::chance::{Band, Expected};
+use super::chance::{Band, Expected, Level, WRONG_MOST};
 use super::{
     CHECKPOINT_SPACING_MAX_S, Check, DURABLE, Finding, MEASURE_LEAST, RATE_LEAST, RATE_MOST,
     checkpoints_begun, seconds,
 };
 
-/// Below what probability a trend is none of chance.
-const TREND_LEAST: f64 = 0.05;
-/// The 99 % quantile of chi-square with 10 degrees of freedom.
-const CHI_SQUARE_10: f64 = 23.209;
-/// The 99 % quantile, one-sided, of the normal distribution.
-const Z_ONE: f64 = 2.326_348;
+/// Below what probability a number is not believed to be right, though it may be chance.
+const DOUBT: f64 = 0.01;
 /// How far a time in a histogram may be off, relative.
 const HISTOGRAM_ERROR: f64 = 1e-3;
 
 /// The rules that a run is asked about: all of them where terminals wait as people do.
 pub(super) fn checks(record: &Record) -> Vec<Check> {
     let mut checks = vec![answered(record)];
+    let level = Level::shared_by(numbers_of_chance(record));
     if record.plan.pace.waits() {
-        checks.extend(mix(record));
+        checks.extend(mix(record, level));
     }
     if record.plan.pace == Pace::Paced {
-        checks.extend(waits(record));
+        checks.extend(waits(record, level));
         checks.extend(response_times(record));
         checks.extend(deliveries(record));
-        checks.push(rate(record));
-        checks.push(steady(record));
+        checks.push(rate(record, level));
+        checks.push(steady(record, level));
         checks.push(checkpoints(record));
         checks.push(isolation(record));
         checks.push(durable(record));
     }
-    checks.extend(inputs(record));
+    checks.extend(inputs(record, level));
     checks
+}
+
+/// How many of the rules are about what chance makes at the terminals: four shares of the mix; five
+/// think times, the rate and steadiness; five shares and means of inputs, and two that are remote.
+fn numbers_of_chance(record: &Record) -> u32 {
+    let mix = if record.plan.pace.waits() { 4 } else { 0 };
+    let paced = if record.plan.pace == Pace::Paced { 7 } else { 0 };
+    let remote = if record.plan.warehouses > 1 { 2 } else { 0 };
+    mix + paced + 5 + remote
 }
 
 /// That the database refused nothing.
@@ -53,7 +59,7 @@ fn answered(record: &Record) -> Check {
 }
 
 /// The least shares of the completed transactions (5.2.4.2), which are dealt and not drawn.
-fn mix(record: &Record) -> Vec<Check> {
+fn mix(record: &Record, level: Level) -> Vec<Check> {
     let all = record.completed();
     let terminals = record.warehouses() * u32::from(rules::TERMINALS);
     let mut checks = Vec::new();
@@ -61,7 +67,7 @@ fn mix(record: &Record) -> Vec<Check> {
         let Some(least) = kind.rules().share_min else { continue };
         let rule = format!("{}: at least {:.0} % of the mix", kind.name(), least * 100.0);
         let band = Band { low: least, high: 1.0 };
-        let expected = Expected::dealt(all, kind, terminals, least);
+        let expected = Expected::dealt(all, kind, (terminals, least), level);
         checks.push(share(rule, "5.2.4.2", (record.of(kind).completed, all), (band, expected)));
     }
     checks
@@ -69,7 +75,7 @@ fn mix(record: &Record) -> Vec<Check> {
 
 /// Keying and think times as they were waited (5.2.5.7). Keying times are constant. What is asked of
 /// think times is the mean of their distribution, which a sample refutes or does not.
-fn waits(record: &Record) -> Vec<Check> {
+fn waits(record: &Record, level: Level) -> Vec<Check> {
     let mut checks = Vec::new();
     for kind in Kind::ALL {
         let (of, asked) = (record.of(kind), kind.rules());
@@ -83,11 +89,16 @@ fn waits(record: &Record) -> Vec<Check> {
         checks.push(check(&rule, "5.2.5.7", finding, format!("{least:.2} s at least")));
         let rule = format!("{}: think times of {think} s on average at least", kind.name());
         let (mean, n) = (of.think.mean_s(), of.think.len());
-        let half = Z_ONE * think / (n.max(1) as f64).sqrt();
+        let deviation = think / (n.max(1) as f64).sqrt();
+        let half = SamplingDistribution::deviations(DOUBT) * deviation;
         let finding = match n {
             0 => Finding::TooFew { needs: 1 },
-            // Cut at ten means, they are a twenty-thousandth shorter.
-            _ => met(mean + half >= think * (1.0 - HISTOGRAM_ERROR)),
+            _ => {
+                // Cut at ten means, they are a twenty-thousandth shorter.
+                let chance = SamplingDistribution::normal(think, deviation);
+                let shorter = chance.outside(mean + think * HISTOGRAM_ERROR, f64::INFINITY);
+                level.finding(shorter, DOUBT, n)
+            }
         };
         checks.push(check(&rule, "5.2.5.7", finding, format!("{mean:.2} ± {half:.2} s of {n}")));
     }
@@ -134,7 +145,7 @@ fn deliveries(record: &Record) -> Vec<Check> {
 }
 
 /// New-Orders a minute and warehouse (4.2.2).
-fn rate(record: &Record) -> Check {
+fn rate(record: &Record, level: Level) -> Check {
     let warehouses = record.warehouses();
     let minutes = f64::from(warehouses) * record.measured_s / 60.0;
     let rule = format!("new orders a minute and warehouse: {RATE_LEAST} to {RATE_MOST}");
@@ -143,12 +154,12 @@ fn rate(record: &Record) -> Check {
     }
     let per = record.of(Kind::NewOrder).completed as f64 / minutes;
     let band = Band { low: RATE_LEAST, high: RATE_MOST };
-    let finding = Expected::rate(warehouses, record.measured_s, band).finding(per, band);
+    let finding = Expected::rate(warehouses, record.measured_s, band, level).finding(per, band);
     check(&rule, "4.2.2", finding, format!("{per:.2} over {minutes:.0} minutes of a warehouse"))
 }
 
 /// That throughput neither rose nor fell over the measurement interval (5.5.1).
-fn steady(record: &Record) -> Check {
+fn steady(record: &Record, level: Level) -> Check {
     let buckets: Vec<f64> = record.buckets().iter().map(|&count| count as f64).collect();
     let (finding, says) = match trend(&buckets) {
         None => {
@@ -158,7 +169,7 @@ fn steady(record: &Record) -> Check {
         Some(trend) => {
             let says =
                 format!("drift {:+.1} %, by chance in {:.3}", trend.drift * 100.0, trend.p_value);
-            (met(trend.p_value >= TREND_LEAST), says)
+            (level.finding(trend.p_value, WRONG_MOST, buckets.len() as u64), says)
         }
     };
     check("steady state: no trend in new orders", "5.5.1", finding, says)
@@ -226,11 +237,11 @@ fn durable(record: &Record) -> Check {
 }
 
 /// The audit of what was drawn (5.5.1.5, 9.2.2.5).
-fn inputs(record: &Record) -> Vec<Check> {
+fn inputs(record: &Record, level: Level) -> Vec<Check> {
     let counts = &record.inputs;
     let drawn = |rule: &str, (count, n): (u64, u64), [low, p, high]: [f64; 3]| {
         let band = Band { low: low / 100.0, high: high / 100.0 };
-        let expected = Expected::drawn(n, p / 100.0, band);
+        let expected = Expected::drawn(n, p / 100.0, band, level);
         share(rule.into(), "9.2.2.5", (count, n), (band, expected))
     };
     let completed = |kind: Kind| record.of(kind).completed;
@@ -242,8 +253,8 @@ fn inputs(record: &Record) -> Vec<Check> {
         drawn("rolled back: 0.9 to 1.1 % of New-Orders", rolled_back, [0.9, 1.0, 1.1]),
         drawn("by name: 57 to 63 % of Payments", (counts.payments_by_name, payments), named),
         drawn("by name: 57 to 63 % of Order-Statuses", (counts.statuses_by_name, statuses), named),
-        lines_mean(&counts.orders_by_lines),
-        lines_uniform(&counts.orders_by_lines),
+        lines_mean(&counts.orders_by_lines, level),
+        lines_uniform(&counts.orders_by_lines, level),
     ];
     // One warehouse alone has no other to draw on.
     if record.plan.warehouses > 1 {
@@ -257,12 +268,12 @@ fn inputs(record: &Record) -> Vec<Check> {
 }
 
 /// The mean number of lines of an order.
-fn lines_mean(by_lines: &[u64; 11]) -> Check {
+fn lines_mean(by_lines: &[u64; 11], level: Level) -> Check {
     const RULE: &str = "lines of an order: 9.5 to 10.5 on average";
     let n: u64 = by_lines.iter().sum();
     let band = Band { low: 9.5, high: 10.5 };
     // Uniform over 11 numbers: variance (11^2 - 1) / 12.
-    let expected = Expected::mean(n, (10.0, 10.0), band);
+    let expected = Expected::mean(n, (10.0, 10.0), band, level);
     if n == 0 {
         return check(RULE, "9.2.2.5", expected.none(), "no order".into());
     }
@@ -272,7 +283,7 @@ fn lines_mean(by_lines: &[u64; 11]) -> Check {
 }
 
 /// That orders of 5 to 15 lines are equally likely, by chi-square.
-fn lines_uniform(by_lines: &[u64; 11]) -> Check {
+fn lines_uniform(by_lines: &[u64; 11], level: Level) -> Check {
     const RULE: &str = "lines of an order: 5 to 15, each as often";
     let n: u64 = by_lines.iter().sum();
     // Below five expected a cell chi-square does not have its distribution.
@@ -281,8 +292,21 @@ fn lines_uniform(by_lines: &[u64; 11]) -> Check {
     }
     let expected = n as f64 / 11.0;
     let chi: f64 = by_lines.iter().map(|&count| (count as f64 - expected).powi(2) / expected).sum();
-    let says = format!("chi-square {chi:.1} of at most {CHI_SQUARE_10:.1}");
-    check(RULE, "9.2.2.5", met(chi <= CHI_SQUARE_10), says)
+    let more = chi_square_10_beyond(chi);
+    let says = format!("chi-square {chi:.1} with 10 degrees, by chance in {more:.3}");
+    check(RULE, "9.2.2.5", level.finding(more, DOUBT, n), says)
+}
+
+/// The probability of more than this, of chi-square with 10 degrees of freedom: that of fewer than
+/// five of a Poisson number whose mean is half of it.
+fn chi_square_10_beyond(chi: f64) -> f64 {
+    let half = chi / 2.0;
+    let (mut term, mut sum) = (1.0, 0.0);
+    for nth in 1..=5 {
+        sum += term;
+        term *= half / f64::from(nth);
+    }
+    (-half).exp() * sum
 }
 
 /// A rule about a share `count` of `n`.

@@ -293,9 +293,9 @@ fn three_digits(value: f64) -> f64 {
 /// The rules with what became of them, and how the run deviates.
 fn judged(run: &Run) -> Result<Section, Broken> {
     let columns = ["rule", "clause", "finding", "measured"].map(Column::plain);
-    let caption = "A rule is met inside of what it allows, violated outside; of a share that is drawn \
-                   there are too few where a right generator would miss its bound in more than one run \
-                   of twenty";
+    let caption = "A rule is met inside of what it allows, violated outside; of a number that chance \
+                   makes there are too few where right terminals would miss its bound too often: no more \
+                   than one of twenty of their runs is said to deviate, by whichever rule";
     let mut table = Table::new(caption, columns);
     for Check { rule, clause, finding, measured } in &run.judged.checks {
         let finding = match finding {
