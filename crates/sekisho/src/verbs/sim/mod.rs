@@ -1,6 +1,7 @@
 //! `sekisho sim`: a scenario simulated until its answers are precise, or many that differ in parameters.
 
 mod numbers;
+mod stations;
 mod sweep;
 
 use std::fmt::Write as _;
@@ -155,7 +156,7 @@ fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
     if !outcome.gates.is_empty() {
         write!(text, "\n{}", gates(&outcome.gates)).ok();
     }
-    write!(text, "\n{}\n", stations(&outcome.stations)).ok();
+    write!(text, "\n{}\n", stations::table(&outcome.stations)).ok();
     // One interval is the whole, which the tables above show.
     if outcome.intervals.len() > 1 {
         writeln!(text, "{}", intervals(outcome)).ok();
@@ -257,16 +258,6 @@ fn gates(gates: &[GateOutcome]) -> Table {
             percent(&gate.busy, f64::from(gate.slots)),
             count(&gate.waiting),
         ]);
-    }
-    table
-}
-
-fn stations(stations: &[StationOutcome]) -> Table {
-    let mut table = Table::new(&["station", "busy", "jobs", "a visit takes"]);
-    for station in stations {
-        let busy = station.utilisation.as_ref().map_or("-".into(), |busy| percent(busy, 1.0));
-        let sojourn = time_or_dash(station.sojourn.as_ref());
-        table.row(vec![label(&station.name), busy, count(&station.jobs), sojourn]);
     }
     table
 }
