@@ -201,6 +201,12 @@ impl Found {
         let ranges = [
             ("workers", file.workers.into(), 1, 64),
             ("limits.connections", u64::from(limits.connections), 1, CONNECTIONS_MAX.into()),
+            (
+                "limits.login-connections",
+                limits.login_connections.unwrap_or(1).into(),
+                1,
+                CONNECTIONS_MAX.into(),
+            ),
             ("limits.message", limits.message.0, 1024, u64::from(u32::MAX)),
             ("limits.statements", limits.statements.into(), 1, 1 << 20),
             ("limits.backlog", limits.backlog.into(), 1, 1 << 16),

@@ -38,7 +38,7 @@ const CONSOLE: &str = "Console";
 const RUNNING: &str = "Operation";
 const FILES: &str = "Files";
 
-const FEATURES: [Feature; 62] = [
+const FEATURES: [Feature; 63] = [
     kept(POOLS, "session, transaction and statement mode", Part::Monitor),
     better(
         POOLS,
@@ -118,6 +118,14 @@ const FEATURES: [Feature; 62] = [
     ),
     kept(LOGIN, "cert", Part::Encryption),
     kept(LOGIN, "peer, ident maps", Part::Login),
+    better(
+        LOGIN,
+        "clients that have not logged in",
+        Part::Login,
+        "2 kB each at most without TLS, and a number of their own (`limits.login-connections`): beyond it the one that \
+         has tried for longest makes room, so that silent connections keep nobody out. There they take the places of \
+         `max_client_conn`.",
+    ),
     missing(LOGIN, "LDAP", "Nobody can be asked."),
     missing(LOGIN, "PAM", "Nobody can be asked."),
     kept(LOGIN, "TLS towards clients and servers", Part::Encryption),

@@ -527,6 +527,7 @@ fn limits(file: &GateFile) -> Limits {
     let usual = Limits::default();
     Limits {
         clients: file.limits.connections as usize,
+        login_clients: file.limits.login_connections.map(|most| most as usize),
         database_clients: file.limits.database_connections.map(|most| most as usize),
         user_clients: file.limits.user_connections.map(|most| most as usize),
         statements: file.limits.statements as usize,

@@ -53,6 +53,7 @@ impl Loop {
                 self.stats.cancels += 1;
                 let client = self.clients.get_mut(asker).expect("its caller has it");
                 client.state = client::State::Cancelling;
+                self.logins.remove(&client.id);
                 self.deadlines.clear(Socket::Client(asker), &mut client.deadline);
             }
             None => {

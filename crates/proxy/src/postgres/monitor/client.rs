@@ -1,7 +1,7 @@
 //! A client's connection: what is known of it, and where it is on its way.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use gate::{Access, JobId, Time};
 
@@ -56,9 +56,26 @@ pub(super) struct Wanted {
     pub(super) version: Version,
     pub(super) user: Vec<u8>,
     pub(super) database: Vec<u8>,
-    pub(super) settings: Box<Settings>,
+    /// The settings that it asks for, by name, as they are in its packet: half as large as what follows
+    /// from them, and nobody needs that before it is in.
+    pub(super) settings: Box<[NamedValue]>,
     pub(super) replication: Replication,
 }
+
+/// A setting's name and value.
+pub(super) type NamedValue = (Box<[u8]>, Box<[u8]>);
+
+impl Wanted {
+    /// The settings of its session.
+    pub(super) fn settings(&self) -> Settings {
+        let base = self.settings.iter().map(|(name, value)| (&**name, &**value));
+        Settings::new(Side::Client, SettingsBounds::default(), base)
+    }
+}
+
+/// Those of clients that are not in yet.
+static NO_SETTINGS: LazyLock<Arc<Settings>> =
+    LazyLock::new(|| Arc::new(Settings::new(Side::Client, SettingsBounds::default(), [])));
 
 /// What a client wants whose user's secret is being looked up, and how it will be asked.
 #[derive(Debug)]
@@ -137,7 +154,7 @@ impl Client {
             direct: false,
             deadline: Deadline::default(),
             pool: 0,
-            settings: Arc::new(Settings::new(Side::Client, SettingsBounds::default(), [])),
+            settings: Arc::clone(&NO_SETTINGS),
             statements: statements::Client::new(0),
             class: None,
             user: None,

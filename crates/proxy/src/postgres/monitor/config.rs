@@ -528,8 +528,11 @@ impl Timeouts {
 /// How many things there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Clients' connections; those beyond are told so and closed.
+    /// Clients that are logged in; those beyond are told so and closed.
     pub clients: usize,
+    /// Clients that have not logged in yet, beside those; beyond, the one that has tried for longest
+    /// makes room for the next. `None` for as many as clients, and at least 128.
+    pub login_clients: Option<usize>,
     /// Clients of one database; `None` for any number.
     pub database_clients: Option<usize>,
     /// Clients of one user; `None` for any number.
@@ -552,6 +555,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             clients: 10_000,
+            login_clients: None,
             database_clients: None,
             user_clients: None,
             pools: 1000,
@@ -561,6 +565,16 @@ impl Default for Limits {
             message: frame::Limits::SESSION.length_max,
             backlog: 1024,
         }
+    }
+}
+
+/// Clients that log in have room, however few may be logged in.
+const LOGIN_CLIENTS_LEAST: usize = 128;
+
+impl Limits {
+    /// Clients that have not logged in yet.
+    pub(super) fn login_clients(&self) -> usize {
+        self.login_clients.unwrap_or(self.clients.max(LOGIN_CLIENTS_LEAST))
     }
 }
 
@@ -633,6 +647,7 @@ impl Config {
         let Limits { clients, pools, connecting, settings, statements, message, .. } = self.limits;
         check_range("workers", self.workers, 1, WORKERS_MAX)?;
         check_range("limits.clients", clients, 1, CLIENTS_MAX)?;
+        check_range("limits.login_clients", self.limits.login_clients(), 1, CLIENTS_MAX)?;
         check_range("limits.pools", pools, 1, 1 << 20)?;
         check_range("limits.connecting", connecting, 1, 1 << 20)?;
         check_range("limits.settings", settings, 0, 1 << 10)?;

@@ -23,11 +23,10 @@ use crate::postgres::message::{Status, write};
 use crate::postgres::secrets::{
     Admission as Wanting, Certificate, Facts, IdentMaps, Kind, Peer as Needed, Secret, Transport,
 };
-use crate::postgres::sql::{Settings, SettingsBounds, Side};
 use crate::postgres::startup::{ALPN, Opening, Packet, Replication, Startup, Version};
 use crate::postgres::statements;
 
-/// Connections beyond the most clients: they may cancel, and are told why nothing else is possible.
+/// Connections beyond clients and logins: of those that are told why they end, or that cancel.
 const SURPLUS_MAX: usize = 128;
 
 /// How TLS begins.
@@ -96,12 +95,33 @@ impl Loop {
         let (id, came, ends) = (self.operating.number(), self.now, wire.stream().ends());
         let client = Client::new(wire, peer);
         self.clients.insert(Client { id, came, ends, asked: came, ..client });
-        if self.clients.len() > self.config.limits.clients + SURPLUS_MAX {
+        self.logins.insert(id, key);
+        let limits = &self.config.limits;
+        if self.clients.len() > limits.clients + limits.login_clients() + SURPLUS_MAX {
             return self.refuse_surplus(key);
+        }
+        if self.logins.len() > limits.login_clients() {
+            self.refuse_oldest_login();
         }
         let latest = self.now + self.config.timeouts.login;
         let client = self.clients.get_mut(key).expect("it has just been put there");
         self.deadlines.set(Socket::Client(key), &mut client.deadline, latest);
+    }
+
+    /// Too many log in: the one that has tried for longest makes room. So silent connections keep nobody out
+    /// who logs in faster than they come again.
+    fn refuse_oldest_login(&mut self) {
+        let (_, &oldest) = self.logins.first_key_value().expect("its caller has counted them");
+        let most = self.config.limits.login_clients();
+        let message = format!(
+            "sorry, more than {most} clients log in at once, and this one had taken the longest"
+        );
+        self.refuse(oldest, SqlState::TOO_MANY_CONNECTIONS, &message);
+    }
+
+    /// Whether as many clients are logged in as may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.clients.len() - self.logins.len() >= self.config.limits.clients
     }
 
     fn refuse_surplus(&mut self, key: Key) {
@@ -139,8 +159,24 @@ impl Loop {
         }
     }
 
-    /// Reads from a client that has no server.
+    /// Reads from a client that has no server. What it must wait with is laid aside: always before its login,
+    /// when nobody has proved to be anybody, and later where many buffers are lent.
     pub(super) fn read_client(&mut self, key: Key) {
+        self.hear_unserved(key);
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let is_scarce = self.chunks.spare() == 0;
+        match client.state {
+            State::Opening(_) | State::Looking(_) | State::Asked(_) => {
+                client.wire.lay_aside(&mut self.chunks);
+            }
+            State::Guest(_) | State::Waits(_) if is_scarce => {
+                client.wire.lay_aside(&mut self.chunks);
+            }
+            _ => {}
+        }
+    }
+
+    fn hear_unserved(&mut self, key: Key) {
         for _ in 0..ROUNDS {
             let Some(client) = self.clients.get_mut(key) else { return };
             let before = client.wire.read().len();
@@ -266,7 +302,7 @@ impl Loop {
             return self.refuse(key, SqlState::CANNOT_CONNECT_NOW, message);
         }
         // Who operates the gate gets in when it is full: that is when it is needed.
-        if self.clients.len() > self.config.limits.clients && !self.is_console(&wanted.database) {
+        if self.is_full() && !self.is_console(&wanted.database) {
             return self.refuse_surplus(key);
         }
         let client = self.clients.get(key).expect("its caller has it");
@@ -400,6 +436,10 @@ impl Loop {
         if self.is_console(&wanted.database) && wanted.replication == Replication::No {
             return self.admit(key, &wanted);
         }
+        // Others may have logged in since it was asked.
+        if self.is_full() {
+            return self.refuse_surplus(key);
+        }
         let name = String::from_utf8_lossy(&wanted.database);
         if self.operating.is_disabled(&name) {
             let message = format!("database \"{name}\" is disabled");
@@ -416,20 +456,22 @@ impl Loop {
                 return self.fail(key, sqlstate, &message);
             }
         };
+        let settings = wanted.settings();
         let secret: [u8; SECRET_BYTES] = self.draw();
         let process = self.draw_process();
         self.processes.insert(process, key);
         let client = self.clients.get_mut(key).expect("its caller has it");
+        self.logins.remove(&client.id);
         client.pool = pool;
         client.patience = self.patiences.of(&user);
         client.user = Some(user);
         client.entered = self.now;
-        client.statements = statements::Client::new(wanted.settings.scope());
+        client.statements = statements::Client::new(settings.scope());
         (client.process, client.secret) = (process, secret);
         client.secret_bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES as u8 } else { 4 };
         client.frames.limit(Limits { length_max: self.config.limits.message, ..Limits::SESSION });
         client.replication = wanted.replication;
-        self.begin_settings(key, *wanted.settings);
+        self.begin_settings(key, settings);
         if wanted.replication != Replication::No {
             // It has its own server greet it.
             self.log_login(key);
@@ -677,8 +719,7 @@ fn session(startup: &Startup<'_>, ignored: &[String]) -> Purpose {
         Err(error) => Purpose::Refused(error.sqlstate(), error.to_string()),
         Ok(settings) => {
             let kept = settings.iter().filter(|one| !ignores(&one.name));
-            let base = kept.map(|one| (&one.name[..], &one.value[..]));
-            let settings = Box::new(Settings::new(Side::Client, SettingsBounds::default(), base));
+            let settings = kept.map(|one| (one.name[..].into(), one.value[..].into())).collect();
             let wanted = Wanted {
                 version: startup.version(),
                 user: startup.user().to_vec(),

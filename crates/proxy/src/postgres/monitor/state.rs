@@ -1,6 +1,6 @@
 //! All that one loop knows, and the small things that its parts do to it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -70,6 +70,8 @@ pub(super) struct Loop {
     pub(super) unnamed: Unnamed,
     /// Clients by the number that they may cancel by.
     pub(super) processes: HashMap<u32, Key>,
+    /// Clients that have not logged in yet, by their numbers: the first has tried for longest.
+    pub(super) logins: BTreeMap<u64, Key>,
     pub(super) chunks: Chunks,
     pub(super) deadlines: Deadlines,
     /// Connections that may go on, though the system will not say so.
@@ -134,6 +136,7 @@ impl Loop {
             pools_by_name: HashMap::new(),
             unnamed: Unnamed::default(),
             processes: HashMap::new(),
+            logins: BTreeMap::new(),
             chunks: Chunks::new(writes),
             deadlines: Deadlines::default(),
             again: VecDeque::new(),
@@ -280,6 +283,7 @@ impl Loop {
     fn part(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let state = std::mem::replace(&mut client.state, client::State::Ending);
+        self.logins.remove(&client.id);
         let pool = client.pool;
         if client.secret_bytes > 0 {
             client.secret_bytes = 0;

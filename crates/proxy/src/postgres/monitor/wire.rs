@@ -19,6 +19,8 @@ use tokio_rustls::rustls::{self, Connection};
 pub(super) const CHUNK: usize = 32 * 1024;
 /// How many buffers are kept for whoever needs one next.
 const SPARE_MAX: usize = 64;
+/// The most bytes that are laid aside in a buffer of their size.
+const ASIDE_MAX: usize = CHUNK / 4;
 
 /// A buffer, of which a part is filled.
 #[derive(Debug)]
@@ -441,6 +443,10 @@ impl Wire {
             return Filled::Nothing;
         }
         let mut chunk = self.input.take().unwrap_or_else(|| chunks.take());
+        if chunk.bytes.len() < CHUNK {
+            let aside = std::mem::replace(&mut chunk, chunks.take());
+            chunk.push(aside.filled());
+        }
         chunk.make_room();
         let asked = chunk.bytes.len() - chunk.end;
         let filled = fill(&self.link, &mut chunk, self.encrypted);
@@ -483,6 +489,19 @@ impl Wire {
         self.readable &= !reading.drained || self.hung_up;
         self.ended |= reading.filled == Filled::Ended;
         self.keep(reading.chunk, chunks);
+    }
+
+    /// Lays what is here, if it is little, into a buffer of its size until more comes: who has sent half a
+    /// message, or waits with a whole one, keeps no large buffer from others.
+    pub(super) fn lay_aside(&mut self, chunks: &mut Chunks) {
+        if let Some(chunk) = &mut self.input
+            && chunk.filled().len() <= ASIDE_MAX
+            && chunk.bytes.len() >= CHUNK
+        {
+            let bytes = chunk.filled().to_vec();
+            let aside = Chunk { start: 0, end: bytes.len(), bytes };
+            chunks.give(std::mem::replace(chunk, aside));
+        }
     }
 
     /// Makes room for a message of so many bytes.

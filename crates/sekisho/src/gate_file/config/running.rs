@@ -74,6 +74,8 @@ impl Default for Connections {
 pub struct Limits {
     /// Clients.
     pub connections: u32,
+    /// Clients that have not logged in yet, beside those; left out, as many, and at least 128.
+    pub login_connections: Option<u32>,
     /// Clients of a database; left out, any number.
     pub database_connections: Option<u32>,
     /// Clients of a user; left out, any number.
@@ -96,6 +98,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 10_000,
+            login_connections: None,
             database_connections: None,
             user_connections: None,
             slots: None,

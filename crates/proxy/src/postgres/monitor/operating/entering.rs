@@ -28,6 +28,7 @@ impl Loop {
         let secret: [u8; SECRET_BYTES] = self.draw();
         let process = self.draw_process();
         let Some(mut client) = self.clients.remove(key) else { return };
+        self.logins.remove(&client.id);
         self.deadlines.clear(Socket::Client(key), &mut client.deadline);
         if self.watchers.release(&client.wire).is_err() {
             return client.wire.close(&mut self.chunks);
@@ -35,7 +36,7 @@ impl Loop {
         let bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES } else { 4 };
         let secret = secret[..bytes].to_vec();
         self.operating.consoles.insert(process, secret.clone());
-        let name = wanted.settings.value(b"application_name").unwrap_or_default();
+        let name = wanted.settings().value(b"application_name").unwrap_or_default();
         let admitted = Admitted {
             wire: client.wire,
             access,

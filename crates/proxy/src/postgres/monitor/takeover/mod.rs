@@ -197,6 +197,7 @@ impl Loop {
         let latest = self.now + self.config.timeouts.cancel;
         let client = self.clients.get_mut(asker).expect("its caller has it");
         client.state = State::Cancelling;
+        self.logins.remove(&client.id);
         self.deadlines.set(Socket::Client(asker), &mut client.deadline, latest);
         true
     }

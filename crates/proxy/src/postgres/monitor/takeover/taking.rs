@@ -26,7 +26,7 @@ use crate::postgres::monitor::log::Line;
 use crate::postgres::monitor::run::{PREDECESSOR, Running};
 use crate::postgres::monitor::state::{Loop, Phase};
 use crate::postgres::monitor::wire::{Stream, Wire};
-use crate::postgres::sql::{Settings, SettingsBounds, Side as Whose};
+use crate::postgres::sql::{Settings, SettingsBounds};
 use crate::postgres::startup::{Replication, Version};
 use crate::postgres::statements::{self, RestingStatement};
 
@@ -414,7 +414,7 @@ impl Loop {
         if self.phase != Phase::Open {
             return Err("the gate that takes over is shutting down".into());
         }
-        if self.clients.len() >= self.config.limits.clients {
+        if self.is_full() {
             return Err("the gate that takes over has as many clients as it may have".into());
         }
         let Resting { pool, user, process, secret, wrote, settings, statements, .. } = resting;
@@ -433,7 +433,7 @@ impl Loop {
             version: Version::V3_2,
             user,
             database: told.database,
-            settings: Box::new(Settings::new(Whose::Client, SettingsBounds::default(), [])),
+            settings: Box::default(),
             replication: Replication::No,
         };
         let pool = self.pool_for(&wanted, told.credential).map_err(|(_, why)| why)?;
