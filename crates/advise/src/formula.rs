@@ -14,6 +14,7 @@ mod plain;
 mod product;
 mod queue;
 mod ranks;
+mod remaining;
 mod rows;
 mod times;
 
@@ -256,6 +257,7 @@ impl From<String> for NoFormula {
 /// | open, Poisson | a gate before one sharing processor, of one speed or a `speed-curve` | limited processor sharing as a chain; fujita's formula beyond 64 slots, or 128 |
 /// | open, Poisson | one station, or a gate before one, with `room`, exponential | M/M/c/K |
 /// | open, Poisson, several classes | one FIFO server with an `order`, any demand | M/G/1 with priorities |
+/// | open, Poisson, one class or several | one FIFO server, the shortest remaining first | M/G/1 SRPT |
 /// | open, Poisson | stations of product form | Jackson; alone and shared: M/G/1 PS |
 /// | closed | stations of product form | exact mean values |
 /// | closed | a gate before one sharing station, delays elsewhere | closed gate |
@@ -311,7 +313,7 @@ fn detailed(scenario: &Scenario, detail: Detail) -> Result<FormulaAnswer, NoForm
     if let Some(answered) = finite::answer(&network) {
         return answered;
     }
-    if let Some(answered) = ranks::answer(&network) {
+    if let Some(answered) = ranks::answer(&network).or_else(|| remaining::answer(&network)) {
         return answered;
     }
     let none = match answer(&network, bounds, detail) {

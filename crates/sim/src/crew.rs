@@ -11,10 +11,10 @@ use crate::network::Order;
 /// The servers and the line in front of them.
 #[derive(Debug)]
 pub(crate) struct Crew {
-    preemptive: Order,
+    order: Order,
     hands: Vec<Hand>,
-    /// Those that wait: the most important first, then the one that came first.
-    line: BTreeMap<(Reverse<u8>, u64), Task>,
+    /// Those that wait, in the order of their ranks.
+    line: BTreeMap<Rank, Task>,
     entered: u64,
     /// When the next service is complete; entries of the calendar for other moments are stale.
     due: Option<Time>,
@@ -39,9 +39,14 @@ struct Task {
     left: f64,
 }
 
+/// Who is first: the most important, then the one with the least left, as the bits of a number that is
+/// not negative and where the order looks at it, then the one that came first.
+type Rank = (Reverse<u8>, u64, u64);
+
 impl Task {
-    fn rank(&self) -> (Reverse<u8>, u64) {
-        (Reverse(self.priority), self.entered)
+    fn rank(&self, order: Order) -> Rank {
+        let left = if order == Order::ShortestRemaining { self.left.to_bits() } else { 0 };
+        (Reverse(self.priority), left, self.entered)
     }
 }
 
@@ -66,7 +71,7 @@ impl Crew {
     pub(crate) fn new(order: Order, speeds: Vec<f64>) -> Crew {
         let hand = |speed| Hand { speed, task: None, since: Time::ZERO };
         Crew {
-            preemptive: order,
+            order,
             hands: speeds.into_iter().map(hand).collect(),
             line: BTreeMap::new(),
             entered: 0,
@@ -88,11 +93,15 @@ impl Crew {
         need: u64,
     ) -> Option<Time> {
         self.entered += 1;
-        let priority = if self.preemptive == Order::Fifo { 0 } else { priority };
+        let priority = match self.order {
+            Order::Fifo | Order::ShortestRemaining => 0,
+            Order::Priority | Order::Preemptive => priority,
+        };
         let task = Task { customer, priority, entered: self.entered, left: need as f64 };
-        self.line.insert(task.rank(), task);
-        if self.preemptive == Order::Preemptive && self.free().is_none() {
-            self.preempt(now, priority);
+        self.line.insert(task.rank(self.order), task);
+        let interrupts = matches!(self.order, Order::Preemptive | Order::ShortestRemaining);
+        if interrupts && self.free().is_none() {
+            self.preempt(now, &task);
         }
         self.start(now);
         self.schedule(now)
@@ -131,13 +140,18 @@ impl Crew {
         fastest.map(|(at, _)| at)
     }
 
-    /// Sends the least important task back to the line if a more important one came.
-    fn preempt(&mut self, now: Time, priority: u8) {
+    /// Sends the last task in rank back to the line if one came that goes before it, and not only because
+    /// of who came first.
+    fn preempt(&mut self, now: Time, coming: &Task) {
+        let order = self.order;
         let up = self.hands.iter_mut().filter(|hand| hand.speed > 0.0);
-        let ranked = up.filter_map(|hand| hand.task.map(|task| (task.rank(), hand)));
-        let Some((rank, hand)) = ranked.max_by_key(|(rank, _)| *rank) else { return };
-        if rank.0.0 < priority {
+        let ranked = up.filter_map(|hand| {
             hand.work(now);
+            hand.task.map(|task| (task.rank(order), hand))
+        });
+        let Some((rank, hand)) = ranked.max_by_key(|(rank, _)| *rank) else { return };
+        let ahead = coming.rank(order);
+        if (ahead.0, ahead.1) < (rank.0, rank.1) {
             let task = hand.task.take().expect("it was ranked by its task");
             self.line.insert(rank, task);
         }

@@ -335,6 +335,9 @@ pub enum Order {
     /// The same, but a more important job takes the server from the least important one, which goes on
     /// later where it was.
     Preemptive,
+    /// The job of the shortest remaining demand first, whatever its class; it takes the server from the one
+    /// that has most left, which goes on later where it was.
+    ShortestRemaining,
 }
 
 /// How fast a station works.

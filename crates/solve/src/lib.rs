@@ -21,6 +21,7 @@
 //! | open, what finds no room is lost | c servers, exponential service | [`Mmck`] |
 //! | open | any demand, one at a time or all at once | [`Mg1Fifo`], [`Mg1Ps`] |
 //! | open, several classes | any demand, the more important first | [`Mg1Priority`] |
+//! | open, several classes | any demand, the shortest remaining first | [`Mg1Srpt`] |
 //! | open | any demand, at most r at once | [`Lps`]; fujita's formula: [`Mg1Lps`] |
 //! | open | distributions of response times | [`FifoTimes`], [`PsTimes`], [`LpsTimes`] |
 //! | open | several stations | [`OpenNetwork`] |
@@ -88,5 +89,5 @@ pub use network::{
 pub use open::{OpenAnswer, OpenNetwork};
 pub use station::{
     BestSlots, Demand, Ekmc, FifoTimes, Goal, Lps, LpsAnswer, LpsMeans, LpsTimes, Mg1Priority,
-    Mmck, PsTimes, best_slots,
+    Mg1Srpt, Mmck, PsTimes, best_slots,
 };

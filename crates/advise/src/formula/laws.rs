@@ -43,7 +43,8 @@ pub(super) fn law(demand: &Demand, sizes: &Sizes) -> Option<Law> {
 pub(super) fn of_dist(dist: &Dist) -> Option<Law> {
     let demand = match *dist {
         Dist::Constant(value) => return constant(value),
-        Dist::Gamma { .. } | Dist::Uniform { .. } | Dist::Pareto { .. } => return None,
+        Dist::Gamma { .. } | Dist::Pareto { .. } => return None,
+        Dist::Uniform { low, high } => solve::Demand::uniform(low, high),
         Dist::Exponential { mean } => solve::Demand::exponential(mean),
         Dist::Erlang { mean, stages } => solve::Demand::erlang(stages, mean),
         Dist::Hyperexponential { mean, scv } => solve::Demand::balanced(mean, scv),
@@ -52,7 +53,7 @@ pub(super) fn of_dist(dist: &Dist) -> Option<Law> {
     Some(Law {
         demand: demand.ok()?,
         values: 0,
-        is_phased: !matches!(dist, Dist::Lognormal { .. }),
+        is_phased: !matches!(dist, Dist::Lognormal { .. } | Dist::Uniform { .. }),
     })
 }
 

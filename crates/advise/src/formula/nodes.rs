@@ -2,11 +2,11 @@
 //! what is asked of it in all.
 
 use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec};
-use sim::{Class, Demand, GateNode, Load, Network, Sizes, Speed, StationKind, Step};
+use sim::{Class, Demand, GateNode, Load, Network, Order, Sizes, Speed, StationKind, Step};
 use solve::{Moments, Station};
 use workload::{Dist, Draw};
 
-use super::{Served, laws};
+use super::{Served, laws, plain};
 use crate::scenario::mean_demand;
 
 /// What a job meets on its way.
@@ -427,6 +427,9 @@ impl Walk<'_> {
         front: Option<Front>,
     ) -> Result<(), String> {
         let of = &self.network.stations[stations[0]];
+        if of.order == Order::ShortestRemaining {
+            return Err(plain::not_shortest_alone(&of.name));
+        }
         if matches!(of.kind, StationKind::FairShare { .. }) && !self.nodes.fair_share {
             self.nodes.fair_share = true;
             self.nodes.remarks.push(format!(

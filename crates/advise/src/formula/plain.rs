@@ -16,7 +16,7 @@ pub(super) fn without_idle_rules(mut network: Network) -> Network {
         if station.room.is_some_and(|(room, _)| clients.is_some_and(|all| all <= u64::from(room))) {
             station.room = None;
         }
-        if alike {
+        if alike && station.order != Order::ShortestRemaining {
             station.order = Order::Fifo;
         }
     }
@@ -80,6 +80,15 @@ pub(super) fn beyond_formulas(network: &Network) -> Option<String> {
     ))
 }
 
+/// Why a station that serves the shortest remaining demand first has no formula.
+pub(super) fn not_shortest_alone(name: &str) -> String {
+    format!(
+        "station `{name}` serves the shortest remaining demand first, which has a formula for one server \
+         without gates, visited once, with Poisson arrivals, a demand whose distribution is known, and \
+         nothing but delays beside it"
+    )
+}
+
 /// Why the layered model does not know this network; none if nothing stands against it.
 pub(super) fn beyond_layers(network: &Network) -> Option<String> {
     let station = network.stations.iter().find(|station| !station.is_plain())?;
@@ -93,6 +102,7 @@ pub(super) fn beyond_layers(network: &Network) -> Option<String> {
             "station `{name}` serves by priority, which has a formula for one server without gates: with \
              any demand where all is open and it is the only one, else with exponential demand"
         ),
+        (_, Order::ShortestRemaining) => not_shortest_alone(name),
         _ => {
             format!("station `{name}` has rules of its own, and the formulas know stations without")
         }

@@ -144,6 +144,7 @@ impl<'a> Product<'a> {
             Order::Fifo => None,
             Order::Priority => Some(Preemption::None),
             Order::Preemptive => Some(Preemption::Resume),
+            Order::ShortestRemaining => return Err(plain::not_shortest_alone(&of.name).into()),
         };
         Ok(match (kind, preemption) {
             (Kind::Fifo { servers: 1 }, Some(preemption)) if front.is_none() => {

@@ -25,25 +25,27 @@ pub(super) fn answer(network: &Network) -> Option<Result<FormulaAnswer, NoFormul
 }
 
 /// What one class asks.
-struct Stream {
-    lambda: f64,
+pub(super) struct Stream {
+    pub(super) lambda: f64,
     /// How urgent; larger is first.
     priority: u8,
     /// Of its demand at the server; none if it never comes there.
-    demand: Option<Moments>,
-    /// The third moment of that \[s^3\]; none if it is not known.
-    third: Option<f64>,
-    delays: f64,
+    pub(super) demand: Option<Moments>,
+    /// The whole distribution of that; none if it is not known.
+    pub(super) law: Option<solve::Demand>,
+    /// Mean demand at delays \[s\].
+    pub(super) delays: f64,
     /// Variance of the delays \[s^2\]; none if it is not known.
     delays_variance: Option<f64>,
 }
 
 impl Stream {
-    fn of(network: &Network, class: &Class, at: usize) -> Option<Stream> {
+    /// What a class asks of a station, with nothing but delays beside it; none where it asks more.
+    pub(super) fn of(network: &Network, class: &Class, at: usize) -> Option<Stream> {
         let Load::Open(Arrivals::Poisson { rate: lambda }) = class.load else { return None };
         // Documents from a deck do not come independently.
         (!matches!(class.sizes, Sizes::Documents(_, Draw::Deck))).then_some(())?;
-        let (mut demand, mut third) = (None, None);
+        let (mut demand, mut law) = (None, None);
         let (mut delays, mut delays_variance) = (0.0, Some(0.0));
         for step in &class.route {
             let Step::Visit { station, demand: of_step } = step else { return None };
@@ -51,7 +53,7 @@ impl Stream {
                 if demand.replace(moments(of_step, &class.sizes)?).is_some() {
                     return None;
                 }
-                third = laws::law(of_step, &class.sizes).map(|law| law.demand.third_moment());
+                law = laws::law(of_step, &class.sizes).map(|law| law.demand);
             } else if network.stations[*station].kind == StationKind::Delay {
                 delays += mean_demand(of_step, &class.sizes);
                 // Delays by one size vary together.
@@ -65,7 +67,7 @@ impl Stream {
             }
         }
         let priority = class.priority;
-        Some(Stream { lambda, priority, demand, third, delays, delays_variance })
+        Some(Stream { lambda, priority, demand, law, delays, delays_variance })
     }
 }
 
@@ -124,7 +126,7 @@ fn solve(
 /// The third moment of the demand of all streams of a priority \[s^3\].
 fn third_of(streams: &[Stream], priority: u8) -> Option<f64> {
     let of = streams.iter().filter(|of| of.priority == priority && of.demand.is_some());
-    let sums = of.map(|of| Some((of.lambda, of.lambda * of.third?)));
+    let sums = of.map(|of| Some((of.lambda, of.lambda * of.law.as_ref()?.third_moment())));
     let sums = sums.collect::<Option<Vec<(f64, f64)>>>()?;
     let sum = |of: fn(&(f64, f64)) -> f64| sums.iter().map(of).sum::<f64>();
     Some(sum(|of| of.1) / sum(|of| of.0))
@@ -246,7 +248,7 @@ impl Sums {
 }
 
 /// The server, class by class.
-fn rows(
+pub(super) fn rows(
     network: &Network,
     at: usize,
     streams: &[Stream],

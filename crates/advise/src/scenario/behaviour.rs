@@ -155,6 +155,8 @@ pub enum OrderName {
     Priority,
     /// The same, and it takes the server from a less important one.
     Preemptive,
+    /// The shortest remaining demand first, and it takes the server from a longer one (SRPT).
+    ShortestRemaining,
 }
 
 /// A cache.
@@ -357,6 +359,7 @@ pub(super) fn station(entry: &StationEntry, kind: StationKind) -> Result<Station
         None | Some(OrderName::Fifo) => Order::Fifo,
         Some(OrderName::Priority) => Order::Priority,
         Some(OrderName::Preemptive) => Order::Preemptive,
+        Some(OrderName::ShortestRemaining) => Order::ShortestRemaining,
     };
     if entry.order.is_some() && !matches!(kind, StationKind::Queue { .. }) {
         return Err("`order` is of a queue only; at other kinds all are served".into());

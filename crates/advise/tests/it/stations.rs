@@ -59,7 +59,7 @@ fn both(scenario: &Scenario, seed: u64) -> (FormulaAnswer, Outcome) {
     }
     for size in &simulated.sizes {
         if let SizeRange::Document { index, name, .. } = &size.range {
-            let given = answer.given_size.as_ref().unwrap().trust.error.unwrap();
+            let given = answer.given_size.as_ref().unwrap().trust.error.unwrap_or(0.0);
             near(name, answer.documents[*index].response, &size.response.unwrap(), given);
         }
     }
@@ -239,6 +239,77 @@ fn priorities_at_one_server_are_exact_for_any_demand() {
     assert!(!hot.contains("order") && !hot.contains("bound"), "alike classes need none: {hot}");
     let hot = formula(&first).unwrap_err().to_string();
     assert!(hot.starts_with("station `s`: utilisation rho = 1.14"), "{hot}");
+}
+
+/// Schrage and Miller's formula and the simulator, which knows none: of every kind of demand, of several
+/// classes, and by size.
+#[test]
+fn the_shortest_remaining_first_is_exact_for_any_demand() {
+    let order = "kind = \"queue\", order = \"shortest-remaining\"";
+    let load = "rate = \"80/s\", route = [\"s\"]";
+    for (seed, demand, most) in [
+        (41, EXPONENTIAL, 0.02353),
+        (42, "\"10ms\"", 0.0301),
+        (43, "{ mean = \"10ms\", dist = \"lognormal\", scv = 3 }", 0.03),
+        (44, "{ mean = \"10ms\", scv = 0.25 }", 0.03),
+        (45, "{ mean = \"10ms\", scv = 4 }", 0.03),
+    ] {
+        let (answer, _) = both(&one(load, &station(&format!("{order}, demand = {demand}"))), seed);
+        assert_eq!(
+            (&*answer.name, answer.trust.exact),
+            ("M/G/1, the shortest remaining first", true)
+        );
+        assert!(answer.response <= most, "{demand}: {}", answer.response);
+        let queue = answer.queue.expect("it is one queue");
+        assert!((queue.jobs - 80.0 * answer.response).abs() < 1e-9, "{queue:?}");
+        assert!(
+            queue.wait <= answer.response - 0.009_999 && queue.wait_variance.is_none(),
+            "{queue:?}"
+        );
+    }
+    let class = |name: &str, priority: u32, demand: &str| {
+        format!(
+            "{{ name = \"{name}\", rate = \"30/s\", priority = {priority}, route = [\"d\", {{ visit = \
+             \"s\", demand = {demand} }}] }}"
+        )
+    };
+    let classes = [
+        class("short", 0, "\"4ms\""),
+        class("long", 9, EXPONENTIAL),
+        class("varied", 3, "{ mean = \"12ms\", scv = 3 }"),
+    ];
+    let stations = format!(
+        "station = [{{ name = \"s\", {order}, demand = \"1ms\" }}, {{ name = \"d\", kind = \"delay\", \
+         demand = \"5ms\" }}]"
+    );
+    let (answer, _) = both(&scenario(&classes.join(", "), &stations), 46);
+    assert!(answer.classes[0].response < answer.classes[1].response, "{:?}", answer.classes);
+
+    // By size, of drawn sizes and of documents.
+    for (seed, sizes) in [
+        (47, "lognormal-mu = 8.5, lognormal-sigma = 1.1"),
+        (
+            48,
+            "documents = [{ name = \"a\", size = \"2kB\", weight = 3 }, { name = \"b\", size = \
+              \"30kB\", weight = 1 }], draw = \"random\"",
+        ),
+    ] {
+        let load = format!("rate = \"60/s\", sizes = {{ {sizes} }}, route = [\"s\"]");
+        let demand = "demand = { per-byte = \"1us/B\", base = \"1ms\" }";
+        let (answer, _) = both(&one(&load, &station(&format!("{order}, {demand}"))), seed);
+        let given = answer.given_size.expect("it has sizes");
+        assert!(given.response(1e3) < given.response(3e4), "{given:?}");
+    }
+    // Closed, with more servers, or with more beside it, there is no formula.
+    let closed = "population = 5, route = [\"s\"]";
+    let plain = station(&format!("{order}, demand = {EXPONENTIAL}"));
+    let reason = refused(&one(closed, &plain));
+    assert!(
+        reason.starts_with("station `s` serves the shortest remaining demand first"),
+        "{reason}"
+    );
+    let two = plain.replace("kind = \"queue\"", "kind = \"queue\", servers = 2");
+    assert!(refused(&one(load, &two)).contains("for one server"), "{two}");
 }
 
 #[test]

@@ -111,6 +111,27 @@ fn preemption_makes_the_urgent_ones_alone() {
     assert_near("busy", outcome.stations[0].utilisation.unwrap(), 0.8, 0.02);
 }
 
+/// Schrage and Miller 1966, by hand: demands 0.5 (70 %) and 3 at 0.5 arrivals a second. A short job takes
+/// lambda 0.25 / (2 (1 - 0.175)) + 0.5, whatever the classes and their priorities are.
+#[test]
+fn the_shortest_remaining_demand_goes_first() {
+    let mut network = Network::default();
+    let order = Order::ShortestRemaining;
+    let station = network.add_station(Station { order, ..Station::new("cpu", ONE) });
+    for (name, priority, rate, demand) in [("short", 0, 0.35, 0.5), ("long", 9, 0.15, 3.0)] {
+        let route = vec![Step::Visit { station, demand: constant(demand) }];
+        network.add_class(Class { priority, ..Class::new(name, poisson(rate), route) });
+    }
+    let outcome = run(&network, 77, 800_000);
+    let (load, rho) = (0.175, 0.625);
+    let short = 0.5 * 0.25 / (2.0 * (1.0 - load)) + 0.5;
+    let second = 0.35 * 0.25 + 0.15 * 9.0;
+    let long = second / (2.0 * (1.0 - load) * (1.0 - rho)) + 0.5 + 2.5 / (1.0 - load);
+    assert_near("short", response(&outcome, 0), short, 0.01);
+    assert_near("long", response(&outcome, 1), long, 0.02);
+    assert_near("busy", outcome.stations[0].utilisation.unwrap(), rho, 0.02);
+}
+
 #[test]
 fn the_fastest_free_server_serves() {
     // M/M/2 with speeds 2 and 1, lambda = 1.5, both idle: the fast one. States 0, F, S, 2, 3, ...

@@ -26,6 +26,8 @@ pub(crate) enum Law {
     Erlang(u32, f64),
     /// Mean and standard deviation of the natural logarithm.
     Lognormal(f64, f64),
+    /// Any value from the first to the second, all alike.
+    Uniform(f64, f64),
     /// Values with their probabilities, in ascending order.
     Discrete(Vec<(f64, f64)>),
 }
@@ -85,6 +87,16 @@ impl Demand {
         let demand = Demand { law };
         demand.moments()?;
         Ok(demand)
+    }
+
+    /// Any value from `low` to `high` \[s\], all alike.
+    ///
+    /// # Errors
+    /// If the lower one is negative, or the higher one is not above it.
+    pub fn uniform(low: f64, high: f64) -> Result<Demand, SolveError> {
+        not_negative("lowest demand", low, "s")?;
+        positive("highest demand less the lowest", high - low, "s")?;
+        Ok(Demand { law: Law::Uniform(low, positive("highest demand", high, "s")?) })
     }
 
     /// The same for every job.
@@ -153,6 +165,7 @@ impl Demand {
             }
             Law::Lognormal(mu, sigma) if *sigma == 0.0 => f64::from(u8::from(x.ln() < *mu)),
             Law::Lognormal(mu, sigma) => normal_tail((x.ln() - mu) / sigma),
+            Law::Uniform(low, high) => ((high - x) / (high - low)).clamp(0.0, 1.0),
             Law::Discrete(list) => list.iter().filter(|(v, _)| *v > x).map(|(_, p)| p).sum(),
         })
     }
@@ -194,9 +207,121 @@ impl Demand {
                 (ln_gamma(k + s) - ln_gamma(k) + s * (mean / k).ln()).exp()
             }
             Law::Lognormal(mu, sigma) => (s * mu + s * s * sigma * sigma / 2.0).exp(),
+            Law::Uniform(low, high) => {
+                (high.powf(s + 1.0) - low.powf(s + 1.0)) / ((s + 1.0) * (high - low))
+            }
             Law::Discrete(list) => list.iter().map(|(value, p)| p * value.powf(s)).sum(),
         }
     }
+}
+
+/// What a part of the jobs asks for: those of a demand up to x, or below it.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    law: Law,
+    /// Of a list: the share of jobs and the sums of their demands and of their squares up to the values
+    /// 0, 1, ...
+    sums: Vec<[f64; 3]>,
+}
+
+impl Part {
+    pub(crate) fn new(demand: &Demand) -> Part {
+        let mut law = demand.law.clone();
+        if let Law::Lognormal(mu, 0.0) = law {
+            law = Law::Discrete(vec![(mu.exp(), 1.0)]);
+        }
+        let mut sums = Vec::new();
+        if let Law::Discrete(list) = &law {
+            let mut sum = [0.0; 3];
+            sums.push(sum);
+            for (value, p) in list {
+                sum = [sum[0] + p, sum[1] + p * value, sum[2] + p * value * value];
+                sums.push(sum);
+            }
+        }
+        Part { law, sums }
+    }
+
+    /// The values of a list; none of a continuous demand.
+    pub(crate) fn values(&self) -> Option<impl Iterator<Item = f64>> {
+        let Law::Discrete(list) = &self.law else { return None };
+        Some(list.iter().map(|(value, _)| *value))
+    }
+
+    /// The share of jobs of a demand up to x, and the mean of the demand and of its square over all jobs
+    /// as if those of the others were 0.
+    pub(crate) fn up_to(&self, x: f64) -> [f64; 3] {
+        match &self.law {
+            Law::Discrete(list) => self.sums[list.partition_point(|(value, _)| *value <= x)],
+            law => moments_up_to(law, x),
+        }
+    }
+
+    /// The same of those below x.
+    pub(crate) fn below(&self, x: f64) -> [f64; 3] {
+        match &self.law {
+            Law::Discrete(list) => self.sums[list.partition_point(|(value, _)| *value < x)],
+            law => moments_up_to(law, x),
+        }
+    }
+}
+
+/// The integrals of dF, t dF and t^2 dF from 0 to x of a continuous distribution.
+fn moments_up_to(law: &Law, x: f64) -> [f64; 3] {
+    if x <= 0.0 {
+        return [0.0; 3];
+    }
+    match law {
+        Law::Hyperexponential(list) => list.iter().fold([0.0; 3], |sum, &(p, mean)| {
+            let of = erlang_up_to(1, mean, x);
+            [0, 1, 2].map(|s| sum[s] + p * of[s])
+        }),
+        Law::Erlang(stages, mean) => erlang_up_to(*stages, *mean, x),
+        Law::Lognormal(mu, sigma) => {
+            let z = (x.ln() - mu) / sigma;
+            [0.0, 1.0, 2.0].map(|s: f64| {
+                let whole = (s * mu + s * s * sigma * sigma / 2.0).exp();
+                whole * normal_tail(s * sigma - z)
+            })
+        }
+        Law::Uniform(low, high) => {
+            let x = x.clamp(*low, *high);
+            [1, 2, 3].map(|s| (x.powi(s) - low.powi(s)) / (f64::from(s) * (high - low)))
+        }
+        Law::Discrete(_) => unreachable!("a list has sums"),
+    }
+}
+
+/// The same of a sum of k exponentials: k (k + 1) ... times powers of the mean of one, times the
+/// probability that a sum of some more is up to x.
+fn erlang_up_to(stages: u32, mean: f64, x: f64) -> [f64; 3] {
+    let k = f64::from(stages);
+    let one = mean / k;
+    // P(a sum of j is up to x) = 1 - exp(-a) sum a^i / i! below j; small ones by their own series.
+    let up_to = |j: u32| {
+        let a = x / one;
+        let first = (f64::from(j) * a.ln() - a - ln_gamma(f64::from(j) + 1.0)).exp();
+        if a < f64::from(j) + 1.0 {
+            let mut term = first;
+            let mut sum = 0.0;
+            let mut i = j;
+            while term > 1e-17 * sum {
+                sum += term;
+                i += 1;
+                term *= a / f64::from(i);
+            }
+            return sum;
+        }
+        // From the largest term of those below j down.
+        let mut term = first * f64::from(j) / a;
+        let mut sum = 0.0;
+        for i in (1..j).rev() {
+            sum += term;
+            term *= f64::from(i) / a;
+        }
+        1.0 - (sum + term)
+    };
+    [up_to(stages), mean * up_to(stages + 1), mean * (mean + one) * up_to(stages + 2)]
 }
 
 /// The pairs whose first member, a weight, is not zero, with the weights divided by their sum.

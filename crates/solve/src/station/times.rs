@@ -38,16 +38,16 @@ impl FifoTimes {
     /// A queue with arrival rate lambda [1/s] and this demand.
     ///
     /// # Errors
-    /// If lambda is not positive, the utilisation is not below 1, or the demand is lognormal, whose
-    /// transform has no closed form.
+    /// If lambda is not positive, the utilisation is not below 1, or the demand is lognormal,
+    /// whose transform has no closed form, or uniform.
     pub fn new(lambda: f64, demand: Demand) -> Result<FifoTimes, SolveError> {
         positive("arrival rate lambda", lambda, "/s")?;
         let moments = demand.moments()?;
         let rho = stable(|| "M/G/1 FIFO".to_owned(), lambda, moments.mean(), 1)?;
-        if matches!(demand.law, Law::Lognormal(..)) {
+        if matches!(demand.law, Law::Lognormal(..) | Law::Uniform(..)) {
             return Err(SolveError::NoDistribution {
                 place: "M/G/1 FIFO",
-                demand: "lognormal",
+                demand: "lognormal or uniform",
                 way_out: "give a list of values or a mixture of exponentials, or simulate",
             });
         }
@@ -97,7 +97,7 @@ impl FifoTimes {
             Law::Hyperexponential(list) => list.iter().map(|&(p, m)| (s * m + 1.0).inv() * p).sum(),
             Law::Erlang(k, mean) => (s * (mean / f64::from(*k)) + 1.0).inv().powu(*k),
             Law::Discrete(list) => list.iter().map(|&(v, p)| (-s * v).exp() * p).sum(),
-            Law::Lognormal(..) => unreachable!("refused when made"),
+            Law::Lognormal(..) | Law::Uniform(..) => unreachable!("refused when made"),
         }
     }
 

@@ -18,6 +18,7 @@ mod networks;
 mod open;
 mod random;
 mod refusals;
+mod remaining;
 mod stations;
 mod textbook;
 mod times;
