@@ -144,7 +144,29 @@ fn cause(message: &str) -> String {
             key => format!("the key `{key}` is missing"),
         };
     }
-    message.trim_end().replace('\n', "; ")
+    in_words_of_a_file(message.trim_end()).replace('\n', "; ")
+}
+
+/// What is expected where something else stands: tables and lists, and no types of this program.
+fn in_words_of_a_file(message: &str) -> String {
+    let Some((found, expected)) = message.split_once(", expected ") else {
+        return message.to_owned();
+    };
+    let found = match found.rsplit_once(": ") {
+        Some((kind, "sequence")) => format!("{kind}: a list"),
+        Some((kind, "map")) => format!("{kind}: a table"),
+        _ => found.to_owned(),
+    };
+    let expected = match expected {
+        "a sequence" => "a list",
+        "a map" => "a table",
+        "a boolean" => "true or false",
+        "f64" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
 }
 
 /// A piece of a text, where a person would look for it.
@@ -237,6 +259,21 @@ demand = { mean = "25ms", dist = "exponential" }
     fn error(from: &str, to: &str) -> String {
         assert!(GOOD.contains(from), "`{from}` stands in the scenario");
         parse("s.toml", &GOOD.replacen(from, to, 1), none).expect_err("it is wrong now")
+    }
+
+    #[test]
+    fn what_is_of_another_kind_is_told_in_words_of_the_file() {
+        for (line, told) in [
+            ("station = [\"x\"]", "string \"x\", expected a table"),
+            ("gate = \"x\"", "string \"x\", expected a list"),
+            ("[[gate]]\nname = \"g\"\nslots = -1", "expected a whole number, not negative"),
+            ("[[station]]\nname = [1]", "a list, expected a string"),
+        ] {
+            let text = format!("sekisho = 1\nname = \"x\"\n{line}\n");
+            let error = parse("s.toml", &text, none).unwrap_err();
+            let first = error.lines().next().unwrap_or_default();
+            assert!(first.contains(told) && !first.contains("struct"), "{line}: {error}");
+        }
     }
 
     #[test]
