@@ -2,9 +2,12 @@
 //! a slot of whatever stands before it and hardly anything else. So the demand is known, whatever the
 //! machine, and what is left of the response is the wait.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::{Either, select, try_join_all};
 use thiserror::Error;
 use tokio_postgres::NoTls;
 use workload::{Dist, stream};
@@ -47,6 +50,9 @@ pub enum HoldingError {
     /// The clients cannot run.
     #[error("the clients cannot be started: {0}")]
     Start(#[from] std::io::Error),
+    /// It was asked to stop.
+    #[error("the clients were stopped")]
+    Interrupted,
     /// The server is not where load may go, or nowhere.
     #[error(transparent)]
     Reach(#[from] PlaceError),
@@ -65,17 +71,29 @@ pub enum HoldingError {
 /// One job: when it was answered, how long that took, and how long it was told to sleep \[s\].
 type Job = (Instant, f64, f64);
 
-/// Lets the clients ask, all of them logged in before the first asks.
+/// How often it is looked whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Lets the clients ask, all of them logged in before the first asks, until they have or `stop` is
+/// set.
 ///
 /// # Errors
-/// If a client is refused, by whatever it speaks to; the others end then.
-pub fn run(to: &Config, plan: &Plan) -> Result<Seen, HoldingError> {
+/// If a client is refused, by whatever it speaks to, or if it is stopped; the others end then.
+pub fn run(to: &Config, plan: &Plan, stop: &AtomicBool) -> Result<Seen, HoldingError> {
     let to = &to.judged()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let entered = Arc::new(tokio::sync::Barrier::new(plan.clients as usize));
         let clients = (0..plan.clients).map(|number| client(to, plan, number, entered.clone()));
-        let jobs = futures_util::future::try_join_all(clients).await?;
+        let stopped = async {
+            while !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let jobs = match select(pin!(try_join_all(clients)), pin!(stopped)).await {
+            Either::Left((jobs, _)) => jobs?,
+            Either::Right(_) => return Err(HoldingError::Interrupted),
+        };
         let (began, ended) = jobs[0].0;
         let mut all: Vec<Job> = jobs.into_iter().flat_map(|(_, jobs)| jobs).collect();
         all.retain(|(at, _, _)| (began..ended).contains(at));

@@ -63,6 +63,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The machine is in the way: a file that cannot be written, a port that is taken. Exit code 1.
     Machine(String),
+    /// The user asked to stop: what it was at. Exit code 130.
+    Interrupted(String),
 }
 
 impl Failure {
@@ -78,6 +80,7 @@ impl Failure {
         match self {
             Failure::Machine(_) => 1,
             Failure::Usage(_) => 2,
+            Failure::Interrupted(_) => Verdict::Interrupted.code(),
         }
     }
 }
@@ -86,6 +89,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(text) | Failure::Machine(text) => f.write_str(text),
+            Failure::Interrupted(at) => write!(f, "interrupted while {at}"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Jobs that hold a server for a time of chance, against a private PostgreSQL.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use load::holding::{HoldingError, Plan, run};
@@ -19,7 +21,8 @@ fn jobs_hold_a_server_for_as_long_as_was_drawn() {
         measure: Duration::from_secs(1),
         seed: 1,
     };
-    let seen = run(&config, &plan).unwrap();
+    let stop = AtomicBool::new(false);
+    let seen = run(&config, &plan, &stop).unwrap();
     let jobs = seen.responses.len();
     // Each has all of a server: at most one job every 7 ms, and one at least every 100 ms.
     assert!((30..=440).contains(&jobs) && seen.holds.len() == jobs, "{jobs}");
@@ -27,8 +30,18 @@ fn jobs_hold_a_server_for_as_long_as_was_drawn() {
     let whole = |hold: &f64| ((hold * 1e3).round() - hold * 1e3).abs() < 1e-9;
     assert!(seen.holds.iter().all(|hold| (0.002..=0.01).contains(hold) && whole(hold)));
 
+    // An hour of them ends when it is to.
+    let long = Plan { measure: Duration::from_secs(3600), ..plan.clone() };
+    let stopped = thread::scope(|scope| {
+        let running = scope.spawn(|| run(&config, &long, &stop));
+        thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap().unwrap_err()
+    });
+    assert!(matches!(stopped, HoldingError::Interrupted), "{stopped}");
+
     config.password("not this one");
-    let refused = run(&config, &plan).unwrap_err();
+    let refused = run(&config, &plan, &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(refused, HoldingError::Refused { clients: 3, .. }), "{refused}");
     server.stop().unwrap();
 }

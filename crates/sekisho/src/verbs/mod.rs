@@ -110,7 +110,7 @@ fn run(verb: &Verb, session: &Session, out: &mut dyn Write) -> Result<Verdict, F
         Verb::Check(args) => check::run(args, out),
         Verb::Explain(args) => explain::run(args, out),
         Verb::Report(args) => report::run(args, out),
-        Verb::Reproduce(args) => reproduce::run(args, session.supervised, out),
+        Verb::Reproduce(args) => reproduce::run(args, session, out),
     }
 }
 

@@ -65,6 +65,11 @@ impl PrivateArgs {
         Settings { search, parameters, interrupt, notice: tell, ..Settings::default() }
     }
 
+    /// What was said to choose it, if anything.
+    pub(crate) fn chosen(&self) -> Option<&str> {
+        self.postgres.as_ref().map(|wanted| wanted.word.as_str())
+    }
+
     /// Refuses to choose a private server where none is started.
     pub(crate) fn none_beside(&self, database: &DatabaseArgs) -> Result<(), Failure> {
         match &self.postgres {

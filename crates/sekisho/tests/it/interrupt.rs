@@ -1,5 +1,6 @@
 //! Ctrl-C: what was measured by then is kept.
 
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,4 +58,78 @@ fn an_interrupted_run_says_so_in_json_too() {
     assert_eq!(objects.len(), 1, "{objects:?}");
     assert_eq!(objects[0]["verdict"], "interrupted");
     assert_eq!(objects[0]["exit_code"], 130);
+}
+
+/// The folder of the PostgreSQL that a process, or one that it has started, has started.
+fn data_of(pid: u32) -> Option<PathBuf> {
+    let parent = |of: u32| -> Option<u32> {
+        let text = std::fs::read_to_string(format!("/proc/{of}/stat")).ok()?;
+        text.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    };
+    let began_by = |mut of: u32| loop {
+        match parent(of) {
+            Some(above) if above == pid => return true,
+            Some(above) if above > 1 => of = above,
+            _ => return false,
+        }
+    };
+    let processes = std::fs::read_dir("/proc").expect("it is Linux").flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find_map(|of: u32| {
+        let words = std::fs::read(format!("/proc/{of}/cmdline")).ok()?;
+        let words: Vec<&str> =
+            words.split(|byte| *byte == 0).filter_map(|word| str::from_utf8(word).ok()).collect();
+        let at = words.iter().position(|word| *word == "-D")?;
+        (words[0].ends_with("postgres") && began_by(of)).then(|| PathBuf::from(words[at + 1]))
+    })
+}
+
+/// It said nothing for minutes, and what Ctrl-C left was a matter of luck.
+#[test]
+fn an_interrupted_reproduction_says_what_is_left_and_leaves_nothing() {
+    let scratch = Scratch::new();
+    for (json, setting) in [(false, "small setting"), (true, "full setting")] {
+        let mut words = vec!["reproduce", "nakamura", "--live"];
+        words.push(if json { "--json" } else { "--small" });
+        let running = start(&scratch.join(""), &words);
+        running.complains(setting);
+        let deadline = Instant::now() + PATIENCE;
+        let data = loop {
+            if let Some(data) = data_of(running.pid()) {
+                break data;
+            }
+            assert!(Instant::now() < deadline, "no server: {running:?}");
+            thread::sleep(Duration::from_millis(50));
+        };
+        // Its files are there before anybody may be let in.
+        assert!(data.exists(), "{data:?}");
+        running.signal("INT");
+        let ended = running.ended(Duration::from_secs(20));
+        assert_eq!(ended.code, 130, "{ended:?}");
+        let told = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains("minutes on two quiet processors"), "{told}");
+        assert!(told.contains("Ctrl-C ends it within seconds and leaves nothing"), "{told}");
+        match json {
+            true => {
+                let objects = ended.objects();
+                assert_eq!(objects[0]["verdict"], "interrupted");
+                assert_eq!(objects[0]["exit_code"], 130);
+                let left = objects[0]["left"].as_str().expect("it is said");
+                assert!(left.starts_with("nothing"), "{left}");
+            }
+            false => {
+                let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(flat.starts_with("interrupted: while "), "{ended:?}");
+                assert!(flat.contains("it leaves nothing: what was started is stopped"), "{flat}");
+            }
+        }
+        assert!(!data.exists(), "{data:?} is left: {ended:?}");
+        let left = std::fs::read_dir("/proc").expect("it is Linux").flatten().any(|entry| {
+            let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let name = data.to_str().expect("it is text").as_bytes();
+            words.windows(name.len()).any(|part| part == name)
+        });
+        assert!(!left, "a server runs on: {ended:?}");
+        let files = std::fs::read_dir(scratch.join("")).expect("it is there").count();
+        assert_eq!(files, 0, "{ended:?}");
+    }
 }

@@ -13,6 +13,7 @@ use crate::verdict::Failure;
 
 use super::Reproduced;
 use super::claim::{Live, Registry};
+use super::measuring::{Measuring, about};
 
 /// The paper's claims, and how each is expected to be judged.
 const EXPECTED: &str =
@@ -23,13 +24,21 @@ pub(super) fn registry() -> Registry {
     Registry::parse(EXPECTED)
 }
 
-/// Judges every claim; those that only a measurement can judge if `live` says how long each run is
-/// to be \[s\].
+/// What is going to be measured, for how long, in a sentence.
+pub(super) fn plan(seconds: f64) -> String {
+    // In all about 60 of the runs as they are named, the longer ones counted by their length.
+    let estimate = about(75.0 * (seconds + 0.5) + 60.0);
+    format!(
+        "fujita on a real Apache on one processor, the clients on another: runs of {seconds} s and small \
+         multiples of it, {estimate} on a quiet machine."
+    )
+}
+
+/// Judges every claim; those that only a measurement can judge if they are to be measured.
 pub(super) fn reproduce(
     registry: &Registry,
     seed: u64,
-    live: Option<f64>,
-    supervised: origin::Supervised,
+    live: Option<&Measuring>,
 ) -> Result<Reproduced, Failure> {
     let mut judged = benchmark::judge(registry, seed)?;
     let runs = open::Runs::simulate(&open::Effort::FULL, seed)?;
@@ -37,8 +46,8 @@ pub(super) fn reproduce(
     let sections = figures::sections(&runs)?;
     let facts = vec![("simulated requests".into(), runs.completed().to_string(), String::new())];
     let mut all = Reproduced { judged, sections, facts };
-    if let Some(seconds) = live {
-        let measured = measure(registry, seed, seconds, supervised)?;
+    if let Some(measuring) = live {
+        let measured = measure(registry, measuring)?;
         all.judged.extend(measured.judged);
         all.sections.extend(measured.sections);
         all.facts.extend(measured.facts);
@@ -52,7 +61,7 @@ pub(super) fn reproduce(
 use live::measure;
 
 #[cfg(not(target_os = "linux"))]
-fn measure(_: &Registry, _: u64, _: f64, _: origin::Supervised) -> Result<Reproduced, Failure> {
+fn measure(_: &Registry, _: &Measuring) -> Result<Reproduced, Failure> {
     Err(Failure::Usage("`--live` starts Apache on one processor, which needs Linux".into()))
 }
 

@@ -3,6 +3,7 @@
 
 mod claim;
 mod fujita;
+mod measuring;
 mod nakamura;
 mod ohmae;
 mod present;
@@ -14,11 +15,14 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::report;
-use crate::session::say;
+use crate::session::{Session, say};
 use crate::store;
+use crate::text::{paragraph, sentence};
+use crate::verbs::private::PrivateArgs;
 use crate::verdict::{Failure, Verdict};
 
-use claim::Judged;
+use claim::{Judged, Registry};
+use measuring::{Extent, Measuring};
 
 #[derive(ClapArgs)]
 #[command(after_help = "\
@@ -34,7 +38,8 @@ Examples:
   sekisho reproduce yamamoto --model
   sekisho reproduce nakamura --report nakamura.html
   sekisho reproduce fujita --live --seconds 3 --report fujita.html
-  sekisho reproduce ohmae --live")]
+  sekisho reproduce ohmae --live --postgres 15
+  sekisho reproduce nakamura --live --small")]
 pub(crate) struct Args {
     /// The paper
     #[arg(value_enum)]
@@ -42,6 +47,11 @@ pub(crate) struct Args {
     /// Also measure: `fujita` a real Apache, `nakamura` and `ohmae` PostgreSQL: minutes each
     #[arg(long, conflicts_with = "model")]
     live: bool,
+    /// Measure only what claims are about, in shorter runs: about 3 minutes for `nakamura`
+    #[arg(long, requires = "live")]
+    small: bool,
+    #[command(flatten)]
+    private: PrivateArgs,
     /// Judge the claims on the paper's model only: formulas and simulation
     #[arg(long)]
     model: bool,
@@ -51,7 +61,8 @@ pub(crate) struct Args {
     /// The seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Length of each measured run, in seconds; left out, 2, for `nakamura` 6, for `ohmae` 15
+    /// Length of each measured run, in seconds; left out, 2, for `nakamura` 6 (small: 3), for
+    /// `ohmae` 15
     #[arg(long, value_name = "S", requires = "live", value_parser = seconds)]
     seconds: Option<f64>,
     /// Print one JSON object instead of text
@@ -59,7 +70,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Study {
     /// A web server: benchmark, limited processor sharing, its approximate solution
     Fujita,
@@ -91,69 +102,147 @@ struct Reproduced {
     facts: Vec<(String, String, String)>,
 }
 
-pub(crate) fn run(
+impl Args {
+    /// Refuses what the paper has no use for.
+    fn check(&self) -> Result<(), Failure> {
+        let refuse = |text: &str| Err(Failure::Usage(text.into()));
+        if self.live && self.study == Study::Yamamoto {
+            return refuse("`--live` measures for `fujita`, `nakamura` and `ohmae`: remove it");
+        }
+        if self.study == Study::Yamamoto && !self.model {
+            return refuse(
+                "the paper's measurements need an agent server, which Sekisho does not have yet; say \
+                 `sekisho reproduce yamamoto --model` for its model",
+            );
+        }
+        if self.small && self.study != Study::Nakamura {
+            return refuse(
+                "`--small` is a setting of `nakamura --live`; the other papers' measurements get shorter \
+                 by `--seconds`",
+            );
+        }
+        if let Some(word) = self.private.chosen()
+            && !(self.live && matches!(self.study, Study::Nakamura | Study::Ohmae))
+        {
+            return Err(Failure::Usage(format!(
+                "`--postgres {word}` chooses the server of `nakamura --live` and `ohmae --live`: remove \
+                 it, or add `--live`"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The measurements that are asked for, announced.
+    fn measuring<'a>(&'a self, session: &'a Session) -> Option<Measuring<'a>> {
+        if !self.live {
+            return None;
+        }
+        let extent = if self.small { Extent::Small } else { Extent::Full };
+        let (seconds, plan) = match self.study {
+            Study::Nakamura => {
+                let seconds = self.seconds.unwrap_or(nakamura::seconds(extent));
+                (seconds, nakamura::plan(extent, seconds))
+            }
+            Study::Ohmae => {
+                let seconds = self.seconds.unwrap_or(ohmae::SECONDS);
+                (seconds, ohmae::plan(seconds))
+            }
+            _ => {
+                let seconds = self.seconds.unwrap_or(2.0);
+                (seconds, fujita::plan(seconds))
+            }
+        };
+        Some(Measuring::new((self.seed, seconds, extent), (&self.private, session), &plan))
+    }
+
+    /// The same command with a report.
+    fn next(&self, study: &str) -> String {
+        let postgres = self.private.chosen().map(|word| format!(" --postgres {word}"));
+        let seconds = self.seconds.map(|seconds| format!(" --seconds {seconds}"));
+        let flags = [(self.live, " --live"), (self.small, " --small"), (self.model, " --model")];
+        let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
+        let rest = [postgres, seconds].into_iter().flatten().collect::<String>();
+        format!("sekisho reproduce {study}{flags}{rest} --report {study}.html")
+    }
+}
+
+pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    args.check()?;
+    let registry = match args.study {
+        Study::Fujita => fujita::registry(),
+        Study::Yamamoto => yamamoto::registry(),
+        Study::Nakamura => nakamura::registry(),
+        Study::Ohmae => ohmae::registry(),
+    };
+    let measuring = args.measuring(session);
+    let live = measuring.as_ref();
+    let reproduced = match args.study {
+        Study::Fujita => fujita::reproduce(&registry, args.seed, live),
+        Study::Yamamoto => yamamoto::reproduce(&registry, args.seed),
+        Study::Nakamura => nakamura::reproduce(&registry, args.seed, live),
+        Study::Ohmae => ohmae::reproduce(&registry, args.seed, live),
+    };
+    let facts = live.map_or(Vec::new(), Measuring::facts);
+    // Its bar goes before anything is said.
+    drop(measuring);
+    match reproduced {
+        Ok(reproduced) => told(args, &registry, reproduced, facts, out),
+        Err(Failure::Interrupted(at)) => interrupted(args, &at, out),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// What was found, as a page, as JSON or as text.
+fn told(
     args: &Args,
-    supervised: origin::Supervised,
+    registry: &Registry,
+    mut reproduced: Reproduced,
+    facts: Vec<(String, String, String)>,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    if args.live && matches!(args.study, Study::Yamamoto) {
-        return Err(Failure::Usage(
-            "`--live` measures for `fujita`, `nakamura` and `ohmae`: remove it".into(),
-        ));
-    }
-    let (registry, reproduced) = match args.study {
-        Study::Fujita => {
-            let registry = fujita::registry();
-            let length = args.live.then_some(args.seconds.unwrap_or(2.0));
-            let reproduced = fujita::reproduce(&registry, args.seed, length, supervised)?;
-            (registry, reproduced)
-        }
-        Study::Yamamoto if !args.model => {
-            return Err(Failure::Usage(
-                "the paper's measurements need an agent server, which Sekisho does not have yet; say \
-                 `sekisho reproduce yamamoto --model` for its model"
-                    .into(),
-            ));
-        }
-        Study::Yamamoto => {
-            let registry = yamamoto::registry();
-            let reproduced = yamamoto::reproduce(&registry, args.seed)?;
-            (registry, reproduced)
-        }
-        Study::Nakamura => {
-            let registry = nakamura::registry();
-            let live = args.live.then_some(args.seconds.unwrap_or(nakamura::SECONDS));
-            let reproduced = nakamura::reproduce(&registry, args.seed, live)?;
-            (registry, reproduced)
-        }
-        Study::Ohmae => {
-            let registry = ohmae::registry();
-            let live = args.live.then_some(args.seconds.unwrap_or(ohmae::SECONDS));
-            let reproduced = ohmae::reproduce(&registry, args.seed, live)?;
-            (registry, reproduced)
-        }
-    };
+    let measured: Vec<String> = facts
+        .iter()
+        .map(|(key, value, unit)| format!("{key} {value} {unit}").trim_end().to_owned())
+        .collect();
     let verdict = claim::verdict(&reproduced.judged);
+    reproduced.facts.extend(facts);
     if let Some(path) = &args.report {
-        let page = present::page(&registry, &reproduced, verdict, args.seed);
+        let page = present::page(registry, &reproduced, verdict, args.seed);
         store::write_whole(path, report::render(&page?))?;
     }
     if args.json {
-        let json = present::json(&registry, &reproduced.judged, verdict, args.seed);
+        let mut json = present::json(registry, &reproduced.judged, verdict, args.seed);
+        json["measured_with"] = serde_json::json!(measured);
         say(out, &format!("{json}\n"))?;
         return Ok(verdict);
     }
-    say(out, &present::text(&registry, &reproduced.judged, verdict, args.seed))?;
+    say(out, &present::text(registry, &reproduced.judged, verdict, args.seed))?;
+    if !measured.is_empty() {
+        say(out, &format!("\n{}", paragraph(&format!("Measured: {}.", measured.join(", ")))))?;
+    }
     let next = match &args.report {
         Some(path) => format!("\n  report: {}\n", path.display()),
-        None => {
-            let study = &registry.study;
-            let part = [(args.live, " --live"), (args.model, " --model")];
-            let part: String = part.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
-            format!("\n  next: sekisho reproduce {study}{part} --report {study}.html\n")
-        }
+        None => format!("\n  next: {}\n", args.next(&registry.study)),
     };
     say(out, &next)?;
+    Ok(verdict)
+}
+
+/// What was measured by then is no reproduction, and is not kept.
+fn interrupted(args: &Args, at: &str, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let verdict = Verdict::Interrupted;
+    let left = "nothing: what was started is stopped, and its data is removed";
+    let text = match args.json {
+        true => {
+            let (word, code) = (verdict.word(), verdict.code());
+            let object = serde_json::json!({
+                "verdict": word, "exit_code": code, "at": at, "left": left, "seed": args.seed,
+            });
+            format!("{object}\n")
+        }
+        false => sentence(&format!("interrupted: while {at}; it leaves {left}")),
+    };
+    say(out, &text)?;
     Ok(verdict)
 }
 

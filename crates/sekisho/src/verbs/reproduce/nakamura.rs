@@ -12,6 +12,7 @@ use crate::verdict::Failure;
 
 use super::Reproduced;
 use super::claim::{Live, Registry};
+use super::measuring::{Extent, Measuring, about};
 
 /// The paper's claims, and how each is expected to be judged.
 const EXPECTED: &str =
@@ -20,23 +21,48 @@ const EXPECTED: &str =
 const FULL: Effort = Effort { requests: 60_000, runs: 8 };
 
 /// How long a measured run is, unless the user says \[s\].
-pub(super) const SECONDS: f64 = 6.0;
+pub(super) fn seconds(extent: Extent) -> f64 {
+    match extent {
+        Extent::Full => 6.0,
+        Extent::Small => 3.0,
+    }
+}
+
+/// What is going to be measured, for how long, in a sentence or two.
+pub(super) fn plan(extent: Extent, seconds: f64) -> String {
+    let sizes: Vec<String> = tiers::warehouses(extent).iter().map(u32::to_string).collect();
+    let runs = live::RUNS + tiers::runs(extent);
+    // Each run has a second of ramp and about one until its terminals are in; a warehouse takes two
+    // to three to load, and the models some ten.
+    let loads = 2.0 + f64::from(tiers::MOST);
+    let estimate = about(f64::from(runs) * (seconds + 2.0) + loads * 2.5 + 15.0);
+    let name = match extent {
+        Extent::Full => "full setting",
+        Extent::Small => "small setting, with fewer points and shorter runs: more may be undecided",
+    };
+    format!(
+        "nakamura on private PostgreSQL servers, {name}: {runs} runs of {seconds} s, at {} warehouses, \
+         {estimate} on two quiet processors.",
+        sizes.join(", ")
+    )
+}
 
 /// The list of claims.
 pub(super) fn registry() -> Registry {
     Registry::parse(EXPECTED)
 }
 
-/// Judges every claim; those that need a PostgreSQL only by `live` runs of this length \[s\].
+/// Judges every claim; those that need a PostgreSQL only if it is to be measured.
 pub(super) fn reproduce(
     registry: &Registry,
     seed: u64,
-    live: Option<f64>,
+    live: Option<&Measuring>,
 ) -> Result<Reproduced, Failure> {
     let mut all = reproduce_with(FULL, registry, seed)?;
-    if let Some(seconds) = live {
-        all.judged.extend(live::measure(registry, seed, seconds)?);
-        let (judged, section) = tiers::measure(registry, seed, seconds)?;
+    if let Some(measuring) = live {
+        measuring.begin(live::STEPS + tiers::steps(measuring.extent))?;
+        all.judged.extend(live::measure(registry, measuring)?);
+        let (judged, section) = tiers::measure(registry, measuring)?;
         all.judged.extend(judged);
         all.sections.push(section);
     }

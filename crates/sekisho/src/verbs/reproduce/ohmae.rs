@@ -11,6 +11,7 @@ use crate::verdict::Failure;
 
 use super::Reproduced;
 use super::claim::{Live, Registry};
+use super::measuring::{Measuring, about};
 
 /// The paper's claims, and how each is expected to be judged.
 const EXPECTED: &str =
@@ -40,15 +41,28 @@ impl Effort {
 /// How long a measured run is, unless the user says \[s\].
 pub(super) const SECONDS: f64 = 15.0;
 
-/// Judges every claim; those about servers in real time only by `live` runs of this length \[s\].
+/// What is going to be measured, for how long, in a sentence.
+pub(super) fn plan(seconds: f64) -> String {
+    // Each point is warmed up, and then simulated; the models before take about half a minute.
+    let estimate = about(f64::from(live::RUNS) * (1.1 * seconds + 2.5) + 45.0);
+    format!(
+        "ohmae on {} private PostgreSQL servers: {} runs of {seconds} s, {estimate} on two quiet \
+         processors.",
+        balance::SERVERS,
+        live::RUNS
+    )
+}
+
+/// Judges every claim; those about servers in real time only if they are to be measured.
 pub(super) fn reproduce(
     registry: &Registry,
     seed: u64,
-    live: Option<f64>,
+    live: Option<&Measuring>,
 ) -> Result<Reproduced, Failure> {
     let mut all = reproduce_with(&Effort::FULL, registry, seed)?;
-    if let Some(seconds) = live {
-        let (judged, section) = live::measure(registry, seed, seconds)?;
+    if let Some(measuring) = live {
+        measuring.begin(u64::from(live::RUNS))?;
+        let (judged, section) = live::measure(registry, measuring)?;
         all.judged.extend(judged);
         all.sections.push(section);
     }

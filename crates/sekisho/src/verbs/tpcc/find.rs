@@ -309,6 +309,8 @@ impl Search {
             let least = if above == Above::NotTried { "at least " } else { "" };
             format!("{least}{} hold", of(warehouses))
         };
+        // Of what was too short or saw too few nothing is claimed.
+        let untold = |warehouses: u32| format!("{} violated no rule", of(warehouses));
         let known = |above: Above| match above {
             Above::NotTried => String::new(),
             Above::Fails(size) => format!(", {size} are too many"),
@@ -323,10 +325,10 @@ impl Search {
                 format!("{meets}: {hold}, {rate}{}", known(*above))
             }
             Answer::TooFew { warehouses, above, .. } => {
-                format!("too few to tell: {}, {rate}{}", hold(*warehouses, *above), known(*above))
+                format!("too few to tell: {}, {rate}{}", untold(*warehouses), known(*above))
             }
             Answer::TooShort { warehouses, above } => {
-                format!("too short to tell: {}, {rate}{}", hold(*warehouses, *above), known(*above))
+                format!("too short to tell: {}, {rate}{}", untold(*warehouses), known(*above))
             }
             Answer::None => "DEVIATES: 1 warehouse does, the least there is".into(),
             Answer::Inconclusive(why) => format!("inconclusive: {why}"),

@@ -141,6 +141,8 @@ fn next_command(run: &Run, given: Option<&DatabaseArgs>) -> String {
         Outcome::Qualified | Outcome::Meets { .. } => {
             format!("sekisho tpcc find --max-warehouses {}", warehouses.saturating_mul(2))
         }
+        // As long again it would see as few again.
+        Outcome::TooFew => format!("sekisho tpcc run --warehouses {warehouses} --measure 2h"),
         _ => format!("sekisho tpcc run --warehouses {} --measure {minutes}min", warehouses.max(10)),
     };
     given.map_or(command.clone(), |database| database.again(&command))

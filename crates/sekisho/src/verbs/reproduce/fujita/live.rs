@@ -16,6 +16,7 @@ use crate::verdict::Failure;
 
 use super::super::Reproduced;
 use super::super::claim::{Answer, Judged, Registry};
+use super::super::measuring::Measuring;
 
 use press::Lab;
 
@@ -25,24 +26,27 @@ struct Part {
     section: Section,
 }
 
-/// Makes all measurements, each run `seconds` long or a small multiple of it, and judges the claims
-/// that need them.
-pub(super) fn measure(
-    registry: &Registry,
-    seed: u64,
-    seconds: f64,
-    supervised: origin::Supervised,
-) -> Result<Reproduced, Failure> {
-    let lab = Lab::open(seed, seconds, supervised)?;
+/// Makes all measurements, each run as long as is asked for or a small multiple of it, and judges the
+/// claims that need them.
+pub(super) fn measure(registry: &Registry, measuring: &Measuring) -> Result<Reproduced, Failure> {
+    let lab = Lab::open(measuring)?;
+    measuring.begin(6)?;
     // Sizes come first: from them everything else is predicted.
+    measuring.step("sizes")?;
     let (demands, sizes) = sizes::measure(registry, &lab)?;
+    measuring.done("sizes")?;
+    let part = |name: &str, part: Result<Part, Failure>| {
+        let part = part?;
+        measuring.done(name)?;
+        Ok::<Part, Failure>(part)
+    };
     let parts = [
-        forks::measure(registry, &lab)?,
-        clients::measure(registry, &lab, &demands)?,
+        part("forks", forks::measure(registry, &lab))?,
+        part("clients", clients::measure(registry, &lab, &demands))?,
         sizes,
-        mixes::measure(registry, &lab, &demands)?,
-        network::measure(registry, &lab)?,
-        closed::measure(registry, &lab, &demands)?,
+        part("mixes", mixes::measure(registry, &lab, &demands))?,
+        part("the network", network::measure(registry, &lab))?,
+        part("the closed network", closed::measure(registry, &lab, &demands))?,
     ];
     let (mut judged, mut sections) = (Vec::new(), Vec::new());
     for part in parts {
@@ -65,7 +69,6 @@ pub(super) fn measure(
         ("of them doubtful".into(), number(log.faults.len() as u64), String::new()),
         ("measured requests".into(), number(log.requests), String::new()),
         ("of them failed".into(), number(log.failed), String::new()),
-        ("length of a run".into(), seconds.to_string(), "s".into()),
         ("processor of the servers".into(), lab.server_cpu.to_string(), String::new()),
     ];
     Ok(Reproduced { judged, sections, facts })

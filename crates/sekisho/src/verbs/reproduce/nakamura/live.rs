@@ -1,16 +1,14 @@
 //! What only a PostgreSQL can judge: the space of a warehouse, and what memory and checkpoint settings
 //! bring.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use load::tpcc::{
-    Config, DeliveryResult, Execution, Isolation, LoadPlan, Outcome, Pace, Plan, Watch, load, run,
-};
+use load::tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Watch, run};
 use measure::{Estimate, Ratio};
-use postgres::{Private, Settings};
+use postgres::Private;
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
+use super::super::measuring::Measuring;
 use crate::verdict::Failure;
 
 /// The paper's table 3 as PostgreSQL had it, in today's names: buffers of what then was the default's
@@ -29,40 +27,48 @@ const TUNED: [(&str, &str); 4] = [
     ("checkpoint_timeout", "15min"),
 ];
 const CONNECTIONS: u32 = 4;
+/// Plain, tuned, tuned, plain: what grows over time does so for both.
+pub(super) const RUNS: u32 = 4;
+/// With the two loads.
+pub(super) const STEPS: u64 = RUNS as u64 + 2;
 
 /// A server with a warehouse.
-struct Lab {
+struct Lab<'a> {
     server: Private,
     config: Config,
     bytes: u64,
+    name: &'static str,
+    measuring: &'a Measuring<'a>,
 }
 
-impl Lab {
-    fn open(parameters: &[(&str, &str)], seed: u64) -> Result<Lab, Failure> {
-        let parameters =
-            parameters.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let server = Private::start(&Settings { parameters, ..Settings::default() });
-        let server = server.map_err(Failure::machine)?;
+impl<'a> Lab<'a> {
+    fn open(
+        name: &'static str,
+        parameters: &[(&str, &str)],
+        measuring: &'a Measuring<'a>,
+    ) -> Result<Lab<'a>, Failure> {
+        let server = measuring.server(parameters, None)?;
         let config: Config = server.url().as_str().parse().map_err(Failure::machine)?;
-        let plan = LoadPlan::new(seed, 1);
-        let loaded = load(&config, &plan, &AtomicBool::new(false), &mut |_| {});
-        let bytes = loaded.map_err(Failure::machine)?.bytes;
-        Ok(Lab { server, config, bytes })
+        let bytes = measuring.load(&config, 1)?;
+        Ok(Lab { server, config, bytes, name, measuring })
     }
 
     /// New-Orders a minute without waits.
-    fn run(&self, seconds: f64, seed: u64) -> Result<Estimate, Failure> {
+    fn run(&self, seed: u64) -> Result<Estimate, Failure> {
+        let step = format!("pressing it with {} settings", self.name);
+        self.measuring.step(&step)?;
         let plan = Plan {
             pace: Pace::Stress,
             warehouses: 1,
             connections: CONNECTIONS,
             ramp: Duration::from_secs(1),
-            measure: Duration::from_secs_f64(seconds),
+            measure: self.measuring.length(),
             execution: Execution::Sql,
             isolation: Isolation::RepeatableRead,
             seed,
         };
-        let record = run(&self.config, &plan, &AtomicBool::new(false), &mut Unwatched);
+        let record = run(&self.config, &plan, self.measuring.interrupt(), &mut Unwatched);
+        self.measuring.done(&step)?;
         let judged = record.map_err(Failure::machine)?.judge();
         match judged.outcome {
             Outcome::Invalid(why) => Err(Failure::Machine(format!("a run is invalid: {why}"))),
@@ -79,17 +85,15 @@ impl Watch for Unwatched {
     fn delivered(&mut self, _: &DeliveryResult) {}
 }
 
-/// Judges the claims that need a server, each run so many seconds long.
-pub(super) fn measure(
-    registry: &Registry,
-    seed: u64,
-    seconds: f64,
-) -> Result<Vec<Judged>, Failure> {
-    let [plain, tuned] = [Lab::open(&PLAIN, seed)?, Lab::open(&TUNED, seed)?];
-    // Plain, tuned, tuned, plain: what grows over time does so for both.
-    let first = plain.run(seconds, seed)?;
-    let second = [tuned.run(seconds, seed)?, tuned.run(seconds, seed.wrapping_add(1))?];
-    let first = [first, plain.run(seconds, seed.wrapping_add(1))?];
+/// Judges the claims that need a server.
+pub(super) fn measure(registry: &Registry, measuring: &Measuring) -> Result<Vec<Judged>, Failure> {
+    let plain = Lab::open("plain", &PLAIN, measuring)?;
+    let tuned = Lab::open("tuned", &TUNED, measuring)?;
+    let (seed, later) = (measuring.seed, measuring.seed.wrapping_add(1));
+    // In the order of [`RUNS`].
+    let first = plain.run(seed)?;
+    let second = [tuned.run(seed)?, tuned.run(later)?];
+    let first = [first, plain.run(later)?];
     let mean = |[one, other]: [Estimate; 2]| Estimate::combine(&[(0.5, one), (0.5, other)]);
     let (first, second) = (mean(first), mean(second));
     let judged = vec![space(registry, tuned.bytes), tuning(registry, first, second)];

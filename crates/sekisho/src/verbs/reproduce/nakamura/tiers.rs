@@ -6,15 +6,15 @@
 //! somewhat more than the machine can do.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use load::tpcc::{Config, Execution, Isolation, LoadPlan, Outcome, Pace, Plan, Record, load, run};
+use load::tpcc::{Config, Execution, Isolation, Outcome, Pace, Plan, Record, run};
 use measure::{Estimate, Ratio};
-use postgres::{Private, Settings};
+use postgres::Private;
 use workload::tpcc::{Kind, rules};
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
+use super::super::measuring::{Extent, Measuring};
 use super::live::Unwatched;
 use crate::report::{Axis, Curves, Figure, Reference, Section, Series};
 use crate::verbs::tpcc::monitored::{Gate, Look, Memory};
@@ -24,6 +24,10 @@ use crate::verdict::Failure;
 const SLOTS: u32 = 20;
 /// Those of the paper's measurements that its text speaks of, and what lies between.
 const WAREHOUSES: [u32; 6] = [2, 8, 12, 16, 20, 24];
+/// Those that claims are about.
+const WAREHOUSES_SMALL: [u32; 3] = [8, 16, 24];
+/// The most of both.
+pub(super) const MOST: u32 = 24;
 /// New-Orders a minute and warehouse that a valid configuration has (the paper's 5.3.2).
 const VALID: [f64; 2] = [9.0, 12.86];
 /// How much of what the most warehouses must do at least the machine can do, with the monitor.
@@ -41,12 +45,29 @@ enum Tiers {
 /// Two, three, three, two: what drifts changes both.
 const ORDER: [Tiers; 4] = [Tiers::Two, Tiers::Three, Tiers::Three, Tiers::Two];
 
+/// The numbers of warehouses that are measured.
+pub(super) fn warehouses(extent: Extent) -> &'static [u32] {
+    match extent {
+        Extent::Full => &WAREHOUSES,
+        Extent::Small => &WAREHOUSES_SMALL,
+    }
+}
+
+/// How many runs that takes; the first tells what the machine can do.
+pub(super) fn runs(extent: Extent) -> u32 {
+    1 + (warehouses(extent).len() * ORDER.len()) as u32
+}
+
+/// With the load.
+pub(super) fn steps(extent: Extent) -> u64 {
+    u64::from(runs(extent)) + 1
+}
+
 /// A server with as many warehouses as are ever used.
-struct Lab {
+struct Lab<'a> {
     server: Private,
     config: Config,
-    seconds: f64,
-    seed: u64,
+    measuring: &'a Measuring<'a>,
 }
 
 /// What was seen of one run.
@@ -59,22 +80,18 @@ struct Seen {
     connects: u64,
 }
 
-impl Lab {
-    fn open(seconds: f64, seed: u64) -> Result<Lab, Failure> {
-        let most = WAREHOUSES[WAREHOUSES.len() - 1];
-        let connections = most * u32::from(rules::TERMINALS) + SLOTS + 16;
+impl<'a> Lab<'a> {
+    fn open(measuring: &'a Measuring<'a>) -> Result<Lab<'a>, Failure> {
+        let connections = (MOST * u32::from(rules::TERMINALS) + SLOTS + 16).to_string();
         let parameters = [
-            ("shared_buffers", "512MB".to_owned()),
-            ("max_wal_size", "4GB".to_owned()),
-            ("max_connections", connections.to_string()),
+            ("shared_buffers", "512MB"),
+            ("max_wal_size", "4GB"),
+            ("max_connections", connections.as_str()),
         ];
-        let parameters = parameters.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        let server = Private::start(&Settings { parameters, ..Settings::default() });
-        let server = server.map_err(Failure::machine)?;
+        let server = measuring.server(&parameters, None)?;
         let config: Config = server.url().as_str().parse().map_err(Failure::machine)?;
-        let plan = LoadPlan::new(seed, most);
-        load(&config, &plan, &AtomicBool::new(false), &mut |_| {}).map_err(Failure::machine)?;
-        Ok(Lab { server, config, seconds, seed })
+        measuring.load(&config, MOST)?;
+        Ok(Lab { server, config, measuring })
     }
 
     fn plan(&self, pace: Pace, warehouses: u32, connections: u32) -> Plan {
@@ -83,14 +100,20 @@ impl Lab {
             warehouses,
             connections,
             ramp: Duration::from_secs(1),
-            measure: Duration::from_secs_f64(self.seconds),
+            measure: self.measuring.length(),
             execution: Execution::Sql,
             isolation: Isolation::RepeatableRead,
-            seed: self.seed + u64::from(connections),
+            seed: self.measuring.seed.wrapping_add(u64::from(connections)),
         }
     }
 
     fn run(&self, tiers: Tiers, plan: &Plan) -> Result<Seen, Failure> {
+        let way = match tiers {
+            Tiers::Two => "directly",
+            Tiers::Three => "monitored",
+        };
+        let step = format!("{} warehouses, {way}", plan.warehouses);
+        self.measuring.step(&step)?;
         let gate = match tiers {
             Tiers::Two => None,
             Tiers::Three => Some(Gate::start(&self.config, SLOTS, plan.connections)?),
@@ -100,11 +123,13 @@ impl Lab {
             Some(gate) => gate.before(&self.server)?,
         };
         let look = Look::after((plan.ramp + plan.measure) / 2, self.server.pid());
-        let record = run(&config, plan, &AtomicBool::new(false), &mut Unwatched);
+        let record = run(&config, plan, self.measuring.interrupt(), &mut Unwatched);
+        self.measuring.unless_interrupted(&step)?;
         let memory = look.seen();
         let record = record.map_err(Failure::machine)?;
         let pools = gate.map(Gate::stop).transpose()?.map_or(Vec::new(), |ended| ended.stats.pools);
         let connects = pools.iter().map(|pool| pool.counters.connects).sum();
+        self.measuring.done(&step)?;
         Seen::of(&record, memory, connects)
     }
 }
@@ -157,19 +182,17 @@ struct Measured {
     rows: Vec<Row>,
 }
 
-/// Judges the claims of section 5 by runs of this length \[s\].
+/// Judges the claims of section 5.
 pub(super) fn measure(
     registry: &Registry,
-    seed: u64,
-    seconds: f64,
+    measuring: &Measuring,
 ) -> Result<(Vec<Judged>, Section), Failure> {
-    let lab = Lab::open(seconds, seed)?;
-    let most = WAREHOUSES[WAREHOUSES.len() - 1];
-    let capacity = lab.run(Tiers::Three, &lab.plan(Pace::Stress, most, SLOTS))?.rate.mean;
-    let by = (capacity / (f64::from(most) * VALID[0] * SPARE)) as u32;
+    let lab = Lab::open(measuring)?;
+    let capacity = lab.run(Tiers::Three, &lab.plan(Pace::Stress, MOST, SLOTS))?.rate.mean;
+    let by = (capacity / (f64::from(MOST) * VALID[0] * SPARE)) as u32;
     let by = NonZeroU32::new(by).unwrap_or(NonZeroU32::MIN);
     let mut rows = Vec::new();
-    for warehouses in WAREHOUSES {
+    for &warehouses in warehouses(measuring.extent) {
         let connections = warehouses * u32::from(rules::TERMINALS);
         let plan = lab.plan(Pace::Hastened(by), warehouses, connections);
         let mut row = Row { warehouses, two: Vec::new(), three: Vec::new() };

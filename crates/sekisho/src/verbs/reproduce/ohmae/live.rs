@@ -12,12 +12,13 @@ use ::load::holding;
 use ::load::tpcc::Config;
 use gate::ServerSpec;
 use measure::{Estimate, Ratio};
-use postgres::{Private, Settings};
+use postgres::Private;
 use proxy::postgres::monitor::{Address, Database, Stats};
 use sim::Options;
 use workload::Dist;
 
 use super::super::claim::{Answer, Judged, Registry};
+use super::super::measuring::Measuring;
 use super::balance::{
     Case, EV, LOWEST, Policy, RECENT, SCV, SERVERS, SERVICE_S, SHORTEST, SHORTEST_IN_SYSTEM,
     THINK_S,
@@ -36,6 +37,8 @@ const LOADED: u32 = CLIENTS[1];
 /// The paper's five, and the shortest queue as it is usually meant.
 const POLICIES: [Policy; 6] =
     [Policy::RoundRobin, SHORTEST, LOWEST, EV, Policy::OneQueue, SHORTEST_IN_SYSTEM];
+/// Every policy with every number of clients.
+pub(super) const RUNS: u32 = (CLIENTS.len() * POLICIES.len()) as u32;
 /// How long the clients ask before anything is measured.
 const WARM: Duration = Duration::from_millis(500);
 /// How precisely the simulation is made.
@@ -59,27 +62,25 @@ impl Point {
 }
 
 /// Servers that one user may log in at.
-struct Lab {
+struct Lab<'a> {
     servers: Vec<Private>,
     config: Config,
-    seconds: f64,
-    seed: u64,
+    measuring: &'a Measuring<'a>,
 }
 
-impl Lab {
-    fn open(seconds: f64, seed: u64) -> Result<Lab, Failure> {
+impl<'a> Lab<'a> {
+    fn open(measuring: &'a Measuring<'a>) -> Result<Lab<'a>, Failure> {
         let parameters = [("shared_buffers", "4MB"), ("fsync", "off")];
-        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let settings = Settings { parameters: parameters.to_vec(), ..Settings::default() };
-        let first = Private::start(&settings).map_err(Failure::machine)?;
+        measuring.step("starting servers")?;
+        let first = measuring.server(&parameters, None)?;
         let config: Config = first.url().as_str().parse().map_err(Failure::machine)?;
         let password = config.get_password().map(String::from_utf8_lossy);
-        let same = Settings { password: password.map(|text| text.into_owned()), ..settings };
+        let password = password.map(|text| text.into_owned());
         let mut servers = vec![first];
         while servers.len() < SERVERS {
-            servers.push(Private::start(&same).map_err(Failure::machine)?);
+            servers.push(measuring.server(&parameters, password.clone())?);
         }
-        Ok(Lab { servers, config, seconds, seed })
+        Ok(Lab { servers, config, measuring })
     }
 
     /// A database at all the servers, one slot each.
@@ -94,23 +95,31 @@ impl Lab {
     }
 
     fn point(&self, policy: Policy, clients: u32, precision: f64) -> Result<Point, Failure> {
+        let step = format!("{clients} clients, {}", policy.name());
+        self.measuring.step(&step)?;
+        let (seconds, seed) = (self.measuring.seconds, self.measuring.seed);
         let gate = Gate::over(&self.config, clients, |name, _| self.database(name, policy))?;
         let to = gate.before(&self.servers[0])?;
         let plan = holding::Plan {
             clients,
             think: Dist::Exponential { mean: THINK_S * SCALE },
             hold: Dist::Hyperexponential { mean: SERVICE_S * SCALE, scv: SCV },
-            ramp: Duration::from_secs_f64((0.1 * self.seconds).max(0.5)),
-            measure: Duration::from_secs_f64(self.seconds),
-            seed: self.seed,
+            ramp: Duration::from_secs_f64((0.1 * seconds).max(0.5)),
+            measure: self.measuring.length(),
+            seed,
         };
         // Whoever is the first at a server waits until there is a connection to it.
         let ramp = Duration::ZERO;
         let warm =
             holding::Plan { ramp, measure: WARM, hold: Dist::Constant(0.005), ..plan.clone() };
-        holding::run(&to, &warm).map_err(Failure::machine)?;
+        let run = |plan| {
+            let seen = holding::run(&to, plan, self.measuring.interrupt());
+            self.measuring.unless_interrupted(&step)?;
+            seen.map_err(Failure::machine)
+        };
+        run(&warm)?;
         let before = Passed::of(&gate.stats()?)?;
-        let seen = holding::run(&to, &plan).map_err(Failure::machine)?;
+        let seen = run(&plan)?;
         let passed = Passed::of(&gate.stop()?.stats)?.since(&before);
         let paper = |seconds: f64| seconds / SCALE;
         let responses: Vec<f64> = seen.responses.iter().map(|time| paper(*time)).collect();
@@ -126,12 +135,13 @@ impl Lab {
             service: Dist::from_mean_scv(hold, variance / hold.powi(2))
                 .map_err(Failure::machine)?,
         };
-        let options = Options { seed: self.seed, precision, ..Options::default() };
+        let options = Options { seed, precision, ..Options::default() };
         let outcome = sim::run(&case.network(), &options).map_err(Failure::machine)?;
         let simulated = outcome.classes[0].response;
         let simulated =
             simulated.ok_or_else(|| Failure::Machine("nothing was simulated".into()))?;
         let wait_s = paper(passed.wait_s);
+        self.measuring.done(&step)?;
         Ok(Point { policy, clients, live, wait_s, simulated })
     }
 }
@@ -170,13 +180,12 @@ type Way = fn(&Point) -> Estimate;
 /// All that was measured.
 struct Measured(Vec<Point>);
 
-/// Judges the claims about servers in real time by runs of this length \[s\].
+/// Judges the claims about servers in real time.
 pub(super) fn measure(
     registry: &Registry,
-    seed: u64,
-    seconds: f64,
+    measuring: &Measuring,
 ) -> Result<(Vec<Judged>, Section), Failure> {
-    let measured = Measured::by(Lab::open(seconds, seed)?, PRECISION)?;
+    let measured = Measured::by(Lab::open(measuring)?, PRECISION)?;
     Ok((measured.judge(registry), measured.section()?))
 }
 
@@ -331,7 +340,10 @@ impl Measured {
 mod tests {
     use super::super::registry;
     use super::*;
+    use crate::session::Session;
+    use crate::verbs::private::PrivateArgs;
     use crate::verbs::reproduce::claim::Finding;
+    use crate::verbs::reproduce::measuring::Extent;
 
     fn about(mean: f64) -> Estimate {
         Estimate { mean, half_width: 0.02 * mean, confidence: 0.95, n: 30 }
@@ -358,7 +370,10 @@ mod tests {
     /// less on a busy machine; what is off by half beyond its interval is no chance.
     #[test]
     fn five_servers_do_as_the_simulation_says() {
-        let measured = Measured::by(Lab::open(2.0, 1).unwrap(), 0.05).unwrap();
+        let session = Session::new(origin::run_if_supervisor());
+        let choice = PrivateArgs::default();
+        let measuring = Measuring::new((1, 2.0, Extent::Full), (&choice, &session), "Short runs.");
+        let measured = Measured::by(Lab::open(&measuring).unwrap(), 0.05).unwrap();
         assert_eq!(measured.0.len(), 12);
         for point in &measured.0 {
             let Point { policy, clients, live, wait_s, simulated } = point;

@@ -1,7 +1,6 @@
 //! The laboratory: which processors, which Apache, and one run of the load engine against it.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::store;
 use crate::verdict::Failure;
 
 use super::super::super::claim::Judged;
+use super::super::super::measuring::Measuring;
 
 /// The confidence of all intervals.
 pub(super) const CONFIDENCE: f64 = 0.95;
@@ -22,7 +22,8 @@ pub(super) const CONFIDENCE: f64 = 0.95;
 pub(super) const BACKLOG: u32 = 511;
 
 /// Where measurements are made.
-pub(super) struct Lab {
+pub(super) struct Lab<'a> {
+    measuring: &'a Measuring<'a>,
     pub(super) supervised: origin::Supervised,
     pub(super) seed: u64,
     /// The processor of all servers.
@@ -121,13 +122,9 @@ impl Ticks {
     }
 }
 
-impl Lab {
+impl<'a> Lab<'a> {
     /// Finds two processors and Apache.
-    pub(super) fn open(
-        seed: u64,
-        seconds: f64,
-        supervised: origin::Supervised,
-    ) -> Result<Lab, Failure> {
+    pub(super) fn open(measuring: &'a Measuring<'a>) -> Result<Lab<'a>, Failure> {
         let cpus = origin::allowed_cpus().map_err(Failure::machine)?;
         let [server_cpu, client_cpu, ..] = cpus[..] else {
             return Err(Failure::Usage(
@@ -136,7 +133,9 @@ impl Lab {
         };
         let apache = Apache::find().map_err(Failure::usage)?;
         let log = Mutex::default();
-        Ok(Lab { supervised, seed, server_cpu, client_cpu, seconds, apache, log })
+        let (seed, seconds) = (measuring.seed, measuring.seconds);
+        let supervised = measuring.supervised();
+        Ok(Lab { measuring, supervised, seed, server_cpu, client_cpu, seconds, apache, log })
     }
 
     /// Starts Apache with r helpers, whose work is compression.
@@ -203,7 +202,10 @@ impl Lab {
             tool: tool(),
             command: vec!["reproduce".into(), "fujita".into(), "--live".into()],
         };
-        let record = load::http::record(&plan, naming, &AtomicBool::new(false), &mut |_| {});
+        let step = format!("run {}, {} clients", self.log().runs + 1, ask.clients);
+        self.measuring.step(&step)?;
+        let record = load::http::record(&plan, naming, self.measuring.interrupt(), &mut |_| {});
+        self.measuring.unless_interrupted(&step)?;
         let record = record.map_err(Failure::machine)?;
         let elapsed_s = record.summary.as_ref().map_or(f64::NAN, |summary| summary.elapsed_s);
         let judged = record.judge(CONFIDENCE);
