@@ -35,7 +35,8 @@ pub enum Condition {
     Carrier,
     /// New orders have five to fifteen lines.
     OrderSize,
-    /// O_ENTRY_D is there, OL_DELIVERY_D not before it, and neither is yet to come.
+    /// O_ENTRY_D is there, OL_DELIVERY_D not before it, and neither is yet to come. One Delivery sets
+    /// all lines of an order to the current time (2.7.4.2), and no other transaction changes it.
     OrderDates,
     /// C_SINCE is there and not yet to come.
     CustomerDate,
@@ -79,7 +80,7 @@ const ALL: [(Condition, &str, &str); 33] = [
     (LostOrders, "lost-orders", "each O_ID from 1 to D_NEXT_O_ID - 1 is there"),
     (Carrier, "carrier", "O_CARRIER_ID is 1 to 10 where it is not NULL"),
     (OrderSize, "order-size", "O_OL_CNT is 5 to 15, of new orders"),
-    (OrderDates, "order-dates", "O_ENTRY_D <= OL_DELIVERY_D (to a minute) <= now"),
+    (OrderDates, "order-dates", "O_ENTRY_D <= OL_DELIVERY_D (to a minute) <= now; one an order"),
     (AllLocal, "all-local", "O_ALL_LOCAL = 1 where all lines are supplied from home"),
     (LineAmount, "line-amount", "OL_AMOUNT = OL_QUANTITY * I_PRICE, of new lines"),
     (LineDistrict, "line-district", "OL_DIST_INFO = S_DIST_xx of the supplier, of new lines"),
@@ -306,7 +307,8 @@ fn order_fields() -> [Test; 3] {
             OrderDates,
             "k.here is not null and (k.o_entry_d is null or k.o_entry_d > statement_timestamp()
              or coalesce(l.delivered < k.o_entry_d - interval '1 minute', false)
-             or coalesce(l.delivered_last > statement_timestamp(), false))",
+             or coalesce(l.delivered_last > statement_timestamp(), false)
+             or coalesce(l.delivered <> l.delivered_last, false))",
             &[
                 ("O_ENTRY_D", "k.o_entry_d"),
                 ("first OL_DELIVERY_D", "l.delivered"),

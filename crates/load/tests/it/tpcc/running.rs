@@ -143,6 +143,61 @@ fn what_is_recorded_of_a_hastened_run_is_what_was_waited() {
     assert!(!matches!(record.judge().outcome, Outcome::Qualified | Outcome::Meets { .. }));
 }
 
+/// Lets terminals fifty times as fast as people run for three seconds, while somebody holds the oldest
+/// new orders of both warehouses for so long: what was recorded, how many orders were noted as
+/// delivered, and how many the database then holds.
+fn held_up(name: &str, held: Duration) -> (Record, Seen, u64) {
+    let database = Database::loaded(name);
+    let plan = plan(Pace::Hastened(50.try_into().unwrap()), Execution::Sql, 0, 3);
+    let (began, has) = std::sync::mpsc::channel();
+    let (record, seen) = std::thread::scope(|scope| {
+        let holder = scope.spawn(|| {
+            database.with(async |client| {
+                let hold = "begin; select * from new_order where no_o_id < 2300 for update";
+                client.simple_query(hold).await.unwrap();
+                began.send(()).unwrap();
+                tokio::time::sleep(held).await;
+                client.simple_query("rollback").await.unwrap();
+            });
+        });
+        has.recv().unwrap();
+        let ended = run_all(&database, &plan);
+        holder.join().unwrap();
+        ended
+    });
+    assert_eq!(record.end, End::Complete);
+    assert!(record.errors.is_empty(), "{:?}", record.error_first);
+    let delivered = done(&database, DELIVERED);
+    (record, seen, delivered)
+}
+
+/// Deliveries are answered when they are queued. A run forgot those that were queued at its end: they
+/// were never done, and nothing said so.
+#[test]
+fn deliveries_that_were_answered_are_finished_after_the_end() {
+    // A second after the end of the run, which then waits for up to five.
+    let (record, seen, delivered) = held_up("queued", Duration::from_secs(4));
+    let answered = record.of(Kind::Delivery).completed;
+    assert!(answered > 1, "some were answered: {answered}");
+    assert_eq!(record.deferred.unfinished, 0);
+    assert_eq!(record.deferred.times.len(), answered, "each has its time");
+    assert_eq!(seen.deliveries.len() as u64, answered, "each has its line of the result file");
+    let noted: usize = seen.deliveries.iter().map(|result| result.delivered.orders.len()).sum();
+    assert_eq!((noted as u64, noted), (delivered, 10 * answered as usize), "and it is done");
+}
+
+#[test]
+fn deliveries_that_cannot_be_finished_are_counted() {
+    // Longer than anybody waits.
+    let (record, seen, delivered) = held_up("never_done", Duration::from_secs(12));
+    let answered = record.of(Kind::Delivery).completed;
+    assert!(answered > 1, "some were answered: {answered}");
+    assert_eq!(record.deferred.unfinished, answered, "none could be done");
+    assert_eq!((record.deferred.times.len(), seen.deliveries.len(), delivered), (0, 0, 0));
+    let kept: Record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
+    assert_eq!(kept.deferred.unfinished, answered, "and the record keeps it");
+}
+
 #[test]
 fn a_run_that_is_stopped_ends_within_a_second_and_leaves_a_record() {
     let database = Database::loaded("stopped_run");

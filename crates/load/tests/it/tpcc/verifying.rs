@@ -22,7 +22,7 @@ const POPULATION: &str = include_str!("../../fixtures/tpcc/population.sql");
 /// first of these names.
 struct Fault(&'static str, &'static str, &'static [&'static str], &'static str);
 
-const FAULTS: [Fault; 41] = [
+const FAULTS: [Fault; 42] = [
     Fault(
         "an order with the number that the district has next",
         "update orders set o_id = 3007 where (o_w_id, o_d_id, o_id) = (1, 3, 3006);
@@ -266,6 +266,19 @@ const FAULTS: [Fault; 41] = [
         &["order-dates"],
         "w 1, d 1, o 5: O_ENTRY_D 2020-01-01 00:00:00+00, \
          first OL_DELIVERY_D 2019-12-31 23:00:00+00, last 2019-12-31 23:00:00+00",
+    ),
+    // Both dates are in range; as one Delivery sets them, they cannot be two.
+    Fault(
+        "the lines of an order were delivered at different times",
+        "update orders set o_entry_d = '2020-01-01 00:00:00+00'
+             where (o_w_id, o_d_id, o_id) = (1, 1, 5);
+         update order_line set ol_delivery_d = '2020-01-02 00:00:00+00'
+             where (ol_w_id, ol_d_id, ol_o_id) = (1, 1, 5);
+         update order_line set ol_delivery_d = '2020-01-02 00:00:01+00'
+             where (ol_w_id, ol_d_id, ol_o_id, ol_number) = (1, 1, 5, 2)",
+        &["order-dates"],
+        "w 1, d 1, o 5: O_ENTRY_D 2020-01-01 00:00:00+00, \
+         first OL_DELIVERY_D 2020-01-02 00:00:00+00, last 2020-01-02 00:00:01+00",
     ),
     Fault(
         "a delivery is yet to come",
