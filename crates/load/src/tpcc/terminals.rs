@@ -604,7 +604,7 @@ impl<'a> Driver<'a> {
 
     /// Waits for the transactions under way, and at a run's own end for the Deliveries that were
     /// answered when they were queued. Of the others nothing is counted. What takes longer is left to
-    /// the server, which rolls it back when the connection is gone.
+    /// the server, which does it without anybody who hears of it, or rolls it back.
     async fn settle(&mut self, end: &End, stop: &AtomicBool) {
         let queued = *end == End::Complete && self.pace.waits();
         let until = Instant::now() + if queued { GRACE_DEFERRED } else { GRACE };

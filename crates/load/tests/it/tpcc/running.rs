@@ -193,7 +193,9 @@ fn deliveries_that_cannot_be_finished_are_counted() {
     let answered = record.of(Kind::Delivery).completed;
     assert!(answered > 1, "some were answered: {answered}");
     assert_eq!(record.deferred.unfinished, answered, "none could be done");
-    assert_eq!((record.deferred.times.len(), seen.deliveries.len(), delivered), (0, 0, 0));
+    assert_eq!((record.deferred.times.len(), seen.deliveries.len()), (0, 0));
+    // The one that was under way at each warehouse the server may have done since.
+    assert!(delivered <= 20, "{delivered}");
     let kept: Record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
     assert_eq!(kept.deferred.unfinished, answered, "and the record keeps it");
 }
