@@ -5,6 +5,7 @@
 //! scenario that fits none is told so, with the reason, and never gets a number of a neighbour.
 
 mod bounds;
+mod caches;
 mod finite;
 mod laws;
 mod layers;
@@ -29,6 +30,7 @@ use solve::{
 use workload::Arrivals;
 
 pub use bounds::{Bounds, ProductBounds};
+pub use caches::CacheAnswer;
 pub use limited::BestByFormula;
 pub(crate) use limited::best;
 use nodes::{Dealing, Kind, Node, Nodes};
@@ -78,6 +80,8 @@ pub struct FormulaAnswer {
     pub product_bounds: Option<ProductBounds>,
     /// The one queue of the scenario, where there is one with nothing but delays beside it.
     pub queue: Option<QueueAnswer>,
+    /// The caches, in the scenario's order.
+    pub caches: Vec<CacheAnswer>,
     /// The classes, in the scenario's order; throughput and response above are of all together.
     pub classes: Vec<ClassAnswer>,
     /// Gates and stations, class by class where that is known.
@@ -265,6 +269,8 @@ impl From<String> for NoFormula {
 /// | the same | one of them with an `order`, one server, exponential | the same, approximately |
 /// | open, Poisson, or closed | slots held through several steps or gates, several classes | layered model |
 ///
+/// Where keys are asked for independently, a cache's lookups are ways by chance.
+///
 /// Delays may stand before and after. Stations of product form are FIFO queues with exponential
 /// demand, sharing stations, delays, and gates whose slots have a processor each.
 ///
@@ -306,34 +312,39 @@ pub(crate) fn formula_outline(
 
 fn detailed(scenario: &Scenario, detail: Detail) -> Result<FormulaAnswer, NoFormula> {
     let network = plain::without_idle_rules(scenario.network()?);
-    if let Some(reason) = plain::beyond_formulas(&network) {
+    caches::answer(network, |network| without_caches(network, detail))
+}
+
+/// The answer to a network that has no caches.
+fn without_caches(network: &Network, detail: Detail) -> Result<FormulaAnswer, NoFormula> {
+    if let Some(reason) = plain::beyond_formulas(network) {
         return Err(reason.into());
     }
-    let bounds = bounds::bounds(&network);
-    if let Some(answered) = finite::answer(&network) {
+    let bounds = bounds::bounds(network);
+    if let Some(answered) = finite::answer(network) {
         return answered;
     }
-    if let Some(answered) = ranks::answer(&network).or_else(|| remaining::answer(&network)) {
+    if let Some(answered) = ranks::answer(network).or_else(|| remaining::answer(network)) {
         return answered;
     }
-    let none = match answer(&network, bounds, detail) {
+    let none = match answer(network, bounds, detail) {
         Err(NoFormula::Shape { reason, .. }) => reason,
         answered => return answered,
     };
     if network.classes.len() == 1 && network.stations.iter().any(|of| of.speed != Speed::One) {
-        match product::answer(&network) {
+        match product::answer(network) {
             Err(NoFormula::Shape { .. }) => {}
             answered => return answered,
         }
     }
-    if let Some(reason) = plain::beyond_layers(&network) {
+    if let Some(reason) = plain::beyond_layers(network) {
         let reason = if network.classes.len() == 1 { none } else { reason };
         return Err(NoFormula::Shape { reason, bounds });
     }
-    if !layers::fits(&network) {
+    if !layers::fits(network) {
         return Err(NoFormula::Shape { reason: none, bounds });
     }
-    layers::answer(&network, bounds).map_err(|none| match none {
+    layers::answer(network, bounds).map_err(|none| match none {
         NoFormula::Shape { reason, .. } => NoFormula::Shape { reason, bounds },
         none => none,
     })
@@ -473,6 +484,7 @@ impl Found {
             source: self.source,
             bounds,
             product_bounds: self.product_bounds,
+            caches: Vec::new(),
             queue: self.queue,
         }
     }

@@ -37,9 +37,9 @@ pub use fit::{
     fit_demands, fit_log, fit_points, fit_spans, fit_statements, names,
 };
 pub use formula::{
-    BestByFormula, Bounds, ClassAnswer, DocumentAnswer, Effort, FormulaAnswer, FormulaMeans,
-    GivenSize, NoFormula, NodeAnswer, ProductBounds, Quantiles, QueueAnswer, Trust, formula,
-    formula_means, formula_with, product_form, who_answers,
+    BestByFormula, Bounds, CacheAnswer, ClassAnswer, DocumentAnswer, Effort, FormulaAnswer,
+    FormulaMeans, GivenSize, NoFormula, NodeAnswer, ProductBounds, Quantiles, QueueAnswer, Trust,
+    formula, formula_means, formula_with, product_form, who_answers,
 };
 pub use predict::{
     AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at, beyond,
@@ -51,9 +51,10 @@ pub use scenario::{
     DemandEntry, DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, ForkEntry,
     FullName, GateEntry, KeysName, LengthName, LoadName, LognormalEntry, LookupEntry, MatrixRow,
     NoticedName, NumberKind, NumericParameter, OfTrace, OrderName, Parameter, PiecesName, Policies,
-    RepeatEntry, RetryEntry, RouteEntry, RouterEntry, Scenario, ScenarioError, SendEntry,
-    ServerEntry, Setting, ShapedEntry, SightEntry, SizesEntry, SizesName, StateName, StationEntry,
-    StationName, Stops, TraceEntry, Turns, VisitEntry, VisitsEntry, disciplines, routers,
+    RepeatEntry, ReplacementName, RetryEntry, RouteEntry, RouterEntry, Scenario, ScenarioError,
+    SendEntry, ServerEntry, Setting, ShapedEntry, SightEntry, SizesEntry, SizesName, StateName,
+    StationEntry, StationName, Stops, TraceEntry, Turns, VisitEntry, VisitsEntry, disciplines,
+    routers,
 };
 pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
 pub use units::{Bytes, PerByte, Rate, Span, UnitError};

@@ -26,7 +26,7 @@ mod trace;
 
 pub use behaviour::{
     AgendaEntry, CacheEntry, ChangeEntry, ClientEntry, ControlEntry, CurveEntry, FullName,
-    KeysName, LoadName, NoticedName, OrderName, PiecesName, RetryEntry, StateName,
+    KeysName, LoadName, NoticedName, OrderName, PiecesName, ReplacementName, RetryEntry, StateName,
 };
 pub(crate) use compile::{mean_demand, suggest};
 pub use matrix::MatrixRow;

@@ -5,7 +5,7 @@ use workload::Chance;
 
 use crate::network::NetworkError;
 
-/// A cache that forgets the key that was used least recently.
+/// A cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cache {
     /// Its name.
@@ -16,10 +16,23 @@ pub struct Cache {
     pub keys: u32,
     /// Which key a job asks for.
     pub order: Keys,
+    /// Who is forgotten when it is full.
+    pub replacement: Replacement,
+}
+
+/// Who is forgotten when a cache is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// The key that was used least recently.
+    Lru,
+    /// The key that came in first.
+    Fifo,
+    /// Any, each alike.
+    Random,
 }
 
 /// Which key a job asks for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Keys {
     /// Any, independently of the ones before.
     Uniform,
@@ -29,6 +42,9 @@ pub enum Keys {
         /// The exponent, 0 or above.
         exponent: f64,
     },
+    /// The first, the second, ... with a chance in proportion to its weight, independently of the ones
+    /// before; as many as there are keys.
+    Weighted(Vec<f64>),
     /// All of them once in each round, in the same order each time.
     Scan,
     /// All of them once in each round, in a new random order each time.
@@ -59,9 +75,22 @@ impl Cache {
         if self.keys > Cache::KEYS_MAX {
             return error("it has more than 10 million keys; count larger units");
         }
-        match self.order {
-            Keys::Zipf { exponent } if !(0.0..=100.0).contains(&exponent) => {
+        match &self.order {
+            Keys::Zipf { exponent } if !(0.0..=100.0).contains(exponent) => {
                 error("the exponent of its popularity must be from 0 to 100")
+            }
+            Keys::Weighted(weights) if weights.len() != self.keys as usize => {
+                error("it has another number of weights than of keys; give each key one")
+            }
+            Keys::Weighted(weights) => {
+                let fits = |weight: &f64| (0.0..=1e100).contains(weight);
+                match weights.iter().all(fits) && weights.iter().any(|weight| *weight > 0.0) {
+                    true => Ok(()),
+                    false => error("its weights must be 0 or above, and one above 0"),
+                }
+            }
+            Keys::CachedFirst if self.replacement != Replacement::Lru => {
+                error("yamamoto's cohorts know a cache that forgets the least recently used key")
             }
             _ => Ok(()),
         }
@@ -80,19 +109,13 @@ pub(crate) struct Shelf {
 
 impl Shelf {
     pub(crate) fn new(cache: &Cache, chance: Chance) -> Shelf {
-        Shelf {
-            recency: Recency::new(cache.keys as usize, cache.capacity as usize),
-            asks: Asks::new(cache),
-            chance,
-            lookups: 0,
-            hits: 0,
-        }
+        Shelf { recency: Recency::new(cache), asks: Asks::new(cache), chance, lookups: 0, hits: 0 }
     }
 
     /// Looks for the next key; whether it was there.
     pub(crate) fn look_up(&mut self) -> bool {
         let key = self.asks.next(&self.recency, &mut self.chance);
-        let hit = self.recency.touch(key);
+        let hit = self.recency.touch(key, &mut self.chance);
         self.lookups += 1;
         self.hits += u64::from(hit);
         hit
@@ -107,9 +130,13 @@ impl Shelf {
 /// No key.
 const NONE: u32 = u32::MAX;
 
-/// The remembered keys as a ring through arrays, from the one used least recently to the one used last.
+/// The remembered keys as a ring through arrays, from the one used least recently to the one used last, or
+/// from the one that came in first to the last one.
 #[derive(Debug)]
 struct Recency {
+    replacement: Replacement,
+    /// The same keys in no order, where any may be forgotten.
+    held: Vec<u32>,
     older: Vec<u32>,
     newer: Vec<u32>,
     present: Vec<bool>,
@@ -120,8 +147,11 @@ struct Recency {
 }
 
 impl Recency {
-    fn new(keys: usize, capacity: usize) -> Recency {
+    fn new(cache: &Cache) -> Recency {
+        let (keys, capacity) = (cache.keys as usize, cache.capacity as usize);
         Recency {
+            replacement: cache.replacement,
+            held: Vec::new(),
             older: vec![NONE; keys],
             newer: vec![NONE; keys],
             present: vec![false; keys],
@@ -132,13 +162,22 @@ impl Recency {
         }
     }
 
-    /// Uses a key: it is the newest from now on. Whether it was there.
-    fn touch(&mut self, key: u32) -> bool {
+    /// Uses a key: it is there from now on, and the newest unless it keeps its place. Whether it was
+    /// there.
+    fn touch(&mut self, key: u32, chance: &mut Chance) -> bool {
         let hit = self.present[key as usize];
-        if hit {
-            self.take_out(key);
-        } else if self.len == self.capacity {
-            self.take_out(self.oldest);
+        let full = self.len == self.capacity;
+        match self.replacement {
+            Replacement::Lru if hit => self.take_out(key),
+            Replacement::Fifo | Replacement::Random if hit => return true,
+            Replacement::Lru | Replacement::Fifo if full => self.take_out(self.oldest),
+            Replacement::Lru | Replacement::Fifo => {}
+            Replacement::Random if full => {
+                let at = chance.random_range(0..self.held.len());
+                let out = std::mem::replace(&mut self.held[at], key);
+                self.take_out(out);
+            }
+            Replacement::Random => self.held.push(key),
         }
         self.present[key as usize] = true;
         self.len += 1;
@@ -172,7 +211,7 @@ impl Recency {
 enum Asks {
     Uniform(u32),
     /// Running sums of the popularities, the last one 1.
-    Zipf(Vec<f64>),
+    Popular(Vec<f64>),
     Scan {
         keys: u32,
         next: u32,
@@ -195,20 +234,12 @@ enum Asks {
 impl Asks {
     fn new(cache: &Cache) -> Asks {
         let keys = cache.keys;
-        match cache.order {
+        match &cache.order {
             Keys::Uniform => Asks::Uniform(keys),
             Keys::Zipf { exponent } => {
-                let weights = (1..=keys).map(|k| f64::from(k).powf(-exponent));
-                let mut sums: Vec<f64> = weights
-                    .scan(0.0, |sum, weight| {
-                        *sum += weight;
-                        Some(*sum)
-                    })
-                    .collect();
-                let total = sums[sums.len() - 1];
-                sums.iter_mut().for_each(|sum| *sum /= total);
-                Asks::Zipf(sums)
+                Asks::popular((1..=keys).map(|k| f64::from(k).powf(-exponent)))
             }
+            Keys::Weighted(weights) => Asks::popular(weights.iter().copied()),
             Keys::Scan => Asks::Scan { keys, next: 0 },
             Keys::Shuffled => Asks::Shuffled { order: (0..keys).collect(), next: keys as usize },
             Keys::CachedFirst => {
@@ -217,10 +248,22 @@ impl Asks {
         }
     }
 
+    fn popular(weights: impl Iterator<Item = f64>) -> Asks {
+        let mut sums: Vec<f64> = weights
+            .scan(0.0, |sum, weight| {
+                *sum += weight;
+                Some(*sum)
+            })
+            .collect();
+        let total = sums[sums.len() - 1];
+        sums.iter_mut().for_each(|sum| *sum /= total);
+        Asks::Popular(sums)
+    }
+
     fn next(&mut self, recency: &Recency, chance: &mut Chance) -> u32 {
         match self {
             Asks::Uniform(keys) => chance.random_range(0..*keys),
-            Asks::Zipf(sums) => {
+            Asks::Popular(sums) => {
                 let draw = chance.random::<f64>();
                 sums.partition_point(|sum| *sum <= draw).min(sums.len() - 1) as u32
             }

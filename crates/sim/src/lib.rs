@@ -51,8 +51,8 @@ mod warmup;
 pub use compare::{Comparison, Of, Quantity, compare, compare_until};
 pub use network::{
     Agenda, Cache, Change, Changed, Class, Client, Demand, GateNode, Join, Keys, Load, Network,
-    NetworkError, NetworkFault, Noticed, Order, Retry, Sizes, Speed, Station, StationKind, Step,
-    TimeOut, WhenFull,
+    NetworkError, NetworkFault, Noticed, Order, Replacement, Retry, Sizes, Speed, Station,
+    StationKind, Step, TimeOut, WhenFull,
 };
 pub use outcome::{
     CacheOutcome, ClassInterval, ClassOutcome, GateOutcome, Interval, Outcome, PartInterval,

@@ -7,7 +7,7 @@ use gate::{ControlSpec, GateSpec};
 use workload::{Arrivals, Dist, DocumentSet, Draw, RateCurve, Trace};
 
 pub use crate::agenda::{Agenda, Change, Changed};
-pub use crate::cache::{Cache, Keys};
+pub use crate::cache::{Cache, Keys, Replacement};
 
 /// Gates, stations and the classes of jobs that pass them.
 #[derive(Clone, Debug, Default)]
@@ -223,7 +223,7 @@ pub enum Step {
         class: usize,
     },
     /// Look for a key in a cache and go one way or the other; a key that was missing is there from now
-    /// on, in place of the one that was used least recently.
+    /// on, in place of another where the cache is full.
     Lookup {
         /// The cache, an index into [`Network::caches`].
         cache: usize,

@@ -49,23 +49,71 @@ impl ClosedNetwork {
     ///   D + (N-1) D_a / (1 + Z/D)  <=  N/X - Z  <=  D + (N-1) D_max / (1 + Z/(N D))
     /// ```
     ///
-    /// # Errors
-    /// If a station has several servers.
-    pub fn balanced_job_bounds(&self) -> Result<ClosedBounds, SolveError> {
-        single_servers_only(&self.stations)?;
+    /// A station of m servers serves no faster than one that is m times as fast, and no slower than that
+    /// one with a delay of D (m-1)/m behind it (Seidmann, Schweitzer and Shalev-Oren 1987: n jobs alone there
+    /// are served at a rate of at most min(n, m)/D). Since a network of product form serves no less where a
+    /// station is faster (Shanthikumar and Yao 1986), the bounds of these two hold its answer.
+    pub fn balanced_job_bounds(&self) -> ClosedBounds {
+        self.between_single_servers(ClosedNetwork::balanced_job)
+    }
+
+    /// The balanced-job bounds of single servers.
+    fn balanced_job(&self) -> ClosedBounds {
         let Sums { n, d, pause, delays, capacity, queues } = self.sums();
         let asymptotic = self.asymptotic_bounds();
         if d == 0.0 {
-            return Ok(asymptotic);
+            return asymptotic;
         }
         let worst = d + (n - 1.0) / capacity / (1.0 + pause / (n * d));
         let best = d + (n - 1.0) * (d / queues) / (1.0 + pause / d);
-        Ok(ClosedBounds {
+        ClosedBounds {
             throughput_min: n / (worst + pause),
             throughput_max: capacity.min(n / (best + pause)),
             response_min: (best + delays).max(asymptotic.response_min),
             response_max: worst + delays,
-        })
+        }
+    }
+
+    /// What bounds of single servers say of this network: of stations of several, by a network that serves
+    /// no less and one that serves no more.
+    fn between_single_servers(
+        &self,
+        bounds: impl Fn(&ClosedNetwork) -> ClosedBounds,
+    ) -> ClosedBounds {
+        if single_servers_only(&self.stations).is_ok() {
+            return bounds(self);
+        }
+        let (mut fast, mut slow) = (Vec::new(), Vec::new());
+        for &station in &self.stations {
+            match station.kind {
+                Kind::Queue { servers } if servers > 1 && servers < self.clients => {
+                    let (kind, m) = (Kind::Queue { servers: 1 }, f64::from(servers));
+                    let demand = station.demand / m;
+                    fast.push(Station { kind, demand });
+                    slow.push(Station { kind, demand });
+                    let rest = station.demand * (m - 1.0) / m;
+                    slow.push(Station { kind: Kind::Delay, demand: rest });
+                }
+                // Where all are served at once nobody waits.
+                Kind::Queue { servers } if servers > 1 => {
+                    let alone = Station { kind: Kind::Delay, ..station };
+                    fast.push(alone);
+                    slow.push(alone);
+                }
+                Kind::Queue { .. } | Kind::Delay => {
+                    fast.push(station);
+                    slow.push(station);
+                }
+            }
+        }
+        let of = |stations| bounds(&ClosedNetwork { stations, ..self.clone() });
+        let (slow, fast, outer) = (of(slow), of(fast), self.asymptotic_bounds());
+        ClosedBounds {
+            throughput_min: slow.throughput_min.max(outer.throughput_min),
+            throughput_max: fast.throughput_max.min(outer.throughput_max),
+            response_min: fast.response_min.max(outer.response_min),
+            response_max: slow.response_max.min(outer.response_max),
+        }
     }
 
     /// Proportional bounds: what an arriving job finds is spread over the stations at least as
@@ -97,16 +145,17 @@ impl ClosedNetwork {
     /// Geometric bounds (Casale, Muntz and Serazzi 2008, theorems 1 and 2): as the balanced-job
     /// bounds count every job as if it were at the bottleneck, but with the queues of the other
     /// stations bounded by geometric sums. The tightest of the bounds here when few stations are
-    /// near the bottleneck.
-    ///
-    /// # Errors
-    /// If a station has several servers.
-    pub fn geometric_bounds(&self) -> Result<ClosedBounds, SolveError> {
-        single_servers_only(&self.stations)?;
+    /// near the bottleneck. Stations of several servers as in the balanced-job bounds.
+    pub fn geometric_bounds(&self) -> ClosedBounds {
+        self.between_single_servers(ClosedNetwork::geometric)
+    }
+
+    /// The geometric bounds of single servers.
+    fn geometric(&self) -> ClosedBounds {
         let Sums { n, d, pause, delays, capacity, .. } = self.sums();
         let outer = self.asymptotic_bounds();
         if d == 0.0 || n == 1.0 {
-            return Ok(outer);
+            return outer;
         }
         let top = 1.0 / capacity;
         // Q_k(N-1) of the stations that are not the slowest, as (D_max - D_k) Q_k.
@@ -125,12 +174,12 @@ impl ClosedNetwork {
         let whole = pause + d + top * fewer;
         let throughput_min = root(whole - away(rate_least), fewer).max(outer.throughput_min);
         let throughput_max = root(whole - away(rate_most), n).min(outer.throughput_max);
-        Ok(ClosedBounds {
+        ClosedBounds {
             throughput_min,
             throughput_max,
             response_min: (n / throughput_max - self.think).max(outer.response_min),
             response_max: (n / throughput_min - pause + delays).min(outer.response_max),
-        })
+        }
     }
 
     /// The least and the most jobs at queues with one client less.

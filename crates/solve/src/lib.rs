@@ -31,6 +31,7 @@
 //! | closed, with a pause | one server, exponential service: quantiles of response times | [`FiniteSource`] |
 //! | closed | several stations | [`ClosedNetwork`] |
 //! | open, closed or both, of several classes | any stations | [`Network`] |
+//! | keys asked for independently | a cache: LRU, FIFO, RANDOM | [`CacheHits`] |
 //! | one scan of all agents | servers with caches, one database | [`Cluster`] |
 //! | both | tasks that are held while they call others | [`layered`] |
 //!
@@ -55,6 +56,7 @@
 //! ```
 
 mod bounds;
+mod cache;
 mod closed;
 mod cluster;
 mod error;
@@ -72,6 +74,7 @@ mod station;
 mod wide;
 
 pub use bounds::{ClosedBounds, OpenBounds};
+pub use cache::{CacheHits, Replacement};
 pub use closed::{ClosedAnswer, ClosedNetwork, Station, StationAnswer};
 pub use cluster::{Cluster, ClusterAnswer, Cohorts, chord_hit_ratio, lru_hit_ratio};
 pub use error::SolveError;

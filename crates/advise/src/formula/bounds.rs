@@ -45,10 +45,10 @@ impl From<ClosedBounds> for Bounds {
 pub struct ProductBounds {
     /// The asymptotes, which any network of these demands keeps to.
     pub asymptotic: Bounds,
-    /// Balanced-job bounds (Zahorjan et al. 1982); none where a station has several servers.
-    pub balanced_job: Option<Bounds>,
-    /// Geometric bounds (Casale, Muntz and Serazzi 2008); none where a station has several servers.
-    pub geometric: Option<Bounds>,
+    /// Balanced-job bounds (Zahorjan et al. 1982).
+    pub balanced_job: Bounds,
+    /// Geometric bounds (Casale, Muntz and Serazzi 2008).
+    pub geometric: Bounds,
     /// The population at which the asymptotes of the throughput meet, N*; none where nothing queues.
     #[serde(rename = "knee_clients")]
     pub knee: Option<f64>,
@@ -58,8 +58,8 @@ impl ProductBounds {
     pub(super) fn of(network: &ClosedNetwork) -> ProductBounds {
         ProductBounds {
             asymptotic: network.asymptotic_bounds().into(),
-            balanced_job: network.balanced_job_bounds().ok().map(Bounds::from),
-            geometric: network.geometric_bounds().ok().map(Bounds::from),
+            balanced_job: network.balanced_job_bounds().into(),
+            geometric: network.geometric_bounds().into(),
             knee: network.knee(),
         }
     }

@@ -157,6 +157,7 @@ impl Finite {
             remarks: vec!["the means are of those that are let in".into()],
             bounds: None,
             product_bounds: None,
+            caches: Vec::new(),
             queue: Some(self.queue(network, &queue)),
             nodes: vec![row],
             classes: vec![ClassAnswer { name: name.clone(), throughput, response }],

@@ -420,6 +420,7 @@ impl<'a> Model<'a> {
             remarks: self.remarks_on(found),
             bounds,
             product_bounds: None,
+            caches: Vec::new(),
             queue: None,
             nodes: self.rows(found, &classes),
             classes,

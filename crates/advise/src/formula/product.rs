@@ -194,6 +194,13 @@ impl<'a> Product<'a> {
             names.into_iter().position(|name| *name == row.station)
         };
         nodes.sort_by_key(order);
+        let is_closed = |class: &sim::Class| matches!(class.load, Load::Closed { .. });
+        if classes.len() > 1 && self.network.classes.iter().any(is_closed) {
+            remarks.push(
+                "balanced-job and geometric bounds and the knee are of one class, and not told of several"
+                    .into(),
+            );
+        }
         let throughput: f64 = classes.iter().map(|class| class.throughput).sum();
         let jobs: f64 = classes.iter().map(|class| class.throughput * class.response).sum();
         let fair_share = self.nodes.iter().any(|nodes| nodes.fair_share);
@@ -216,6 +223,7 @@ impl<'a> Product<'a> {
             remarks,
             bounds: None,
             product_bounds: None,
+            caches: Vec::new(),
             queue: None,
             classes,
             nodes,

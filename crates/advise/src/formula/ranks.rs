@@ -117,6 +117,7 @@ fn solve(
         remarks: Vec::new(),
         bounds: None,
         product_bounds: None,
+        caches: Vec::new(),
         queue: Some(all),
         nodes: rows(network, at, streams, &classes),
         classes,

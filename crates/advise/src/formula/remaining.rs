@@ -77,6 +77,7 @@ fn solve(network: &Network, at: usize, streams: &[Stream]) -> Result<FormulaAnsw
         remarks: Vec::new(),
         bounds: None,
         product_bounds: None,
+        caches: Vec::new(),
         queue: Some(queue),
         nodes: ranks::rows(network, at, streams, &classes),
         classes,

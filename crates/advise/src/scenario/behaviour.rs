@@ -6,8 +6,8 @@ use std::time::Duration;
 use gate::{Band, Conduct, ControlSpec, GateSpec};
 use serde::{Deserialize, Serialize};
 use sim::{
-    Agenda, Cache, Change, Changed, Client, Keys, Load, Noticed, Order, Retry, Speed, Station,
-    StationKind, TimeOut, WhenFull,
+    Agenda, Cache, Change, Changed, Client, Keys, Load, Noticed, Order, Replacement, Retry, Speed,
+    Station, StationKind, TimeOut, WhenFull,
 };
 use workload::{Dist, Pieces, RateCurve};
 
@@ -174,6 +174,24 @@ pub struct CacheEntry {
     /// The exponent of `zipf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exponent: Option<f64>,
+    /// The weights of `weighted`, one for each key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<f64>,
+    /// Who is forgotten when it is full; left out, the key that was used least recently.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<ReplacementName>,
+}
+
+/// Who is forgotten when a cache is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplacementName {
+    /// The key that was used least recently.
+    Lru,
+    /// The key that came in first.
+    Fifo,
+    /// Any, each alike.
+    Random,
 }
 
 /// In which order keys are asked for.
@@ -184,6 +202,8 @@ pub enum KeysName {
     Uniform,
     /// The k-th with a chance in proportion to `k^-exponent`.
     Zipf,
+    /// Each with a chance in proportion to its weight.
+    Weighted,
     /// One after the other, always in the same order.
     Scan,
     /// One after the other, in a new order each round.
@@ -418,13 +438,22 @@ impl CacheEntry {
             (_, Some(_)) => {
                 return Err(self.wrong("`exponent` is of the order `zipf` only; remove it"));
             }
+            (KeysName::Weighted, None) => Keys::Weighted(self.weights.clone()),
             (KeysName::Uniform, None) => Keys::Uniform,
             (KeysName::Scan, None) => Keys::Scan,
             (KeysName::Shuffled, None) => Keys::Shuffled,
             (KeysName::CachedFirst, None) => Keys::CachedFirst,
         };
-        let cache =
-            Cache { name: self.name.clone(), capacity: self.capacity, keys: self.keys, order };
+        if self.order != KeysName::Weighted && !self.weights.is_empty() {
+            return Err(self.wrong("`weights` are of the order `weighted` only; remove them"));
+        }
+        let replacement = match self.policy {
+            None | Some(ReplacementName::Lru) => Replacement::Lru,
+            Some(ReplacementName::Fifo) => Replacement::Fifo,
+            Some(ReplacementName::Random) => Replacement::Random,
+        };
+        let (name, capacity, keys) = (self.name.clone(), self.capacity, self.keys);
+        let cache = Cache { name, capacity, keys, order, replacement };
         cache.check().map_err(|error| self.wrong(&error.cause))?;
         Ok(cache)
     }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 /// Kinds of scenarios: the name, how many there are, and whether the load is open.
-pub(crate) const FAMILIES: [(&str, u32, bool); 8] = [
+pub(crate) const FAMILIES: [(&str, u32, bool); 10] = [
     ("shared-open", 48, true),
     ("shared-closed", 48, false),
     ("router-open", 48, true),
@@ -13,6 +13,8 @@ pub(crate) const FAMILIES: [(&str, u32, bool); 8] = [
     ("held-closed", 48, false),
     ("nested-open", 48, true),
     ("nested-closed", 48, false),
+    ("cached-open", 24, true),
+    ("cached-closed", 24, false),
 ];
 
 /// Loads of open cases, as a share of what can be served.
@@ -95,6 +97,7 @@ impl Case {
                 several(&mut lcg, scv, &text)
             }
             Some("held") => held(&mut lcg, scv),
+            Some("cached") => cached(&mut lcg),
             _ => nested(&mut lcg, scv),
         };
         // From far fewer clients than slots to some times as many.
@@ -133,9 +136,13 @@ impl Case {
 
     fn under(&self, load: &str) -> String {
         let Case { family, seed, rest, .. } = self;
+        let route = match family.starts_with("cached") {
+            true => "{ lookup = \"pages\", hit = [\"near\"], miss = [\"disk\", \"near\"] }",
+            false => "\"first\"",
+        };
         format!(
             "sekisho = 1\nname = \"{family} {seed}\"\nclass = [{{ name = \"c\", {load}, route = \
-             [\"first\"] }}]\n{rest}"
+             [{route}] }}]\n{rest}"
         )
     }
 
@@ -203,4 +210,22 @@ fn nested(lcg: &mut Lcg, scv: f64) -> (String, u32, Option<f64>) {
          {{ name = \"disk\", kind = \"queue\", demand = {c} }}]\n"
     );
     (text, workers, None)
+}
+
+/// A cache before a disk, and a processor for all; few keys and many, few of them remembered and nearly all.
+fn cached(lcg: &mut Lcg) -> (String, u32, Option<f64>) {
+    let keys = lcg.one_of(&[2, 10, 100, 1000, 5000]);
+    let capacity = (f64::from(keys) * lcg.one_of(&[0.02, 0.1, 0.4, 0.8])).ceil() as u32;
+    let policy = lcg.one_of(&["lru", "lru", "fifo", "random"]);
+    let exponent = lcg.one_of(&[0.4, 0.8, 1.2]);
+    let kind = lcg.one_of(&["queue", "sharing"]);
+    let servers = lcg.count(1, 2);
+    let (near, disk) = (lcg.demand(1.0).0, lcg.demand(1.0).0);
+    let text = format!(
+        "cache = [{{ name = \"pages\", capacity = {capacity}, keys = {keys}, order = \"zipf\", exponent \
+         = {exponent}, policy = \"{policy}\" }}]\nstation = [{{ name = \"near\", kind = \"sharing\", \
+         demand = {near} }}, {{ name = \"disk\", kind = \"{kind}\", servers = {servers}, demand = {disk} \
+         }}]\n"
+    );
+    (text, 12, None)
 }

@@ -3,8 +3,8 @@
 
 use advise::{NoFormula, Scenario};
 use sim::{
-    Agenda, Cache, Change, Changed, Client, Demand, Join, Keys, Load, Noticed, Order, Retry, Speed,
-    Step, TimeOut, WhenFull,
+    Agenda, Cache, Change, Changed, Client, Demand, Join, Keys, Load, Noticed, Order, Replacement,
+    Retry, Speed, Step, TimeOut, WhenFull,
 };
 use workload::{Dist, Pieces, RateCurve, Trace, TraceJob};
 
@@ -141,7 +141,8 @@ fn every_key_becomes_what_it_says() {
     assert_eq!(log.speed, Speed::Curve(vec![1.0, 1.5]));
     assert_eq!(network.gates[0].speeds, [1.0, 2.0]);
     let order = Keys::Zipf { exponent: 0.8 };
-    let cache = Cache { name: "pages".into(), capacity: 10, keys: 100, order };
+    let replacement = Replacement::Lru;
+    let cache = Cache { name: "pages".into(), capacity: 10, keys: 100, order, replacement };
     assert_eq!(network.caches, [cache]);
     let disk = |speed| Changed::StationSpeed { station: 2, server: 1, speed };
     let changes = vec![

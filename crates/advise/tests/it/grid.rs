@@ -55,7 +55,10 @@ fn every_stated_error_holds_at_99_of_100_cases() {
     for of in references(TABLE).into_iter().filter(|of| known(of) && !is_slow(of)) {
         let Some((stated, found)) = error(&of) else { continue };
         *answered.entry(of.case.family).or_default() += 1;
-        let count = kinds.entry(format!("{stated:?}")).or_default();
+        // What a cache's hits may be off is stated by what comes of it, in each case another number.
+        let is_cached = of.case.family.starts_with("cached") && stated.is_some();
+        let kind = if is_cached { "cached".to_owned() } else { format!("{stated:?}") };
+        let count = kinds.entry(kind).or_default();
         count.cases += 1;
         // What is exact may be off by what the ends of a simulation cut.
         count.held += u32::from(found <= stated.unwrap_or(5e-3));
@@ -77,6 +80,8 @@ fn every_stated_error_holds_at_99_of_100_cases() {
         ("held-closed", 35),
         ("nested-open", 15),
         ("nested-closed", 35),
+        ("cached-open", 20),
+        ("cached-closed", 20),
     ];
     for (family, cases) in least {
         assert!(
@@ -111,5 +116,5 @@ fn references_are_found_again() {
         let allowed = 2.0 * (found.half_width + half);
         assert!((found.mean - mean).abs() <= allowed, "{found:?}, not {mean}\n{}", of.text);
     }
-    assert_eq!(seen.len(), 24, "three of each of eight families");
+    assert_eq!(seen.len(), 30, "three of each of ten families");
 }

@@ -4,6 +4,7 @@
 
 mod agree;
 mod behaviour;
+mod caches;
 mod counted;
 mod explain;
 mod fit;

@@ -241,7 +241,7 @@ fn closed_networks_have_their_bounds_and_knee() {
         let bounds = answer.product_bounds.expect("it is closed and of product form");
         near(bounds.knee.unwrap(), 135.0 / 20.0);
         let outer = bounds.asymptotic;
-        for inner in [bounds.balanced_job.unwrap(), bounds.geometric.unwrap()] {
+        for inner in [bounds.balanced_job, bounds.geometric] {
             let case = (population, inner, answer.throughput, answer.response);
             let (x, r) = (answer.throughput, answer.response);
             let slack = 1.0 + 1e-9;

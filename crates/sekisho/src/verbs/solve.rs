@@ -332,7 +332,6 @@ fn text(answer: &FormulaAnswer) -> String {
 /// The closer bounds of a closed network, and where it begins to queue.
 fn product_rows(table: &mut Table, bounds: &ProductBounds) {
     for (kind, of) in [("balanced-job", bounds.balanced_job), ("geometric", bounds.geometric)] {
-        let Some(of) = of else { continue };
         let most = of.response_max.map_or_else(|| "-".into(), time);
         let (x, r) = (format!("throughput, {kind}"), format!("response, {kind}"));
         table.row(vec![x, "-".into(), rate(of.throughput_min), rate(of.throughput_max)]);

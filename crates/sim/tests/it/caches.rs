@@ -1,14 +1,29 @@
 //! Caches against what is known of them.
 
-use sim::{Cache, Class, Keys, Network, Step};
+use sim::{Cache, Class, Keys, Network, Replacement, Step};
 
 use crate::support::*;
 
-/// The hit ratio of a cache of a thousand keys.
+/// The hit ratio of a cache of a thousand keys that forgets the one used least recently.
 fn hit_ratio(capacity: u32, order: Keys, seed: u64) -> measure::Estimate {
+    hit_ratio_of(capacity, order, Replacement::Lru, seed)
+}
+
+fn hit_ratio_of(
+    capacity: u32,
+    order: Keys,
+    replacement: Replacement,
+    seed: u64,
+) -> measure::Estimate {
     let mut network = Network::default();
     let [hit, miss] = ["hit", "miss"].map(|name| add_delay(&mut network, name));
-    let cache = network.add_cache(Cache { name: "cache".into(), capacity, keys: 1_000, order });
+    let cache = network.add_cache(Cache {
+        name: "cache".into(),
+        capacity,
+        keys: 1_000,
+        order,
+        replacement,
+    });
     let visit = |station| vec![Step::Visit { station, demand: exponential(1.0) }];
     let route = vec![Step::Lookup { cache, hit: visit(hit), miss: visit(miss) }];
     network.add_class(Class::new("jobs", closed(1, no_think()), route));
@@ -40,6 +55,38 @@ fn popular_keys_hit_as_che_says() {
     assert_near("uniform", hit_ratio(300, Keys::Uniform, 92), 0.3, 0.01);
 }
 
+/// FIFO and RANDOM forget popular keys as often as they come in: both hit as p t / (1 + p t) with as many there
+/// as are remembered (Gelenbe 1973 for many keys), which is less than LRU.
+#[test]
+fn what_comes_in_first_and_any_are_forgotten_alike() {
+    let (exponent, capacity) = (1.0, 100);
+    let chances: Vec<f64> = (1..=1_000).map(|k| 1.0 / f64::from(k)).collect();
+    let total: f64 = chances.iter().sum();
+    let there = |t: f64| chances.iter().map(move |p| p / total * t / (1.0 + p / total * t));
+    let (mut low, mut high) = (0.0, 1e7);
+    for _ in 0..200 {
+        let middle = (low + high) / 2.0;
+        if there(middle).sum::<f64>() < f64::from(capacity) { low = middle } else { high = middle }
+    }
+    let hits: f64 = there(low).zip(&chances).map(|(there, p)| there * p / total).sum();
+    let lru = hit_ratio(capacity, Keys::Zipf { exponent }, 97);
+    // The same popularity in weights, turned round: which key is the first does not matter.
+    let turned: Vec<f64> = chances.iter().rev().copied().collect();
+    for (seed, replacement) in [(98, Replacement::Fifo), (99, Replacement::Random)] {
+        for order in [Keys::Zipf { exponent }, Keys::Weighted(turned.clone())] {
+            let found = hit_ratio_of(capacity, order, replacement, seed);
+            assert!(
+                (found.mean / hits - 1.0).abs() < 0.01,
+                "{replacement:?}: {found:?}, not {hits}"
+            );
+            assert!(found.mean < 0.95 * lru.mean, "{replacement:?}: {found:?}, LRU {lru:?}");
+        }
+    }
+    // In a scan each comes back too late, but for those that were spared by chance.
+    assert_eq!(hit_ratio_of(300, Keys::Scan, Replacement::Fifo, 100).mean, 0.0);
+    assert!(hit_ratio_of(300, Keys::Scan, Replacement::Random, 101).mean > 0.01);
+}
+
 #[test]
 fn scans_hit_as_their_order_says() {
     for capacity in [300, 900] {
@@ -60,7 +107,13 @@ fn caches_that_cannot_be_are_refused() {
     let refuses = |change: &dyn Fn(&mut Cache), cause: &str| {
         let mut network = Network::default();
         let station = add_delay(&mut network, "delay");
-        let mut cache = Cache { name: "cache".into(), capacity: 1, keys: 2, order: Keys::Scan };
+        let mut cache = Cache {
+            name: "cache".into(),
+            capacity: 1,
+            keys: 2,
+            order: Keys::Scan,
+            replacement: Replacement::Lru,
+        };
         change(&mut cache);
         network.add_cache(cache);
         let visit = Step::Visit { station, demand: constant(1.0) };
@@ -72,5 +125,11 @@ fn caches_that_cannot_be_are_refused() {
     refuses(&|cache| cache.keys = 0, "no keys");
     refuses(&|cache| cache.keys = 20_000_000, "10 million");
     refuses(&|cache| cache.order = Keys::Zipf { exponent: -1.0 }, "exponent");
+    refuses(&|cache| cache.order = Keys::Weighted(vec![1.0]), "another number of weights");
+    refuses(&|cache| cache.order = Keys::Weighted(vec![0.0; 2]), "one above 0");
+    let cohorts = |cache: &mut Cache| {
+        (cache.order, cache.replacement) = (Keys::CachedFirst, Replacement::Fifo);
+    };
+    refuses(&cohorts, "least recently used");
     refuses(&|_| (), "no class's route looks into it");
 }

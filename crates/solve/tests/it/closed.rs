@@ -34,7 +34,7 @@ fn bounds_meet_a_sum_on_paper() {
     let mut stations = queues(&[1.0, 0.5]);
     stations.push(Station::delay(1.5).unwrap());
     let network = ClosedNetwork::new(4, 1.5, &stations).unwrap();
-    let bounds = network.balanced_job_bounds().unwrap();
+    let bounds = network.balanced_job_bounds();
     // D + 3 D_max / (1 + 3/6) = 3.5 and D + 3 D_a / (1 + 3/1.5) = 2.25 at the queues.
     near(bounds.throughput_min, 4.0 / 6.5, 1e-14, &bounds);
     near(bounds.throughput_max, 4.0 / 5.25, 1e-14, &bounds);
@@ -274,11 +274,20 @@ fn proportional_and_geometric_bounds_meet_a_sum_on_paper() {
     near(bounds.response_min, 7.0 / 3.0, 1e-14, &bounds);
     near(bounds.response_max, 7.0 / 3.0, 1e-14, &bounds);
     // The second station holds at most 1/3 of a job, and at least 0.5 times 1 / (1.5 + 1) = 0.2.
-    let bounds = network.geometric_bounds().unwrap();
+    let bounds = network.geometric_bounds();
     near(bounds.throughput_max, 6.0 / 7.0, 1e-14, &bounds);
     near(bounds.throughput_min, 2.0 / 2.4, 1e-14, &bounds);
     let pool = ClosedNetwork::new(2, 0.0, &[Station::multi(1.0, 2).unwrap()]).unwrap();
-    assert!(pool.proportional_bounds().is_err() && pool.geometric_bounds().is_err());
+    assert!(pool.proportional_bounds().is_err());
+    // Two jobs never wait for two servers.
+    let bounds = pool.geometric_bounds();
+    near(bounds.throughput_min, 2.0, 1e-14, &bounds);
+    near(bounds.throughput_max, 2.0, 1e-14, &bounds);
+    // Three do: at the most 0.5 + 2 0.5 / (1 + 0.5 / 1.5) at one server of 0.5, and a delay of 0.5.
+    let pool = ClosedNetwork::new(3, 0.0, &[Station::multi(1.0, 2).unwrap()]).unwrap();
+    let bounds = pool.balanced_job_bounds();
+    near(bounds.throughput_min, 3.0 / 1.75, 1e-14, &bounds);
+    near(bounds.throughput_max, 2.0, 1e-14, &bounds);
 }
 
 /// A gate before cores is a gate before the throughput of these cores; and by Norton's theorem a

@@ -5,6 +5,7 @@
     reason = "all of this is test code; clippy sees only the test functions"
 )]
 
+mod cache;
 mod chain;
 mod closed;
 mod cluster;

@@ -119,7 +119,7 @@ fn quantiles_moments_and_stations_are_checked() {
     let idle = [Station::queue(0.0).unwrap()];
     assert_eq!(ClosedNetwork::new(5, 0.0, &idle), Err(SolveError::NoTime));
     let pool = ClosedNetwork::new(5, 1.0, &[idle[0], Station::multi(1.0, 3).unwrap()]).unwrap();
-    let text = refusal(pool.balanced_job_bounds());
+    let text = refusal(pool.proportional_bounds());
     assert!(text.starts_with("station 1 has 3 servers"), "{text}");
     assert!(refusal(pool.distribution(2)).starts_with("there is no station 2"));
 }
