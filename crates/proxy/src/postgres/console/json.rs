@@ -57,6 +57,7 @@ pub fn state_json(snapshot: &Snapshot) -> String {
             pins: snapshot.pins.len(),
             clients_accepted: snapshot.clients_accepted,
             logins_failed: snapshot.logins_failed,
+            log_lines_lost: snapshot.log_lost,
         },
         pools: snapshot.pools.iter().take(LIST_MAX).map(PoolState::new).collect(),
         clients: clients
@@ -109,6 +110,7 @@ struct Totals {
     pins: usize,
     clients_accepted: u64,
     logins_failed: u64,
+    log_lines_lost: u64,
 }
 
 #[derive(Serialize)]

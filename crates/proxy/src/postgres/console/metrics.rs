@@ -36,7 +36,7 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
 
 fn write_process(of: &Snapshot, text: &mut Text) {
     let logging_in = of.clients.iter().filter(|client| client.state == ClientState::Login).count();
-    let plain: [(&str, &str, &str, u64); 6] = [
+    let plain: [(&str, &str, &str, u64); 7] = [
         ("sekisho_connections", "gauge", "Open connections of clients.", of.clients.len() as u64),
         (
             "sekisho_connections_accepted_total",
@@ -46,6 +46,12 @@ fn write_process(of: &Snapshot, text: &mut Text) {
         ),
         ("sekisho_logging_in", "gauge", "Clients that log in.", logging_in as u64),
         ("sekisho_logins_failed_total", "counter", "Failed logins.", of.logins_failed),
+        (
+            "sekisho_log_lines_lost_total",
+            "counter",
+            "Lines of the log that could not be written.",
+            of.log_lost,
+        ),
         (
             "sekisho_paused",
             "gauge",

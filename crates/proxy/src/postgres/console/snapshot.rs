@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub clients_accepted: u64,
     /// Clients that have failed to log in since the start.
     pub logins_failed: u64,
+    /// Lines of the log that could not be written since the start.
+    pub log_lost: u64,
 }
 
 /// What the gate does with newcomers.

@@ -48,6 +48,8 @@ pub struct Logged {
 pub(super) struct Log {
     lines: Option<SyncSender<String>>,
     lost: Arc<AtomicU64>,
+    /// The lines that wait, or are being written.
+    unwritten: Arc<AtomicU64>,
     /// Told when the last line is written.
     ended: Option<Receiver<()>>,
 }
@@ -58,13 +60,14 @@ impl Log {
         let (lines, waiting) = mpsc::sync_channel(LINES_MAX);
         let (end, ended) = mpsc::channel();
         let lost = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&lost);
+        let unwritten = Arc::new(AtomicU64::new(0));
+        let counts = (Arc::clone(&lost), Arc::clone(&unwritten));
         std::thread::Builder::new().name("log".into()).spawn(move || {
-            write_all(&waiting, sink, &counter);
+            write_all(&waiting, sink, &counts.0, &counts.1);
             // Whoever waited may have given up.
             let _ = end.send(());
         })?;
-        Ok(Log { lines: Some(lines), lost, ended: Some(ended) })
+        Ok(Log { lines: Some(lines), lost, unwritten, ended: Some(ended) })
     }
 
     /// The lines that are lost so far.
@@ -74,23 +77,38 @@ impl Log {
 
     pub(super) fn line(&self, line: Line) {
         let Some(lines) = &self.lines else { return };
+        // Before it is there: it may be written at once.
+        self.unwritten.fetch_add(1, Ordering::Relaxed);
         if lines.try_send(line.0 + "\n").is_err() {
+            self.unwritten.fetch_sub(1, Ordering::Relaxed);
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Gives the last lines a moment to be written.
     pub(super) fn end(&mut self) {
+        self.end_within(LAST);
+    }
+
+    /// What is not written by then is lost: the gate has ended all the same.
+    fn end_within(&mut self, longest: Duration) {
         self.lines = None;
-        if let Some(ended) = self.ended.take() {
-            // What is not written by then is lost: the gate has ended all the same.
-            let _ = ended.recv_timeout(LAST);
+        if let Some(ended) = self.ended.take()
+            && ended.recv_timeout(longest).is_err()
+        {
+            let unwritten = self.unwritten.load(Ordering::Relaxed);
+            self.lost.fetch_add(unwritten, Ordering::Relaxed);
         }
     }
 }
 
 /// Writes what comes until nothing more can come.
-fn write_all(lines: &Receiver<String>, mut sink: impl Write, lost: &AtomicU64) {
+fn write_all(
+    lines: &Receiver<String>,
+    mut sink: impl Write,
+    lost: &AtomicU64,
+    unwritten: &AtomicU64,
+) {
     let mut told = 0;
     let lines_lost = |lost: u64| format!("{}\n", Line::new("lost").with("lines", lost).0);
     while let Ok(line) = lines.recv() {
@@ -108,6 +126,7 @@ fn write_all(lines: &Receiver<String>, mut sink: impl Write, lost: &AtomicU64) {
                 lost.fetch_add(count, Ordering::Relaxed);
             }
         }
+        unwritten.fetch_sub(count, Ordering::Relaxed);
     }
     let now = lost.load(Ordering::Relaxed);
     if now > told {
@@ -370,9 +389,12 @@ mod tests {
             }
         }
         let (release, stuck) = mpsc::channel();
-        let log = Log::to(Stuck(stuck)).unwrap();
+        let mut log = Log::to(Stuck(stuck)).unwrap();
         (0..3 * LINES_MAX).for_each(|_| log.line(Line::new("many")));
         assert!(log.lost() >= (2 * LINES_MAX - BATCH_MAX) as u64, "{}", log.lost());
+        // The others have waited in vain as well.
+        log.end_within(Duration::ZERO);
+        assert_eq!(log.lost(), 3 * LINES_MAX as u64);
         drop(release);
     }
 }

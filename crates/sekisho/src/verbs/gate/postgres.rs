@@ -413,6 +413,7 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
         "clients_taken_over": finished.stats.clients_taken_over,
         "clients_handed_over": finished.stats.clients_handed_over,
         "logins_failed": finished.stats.logins_failed,
+        "log_lines_lost": finished.stats.log_lost,
         "cancels": finished.stats.cancels,
         "pools": pools.collect::<Vec<_>>(),
         "recordings": kept,
@@ -492,6 +493,10 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
         text += &sentence(&format!(
             "  {taken} clients taken over from another process, {handed} handed over to one"
         ));
+    }
+    let lost = finished.stats.log_lost;
+    if lost > 0 {
+        text += &sentence(&format!("  {lost} lines of the log could not be written"));
     }
     let mut table = Table::new(&["pool", "queries", "wait p50", "p99", "hold p50", "p99"]);
     for pool in pools {

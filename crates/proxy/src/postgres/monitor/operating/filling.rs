@@ -153,6 +153,7 @@ impl Loop {
             model,
             clients_accepted: self.stats.clients_accepted,
             logins_failed: self.stats.logins_failed,
+            log_lost: self.log.lost(),
         }
     }
 

@@ -104,6 +104,7 @@ fn metrics_say_what_the_snapshot_says() {
         ("sekisho_connections_accepted_total", &[], 41.0),
         ("sekisho_logging_in", &[], 1.0),
         ("sekisho_logins_failed_total", &[], 2.0),
+        ("sekisho_log_lines_lost_total", &[], 7.0),
         ("sekisho_over_all_slots", &[], 10.0),
         ("sekisho_classes_left_out", &[], 0.0),
         ("sekisho_slots", &alice, 4.0),

@@ -40,6 +40,7 @@ pub(crate) fn empty() -> Snapshot {
         model: vec![],
         clients_accepted: 0,
         logins_failed: 0,
+        log_lost: 0,
     }
 }
 
@@ -243,6 +244,7 @@ pub(crate) fn filled() -> Snapshot {
         model: model(),
         clients_accepted: 41,
         logins_failed: 2,
+        log_lost: 7,
         ..empty()
     }
 }
