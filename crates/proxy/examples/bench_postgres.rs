@@ -144,9 +144,12 @@ fn compare(server: &Server, only: &str) {
     }
     println!("\nsends a transaction, as strace counts them; PgBouncer, gate");
     for (name, counts) in sends {
-        let shown = |count: Option<f64>| count.map_or("no strace".into(), |n| format!("{n:.2}"));
-        let [peer, gate] = counts.map(shown);
+        let [peer, gate] = counts.each_ref().map(|count| match count {
+            Ok(count) => format!("{count:.2}"),
+            Err(_) => "not counted".to_owned(),
+        });
         println!("{name:<20} {:>18} {peer:>18} {gate:>18}", "");
+        counts.iter().filter_map(|count| count.as_ref().err()).for_each(|why| println!("  {why}"));
     }
 }
 

@@ -225,22 +225,31 @@ impl Side {
         }
     }
 
-    /// How often the process sends for a transaction, as strace counts; none where that is missing.
-    pub(crate) fn sends(&self, server: &Server, protocol: &str, clients: u32) -> Option<f64> {
+    /// How often the process sends for a transaction, as strace counts.
+    ///
+    /// # Errors
+    /// strace is missing, or its words where it has counted nothing: it may not be let.
+    pub(crate) fn sends(
+        &self,
+        server: &Server,
+        protocol: &str,
+        clients: u32,
+    ) -> Result<f64, String> {
         let calls = "trace=sendto,sendmsg,write,writev";
         let process = self.child.id().to_string();
         let mut strace = Command::new("strace");
         strace.args(["-f", "-c", "-U", "calls", "-e", calls, "-p", &process]);
-        let strace = strace.stderr(Stdio::piped()).spawn().ok()?;
+        let strace = strace.stderr(Stdio::piped()).spawn();
+        let strace = strace.map_err(|error| format!("strace cannot be started: {error}"))?;
         // It is attached before the first transaction, or these are too many to matter.
         let run = self.press(server, protocol, clients, 2);
         let asked = Command::new("kill").args(["-INT", &strace.id().to_string()]).status();
         asked.expect("kill is there");
         let output = strace.wait_with_output().expect("it was started");
         let text = String::from_utf8_lossy(&output.stderr);
-        let mut counts = text.lines().rev().filter_map(|line| line.trim().parse::<f64>().ok());
-        // The last is the sum of those before.
-        counts.next().map(|all| all / run.transactions)
+        let sum = text.lines().find_map(|line| line.strip_suffix(" total")?.trim().parse().ok());
+        let sum: f64 = sum.ok_or_else(|| format!("strace has no sum: {}", text.trim()))?;
+        Ok(sum / run.transactions)
     }
 
     /// CPU time of all its threads so far \[ns\].
