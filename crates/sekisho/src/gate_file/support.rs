@@ -89,7 +89,10 @@ const FEATURES: [Feature; 63] = [
         PROTOCOL,
         "PREPARE, EXECUTE and DEALLOCATE in SQL",
         Part::Monitor,
-        "Followed; there they are handed on as they are.",
+        "EXECUTE (also of EXPLAIN and CREATE TABLE AS) runs what the client has prepared by the \
+         protocol, DEALLOCATE drops it, and PREPARE of its name is 42P05, as in PostgreSQL, on \
+         whatever server; there EXECUTE of it is 26000. Not so from within functions and DO, where \
+         it is 26000 here too, and pg_prepared_statements shows the gate's names.",
     ),
     kept(PROTOCOL, "COPY", Part::Monitor),
     kept(PROTOCOL, "cancel requests", Part::Monitor),

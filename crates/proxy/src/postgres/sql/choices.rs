@@ -508,6 +508,31 @@ impl Followed {
         Some(Followed { leaves, pins, sequences: Sequences::Not })
     }
 
+    /// The same text where it is known what some of its leaves execute, each by its place: what that
+    /// leaves stands in the place of it.
+    pub(in crate::postgres) fn executing(&self, known: &[(usize, Option<&Followed>)]) -> Followed {
+        let mut leaves = Leaves { leaves: Vec::new(), ..self.leaves.clone() };
+        let (mut pins, mut sequences) = (Reasons::default(), self.sequences);
+        for (at, leaf) in self.leaves.leaves.iter().enumerate() {
+            let Some((_, executed)) = known.iter().find(|(place, _)| *place == at) else {
+                let of = Reason::of(&leaf.what).map_or(Reasons::default(), Reasons::of);
+                pins = pins.with(of.among(self.pins));
+                leaves.leaves.push(leaf.clone());
+                continue;
+            };
+            let Some(executed) = executed else { continue };
+            let here = |what: &What| Leaf { what: what.clone(), ..leaf.clone() };
+            leaves.leaves.extend(executed.leaves.leaves.iter().map(|leaf| here(&leaf.what)));
+            leaves.unclear = leaves.unclear.or(executed.leaves.unclear);
+            pins = pins.with(executed.pins);
+            if executed.sequences == Sequences::Asked {
+                sequences = Sequences::Asked;
+            }
+        }
+        let unreadable = Reasons::of(Reason::Unreadable).among(self.pins);
+        Followed { leaves, pins: pins.with(unreadable), sequences }
+    }
+
     /// A text of which another number of commands has completed than it was taken to have, so that all
     /// that was found in it may be of others: its client keeps its server, and nothing is known of its
     /// settings.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::recent::Recent;
 use super::server::is_types;
 use super::shape;
-use super::sql::{Found, Target, is_dated, is_shaped, look};
+use super::sql::{Found, Target, is_dated, is_shaped, look, names};
 use super::{Bounds, Client};
 use crate::postgres::frame::Frontend;
 use crate::postgres::message::write;
@@ -317,7 +317,8 @@ impl Catalogue {
         if self.key.capacity() > 1 << 16 {
             self.key = Vec::new();
         }
-        let found = look(&tail[..end], lexis);
+        let mut found = look(&tail[..end], lexis);
+        found.names = names(&tail[..end], lexis, followed.as_deref());
         let rewritten = self.rewritten(&found, tail);
         let (number, references) = (self.next, 1);
         let entry = Entry {
@@ -453,6 +454,16 @@ impl Catalogue {
             }
             out.push(0);
             out.extend_from_slice(entry.rewritten.as_deref().unwrap_or(&entry.content[8..]));
+        });
+    }
+
+    /// A Parse of a text with these types of its parameters, as the unnamed one.
+    pub(super) fn write_parse_of(&self, out: &mut Vec<u8>, text: &[u8], types: &[u8]) {
+        write::message(out, Frontend::Parse, |out| {
+            out.push(0);
+            out.extend_from_slice(text);
+            out.push(0);
+            out.extend_from_slice(types);
         });
     }
 

@@ -49,6 +49,14 @@
 //! description longer than 8 KiB the columns behind that count by their length alone. Parameters keep the
 //! types that they had, as in PostgreSQL: a server that would find others is told them with the Parse.
 //!
+//! SQL's `EXECUTE` of such a statement, also of `EXPLAIN` and `CREATE TABLE AS`, goes on with the name that
+//! its server knows it by, as does a `PREPARE` of a name that is taken; in the protocol such a text is
+//! parsed with each Bind and Describe of it. So the statement is there once, held to the shape that its
+//! client was told, and no name of a client's at a server has to be closed behind the text; what it costs
+//! is that positions in errors are counted back. What the statement leaves is followed as if its own text
+//! had come. A Parse of a name that SQL has prepared is tried under that name first, for the server to
+//! refuse.
+//!
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
 //!
@@ -66,8 +74,13 @@
 //! not see (by functions, `SELECT INTO`, past the gate, or under another name of the database): each
 //! server tells of them once per statement, with 0A000; when a literal was read that says so, where
 //! another client or another server has parsed it since, and a `time with time zone`, which has the
-//! summer time of the day of any earlier Parse; `EXECUTE` in SQL of a statement that was prepared by the protocol; `EXECUTE` and
-//! `DEALLOCATE` within a function; the position in an error behind a `DEALLOCATE` in the same text; the
+//! summer time of the day of any earlier Parse; `EXECUTE` and `DEALLOCATE` within a function or `DO`, which find
+//! no statement of the protocol; names in `pg_prepared_statements`, which are ours; what of a text is done
+//! before an `EXECUTE` in it that is refused here, as with another shape; a name that is closed or parsed
+//! anew between Bind and Execute of a text that executes it; `EXECUTE` behind a `ROLLBACK` in one text, of
+//! what the server of a failed transaction lacks, and of a statement that is itself `EXECUTE`, `PREPARE`
+//! or `DEALLOCATE`; the position in an error of the statement that is executed, if its own text is so long
+//! that it may be one of the arguments; the
 //! unnamed statement behind a Parse or Query whose bytes its server cannot read in the client's encoding,
 //! which PostgreSQL keeps.
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use self::portals::{Portal, Portals};
-use self::words::{names, refused_text};
+use self::words::{Moved, names, refused_text};
 use super::Client;
 use super::catalogue::{Catalogue, EntryId, Version};
 use super::recent::Recent;
@@ -224,6 +224,12 @@ enum Refusal {
     Portals {
         most: usize,
     },
+    /// A text executes more statements than its server keeps.
+    Executes {
+        most: usize,
+    },
+    /// A text executes a statement that names others itself.
+    Nested,
     /// It has other parameters or columns now than when its client prepared it.
     Reshaped(&'static str),
     /// What it would leave behind, and where its text says so.
@@ -291,6 +297,12 @@ pub(in crate::postgres) struct Server {
     closes: Pending,
     specials: Vec<Special>,
     specials_done: usize,
+    /// The statements that a text executes that was sent last, with its client's names for them, and
+    /// where it has been changed.
+    executed: Vec<(u64, Arc<[u8]>)>,
+    moved: Moved,
+    /// Whether a Query waits for statements that it executes.
+    query_waits: bool,
     refusal: Option<Refusal>,
     sync_missing: bool,
     /// Whose shape was asked for before a message goes on that uses it.
@@ -348,6 +360,9 @@ impl Server {
             closes: Pending::default(),
             specials: Vec::new(),
             specials_done: 0,
+            executed: Vec::new(),
+            moved: Moved::default(),
+            query_waits: false,
             refusal: None,
             sync_missing: false,
             asked: None,
@@ -624,9 +639,16 @@ impl Server {
             self.held = false;
             self.copies = false;
             self.may_alter = false;
-            self.specials.clear();
-            self.specials_done = 0;
+            self.forget_names();
         }
+    }
+
+    /// What was remembered of the names in a text is not needed any more.
+    fn forget_names(&mut self) {
+        self.specials.clear();
+        self.specials_done = 0;
+        self.executed.clear();
+        self.moved = Moved::default();
     }
 
     /// What was asked first is done: it stays so.
@@ -781,6 +803,7 @@ impl Server {
     }
 
     fn ready(&mut self, status: Status, catalogue: &mut Catalogue) {
+        self.query_waits = false;
         if self.expected.is_empty() {
             (self.may_open, self.asked) = (false, None);
             if status == Status::Idle {
@@ -881,7 +904,8 @@ impl Server {
                 Some(refusal) if names(catalogue, fields) => Some(refused_text(refusal)),
                 _ => None,
             };
-            if told.is_some() || names(catalogue, fields) {
+            let moved = self.is_moved() && fields.field(b'P').is_some();
+            if told.is_some() || moved || names(catalogue, fields) {
                 self.translate(catalogue, fields, told, to_client);
                 treatment = Treatment::Swallow;
             }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::postgres::sql::tokens::{Commands, Kind, Lexis, Literal, Token, Tokens, Unclear};
+use crate::postgres::sql::{Followed, What};
 
 /// What a command does to the client's statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,46 @@ pub(super) struct Found {
     pub(super) alters: bool,
     /// Which statements it drops, in its order, and where the text says which.
     pub(super) drops: Vec<(Range<usize>, Target)>,
+    /// Which it executes or prepares, in its order.
+    pub(super) names: Vec<Named>,
+}
+
+/// A statement that a text names otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    /// Which of the leaves of its text says so.
+    pub(super) leaf: usize,
+    /// Where the text has the name.
+    pub(super) at: Range<usize>,
+    pub(super) name: Arc<[u8]>,
+    pub(super) usage: Usage,
+}
+
+/// The purpose for which a text names a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// `EXECUTE name`, also of EXPLAIN and CREATE TABLE AS.
+    Executes,
+    /// `PREPARE name`.
+    Prepares,
+}
+
+/// The statements that a text executes or prepares, of which this is what it leaves.
+pub(super) fn names(text: &[u8], lexis: Lexis, followed: Option<&Followed>) -> Vec<Named> {
+    let leaves = followed.map_or(&[][..], |followed| &followed.leaves().leaves);
+    let named = leaves.iter().enumerate().filter_map(|(leaf, found)| {
+        let usage = match found.what {
+            What::Execute => Usage::Executes,
+            What::Prepare => Usage::Prepares,
+            _ => return None,
+        };
+        let start = found.at.end;
+        let behind = text.get(start..)?;
+        let token = Tokens::new(behind, lexis).ok()?.read().ok()?;
+        let name = token.name(behind)?.into();
+        Some(Named { leaf, at: start + token.start..start + token.end, name, usage })
+    });
+    named.collect()
 }
 
 /// The most commands that drop statements in one text; one with more is passed as it is.
@@ -135,10 +176,10 @@ fn ends(token: &Token) -> bool {
 }
 
 /// Where a text names a statement to drop, which one, and what ends the command.
-type Named = (Range<usize>, Target, Token);
+type Dropped = (Range<usize>, Target, Token);
 
 /// The name behind DEALLOCATE; none if the server will call it an error.
-fn target(tokens: &mut Commands<'_>) -> Result<Option<Named>, Unclear> {
+fn target(tokens: &mut Commands<'_>) -> Result<Option<Dropped>, Unclear> {
     let text = tokens.text();
     let mut name = tokens.read()?;
     let mut end = tokens.read()?;
@@ -227,6 +268,39 @@ mod tests {
             "select $1;discard all all",
         ] {
             assert_eq!(drops(none), [""; 0], "{none}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_executed_or_prepared_are_found() {
+        let named = |text: &str| -> Vec<String> {
+            let choices = crate::postgres::sql::Choices::default();
+            let followed = Followed::of(text.as_bytes(), Lexis::default(), &choices).unwrap();
+            let found = names(text.as_bytes(), Lexis::default(), followed.as_ref());
+            let told = found.into_iter().map(|one| {
+                let name = String::from_utf8_lossy(&one.name).into_owned();
+                format!("{:?} {}={name}", one.usage, &text[one.at])
+            });
+            told.collect()
+        };
+        assert_eq!(named("execute A(1, ';')"), ["Executes A=a"]);
+        assert_eq!(
+            named("select 1;/* x */EXECUTE -- y\n \"A\"; prepare b (int) as select 1"),
+            ["Executes \"A\"=A", "Prepares b=b"]
+        );
+        assert_eq!(
+            named("explain (analyze, costs off) execute a; create temp table t as execute b(1)"),
+            ["Executes a=a", "Executes b=b"]
+        );
+        for none in [
+            "select 'execute a'",
+            "create trigger t before insert on a for each row execute function f()",
+            "prepare transaction 'a'",
+            "grant execute on function f to a",
+            "execute",
+            "execute 'a'",
+        ] {
+            assert_eq!(named(none), [""; 0], "{none}");
         }
     }
 

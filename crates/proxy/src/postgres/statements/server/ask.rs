@@ -1,7 +1,12 @@
 //! What the messages of a client become for the server that it has now.
 
+mod executing;
+
+use std::ops::Range;
 use std::sync::Arc;
 
+pub(super) use self::executing::Naming;
+use self::executing::{Executed, Meaning};
 use super::portals::PORTALS_MAX;
 use super::{
     Altered, Catalogue, Client, Conversation, EntryId, Expected, Followed, Forward, HEAD, Local,
@@ -107,6 +112,9 @@ pub(in crate::postgres::statements) fn is_types(bytes: &[u8]) -> bool {
 impl Turn<'_> {
     fn take(&mut self, message: Message<'_>) -> Forward {
         let tag = message.tag;
+        if self.server.query_waits && tag == Frontend::Query && self.conversation.is_skipping() {
+            return self.end_query();
+        }
         if self.conversation.takes_rows()
             || (self.conversation.is_skipping() && tag != Frontend::Sync)
         {
@@ -235,8 +243,7 @@ impl Turn<'_> {
     /// Begins what is answered before anything else is asked.
     fn hold(&mut self) {
         self.server.held = true;
-        self.server.specials.clear();
-        self.server.specials_done = 0;
+        self.server.forget_names();
         self.server.refusal = None;
     }
 
@@ -519,6 +526,9 @@ impl Turn<'_> {
             self.client.name(name.clone(), known, self.catalogue);
             Renamed::Named(name, None)
         };
+        if let Renamed::Named(..) = renamed {
+            self.check_sql_name(name, tail);
+        }
         self.parsed(id, number, renamed);
         Forward::Nothing
     }
@@ -625,7 +635,10 @@ impl Turn<'_> {
             return self.malformed(Step::Bind);
         };
         let id = self.client.lookup(name);
-        let followed = id.and_then(|id| self.catalogue.entry(id).followed.clone());
+        let (meanings, followed) = match self.executes(message, id) {
+            Ok(executes) => executes,
+            Err(forward) => return forward,
+        };
         let drops = id.filter(|&id| !self.catalogue.entry(id).found.drops.is_empty());
         if (followed.is_some() || drops.is_some()) && self.server.portals.is_full() {
             return self.refuse(message, Refusal::Portals { most: PORTALS_MAX });
@@ -636,13 +649,18 @@ impl Turn<'_> {
                 false => self.refuse(message, Refusal::Sequences),
             };
         }
-        let given = match id.filter(|&id| self.drops_of_sql(id)) {
-            Some(id) => {
+        let mut naming = None;
+        let given = match id {
+            Some(id) if !meanings.is_empty() => {
+                naming = self.put_named(id, &meanings);
+                Ok((Name::Unnamed, Altered::Nothing))
+            }
+            Some(id) if self.drops_of_sql(id) => {
                 self.catalogue.write_parse_as_said(self.out, id);
                 self.plain(Step::PutParse);
                 Ok((Name::Unnamed, Altered::Nothing))
             }
-            None => self.given(name),
+            _ => self.given(name),
         };
         let (given, altered) = match given {
             Ok(given) => given,
@@ -663,7 +681,7 @@ impl Turn<'_> {
         self.server.name(self.client, name);
         if followed.is_some() || drops.is_some() || !self.server.portals.is_empty() {
             let (number, batch, name) = (self.asked_last(), self.server.batch, portal.into());
-            let portal = Portal { number, batch, name, drops, followed };
+            let portal = Portal { number, batch, name, drops, followed, naming };
             self.server.portals.asked(portal, self.catalogue);
         }
         Forward::Behind { bytes: HEAD + old }
@@ -686,7 +704,39 @@ impl Turn<'_> {
             Unresolved::Waits => self.later(),
             Unresolved::Reshaped(what) => self.refuse(message, Refusal::Reshaped(what)),
             Unresolved::NoRoom => self.refuse(message, Refusal::Catalogue),
+            Unresolved::Refused(refusal) => self.refuse(message, refusal),
         }
+    }
+
+    /// The meanings of the names in a statement's text, none where they go as they are, and all that it
+    /// leaves.
+    fn executes(
+        &mut self,
+        message: Message<'_>,
+        id: Option<EntryId>,
+    ) -> Result<(Vec<Meaning>, Option<Arc<Followed>>), Forward> {
+        let Some(id) = id else { return Ok((Vec::new(), None)) };
+        let entry = self.catalogue.entry(id);
+        let followed = entry.followed.clone();
+        if entry.found.names.is_empty() {
+            return Ok((Vec::new(), followed));
+        }
+        let found = entry.found.clone();
+        let said = self.executing(followed.clone(), &found, &self.meanings(&found));
+        if message.tag == Frontend::Bind && self.asks_of_sequences(said.as_deref()) {
+            return Err(match self.is_at_rest() {
+                true => Forward::Sequences,
+                false => self.refuse(message, Refusal::Sequences),
+            });
+        }
+        let meanings = match self.executed(message, &found) {
+            Executed::AsItIs => Vec::new(),
+            Executed::Named(meanings) => meanings,
+            Executed::Other(forward) => return Err(forward),
+        };
+        self.may_do(&meanings);
+        let followed = self.executing(followed, &found, &meanings);
+        Ok((meanings, followed))
     }
 
     /// Whether a statement drops what its client has prepared in SQL, which goes by its own names.
@@ -704,7 +754,17 @@ impl Turn<'_> {
         match message.here.get(HEAD..) {
             Some([b'S', rest @ ..]) => {
                 let Some((name, [])) = text(rest) else { return self.malformed(Step::Describe) };
-                let (given, altered) = match self.given(name) {
+                let id = self.client.lookup(name);
+                let (meanings, _) = match self.executes(message, id) {
+                    Ok(executes) => executes,
+                    Err(forward) => return forward,
+                };
+                let named = id.filter(|_| !meanings.is_empty());
+                let given = match named.and_then(|id| self.put_named(id, &meanings)) {
+                    Some(_) => Ok((Name::Unnamed, Altered::Nothing)),
+                    None => self.given(name),
+                };
+                let (given, altered) = match given {
                     Ok(given) => given,
                     Err(unresolved) => return self.unresolved(message, unresolved),
                 };
@@ -731,6 +791,15 @@ impl Turn<'_> {
         let Some((name, [])) = text(rest) else { return self.malformed(Step::Close) };
         if !name.is_empty() && self.server.names.earlier() {
             return self.later();
+        }
+        if !name.is_empty()
+            && self.client.has_sql
+            && self.client.lookup(name).is_none()
+            && !name.starts_with(self.catalogue.prefix())
+        {
+            // It may be one of SQL's.
+            self.plain(Step::Close);
+            return Forward::AsItIs;
         }
         let renamed = if name.is_empty() {
             self.drop_unnamed()
@@ -768,6 +837,9 @@ impl Turn<'_> {
             return self.later();
         }
         let followed = special.and_then(|portal| portal.followed.clone());
+        if let Some(naming) = special.and_then(|portal| portal.naming.clone()) {
+            return self.execute_named(message, &naming, followed);
+        }
         let Some(id) = special.and_then(|portal| portal.drops) else {
             self.plain(Step::Execute);
             if let Some(followed) = followed {
@@ -825,6 +897,8 @@ impl Turn<'_> {
                 (found, self.catalogue.code.clone())
             }
         };
+        let said = self.meanings(&found);
+        let followed = self.executing(followed, &found, &said);
         if !found.drops.is_empty() && self.server.names.earlier() {
             return self.later();
         }
@@ -834,14 +908,19 @@ impl Turn<'_> {
             }
             return self.refuse_query(Refusal::Sequences);
         }
+        let meanings = match self.executed(message, &found) {
+            Executed::AsItIs => Vec::new(),
+            Executed::Named(meanings) => meanings,
+            Executed::Other(forward) => return forward,
+        };
         self.server.may_open |= found.opens;
         self.server.copies |= found.copies;
         self.server.may_alter |= found.alters;
-        let forward = if found.drops.is_empty() {
+        self.may_do(&meanings);
+        let forward = if found.drops.is_empty() && meanings.is_empty() {
             Forward::AsItIs
         } else {
-            self.hold();
-            self.drops(message, found)
+            self.query_named(message, &found, &meanings)
         };
         // One that cannot be read does not begin.
         let renamed = if is_read { self.drop_unnamed() } else { Renamed::Nothing };
@@ -862,28 +941,29 @@ impl Turn<'_> {
             Glance::Nothing => false,
             Glance::Opens => true,
             Glance::Unknown => {
-                return Ok((sql::look(text, lexis), self.catalogue.follow(text, lexis)?));
+                let followed = self.catalogue.follow(text, lexis)?;
+                let names = sql::names(text, lexis, followed.as_deref());
+                return Ok((Found { names, ..sql::look(text, lexis) }, followed));
             }
         };
         Ok((Found { opens, ..Found::default() }, None))
     }
 
-    /// Writes a Query that drops statements with names of ours.
-    fn drops(&mut self, message: Message<'_>, found: Found) -> Forward {
-        let body = &message.here[HEAD..];
-        let (mut text, mut copied, mut all) = (Vec::new(), 0, false);
-        for (at, target) in found.drops {
-            let known = match &target {
+    /// The names of ours for those of the statements that a Query drops, and where they go.
+    fn dropped(&mut self, found: &Found) -> Vec<(Range<usize>, Given)> {
+        let (mut written, mut all) = (Vec::new(), false);
+        for (at, target) in &found.drops {
+            let known = match target {
                 Target::Discard => continue,
                 Target::All if self.client.has_sql => continue,
                 Target::All => true,
                 Target::Name(name) => {
-                    let gone = |special: &Special| special.target == target;
+                    let gone = |special: &Special| special.target == *target;
                     let gone = all || self.server.specials.iter().any(gone);
                     self.client.names.contains_key(name) && !gone
                 }
             };
-            let name: Arc<[u8]> = match &target {
+            let name: Arc<[u8]> = match target {
                 Target::Name(name) if !known && self.client.has_sql => {
                     if !name.starts_with(self.catalogue.prefix()) {
                         let (name, target) = (name.clone(), Target::Discard);
@@ -895,20 +975,16 @@ impl Turn<'_> {
                 Target::Name(name) => name.clone(),
                 _ => Arc::new([]),
             };
-            all |= target == Target::All;
+            all |= *target == Target::All;
             let place = self.server.specials.len();
             let given = if known { Given::Present(place) } else { Given::Lacking(place) };
             if known {
                 self.put_present(given);
             }
-            self.server.specials.push(Special { name, target });
-            text.extend_from_slice(&body[copied..at.start]);
-            self.catalogue.write_quoted(&mut text, given);
-            copied = at.end;
+            self.server.specials.push(Special { name, target: target.clone() });
+            written.push((at.clone(), given));
         }
-        self.head(message, copied, |_, out| out.extend_from_slice(&text));
-        self.out.extend_from_slice(&body[copied..]);
-        Forward::Nothing
+        written
     }
 }
 
@@ -942,6 +1018,7 @@ enum Unresolved {
     Reshaped(&'static str),
     /// The catalogue has no room for it with the types that its parameters had.
     NoRoom,
+    Refused(Refusal),
 }
 
 /// What a message names a statement by.

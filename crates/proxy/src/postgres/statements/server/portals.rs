@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::ask::Naming;
 use super::{Catalogue, EntryId, Followed};
 
 /// The most that are remembered at once.
@@ -18,11 +19,18 @@ pub(super) struct Portal {
     pub(super) name: Box<[u8]>,
     pub(super) drops: Option<EntryId>,
     pub(super) followed: Option<Arc<Followed>>,
+    pub(super) naming: Option<Naming>,
 }
 
 impl Portal {
     fn is_plain(&self) -> bool {
-        self.drops.is_none() && self.followed.is_none()
+        self.drops.is_none() && self.followed.is_none() && self.naming.is_none()
+    }
+
+    /// The statements that it needs.
+    fn entries(&self) -> impl Iterator<Item = EntryId> {
+        let executes = self.naming.as_ref().and_then(Naming::executes);
+        self.drops.into_iter().chain(executes)
     }
 }
 
@@ -49,7 +57,7 @@ impl Portals {
     /// A Bind is asked for.
     pub(super) fn asked(&mut self, portal: Portal, catalogue: &mut Catalogue) {
         if !portal.is_plain() || self.last(&portal.name).is_some() {
-            portal.drops.into_iter().for_each(|id| catalogue.hold(id));
+            portal.entries().for_each(|id| catalogue.hold(id));
             self.0.push(portal);
         }
     }
@@ -77,7 +85,7 @@ impl Portals {
 
     fn forget(&mut self, catalogue: &mut Catalogue, which: impl Fn(&Portal) -> bool) {
         for portal in self.0.extract_if(.., |portal| which(portal)) {
-            portal.drops.into_iter().for_each(|id| catalogue.release(id));
+            portal.entries().for_each(|id| catalogue.release(id));
         }
     }
 }

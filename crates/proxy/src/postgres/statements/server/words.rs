@@ -1,7 +1,9 @@
 //! Errors in words that a client understands: with its own names for statements in the place of ours,
 //! or the gate's own.
 
-use super::{Refusal, Server};
+use std::ops::Range;
+
+use super::{Refusal, Server, Step};
 use crate::postgres::SqlState;
 use crate::postgres::frame::Backend;
 use crate::postgres::message::read::Fields;
@@ -30,6 +32,7 @@ impl Server {
                     }
                     (b'M', Some(told)) => out.extend_from_slice(told.message.as_bytes()),
                     (b'M' | b'D' | b'H', None) => self.renamed(catalogue, value, out),
+                    (b'P', None) => out.extend_from_slice(&self.position(value)),
                     _ => out.extend_from_slice(value),
                 }
                 out.push(0);
@@ -62,10 +65,17 @@ impl Server {
                     let special = self.specials.get(place);
                     out.extend_from_slice(special.map_or(&b""[..], |special| &special.name));
                 }
-                _ => {
+                ours => {
+                    let executed = |digits| {
+                        let number = number(digits)?;
+                        self.executed.iter().find(|(executed, _)| *executed == number)
+                    };
                     // What the server speaks of is what its message was about.
                     let front = self.expected.front();
-                    let name = front.and_then(|front| front.name.as_deref());
+                    let name = match executed(ours) {
+                        Some((_, name)) => Some(&name[..]),
+                        None => front.and_then(|front| front.name.as_deref()),
+                    };
                     out.extend_from_slice(name.unwrap_or_default());
                 }
             }
@@ -73,6 +83,68 @@ impl Server {
         }
         out.extend_from_slice(rest);
     }
+
+    /// Whether positions in what the first request is told are other ones in its client's text.
+    pub(super) fn is_moved(&self) -> bool {
+        let of = self.expected.front().map(|front| front.step);
+        matches!(of, Some(Step::Query | Step::Execute)) && !self.moved.replaced.is_empty()
+    }
+
+    fn position(&self, told: &[u8]) -> Vec<u8> {
+        let read = std::str::from_utf8(told).ok().and_then(|told| told.parse::<usize>().ok());
+        match read.filter(|_| self.is_moved()) {
+            Some(position) => self.moved.back(position).to_string().into_bytes(),
+            None => told.to_vec(),
+        }
+    }
+}
+
+/// Where names of another length stand in a text than in what goes on for it, in characters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moved {
+    is_utf8: bool,
+    /// Where each begins in the client's text, and its length there and behind.
+    replaced: Vec<(usize, usize, usize)>,
+    /// The length of the client's text.
+    end: usize,
+}
+
+impl Moved {
+    /// None yet in this text.
+    pub(super) fn within(text: &[u8]) -> Moved {
+        let is_utf8 = std::str::from_utf8(text).is_ok();
+        let end = characters(text, is_utf8);
+        Moved { is_utf8, replaced: Vec::new(), end }
+    }
+
+    /// The name here is replaced by one of this length, in ASCII, behind those before.
+    pub(super) fn replaced(&mut self, text: &[u8], at: &Range<usize>, length: usize) {
+        let start = characters(&text[..at.start], self.is_utf8);
+        let was = characters(&text[at.clone()], self.is_utf8);
+        self.replaced.push((start, was, length));
+    }
+
+    /// A position in what went on, from 1, as one in the client's text. One that no error of that text
+    /// has is of the text of a statement that it executes, and stays.
+    fn back(&self, position: usize) -> usize {
+        let mut at = position.saturating_sub(1);
+        for &(start, was, length) in &self.replaced {
+            if at < start {
+                break;
+            }
+            if at < start + length {
+                return position;
+            }
+            at = at + was - length;
+        }
+        if at < self.end { at + 1 } else { position }
+    }
+}
+
+/// How many characters these bytes are, of one byte each if they are not UTF-8.
+fn characters(text: &[u8], is_utf8: bool) -> usize {
+    let begins = |byte: &&u8| !is_utf8 || **byte & 0xc0 != 0x80;
+    text.iter().filter(begins).count()
 }
 
 /// Whether an error speaks of a name of ours.
@@ -123,6 +195,15 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
                  at once"
             ),
         ),
+        Refusal::Executes { most } => (
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("the text executes too many prepared statements: at most {most} at once"),
+        ),
+        Refusal::Nested => (
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "EXECUTE of a statement that is EXECUTE, PREPARE or DEALLOCATE itself is not supported"
+                .to_owned(),
+        ),
         Refusal::Leftover(refusal, _) => (refusal.sqlstate(), refusal.message()),
         Refusal::Sequences => (
             SqlState::NOT_IN_PREREQUISITE_STATE,
@@ -147,4 +228,22 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
         _ => (None, None),
     };
     Told { code, message, hint, position, routine }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_counted_back_behind_names_of_another_length() {
+        // As the server sees it: "ä; execute \"twelve byte\"(x); y".
+        let text = "ä; execute s(x); y";
+        let mut moved = Moved::within(text.as_bytes());
+        let start = text.find("s(").unwrap();
+        moved.replaced(text.as_bytes(), &(start..start + 1), 13);
+        let back = |position| moved.back(position);
+        assert_eq!((back(1), back(11), back(26), back(30)), (1, 11, 14, 18));
+        // Within the name nothing is wrong, and behind the end neither.
+        assert_eq!((back(15), back(31)), (15, 31));
+    }
 }

@@ -7,7 +7,7 @@ use proxy::postgres::statements::Bounds;
 
 use super::*;
 
-const TEXTS: [&str; 16] = [
+const TEXTS: [&str; 22] = [
     "select 1",
     "select 2, 'two'",
     "select 3",
@@ -24,6 +24,12 @@ const TEXTS: [&str; 16] = [
     "deallocate b; select 1",
     "select 5; deallocate prepare \"a\"; deallocate A",
     "set local work_mem = '1MB'",
+    "execute a",
+    "select 6; execute b; execute \"a\"; selec",
+    "execute a(5); execute C(nocol)",
+    "explain (costs off) execute b",
+    "deallocate b; execute a; execute b",
+    "prepare b as select 7",
 ];
 const NAMES: [&str; 4] = ["", "a", "b", "c"];
 
@@ -33,10 +39,14 @@ fn messages(chance: &mut Chance) -> Vec<Vec<u8>> {
     for _ in 0..1 + chance.below(7) {
         let (name, text) = (NAMES[chance.below(4)], TEXTS[chance.below(TEXTS.len())]);
         let easy = TEXTS[chance.below(4)];
+        // What names others is executed by no other: that is refused.
+        let names_others =
+            ["deallocate", "execute", "prepare"].iter().any(|word| text.contains(word));
+        let named = if names_others && !name.is_empty() { "d" } else { name };
         match chance.below(16) {
-            0 => messages.push(parse(name, text, &[])),
+            0 => messages.push(parse(named, text, &[])),
             1 | 2 => messages.push(parse(name, easy, &[])),
-            3 => messages.push(runs(name, text)),
+            3 => messages.push([close("d"), runs(named, text)].concat()),
             4 | 5 => messages.push([close(name), runs(name, easy)].concat()),
             6 | 7 => messages.push([bind("", name, &[]), execute("")].concat()),
             8 => messages.push(describe(name)),

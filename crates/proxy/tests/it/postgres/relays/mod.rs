@@ -4,6 +4,7 @@
 mod chance;
 mod copying;
 mod damage;
+mod executing;
 mod leaving;
 mod sequences;
 mod skipped;
@@ -21,7 +22,7 @@ use proxy::postgres::conversation::{Abandoned, Kept, Turn};
 use proxy::postgres::frame::{Backend, Frames, Frontend, HEAD, Limits, Piece, Tag};
 use proxy::postgres::message::{read, write};
 use proxy::postgres::relay::{ClientFault, Copied, Guest as Here, News, Relay, Stop};
-use proxy::postgres::sql::Reasons;
+use proxy::postgres::sql::{Reason, Reasons};
 use proxy::postgres::startup::{Version, write_startup};
 use proxy::postgres::statements::{Bounds, Catalogue, Client};
 
@@ -191,7 +192,8 @@ fn told(message: &[u8]) -> String {
             let fields = read::fields(body).unwrap();
             let [severity, code, text] =
                 [b'V', b'C', b'M'].map(|kind| String::from_utf8_lossy(fields.field(kind).unwrap()));
-            format!("{severity} {code} {text}")
+            let at = fields.field(b'P').map(|at| format!(" at {}", at.escape_ascii()));
+            format!("{severity} {code} {text}{}", at.unwrap_or_default())
         }
         Backend::NoticeResponse => "notice".to_owned(),
         Backend::RowDescription => {
@@ -423,8 +425,9 @@ impl Gate {
         let at = guest.at.take().unwrap_or_else(|| self.free.pop_front().unwrap());
         let seen = self.passes(guest, at, step, Ending::Settled);
         assert_eq!((self.fault, self.lines[at].is_over()), (None, false));
+        let is_pinned = self.lines[at].relay.pins().has(Reason::Prepare);
         match self.lines[at].relay.kept() {
-            None if self.sessions == Sessions::Shared => self.free.push_back(at),
+            None if self.sessions == Sessions::Shared && !is_pinned => self.free.push_back(at),
             None => guest.at = Some(at),
             Some(Kept::InTransaction | Kept::InFailedTransaction) => guest.at = Some(at),
             kept => panic!("{kept:?} behind a Sync"),
@@ -520,6 +523,14 @@ impl Gate {
         first
     }
 
+    /// What a client has prepared by SQL, which keeps its server for it, goes, as a monitor sees to.
+    fn unprepare(&mut self, guest: &mut Guest) {
+        let at = guest.at.filter(|&at| self.lines[at].relay.pins().has(Reason::Prepare));
+        if at.is_some() && self.sessions == Sessions::Shared {
+            self.through(guest, &step(&[query("rollback"), query("deallocate all")]));
+        }
+    }
+
     /// Nobody is left, so no statement may be in use.
     fn end(&mut self, guests: Vec<Guest>) {
         for mut guest in guests {
@@ -577,6 +588,7 @@ fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
             // Who has a server has nothing more to say.
             let holder = guests.iter_mut().find(|guest| guest.at.is_some()).unwrap();
             gate.through(holder, &step(&[query("rollback")]));
+            gate.unprepare(holder);
             continue;
         };
         left.retain(|&one| one != number);
@@ -593,7 +605,8 @@ fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
         all[number] = found;
     }
     // Open transactions end, so that their servers are free for the next.
-    for guest in guests {
+    for mut guest in guests {
+        gate.unprepare(&mut guest);
         match guest.at {
             Some(at) => drop(gate.leaves(guest, at)),
             None => gate.catalogue.forget(guest.client),
