@@ -98,7 +98,9 @@ def simulate(
 
     Beside the columns of ``solve``, the table has ``QLen_hw`` and so on: half the width of each
     interval. Stations of several classes are counted for all classes together. ``attrs`` holds
-    ``classes``, with throughput, response and its quantiles, each with its interval.
+    ``classes``, with throughput, response and its quantiles, each with its interval. Durations are told
+    apart from 1 us to 1 h: a quantile whose ``bound`` is ``"at-least"`` may be any time longer, one of
+    ``"at-most"`` any time shorter, and neither has an interval; ``bound`` of all others is None.
 
     Raises SekishoError, a ValueError, if the model is wrong or has no steady state, with the text
     that ``sekisho sim`` prints.

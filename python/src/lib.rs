@@ -2,7 +2,7 @@
 //! tables. Every error is a `SekishoError` with the text that the command prints.
 
 use advise::NodeAnswer;
-use measure::Estimate;
+use measure::{Bound, Estimate};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sekisho::exchange::{self, Model};
@@ -141,7 +141,7 @@ fn simulated(outcome: &Outcome) -> Value {
         rows.push(simulated_row(&station.name, class, cells));
     }
     let classes = outcome.classes.iter().map(|class| {
-        let quantiles = class.quantiles.iter().map(|(q, value)| (q.to_string(), json!(value)));
+        let quantiles = class.quantiles.iter().map(|(q, value)| (q.to_string(), quantile(value)));
         json!({
             "name": class.name,
             "throughput_per_s": class.throughput,
@@ -164,6 +164,13 @@ fn simulated(outcome: &Outcome) -> Value {
             "classes": classes.collect::<Vec<_>>(),
         },
     })
+}
+
+/// A quantile with its interval, and on which side it is no more than a bound.
+fn quantile(value: &Estimate) -> Value {
+    let mut object = json!(value);
+    object["bound"] = json!(Bound::of(value.mean));
+    object
 }
 
 /// A mean with half the width of its interval.

@@ -73,6 +73,24 @@ def test_the_simulation_agrees_within_its_intervals():
     assert other.QLen[0] != table.QLen[0]
 
 
+@pytest.mark.parametrize(
+    ("mean", "bound"), [("2h", "at-least"), ("100ns", "at-most"), ("10ms", None)]
+)
+def test_a_quantile_that_no_histogram_tells_is_a_bound(mean, bound):
+    model = copy.deepcopy(QUEUE)
+    del model["class"][0]["rate"]
+    model["class"][0] |= {"population": 5, "think": {"mean": "1s", "dist": "exponential"}}
+    model["station"][0] |= {
+        "kind": "delay",
+        "demand": {"mean": mean, "dist": "exponential"},
+    }
+    table = sekisho.simulate(model, precision=0.2)
+    median = table.attrs["classes"][0]["response_quantiles_s"]["0.5"]
+    assert median["bound"] == bound
+    if bound == "at-least":
+        assert median["mean"] >= 3600 and median["half_width"] is None
+
+
 def test_text_paths_and_dictionaries_are_the_same_model():
     by_path = sekisho.solve(OHMAE)
     by_text = sekisho.solve(OHMAE.read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 //! said first, and to programs as `approximate` and `error`.
 
 use serde::Serialize;
+use solve::Exactness;
 
 use crate::formula::Trust;
 
@@ -64,6 +65,15 @@ impl Approximation {
 impl From<&Trust> for Approximation {
     fn from(trust: &Trust) -> Approximation {
         if trust.exact { Approximation::NONE } else { Approximation::within(trust.error) }
+    }
+}
+
+impl From<Exactness> for Approximation {
+    fn from(exactness: Exactness) -> Approximation {
+        match exactness {
+            Exactness::Exact => Approximation::NONE,
+            Exactness::Approximate { error, .. } => Approximation::within(Some(error)),
+        }
     }
 }
 

@@ -299,8 +299,8 @@ fn parts(runs: &[ToolRun]) -> Vec<String> {
         if let Some((by, part)) = growth.max_by(|a, b| a.0.total_cmp(&b.0))
             && by > 0.0
         {
-            let (name, ms) = (&part.name, by * 1e3);
-            sentences.push(format!("`{name}` grew most, by {ms:.2} ms: a queue stands before it"));
+            let (name, by) = (&part.name, measure::figures::time(by));
+            sentences.push(format!("`{name}` grew most, by {by}: a queue stands before it"));
         }
     }
     sentences

@@ -74,7 +74,7 @@ const SIZES: [(&str, f64, f64); 9] = [
 ];
 
 macro_rules! quantity {
-    ($(#[$doc:meta])* $name:ident($inner:ty), $wanted:expr, $read:expr, $write:expr) => {
+    ($(#[$doc:meta])* $name:ident($inner:ty), $wanted:expr, $read:expr, $most:expr, $write:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
         pub struct $name(pub $inner);
@@ -83,10 +83,14 @@ macro_rules! quantity {
             type Err = UnitError;
             fn from_str(text: &str) -> Result<$name, UnitError> {
                 let read: fn(f64, &str) -> Option<$inner> = $read;
-                split(text)
-                    .and_then(|(number, unit)| read(number, unit))
-                    .map($name)
-                    .ok_or_else(|| UnitError { text: text.into(), wanted: $wanted })
+                let most: Option<($inner, &'static str)> = $most;
+                let wrong = |wanted| UnitError { text: text.into(), wanted };
+                let value = split(text).and_then(|(number, unit)| read(number, unit));
+                match (value, most) {
+                    (Some(value), Some((most, wanted))) if value > most => Err(wrong(wanted)),
+                    (Some(value), _) => Ok($name(value)),
+                    (None, _) => Err(wrong($wanted)),
+                }
             }
         }
 
@@ -129,6 +133,8 @@ quantity!(
         let (over, under) = scale(unit, &TIMES)?;
         finite(number * over / under)
     },
+    // A clock of 64 bits counts nanoseconds for 584 years.
+    Some((1e10, "a time of at most 1e10s, which is 317 years; give a shorter one")),
     |seconds| {
         let (factor, unit) = match seconds {
             s if s == 0.0 || s >= 1.0 => (1.0, "s"),
@@ -149,6 +155,7 @@ quantity!(
         let (over, under) = scale(per, &TIMES)?;
         finite(number * under / over)
     },
+    None,
     |rate| format!("{}/s", significant(rate))
 );
 
@@ -160,6 +167,7 @@ quantity!(
         let bytes = (number * scale(unit, &SIZES)?.0).round();
         (bytes < 9e18).then_some(bytes as u64)
     },
+    None,
     |bytes| {
         // Only so far as a float holds every digit.
         let (factor, unit) = match bytes {
@@ -181,6 +189,7 @@ quantity!(
         let (over, under) = scale(time, &TIMES)?;
         finite(number * over / (under * scale(size, &SIZES)?.0))
     },
+    None,
     |per_byte| format!("{}us/kB", significant(per_byte * 1e9))
 );
 
@@ -197,6 +206,8 @@ fn significant(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TIME: &str = "a time such as \"250ms\" (ns, us, ms, s, min, h, d)";
 
     #[test]
     fn quantities_are_read_with_their_units() {
@@ -249,6 +260,18 @@ mod tests {
             let error = text.parse::<PerByte>().expect_err(text).to_string();
             assert_eq!(error, format!("`{text}` is not a time per size such as \"0.485us/kB\""));
         }
+    }
+
+    /// The story: `--wait-max 1e300s` panicked, since no clock goes so far.
+    #[test]
+    fn a_time_that_no_clock_counts_is_refused() {
+        for text in ["1e300s", "1e10001ms", "1e8d", "10000000001s"] {
+            let error = text.parse::<Span>().expect_err(text).to_string();
+            let wanted = "a time of at most 1e10s, which is 317 years; give a shorter one";
+            let wanted = if text == "1e10001ms" { TIME } else { wanted };
+            assert_eq!(error, format!("`{text}` is not {wanted}"));
+        }
+        assert_eq!("1e10s".parse(), Ok(Span(1e10)));
     }
 
     #[test]

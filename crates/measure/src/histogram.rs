@@ -36,6 +36,39 @@ const FEW_MAX: usize = 8192;
 /// So many are smaller than a packed histogram.
 const UNPACKED_MAX: usize = 32;
 
+/// The side on which a histogram tells durations apart no longer: a quantile there is a bound of the
+/// true one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// The true one is as long as this, or longer.
+    AtLeast,
+    /// The true one is as long as this, or shorter.
+    AtMost,
+}
+
+impl Bound {
+    /// The side on which a quantile \[s\] lies; none where it is told apart from others.
+    pub fn of(seconds: f64) -> Option<Bound> {
+        // The last value of a bucket is up to 0.1 % above what was recorded.
+        if seconds >= Histogram::LONGEST.as_secs_f64() {
+            Some(Bound::AtLeast)
+        } else if seconds <= 1.001 * Histogram::SHORTEST.as_secs_f64() {
+            Some(Bound::AtMost)
+        } else {
+            None
+        }
+    }
+
+    /// The same for a program: `at-least` or `at-most`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bound::AtLeast => "at-least",
+            Bound::AtMost => "at-most",
+        }
+    }
+}
+
 impl Histogram {
     /// Shorter durations are not told apart.
     pub const SHORTEST: Duration = Duration::from_nanos(BOUNDS.low);

@@ -18,6 +18,8 @@
 //! assert!(1.11 < ratio.low && ratio.high < 1.14, "pairs slow down together: {ratio:?}");
 //! ```
 
+pub mod figures;
+
 mod compare;
 mod estimate;
 mod file;
@@ -34,7 +36,7 @@ mod series;
 pub use compare::{Change, ChangeVerdict, Comparison, compare};
 pub use estimate::{Batches, Estimate, Ratio, quantile_interval, t_quantile};
 pub use file::{ReadError, RunWriter, nearest, read_run, unknown_name};
-pub use histogram::{DecodeError, Histogram};
+pub use histogram::{Bound, DecodeError, Histogram};
 pub use judge::{Fault, GeneratorLimit, Judgement, LittleCheck, LittleVerdict, Measures, Quantile};
 pub use protocol::BrokenProtocol;
 pub use quantile::Parts;

@@ -70,7 +70,18 @@ pub(crate) fn waiting(what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("  {spinner} {msg} {elapsed}");
     bar.set_style(style.expect("the template is a constant"));
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    // At once, whatever the thread that turns it is kept from.
+    bar.tick();
     bar
+}
+
+/// Work of unknown length, during which something turns on the terminal; it is gone when the work ends,
+/// with or without a result.
+pub(crate) fn turning<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let bar = waiting(what);
+    let result = work();
+    bar.finish_and_clear();
+    result
 }
 
 /// Writes what a person asked for; a closed pipe (`| head`) is no failure.

@@ -3,16 +3,12 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use measure::{Estimate, Histogram};
+use measure::figures::{PLACES_MAX, WHOLE_MAX, digits, magnitude, time_unit};
+pub(crate) use measure::figures::{rate, time};
+use measure::{Bound, Estimate};
 
 /// What a terminal shows of a line, wherever it is.
 const COLUMNS: usize = 80;
-
-/// A time with its unit, three significant digits: `12.3 ms`.
-pub(crate) fn time(seconds: f64) -> String {
-    let (factor, unit) = time_unit(seconds);
-    format!("{} {unit}", digits(seconds * factor))
-}
 
 /// A time with its interval: `12.3 ms ± 0.4`.
 pub(crate) fn time_estimate(estimate: &Estimate) -> String {
@@ -32,14 +28,10 @@ pub(crate) fn quantile_estimate(estimate: &Estimate) -> String {
 
 /// The words for a quantile that a histogram does not tell apart from others.
 pub(crate) fn untold(seconds: f64) -> Option<&'static str> {
-    // The last value of a bucket is up to 0.1 % above what was recorded.
-    if seconds >= Histogram::LONGEST.as_secs_f64() {
-        Some("beyond 1 h")
-    } else if seconds <= 1.001 * Histogram::SHORTEST.as_secs_f64() {
-        Some("below 1 us")
-    } else {
-        None
-    }
+    Bound::of(seconds).map(|bound| match bound {
+        Bound::AtLeast => "beyond 1 h",
+        Bound::AtMost => "below 1 us",
+    })
 }
 
 /// Two times in the unit of the second: `12.1/12.3 ms`; a missing one is a dash.
@@ -52,11 +44,6 @@ pub(crate) fn times(first: Option<f64>, second: Option<f64>) -> String {
 /// A rate with its interval: `512 /s ± 3`.
 pub(crate) fn rate_estimate(estimate: &Estimate) -> String {
     with_interval(estimate, 1.0, "/s")
-}
-
-/// A rate with its unit: `512 /s`.
-pub(crate) fn rate(per_second: f64) -> String {
-    format!("{} /s", digits(per_second))
 }
 
 /// A difference in percent, with its sign: `+3.1 %`; of nothing it is a dash.
@@ -86,6 +73,9 @@ fn with_interval(estimate: &Estimate, factor: f64, unit: &str) -> String {
     if half == 0.0 {
         return format!("{} {unit} ± 0", digits(mean));
     }
+    if mean != 0.0 && magnitude(mean) > WHOLE_MAX {
+        return format!("{} {unit} ± {}", digits(mean), digits(half));
+    }
     // The interval decides how many digits of the mean mean anything; of a hair's breadth it is told
     // alone, beside a mean of six digits.
     let places = (-magnitude(half)).clamp(0, PLACES_MAX);
@@ -95,36 +85,6 @@ fn with_interval(estimate: &Estimate, factor: f64, unit: &str) -> String {
     }
     let places = places as usize;
     format!("{mean:.places$} {unit} ± {half:.places$}")
-}
-
-fn time_unit(seconds: f64) -> (f64, &'static str) {
-    match seconds.abs() {
-        s if s >= 1.0 || s == 0.0 => (1.0, "s"),
-        s if s >= 1e-3 => (1e3, "ms"),
-        s if s >= 1e-6 => (1e6, "us"),
-        _ => (1e9, "ns"),
-    }
-}
-
-/// The power of ten at or below a number that is not 0.
-fn magnitude(value: f64) -> i32 {
-    value.abs().log10().floor() as i32
-}
-
-/// No number has more decimals; a smaller one is written with an exponent.
-const PLACES_MAX: i32 = 8;
-
-/// Three significant digits; with an exponent only where nobody would count the zeros.
-fn digits(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value:.0}");
-    }
-    let places = 2 - magnitude(value);
-    if places > PLACES_MAX {
-        return format!("{value:.2e}");
-    }
-    let places = places.max(0) as usize;
-    format!("{value:.places$}")
 }
 
 /// A table whose first column is text and whose others are numbers, two spaces between columns.

@@ -1,6 +1,7 @@
 //! The knee from runs of somebody else's tool: the asymptotes through them, and what a single run
 //! cannot tell.
 
+use measure::figures::{digits, rate, time};
 use serde::Serialize;
 
 use super::{ExplainOptions, LittleCheck, Pace, ToolRun};
@@ -197,10 +198,11 @@ fn two(low: Point, high: Point) -> Knee {
     let why = vec![
         rise,
         format!(
-            "the ideal line is N / {:.3} ms, the ceiling between {seen:.0} /s (seen) and \
-             {ceiling:.0} /s (if X bends as N / (1 + a (N - 1))): they meet at {lowest:.1} to \
-             {highest:.1} clients",
-            cycle_alone * 1e3
+            "the ideal line is N / {}, the ceiling between {} (seen) and {} (if X bends as N / (1 + a \
+             (N - 1))): they meet at {lowest:.1} to {highest:.1} clients",
+            time(cycle_alone),
+            rate(seen),
+            rate(ceiling)
         ),
     ];
     Knee { side, clients: Some([lowest, highest]), peak: None, from, why }
@@ -242,9 +244,11 @@ fn scalability(points: &[Point]) -> Knee {
     // Beyond twice what was measured, neither is more than a guess of the law.
     let told = |n: f64| n <= BEYOND * high.n;
     let mut why = vec![format!(
-        "the universal scalability law through {} loads has alpha = {alpha:.4} (what is serial) and \
-         beta = {beta:.2e} (what grows with every pair)",
-        points.len()
+        "the universal scalability law through {} loads has alpha = {} (what is serial) and beta = {} \
+         (what grows with every pair)",
+        points.len(),
+        digits(alpha),
+        digits(beta)
     )];
     let clients = told(highest).then_some([lowest, highest]);
     if clients.is_none() {
@@ -308,10 +312,9 @@ fn by_schedule(runs: &[ToolRun], little: &[LittleCheck]) -> Knee {
         };
         if overdue {
             let why = vec![format!(
-                "run {}: {:.0} /s were answered and requests piled up: the rate is beyond the \
-                 capacity",
+                "run {}: {} were answered and requests piled up: the rate is beyond the capacity",
                 at + 1,
-                run.throughput
+                rate(run.throughput)
             )];
             return Knee { side: Side::Past, clients: None, peak: None, from, why };
         }
@@ -322,4 +325,27 @@ fn by_schedule(runs: &[ToolRun], little: &[LittleCheck]) -> Knee {
             .into(),
     ];
     Knee { side: Side::Before, clients: None, peak: None, from, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A service of an answer in a quarter of an hour had a ceiling of "0 /s", and one of a microsecond a
+    /// line of "N / 0.001 ms".
+    #[test]
+    fn a_knee_of_any_size_keeps_its_digits() {
+        let why = |points: [(f64, f64); 2]| {
+            let [low, high] = points.map(|(n, x)| Point { n, x });
+            two(low, high).why.join(" ")
+        };
+        let slow = why([(1.0, 0.001), (4.0, 0.002)]);
+        for wanted in ["N / 1000 s", "0.00200 /s (seen)", "0.00300 /s (if"] {
+            assert!(slow.contains(wanted), "{slow}");
+        }
+        let quick = why([(1.0, 1e6), (4.0, 2e6)]);
+        for wanted in ["N / 1.00 us", "2000000 /s (seen)", "3000000 /s (if"] {
+            assert!(quick.contains(wanted), "{quick}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Little's law in a run of somebody else's tool: closed or not, and why not.
 
+use measure::figures::time;
 use serde::Serialize;
 
 use super::{MeanFrom, Pace, ToolRun};
@@ -164,14 +165,14 @@ fn broken(run: &ToolRun, check: &LittleCheck, think: f64) -> Vec<String> {
     let missing = n / run.throughput - mean.seconds - think;
     if let Some(connecting) = run.connecting {
         causes.push(format!(
-            "each request connects anew, {:.3} ms that its response leaves out",
-            connecting * 1e3
+            "each request connects anew, {} that its response leaves out",
+            time(connecting)
         ));
     }
     causes.push(format!(
-        "in every cycle {:.3} ms are missing: a pause or a rate limit of each client (as hey -q), \
+        "in every cycle {} are missing: a pause or a rate limit of each client (as hey -q), \
          connecting that the response leaves out, or a generator that is itself the bottleneck",
-        missing * 1e3
+        time(missing)
     ));
     if run.failed > 0 {
         causes.push(format!(

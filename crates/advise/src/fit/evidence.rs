@@ -1,5 +1,6 @@
 //! What two kinds of closed runs say together: the model's numbers, and how far noise moves them.
 
+use measure::figures;
 use rand_distr::{Distribution, StandardNormal};
 use workload::stream;
 
@@ -163,18 +164,18 @@ impl Point {
     pub(super) fn check(&self, high: &Observed, slots: u32, cores: u32) -> Result<(), FitError> {
         if self.per_byte < 0.0 || self.base <= 0.0 {
             return Err(FitError::DoesNotFit(format!(
-                "with {cores} processor(s), demand comes out as {:.3} us/kB times the size plus {:.3} ms, \
-                 and neither may be negative; is `--cores` right, is the response cached?",
-                self.per_byte * 1e9,
-                self.base * 1e3
+                "with {cores} processor(s), demand comes out as {} us/kB times the size plus {}, and \
+                 neither may be negative; is `--cores` right, is the response cached?",
+                figures::digits(self.per_byte * 1e9),
+                figures::time(self.base)
             )));
         }
         let demand = self.per_byte * high.bytes_mean() + self.base;
         if self.path < -0.1 * demand {
             return Err(FitError::DoesNotFit(format!(
                 "a single client is answered in less time than a request costs in the saturated run \
-                 ({:.3} ms less): is `--cores` right, did the server slow down?",
-                -self.path * 1e3
+                 ({} less): is `--cores` right, did the server slow down?",
+                figures::time(-self.path)
             )));
         }
         // Full means more than clients enough to cover the time on the way.

@@ -5,6 +5,7 @@
 //! rho = sum_c lambda_c D_c (Kleinrock 1976, section 4.4): windows with different loads tell D_c as
 //! the slope over the stretch 1 / (1 - rho), and P_c, which does not grow, as its foot.
 
+use measure::figures;
 use rand_distr::{Distribution, Uniform};
 use workload::stream;
 
@@ -132,9 +133,9 @@ fn check(requests: &[LoggedRequest]) -> Result<(), FitError> {
     let span = last - first;
     if requests.len() < 2_000 || span <= 0.0 {
         return Err(FitError::TooLittle(format!(
-            "{} requests over {:.1} s are too few for a fit; give at least 2000",
+            "{} requests over {} are too few for a fit; give at least 2000",
             requests.len(),
-            span.max(0.0)
+            figures::time(span.max(0.0))
         )));
     }
     Ok(())
@@ -147,9 +148,11 @@ fn under_way(slices: &[Slice], notes: &mut Vec<String>) -> [f64; 2] {
     let lowest = concurrency.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = concurrency.iter().copied().fold(0.0, f64::max);
     notes.push(format!(
-        "by Little's law {lowest:.2} to {highest:.2} requests were under way in {} windows of {:.1} s",
+        "by Little's law {} to {} requests were under way in {} windows of {}",
+        figures::digits(lowest),
+        figures::digits(highest),
         slices.len(),
-        slices[0].seconds
+        figures::time(slices[0].seconds)
     ));
     [lowest, highest]
 }

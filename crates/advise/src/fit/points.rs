@@ -139,9 +139,9 @@ fn check(points: &[LoadPoint]) -> Result<(), FitError> {
             && throughput * response > LITTLE_MAX * clients
         {
             return Err(FitError::DoesNotFit(format!(
-                "line {line}: {throughput} /s times {response} s is {:.1}, more than the {clients} \
-                 clients: Little's law does not close; are the units right?",
-                throughput * response
+                "line {line}: {throughput} /s times {response} s is {}, more than the {clients} clients: \
+                 Little's law does not close; are the units right?",
+                measure::figures::digits(throughput * response)
             )));
         }
     }

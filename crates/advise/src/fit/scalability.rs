@@ -94,10 +94,10 @@ pub(super) fn fit_scalability(
     draft.clients("peak", law.peak(), region(Law::peak), most, options);
     let off = misfit(&seen, law);
     Some(format!(
-        "the universal scalability law through all {loads} loads, X = {:.4} N / (1 + sigma (N - 1) + \
+        "the universal scalability law through all {loads} loads, X = {} N / (1 + sigma (N - 1) + \
          kappa N (N - 1)), is {:.1} % off (root mean square): sigma is what is serial, kappa what \
          grows with every pair of clients",
-        law.gamma,
+        measure::figures::digits(law.gamma),
         100.0 * off
     ))
 }

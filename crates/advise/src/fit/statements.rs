@@ -1,5 +1,7 @@
 //! Statements of a database with their counts and times, and what the host's processor says.
 
+use measure::figures;
+
 use super::draft::{
     Draft, RowStand, SourceFit, SourceRow, constant, exponential, listed, open_class, station,
 };
@@ -54,8 +56,9 @@ pub fn fit_statements(
     let rate = transactions / evidence.seconds;
     let mut draft = Draft::new();
     let mut notes = vec![format!(
-        "a transaction is what executes `{}` once: {transactions} of them, {rate:.1} /s",
-        reference.name
+        "a transaction is what executes `{}` once: {transactions} of them, {}",
+        reference.name,
+        figures::rate(rate)
     )];
     by_statement(evidence, all, transactions, (&mut draft, &mut notes), options);
     let each = all / transactions;
@@ -68,7 +71,8 @@ pub fn fit_statements(
     let load = rate * busy.unwrap_or(each) / f64::from(servers);
     if load >= 0.98 {
         return Err(FitError::TooLittle(format!(
-            "{load:.2} of {servers} processor(s) would be busy: {}",
+            "{} of {servers} processor(s) would be busy: {}",
+            figures::digits(load),
             match (busy, options.cores) {
                 (None, _) =>
                     "executing includes waiting; give the host's processor time with \

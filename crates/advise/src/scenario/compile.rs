@@ -306,7 +306,8 @@ impl<'a> Compiler<'a> {
         }
         let slots: u64 = servers.iter().map(|server| u64::from(server.slots)).sum();
         if slots > SLOTS_MAX {
-            return Err(error(place, format!("it has {slots} slots, more than a million")));
+            let cause = format!("it has {slots} slots, more than a million; give fewer");
+            return Err(error(place, cause));
         }
         let mut stations = Vec::new();
         for (at, server) in entry.servers.iter().enumerate() {

@@ -50,7 +50,8 @@ pub(super) fn load(entry: &ClassEntry) -> Result<Load, String> {
                 return Err("its population is 0: nobody asks for anything; give at least 1".into());
             }
             if population > POPULATION_MAX {
-                return Err(format!("its population is {population}, more than a million"));
+                let cause = "more than a million; give fewer, or a rate instead";
+                return Err(format!("its population is {population}, {cause}"));
             }
             let think = match &entry.think {
                 Some(entry) => dist(entry).map_err(|cause| format!("think: {cause}"))?,
@@ -64,7 +65,8 @@ pub(super) fn load(entry: &ClassEntry) -> Result<Load, String> {
             }
             let rate = rate.0;
             if !(1.0 / TIME_MAX..=RATE_MAX).contains(&rate) {
-                return Err(format!("a rate is from 1e-6/s to 1e9/s; it is {rate}/s"));
+                let is = measure::figures::rate(rate);
+                return Err(format!("a rate is from 1e-6/s to 1e9/s; it is {is}"));
             }
             Ok(Load::Open(match entry.arrivals {
                 None | Some(ArrivalsName::Poisson) => Arrivals::Poisson { rate },

@@ -414,7 +414,7 @@ fn loads_that_contradict_themselves_are_refused() {
         (
             "rate = \"2/s\"",
             "rate = \"0/s\"",
-            "class `batch`: a rate is from 1e-6/s to 1e9/s; it is 0/s",
+            "class `batch`: a rate is from 1e-6/s to 1e9/s; it is 0 /s",
         ),
         (
             "think = { mean = \"2s\"",

@@ -518,6 +518,11 @@ fn statements_are_bounded_by_what_the_host_used() {
     assert!((value(&fit.scenario, "time UPDATE t") - 5e-3).abs() < 1e-12);
     assert!(unidentified(&fit.scenario).contains("cannot be divided among them"));
     fit.scenario.network().unwrap();
+    assert!(fit.notes[0].ends_with("1000 of them, 100 /s"), "{:?}", fit.notes);
+    // A quarter of an hour a transaction was "0.0 /s".
+    let rare = StatementEvidence { seconds: 1e6, ..evidence.clone() };
+    let rare = fit_statements(&rare, &options(Some(2))).unwrap();
+    assert!(rare.notes[0].ends_with("1000 of them, 0.00100 /s"), "{:?}", rare.notes);
     evidence.busy = Some(30.0);
     assert!(matches!(fit_statements(&evidence, &options(Some(2))), Err(FitError::DoesNotFit(_))));
     evidence.once = Some("DELETE".into());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use measure::{ClassSpec, LoadShape, RunHeader, Until};
+use measure::{ClassSpec, LoadShape, RunHeader, Until, figures};
 use thiserror::Error;
 use workload::{Arrivals, Dist, DistError, DocumentSet, Draw};
 
@@ -309,12 +309,12 @@ fn check_numbers(spec: &PlanSpec) -> Result<(), PlanError> {
             let holds = (1..=1_000_000).contains(&clients);
             range("the number of clients", "1 to 1000000", clients.to_string(), holds)?;
             let mean = think.check()?.mean();
-            range("the mean think time", "below a day", format!("{mean} s"), mean < 86_400.0)?;
+            range("the mean think time", "below a day", figures::time(mean), mean < 86_400.0)?;
         }
         Load::Open { arrivals, in_flight_max } => {
             let rate = arrivals.rate();
             let holds = rate.is_finite() && rate > 0.0 && rate <= 1e8;
-            range("the rate", "above 0 and at most 100000000/s", format!("{rate}/s"), holds)?;
+            range("the rate", "above 0 and at most 100000000/s", figures::rate(rate), holds)?;
             let holds = (1..=1_000_000).contains(&in_flight_max);
             let is = in_flight_max.to_string();
             range("the bound on requests in flight", "1 to 1000000", is, holds)?;
@@ -326,7 +326,7 @@ fn check_numbers(spec: &PlanSpec) -> Result<(), PlanError> {
         }
         Until::Seconds(seconds) => {
             let holds = seconds > 0.0 && seconds <= 30.0 * 86_400.0;
-            range("the length", "above 0 and at most 30 days", format!("{seconds} s"), holds)?;
+            range("the length", "above 0 and at most 30 days", figures::time(seconds), holds)?;
         }
     }
     let threads = spec.threads;

@@ -11,7 +11,7 @@ use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, R
 use sim::Options;
 
 use super::tpcc;
-use crate::session::say;
+use crate::session::{say, turning};
 use crate::store;
 use crate::text::{
     Table, filled, label, next, paragraph, percent, rate, rate_estimate, sentence, time,
@@ -179,7 +179,8 @@ fn score_of(
         )));
     };
     let options = Options { seed: prediction.seed, ..quick() };
-    advise::score(&prediction.scenario, point, record, Tolerance::default(), &options)
+    let (scenario, tolerance) = (&prediction.scenario, Tolerance::default());
+    turning("simulating", || advise::score(scenario, point, record, tolerance, &options))
         .map_err(Failure::usage)
 }
 

@@ -6,7 +6,9 @@
 //! disk is fitted to measured response times of one disk; over several it is divided by the share of
 //! the accesses that each of them gets. Every time that comes of it is one of this model.
 
-use advise::{DemandEntry, DistEntry, DistName, RouteEntry, Scenario, ShapedEntry, Span};
+use advise::{
+    Approximation, DemandEntry, DistEntry, DistName, RouteEntry, Scenario, ShapedEntry, Span,
+};
 use measure::Estimate;
 use sim::{Options, Plan};
 use solve::FiniteSource;
@@ -58,6 +60,8 @@ pub(crate) struct Answer {
     pub(crate) response: f64,
     /// Transactions by formula [1/s].
     pub(crate) throughput: f64,
+    /// How far the two may be off.
+    pub(crate) approximation: Approximation,
     /// The 90th percentile of the response \[s\], simulated.
     pub(crate) p90: Estimate,
 }
@@ -164,6 +168,7 @@ impl DiskModel {
         Ok(Answer {
             response: formula.response,
             throughput: formula.throughput,
+            approximation: (&formula.trust).into(),
             p90: Estimate::from_independent(&p90s, 0.95),
         })
     }

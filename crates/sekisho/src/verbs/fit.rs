@@ -11,7 +11,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use measure::{Judgement, LoadShape, RunRecord};
 
 use super::tpcc;
-use crate::session::say;
+use crate::session::{say, turning};
 use crate::sources::{self, Fields, Metrics};
 use crate::store;
 use crate::text::{Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate};
@@ -116,7 +116,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         }
         return run_tpcc(args, out);
     }
-    let runs = args.runs.iter().map(|path| store::read_run(path)).collect::<Result<Vec<_>, _>>()?;
+    let read = || args.runs.iter().map(|path| store::read_run(path)).collect::<Result<Vec<_>, _>>();
+    let runs = turning("reading", read)?;
     let options = FitOptions {
         slots: args.slots,
         cores: args.cores,
@@ -125,7 +126,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         date: store::now_rfc3339(),
         name: runs.first().map_or(String::new(), |run| run.header.target.clone()),
     };
-    let fit = match advise::fit(&runs, &options) {
+    let fit = match turning("fitting", || advise::fit(&runs, &options)) {
         Ok(fit) => fit,
         Err(error @ FitError::DoesNotFit(_)) => {
             return no_fit(Verdict::DoesNotFit, &error, args.json, out);
@@ -165,23 +166,31 @@ fn run_source(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
         date: store::now_rfc3339(),
         name: names.join(" "),
     };
-    let fitted = match args.from {
-        Source::AccessLog => from_log(args, &names, &options)?,
-        Source::Prometheus => from_metrics(args, &options)?,
-        Source::PgStatStatements => from_statements(args, &names, &options)?,
+    told(turning("reading and fitting", || from_source(args, &names, &options))?, args, out)
+}
+
+/// What came of the files that `--from` names.
+fn from_source(
+    args: &Args,
+    names: &[String],
+    options: &FitOptions,
+) -> Result<Result<SourceFit, FitError>, Failure> {
+    match args.from {
+        Source::AccessLog => from_log(args, names, options),
+        Source::Prometheus => from_metrics(args, options),
+        Source::PgStatStatements => from_statements(args, names, options),
         Source::Spans => {
             let mut spans = Vec::new();
             for path in &args.runs {
                 spans.extend(sources::read_spans(path)?);
             }
-            advise::fit_spans(&spans, &names, &options)
+            Ok(advise::fit_spans(&spans, names, options))
         }
         Source::Points | Source::Runs => {
             let points = sources::read_points(only(args)?)?;
-            advise::fit_points(&points, &names, &options)
+            Ok(advise::fit_points(&points, names, options))
         }
-    };
-    told(fitted, args, out)
+    }
 }
 
 /// What came of a fit, and the scenario in its file.
@@ -247,14 +256,15 @@ fn run_tpcc(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
         date: store::now_rfc3339(),
         name: first.map_or(String::new(), |first| first.target.clone()),
     };
-    let fitted = advise::fit_points(&points, &names, &options).map(|mut fit| {
-        for (run, judgement) in &judged {
-            let id = &run.header.id;
-            let invalid = judgement.faults.iter();
-            fit.notes.extend(invalid.map(|fault| format!("run {id} is invalid: {fault}")));
-        }
-        fit
-    });
+    let fitted =
+        turning("fitting", || advise::fit_points(&points, &names, &options)).map(|mut fit| {
+            for (run, judgement) in &judged {
+                let id = &run.header.id;
+                let invalid = judgement.faults.iter();
+                fit.notes.extend(invalid.map(|fault| format!("run {id} is invalid: {fault}")));
+            }
+            fit
+        });
     told(fitted, args, out)
 }
 

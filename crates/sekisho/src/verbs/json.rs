@@ -1,6 +1,6 @@
 //! What `--json` prints: one object a run, a fit or an answer, with units in the names.
 
-use measure::{Estimate, Judgement, Measures, RunRecord};
+use measure::{Bound, Estimate, Judgement, Measures, RunRecord};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -26,13 +26,18 @@ fn estimate(estimate: &Estimate) -> Value {
     })
 }
 
+/// A quantile, and on which side it is no more than a bound.
+pub(crate) fn quantile(value: &Estimate) -> Value {
+    let mut object = estimate(value);
+    object["bound"] = json!(Bound::of(value.mean));
+    object
+}
+
 fn measures(measures: &Measures) -> Value {
     let quantiles: serde_json::Map<String, Value> = measures
         .quantiles
         .iter()
-        .filter_map(|quantile| {
-            Some((quantile.q.to_string(), estimate(quantile.response.as_ref()?)))
-        })
+        .filter_map(|of| Some((of.q.to_string(), quantile(of.response.as_ref()?))))
         .collect();
     json!({
         "completed": measures.completed,

@@ -1,6 +1,7 @@
 //! The page of the loop: what was measured, fitted, predicted and checked, as one report. Everything
 //! is optional but the runs or the prediction, so that the same page serves `demo` and `report`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use advise::{Calibration, Fit, Load, Point, Prediction, Quantity, Right, Score};
@@ -381,18 +382,22 @@ fn quantiles(judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
     let mut figure = Quantiles::new(Axis::log("Response", "ms"));
     let mut drawn = 0;
     let mut seen: Vec<String> = Vec::new();
+    let mut untold: BTreeSet<&str> = BTreeSet::new();
     for (run, _) in judged {
         let mut all = Histogram::new();
         for class in run.steady().iter().flat_map(|interval| &interval.classes) {
             all.merge(&class.total);
         }
         // Ten responses beyond a quantile are the least that it may be read from.
-        let points: Vec<_> = CURVE
+        let known: Vec<(f64, f64)> = CURVE
             .iter()
             .filter(|q| (1.0 - **q) * all.len() as f64 >= 10.0)
-            .map(|&q| (q, all.quantile(q).as_secs_f64() * 1e3))
+            .map(|&q| (q, all.quantile(q).as_secs_f64()))
             .filter(|(_, response)| *response > 0.0)
             .collect();
+        untold.extend(known.iter().filter_map(|&(_, response)| text::untold(response)));
+        let told = known.into_iter().filter(|&(_, response)| text::untold(response).is_none());
+        let points: Vec<_> = told.map(|(q, response)| (q, response * 1e3)).collect();
         if points.len() < 2 {
             continue;
         }
@@ -406,8 +411,14 @@ fn quantiles(judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
     if drawn == 0 {
         return Ok(None);
     }
-    let caption = "Measured, from the intended start. A curve ends where fewer than ten responses are \
-                   beyond it.";
+    let mut caption =
+        "Measured, from the intended start. A curve ends where fewer than ten responses \
+                       are beyond it."
+            .to_owned();
+    if !untold.is_empty() {
+        let untold: Vec<&str> = untold.into_iter().collect();
+        caption += &format!(" Not drawn: what is {}.", untold.join(" or "));
+    }
     Ok(Some(Section::new("Response by quantile").figure(Figure::new(
         "Response by quantile",
         caption,

@@ -79,7 +79,7 @@ pub fn main(supervised: origin::Supervised) -> ExitCode {
     let call = match Call::try_parse() {
         Ok(call) => call,
         Err(error) if error.use_stderr() => {
-            write!(std::io::stderr(), "{}", message(&error.to_string())).ok();
+            write!(std::io::stderr(), "{}", message(&in_plain_words(&error.to_string()))).ok();
             return ExitCode::from(Failure::Usage(String::new()).code());
         }
         // Help and version, which are no errors.
@@ -95,6 +95,19 @@ pub fn main(supervised: origin::Supervised) -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// What a parser of numbers says, as what is wanted instead.
+fn in_plain_words(error: &str) -> String {
+    [
+        ("invalid digit found in string", "a whole number from 0 on is wanted"),
+        ("cannot parse integer from empty string", "a whole number from 0 on is wanted"),
+        ("number too large to fit in target type", "it is too large a number; give a smaller one"),
+        ("invalid float literal", "a number is wanted"),
+        ("cannot parse float from empty string", "a number is wanted"),
+    ]
+    .iter()
+    .fold(error.to_owned(), |text, (said, meant)| text.replace(said, meant))
 }
 
 fn run(verb: &Verb, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {

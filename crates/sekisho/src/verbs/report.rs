@@ -13,7 +13,7 @@ use super::check::{quick, read_prediction, verdict_of};
 use super::loop_report::{Story, page};
 use super::tpcc;
 use crate::scenario_file::read_scenario;
-use crate::session::say;
+use crate::session::{say, turning};
 use crate::store;
 use crate::text::sentence;
 use crate::verdict::{Failure, Verdict};
@@ -43,14 +43,14 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let mut prediction: Option<Prediction> = None;
     for path in &args.files {
         if tpcc::is_record(path) {
-            runs.push(tpcc::read_run(path)?);
+            runs.push(turning("reading", || tpcc::read_run(path))?);
             continue;
         }
         let found = match path.extension().and_then(|extension| extension.to_str()) {
             Some("json") => read_prediction(path)?,
             Some("toml") => around_its_load(read_scenario(path)?)?,
             _ => {
-                runs.push(store::read_run(path)?);
+                runs.push(turning("reading", || store::read_run(path))?);
                 continue;
             }
         };
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let line = line(prediction.as_ref(), runs.len(), scores.len());
     let is_scenario = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
     let scenario = args.files.iter().find(is_scenario).map(PathBuf::as_path);
-    let report = page(&Story {
+    let story = Story {
         title: "Sekisho report",
         verdict,
         line: line.clone(),
@@ -82,7 +82,8 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         scores: &scores,
         notes: &[],
         more: Vec::new(),
-    })?;
+    };
+    let report = turning("drawing", || page(&story))?;
     report.write(&args.out).map_err(Failure::machine)?;
     let path = std::path::absolute(&args.out)?;
     if args.json {
@@ -126,7 +127,9 @@ fn scored(prediction: &Prediction, runs: &[RunRecord]) -> Result<Vec<Score>, Fai
     for run in runs {
         if let Some(point) = advise::point_for(prediction, run, None) {
             let tolerance = Tolerance::default();
-            let score = advise::score(&prediction.scenario, point, run, tolerance, &options);
+            let score = turning("simulating what was measured", || {
+                advise::score(&prediction.scenario, point, run, tolerance, &options)
+            });
             scores.push(score.map_err(Failure::usage)?);
         }
     }

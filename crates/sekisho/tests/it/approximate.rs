@@ -71,6 +71,7 @@ fn what_shows_an_approximate_formula_says_so_first() {
         ("ask sensitivity held.toml --max-requests 50000", false),
         ("report held.toml --out page.html", true),
         ("report exact.toml --out page.html", false),
+        ("reproduce yamamoto --model", false),
     ] {
         let text = call(&scratch, line);
         let first = first(&text);

@@ -95,7 +95,8 @@ fn a_sweep_has_a_row_a_point_in_every_form() {
         assert!(ended.out.contains(row), "{}", ended.out);
     }
     let csv = fs::read_to_string(scratch.join("s.csv")).expect("it was written");
-    let head = "gate.pool.slots,class.web.rate,kind,name,number,unit,mean,half_width,confidence";
+    let head =
+        "gate.pool.slots,class.web.rate,kind,name,number,unit,mean,half_width,confidence,bound";
     assert_eq!(csv.lines().next(), Some(head));
     let throughput: Vec<f64> = csv
         .lines()

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use load::tpcc::{
     Checkpoints, Client, DeferredRecord, End, Execution, InputCounts, Isolation, KindRecord, Pace,
-    Plan, Record, Server,
+    PartRecord, Plan, Record, Server,
 };
 use measure::{ClassCounts, GeneratorHealth, Histogram, Host, Interval};
 use workload::tpcc::Kind;
@@ -60,6 +60,18 @@ pub(crate) fn paced(warehouses: u32) -> Record {
         new_orders: (0..66).map(bucket).collect(),
         ..frame(plan, inputs(decks))
     }
+}
+
+/// Two halves of a run of so many warehouses by the rules, in processes that began together.
+pub(crate) fn parts(warehouses: u32) -> [Record; 2] {
+    ["1/2", "2/2"].map(|part| {
+        let mut half = paced(warehouses / 2);
+        half.plan.warehouses = warehouses;
+        let part = part.parse().expect("it is a part of a run");
+        let start_us = 1_795_000_000_000_000;
+        half.part = Some(PartRecord { part, start_us, clock_error_s: 1e-4, late_s: 1e-3 });
+        half
+    })
 }
 
 /// The same twenty times hastened: what is waited is a twentieth.

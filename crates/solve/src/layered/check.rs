@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{EntryId, Layered, LayeredError, Task, Threads};
 use crate::SolveError;
-use crate::error::{at_least_one, at_most, not_negative, positive};
+use crate::error::{at_least_one, not_negative, positive};
 
 /// The most threads, servers or customers: tables hold a number for each.
 const COUNT_MAX: u32 = 1_000_000;
@@ -14,7 +14,8 @@ pub(super) fn check(layered: &Layered) -> Result<(), LayeredError> {
         let number = number(format!("processor `{}`", processor.name));
         if let Some(servers) = processor.servers {
             at_least_one("servers", servers).map_err(&number)?;
-            at_most("servers", servers, COUNT_MAX).map_err(&number)?;
+            let way_out = "give fewer, or let it have no limit, which so many come to";
+            few(&format!("processor `{}`", processor.name), "servers", servers, way_out)?;
         }
     }
     for task in &layered.tasks {
@@ -26,6 +27,20 @@ pub(super) fn check(layered: &Layered) -> Result<(), LayeredError> {
         check_time(layered, task)?;
     }
     Ok(())
+}
+
+/// No more than are solved, or simulated: the simulator has the same limit.
+fn few(
+    place: &str,
+    name: &'static str,
+    value: u32,
+    way_out: &'static str,
+) -> Result<(), LayeredError> {
+    if value <= COUNT_MAX {
+        return Ok(());
+    }
+    let place = place.to_owned();
+    Err(LayeredError::TooMany { place, name, value, most: COUNT_MAX, way_out })
 }
 
 fn number(place: String) -> impl Fn(SolveError) -> LayeredError {
@@ -49,12 +64,13 @@ fn check_task(layered: &Layered, task: &Task) -> Result<(), LayeredError> {
     match task.threads {
         Threads::Finite(threads) => {
             at_least_one("threads", threads).map_err(&number_of_task)?;
-            at_most("threads", threads, COUNT_MAX).map_err(&number_of_task)?;
+            let way_out = "give fewer, or let it have no limit, which so many come to";
+            few(&format!("task `{}`", task.name), "threads", threads, way_out)?;
         }
         Threads::Infinite => {}
         Threads::Reference { population, think } => {
             at_least_one("customers N", population).map_err(&number_of_task)?;
-            at_most("customers N", population, COUNT_MAX).map_err(&number_of_task)?;
+            few(&format!("task `{}`", task.name), "customers N", population, "give fewer")?;
             not_negative("think time Z", think, "s").map_err(&number_of_task)?;
         }
     }

@@ -59,6 +59,23 @@ pub enum LayeredError {
         /// The entry.
         place: String,
     },
+    /// A count is larger than what is solved or simulated.
+    #[error(
+        "{place}: the number of {name} is {value}, above the {most} that are solved or simulated; \
+         {way_out}"
+    )]
+    TooMany {
+        /// Where.
+        place: String,
+        /// What is counted.
+        name: &'static str,
+        /// How many there are.
+        value: u32,
+        /// How many there may be.
+        most: u32,
+        /// What to do.
+        way_out: &'static str,
+    },
     /// A customer goes round without taking any time.
     #[error(
         "a cycle of the reference task `{task}` takes no time; give it a think time or a \

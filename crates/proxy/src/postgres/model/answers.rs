@@ -1,5 +1,6 @@
 //! What the model says: its numbers, and what would be if something were otherwise.
 
+use measure::figures::rate;
 use solve::FlowEquivalent;
 use thiserror::Error;
 
@@ -81,8 +82,10 @@ pub enum Refusal {
     },
     /// The model does not give what is there.
     #[error(
-        "the model gives {modelled:.1}/s for now, but {measured:.1}/s were measured: the load has \
-         changed, or does not come from {clients} clients alike; ask again later"
+        "the model gives {} for now, but {} were measured: the load has changed, or does not come \
+         from {clients} clients alike; ask again later",
+        rate(*modelled),
+        rate(*measured)
     )]
     NotNow {
         /// \[1/s\].
@@ -293,4 +296,20 @@ fn said(fit: &Fit, held: f64, clients: u32, measured: f64, modelled: f64) -> Str
     };
     let now = (modelled / measured - 1.0) * 100.0;
     format!("approximate, exponential demand; {clients} clients; {range}; now off by {now:+.0} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job a minute was "0.0/s" of "0.0/s".
+    #[test]
+    fn a_refusal_keeps_the_digits_of_its_rates() {
+        let refused = Refusal::NotNow { modelled: 0.017, measured: 0.004_2, clients: 3 };
+        let text = refused.to_string();
+        assert!(
+            text.starts_with("the model gives 0.0170 /s for now, but 0.00420 /s were"),
+            "{text}"
+        );
+    }
 }

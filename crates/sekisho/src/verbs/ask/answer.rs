@@ -12,8 +12,10 @@ use sim::{Options, Quantity};
 
 use crate::scenario_file::read_scenario;
 use crate::session::say;
-use crate::text::time_estimate;
-use crate::text::{Table, label, next, paragraph, rate, rate_estimate, sentence, time};
+use crate::text::{
+    Table, label, next, paragraph, quantile_estimate, rate, rate_estimate, sentence, time,
+    time_estimate,
+};
 use crate::verdict::{Failure, Verdict};
 
 /// What every question is put with.
@@ -170,14 +172,18 @@ pub(super) fn observed(assessment: &Assessment) -> String {
         "simulated".into(),
         rate_estimate(&seen.throughput),
         time_or_dash(seen.response.as_ref()),
-        time_or_dash(seen.p50.as_ref()),
-        time_or_dash(seen.p99.as_ref()),
+        quantile_or_dash(seen.p50.as_ref()),
+        quantile_or_dash(seen.p99.as_ref()),
     ]);
     table.to_string()
 }
 
 pub(super) fn time_or_dash(estimate: Option<&Estimate>) -> String {
     estimate.map_or("-".into(), time_estimate)
+}
+
+fn quantile_or_dash(estimate: Option<&Estimate>) -> String {
+    estimate.map_or("-".into(), quantile_estimate)
 }
 
 /// `12.0 %`.

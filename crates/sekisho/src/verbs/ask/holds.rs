@@ -19,8 +19,9 @@ use crate::verdict::{Failure, Verdict};
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Examples:
-  sekisho ask holds scenario.toml --load 1.5x --slo 'p99<200ms'
-  sekisho ask holds studies/ohmae/software-bottleneck.toml --load 3x")]
+  sekisho ask holds scenario.toml --load 1.2x --slo 'p99<200ms'
+  sekisho ask holds studies/ohmae/software-bottleneck.toml --load 3x
+      ends with 3: its tasks are saturated by that many clients")]
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,

@@ -19,7 +19,7 @@ use crate::verdict::{Failure, Verdict};
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Example:
-  sekisho ask servers studies/ohmae/scan-stations.toml --load 3x --slo 'mean<8s'")]
+  sekisho ask servers studies/ohmae/scan-stations.toml --load 3x --slo 'mean<7s'")]
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::report;
-use crate::session::{Session, say};
+use crate::session::{Session, say, turning};
 use crate::store;
 use crate::text::{paragraph, sentence};
 use crate::verbs::private::PrivateArgs;
@@ -176,11 +176,16 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     };
     let measuring = args.measuring(session);
     let live = measuring.as_ref();
-    let reproduced = match args.study {
+    let work = || match args.study {
         Study::Fujita => fujita::reproduce(&registry, args.seed, live),
         Study::Yamamoto => yamamoto::reproduce(&registry, args.seed),
         Study::Nakamura => nakamura::reproduce(&registry, args.seed, live),
         Study::Ohmae => ohmae::reproduce(&registry, args.seed, live),
+    };
+    // What is measured shows its own progress.
+    let reproduced = match live {
+        Some(_) => work(),
+        None => turning("judging the claims", work),
     };
     let facts = live.map_or(Vec::new(), Measuring::facts);
     // Its bar goes before anything is said.
@@ -248,7 +253,7 @@ fn interrupted(args: &Args, at: &str, out: &mut dyn Write) -> Result<Verdict, Fa
 
 #[cfg(test)]
 mod tests {
-    use super::claim::{Finding, Registry};
+    use super::claim::Finding;
     use super::*;
 
     macro_rules! readme {

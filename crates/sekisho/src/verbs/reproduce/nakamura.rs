@@ -84,9 +84,39 @@ fn reproduce_with(effort: Effort, registry: &Registry, seed: u64) -> Result<Repr
 
 #[cfg(test)]
 mod tests {
+    use advise::Approximation;
+
     use super::*;
     use crate::verbs::reproduce::{claim, present};
     use crate::verdict::Verdict;
+
+    /// Where the formulas beside the claims were approximate, nothing said so. Those of this study are exact
+    /// (terminals before disks that serve exponential times have a product form), so that the other case
+    /// is made here.
+    #[test]
+    fn what_formulas_are_worth_is_told() {
+        let registry = registry();
+        let mut runs = disks::Runs::simulate(Effort { requests: 2_000, runs: 2 }, 1).unwrap();
+        let told = |runs: &disks::Runs| {
+            let judged = disks::judge(&registry, runs).unwrap();
+            let object = present::json(&registry, &judged, Verdict::Holds, 1);
+            let claims = object["claims"].as_array().unwrap();
+            let of = |claim: &&serde_json::Value| claim["approximate"] == true;
+            let claims: Vec<String> =
+                claims.iter().filter(of).map(|one| one["id"].as_str().unwrap().into()).collect();
+            let text = present::text(&registry, &judged, Verdict::Holds, 1);
+            let first: Vec<&str> = text.split("\n\n").next().unwrap().split_whitespace().collect();
+            (object["approximate"].clone(), object["error"].clone(), claims, first.join(" "))
+        };
+        let (approximate, error, claims, first) = told(&runs);
+        assert_eq!((approximate, error, claims.len()), (false.into(), ().into(), 0));
+        assert!(!first.contains("approximate"), "{first}");
+        runs.spread[2].answer.approximation = Approximation::within(Some(0.12));
+        let (approximate, error, claims, first) = told(&runs);
+        assert_eq!((approximate, error), (true.into(), 0.12.into()));
+        assert_eq!(claims, ["three-8", "spread-throughput", "sectors-per-transaction"]);
+        assert!(first.contains("; its formula is approximate within 12 %"), "{first}");
+    }
 
     /// Everything, at a quarter of the length. The seed is fixed, so this cannot fail by chance.
     #[test]

@@ -597,6 +597,6 @@ fn station_json(station: &StationOutcome) -> Value {
 }
 
 fn quantiles_json(quantiles: &[(f64, Estimate)]) -> Value {
-    let pairs = quantiles.iter().map(|(q, value)| (q.to_string(), json!(value)));
+    let pairs = quantiles.iter().map(|(q, value)| (q.to_string(), super::json::quantile(value)));
     Value::Object(pairs.collect())
 }

@@ -1,10 +1,10 @@
 //! Every number of a simulation in a row of its own, as other programs read them: what of, which, unit,
-//! mean, half of the interval. CSV and Parquet have the same rows.
+//! mean, half of the interval, and whether that is a bound only. CSV and Parquet have the same rows.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use measure::Estimate;
+use measure::{Bound, Estimate};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
 use parquet::errors::ParquetError;
@@ -30,10 +30,19 @@ struct Row {
     number: String,
     unit: &'static str,
     estimate: Estimate,
+    /// Of a quantile that is no more than a bound.
+    bound: Option<Bound>,
+}
+
+impl Row {
+    fn bound(&self) -> &'static str {
+        self.bound.map_or("", Bound::name)
+    }
 }
 
 /// The columns after those of the parameters.
-const COLUMNS: [&str; 7] = ["kind", "name", "number", "unit", "mean", "half_width", "confidence"];
+const COLUMNS: [&str; 8] =
+    ["kind", "name", "number", "unit", "mean", "half_width", "confidence", "bound"];
 
 impl Numbers {
     /// Those of one run.
@@ -99,7 +108,8 @@ impl Numbers {
             let numbers = [mean.to_string(), half, confidence.to_string()];
             let names = [row.kind, &row.name, &row.number, row.unit];
             let values = row.values.iter().map(String::as_str);
-            line(&mut text, values.chain(names).chain(numbers.iter().map(String::as_str)));
+            let numbers = numbers.iter().map(String::as_str).chain([row.bound()]);
+            line(&mut text, values.chain(names).chain(numbers));
         }
         text
     }
@@ -128,6 +138,7 @@ impl Numbers {
             let values: Vec<f64> = self.rows.iter().map(|row| number(&row.estimate)).collect();
             number_column(&mut group, &values)?;
         }
+        text_column(&mut group, &self.rows.iter().map(Row::bound).collect::<Vec<_>>())?;
         group.close()?;
         writer.into_inner()
     }
@@ -149,8 +160,9 @@ impl Numbers {
         for parameter in &self.parameters {
             fields.push(Arc::new(text(parameter)?));
         }
-        for (at, column) in COLUMNS.into_iter().enumerate() {
-            fields.push(Arc::new(if at < 4 { text(column)? } else { number(column)? }));
+        for column in COLUMNS {
+            let is_number = ["mean", "half_width", "confidence"].contains(&column);
+            fields.push(Arc::new(if is_number { number(column)? } else { text(column)? }));
         }
         Ok(Arc::new(Type::group_type_builder("simulation").with_fields(fields).build()?))
     }
@@ -184,6 +196,16 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     fn row(&mut self, number: &str, unit: &'static str, estimate: &Estimate) {
+        self.bounded(number, unit, estimate, None);
+    }
+
+    fn bounded(
+        &mut self,
+        number: &str,
+        unit: &'static str,
+        estimate: &Estimate,
+        bound: Option<Bound>,
+    ) {
         self.rows.push(Row {
             values: self.values.to_vec(),
             kind: self.kind,
@@ -191,6 +213,7 @@ impl Rows<'_> {
             number: number.to_owned(),
             unit,
             estimate: *estimate,
+            bound,
         });
     }
 
@@ -202,7 +225,8 @@ impl Rows<'_> {
 
     fn quantiles(&mut self, of: &str, quantiles: &[(f64, Estimate)]) {
         for (q, estimate) in quantiles {
-            self.row(&format!("{of} p{}", significant(q * 100.0)), "s", estimate);
+            let number = format!("{of} p{}", significant(q * 100.0));
+            self.bounded(&number, "s", estimate, Bound::of(estimate.mean));
         }
     }
 }

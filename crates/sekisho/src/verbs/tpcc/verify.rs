@@ -158,6 +158,7 @@ fn object(found: &Verification, verdict: Verdict, seconds: f64, version: &str) -
         .collect();
     json!({
         "verdict": if verdict == Verdict::Holds { "holds" } else { "fails" },
+        "exit_code": verdict.code(),
         "warehouses": found.warehouses,
         "postgres": version,
         "took_s": seconds,

@@ -8,7 +8,7 @@ use sim::{
     Class, Demand, GateNode, Load, Network, Options, SizeOutcome, SizeRange, Sizes, Station,
     StationKind, Step,
 };
-use solve::{Exactness, Mg1Lps, Moments};
+use solve::{Mg1Lps, Moments};
 use workload::{Arrivals, Dist};
 
 use crate::verdict::Failure;
@@ -126,10 +126,7 @@ impl Case {
             Given::Nothing => formula.exactness(),
             Given::Size => formula.exactness_given(),
         };
-        Ok(match exactness {
-            Exactness::Exact => Approximation::NONE,
-            Exactness::Approximate { error, .. } => Approximation::within(Some(error)),
-        })
+        Ok(exactness.into())
     }
 
     fn network(&self) -> Result<Network, Failure> {

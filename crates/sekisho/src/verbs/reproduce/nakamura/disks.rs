@@ -1,6 +1,7 @@
 //! Section 4: response times with tables on one disk and over three (table 5), the sectors of each
 //! disk (table 6), and what the placement followed.
 
+use advise::Approximation;
 use load::tpcc::place::{Arrangement, Kind, LOG, Pattern, Rated, assign};
 use measure::Estimate;
 use workload::tpcc::Kind as Transaction;
@@ -127,6 +128,11 @@ fn interval(estimate: &Estimate) -> String {
     format!("{:.digits$} ± {:.digits$}", estimate.mean, estimate.half_width)
 }
 
+/// How far the formula's values of either may be off.
+fn by_formula((single, spread): (&Row, &Row)) -> Approximation {
+    single.answer.approximation.and(spread.answer.approximation)
+}
+
 /// A cell of table 5 beside the model's.
 fn point(registry: &Registry, disks: &str, row: &Row) -> Judged {
     let claim = registry.claim(&format!("{disks}-{}", row.warehouses));
@@ -136,6 +142,7 @@ fn point(registry: &Registry, disks: &str, row: &Row) -> Judged {
     let judged = claim
         .judge()
         .formula(format!("mean {:.2}", row.answer.response))
+        .approximate(row.answer.approximation)
         .simulation(interval(p90))
         .found(format!("Seconds of the disk model, not of a machine: {} off.", percent(off)));
     // The model was fitted to the points of one disk.
@@ -200,6 +207,7 @@ fn claims_of_table_5(registry: &Registry, runs: &Runs) -> Vec<Judged> {
             || "-".into(),
             |(single, spread)| format!("{:.1}, {:.1}", tpmc(single), tpmc(spread)),
         ))
+        .approximate(runs.pairs().map(by_formula).collect())
         .found("New orders a minute and warehouse at 8 warehouses, one disk and three.")
         .shape(more);
     let better = registry
@@ -241,6 +249,7 @@ fn claims_of_table_6(registry: &Registry, runs: &Runs) -> Vec<Judged> {
     let work = claim
         .judge()
         .formula(format!("{one:.0}, {three:.0}"))
+        .approximate(runs.pairs().last().map(by_formula).into_iter().collect())
         .found(
             "Sectors of table 6 over the model's transactions a second at 8 warehouses, one disk and \
              three.",

@@ -43,6 +43,10 @@ impl Curve {
     }
 }
 
+fn cluster(agents: f64, servers: u32, t_ag: f64) -> Result<Cluster, Failure> {
+    Cluster::new(agents, servers, t_ag, T_AGDB, T_DB, U).map_err(Failure::machine)
+}
+
 /// So many servers whose caches hold this share of all agents.
 pub(super) fn at(
     servers: u32,
@@ -51,17 +55,15 @@ pub(super) fn at(
     curve: Curve,
 ) -> Result<ClusterAnswer, Failure> {
     let agents = CACHED * f64::from(servers) / cached;
-    let answer = Cluster::new(agents, servers, t_ag, T_AGDB, T_DB, U)
-        .and_then(|cluster| cluster.compare(cached, curve.at(cached)?));
-    answer.map_err(Failure::machine)
+    let hits = curve.at(cached).map_err(Failure::machine)?;
+    cluster(agents, servers, t_ag)?.compare(cached, hits).map_err(Failure::machine)
 }
 
 /// Figure 8: 1.5 million agents on so many servers.
 pub(super) fn figure_8(servers: u32, curve: Curve) -> Result<ClusterAnswer, Failure> {
     let cached = (CACHED * f64::from(servers) / AGENTS).min(1.0);
-    let answer = Cluster::new(AGENTS, servers, T_AG, T_AGDB, T_DB, U)
-        .and_then(|cluster| cluster.compare(cached, curve.at(cached)?));
-    answer.map_err(Failure::machine)
+    let hits = curve.at(cached).map_err(Failure::machine)?;
+    cluster(AGENTS, servers, T_AG)?.compare(cached, hits).map_err(Failure::machine)
 }
 
 /// How much faster it is with the scheduler.
@@ -99,7 +101,8 @@ pub(super) fn judge(registry: &Registry) -> Result<Vec<Judged>, Failure> {
     judged.extend(judge.check_values()?);
     judged.extend(judge.losses()?);
     judged.push(judge.per_second()?);
-    Ok(judged)
+    let by_formula = cluster(AGENTS, 1, T_AG)?.exactness().into();
+    Ok(judged.into_iter().map(|one| one.approximate(by_formula)).collect())
 }
 
 /// How far N (C_ag - C_no) / (M T_agdb), and N / (M (C_ag - C_no) T_agdb) as it is printed, are from

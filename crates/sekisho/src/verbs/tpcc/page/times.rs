@@ -7,7 +7,7 @@ use measure::Histogram;
 
 use super::Broken;
 use crate::report::{Axis, Curves, Figure, Quantiles, Reference, Series};
-use crate::text::time;
+use crate::text::{self, time};
 
 /// Stretches of a frequency distribution; the specification asks for 20 at least (8.1.6.5).
 const STRETCHES: usize = 40;
@@ -86,9 +86,9 @@ pub(super) fn frequency(
          longest at {}.{limit_text}",
         times.len(),
         time(width as f64 * 1e-9),
-        time(times.quantile(0.5).as_secs_f64()),
+        text::quantile(times.quantile(0.5).as_secs_f64()),
         time(times.mean_s()),
-        time(times.quantile(0.9).as_secs_f64()),
+        text::quantile(times.quantile(0.9).as_secs_f64()),
         time(times.max().as_secs_f64()),
     );
     Ok(Some(Figure::new(title, caption, curves)?))

@@ -19,7 +19,7 @@ use workload::tpcc::Kind;
 use super::devices::{DISKS, Devices};
 use super::shown::{self, Form};
 use super::{Args, How, Measured, PARAMETERS, Stop, measure};
-use crate::session::{Session, say};
+use crate::session::{Session, say, turning};
 use crate::store;
 use crate::text::{Table, next, paragraph, sentence, time};
 use crate::verbs::disk_model::{DiskModel, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
@@ -258,7 +258,8 @@ fn devices_story(args: &Args, placement: &Placement, one: &[Limited], three: &[L
 fn by_model(args: &Args, target: &Target, said: &str, session: &Session) -> Result<Story, Stop> {
     let run = measure(args, target, session)?;
     let placement = assign(&run.accesses.rated(), DISKS).map_err(Failure::usage)?;
-    Ok(model_story(&run, &placement, said, args.terminals.seed)?)
+    let seed = args.terminals.seed;
+    Ok(turning("simulating", || model_story(&run, &placement, said, seed))?)
 }
 
 /// A size of table 5 in the model: with one disk exactly, with three simulated, and the paper's.
