@@ -399,7 +399,7 @@ fn loads_that_contradict_themselves_are_refused() {
         (
             "population = 40",
             "population = 2_000_000",
-            "class `web`: its population is 2000000, more than a million",
+            "class `web`: its population is 2000000, more than a million; give fewer, or a rate instead",
         ),
         (
             "population = 40",
@@ -538,7 +538,7 @@ fn gates_that_cannot_work_are_refused() {
         (
             "slots = 8",
             "slots = 4_000_000_000",
-            "gate `pool`: it has 4000000000 slots, more than a million",
+            "gate `pool`: it has 4000000000 slots, more than a million; give fewer",
         ),
         (
             "router = \"shortest-queue\"\n",
