@@ -270,12 +270,13 @@ const FAULTS: [Fault; 42] = [
     // Both dates are in range; as one Delivery sets them, they cannot be two.
     Fault(
         "the lines of an order were delivered at different times",
-        "update orders set o_entry_d = '2020-01-01 00:00:00+00'
+        "update orders set o_entry_d = '2020-01-01 00:00:00+00', o_ol_cnt = 2
              where (o_w_id, o_d_id, o_id) = (1, 1, 5);
          update order_line set ol_delivery_d = '2020-01-02 00:00:00+00'
              where (ol_w_id, ol_d_id, ol_o_id) = (1, 1, 5);
-         update order_line set ol_delivery_d = '2020-01-02 00:00:01+00'
-             where (ol_w_id, ol_d_id, ol_o_id, ol_number) = (1, 1, 5, 2)",
+         insert into order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id,
+                 ol_delivery_d, ol_quantity, ol_amount)
+             values (1, 1, 5, 2, 1, 1, '2020-01-02 00:00:01+00', 5, 0)",
         &["order-dates"],
         "w 1, d 1, o 5: O_ENTRY_D 2020-01-01 00:00:00+00, \
          first OL_DELIVERY_D 2020-01-02 00:00:00+00, last 2020-01-02 00:00:01+00",
