@@ -105,11 +105,18 @@ pub(crate) struct Shelf {
     chance: Chance,
     pub(crate) lookups: u64,
     pub(crate) hits: u64,
+    /// Keys that it has taken in since it was empty.
+    taken_in: u64,
 }
+
+/// How often a cache that forgets whatever else but the least recently used must have been taken in anew: what
+/// it began with is forgotten but for e^-3, 5 %, then.
+const TURNOVERS: u64 = 3;
 
 impl Shelf {
     pub(crate) fn new(cache: &Cache, chance: Chance) -> Shelf {
-        Shelf { recency: Recency::new(cache), asks: Asks::new(cache), chance, lookups: 0, hits: 0 }
+        let (recency, asks) = (Recency::new(cache), Asks::new(cache));
+        Shelf { recency, asks, chance, lookups: 0, hits: 0, taken_in: 0 }
     }
 
     /// Looks for the next key; whether it was there.
@@ -118,7 +125,22 @@ impl Shelf {
         let hit = self.recency.touch(key, &mut self.chance);
         self.lookups += 1;
         self.hits += u64::from(hit);
+        self.taken_in += u64::from(!hit);
         hit
+    }
+
+    /// How many keys it has taken in and should have before what it holds tells nothing of its start: as many
+    /// as it has room for (LRU holds those that were asked for last, whatever was there before), and several
+    /// times that where others stay. None when it has.
+    pub(crate) fn fills(&self) -> Option<(u64, u64)> {
+        let (room, keys) = (self.recency.capacity, self.recency.present.len());
+        let whole = room.min(keys) as u64;
+        let turnovers = match self.recency.replacement {
+            Replacement::Fifo | Replacement::Random if room < keys => TURNOVERS,
+            _ => 1,
+        };
+        let least = turnovers * whole;
+        (self.taken_in < least).then_some((self.taken_in, least))
     }
 
     pub(crate) fn reset(&mut self) {

@@ -1,11 +1,11 @@
 //! When a run may begin to count: a network begins empty, and what it does on the way to its steady state
 //! is no part of that.
 //!
-//! Three things must have happened. Nothing in the responses may tell any more that the run began (MSER-5;
+//! Four things must have happened. Nothing in the responses may tell any more that the run began (MSER-5;
 //! White 1997). Whoever was in flight must have been replaced several times over: a response that is longer
 //! than the run so far is not among those completed, so that they alone never tell (Little's law). That holds
 //! for each class by itself, because a fast one replaces its own in no time. And the slowest queue must have
-//! had time to forget that it was empty.
+//! had time to forget that it was empty, and every cache must be full.
 
 use crate::balance;
 use crate::program::Program;
@@ -97,6 +97,16 @@ fn missing(
         return Some(format!(
             "{inside} jobs of {name} are in flight after {left} of them that are done in the warm-up, and \
              {TURNOVERS} times as many should be"
+        ));
+    }
+    let filling = program.caches.iter().enumerate().find_map(|(at, cache)| {
+        let fills = runs.iter().filter_map(|run| run.shelves[at].fills()).min()?;
+        Some((&cache.name, fills))
+    });
+    if let Some((name, (taken_in, least))) = filling {
+        return Some(format!(
+            "cache `{name}` has taken in {taken_in} keys in {requests} requests of warm-up, and {least} are \
+             needed before it no longer tells that it began empty"
         ));
     }
     let passed = runs.iter().map(Replication::passed_s).fold(f64::INFINITY, f64::min);

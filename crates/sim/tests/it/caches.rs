@@ -102,6 +102,39 @@ fn scans_hit_as_their_order_says() {
     assert_eq!(hit_ratio(1_000, Keys::Scan, 96).mean, 1.0, "all fit");
 }
 
+/// A miss takes ten times as long as a hit. While a cache fills it hits ever more often: a run that counted
+/// meanwhile had a mean that was too long, and called it precise.
+#[test]
+fn a_cache_that_fills_is_no_steady_state() {
+    for (replacement, budget) in [
+        (Replacement::Lru, 600_000),
+        (Replacement::Fifo, 1_500_000),
+        (Replacement::Random, 1_500_000),
+    ] {
+        let mut network = Network::default();
+        let [hit, miss] = ["hit", "miss"].map(|name| add_delay(&mut network, name));
+        let cache = network.add_cache(Cache {
+            name: "cache".into(),
+            capacity: 4_000,
+            keys: 5_000,
+            order: Keys::Uniform,
+            replacement,
+        });
+        let visit = |station, mean| vec![Step::Visit { station, demand: constant(mean) }];
+        let route = vec![Step::Lookup { cache, hit: visit(hit, 1.0), miss: visit(miss, 10.0) }];
+        network.add_class(Class::new("jobs", closed(10, no_think()), route));
+        let short = sim::run(&network, &options(31, 40_000)).unwrap();
+        let told = short.unsettled.expect("it fills all the time");
+        assert!(told.contains("cache `cache`") && told.contains("keys"), "{told}");
+        assert_eq!(short.stop, sim::Stop::Budget);
+        // Uniformly asked for, each key is there for 4 of 5 lookups: 0.8 * 1 + 0.2 * 10.
+        let long = sim::run(&network, &options(31, budget)).unwrap();
+        assert_eq!(long.unsettled, None);
+        let response = long.classes[0].response.unwrap();
+        assert!((response.mean - 2.8).abs() < 0.03, "{replacement:?}: {response:?}");
+    }
+}
+
 #[test]
 fn caches_that_cannot_be_are_refused() {
     let refuses = |change: &dyn Fn(&mut Cache), cause: &str| {
