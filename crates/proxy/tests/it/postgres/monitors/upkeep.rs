@@ -290,6 +290,8 @@ fn who_has_waited_in_vain_for_a_server_hears_why_it_cannot_be_reached() {
     let mut client = Raw::enter(&gate, Version::V3_0, &[]);
     assert_eq!(says(&mut client, "select 1"), "1");
     one.kill().unwrap();
+    // What is sent before the gate hears of the end has begun, and is lost with its server.
+    gate.until("the end of its server is heard of", |stats| stats.pools[0].servers == 0);
     let began = Instant::now();
     client.query("select 1");
     let words = client.answer();
