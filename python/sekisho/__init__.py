@@ -56,12 +56,13 @@ def solve(
     """Solve a model by formula.
 
     ``method`` solves a network of product form by that algorithm; left out, the formula that fits
-    best is taken. ``attrs`` of the table holds ``algorithm``, ``exact``,
-    ``approximate`` (not exact), ``error`` (the largest
-    relative error seen where it was tried; None if exact or not tried), ``trust`` (the same in
-    words), ``classes`` (throughput and response by class), ``queue`` (of a scenario with one queue:
-    wait, P(wait), L, Lq and variances; None where not known), ``product_bounds`` (of a closed network
-    of one class: asymptotic, balanced-job and geometric bounds, and the knee N*) and ``notes``.
+    best is taken. ``attrs`` of the table holds ``algorithm``, ``exact``, ``approximate`` (not
+    exact), ``error`` (the largest relative error seen where it was tried; None if exact or not
+    tried), ``trust`` (the same in words), ``classes`` (throughput and response by class), ``queue``
+    (of a scenario with one queue: wait, P(wait), L, Lq and variances; None where not known),
+    ``product_bounds`` (of a closed network of one class: asymptotic, balanced-job and geometric
+    bounds, and the knee N*), ``caches`` (of each its hit ratio and the hit probability of its first
+    hundred keys) and ``notes``.
 
     Raises SekishoError, a ValueError, if the model is wrong or no formula answers it, with the text
     that ``sekisho solve`` prints.

@@ -62,6 +62,7 @@ fn solve(py: Python<'_>, name: &str, text: &str, form: &str, method: Option<&str
             "classes": solved.classes,
             "queue": solved.queue,
             "product_bounds": solved.product_bounds,
+            "caches": solved.caches,
             "notes": solved.notes,
         },
     });

@@ -247,6 +247,7 @@ impl Layers {
             rows: self.rows(&answer),
             queue: None,
             product_bounds: None,
+            caches: Vec::new(),
             notes,
             network: None,
         })

@@ -22,8 +22,8 @@ mod xml;
 use std::path::Path;
 
 use advise::{
-    Bounds, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, ProductBounds, QueueAnswer,
-    Scenario, Trust, product_form,
+    Bounds, CacheAnswer, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, ProductBounds,
+    QueueAnswer, Scenario, Trust, product_form,
 };
 use solve::{Algorithm, Exactness, Network, NetworkAnswer};
 
@@ -75,6 +75,8 @@ pub struct Solved {
     pub queue: Option<QueueAnswer>,
     /// The closer bounds and the knee of a closed network of one class.
     pub product_bounds: Option<ProductBounds>,
+    /// The hits of its caches.
+    pub caches: Vec<CacheAnswer>,
     /// What was left aside, in sentences.
     pub notes: Vec<String>,
     /// The answer as a network's, where the model was solved as one.
@@ -210,6 +212,7 @@ impl Model {
             rows: answer.nodes,
             queue: answer.queue,
             product_bounds: answer.product_bounds,
+            caches: answer.caches,
             notes: answer.remarks,
             network: None,
         })
@@ -286,6 +289,7 @@ fn of_network(network: Network, answer: NetworkAnswer) -> Solved {
         rows,
         queue: None,
         product_bounds: None,
+        caches: Vec::new(),
         notes: Vec::new(),
         network: Some((network, answer)),
     }

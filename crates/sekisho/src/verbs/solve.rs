@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ::solve::Algorithm;
 use advise::{
-    Approximation, Bounds, Corrected, FormulaAnswer, NodeAnswer, ProductBounds, QueueAnswer,
-    Scenario, Trust,
+    Approximation, Bounds, CacheAnswer, Corrected, FormulaAnswer, NodeAnswer, ProductBounds,
+    QueueAnswer, Scenario, Trust,
 };
 use clap::Args as ClapArgs;
 use serde_json::json;
@@ -314,6 +314,9 @@ fn text(answer: &FormulaAnswer) -> String {
             table.row(vec![format!("response: {name}"), time(class.response)]);
         }
     }
+    for cache in &answer.caches {
+        cache_rows(&mut table, cache);
+    }
     for (name, busy) in &answer.utilisation {
         table.row(vec![format!("busy: {}", label(name)), format!("{:.1} %", busy * 100.0)]);
     }
@@ -353,6 +356,18 @@ fn queue_rows(table: &mut Table, queue: &QueueAnswer) {
     table.row(vec!["jobs waiting, Lq".into(), four(queue.waiting)]);
     table.row(vec!["wait, std deviation".into(), deviation(queue.wait_variance)]);
     table.row(vec!["response, std deviation".into(), deviation(queue.response_variance)]);
+}
+
+/// The most keys of a cache that have a row.
+const KEYS_SHOWN: usize = 3;
+
+/// How often a cache has what is asked for, in all and of the first keys; `--json` has a hundred of them.
+fn cache_rows(table: &mut Table, cache: &CacheAnswer) {
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    table.row(vec![format!("hits of {}", label(&cache.name)), percent(cache.hit_ratio)]);
+    for (key, hits) in cache.hits.iter().enumerate().take(KEYS_SHOWN) {
+        table.row(vec![format!("of its key {}", key + 1), percent(*hits)]);
+    }
 }
 
 /// Response by document; without documents, for some sizes.

@@ -76,6 +76,35 @@ fn the_verbs_of_models_print_json() {
     assert_eq!(objects(&sekisho(&folder, &few))[0]["exit_code"], 4);
 }
 
+/// LRU of two keys that remembers one: each hits as often as it was asked for last.
+#[test]
+fn the_hits_of_a_cache_are_told() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let text = "sekisho = 1\nname = \"c\"\n\
+                class = [{ name = \"c\", rate = \"10/s\", \
+                route = [{ lookup = \"pages\", hit = [\"near\"], miss = [\"disk\"] }] }]\n\
+                cache = [{ name = \"pages\", capacity = 1, keys = 2, order = \"weighted\", \
+                weights = [3, 1] }]\n\
+                station = [{ name = \"near\", kind = \"delay\", demand = \"1ms\" }, \
+                { name = \"disk\", kind = \"delay\", demand = \"8ms\" }]\n";
+    fs::write(folder.join("c.toml"), text).unwrap();
+    let solved = &objects(&sekisho(&folder, &["solve", "c.toml", "--json"]))[0];
+    let hits = &solved["answer"]["caches"][0];
+    assert_eq!(
+        (hits["hit_ratio"].as_f64(), &hits["hits"][0]),
+        (Some(0.625), &0.75.into()),
+        "{hits}"
+    );
+    let text = sekisho(&folder, &["solve", "c.toml"]).out;
+    for row in
+        [["hits of pages", "62.50 %"], ["of its key 1", "75.00 %"], ["of its key 2", "25.00 %"]]
+    {
+        let found = text.lines().any(|line| row.iter().all(|part| line.contains(part)));
+        assert!(found, "{row:?}: {text}");
+    }
+}
+
 #[test]
 fn the_verbs_of_records_print_json() {
     let scratch = Scratch::new();
