@@ -2,7 +2,7 @@
 //! tables. Every error is a `SekishoError` with the text that the command prints.
 
 use advise::NodeAnswer;
-use measure::{Bound, Estimate};
+use measure::Estimate;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sekisho::exchange::{self, Model};
@@ -170,7 +170,7 @@ fn simulated(outcome: &Outcome) -> Value {
 /// A quantile with its interval, and on which side it is no more than a bound.
 fn quantile(value: &Estimate) -> Value {
     let mut object = json!(value);
-    object["bound"] = json!(Bound::of(value.mean));
+    object["bound"] = json!(measure::Bound::of(value.mean));
     object
 }
 

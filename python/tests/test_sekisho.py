@@ -91,6 +91,30 @@ def test_a_quantile_that_no_histogram_tells_is_a_bound(mean, bound):
         assert median["mean"] >= 3600 and median["half_width"] is None
 
 
+def test_the_hits_of_a_cache_are_attributes():
+    # LRU of two keys that remembers one: each hits as often as it was asked for last.
+    model = {
+        "sekisho": 1,
+        "name": "cache",
+        "class": [
+            {
+                "name": "c",
+                "rate": "10/s",
+                "route": [{"lookup": "pages", "hit": ["near"], "miss": ["disk"]}],
+            }
+        ],
+        "cache": [
+            {"name": "pages", "capacity": 1, "keys": 2, "order": "weighted", "weights": [3, 1]}
+        ],
+        "station": [
+            {"name": "near", "kind": "delay", "demand": "1ms"},
+            {"name": "disk", "kind": "delay", "demand": "8ms"},
+        ],
+    }
+    (cache,) = sekisho.solve(model).attrs["caches"]
+    assert cache["hit_ratio"] == 0.625 and cache["hits"] == [0.75, 0.25]
+
+
 def test_text_paths_and_dictionaries_are_the_same_model():
     by_path = sekisho.solve(OHMAE)
     by_text = sekisho.solve(OHMAE.read_text(encoding="utf-8"))
