@@ -8,12 +8,11 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use postgres::{Private, Settings};
 
 use crate::browser::Scratch;
-use crate::command::{Ended, sekisho, start};
+use crate::command::{Ended, PATIENCE, sekisho, start};
 use crate::tpcc::ask;
 
 fn fixture(name: &str) -> PathBuf {
@@ -116,7 +115,7 @@ fn a_gate_reaches_a_server_that_demands_encryption() {
         let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
         let told = ask(&format!("{account}@{address}/{database}"), sql);
         running.signal("TERM");
-        let ended = running.ended(Duration::from_secs(60));
+        let ended = running.ended(PATIENCE);
         assert_eq!(ended.code, 0, "{ended:?}");
         told.map_err(|error| error.as_db_error().expect("it is told").message().to_owned())
     };
@@ -158,7 +157,7 @@ fn a_file_says_how_both_sides_are_encrypted() {
         let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
         let told = ask(&format!("{account}@{address}/{database}"), sql);
         running.signal("TERM");
-        assert_eq!(running.ended(Duration::from_secs(60)).code, 0);
+        assert_eq!(running.ended(PATIENCE).code, 0);
         told.map_err(|error| error.as_db_error().expect("it is told").message().to_owned())
     };
     let (ca, other) = (fixture("ca.pem"), fixture("other.pem"));

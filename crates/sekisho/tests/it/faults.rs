@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::browser::Scratch;
-use crate::command::{Ended, start};
+use crate::command::{Ended, PATIENCE, start};
 use crate::site::alone;
 
 /// What a server does with a connection that sent a request.
@@ -78,7 +78,7 @@ fn measured(answer: Answer, rest: &[&str]) -> Ended {
         words.extend(["--duration", "500ms"]);
     }
     words.extend(rest);
-    start(&scratch.join(""), &words).ended(Duration::from_secs(20))
+    start(&scratch.join(""), &words).ended(PATIENCE)
 }
 
 fn closed() -> std::io::Result<()> {
@@ -127,7 +127,7 @@ fn nobody_there_is_a_fault_too() {
     let scratch = Scratch::new();
     let url = format!("http://{address}/");
     let words = ["measure", "http", &url, "--rate", "50/s", "--duration", "500ms", "--json"];
-    let ended = start(&scratch.join(""), &words).ended(Duration::from_secs(20));
+    let ended = start(&scratch.join(""), &words).ended(PATIENCE);
     assert_eq!(ended.code, 5, "{ended:?}");
     let object = &ended.objects()[0];
     assert!(object["all"]["errors"]["connect-refused"].as_u64() > Some(0), "{object}");

@@ -15,9 +15,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use crate::browser::Scratch;
-
-/// Whatever is waited for is there after this.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::command::PATIENCE;
 
 /// The server of all tests here; it ends with this process.
 struct Office {

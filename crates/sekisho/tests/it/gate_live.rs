@@ -4,12 +4,11 @@
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use postgres::{Private, Settings};
 
 use crate::browser::{Driven, Scratch, keep};
-use crate::command::start;
+use crate::command::{PATIENCE, start};
 use crate::tpcc::ask;
 
 /// The word that stands behind these.
@@ -72,7 +71,7 @@ fn the_console_and_the_live_page_show_a_gate_under_load() {
     browser.wait_for("document.querySelector('#queue').textContent.includes('Nobody waits')");
     // The gate ends as its administrator says, and the page says so.
     let _ = ask(&console, "shutdown wait_for_servers");
-    let ended = running.ended(Duration::from_secs(60));
+    let ended = running.ended(PATIENCE);
     assert_eq!(ended.code, 0, "{ended:?}");
     browser.wait_for("document.documentElement.dataset.state === 'lost'");
     server.stop().expect("it stops");

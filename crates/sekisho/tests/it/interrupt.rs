@@ -25,7 +25,7 @@ fn interrupted(rest: &[&str]) -> (Scratch, crate::command::Ended) {
         thread::sleep(Duration::from_millis(10));
     }
     running.signal("INT");
-    let ended = running.ended(Duration::from_secs(20));
+    let ended = running.ended(PATIENCE);
     origin.stop();
     (scratch, ended)
 }
@@ -103,7 +103,7 @@ fn an_interrupted_reproduction_says_what_is_left_and_leaves_nothing() {
         // Its files are there before anybody may be let in.
         assert!(data.exists(), "{data:?}");
         running.signal("INT");
-        let ended = running.ended(Duration::from_secs(20));
+        let ended = running.ended(PATIENCE);
         assert_eq!(ended.code, 130, "{ended:?}");
         let told = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(told.contains("minutes on two quiet processors"), "{told}");

@@ -10,10 +10,8 @@ use measure::Recording;
 use postgres::{Private, Settings};
 
 use crate::browser::Scratch;
-use crate::command::{PROGRAM, sekisho, start};
+use crate::command::{PATIENCE, PROGRAM, sekisho, start};
 use crate::tpcc::ask;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn private() -> Private {
     let parameters = vec![("fsync".to_owned(), "off".to_owned())];

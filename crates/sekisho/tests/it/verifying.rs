@@ -98,13 +98,13 @@ fn an_interrupt_ends_a_verification_at_once() {
         std::thread::sleep(Duration::from_millis(10));
     }
     running.signal("INT");
-    let ended = running.ended(Duration::from_secs(20));
+    let ended = running.ended(PATIENCE);
     assert_eq!(ended.code, 130, "{ended:?}");
     assert!(ended.out.starts_with("interrupted: "), "{ended:?}");
     // The server does not go on for nobody.
     let begun = Instant::now();
     while ask(&url, busy).expect("it is there") != ["0"] {
-        assert!(begun.elapsed() < Duration::from_secs(20), "the server goes on");
+        assert!(begun.elapsed() < PATIENCE, "the server goes on");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
