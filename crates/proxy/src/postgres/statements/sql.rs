@@ -102,11 +102,16 @@ pub(super) fn is_dated(text: &[u8], lexis: Lexis) -> bool {
     read().unwrap_or(true)
 }
 
-/// Whether a server holds a statement to the columns that it had when it was prepared: what is planned,
-/// and not commands such as FETCH, whose columns are those of each time.
+/// Whether a server holds a statement to the parameters and columns that it had when it was prepared:
+/// what is analysed then (`analyze.c`), which is what is planned, procedures' arguments, and what has a
+/// plan within it (EXPLAIN, DECLARE, CREATE TABLE AS); not commands such as FETCH, whose columns are
+/// those of each time.
 pub(super) fn is_shaped(text: &[u8], lexis: Lexis) -> bool {
-    const PLANNED: [&str; 8] =
-        ["select", "insert", "update", "delete", "merge", "values", "table", "with"];
+    #[rustfmt::skip]
+    const ANALYSED: [&str; 12] = [
+        "select", "insert", "update", "delete", "merge", "values", "table", "with",
+        "call", "explain", "declare", "create",
+    ];
     let first = || {
         let mut tokens = Commands::new(text, lexis)?;
         loop {
@@ -117,7 +122,7 @@ pub(super) fn is_shaped(text: &[u8], lexis: Lexis) -> bool {
         }
     };
     first().is_ok_and(|token| {
-        token.kind == Kind::Mark(b'(') || PLANNED.iter().any(|word| token.is(text, word))
+        token.kind == Kind::Mark(b'(') || ANALYSED.iter().any(|word| token.is(text, word))
     })
 }
 
@@ -301,6 +306,26 @@ mod tests {
             "execute 'a'",
         ] {
             assert_eq!(named(none), [""; 0], "{none}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_holds_to_its_shape_is_told_by_its_first_word() {
+        let shaped = |text: &str| is_shaped(text.as_bytes(), Lexis::default());
+        for text in [
+            "select 1",
+            "(select 1)",
+            "; /* x */ WITH a as (select 1) table a",
+            "merge into t using u on true when matched then delete",
+            "CALL p($1)",
+            "explain analyze insert into t values ($1)",
+            "declare c cursor for select $1",
+            "create table t as select $1",
+        ] {
+            assert!(shaped(text), "{text}");
+        }
+        for text in ["fetch 1 from c", "show work_mem", "execute a($1)", "do ''", ""] {
+            assert!(!shaped(text), "{text}");
         }
     }
 

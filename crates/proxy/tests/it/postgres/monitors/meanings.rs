@@ -297,3 +297,59 @@ fn parameters_keep_their_types_at_every_server() {
         assert!(said[0].starts_with("ERROR 42804"), "{said:?}");
     }
 }
+
+/// What is no query is held to its parameters all the same where PostgreSQL analyses it at its Parse: a
+/// CALL whose procedure has another type of argument now wrote 0.0047 for 1000000000.
+#[test]
+fn commands_with_an_expression_keep_the_types_of_their_parameters() {
+    let tables = "create table SCHEMA.t (v int); create table SCHEMA.log (v numeric); \
+                  insert into SCHEMA.t values (1000000000)";
+    let wider = "alter table SCHEMA.t alter v type real";
+    let procedure = "create procedure SCHEMA.p(a int) language sql as \
+                     'insert into SCHEMA.log values (a)'";
+    let other = "drop procedure SCHEMA.p; create procedure SCHEMA.p(a real) language sql as \
+                 'insert into SCHEMA.log values (a::numeric)'";
+    let told = "create procedure SCHEMA.p(inout a int) language plpgsql as 'begin end'";
+    let told_other = "drop procedure SCHEMA.p; \
+                      create procedure SCHEMA.p(inout a real) language plpgsql as 'begin end'";
+    let explain = "explain (analyze, costs off, timing off, summary off) \
+                   insert into SCHEMA.t values ($1)";
+    // What is there before, the statement, what is changed, and whether PostgreSQL runs it still.
+    let cases = [
+        (procedure, "call SCHEMA.p($1)", other, true),
+        (told, "call SCHEMA.p($1)", told_other, false),
+        ("", explain, wider, true),
+        ("", "create table SCHEMA.made as select v from SCHEMA.t where v = $1", wider, true),
+    ];
+    for (before, statement, change, runs) in cases {
+        let [tables, before, statement, change] =
+            [tables, before, statement, change].map(|text| text.replace("SCHEMA", "of_calls"));
+        make("of_calls", &format!("{tables}; {before}"));
+        let gate = gate(1, CodeChoice::Trust);
+        let mut twin = Twin::new(&gate);
+        twin.says(&[[parse("a", &statement, &[]), sync()].concat()]);
+        let mut direct = at_the_server(&[]);
+        direct.query(&change);
+        direct.answer();
+        // The gate's server is lost, and another comes in its place.
+        let mut gated = Raw::enter(&gate, Version::V3_0, &[]);
+        gated.query("select pg_backend_pid()");
+        let pid = gated.answer()[0].clone();
+        direct.query(&format!("select pg_terminate_backend({pid})"));
+        direct.answer();
+        gate.until("its end is heard of", |stats| stats.pools[0].servers == 0);
+        // 1000000000, in binary.
+        let mut again = Vec::new();
+        write::message(&mut again, Frontend::Bind, |out| {
+            out.extend_from_slice(b"\0a\0\0\x01\0\x01\0\x01\0\0\0\x04\x3b\x9a\xca\0\0\0");
+        });
+        let again = [again, execute(""), sync()].concat();
+        let looks = query(
+            "select v::numeric from of_calls.log union all select v::numeric from of_calls.t",
+        );
+        let rolled_back = [query("begin"), again, looks, query("rollback")];
+        let said = twin.says(&rolled_back);
+        assert_eq!(said.iter().any(|one| one.starts_with("ERROR")), !runs, "{statement}: {said:?}");
+        gate.end();
+    }
+}
