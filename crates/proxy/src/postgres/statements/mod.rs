@@ -94,8 +94,9 @@ mod sql;
 
 pub use catalogue::Catalogue;
 pub use client::Client;
-pub(super) use resting::RestingStatement;
+pub(super) use resting::{RestingName, RestingStatement};
 pub(super) use server::{Completed, Forward, Message, Server, Treatment};
+pub(super) use shape::Shape;
 
 /// The bytes by which a server tells names apart (NAMEDATALEN - 1) \[byte\].
 const NAME_MAX: usize = 63;

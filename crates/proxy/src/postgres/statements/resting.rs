@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::catalogue::{Catalogue, Room, Untaken, read, written};
 use super::server::is_parse;
-use super::shape::Known;
+use super::shape::{Known, Shape};
 use super::{Client, NAME_MAX};
 use crate::postgres::sql::tokens::Lexis;
 
@@ -19,6 +19,13 @@ pub(in crate::postgres) struct RestingStatement {
     pub lexis: Lexis,
     /// The body of its Parse behind the name.
     pub tail: Vec<u8>,
+}
+
+/// What a client has a name for: the number of a statement, and the shape that it was told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::postgres) struct RestingName {
+    pub number: u64,
+    pub shape: Option<Shape>,
 }
 
 /// Why a statement cannot be taken up.
@@ -48,14 +55,35 @@ impl Catalogue {
         self.prefix()
     }
 
-    /// A client's names for statements, that of the unnamed one empty, and the statements' numbers.
+    /// Declares the types that the parameters of a client's statements had when it prepared them, as far as
+    /// they are remembered: where it goes on they are no other ones, whatever has become of the tables.
+    pub(in crate::postgres) fn declare_types(&mut self, client: &mut Client) {
+        let named: Vec<Arc<[u8]>> = client.names.keys().cloned().collect();
+        for name in named.into_iter().chain([Arc::default()]) {
+            let Some(Known { id, shape: Some(shape) }) = client.known(&name) else { continue };
+            let room = if name.is_empty() { Room::All } else { Room::Named };
+            let Some(Ok(id)) = self.retyped(id, shape.parameters, room) else { continue };
+            let known = Known { id, shape: Some(shape) };
+            let before = match name.is_empty() {
+                true => client.unnamed.replace(known),
+                false => client.name(name, known, self),
+            };
+            if let Some(before) = before {
+                self.release(before.id);
+            }
+        }
+    }
+
+    /// A client's names for statements, that of the unnamed one empty.
     pub(in crate::postgres) fn names_of<'a>(
         &'a self,
         client: &'a Client,
-    ) -> impl Iterator<Item = (&'a [u8], u64)> {
-        let unnamed = client.unnamed.map(|known| (&b""[..], known.id));
-        let named = client.names.iter().map(|(name, known)| (&name[..], known.id));
-        named.chain(unnamed).map(|(name, id)| (name, self.entry(id).number))
+    ) -> impl Iterator<Item = (&'a [u8], RestingName)> {
+        let unnamed = client.unnamed.map(|known| (&b""[..], known));
+        let named = client.names.iter().map(|(name, known)| (&name[..], *known));
+        let resting =
+            |known: Known| RestingName { number: self.entry(known.id).number, shape: known.shape };
+        named.chain(unnamed).map(move |(name, known)| (name, resting(known)))
     }
 
     /// The statement that a client has this name for, if any.
@@ -70,7 +98,8 @@ impl Catalogue {
         Some(RestingStatement { scope, lexis, tail: entry.tail().to_vec() })
     }
 
-    /// Gives a client a name for a statement; an empty one for the unnamed one.
+    /// Gives a client a name for a statement that it was told this shape of; an empty one for the unnamed
+    /// one.
     ///
     /// # Errors
     /// If it cannot have it here. It is as it was then.
@@ -78,7 +107,7 @@ impl Catalogue {
         &mut self,
         client: &mut Client,
         name: &[u8],
-        statement: &RestingStatement,
+        (statement, shape): (&RestingStatement, Option<Shape>),
     ) -> Result<(), Untakeable> {
         let RestingStatement { scope, lexis, tail } = statement;
         if name.len() > NAME_MAX || name.contains(&0) || !is_parse(tail) {
@@ -97,7 +126,7 @@ impl Catalogue {
                 Untaken::NoRoom => Untakeable::NoRoom,
                 Untaken::Refused(_) => Untakeable::Refused,
             })?;
-        let known = Known { id, shape: None };
+        let known = Known { id, shape };
         let before = match name.is_empty() {
             true => client.unnamed.replace(known),
             false => client.name(Arc::from(name), known, self),
@@ -126,7 +155,7 @@ mod tests {
 
     fn names(catalogue: &Catalogue, client: &Client) -> Vec<(Vec<u8>, RestingStatement)> {
         let names = catalogue.names_of(client);
-        let named = |(name, _): (&[u8], u64)| {
+        let named = |(name, _): (&[u8], RestingName)| {
             (name.to_vec(), catalogue.resting(client, name).expect("it has the name"))
         };
         let mut names: Vec<_> = names.map(named).collect();
@@ -138,18 +167,18 @@ mod tests {
     fn statements_are_taken_up_elsewhere_as_they_were() {
         let (mut here, mut there) = (catalogue(1), catalogue(2));
         let (mut client, mut taken) = (Client::new(7), Client::new(7));
-        here.take_up(&mut client, b"a", &statement("select $1")).unwrap();
-        here.take_up(&mut client, b"b", &statement("select $1")).unwrap();
-        here.take_up(&mut client, b"", &statement("select 2")).unwrap();
+        here.take_up(&mut client, b"a", (&statement("select $1"), None)).unwrap();
+        here.take_up(&mut client, b"b", (&statement("select $1"), None)).unwrap();
+        here.take_up(&mut client, b"", (&statement("select 2"), None)).unwrap();
         assert_eq!(here.len(), 2, "the same text is there once");
         let all = names(&here, &client);
         assert_eq!(all.len(), 3);
         for (name, statement) in &all {
-            there.take_up(&mut taken, name, statement).unwrap();
+            there.take_up(&mut taken, name, (statement, None)).unwrap();
         }
         assert_eq!(names(&there, &taken), all);
         assert_eq!(there.text(&taken, b"a"), Some(&b"select $1"[..]));
-        there.take_up(&mut taken, b"a", &statement("select 3")).unwrap();
+        there.take_up(&mut taken, b"a", (&statement("select 3"), None)).unwrap();
         assert_eq!(there.text(&taken, b"a"), Some(&b"select 3"[..]));
         there.forget(taken);
         assert_eq!((there.used(), here.used()), (0, 2));
@@ -161,7 +190,7 @@ mod tests {
         let mut client = Client::new(7);
         let refused = |here: &mut Catalogue, client: &mut Client, name: &[u8], tail: &[u8]| {
             let statement = RestingStatement { tail: tail.to_vec(), ..statement("") };
-            here.take_up(client, name, &statement).unwrap_err()
+            here.take_up(client, name, (&statement, None)).unwrap_err()
         };
         for tail in [&b""[..], b"no end", b"one type\0\0\x01\0\0", b"two\0\0\x02\0\0\0\x17"] {
             assert_eq!(refused(&mut here, &mut client, b"a", tail), Untakeable::Malformed);
@@ -169,10 +198,10 @@ mod tests {
         let long = [b'n'; 64];
         assert_eq!(refused(&mut here, &mut client, &long, b"x\0\0\0"), Untakeable::Malformed);
         assert_eq!(refused(&mut here, &mut client, b"a\0", b"x\0\0\0"), Untakeable::Malformed);
-        here.take_up(&mut client, b"a", &statement("select 1")).unwrap();
-        here.take_up(&mut client, b"b", &statement("select 2")).unwrap();
+        here.take_up(&mut client, b"a", (&statement("select 1"), None)).unwrap();
+        here.take_up(&mut client, b"b", (&statement("select 2"), None)).unwrap();
         assert_eq!(refused(&mut here, &mut client, b"c", b"x\0\0\0"), Untakeable::Names);
-        here.take_up(&mut client, b"", &statement("select 3")).unwrap();
+        here.take_up(&mut client, b"", (&statement("select 3"), None)).unwrap();
         let mut other = Client::new(7);
         assert_eq!(refused(&mut here, &mut other, b"a", b"x\0\0\0"), Untakeable::NoRoom);
         assert_eq!((here.used(), other.names()), (3, 0));

@@ -1,20 +1,21 @@
 //! The shape of a statement: its parameters and the columns of its rows, as far as PostgreSQL holds a
 //! prepared statement to them.
 
-use std::hash::{DefaultHasher, Hasher};
+use ring::digest::{Context, SHA256};
 
 use super::catalogue::EntryId;
 use crate::postgres::frame::Limits;
 
-/// Told apart by digests: two shapes with the same are taken for one.
+/// Told apart by digests, which are the same in every program: a client that another one has handed over
+/// is held to what it was told there. Two shapes with the same are taken for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) parameters: u64,
-    pub(super) rows: u64,
+pub(in crate::postgres) struct Shape {
+    pub parameters: u64,
+    pub rows: u64,
 }
 
 /// A client's statement, and the shape that it had when the client prepared it. That is not known
-/// before the server has replied, nor of a client that another process has handed over.
+/// before the server has replied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) id: EntryId,
@@ -23,9 +24,15 @@ pub(super) struct Known {
 
 /// The digest of a ParameterDescription.
 pub(super) fn of_parameters(body: &[u8]) -> u64 {
-    let mut digest = DefaultHasher::new();
-    digest.write(body);
-    digest.finish()
+    let mut digest = Context::new(&SHA256);
+    digest.update(body);
+    finish(digest)
+}
+
+fn finish(digest: Context) -> u64 {
+    let digest = digest.finish();
+    let first = digest.as_ref().first_chunk().expect("SHA-256 has 32 bytes");
+    u64::from_be_bytes(*first)
 }
 
 /// The digest of a RowDescription: of each column name, type, and length and modifier of that, as
@@ -33,21 +40,21 @@ pub(super) fn of_parameters(body: &[u8]) -> u64 {
 /// relay waits for, it is the length and the columns at its front.
 pub(super) fn of_rows(body: &[u8], length: usize) -> u64 {
     const BEHIND_NAME: usize = 18;
-    let mut digest = DefaultHasher::new();
+    let mut digest = Context::new(&SHA256);
     let front = &body[..body.len().min(Limits::SESSION.whole_max - crate::postgres::frame::HEAD)];
     if length > front.len() {
-        digest.write_usize(length);
+        digest.update(&(length as u64).to_be_bytes());
     }
     let (count, mut rest) = front.split_at(front.len().min(2));
-    digest.write(count);
+    digest.update(count);
     while let Some(end) = rest.iter().position(|&byte| byte == 0) {
         let Some(fields) = rest.get(end + 1..end + 1 + BEHIND_NAME) else { break };
-        digest.write(&rest[..=end]);
+        digest.update(&rest[..=end]);
         // Behind the table and the number there, before the format.
-        digest.write(&fields[6..16]);
+        digest.update(&fields[6..16]);
         rest = &rest[end + 1 + BEHIND_NAME..];
     }
-    digest.finish()
+    finish(digest)
 }
 
 #[cfg(test)]

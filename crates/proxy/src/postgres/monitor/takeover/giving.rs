@@ -22,6 +22,7 @@ use crate::postgres::monitor::run::{DOOR, LISTENERS, Running, SUCCESSOR};
 use crate::postgres::monitor::state::{Loop, Phase};
 use crate::postgres::monitor::wire::Stream;
 use crate::postgres::startup::Replication;
+use crate::postgres::statements::RestingName;
 
 /// How many clients may be in passage at once: each has a socket that is with nobody.
 const PASSAGE_MAX: usize = 64;
@@ -472,7 +473,8 @@ impl Loop {
         let Loop { takeover, clients, pools, config, watchers, again, .. } = self;
         let successor = takeover.successor.as_mut()?;
         let client = clients.get_mut(key)?;
-        let pool = &pools[client.pool];
+        let pool = &mut pools[client.pool];
+        pool.catalogue.declare_types(&mut client.statements);
         let next = successor.pools.len() as u32;
         let mark = pool.catalogue.mark();
         let number = successor.pools.get(mark).map_or(next, |told| told.number);
@@ -489,14 +491,15 @@ impl Loop {
         let mut statements = Vec::new();
         for (name, own) in pool.catalogue.names_of(&client.statements) {
             let next = successor.statements.len() as u64;
-            let known = successor.statements.get(&(number, own)).copied();
+            let known = successor.statements.get(&(number, own.number)).copied();
             if known.is_none() {
                 let statement = pool.catalogue.resting(&client.statements, name)?;
                 let word = Word::Statement { number: next, statement };
                 successor.channel.say(&word, None).ok()?;
-                successor.statements.insert((number, own), next);
+                successor.statements.insert((number, own.number), next);
             }
-            statements.push((name.to_vec(), known.unwrap_or(next)));
+            let told = RestingName { number: known.unwrap_or(next), ..own };
+            statements.push((name.to_vec(), told));
         }
         let resting = Resting {
             number: successor.numbered + 1,

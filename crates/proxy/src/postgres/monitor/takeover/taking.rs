@@ -28,7 +28,7 @@ use crate::postgres::monitor::state::{Loop, Phase};
 use crate::postgres::monitor::wire::{Stream, Wire};
 use crate::postgres::sql::{Settings, SettingsBounds};
 use crate::postgres::startup::{Replication, Version};
-use crate::postgres::statements::{self, RestingStatement};
+use crate::postgres::statements::{self, RestingName, RestingStatement};
 
 /// The most listeners that are taken.
 const LISTENERS_MAX: usize = 1024;
@@ -481,15 +481,15 @@ impl Loop {
         &mut self,
         pool: usize,
         settings: &Settings,
-        statements: &[(Vec<u8>, u64)],
+        statements: &[(Vec<u8>, RestingName)],
     ) -> Result<statements::Client, String> {
         let mut names = statements::Client::new(settings.scope());
         let known = &self.takeover.predecessor.as_ref().expect("its caller has it").statements;
         let catalogue = &mut self.pools[pool].catalogue;
-        for (name, number) in statements {
-            let taken = match known.get(number) {
+        for (name, told) in statements {
+            let taken = match known.get(&told.number) {
                 Some(statement) => catalogue
-                    .take_up(&mut names, name, statement)
+                    .take_up(&mut names, name, (statement, told.shape))
                     .map_err(|error| error.to_string()),
                 None => Err("a statement of it was not told, or there was no room for it".into()),
             };

@@ -10,11 +10,11 @@ use crate::postgres::auth::{Credential, Keys};
 use crate::postgres::monitor::config::Mode;
 use crate::postgres::sql::tokens::{Encoding, Lexis, Strings};
 use crate::postgres::sql::{Named, RestingSettings, Value};
-use crate::postgres::statements::RestingStatement;
+use crate::postgres::statements::{RestingName, RestingStatement, Shape};
 
 /// The version of all that is said here. It grows with every change, and with every change of what a
 /// statement's scope is computed from.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// What a Hello begins with.
 const GREETING: &[u8; 16] = b"sekisho takeover";
@@ -114,8 +114,8 @@ pub(super) struct Resting {
     /// Whether it may have written something lately that replicas lack.
     pub(super) wrote: Wrote,
     pub(super) settings: RestingSettings,
-    /// Its names for statements, that of the unnamed one empty, and their numbers.
-    pub(super) statements: Vec<(Vec<u8>, u64)>,
+    /// Its names for statements, that of the unnamed one empty.
+    pub(super) statements: Vec<(Vec<u8>, RestingName)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,7 +351,16 @@ impl Out {
         self.named(set, Out::value);
         self.named(reported, |out, value| out.bytes(value));
         self.named(first, |out, value| out.bytes(value));
-        self.named(&client.statements, |out, number| out.u64(*number));
+        self.named(&client.statements, Out::statement_name);
+    }
+
+    fn statement_name(&mut self, name: &RestingName) {
+        self.u64(name.number);
+        self.0.push(u8::from(name.shape.is_some()));
+        if let Some(Shape { parameters, rows }) = name.shape {
+            self.u64(parameters);
+            self.u64(rows);
+        }
     }
 
     fn named<T>(&mut self, all: &Named<T>, write: impl Fn(&mut Out, &T)) {
@@ -477,8 +486,17 @@ impl<'a> In<'a> {
                 reported: self.named(In::owned)?,
                 first: self.named(In::owned)?,
             },
-            statements: self.named(In::u64)?,
+            statements: self.named(In::statement_name)?,
         })
+    }
+
+    fn statement_name(&mut self) -> Option<RestingName> {
+        let number = self.u64()?;
+        let shape = match self.one_of(&[false, true])? {
+            true => Some(Shape { parameters: self.u64()?, rows: self.u64()? }),
+            false => None,
+        };
+        Some(RestingName { number, shape })
     }
 
     fn declined(&mut self) -> Option<Word> {
@@ -571,6 +589,11 @@ mod tests {
             }
         }
 
+        fn statement_name(&mut self) -> RestingName {
+            let shape = Shape { parameters: self.number(), rows: self.number() };
+            RestingName { number: self.number(), shape: [None, Some(shape)][self.below(2)] }
+        }
+
         fn resting(&mut self) -> Resting {
             Resting {
                 number: self.number(),
@@ -585,7 +608,7 @@ mod tests {
                     reported: self.named(Chance::bytes),
                     first: self.named(Chance::bytes),
                 },
-                statements: self.named(Chance::number),
+                statements: self.named(Chance::statement_name),
             }
         }
 

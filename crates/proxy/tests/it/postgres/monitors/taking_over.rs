@@ -26,7 +26,9 @@ use proxy::postgres::startup::{Version, write_cancel, write_ssl_request};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio_postgres::Client;
 
+use super::super::relays::{bind, execute, parse, sync};
 use super::encrypting::{encrypted, start};
+use super::leftovers::at_the_server;
 use super::listening::Folder;
 use super::{
     Gate, Raw, account, ask, config as known, database, directly, enter, runtime, shown, trusting,
@@ -387,6 +389,51 @@ fn a_session_that_has_asked_nothing_goes_over_and_one_that_has_is_let_out() {
     new.end();
 }
 
+/// The columns and the parameters of a statement are those that its client was told by the gate before: a
+/// column that had become another one meanwhile came in the other one's format, without an error.
+#[test]
+fn the_shapes_of_statements_go_over_with_their_clients() {
+    let folder = Folder::new("shapes");
+    let config = || at(&folder, trusting(database(Mode::Transaction, 2)));
+    let mut direct = at_the_server(&[]);
+    direct.query(
+        "drop schema if exists of_passage cascade; create schema of_passage; \
+         create table of_passage.t (v int, of text); \
+         insert into of_passage.t values (1000000000, 'one')",
+    );
+    direct.answer();
+    let old = Gate::new(config());
+    let mut clients = [Raw::enter(&old, Version::V3_0, &[]), at_the_server(&[])];
+    let read = parse("read", "select v from of_passage.t", &[]);
+    let find = parse("find", "select of from of_passage.t where v = $1", &[]);
+    let unnamed = parse("", "select of from of_passage.t where v = $1", &[]);
+    let says = |clients: &mut [Raw; 2], said: &[u8]| {
+        let heard = clients.each_mut().map(|client| {
+            client.say(said);
+            client.answer()
+        });
+        assert_eq!(heard[0], heard[1]);
+        heard[0].clone()
+    };
+    says(&mut clients, &[read, find, unnamed, sync()].concat());
+    let new = Gate::new(config());
+    assert_eq!(old.thread_ends().stats.clients_handed_over, 1);
+    direct.query("alter table of_passage.t alter column v type float8");
+    direct.answer();
+    // 1000000000 as an integer, in binary.
+    let finds = |name: &[u8]| {
+        let value = b"\0\x01\0\x01\0\x01\0\0\0\x04\x3b\x9a\xca\0\0\0";
+        let bound = message(Frontend::Bind, &[b"\0", name, b"\0", value].concat());
+        [bound, execute(""), sync()].concat()
+    };
+    assert_eq!(says(&mut clients, &finds(b"")), ["BindComplete", "one", "SELECT 1", "ZI"]);
+    assert_eq!(says(&mut clients, &finds(b"find")), ["BindComplete", "one", "SELECT 1", "ZI"]);
+    let told = says(&mut clients, &[bind("", "read", &[]), execute(""), sync()].concat());
+    assert_eq!(told, ["ERROR 0A000 cached plan must not change result type", "ZI"]);
+    assert_eq!(says(&mut clients, &finds(b"find")), ["BindComplete", "one", "SELECT 1", "ZI"]);
+    new.end();
+}
+
 /// The gate knows a user's keys from its login alone, and could not log in for it without them.
 #[test]
 fn keys_that_a_client_has_left_go_over_with_it() {
@@ -471,6 +518,9 @@ fn metrics(http: std::net::SocketAddr) -> String {
 /// A program that speaks as a successor does, by bytes.
 struct Successor(UnixStream);
 
+/// What both sides say goes over in, as the library has it.
+const FORMAT: u32 = 2;
+
 impl Successor {
     fn at(door: &Path) -> Successor {
         let stream = UnixStream::connect(door).unwrap();
@@ -531,14 +581,14 @@ fn a_successor_that_dies_at_any_step_has_hurt_nobody() {
     type Step = fn(&mut Successor);
     let steps: [Step; 4] = [
         |_| {},
-        |new| new.hello(1),
+        |new| new.hello(FORMAT),
         |new| {
-            new.hello(1);
+            new.hello(FORMAT);
             new.hears_until(b'N');
             new.says(b'Y', b"");
         },
         |new| {
-            new.hello(1);
+            new.hello(FORMAT);
             new.hears_until(b'N');
             new.says(b'Y', b"");
             // Clients are on their way to it.
@@ -553,7 +603,7 @@ fn a_successor_that_dies_at_any_step_has_hurt_nobody() {
     }
     // Who is declined by one that serves is let out.
     let mut new = Successor::at(&folder.door());
-    new.hello(1);
+    new.hello(FORMAT);
     new.hears_until(b'N');
     new.says(b'Y', b"");
     new.says(b'S', b"");
@@ -565,7 +615,7 @@ fn a_successor_that_dies_at_any_step_has_hurt_nobody() {
     // One that says nothing is told so when its time is over.
     for ready in [false, true] {
         let mut new = Successor::at(&folder.door());
-        new.hello(1);
+        new.hello(FORMAT);
         new.hears_until(b'N');
         if ready {
             new.says(b'Y', b"");
@@ -590,11 +640,14 @@ fn bytes_that_are_no_successor_s_and_other_formats_are_refused() {
     new.hello(7);
     let (tag, body) = new.hears();
     let why = String::from_utf8(body[4..].to_vec()).unwrap();
-    assert!(tag == b'R' && why.contains("format 1") && why.contains("format 7"), "{why}");
+    assert!(
+        tag == b'R' && why.contains(&format!("format {FORMAT}")) && why.contains("format 7"),
+        "{why}"
+    );
     assert_eq!(new.0.read(&mut [0]).unwrap(), 0);
     // Two at once.
     let mut first = Successor::at(&folder.door());
-    first.hello(1);
+    first.hello(FORMAT);
     first.hears_until(b'N');
     let (tag, body) = Successor::at(&folder.door()).hears();
     assert_eq!((tag, &body[4..]), (b'R', &b"another one is taking over"[..]));
@@ -685,7 +738,7 @@ fn a_gate_that_ends_leaves_its_files_to_who_takes_over_then() {
     works.query("begin");
     assert_eq!(works.answer(), ["BEGIN", "ZT"]);
     let mut new = Successor::at(&folder.door());
-    new.hello(1);
+    new.hello(FORMAT);
     new.hears_until(b'N');
     gate.handle.drain().unwrap();
     new.says(b'Y', b"");
@@ -716,7 +769,8 @@ impl Predecessor {
     fn hands_over(&self) -> Successor {
         let mut new = Successor(self.door.accept().unwrap().0);
         new.0.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        assert_eq!(new.hears(), (b'H', b"sekisho takeover\0\0\0\x01".to_vec()));
+        let hello = [&b"sekisho takeover"[..], &FORMAT.to_be_bytes()].concat();
+        assert_eq!(new.hears(), (b'H', hello));
         new.says(b'W', &7_u32.to_be_bytes());
         let inode = std::fs::metadata(&self.path).unwrap().ino();
         let path = bytes(self.path.as_os_str().as_bytes());
@@ -756,7 +810,7 @@ fn resting(number: u64, pool: u32, process: u32) -> Vec<u8> {
     let mut body = [&number.to_be_bytes()[..], &pool.to_be_bytes(), &bytes(b"sekisho")].concat();
     body.extend([&process.to_be_bytes()[..], &bytes(b"four"), &[0], &none].concat());
     body.extend([&one[..], &bytes(b"work_mem"), &[0], &bytes(b"3MB"), &none, &none].concat());
-    body.extend([&one[..], &bytes(b"mine"), &9_u64.to_be_bytes()].concat());
+    body.extend([&one[..], &bytes(b"mine"), &9_u64.to_be_bytes(), &[0]].concat());
     body
 }
 
