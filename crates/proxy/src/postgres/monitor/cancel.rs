@@ -13,6 +13,8 @@ use super::encryption::Session;
 use super::server;
 use super::state::Loop;
 use super::wire::{Filled, Wire};
+use crate::postgres::SqlState;
+use crate::postgres::message::{Report, Severity};
 use crate::postgres::startup::write_cancel;
 
 /// Cancel requests that may be on their way to one server; more would say the same.
@@ -46,6 +48,10 @@ impl Loop {
             self.stats.cancels += 1;
             return self.close(asker);
         }
+        if self.cancel_waiting(process, secret) {
+            self.stats.cancels += 1;
+            return self.close(asker);
+        }
         let sent =
             self.target(process, secret).and_then(|server| self.send_cancel(Some(asker), server));
         match sent {
@@ -66,6 +72,22 @@ impl Loop {
                 self.close(asker);
             }
         }
+    }
+
+    /// Whether the client with this key waits for a slot: then what it has asked is cancelled here, as a
+    /// server would. In session mode there is no session yet that could go on.
+    fn cancel_waiting(&mut self, process: u32, secret: &[u8]) -> bool {
+        let Some(&key) = self.processes.get(&process) else { return false };
+        let Some(client) = self.clients.get(key) else { return false };
+        let is_waiting = matches!(client.state, client::State::Waits(_));
+        let fits = bool::from(client.secret().ct_eq(secret));
+        if !is_waiting || !fits || !self.goes_on_unserved(key) {
+            return false;
+        }
+        let message = "canceling statement due to user request";
+        let report = Report::new(Severity::Error, SqlState::QUERY_CANCELED, message);
+        self.refuse_job(key, &report);
+        true
     }
 
     /// The server of the client with this key, if it has one and it works for it.

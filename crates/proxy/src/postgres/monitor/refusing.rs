@@ -95,7 +95,7 @@ impl Loop {
 
     /// Whether the session of a client that is not served has begun, and has nothing under way. In
     /// session mode it begins at its server, and a replication connection is one.
-    fn goes_on_unserved(&self, key: Key) -> bool {
+    pub(super) fn goes_on_unserved(&self, key: Key) -> bool {
         let Some(client) = self.clients.get(key) else { return false };
         let is_in = matches!(client.state, client::State::Idle | client::State::Waits(_));
         let is_own =

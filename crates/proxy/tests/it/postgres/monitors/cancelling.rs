@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use proxy::postgres::monitor::Mode;
 use proxy::postgres::startup::{Version, write_cancel};
 
+use super::super::relays::{bind, execute, parse, query, sync};
 use super::{Gate, Raw, ask, code, database, runtime, trusting};
 
 /// Asks for a cancel as a driver does, and waits until it is done.
@@ -81,6 +82,35 @@ fn no_cancel_request_hits_who_has_the_server_next() {
         others.join().unwrap();
     });
     assert!(gate.stats().cancels > 0);
+    gate.end();
+}
+
+/// Who waited for a slot and gave up went on waiting, for up to `wait-max`: nothing had been asked of a
+/// server that could be cancelled there.
+#[test]
+fn who_waits_for_a_slot_is_cancelled_as_at_a_server_and_goes_on() {
+    let gate = Gate::new(trusting(database(Mode::Transaction, 1)));
+    let mut other = Raw::enter(&gate, Version::V3_0, &[]);
+    let mut mine = Raw::enter(&gate, Version::V3_0, &[]);
+    other.query("begin");
+    assert_eq!(other.answer(), ["BEGIN", "ZT"]);
+    let cancelled = ["ERROR 57014 canceling statement due to user request", "ZI"];
+    let series = [parse("a", "select 'series'", &[]), bind("", "a", &[]), execute(""), sync()];
+    for asks in [query("select 'mine'"), series.concat()] {
+        mine.say(&asks);
+        gate.until("it waits", |stats| stats.pools[0].waiting == 1);
+        let wrong: Vec<u8> = mine.secret.iter().map(|byte| !byte).collect();
+        cancel(&gate, mine.process, &wrong);
+        assert_eq!(gate.stats().pools[0].waiting, 1, "not by somebody else");
+        cancel(&gate, mine.process, &mine.secret);
+        assert_eq!(mine.answer(), cancelled);
+        assert_eq!(gate.stats().pools[0].waiting, 0);
+    }
+    other.query("commit");
+    assert_eq!(other.answer(), ["COMMIT", "ZI"]);
+    mine.query("select 'well'");
+    assert_eq!(mine.answer(), ["well", "SELECT 1", "ZI"]);
+    assert_eq!(gate.stats().cancels, 2);
     gate.end();
 }
 
