@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use postgres::{Private, Settings};
+use proxy::postgres::auth::Credential;
 use proxy::postgres::monitor::{Config, Finished, Handle, Monitor, PoolStats, Stats};
 use proxy::postgres::secrets::MockKey;
 use sekisho::gate_file::{Disk, Loaded, read, to_monitor};
@@ -37,7 +38,7 @@ fn office() -> &'static Office {
         let password = String::from_utf8(account.get_password().unwrap().to_vec()).unwrap();
         let database = account.get_dbname().unwrap().to_owned();
         let scratch = Scratch::new();
-        let users = format!("\"sekisho\" \"{password}\"\n\"clerk\" \"paper\"\n");
+        let users = format!("\"sekisho\" \"{password}\"\n\"clerk\" \"paper\"\n\"asks\" \"\"\n");
         fs::write(scratch.join("userlist.txt"), users).unwrap();
         Office { server, password, database, scratch }
     })
@@ -71,6 +72,14 @@ fn config(said: Said<'_>) -> Config {
     let (file, told) = loaded.unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(told, [""; 0], "nothing is left aside");
     to_monitor(&file, &Disk, &MockKey::new([7; 32])).unwrap()
+}
+
+/// A server that trusts the gate asks for no password: who looks secrets up there needs none in the list.
+#[test]
+fn who_looks_up_secrets_may_have_none_in_the_list() {
+    let config = config(Said { head: "auth.query-user = \"asks\"", ..Said::default() });
+    let lookup = config.databases[0].lookup.as_ref().expect("it was said");
+    assert_eq!((&lookup.user[..], &lookup.credential), (&b"asks"[..], &Credential::Nothing));
 }
 
 struct Gate {

@@ -39,7 +39,7 @@ impl Loop {
             None => self.open_named(at, &name, user.clone())?,
         };
         let known = if self.config.users.knows(&user) {
-            self.config.users.secret(&user).credential()
+            self.config.users.credential(&user)
         } else if user == wanted.user {
             self.lookups.credential(&wanted.database, &user)
         } else {

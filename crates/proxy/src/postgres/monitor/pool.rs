@@ -176,7 +176,7 @@ impl Pool {
             Some(_) => Source::Configured,
             None => Source::Learnt,
         };
-        let listed = || users.knows(&self.user).then(|| users.secret(&self.user).credential());
+        let listed = || users.knows(&self.user).then(|| users.credential(&self.user));
         let known = configured.or_else(listed).unwrap_or(Credential::Nothing);
         if known != Credential::Nothing && known != self.credential {
             self.credential = known;

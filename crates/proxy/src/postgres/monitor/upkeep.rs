@@ -162,10 +162,9 @@ impl Loop {
                 continue;
             }
             let Some(user) = database.forced.clone() else { continue };
-            let known = self.config.users.knows(&user);
-            let known = known.then(|| self.config.users.secret(&user).credential());
+            let known = self.config.users.credential(&user);
             let Some(pool) = self.open_pool(at, user) else { continue };
-            self.pools[pool].learn(known.unwrap_or(Credential::Nothing), Credential::Nothing);
+            self.pools[pool].learn(known, Credential::Nothing);
         }
     }
 

@@ -1,12 +1,12 @@
 //! Users and their secrets, as PgBouncer's `userlist.txt` has them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroU32;
 
 use thiserror::Error;
 
 use super::{Kind, Looks, MockKey, Secret};
-use crate::postgres::auth::{ITERATIONS, VerifierError};
+use crate::postgres::auth::{Credential, ITERATIONS, VerifierError};
 
 /// The longest user name and the longest secret \[byte\], as PgBouncer has them.
 const USER_MAX: usize = 127;
@@ -16,6 +16,8 @@ const SECRET_MAX: usize = 2047;
 #[derive(Debug)]
 pub struct Users {
     secrets: HashMap<Vec<u8>, Secret>,
+    /// Of these no line has a secret.
+    without: HashSet<Vec<u8>>,
     key: MockKey,
     /// What those of unknown users look like.
     looks: Looks,
@@ -93,8 +95,12 @@ impl Users {
     /// If a line is not of this form or a user stands there twice.
     pub fn hashed(text: &str, key: MockKey, iterations: NonZeroU32) -> Result<Users, UsersError> {
         let mut lines: HashMap<Vec<u8>, usize> = HashMap::new();
-        let mut users =
-            Users { secrets: HashMap::new(), key, looks: Looks { kind: Kind::Scram, iterations } };
+        let mut users = Users {
+            secrets: HashMap::new(),
+            without: HashSet::new(),
+            key,
+            looks: Looks { kind: Kind::Scram, iterations },
+        };
         let mut without = Vec::new();
         for (index, text) in text.lines().enumerate() {
             let line = index + 1;
@@ -120,7 +126,8 @@ impl Users {
         users.looks = Looks { kind, iterations: most.unwrap_or(iterations) };
         for name in without {
             let secret = users.secret(&name);
-            users.secrets.insert(name, secret);
+            users.secrets.insert(name.clone(), secret);
+            users.without.insert(name);
         }
         Ok(users)
     }
@@ -140,6 +147,20 @@ impl Users {
     /// Whether the user is known; for the gate's own log.
     pub fn knows(&self, user: &[u8]) -> bool {
         self.secrets.contains_key(user)
+    }
+
+    /// Whether the user is known, and its line has a secret.
+    pub fn has_secret(&self, user: &[u8]) -> bool {
+        self.knows(user) && !self.without.contains(user)
+    }
+
+    /// With what the gate logs in at a server as a user on its own: with nothing as one that is not known,
+    /// or has no secret, which a server that trusts the gate does not ask for.
+    pub fn credential(&self, user: &[u8]) -> Credential {
+        match self.secrets.get(user).filter(|_| self.has_secret(user)) {
+            Some(secret) => secret.credential(),
+            None => Credential::Nothing,
+        }
     }
 
     /// From which the secrets of those who are not known are made.
@@ -223,6 +244,19 @@ mod tests {
         assert!(users.knows(b"nobody") && !users.secret(b"nobody").fits(b"nobody", b""));
         assert!(!users.knows(b"somebody"));
         assert!(parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn who_has_no_secret_logs_in_at_servers_with_nothing() {
+        for others in ["", "\"alice\" \"secret\"\n"] {
+            let users = parse(&format!("{others}\"nobody\" \"\"\n")).unwrap();
+            assert_eq!(users.credential(b"nobody"), Credential::Nothing, "{others}");
+            assert_eq!(users.credential(b"somebody"), Credential::Nothing, "{others}");
+            assert!(!users.has_secret(b"nobody") && !users.has_secret(b"somebody"));
+            assert_eq!(users.has_secret(b"alice"), !others.is_empty());
+        }
+        let users = parse("\"alice\" \"secret\"\n").unwrap();
+        assert_eq!(users.credential(b"alice"), Credential::Password(b"secret".to_vec()));
     }
 
     #[test]
