@@ -160,6 +160,18 @@ fn a_client_that_has_not_logged_in_costs_two_kilobytes_at_most() {
         assert!(with + places.1 <= COST_MAX, "{what}: {with} B and its place, {} B", places.1);
         assert!(behind <= 16, "{what}: {behind} B stay behind of each");
     }
+    // A packet may be larger than all that: it costs what is here of it, and no buffer of a fixed size.
+    let options = vec![b'x'; 9000];
+    let mut long = Vec::new();
+    let pairs = [(&b"user"[..], &b"me"[..]), (b"database", b"shop"), (b"options", &options)];
+    write_startup(&mut long, Version::V3_0, pairs).expect("loopback and a gate that runs");
+    let here = &long[..long.len() - 1];
+    for _ in 0..2 {
+        let (with, behind) = cost(&gate, here, false);
+        let most = COST_MAX + here.len() as i64;
+        assert!(with + places.1 <= most, "{} B of a packet: {with} B", here.len());
+        assert!(behind <= 16, "{behind} B stay behind of each");
+    }
     gate.end();
 }
 

@@ -125,8 +125,8 @@ const FEATURES: [Feature; 63] = [
         LOGIN,
         "clients that have not logged in",
         Part::Login,
-        "2 kB each at most without TLS, and a number of their own (`limits.login-connections`): beyond it the one that \
-         has tried for longest makes room, so that silent connections keep nobody out. There they take the places of \
+        "2 kB each at most without TLS, and what is here of a packet that is longer than usual (10,000 bytes at most); \
+         and a number of their own (`limits.login-connections`): beyond it the one that has tried for longest makes room, so that silent connections keep nobody out. There they take the places of \
          `max_client_conn`.",
     ),
     missing(LOGIN, "LDAP", "Nobody can be asked."),

@@ -19,8 +19,8 @@ use tokio_rustls::rustls::{self, Connection};
 pub(super) const CHUNK: usize = 32 * 1024;
 /// How many buffers are kept for whoever needs one next.
 const SPARE_MAX: usize = 64;
-/// The most bytes that are laid aside in a buffer of their size.
-const ASIDE_MAX: usize = CHUNK / 4;
+/// The most bytes that are laid aside in a buffer of their size: the longest start-up packet is 10,000.
+const ASIDE_MAX: usize = CHUNK / 2;
 
 /// A buffer, of which a part is filled.
 #[derive(Debug)]
