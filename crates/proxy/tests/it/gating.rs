@@ -171,16 +171,17 @@ fn a_higher_priority_overtakes() {
     config.gate.discipline = DisciplineSpec::Priority;
     config.classes = vec![Class { priority: 9, ..Class::new("/vip", 1) }];
     let gate = Gate::start(config);
+    gate.handle.pause().expect("the gate runs");
     let mut clients = Vec::new();
-    for (waiting, target) in ["/first", "/low", "/vip"].into_iter().enumerate() {
+    for (before, target) in ["/first", "/low", "/vip"].into_iter().enumerate() {
         clients.push(begin(&gate, target));
-        upstream.wait_for(1);
-        gate.wait_for("in line", |stats| stats.waiting == waiting as u64);
+        gate.wait_for("in line", |stats| stats.waiting == before as u64 + 1);
     }
+    gate.handle.resume().expect("the gate runs");
     for client in &mut clients {
         client.response();
     }
-    assert_eq!(upstream.targets(), ["/first", "/vip", "/low"]);
+    assert_eq!(upstream.targets(), ["/vip", "/first", "/low"]);
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn a_response_larger_than_the_buffer_holds_its_slot_until_the_stall_is_cut() {
         _ => ok(stream, "small"),
     });
     let mut config = config(&[upstream.address], 1);
-    config.timeouts.stall = ms(250);
+    config.timeouts.stall = ms(2000);
     config.gate.wait_max = Some(ms(100));
     let gate = Gate::start(config);
     let mut slow = begin(&gate, "/large");

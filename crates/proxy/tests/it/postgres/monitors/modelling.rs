@@ -25,7 +25,7 @@ fn transaction(lock: u32) -> String {
 const CLIENTS: usize = 40;
 /// On a machine that others use a trial tells nothing before its last look: 64 pairs of windows of a
 /// second each. On a quiet one it takes ten.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(900);
 
 fn left_to_the_gate(conduct: Conduct) -> Database {
     let mut database = database(Mode::Transaction, 20);
