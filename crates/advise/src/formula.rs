@@ -18,6 +18,7 @@ mod ranks;
 mod remaining;
 mod rows;
 mod times;
+mod variation;
 
 use std::fmt;
 

@@ -11,6 +11,7 @@ use solve::layered::{
 use workload::{Arrivals, Dist};
 
 use super::nodes::{check_pool, is_even, moments};
+use super::variation::{self, Place as Meeting};
 use super::{Bounds, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, Trust};
 use crate::scenario::mean_demand;
 
@@ -33,7 +34,7 @@ const ERROR_OPEN: f64 = 0.20;
 const OPEN_SHARE_MAX: f64 = 0.75;
 
 /// The largest squared coefficient of variation of a demand that was tried.
-const SCV_MAX: f64 = 4.0;
+pub(super) const SCV_MAX: f64 = 4.0;
 
 /// The answer of the layered model.
 ///
@@ -56,6 +57,9 @@ pub(super) fn answer(
     }
     if found.open_share > 0.0 {
         model.error = model.error.max(ERROR_OPEN);
+    }
+    if model.differs(&found)? {
+        model.error = ERROR;
     }
     let answer = model.answer(&found, bounds);
     sandwiched(&answer)?;
@@ -105,6 +109,9 @@ struct Model<'a> {
     gates: Vec<Vec<usize>>,
     /// By station: the task that serves there, if anybody passes it.
     stations: Vec<Option<usize>>,
+    /// By station: the gates, and which of their servers, whose slots are held there; none for a job
+    /// that holds no slot.
+    holders: Vec<Vec<Option<(usize, usize)>>>,
     /// By gate that has one queue for several stations: the task that serves for all of them, without
     /// any queue, if anybody passes it.
     pools: Vec<Option<usize>>,
@@ -133,6 +140,7 @@ impl<'a> Model<'a> {
             tasks: Vec::new(),
             gates: Vec::new(),
             stations: Vec::new(),
+            holders: vec![Vec::new(); network.stations.len()],
             pools: Vec::new(),
             classes: Vec::new(),
             remarks: Vec::new(),
@@ -312,9 +320,42 @@ impl<'a> Model<'a> {
         if waits && !exponential {
             self.error = ERROR;
         }
+        if !self.holders[station].contains(&place.around) {
+            self.holders[station].push(place.around);
+        }
         let task = self.stations[station].expect("unused stations are left out later");
         self.call(task, Entry::new("serve", mean).scv(scv), place.passes, phase);
         Ok(())
+    }
+
+    /// Whether demands that differ meet in a queue.
+    ///
+    /// # Errors
+    /// If they vary too much for the layered model.
+    fn differs(&self, found: &LayeredAnswer) -> Result<bool, String> {
+        let slots =
+            |&(gate, server): &(usize, usize)| match self.tasks[self.gates[gate][server]].threads {
+                Threads::Finite(slots) => u64::from(slots),
+                Threads::Infinite | Threads::Reference { .. } => 0,
+            };
+        let stations = self.stations.iter().zip(&self.holders).enumerate();
+        let places: Vec<Meeting> = stations
+            .filter_map(|(station, (task, holders))| {
+                let is_free = holders.contains(&None);
+                let slots = holders.iter().flatten().map(slots).sum();
+                Some(Meeting { station, task: (*task)?, slots, is_free })
+            })
+            .collect();
+        let jobs = self.classes.iter().map(|&class| {
+            let answer = &found.tasks[class];
+            answer.throughput * answer.entries[0].hold[0]
+        });
+        let before = self.gates.iter().flatten().map(|&task| {
+            let answer = &found.tasks[task];
+            answer.throughput * answer.wait
+        });
+        let jobs = (jobs.sum(), before.sum());
+        variation::check(self.network, &places, &self.tasks, found, jobs)
     }
 
     /// Mean \[s\] and squared coefficient of variation of a demand; none if nothing is asked.

@@ -21,6 +21,7 @@ mod servers;
 mod setting;
 mod sources;
 mod stations;
+mod variation;
 
 #[allow(dead_code, reason = "it is shared with what makes the references")]
 #[path = "../grid/cases.rs"]
