@@ -310,22 +310,13 @@ impl Connection {
 
     /// Tells the client that it was turned away, and when it may come again.
     async fn refuse(&mut self, plan: &Plan, refusal: Refusal) -> Next {
-        let reason = {
-            let mut stats = self.shared.stats.borrow_mut();
-            match refusal {
-                Refusal::Reneged => return Next::Drop,
-                Refusal::Gate(Reason::QueueFull) => {
-                    stats.refused_queue_full += 1;
-                    "queue-full"
-                }
-                Refusal::Gate(_) => {
-                    stats.refused_deadline += 1;
-                    "deadline"
-                }
-                Refusal::NoUpstream => {
-                    stats.refused_no_upstream += 1;
-                    "no-upstream"
-                }
+        let reason = match refusal {
+            Refusal::Reneged => return Next::Drop,
+            Refusal::Gate(Reason::QueueFull) => "queue-full",
+            Refusal::Gate(_) => "deadline",
+            Refusal::NoUpstream => {
+                self.shared.stats.borrow_mut().refused_no_upstream += 1;
+                "no-upstream"
             }
         };
         let seconds = match refusal {

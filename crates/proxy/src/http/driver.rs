@@ -1,12 +1,13 @@
-//! The gate in real time: the one place through which every event goes, which carries out what the
-//! gate answers and keeps the one timer that it asks for.
+//! The gate of the server in real time: a [`live::Driver`] with the clock of the machine, the one timer
+//! that it asks for, and the tasks that wait for what it decides.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, Slot, Time};
+use gate::{GateSpec, Job, JobId, Reason, Report, Slot, Time};
+use live::model::Work;
 use measure::Recording;
 use tokio::sync::Notify;
 
@@ -17,12 +18,10 @@ use super::watch::{First, first};
 #[derive(Debug)]
 pub(crate) struct Driver {
     inner: RefCell<Inner>,
-    stats: Rc<RefCell<Stats>>,
     began: Instant,
     /// The moment that the timer is set to; `Time::MAX` for none.
     armed: Cell<Time>,
     rearmed: Notify,
-    wait_max: Cell<Duration>,
     /// Whether the gate has panicked: what it would say now cannot be trusted.
     dead: Cell<bool>,
     died: Notify,
@@ -40,15 +39,10 @@ impl Drop for Alarm<'_> {
 
 #[derive(Debug)]
 struct Inner {
-    gate: Gate,
-    actions: Vec<Action>,
-    jobs: Vec<Place>,
+    gate: live::Driver<u32>,
+    /// The jobs of tickets; the owner of a job at the gate is its index here.
+    places: Vec<Place>,
     vacant: Vec<u32>,
-    sequence: u64,
-    recording: Option<Recording>,
-    up: Vec<bool>,
-    /// The mean hold, recent ones weighing more [s]; `None` before the first.
-    hold_mean: Option<f64>,
 }
 
 /// What a job tells the gate of itself.
@@ -61,50 +55,28 @@ pub(crate) struct Wanted {
     pub(crate) wait_max: Option<Duration>,
 }
 
-/// The place of one job. Its index is in the low bits of the job's id.
+/// The job of one ticket.
 #[derive(Debug)]
-struct Place {
-    arrived: Time,
-    verdict: Verdict,
-}
-
-#[derive(Debug)]
-enum Verdict {
-    Vacant,
+enum Place {
     Waits(Option<Waker>),
-    Starts(Slot),
-    Refused(Reason),
+    Decided(Result<Slot, Reason>),
+    /// There is none, or its decision was taken.
+    Vacant,
 }
-
-const PLACE_BITS: u32 = 24;
-
-/// The weight of the newest hold in their mean: about the last 64 count.
-const HOLD_WEIGHT: f64 = 1.0 / 64.0;
 
 impl Driver {
-    /// Drives a fresh gate of `spec`, which `Config::check` has passed.
+    /// Drives a fresh gate of `spec`, which `Config::check` has passed, for jobs of so many classes.
     pub(crate) fn new(
         spec: &GateSpec,
+        classes: usize,
         record_max: usize,
-        stats: Rc<RefCell<Stats>>,
     ) -> Result<Driver, gate::SpecError> {
-        let recording = (record_max > 0).then(|| Recording::new(spec.clone(), record_max));
+        let gate = live::Driver::new(spec, classes, record_max)?;
         Ok(Driver {
-            inner: RefCell::new(Inner {
-                gate: Gate::new(spec)?,
-                actions: Vec::new(),
-                jobs: Vec::new(),
-                vacant: Vec::new(),
-                sequence: 0,
-                recording,
-                up: vec![true; spec.servers.len()],
-                hold_mean: None,
-            }),
-            stats,
+            inner: RefCell::new(Inner { gate, places: Vec::new(), vacant: Vec::new() }),
             began: Instant::now(),
             armed: Cell::new(Time::MAX),
             rearmed: Notify::new(),
-            wait_max: Cell::new(spec.wait_max.unwrap_or(Duration::MAX)),
             dead: Cell::new(false),
             died: Notify::new(),
         })
@@ -115,35 +87,24 @@ impl Driver {
         Time::ZERO + self.began.elapsed()
     }
 
-    /// Tells the gate what happened and does what it says.
-    pub(crate) fn event(&self, event: Event) {
-        let mut inner = self.inner.borrow_mut();
-        self.tell(&mut inner, self.now(), event);
-    }
-
-    fn tell(&self, inner: &mut Inner, now: Time, event: Event) {
+    /// Tells the gate what happened now and wakes the tasks of whose jobs it has decided; the answer,
+    /// or `None` if the gate is dead.
+    fn tell<T>(
+        &self,
+        inner: &mut Inner,
+        event: impl FnOnce(&mut live::Driver<u32>, Time) -> T,
+    ) -> Option<T> {
         if self.dead.get() {
-            return;
+            return None;
         }
         // The task that asked would take the panic with it, and the others would go on with a gate
         // that lies about its slots.
         let alarm = Alarm(self);
-        inner.actions.clear();
-        inner.gate.handle(now, event, &mut inner.actions);
-        if let Some(recording) = &mut inner.recording {
-            recording.push(now, event, &inner.actions);
-        }
-        let mut stats = self.stats.borrow_mut();
-        for &action in &inner.actions {
-            let (job, verdict) = match action {
-                Action::Start { job, slot } => (job, Verdict::Starts(slot)),
-                Action::Refuse { job, reason } => (job, Verdict::Refused(reason)),
-            };
-            let place = &mut inner.jobs[place_of(job)];
-            if let Verdict::Starts(slot) = verdict {
-                stats.upstreams[slot.server as usize].wait.observe(now.since(place.arrived));
-            }
-            if let Verdict::Waits(Some(waker)) = std::mem::replace(&mut place.verdict, verdict) {
+        let answer = event(&mut inner.gate, self.now());
+        while let Some(decision) = inner.gate.next_decision() {
+            let place = &mut inner.places[decision.owner as usize];
+            let decided = Place::Decided(decision.outcome);
+            if let Place::Waits(Some(waker)) = std::mem::replace(place, decided) {
                 waker.wake();
             }
         }
@@ -154,6 +115,31 @@ impl Driver {
             self.rearmed.notify_one();
         }
         std::mem::forget(alarm);
+        Some(answer)
+    }
+
+    fn event(&self, event: impl FnOnce(&mut live::Driver<u32>, Time)) {
+        self.tell(&mut self.inner.borrow_mut(), event);
+    }
+
+    /// A server has so many slots from now on.
+    pub(crate) fn resize(&self, server: usize, slots: u32) {
+        self.event(|gate, now| gate.resize(now, server as u32, slots));
+    }
+
+    /// A server tells how it is.
+    pub(crate) fn report(&self, server: usize, report: Report) {
+        self.event(|gate, now| gate.report(now, server as u32, report));
+    }
+
+    /// Starts no job until it is [resumed](Driver::resume).
+    pub(crate) fn pause(&self) {
+        self.event(live::Driver::pause);
+    }
+
+    /// Starts jobs again.
+    pub(crate) fn resume(&self) {
+        self.event(live::Driver::resume);
     }
 
     /// Ends when the gate has panicked.
@@ -164,91 +150,69 @@ impl Driver {
     /// A job arrives. Its deadline is the gate's longest wait, or its own if that is shorter,
     /// counted from `since`.
     pub(crate) fn arrive(self: &Rc<Self>, wanted: Wanted, since: Time) -> Ticket {
-        let now = self.now();
         let inner = &mut *self.inner.borrow_mut();
-        let at = inner.vacant.pop().unwrap_or_else(|| {
-            inner.jobs.push(Place { arrived: now, verdict: Verdict::Vacant });
-            (inner.jobs.len() - 1) as u32
+        let place = inner.vacant.pop().unwrap_or_else(|| {
+            inner.places.push(Place::Vacant);
+            (inner.places.len() - 1) as u32
         });
-        inner.sequence += 1;
-        let id = JobId(inner.sequence << PLACE_BITS | u64::from(at));
-        inner.jobs[at as usize] = Place { arrived: now, verdict: Verdict::Waits(None) };
+        inner.places[place as usize] = Place::Waits(None);
         let Wanted { class, priority, key, size, wait_max } = wanted;
-        let wait_max = wait_max.map_or(self.wait_max.get(), |own| own.min(self.wait_max.get()));
-        let deadline = Some(since + wait_max);
-        let job = Job { class, priority, key, size, deadline, ..Job::new(id) };
-        self.tell(inner, now, Event::Arrive(job));
-        Ticket { driver: Rc::clone(self), id }
-    }
-
-    fn depart(&self, slot: Slot, since: Time) {
-        let now = self.now();
-        let hold = now.since(since);
-        let mut inner = self.inner.borrow_mut();
-        let seconds = hold.as_secs_f64();
-        let mean = inner.hold_mean.get_or_insert(seconds);
-        *mean += HOLD_WEIGHT * (seconds - *mean);
-        self.stats.borrow_mut().upstreams[slot.server as usize].hold.observe(hold);
-        self.tell(&mut inner, now, Event::Depart(slot));
+        let deadline = wait_max.map(|own| since + own);
+        let job = Job { class, priority, key, size, deadline, ..Job::new(JobId(0)) };
+        let job = self.tell(inner, |gate, now| gate.arrive(now, place, since, job));
+        Ticket { driver: Rc::clone(self), place, job }
     }
 
     /// A server was found to be up or down.
     pub(crate) fn set_up(&self, server: usize, up: Up) {
-        let now = self.now();
-        let mut inner = self.inner.borrow_mut();
-        let is_up = up == Up::Yes;
-        if inner.up[server] != is_up {
-            inner.up[server] = is_up;
-            self.stats.borrow_mut().upstreams[server].up = is_up;
-            let at = server as u32;
-            self.tell(&mut inner, now, if is_up { Event::Up(at) } else { Event::Down(at) });
-        }
+        self.event(|gate, now| match up {
+            Up::Yes => gate.rise(now, server as u32),
+            Up::No => gate.lower(now, server as u32),
+        });
     }
 
     pub(crate) fn is_up(&self, server: usize) -> bool {
-        self.inner.borrow().up[server]
+        self.inner.borrow().gate.is_up(server as u32)
     }
 
     pub(crate) fn any_up(&self) -> bool {
-        self.inner.borrow().up.contains(&true)
+        self.inner.borrow().gate.any_up()
     }
 
     /// The longest wait of jobs that arrive from now on.
     pub(crate) fn set_wait_max(&self, span: Duration) {
-        self.wait_max.set(span);
-        self.event(Event::WaitMax(Some(span)));
+        self.event(|gate, now| gate.set_wait_max(now, span));
     }
 
-    /// How long a job would wait that came now [s], rounded up, for Retry-After: the jobs before
-    /// it, served by all slots at the recent mean hold. Little's law needs no more.
+    /// How long a job would wait that came now [s], rounded up, for Retry-After. Of a gate that lets
+    /// nobody in nothing is known, but that nobody waits longer than the longest wait.
     pub(crate) fn retry_after(&self) -> u64 {
-        let inner = self.inner.borrow();
-        let slots: u32 = (inner.gate.servers().iter().zip(&inner.up))
-            .filter(|(_, up)| **up)
-            .map(|(server, _)| server.slots)
-            .sum();
-        let wait = match inner.hold_mean {
-            Some(hold) if slots > 0 => (inner.gate.waiting() + 1) as f64 * hold / f64::from(slots),
-            // Nothing is known of a gate that lets nobody in; nobody waits longer than this.
-            _ => self.wait_max.get().as_secs_f64(),
-        };
-        (wait.ceil() as u64).clamp(1, 3600)
+        let gate = &self.inner.borrow().gate;
+        let wait = gate.predicted_wait(self.now()).unwrap_or(gate.wait_max());
+        (wait.as_secs_f64().ceil() as u64).clamp(1, 3600)
     }
 
-    /// Brings the figures that the gate itself keeps up to date in the statistics.
-    pub(crate) fn refresh_stats(&self) {
-        let inner = self.inner.borrow();
-        let mut stats = self.stats.borrow_mut();
-        stats.waiting = inner.gate.waiting();
-        for (upstream, server) in stats.upstreams.iter_mut().zip(inner.gate.servers()) {
+    /// Brings the figures that the gate keeps up to date in the statistics.
+    pub(crate) fn refresh_stats(&self, stats: &mut Stats) {
+        let gate = &self.inner.borrow().gate;
+        stats.waiting = gate.waiting();
+        let sum = |count: fn(&live::ClassCounts) -> u64| {
+            gate.counts().map(|(_, counts)| count(counts)).sum::<u64>()
+        };
+        stats.refused_queue_full = sum(|counts| counts.refused_queue_full);
+        stats.refused_deadline = sum(|counts| counts.refused_deadline + counts.refused_hopeless);
+        stats.reneged = sum(|counts| counts.reneged);
+        for ((at, upstream), server) in (0..).zip(&mut stats.upstreams).zip(gate.servers()) {
+            upstream.up = server.up;
             upstream.busy = server.busy;
             upstream.slots = server.slots;
+            [upstream.wait, upstream.hold] = gate.times_at(at).map(Clone::clone);
         }
     }
 
     /// What was recorded so far.
     pub(crate) fn recording(&self) -> Option<Recording> {
-        self.inner.borrow().recording.clone()
+        self.inner.borrow().gate.recording().cloned()
     }
 
     /// Wakes the gate when it asked for it. Never ends.
@@ -261,21 +225,10 @@ impl Driver {
             }
             let sleep = tokio::time::sleep(armed.since(self.now()));
             if first(sleep, self.rearmed.notified()).await == First::One {
-                self.due();
+                self.armed.set(Time::MAX);
+                // What the timer was set for may have come and gone: then it is set anew.
+                self.event(live::Driver::wake);
             }
-        }
-    }
-
-    fn due(&self) {
-        let mut inner = self.inner.borrow_mut();
-        let now = self.now();
-        self.armed.set(Time::MAX);
-        match inner.gate.next_wakeup() {
-            // What the timer was set for may have come and gone; a needless event would only fill
-            // the recording.
-            Some(wakeup) if wakeup <= now => self.tell(&mut inner, now, Event::Wake),
-            Some(wakeup) => self.armed.set(wakeup),
-            None => {}
         }
     }
 }
@@ -287,42 +240,35 @@ pub(crate) enum Up {
     No,
 }
 
-fn place_of(job: JobId) -> usize {
-    (job.0 & ((1 << PLACE_BITS) - 1)) as usize
-}
-
 /// A job at the gate until it starts or is refused. Dropped before that, it reneges.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     driver: Rc<Driver>,
-    id: JobId,
+    place: u32,
+    /// None of a gate that is dead.
+    job: Option<JobId>,
 }
 
 impl Ticket {
-    /// The gate's verdict. To be asked until it is ready, and then no more.
+    /// The gate's decision. To be asked until it is ready, and then no more.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<Held, Reason>> {
         let inner = &mut *self.driver.inner.borrow_mut();
-        let place = &mut inner.jobs[place_of(self.id)];
-        match &mut place.verdict {
-            Verdict::Waits(waker) => {
+        let place = &mut inner.places[self.place as usize];
+        match place {
+            Place::Waits(waker) => {
                 if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
                     *waker = Some(cx.waker().clone());
                 }
                 Poll::Pending
             }
-            Verdict::Starts(slot) => {
-                let slot = *slot;
-                place.verdict = Verdict::Vacant;
+            Place::Decided(outcome) => {
+                let outcome = *outcome;
+                *place = Place::Vacant;
                 let driver = Rc::clone(&self.driver);
                 let since = driver.now();
-                Poll::Ready(Ok(Held { driver, slot, since }))
+                Poll::Ready(outcome.map(|slot| Held { driver, slot, since }))
             }
-            Verdict::Refused(reason) => {
-                let reason = *reason;
-                place.verdict = Verdict::Vacant;
-                Poll::Ready(Err(reason))
-            }
-            Verdict::Vacant => unreachable!("a verdict is taken once"),
+            Place::Vacant => unreachable!("a decision is taken once"),
         }
     }
 }
@@ -331,20 +277,22 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let driver = &self.driver;
         let inner = &mut *driver.inner.borrow_mut();
-        let at = place_of(self.id);
-        let now = driver.now();
-        match std::mem::replace(&mut inner.jobs[at].verdict, Verdict::Vacant) {
-            Verdict::Vacant | Verdict::Refused(_) => {}
-            Verdict::Waits(_) => {
-                driver.stats.borrow_mut().reneged += 1;
-                driver.tell(inner, now, Event::Renege(self.id));
+        let at = self.place as usize;
+        match std::mem::replace(&mut inner.places[at], Place::Vacant) {
+            Place::Vacant | Place::Decided(Err(_)) => {}
+            Place::Waits(_) => {
+                if let Some(job) = self.job {
+                    driver.tell(inner, |gate, now| gate.renege(now, job));
+                }
                 // The gate may have refused it in that same event: its deadline had come.
-                inner.jobs[at].verdict = Verdict::Vacant;
+                inner.places[at] = Place::Vacant;
             }
             // It was started, but nobody came to take the slot.
-            Verdict::Starts(slot) => driver.tell(inner, now, Event::Depart(slot)),
+            Place::Decided(Ok(slot)) => {
+                driver.tell(inner, |gate, now| gate.depart(now, slot, Work::Failed));
+            }
         }
-        inner.vacant.push(at as u32);
+        inner.vacant.push(self.place);
     }
 }
 
@@ -368,13 +316,23 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.driver.depart(self.slot, self.since);
+        self.driver.event(|gate, now| {
+            gate.depart(now, self.slot, Work::Done);
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use gate::Event;
+
     use super::*;
+
+    fn stats(driver: &Driver) -> Stats {
+        let mut stats = Stats::new(&["127.0.0.1:1".parse().unwrap()]);
+        driver.refresh_stats(&mut stats);
+        stats
+    }
 
     fn driver(slots: u32) -> Rc<Driver> {
         let spec = GateSpec {
@@ -382,8 +340,7 @@ mod tests {
             wait_max: Some(Duration::from_secs(9)),
             ..GateSpec::fifo(slots)
         };
-        let stats = Rc::new(RefCell::new(Stats::new(&["127.0.0.1:1".parse().unwrap()])));
-        Rc::new(Driver::new(&spec, 100, stats).unwrap())
+        Rc::new(Driver::new(&spec, 1, 100).unwrap())
     }
 
     fn poll(ticket: &Ticket) -> Poll<Result<Held, Reason>> {
@@ -408,8 +365,7 @@ mod tests {
         let departures =
             recording.steps.iter().filter(|step| matches!(step.event, Event::Depart(_))).count();
         assert_eq!(departures, 3);
-        driver.refresh_stats();
-        let stats = driver.stats.borrow();
+        let stats = stats(&driver);
         assert_eq!((stats.upstreams[0].busy, stats.waiting, stats.reneged), (0, 0, 1));
     }
 
@@ -417,20 +373,23 @@ mod tests {
     fn ids_increase_while_places_are_used_again() {
         let driver = driver(1);
         let first = driver.arrive(Wanted::default(), driver.now());
-        let (id, place) = (first.id, place_of(first.id));
+        let (job, place) = (first.job, first.place);
         drop(first);
         let second = driver.arrive(Wanted::default(), driver.now());
-        assert!(second.id > id);
-        assert_eq!(place_of(second.id), place);
+        assert!(second.job > job);
+        assert_eq!(second.place, place);
     }
 
     #[test]
     fn a_gate_that_panicked_is_not_asked_again() {
         let driver = driver(1);
-        let bogus = Event::Depart(Slot { server: 0, index: 0 });
-        let asked = || driver.event(bogus);
-        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(asked)).is_err());
-        driver.event(bogus);
+        let bogus = || {
+            driver.event(|gate, now| {
+                gate.depart(now, Slot { server: 0, index: 0 }, Work::Done);
+            });
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(bogus)).is_err());
+        bogus();
         let mut death = std::pin::pin!(driver.death());
         assert!(death.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
         let ticket = driver.arrive(Wanted::default(), driver.now());
@@ -438,16 +397,14 @@ mod tests {
     }
 
     #[test]
-    fn the_predicted_wait_follows_the_line() {
+    fn a_client_may_come_again_when_its_turn_would_come() {
         let driver = driver(2);
-        assert_eq!(driver.retry_after(), 9);
-        driver.inner.borrow_mut().hold_mean = Some(4.0);
-        assert_eq!(driver.retry_after(), 2);
-        let tickets: Vec<Ticket> =
-            (0..4).map(|_| driver.arrive(Wanted::default(), driver.now())).collect();
-        assert_eq!(driver.retry_after(), 6);
-        drop(tickets);
+        assert_eq!(driver.retry_after(), 1, "a slot is free");
         driver.set_up(0, Up::No);
-        assert_eq!(driver.retry_after(), 9);
+        assert_eq!(driver.retry_after(), 9, "nobody waits longer, and no more is known");
+        driver.set_up(0, Up::Yes);
+        let tickets = [0; 3].map(|_| driver.arrive(Wanted::default(), driver.now()));
+        assert_eq!(driver.retry_after(), 9, "nothing is known of holds yet");
+        drop(tickets);
     }
 }

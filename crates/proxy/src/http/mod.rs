@@ -53,10 +53,10 @@ mod server;
 mod stats;
 mod watch;
 
-pub use crate::prometheus::{BUCKETS, Times};
 pub use config::{
     Class, Config, ConfigError, Forwarded, Health, Key, Limits, Probe, ROOM, StartError, Timeouts,
     Tls, TlsError,
 };
+pub use live::{BUCKETS, Times};
 pub use server::{ControlError, Finished, Handle, Server};
 pub use stats::{Stats, UpstreamError, UpstreamStats};

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc as reply};
 use std::time::Duration;
 
-use gate::{Event, Report};
+use gate::Report;
 use measure::Recording;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -65,8 +65,9 @@ impl std::ops::Deref for TlsAcceptorDebug {
 impl Shared {
     /// What is counted, up to now.
     pub(crate) fn snapshot(&self) -> Stats {
-        self.driver.refresh_stats();
-        self.stats.borrow().clone()
+        let mut stats = self.stats.borrow_mut();
+        self.driver.refresh_stats(&mut stats);
+        stats.clone()
     }
 
     pub(crate) fn resize(&self, server: usize, slots: u32) -> Result<(), ControlError> {
@@ -77,7 +78,7 @@ impl Shared {
         if slots > SLOTS_MAX {
             return Err(ControlError::Slots { slots });
         }
-        self.driver.event(Event::Resize { server: server as u32, slots });
+        self.driver.resize(server, slots);
         Ok(())
     }
 
@@ -86,18 +87,18 @@ impl Shared {
         if server >= servers {
             return Err(ControlError::NoServer { server, servers });
         }
-        self.driver.event(Event::Report { server: server as u32, report });
+        self.driver.report(server, report);
         Ok(())
     }
 
     pub(crate) fn pause(&self) {
         self.stats.borrow_mut().paused = true;
-        self.driver.event(Event::Pause);
+        self.driver.pause();
     }
 
     pub(crate) fn resume(&self) {
         self.stats.borrow_mut().paused = false;
-        self.driver.event(Event::Resume);
+        self.driver.resume();
     }
 
     /// Counts a client's connection until it is dropped.
@@ -224,7 +225,7 @@ impl Server {
         let Server { config, runtime, listener, admin, tls, commands, handle, signals } = self;
         drop(handle);
         let stats = Rc::new(RefCell::new(Stats::new(&config.upstreams)));
-        let driver = Driver::new(&config.gate, config.record_max, Rc::clone(&stats))?;
+        let driver = Driver::new(&config.gate, 1, config.record_max)?;
         let pools = config.upstreams.iter().enumerate();
         let shared = Rc::new(Shared {
             driver: Rc::new(driver),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::prometheus::{self, Text, Times};
+use live::prometheus::{self, Text, Times};
 
 /// Where a response came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

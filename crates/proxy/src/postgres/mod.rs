@@ -25,7 +25,6 @@
 //! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
 //!   settings that follow a client from server to server;
 //! - [`console`]: the admin console, metrics and the live page, from a snapshot;
-//! - [`model`]: which demand jobs have, how many slots are best, and what would be with others;
 //! - [`monitor`]: all of it on real sockets, with a gate for each pool.
 
 pub mod at_rest;
@@ -34,7 +33,6 @@ pub mod console;
 pub mod conversation;
 pub mod frame;
 pub mod message;
-pub mod model;
 pub mod monitor;
 pub mod relay;
 pub mod secrets;

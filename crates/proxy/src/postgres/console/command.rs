@@ -1,5 +1,6 @@
 //! What is asked of the console, read from its text.
 
+use live::WhatIf;
 use thiserror::Error;
 
 use super::tables::Table;
@@ -23,19 +24,6 @@ pub enum Command {
     WhatIf(WhatIf),
     /// Changes something.
     Control(Control),
-}
-
-/// A question to the model: what is not named stays as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WhatIf {
-    /// The slots of each pool.
-    pub slots: Option<u32>,
-    /// By what the arrivals are multiplied.
-    pub arrivals: Option<f64>,
-    /// The servers.
-    pub servers: Option<u32>,
-    /// The policy between them: a router, or `shared` for one queue.
-    pub policy: Option<String>,
 }
 
 /// What administrators may do.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use live::{Estimate, Times};
 use serde::{Serialize, Serializer};
 
 use super::snapshot::{
-    Class, ClientState, Counts, Estimate, Mode, Phase, Pin, Pool, PoolClients, PoolServers, Slots,
-    Snapshot, Waiter,
+    Class, ClientState, Counts, Mode, Phase, Pin, Pool, PoolClients, PoolServers, Slots, Snapshot,
+    Waiter,
 };
-use crate::Times;
 
 /// How many of each list there are at most: clients, jobs that wait, pins, pools.
 pub const LIST_MAX: usize = 200;

@@ -3,9 +3,10 @@
 //! Names are those of the HTTP gate where they mean the same. Totals only grow as long as the gate
 //! runs; what is now is a gauge.
 
+use live::Times;
+use live::prometheus::{Text, label};
+
 use super::snapshot::{Class, ClientState, Phase, Pool, Snapshot};
-use crate::Times;
-use crate::prometheus::{Text, label};
 
 /// How many classes of pools are told at most; the gauge `sekisho_classes_left_out` says how many
 /// more there are. Two histograms of each make some 4 kB.
@@ -246,7 +247,7 @@ fn write_model(of: &Snapshot, text: &mut Text) {
     }
 }
 
-fn of_estimate(estimate: &super::snapshot::Estimate) -> String {
+fn of_estimate(estimate: &live::Estimate) -> String {
     let labels = [("of", &estimate.of), ("what", &estimate.what), ("unit", &estimate.unit)];
     labels.map(|(name, value)| label(name, value)).join(",")
 }

@@ -35,15 +35,15 @@ mod session;
 mod snapshot;
 mod tables;
 
-pub use command::{Command, CommandError, Control, Shutdown, TEXT_MAX, WhatIf};
+pub use command::{Command, CommandError, Control, Shutdown, TEXT_MAX};
 pub use json::{LIST_MAX, state_json};
 pub use metrics::{CLASSES_MAX, prometheus};
 pub use row::{Column, Kind};
 pub use session::{Access, Heard, REPLY_MAX, Refusal, Reply, Session, Want, is_console};
 pub use snapshot::{
-    Buffered, Class, Client, ClientState, Connection, Counts, Database, Estimate, Memory, Mode,
-    Phase, Pin, Pool, PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState,
-    Setting, Slots, SlotsOf, Snapshot, User, Waiter,
+    Buffered, Class, Client, ClientState, Connection, Counts, Database, Memory, Mode, Phase, Pin,
+    Pool, PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState, Setting, Slots,
+    SlotsOf, Snapshot, User, Waiter,
 };
 pub use tables::Table;
 

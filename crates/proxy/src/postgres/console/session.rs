@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::command::{Command, CommandError, Control, WhatIf};
+use live::{Estimate, WhatIf};
+
+use super::command::{Command, CommandError, Control};
 use super::extended::{self, Bind, Execute, Parse, Target};
 use super::row::{self, Column, Formats, Value, text};
-use super::snapshot::{Estimate, Snapshot};
+use super::snapshot::Snapshot;
 use super::tables::{ESTIMATES, Sink, estimates};
 use crate::postgres::SqlState;
 use crate::postgres::frame::{Backend, Frontend};

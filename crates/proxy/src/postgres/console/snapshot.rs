@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use live::{Estimate, Times};
 use serde::Serialize;
 
 use super::json;
-use crate::Times;
 
 /// The gate at one moment. Numbers of things are now, [`Counts`] since the start.
 #[derive(Clone, Debug)]
@@ -525,23 +525,4 @@ pub struct Memory {
     pub used: u32,
     /// How many are kept for later.
     pub free: u32,
-}
-
-/// A number of the model, or one that the model gives: a demand, a throughput, a wait.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Estimate {
-    /// What it is of, as in `shop/alice` or `shop/alice class web`.
-    pub of: String,
-    /// What it is, in words of queueing, as in `demand` or `wait p95`.
-    pub what: String,
-    /// Its unit, as in `s` or `1/s`; empty for a pure number.
-    pub unit: String,
-    /// The number.
-    pub value: f64,
-    /// Between which numbers it lies with 95 % confidence, if it is known.
-    pub interval: Option<(f64, f64)>,
-    /// What happened, of a prediction whose time has come.
-    pub happened: Option<f64>,
-    /// From what it comes and where it holds, as in `formula, at 2 to 20 slots`.
-    pub basis: String,
 }

@@ -7,12 +7,13 @@
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
+use live::{Estimate, Times};
+
 use super::row::{Column, Value, float8, int4, int8, large, numeric, small, text};
 use super::snapshot::{
-    Client, ClientState, Connection, Counts, Estimate, Phase, Pool, Replication, Server,
-    ServerSlots, ServerState, SlotsOf, Snapshot,
+    Client, ClientState, Connection, Counts, Phase, Pool, Replication, Server, ServerSlots,
+    ServerState, SlotsOf, Snapshot,
 };
-use crate::Times;
 
 macro_rules! tables {
     ($($(#[$about:meta])* $table:ident = $name:literal $columns:ident,)*) => {

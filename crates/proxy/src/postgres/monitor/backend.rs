@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use gate::Slot;
+use live::model::Work;
 use mio::net::{TcpStream, UnixStream};
 
 use super::approach::{self, Approach};
@@ -19,7 +20,6 @@ use crate::postgres::SqlState;
 use crate::postgres::auth::{Cleartext, Login, LoginError, LoginStep, Terms};
 use crate::postgres::frame::{Backend, Frontend, HEAD, Limits, Piece};
 use crate::postgres::message::{Authentication, Report, Severity, Status, read, write};
-use crate::postgres::model::Work;
 use crate::postgres::relay::Relay;
 use crate::postgres::sql::{Lost, Settings};
 use crate::postgres::startup::{Replication, Version, write_startup};

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gate::{DisciplineSpec, Foresight, GateSpec, Queues, Reserve, RouterSpec, ServerSpec, Sight};
+use live::Auto;
 use thiserror::Error;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::classes::Classes;
 use super::client_tls::ClientTls;
-use super::control::Auto;
 use super::encryption::{Encryption, EncryptionError};
 use super::health::Health;
 use super::kept::KeptNotice;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gate::Time;
+use live::model::Work;
 
 use super::arena::{Key, Socket};
 use super::client;
@@ -19,7 +20,6 @@ use crate::postgres::SqlState;
 use crate::postgres::console;
 use crate::postgres::conversation::Kept;
 use crate::postgres::message::{Status, write};
-use crate::postgres::model::Work;
 use crate::postgres::sql::{Cleaning, Leaf, Lost, Settings, SettingsBounds, Side, What};
 
 /// How many savepoints of a transaction are remembered by their names, in case that it sets something.

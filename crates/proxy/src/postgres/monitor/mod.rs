@@ -60,7 +60,7 @@
 //! text or the series that resets it is done; what is behind it in the same text or series sees the
 //! server's own. In session mode a server begins with what its client has begun with.
 //!
-//! In transaction and statement mode a [model](super::model) listens to each gate: it says which demand
+//! In transaction and statement mode a [model](live::model) listens to each gate: it says which demand
 //! jobs have and what other numbers of slots would do. Where the slots are left to the gate ([`Auto`]), a
 //! [`gate::Controller`] for each server moves inside the model's band, by trials; the gate hears of it as
 //! of any other resize, so that recordings replay. Fewer slots never cut a job short.
@@ -108,12 +108,8 @@ mod clerks;
 mod client;
 mod client_tls;
 mod config;
-mod control;
-#[cfg(test)]
-mod control_tests;
 mod crowd;
 mod deadlines;
-mod driver;
 mod encryption;
 mod frontend;
 mod health;
@@ -142,7 +138,6 @@ mod serving;
 mod state;
 mod stats;
 mod takeover;
-mod tally;
 mod unnamed;
 mod upkeep;
 mod wire;
@@ -154,18 +149,18 @@ pub use config::{
     Address, Admission, Config, ConfigError, Database, Keepalive, Limits, Mode, Patience, ROOM,
     Reuse, Share, SocketFile, StartError, Strangers, Tcp, Timeouts, Tls, TlsError, UserTerms,
 };
-pub use control::{Auto, Controlled, Moved};
 pub use encryption::{
     Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };
 pub use health::Health;
 pub use kept::KeptNotice;
+pub use live::{Auto, ClassStats, Controlled, Moved};
 pub use log::Logged;
 pub use lookups::{LOOKUP_QUERY, Lookup};
 pub use operating::Admin;
 pub use quotas::Quotas;
 pub use reload::{ReloadError, Reloaded};
 pub use run::{ControlError, Handle, Monitor};
-pub use stats::{ClassStats, Counters, Finished, Pin, PoolStats, QuotaStats, ServerStats, Stats};
+pub use stats::{Counters, Finished, Pin, PoolStats, QuotaStats, ServerStats, Stats};
 pub use takeover::TakeoverError;
 pub use upkeep::{Check, Unreachable, Upkeep};

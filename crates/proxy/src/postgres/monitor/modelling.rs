@@ -2,13 +2,13 @@
 //! the slots.
 
 use gate::Time;
+use live::model::{Fitted, Model, Now, Refusal};
+use live::{Estimate, WhatIf};
 
 use super::classes::JobClass;
 use super::client;
 use super::pool::{Pool, PoolIndex};
 use super::state::Loop;
-use crate::postgres::console::{Estimate, WhatIf};
-use crate::postgres::model::{Fitted, Model, Now, Refusal};
 
 impl Pool {
     /// What is found of what is behind its gate, and what stands where the slots are left to it.

@@ -3,16 +3,14 @@
 use std::collections::VecDeque;
 
 use gate::{GateSpec, KeyDefault, KeyMap, KeyOf, RouterSpec, Time};
+use live::{Auto, Driver, placed};
 
 use super::arena::Key;
 use super::classes::JobClass;
 use super::config::{Address, Config, Database, Mode, Reuse};
-use super::control::Auto;
-use super::driver::Driver;
 use super::leftovers::Known;
 use super::readings::Readings;
-use super::renewal::placed;
-use super::stats::{Counters, PoolStats};
+use super::stats::{Counters, PoolStats, ServerStats};
 use super::upkeep::Tended;
 use crate::postgres::auth::{Credential, Keys};
 use crate::postgres::relay::Ahead;
@@ -50,7 +48,7 @@ pub(super) struct Pool {
     pub(super) user: Vec<u8>,
     pub(super) mode: Mode,
     pub(super) reuse: Reuse,
-    pub(super) driver: Driver,
+    pub(super) driver: Driver<Key>,
     /// The quotas that its jobs pass, in this order.
     pub(super) quotas: Vec<usize>,
     /// What its gate was told.
@@ -325,7 +323,7 @@ impl Pool {
             counters,
             wait: driver.wait().clone(),
             hold: driver.hold().clone(),
-            classes: driver.classes(classes),
+            classes: driver.classes(classes.iter().map(|class| &*class.name)),
             waiting: driver.waiting(),
             busy: driver.busy(),
             slots: driver.slots(),
@@ -333,10 +331,24 @@ impl Pool {
             servers_idle: self.idle.iter().map(VecDeque::len).sum(),
             model: self.estimates(database, classes),
             control: driver.controlled(),
-            per_server: driver.servers(&self.connections),
+            per_server: self.per_server().collect(),
             predicted_wait: driver.predicted_wait(now),
             fitted: self.fitted(),
         }
+    }
+
+    /// The state of each server, in the order of the database's.
+    pub(super) fn per_server(&self) -> impl Iterator<Item = ServerStats> + '_ {
+        let servers = self.driver.servers().zip(&self.connections);
+        servers.map(|(server, &connections)| ServerStats {
+            role: server.role,
+            up: server.up,
+            waiting: server.waiting,
+            busy: server.busy,
+            slots: server.slots,
+            started: server.started,
+            connections,
+        })
     }
 }
 

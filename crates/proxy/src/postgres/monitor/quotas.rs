@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 
 use gate::{DisciplineSpec, GateSpec, Job, JobId, Reason, Slot};
+use live::Driver;
+use live::model::Work;
 
 use super::arena::Key;
 use super::client;
 use super::config::{Config, Database};
-use super::driver::Driver;
 use super::pool::{Pool, PoolIndex};
 use super::server::{Server, State};
 use super::state::Loop;
 use super::stats::QuotaStats;
-use crate::postgres::model::Work;
 
 /// So many jobs of one pool go before those of another have their turn, where both wait: a
 /// connection is closed and another one made for each turn, and not for each job.
@@ -107,7 +107,7 @@ pub(super) const UNBOUNDED: u32 = 1 << 24;
 pub(super) struct Quota {
     scope: Scope,
     slots: u32,
-    pub(super) driver: Driver,
+    pub(super) driver: Driver<Key>,
 }
 
 impl Quota {
@@ -282,8 +282,8 @@ impl Loop {
     /// Carries out what the gates of quotas have decided.
     pub(super) fn settle_quotas(&mut self) {
         while let Some(at) = self.decided_quotas.pop_front() {
-            while let Some(verdict) = self.quotas[at].driver.next_verdict() {
-                let key = verdict.client;
+            while let Some(verdict) = self.quotas[at].driver.next_decision() {
+                let key = verdict.owner;
                 let server = self.servers.get_mut(key).expect("who goes while waiting reneges");
                 assert_eq!(server.asks.take(), Some((at, verdict.job)));
                 match verdict.outcome {

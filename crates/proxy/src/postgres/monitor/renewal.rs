@@ -6,11 +6,11 @@
 //! every second.
 
 use gate::{Access, GateSpec, JobId, Time};
+use live::{Anew, Driver};
 
 use super::arena::Key;
 use super::client::State as ClientState;
 use super::config::{Address, Config, Mode};
-use super::driver::{Anew, Driver};
 use super::pool::PoolIndex;
 use super::server::State;
 use super::state::Loop;
@@ -285,7 +285,7 @@ impl Loop {
         let wait = own.map_or(longest, |own| own.min(longest));
         let since = if is_guest { arrived } else { since };
         let job = gate::Job { deadline: Some(since + wait), ..job };
-        let tell = |driver: &mut Driver, now| driver.wait_on(now, key, arrived, job);
+        let tell = |driver: &mut Driver<Key>, now| driver.wait_on(now, key, arrived, job);
         let id: JobId = self.tell(pool, tell);
         if let Some(client) = self.clients.get_mut(key) {
             client.state = match is_guest {
@@ -313,14 +313,6 @@ impl Loop {
         let mut there = self.servers.iter().map(|(_, server)| server);
         there.any(|server| server.pool == at && matches!(server.state, State::Admitting))
     }
-}
-
-/// What each place has now that had something before; nothing where it is new.
-pub(super) fn placed<T: Default>(had: &mut [T], places: &[Option<usize>]) -> Vec<T> {
-    places
-        .iter()
-        .map(|place| place.map_or_else(T::default, |at| std::mem::take(&mut had[at])))
-        .collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use gate::Time;
+use live::model::Refusal;
+use live::{Estimate, WhatIf};
 use measure::Recording;
 use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Waker};
@@ -30,8 +32,7 @@ use super::stats::{Finished, Stats};
 use super::takeover::{Given, Predecessor, Takeover};
 use super::workers::{self, Crew, Next, Watchers};
 use crate::postgres::SqlState;
-use crate::postgres::console::{Estimate, Shutdown, WhatIf};
-use crate::postgres::model::Refusal;
+use crate::postgres::console::Shutdown;
 use crate::postgres::startup::Replication;
 
 /// The loop's own sockets.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gate::{JobId, Slot, Time};
+use live::model::Work;
 
 use super::approach::Approach;
 use super::arena::Key;
@@ -13,7 +14,6 @@ use super::pool::PoolIndex;
 use super::wire::Wire;
 use crate::postgres::auth::Login;
 use crate::postgres::frame::{Backend, Frames, Limits};
-use crate::postgres::model::Work;
 use crate::postgres::relay::Relay;
 use crate::postgres::sql::{Settings, What};
 use crate::postgres::startup::Replication;

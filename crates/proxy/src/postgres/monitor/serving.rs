@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gate::Access;
+use live::model::Work;
 
 use super::arena::{Key, Socket};
 use super::client;
@@ -14,7 +15,6 @@ use super::wire::Filled;
 use crate::postgres::SqlState;
 use crate::postgres::conversation::{Abandoned, Kept, Turn};
 use crate::postgres::message::{Severity, Status, write};
-use crate::postgres::model::Work;
 use crate::postgres::relay::{Copied, Guest, News, Out as _, ServerFault, Stop};
 
 /// How often one connection is read before others have their turn.

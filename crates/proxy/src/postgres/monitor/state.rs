@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use gate::{Job, JobId, Time};
+use live::Driver;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::arena::{Arena, Key, Socket};
@@ -16,7 +17,6 @@ use super::client_tls::ClientEncryption;
 use super::config::{Address, Config};
 use super::crowd::Crowd;
 use super::deadlines::Deadlines;
-use super::driver::Driver;
 use super::log::{Figures, Log};
 use super::lookups::Lookups;
 use super::operating::Operating;
@@ -185,7 +185,7 @@ impl Loop {
     pub(super) fn tell<T>(
         &mut self,
         pool: PoolIndex,
-        what: impl FnOnce(&mut Driver, Time) -> T,
+        what: impl FnOnce(&mut Driver<Key>, Time) -> T,
     ) -> T {
         let answer = what(&mut self.pools[pool].driver, self.now);
         self.decided.push_back(pool);
@@ -205,16 +205,15 @@ impl Loop {
 
     fn settle_pools(&mut self) {
         while let Some(pool) = self.decided.pop_front() {
-            while let Some(verdict) = self.pools[pool].driver.next_verdict() {
-                let waits =
-                    self.clients.get(verdict.client).and_then(|client| match client.state {
-                        client::State::Waits(job) | client::State::Guest(Some(job)) => Some(job),
-                        _ => None,
-                    });
+            while let Some(verdict) = self.pools[pool].driver.next_decision() {
+                let waits = self.clients.get(verdict.owner).and_then(|client| match client.state {
+                    client::State::Waits(job) | client::State::Guest(Some(job)) => Some(job),
+                    _ => None,
+                });
                 assert_eq!(waits, Some(verdict.job), "who goes while waiting reneges");
                 match verdict.outcome {
-                    Ok(slot) => self.start(verdict.client, slot),
-                    Err(reason) => self.turn_away(verdict.client, reason),
+                    Ok(slot) => self.start(verdict.owner, slot),
+                    Err(reason) => self.turn_away(verdict.owner, reason),
                 }
             }
         }

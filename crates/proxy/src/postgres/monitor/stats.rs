@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use gate::Role;
+use live::model::Fitted;
+use live::{ClassStats, Controlled, Estimate};
 use measure::{Histogram, Recording};
 
-use super::control::Controlled;
-use crate::postgres::console::Estimate;
-use crate::postgres::model::Fitted;
 use crate::postgres::relay::Prepares;
 use crate::postgres::sql::{Lost, Reasons};
 
@@ -150,31 +149,6 @@ pub struct ServerStats {
     pub started: u64,
     /// Connections to it, in whatever state, but for those of probes.
     pub connections: usize,
-}
-
-/// What there is to say of the jobs of one class in one pool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClassStats {
-    /// Its number.
-    pub class: u32,
-    /// Its name.
-    pub name: String,
-    /// From arrival to start.
-    pub wait: Histogram,
-    /// From start to departure.
-    pub hold: Histogram,
-    /// Jobs that wait.
-    pub waiting: u64,
-    /// Slots that its jobs hold.
-    pub busy: u32,
-    /// Jobs refused because the queue was full.
-    pub refused_queue_full: u64,
-    /// Jobs refused because they could not start before their deadline.
-    pub refused_deadline: u64,
-    /// Jobs refused at once that would have waited in vain.
-    pub refused_hopeless: u64,
-    /// Jobs whose clients went while they waited.
-    pub reneged: u64,
 }
 
 /// What there is to say of slots over several pools.

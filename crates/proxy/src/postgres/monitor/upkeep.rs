@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use gate::{Slot, Time};
+use live::model::Work;
 
 use super::arena::{Key, Socket};
 use super::client;
@@ -15,7 +16,6 @@ use super::state::{Loop, Phase};
 use crate::postgres::SqlState;
 use crate::postgres::auth::Credential;
 use crate::postgres::message::{Report, Severity};
-use crate::postgres::model::Work;
 use crate::postgres::startup::Replication;
 
 /// How the connections of a database's pools are kept.
@@ -465,7 +465,7 @@ impl Loop {
         }
         self.turn_guests_away(pool, words);
         let waiting = self.pools[pool].driver.queue(self.now);
-        for client in waiting.into_iter().map(|job| job.client) {
+        for client in waiting.into_iter().map(|job| job.owner) {
             self.leave_unserved(client, words);
         }
         let not_begun = |server: &Server| {

@@ -8,7 +8,6 @@ mod conversations;
 mod damage;
 mod frames;
 mod hba;
-mod model;
 mod monitors;
 mod relays;
 mod servers;

@@ -14,9 +14,9 @@ use ::load::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use gate::{Conduct, GateSpec, ServerSpec};
+use live::model::Fitted;
 use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
-use proxy::postgres::model::Fitted;
 use proxy::postgres::monitor::{
     Address, Admission, Auto, Config, Database, Encryption, Finished, Logged, Mode, Monitor,
     PoolStats, ServerTls, StartError, Tls,

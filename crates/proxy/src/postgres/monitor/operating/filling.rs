@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gate::{Role, Time};
+use live::ClassCounts;
 
 use crate::postgres::console::{
     Buffered, Class, Client, ClientState, Connection, Counts, Database, Memory, Mode, Pool,
@@ -22,7 +23,6 @@ use crate::postgres::monitor::quotas::UNBOUNDED;
 use crate::postgres::monitor::server;
 use crate::postgres::monitor::state::Loop;
 use crate::postgres::monitor::stats::ServerStats;
-use crate::postgres::monitor::tally::ClassCounts;
 use crate::postgres::monitor::wire::{CHUNK, Wire};
 use crate::postgres::startup;
 
@@ -324,7 +324,7 @@ impl Loop {
         let there = self.pools.iter().enumerate().filter(|(_, pool)| !pool.vacant);
         for (at, pool) in there {
             let of = format!("{}/{}", self.name_of(at), String::from_utf8_lossy(&pool.user));
-            for (place, server) in (0..).zip(pool.driver.servers(&pool.connections)) {
+            for (place, server) in (0..).zip(pool.per_server()) {
                 let ServerStats { role, up, waiting, busy, slots, started, connections } = server;
                 found.push(SlotsOf {
                     of: of.clone(),
@@ -379,7 +379,7 @@ impl Loop {
             for job in driver.queue(self.now) {
                 let waited = self.now.since(job.arrived);
                 pools[at].wait_oldest = pools[at].wait_oldest.max(waited);
-                let Some(client) = self.clients.get(job.client) else { continue };
+                let Some(client) = self.clients.get(job.owner) else { continue };
                 found.push(Waiter {
                     client: client.id,
                     database: names.database.clone(),

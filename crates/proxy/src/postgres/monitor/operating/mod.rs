@@ -26,6 +26,7 @@ use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 use gate::Time;
+use live::WhatIf;
 
 pub use admin::Admin;
 use controls::Wait;
@@ -37,7 +38,7 @@ use super::modelling::Models;
 use super::pool::PoolIndex;
 use super::state::Phase;
 use super::wire::Wire;
-use crate::postgres::console::{Access, Control, Counts, Refusal, Snapshot, WhatIf};
+use crate::postgres::console::{Access, Control, Counts, Refusal, Snapshot};
 
 /// What the desk asks of the loop, and for which of its visitors.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! What is asked, read from its text.
 
+use live::WhatIf;
 use proxy::postgres::SqlState;
-use proxy::postgres::console::{Command, CommandError, Control, Shutdown, TEXT_MAX, Table, WhatIf};
+use proxy::postgres::console::{Command, CommandError, Control, Shutdown, TEXT_MAX, Table};
 
 fn one(text: &str) -> Command {
     let mut commands = Command::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use proxy::Times;
+use live::{Estimate, Times};
 use proxy::postgres::console::{
-    Buffered, Class, Client, ClientState, Connection, Counts, Database, Estimate, Memory, Mode,
-    Phase, Pin, Pool, PoolClients, PoolServers, Replication, Server, ServerState, Setting, Slots,
-    Snapshot, User, Waiter,
+    Buffered, Class, Client, ClientState, Connection, Counts, Database, Memory, Mode, Phase, Pin,
+    Pool, PoolClients, PoolServers, Replication, Server, ServerState, Setting, Slots, Snapshot,
+    User, Waiter,
 };
 
 fn ms(ms: u64) -> Duration {

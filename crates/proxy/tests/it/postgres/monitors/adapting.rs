@@ -1,6 +1,6 @@
 //! The six published failures of limiters that adapt, in real time: real clients, a real PostgreSQL,
 //! slots that are left to the gate. In virtual time the same failures run for hours
-//! (`monitor/control_tests.rs`); here they run for half a minute, side by side.
+//! (`live/tests/it/control.rs`); here they run for half a minute, side by side.
 //!
 //! A job calls something that many may call at once, and then uses the one thing that there is of its
 //! kind: a lock. With 30 and 10 ms (exponential) 6 slots keep 95 % of what can be done. What is
@@ -13,7 +13,6 @@ use gate::{Conduct, ServerSpec};
 use postgres::{Private, Settings};
 use proxy::postgres::monitor::{Address, Auto, Config, Mode};
 
-use super::super::model::Chance;
 use super::{Gate, ask, code, config, database, enter, password, runtime};
 
 /// How long each failure is waited for.
@@ -22,6 +21,20 @@ const AUTO: Auto =
     Auto { floor: 1, ceiling: 40, conduct: Conduct::Acts, window: Duration::from_millis(500) };
 /// Below what a limiter that climbs comes to, and above what is asked for here.
 const CLIMBED: u32 = 30;
+
+/// Chance for one client (splitmix64).
+struct Chance(u64);
+
+impl Chance {
+    fn exponential(&mut self, mean: f64) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let uniform = ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64;
+        -mean * (1.0 - uniform).ln()
+    }
+}
 
 /// What clients ask for; times as a share of the span, means in seconds.
 #[derive(Clone, Copy)]

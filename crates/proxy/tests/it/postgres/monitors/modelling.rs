@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gate::{Conduct, Event};
-use proxy::postgres::console::WhatIf;
-use proxy::postgres::model::Refusal;
+use live::WhatIf;
+use live::model::Refusal;
 use proxy::postgres::monitor::{Auto, Database, Mode, Moved, PoolStats};
 
 use super::{Gate, config, database, runtime};

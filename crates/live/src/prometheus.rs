@@ -86,22 +86,29 @@ impl Times {
 }
 
 /// Text in Prometheus' exposition format 0.0.4.
-pub(crate) struct Text(String);
+#[derive(Debug)]
+pub struct Text(String);
 
 impl Text {
-    pub(crate) fn new() -> Text {
+    /// An empty text.
+    #[expect(clippy::new_without_default, reason = "a text that is begun is written")]
+    pub fn new() -> Text {
         Text(String::with_capacity(16 * 1024))
     }
 
-    pub(crate) fn finish(self) -> String {
+    /// The whole text.
+    pub fn finish(self) -> String {
         self.0
     }
 
-    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
+    /// Begins the family of a metric: its name, its kind (`counter`, `gauge` or `histogram`) and a
+    /// sentence.
+    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    pub(crate) fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
+    /// A sample of the family, with its labels as [`label`] writes them, or none.
+    pub fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
         let _ = if labels.is_empty() {
             writeln!(self.0, "{name} {value}")
         } else {
@@ -109,7 +116,8 @@ impl Text {
         };
     }
 
-    pub(crate) fn times(&mut self, name: &str, label: &str, times: &Times) {
+    /// The buckets, sum \[s\] and count of times, with one label.
+    pub fn times(&mut self, name: &str, label: &str, times: &Times) {
         let mut count = 0;
         for (bound, here) in BUCKETS.iter().zip(times.counts) {
             count += here;
@@ -125,7 +133,7 @@ impl Text {
 }
 
 /// A label with its value, escaped.
-pub(crate) fn label(name: &str, value: &str) -> String {
+pub fn label(name: &str, value: &str) -> String {
     let mut text = format!("{name}=\"");
     for letter in value.chars() {
         match letter {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gate::{Band, Conduct, ControlSpec, Controller, Event, Gate, Move, Time, Why};
 
-use crate::postgres::model::Model;
+use crate::model::Model;
 
 /// Moves that are remembered; the counts go on.
 const MOVES_MAX: usize = 100;
@@ -45,7 +45,7 @@ impl Auto {
 
     /// # Errors
     /// If no controller can work so.
-    pub(super) fn check(&self) -> Result<(), gate::ControlError> {
+    pub fn check(&self) -> Result<(), gate::ControlError> {
         if self.floor == 0 || self.floor > self.ceiling {
             return Err(gate::ControlError::Limits);
         }
@@ -95,7 +95,7 @@ pub struct Controlled {
 
 /// The controllers of one gate.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(crate) struct Control {
     auto: Auto,
     controllers: Vec<Controller>,
     moves: VecDeque<Moved>,
@@ -107,7 +107,7 @@ pub(super) struct Control {
 impl Control {
     /// # Panics
     /// If the parameters were not checked.
-    pub(super) fn new(auto: &Auto, gate: &Gate) -> Control {
+    pub(crate) fn new(auto: &Auto, gate: &Gate) -> Control {
         let slots = gate.servers().iter().map(|server| server.slots);
         let controllers = slots.zip(0..).map(|(slots, server)| {
             Controller::new(&auto.spec(server, slots)).expect("the configuration was checked")
@@ -122,7 +122,7 @@ impl Control {
     }
 
     /// The gate was told something: the resizes that follow.
-    pub(super) fn after(&mut self, now: Time, event: &Event, gate: &Gate, to: &mut Vec<Event>) {
+    pub(crate) fn after(&mut self, now: Time, event: &Event, gate: &Gate, to: &mut Vec<Event>) {
         for at in 0..self.controllers.len() {
             if let Some(made) = self.controllers[at].after(now, event, gate) {
                 self.moved(now, at as u32, made, to);
@@ -131,12 +131,12 @@ impl Control {
     }
 
     /// The job that departs next from this server counts for nothing.
-    pub(super) fn spoil(&mut self, server: u32) {
+    pub(crate) fn spoil(&mut self, server: u32) {
         self.controllers[server as usize].spoil();
     }
 
     /// The model says something else.
-    pub(super) fn learn(&mut self, now: Time, model: &Model, to: &mut Vec<Event>) {
+    pub(crate) fn learn(&mut self, now: Time, model: &Model, to: &mut Vec<Event>) {
         let Auto { floor, ceiling, .. } = self.auto;
         for at in 0..self.controllers.len() {
             let band = model.band(floor, self.controllers[at].standing(), ceiling);
@@ -164,17 +164,17 @@ impl Control {
     }
 
     /// A decision that nobody has been told of yet.
-    pub(super) fn next_untold(&mut self) -> Option<Moved> {
+    pub(crate) fn next_untold(&mut self) -> Option<Moved> {
         self.untold.pop_front()
     }
 
     /// What stands at a server; none if what is decided is not done.
-    pub(super) fn found(&self, server: u32) -> Option<u32> {
+    pub(crate) fn found(&self, server: u32) -> Option<u32> {
         self.acting(server).map(Controller::standing)
     }
 
     /// As many slots as a server has now; none if what is decided is not done.
-    pub(super) fn sought(&self, server: u32) -> Option<u32> {
+    pub(crate) fn sought(&self, server: u32) -> Option<u32> {
         self.acting(server).map(Controller::slots)
     }
 
@@ -183,7 +183,7 @@ impl Control {
         (controller.conduct() == Conduct::Acts).then_some(controller)
     }
 
-    pub(super) fn controlled(&self) -> Controlled {
+    pub(crate) fn controlled(&self) -> Controlled {
         Controlled {
             conduct: self.auto.conduct,
             standing: self.controllers.iter().map(Controller::standing).collect(),

@@ -1,5 +1,5 @@
-//! The six published failures of limiters that adapt, on the driver of the running monitor: the same
-//! gate, model, controllers and recording, in virtual time. A service with 4 servers of 10 ms stands in
+//! The six published failures of limiters that adapt, on the driver of every live gate: the same gate,
+//! model, controllers and recording, in virtual time. A service with 4 servers of 10 ms stands in
 //! for the database, so 400 jobs a second are the most that it does.
 //!
 //! Seeds are fixed, and what is asserted are numbers of slots that a limiter which has failed leaves by
@@ -11,29 +11,12 @@ use std::time::Duration;
 
 use gate::{Conduct, GateSpec, Job, JobId, Slot, Time};
 
-use super::arena::{Arena, Key};
-use super::control::Auto;
-use super::driver::Driver;
-use crate::postgres::model::Work;
+use live::model::Work;
+use live::{Auto, Driver};
+
+use crate::chance::Chance;
 
 const SERVERS: usize = 4;
-
-/// Chance for one run (splitmix64).
-struct Chance(u64);
-
-impl Chance {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.uniform()).ln()
-    }
-}
 
 /// What happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +48,7 @@ struct Ran {
     standing: Vec<u32>,
     done: Vec<u32>,
     moves: u64,
-    driver: Driver,
+    driver: Driver<()>,
 }
 
 impl Service {
@@ -76,14 +59,12 @@ impl Service {
             ..GateSpec::fifo(start)
         };
         let mut driver = Driver::new(&spec, 1, 100_000).unwrap().modelled(Some(auto));
-        let client = Arena::new().insert(());
         let mut run = Run {
             service: self,
             chance: Chance(seed),
             calendar: BinaryHeap::from([Reverse((0, What::Arrives))]),
             queue: VecDeque::new(),
             working: 0,
-            client,
         };
         let (mut standing, mut done) = (Vec::new(), vec![0; seconds as usize + 1]);
         let end = u64::from(seconds) * 1_000_000_000;
@@ -108,16 +89,15 @@ struct Run<'a> {
     calendar: BinaryHeap<Reverse<(u64, What)>>,
     queue: VecDeque<Slot2>,
     working: usize,
-    client: Key,
 }
 
 impl Run<'_> {
-    fn happens(&mut self, now: u64, what: What, driver: &mut Driver) {
+    fn happens(&mut self, now: u64, what: What, driver: &mut Driver<()>) {
         let at = Time::from_nanos(now);
         let seconds = at.since(Time::ZERO).as_secs_f64();
         match what {
             What::Arrives => {
-                driver.arrive(at, self.client, at, Job::new(JobId(0)));
+                driver.arrive(at, (), at, Job::new(JobId(0)));
                 let gap = self.chance.exponential(1.0 / (self.service.rate)(seconds));
                 self.after(now, gap, What::Arrives);
             }
@@ -131,8 +111,8 @@ impl Run<'_> {
                 driver.depart(at, Slot { server, index }, work);
             }
         }
-        while let Some(verdict) = driver.next_verdict() {
-            if let Ok(slot) = verdict.outcome {
+        while let Some(decision) = driver.next_decision() {
+            if let Ok(slot) = decision.outcome {
                 self.queue.push_back((slot.server, slot.index));
             }
         }

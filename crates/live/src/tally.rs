@@ -1,18 +1,16 @@
-//! What is counted of the jobs of each class at one gate.
+//! Counts and times of the jobs of each class at one gate.
 
 use std::time::Duration;
 
 use gate::Reason;
 use measure::Histogram;
 
-use super::classes::JobClass;
-use super::stats::ClassStats;
-use crate::Times;
+use crate::prometheus::Times;
 
 /// The tallies of all classes, each there from its first job on: a class that nobody uses costs
 /// nothing.
 #[derive(Debug)]
-pub(super) struct Tallies {
+pub(crate) struct Tallies {
     list: Vec<Option<Box<Tally>>>,
     /// Whether there are histograms of each: those of the only class are the pool's.
     several: bool,
@@ -33,21 +31,53 @@ struct Histograms {
 
 /// What was counted of one class, as far as it takes little room.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ClassCounts {
-    pub(super) waiting: u64,
-    pub(super) busy: u32,
-    /// From arrival to start, and from start to departure.
-    pub(super) wait: Times,
-    pub(super) hold: Times,
-    pub(super) refused_queue_full: u64,
-    pub(super) refused_deadline: u64,
-    pub(super) refused_hopeless: u64,
-    pub(super) reneged: u64,
+pub struct ClassCounts {
+    /// Jobs that wait.
+    pub waiting: u64,
+    /// Slots that its jobs hold.
+    pub busy: u32,
+    /// From arrival to start.
+    pub wait: Times,
+    /// From start to departure.
+    pub hold: Times,
+    /// Jobs refused because the queue was full.
+    pub refused_queue_full: u64,
+    /// Jobs refused because they could not start before their deadline.
+    pub refused_deadline: u64,
+    /// Jobs refused at once that would have waited in vain.
+    pub refused_hopeless: u64,
+    /// Jobs whose owners went while they waited.
+    pub reneged: u64,
+}
+
+/// Counts and times of the jobs of one class at one gate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassStats {
+    /// Its number.
+    pub class: u32,
+    /// Its name.
+    pub name: String,
+    /// From arrival to start.
+    pub wait: Histogram,
+    /// From start to departure.
+    pub hold: Histogram,
+    /// Jobs that wait.
+    pub waiting: u64,
+    /// Slots that its jobs hold.
+    pub busy: u32,
+    /// Jobs refused because the queue was full.
+    pub refused_queue_full: u64,
+    /// Jobs refused because they could not start before their deadline.
+    pub refused_deadline: u64,
+    /// Jobs refused at once that would have waited in vain.
+    pub refused_hopeless: u64,
+    /// Jobs whose owners went while they waited.
+    pub reneged: u64,
 }
 
 impl Tallies {
     /// Those of so many classes.
-    pub(super) fn new(classes: usize) -> Tallies {
+    pub(crate) fn new(classes: usize) -> Tallies {
         Tallies { list: vec![None; classes.max(1)], several: classes > 1 }
     }
 
@@ -61,14 +91,14 @@ impl Tallies {
     }
 
     /// What was counted of each that has had a job, by its number.
-    pub(super) fn counts(&self) -> impl Iterator<Item = (usize, &ClassCounts)> {
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (usize, &ClassCounts)> {
         let there = self.list.iter().enumerate();
         there.filter_map(|(class, tally)| Some((class, &tally.as_ref()?.counts)))
     }
 
     /// So many classes there are from now on: what was counted of each goes on under its new number.
     /// Whoever is here and of none any more is of class 0.
-    pub(super) fn renumber(&mut self, numbers: &[Option<u32>], classes: usize) {
+    pub(crate) fn renumber(&mut self, numbers: &[Option<u32>], classes: usize) {
         let had = std::mem::replace(&mut self.list, vec![None; classes.max(1)]);
         self.several = classes > 1;
         let (mut busy, mut waiting) = (0, 0);
@@ -95,20 +125,20 @@ impl Tallies {
     }
 
     /// A job that waits does so elsewhere from now on.
-    pub(super) fn taken(&mut self, class: u32) {
+    pub(crate) fn taken(&mut self, class: u32) {
         self.of(class).counts.waiting -= 1;
     }
 
     /// A job is served that never waited here.
-    pub(super) fn occupied(&mut self, class: u32) {
+    pub(crate) fn occupied(&mut self, class: u32) {
         self.of(class).counts.busy += 1;
     }
 
-    pub(super) fn arrived(&mut self, class: u32) {
+    pub(crate) fn arrived(&mut self, class: u32) {
         self.of(class).counts.waiting += 1;
     }
 
-    pub(super) fn started(&mut self, class: u32, wait: Duration) {
+    pub(crate) fn started(&mut self, class: u32, wait: Duration) {
         let Tally { counts, histograms } = self.of(class);
         counts.waiting -= 1;
         counts.busy += 1;
@@ -118,7 +148,7 @@ impl Tallies {
         }
     }
 
-    pub(super) fn departed(&mut self, class: u32, hold: Duration) {
+    pub(crate) fn departed(&mut self, class: u32, hold: Duration) {
         let Tally { counts, histograms } = self.of(class);
         counts.busy -= 1;
         counts.hold.observe(hold);
@@ -127,7 +157,7 @@ impl Tallies {
         }
     }
 
-    pub(super) fn refused(&mut self, class: u32, reason: Reason) {
+    pub(crate) fn refused(&mut self, class: u32, reason: Reason) {
         let counts = &mut self.of(class).counts;
         counts.waiting -= 1;
         match reason {
@@ -137,21 +167,21 @@ impl Tallies {
         }
     }
 
-    pub(super) fn reneged(&mut self, class: u32) {
+    pub(crate) fn reneged(&mut self, class: u32) {
         let counts = &mut self.of(class).counts;
         counts.waiting -= 1;
         counts.reneged += 1;
     }
 
-    /// What there is to say of each that has had a job, if there are several.
-    pub(super) fn stats(&self, classes: &[JobClass]) -> Vec<ClassStats> {
-        let tallies = self.list.iter().zip(classes).enumerate();
-        let said = tallies.filter_map(|(class, (tally, JobClass { name, .. }))| {
+    /// The figures of each that has had a job, if there are several, by these names.
+    pub(crate) fn stats<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<ClassStats> {
+        let tallies = self.list.iter().zip(names).enumerate();
+        let said = tallies.filter_map(|(class, (tally, name))| {
             let Tally { counts, histograms } = tally.as_deref()?;
             let Histograms { wait, hold } = histograms.clone()?;
             Some(ClassStats {
                 class: class as u32,
-                name: name.clone(),
+                name: name.to_owned(),
                 wait,
                 hold,
                 waiting: counts.waiting,

@@ -9,23 +9,11 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use gate::{Band, Slot, Time};
-use proxy::postgres::console::{Estimate, WhatIf};
-use proxy::postgres::model::{Model, Now, Refusal, Work};
+use live::model::{Model, Now, Refusal, Work};
+use live::{Estimate, WhatIf};
 use solve::{ClosedNetwork, Station};
 
-/// Chance for one run (splitmix64).
-pub(super) struct Chance(pub(super) u64);
-
-impl Chance {
-    pub(super) fn exponential(&mut self, mean: f64) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let uniform = ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64;
-        -mean * (1.0 - uniform).ln()
-    }
-}
+use crate::chance::Chance;
 
 /// Clients that think, a gate of slots, and behind it a delay and a station of like servers.
 #[derive(Clone, Copy)]

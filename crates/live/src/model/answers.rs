@@ -8,7 +8,7 @@ use super::curve::Curve;
 use super::fit::{BLOCKS_MIN, DONE_MIN, Fit};
 use super::observed::Block;
 use super::{KEEP, MISFIT_MAX, Model, fits};
-use crate::postgres::console::{Estimate, WhatIf};
+use crate::estimate::{Estimate, WhatIf};
 
 /// How much the throughput of now may be off what the model makes of it, as a share.
 const OFF_MAX: f64 = 0.3;

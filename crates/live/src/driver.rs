@@ -1,46 +1,45 @@
-//! The gate of one pool in real time: the one place through which every event of it goes, which
-//! records it, measures waits and holds, and says who starts and who is refused.
+//! A gate in real time: the one place through which every event of it goes, which records it,
+//! measures waits and holds, and says who starts and who is refused.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, Role, Slot, Time};
+use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, Report, Role, Slot, Time};
 use measure::{Histogram, Recording};
 
-use super::arena::Key;
-use super::classes::JobClass;
-use super::control::{Auto, Control, Controlled, Moved};
-use super::renewal::placed;
-use super::stats::{ClassStats, ServerStats};
-use super::tally::{ClassCounts, Tallies};
-use crate::postgres::model::{Model, Work};
+use crate::control::{Auto, Control, Controlled, Moved};
+use crate::model::{Model, Work};
+use crate::prometheus::Times;
+use crate::tally::{ClassCounts, ClassStats, Tallies};
 
-/// What a gate has decided of a client's job.
+/// The gate's decision about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub(super) client: Key,
-    /// Which job of it.
-    pub(super) job: JobId,
-    pub(super) outcome: Result<Slot, Reason>,
+pub struct Decision<O> {
+    /// The one whose job it is.
+    pub owner: O,
+    /// The job, as [`Driver::arrive`] has named it.
+    pub job: JobId,
+    /// The slot that it has got, or the reason why it gets none.
+    pub outcome: Result<Slot, Reason>,
 }
 
-/// A gate, driven by the clock of the machine.
+/// A gate that is told what happens as it happens. It reads no clock: each event comes with its moment,
+/// and no moment is before an earlier one. `O` is what a server knows the owner of a job by.
 #[derive(Debug)]
-pub(super) struct Driver {
+pub struct Driver<O> {
     gate: Gate,
     actions: Vec<Action>,
-    places: Vec<Place>,
+    places: Vec<Place<O>>,
     vacant: Vec<u32>,
     sequence: u64,
     recording: Option<Recording>,
     up: Vec<bool>,
-    /// Who holds each slot, server by server.
+    /// The holder of each slot, server by server, as far as slots were held so far.
     held: Vec<Vec<Option<Held>>>,
     /// The slots of each server whose jobs wait for something else; none if jobs never do.
     kept_waiting: Option<Vec<u32>>,
     tallies: Tallies,
-    /// The jobs that each server has started.
-    started: Vec<u64>,
+    served: Vec<Served>,
     /// All that were started, also those of servers and classes that are gone.
     starts: u64,
     roles: Vec<Role>,
@@ -50,7 +49,7 @@ pub(super) struct Driver {
     /// The mean hold, recent ones weighing more [s]; `None` before the first.
     hold_mean: Option<f64>,
     wait_sum: Duration,
-    verdicts: VecDeque<Verdict>,
+    decisions: VecDeque<Decision<O>>,
     /// Of what is behind the gate, where its jobs say something of that.
     model: Option<Model>,
     /// Who decides about the slots, where that is left to the gate.
@@ -60,22 +59,52 @@ pub(super) struct Driver {
 
 /// A job that waits, as whoever looks at the queue sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
-    pub(super) client: Key,
-    pub(super) class: u32,
-    pub(super) priority: u8,
-    pub(super) arrived: Time,
-    pub(super) deadline: Option<Time>,
-    /// How long it will wait on, if something is known of holds.
-    pub(super) estimate: Option<Duration>,
+pub struct Waiting<O> {
+    /// The one whose job it is.
+    pub owner: O,
+    /// Its class.
+    pub class: u32,
+    /// Its priority; higher is more urgent.
+    pub priority: u8,
+    /// The moment of its arrival.
+    pub arrived: Time,
+    /// The moment from which on it waits in vain.
+    pub deadline: Option<Time>,
+    /// The wait still before it, if something is known of holds.
+    pub estimate: Option<Duration>,
+}
+
+/// A server as its gate has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its role, as far as is known.
+    pub role: Role,
+    /// Whether it is up, as far as is known.
+    pub up: bool,
+    /// Jobs that wait for it alone.
+    pub waiting: u64,
+    /// Slots that are held.
+    pub busy: u32,
+    /// Slots that there are.
+    pub slots: u32,
+    /// Jobs that were started there.
+    pub started: u64,
+}
+
+/// The jobs that a server has started.
+#[derive(Clone, Debug, Default)]
+struct Served {
+    started: u64,
+    wait: Times,
+    hold: Times,
 }
 
 /// The place of one job that waits. Its index is in the low bits of the job's id.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Place<O> {
     job: JobId,
     arrived: Time,
-    client: Key,
+    owner: O,
     class: u32,
     deadline: Option<Time>,
 }
@@ -91,21 +120,23 @@ struct Held {
     since: Option<Time>,
 }
 
-/// What a gate is when it begins anew.
+/// A gate that [begins anew](Driver::begin_anew).
 #[derive(Debug)]
-pub(super) struct Anew<'a> {
-    pub(super) spec: &'a GateSpec,
+pub struct Anew<'a> {
+    /// Its specification.
+    pub spec: &'a GateSpec,
     /// The place that each server had before, if it had one.
-    pub(super) places: &'a [Option<usize>],
+    pub places: &'a [Option<usize>],
     /// The number that each class has now that was there before, if it has one.
-    pub(super) classes: &'a [Option<u32>],
+    pub classes: &'a [Option<u32>],
     /// How many classes there are now.
-    pub(super) classes_now: usize,
-    pub(super) record_max: usize,
+    pub classes_now: usize,
+    /// The most steps that are recorded; 0 for no recording.
+    pub record_max: usize,
     /// How the slots are found, if they are left to the gate.
-    pub(super) auto: Option<&'a Auto>,
+    pub auto: Option<&'a Auto>,
     /// Whether its jobs say something of what is behind the gate.
-    pub(super) models: bool,
+    pub models: bool,
 }
 
 const PLACE_BITS: u32 = 24;
@@ -113,16 +144,16 @@ const PLACE_BITS: u32 = 24;
 /// The weight of the newest hold in their mean: about the last 64 count.
 const HOLD_WEIGHT: f64 = 1.0 / 64.0;
 
-impl Driver {
+impl<O: Copy> Driver<O> {
     /// Drives a fresh gate, for jobs of so many classes.
     ///
     /// # Errors
     /// If `spec` describes none.
-    pub(super) fn new(
+    pub fn new(
         spec: &GateSpec,
         classes: usize,
         record_max: usize,
-    ) -> Result<Driver, gate::SpecError> {
+    ) -> Result<Driver<O>, gate::SpecError> {
         Ok(Driver {
             gate: Gate::new(spec)?,
             actions: Vec::new(),
@@ -131,10 +162,10 @@ impl Driver {
             sequence: 0,
             recording: (record_max > 0).then(|| Recording::new(spec.clone(), record_max)),
             up: vec![true; spec.servers.len()],
-            held: spec.servers.iter().map(|server| vec![None; server.slots as usize]).collect(),
+            held: vec![Vec::new(); spec.servers.len()],
             kept_waiting: None,
             tallies: Tallies::new(classes),
-            started: vec![0; spec.servers.len()],
+            served: vec![Served::default(); spec.servers.len()],
             starts: 0,
             roles: match &spec.roles[..] {
                 [] => vec![Role::Primary; spec.servers.len()],
@@ -145,7 +176,7 @@ impl Driver {
             hold: Histogram::new(),
             hold_mean: None,
             wait_sum: Duration::ZERO,
-            verdicts: VecDeque::new(),
+            decisions: VecDeque::new(),
             model: None,
             control: None,
             resizes: Vec::new(),
@@ -153,7 +184,7 @@ impl Driver {
     }
 
     /// The same with a model of what is behind the gate; and with slots that are left to it, if so.
-    pub(super) fn modelled(mut self, auto: Option<&Auto>) -> Driver {
+    pub fn modelled(mut self, auto: Option<&Auto>) -> Driver<O> {
         self.model = Some(Model::new(self.up.len()));
         self.control = auto.map(|auto| Control::new(auto, &self.gate));
         self
@@ -163,19 +194,19 @@ impl Driver {
     ///
     /// # Panics
     /// If none holds it.
-    pub(super) fn deadline_at(&self, slot: Slot) -> Option<Time> {
+    pub fn deadline_at(&self, slot: Slot) -> Option<Time> {
         let held = self.held[slot.server as usize][slot.index as usize];
         held.expect("its caller's job holds it").deadline
     }
 
     /// From now on who has a slot goes on waiting, until it is [admitted](Driver::admitted) or
     /// [denied](Driver::denied): that is no part of its hold.
-    pub(super) fn keep_waiting(&mut self) {
+    pub fn keep_waiting(&mut self) {
         self.kept_waiting = Some(vec![0; self.up.len()]);
     }
 
     /// The holder of a slot has all that it needs.
-    pub(super) fn admitted(&mut self, now: Time, slot: Slot) {
+    pub fn admitted(&mut self, now: Time, slot: Slot) {
         let changed = self.pass(now);
         self.waits_no_more(slot);
         let held = self.held_mut(slot).as_mut().expect("a slot that is admitted is held");
@@ -187,7 +218,7 @@ impl Driver {
     }
 
     /// The holder of a slot does not get what else it needs: it is refused for that reason.
-    pub(super) fn denied(&mut self, now: Time, slot: Slot, reason: Reason) {
+    pub fn denied(&mut self, now: Time, slot: Slot, reason: Reason) {
         let held = self.held_mut(slot).take().expect("a slot that is denied is held");
         self.waits_no_more(slot);
         self.tallies.refused(held.class, reason);
@@ -207,16 +238,16 @@ impl Driver {
     /// Those who wait, in the order of their arrival, each with its moment. The gate does not hear of
     /// it: it is about to [begin anew](Driver::begin_anew), and to be told that they
     /// [wait on](Driver::wait_on).
-    pub(super) fn take_waiting(&mut self) -> Vec<(Key, Time)> {
-        assert!(self.verdicts.is_empty(), "what was decided is carried out first");
-        let mut waiting: Vec<Place> =
+    pub fn take_waiting(&mut self) -> Vec<(O, Time)> {
+        assert!(self.decisions.is_empty(), "what was decided is carried out first");
+        let mut waiting: Vec<Place<O>> =
             self.places.drain(..).filter(|place| place.job != JobId(0)).collect();
         self.vacant.clear();
         waiting.sort_by_key(|place| place.job);
         for place in &waiting {
             self.tallies.taken(place.class);
         }
-        waiting.into_iter().map(|place| (place.client, place.arrived)).collect()
+        waiting.into_iter().map(|place| (place.owner, place.arrived)).collect()
     }
 
     /// The gate begins anew as another one, at which the slots are held that were held before. It is
@@ -224,7 +255,7 @@ impl Driver {
     ///
     /// # Panics
     /// If somebody does, or the specification describes no gate.
-    pub(super) fn begin_anew(&mut self, now: Time, anew: &Anew<'_>) {
+    pub fn begin_anew(&mut self, now: Time, anew: &Anew<'_>) {
         assert!(self.places.is_empty(), "who waits is taken out before");
         let Anew { spec, places, classes, classes_now, record_max, auto, models } = *anew;
         let is_other = places.iter().enumerate().any(|(at, place)| *place != Some(at))
@@ -234,7 +265,7 @@ impl Driver {
         self.gate = Gate::new(spec).expect("the configuration was checked");
         self.recording = (record_max > 0).then(|| Recording::new(spec.clone(), record_max));
         self.held = placed(&mut self.held, places);
-        self.started = placed(&mut self.started, places);
+        self.served = placed(&mut self.served, places);
         self.up = places.iter().map(|place| place.is_none_or(|at| self.up[at])).collect();
         self.roles = match &spec.roles[..] {
             [] => vec![Role::Primary; places.len()],
@@ -275,17 +306,17 @@ impl Driver {
     }
 
     /// A job waits on at a gate that has begun anew, up to its own deadline.
-    pub(super) fn wait_on(&mut self, now: Time, client: Key, arrived: Time, job: Job) -> JobId {
-        self.enter(now, client, arrived, job)
+    pub fn wait_on(&mut self, now: Time, owner: O, arrived: Time, job: Job) -> JobId {
+        self.enter(now, owner, arrived, job)
     }
 
     /// So many jobs may wait from now on; those that wait stay.
-    pub(super) fn set_room(&mut self, now: Time, room: Option<u64>) {
+    pub fn set_room(&mut self, now: Time, room: Option<u64>) {
         self.tell(now, Event::Room(room));
     }
 
     /// A job holds a slot from now on that has never waited here.
-    pub(super) fn occupy(&mut self, now: Time, class: u32) -> Slot {
+    pub fn occupy(&mut self, now: Time, class: u32) -> Slot {
         let slots = &mut self.held[0];
         let free = slots.iter().position(Option::is_none).unwrap_or(slots.len());
         if free == slots.len() {
@@ -298,20 +329,20 @@ impl Driver {
         slot
     }
 
-    /// A job of `client` arrives, which may wait until so long after `since`, or until its own
+    /// A job of `owner` arrives, which may wait until so long after `since`, or until its own
     /// deadline if that is earlier. It is given its name here.
-    pub(super) fn arrive(&mut self, now: Time, client: Key, since: Time, job: Job) -> JobId {
+    pub fn arrive(&mut self, now: Time, owner: O, since: Time, job: Job) -> JobId {
         let latest = since + self.wait_max;
         let deadline = Some(job.deadline.map_or(latest, |own| own.min(latest)));
-        self.enter(now, client, now, Job { deadline, ..job })
+        self.enter(now, owner, now, Job { deadline, ..job })
     }
 
-    fn enter(&mut self, now: Time, client: Key, arrived: Time, job: Job) -> JobId {
+    fn enter(&mut self, now: Time, owner: O, arrived: Time, job: Job) -> JobId {
         let at = self.vacant.pop().unwrap_or(self.places.len() as u32);
         self.sequence += 1;
         let id = JobId(self.sequence << PLACE_BITS | u64::from(at));
         let Job { class, deadline, .. } = job;
-        let place = Place { job: id, arrived, client, class, deadline };
+        let place = Place { job: id, arrived, owner, class, deadline };
         self.tallies.arrived(job.class);
         match self.places.get_mut(at as usize) {
             Some(vacant) => *vacant = place,
@@ -321,8 +352,8 @@ impl Driver {
         id
     }
 
-    /// The client of a job that waits has gone. What was decided of it and not carried out is undone.
-    pub(super) fn renege(&mut self, now: Time, job: JobId) {
+    /// The owner of a job that waits has gone. What was decided of it and not carried out is undone.
+    pub fn renege(&mut self, now: Time, job: JobId) {
         if let Some(outcome) = self.withdraw(job) {
             if let Ok(slot) = outcome {
                 // It has held its slot for no time.
@@ -339,16 +370,16 @@ impl Driver {
     }
 
     fn withdraw(&mut self, job: JobId) -> Option<Result<Slot, Reason>> {
-        let at = self.verdicts.iter().position(|verdict| verdict.job == job)?;
-        self.verdicts.remove(at).map(|verdict| verdict.outcome)
+        let at = self.decisions.iter().position(|verdict| verdict.job == job)?;
+        self.decisions.remove(at).map(|verdict| verdict.outcome)
     }
 
     /// A slot is given back, and what became of the job; how long it was held.
-    pub(super) fn depart(&mut self, now: Time, slot: Slot, work: Work) -> Duration {
+    pub fn depart(&mut self, now: Time, slot: Slot, work: Work) -> Duration {
         let held = self.held_mut(slot).take();
         let Held { class, since, .. } = held.expect("a slot that departs is held");
         let Some(since) = since else {
-            // Its client went while it waited for something else.
+            // Its owner went while it waited for something else.
             self.waits_no_more(slot);
             self.tallies.reneged(class);
             let changed = self.pass(now);
@@ -358,6 +389,7 @@ impl Driver {
         let hold = now.since(since);
         self.hold.record(hold);
         self.tallies.departed(class, hold);
+        self.served[slot.server as usize].hold.observe(hold);
         let seconds = hold.as_secs_f64();
         let mean = self.hold_mean.get_or_insert(seconds);
         *mean += HOLD_WEIGHT * (seconds - *mean);
@@ -374,7 +406,7 @@ impl Driver {
 
     /// A server has so many slots from now on, beside what is lent of a reserve. Jobs in slots that
     /// are gone end in peace.
-    pub(super) fn resize(&mut self, now: Time, server: u32, slots: u32) {
+    pub fn resize(&mut self, now: Time, server: u32, slots: u32) {
         if self.gate.slots_own(server) == slots {
             return;
         }
@@ -382,12 +414,12 @@ impl Driver {
     }
 
     /// The slots of a server, with what is lent to it of a reserve.
-    pub(super) fn slots_of(&self, server: u32) -> u32 {
+    pub fn slots_of(&self, server: u32) -> u32 {
         self.gate.servers()[server as usize].slots
     }
 
     /// A server was found to be up.
-    pub(super) fn rise(&mut self, now: Time, server: u32) {
+    pub fn rise(&mut self, now: Time, server: u32) {
         if !std::mem::replace(&mut self.up[server as usize], true) {
             self.tell(now, Event::Up(server));
         }
@@ -395,7 +427,7 @@ impl Driver {
 
     /// A server was found to be down. The last one stays up: who waits for it hears why it cannot
     /// be reached. Whether others are up.
-    pub(super) fn fall(&mut self, now: Time, server: u32) -> bool {
+    pub fn fall(&mut self, now: Time, server: u32) -> bool {
         let others = self.has_others(server);
         if others && std::mem::replace(&mut self.up[server as usize], false) {
             self.tell(now, Event::Down(server));
@@ -404,65 +436,75 @@ impl Driver {
     }
 
     /// Whether a server is up, as far as is known.
-    pub(super) fn is_up(&self, server: u32) -> bool {
+    pub fn is_up(&self, server: u32) -> bool {
         self.up[server as usize]
     }
 
+    /// Whether any server is up.
+    pub fn any_up(&self) -> bool {
+        self.up.contains(&true)
+    }
+
     /// Whether another server is up.
-    pub(super) fn has_others(&self, server: u32) -> bool {
+    pub fn has_others(&self, server: u32) -> bool {
         self.up.iter().enumerate().any(|(at, up)| *up && at != server as usize)
     }
 
     /// Starts no job until it is [resumed](Driver::resume).
-    pub(super) fn pause(&mut self, now: Time) {
+    pub fn pause(&mut self, now: Time) {
         self.tell(now, Event::Pause);
     }
 
     /// Starts jobs again.
-    pub(super) fn resume(&mut self, now: Time) {
+    pub fn resume(&mut self, now: Time) {
         self.tell(now, Event::Resume);
     }
 
     /// Jobs that arrive from now on wait so long at most.
-    pub(super) fn set_wait_max(&mut self, now: Time, longest: Duration) {
+    pub fn set_wait_max(&mut self, now: Time, longest: Duration) {
         self.wait_max = longest;
         self.tell(now, Event::WaitMax(Some(longest)));
     }
 
     /// How long jobs wait at most.
-    pub(super) fn wait_max(&self) -> Duration {
+    pub fn wait_max(&self) -> Duration {
         self.wait_max
     }
 
     /// A server must not be used, whatever there is beside it.
-    pub(super) fn lower(&mut self, now: Time, server: u32) {
+    pub fn lower(&mut self, now: Time, server: u32) {
         if std::mem::replace(&mut self.up[server as usize], false) {
             self.tell(now, Event::Down(server));
         }
     }
 
+    /// A server tells how it is.
+    pub fn report(&mut self, now: Time, server: u32, report: Report) {
+        self.tell(now, Event::Report { server, report });
+    }
+
     /// A server was found to have this role.
-    pub(super) fn assume(&mut self, now: Time, server: u32, role: Role) {
+    pub fn assume(&mut self, now: Time, server: u32, role: Role) {
         if std::mem::replace(&mut self.roles[server as usize], role) != role {
             self.tell(now, Event::Role { server, role });
         }
     }
 
     /// The moment has come that [`next_wakeup`](Driver::next_wakeup) named.
-    pub(super) fn wake(&mut self, now: Time) {
+    pub fn wake(&mut self, now: Time) {
         if self.next_wakeup().is_some_and(|wakeup| wakeup <= now) {
             self.tell(now, Event::Wake);
         }
     }
 
     /// When to [`wake`](Driver::wake) it at the latest.
-    pub(super) fn next_wakeup(&self) -> Option<Time> {
+    pub fn next_wakeup(&self) -> Option<Time> {
         self.gate.next_wakeup()
     }
 
     /// What was decided and not yet carried out, in order.
-    pub(super) fn next_verdict(&mut self) -> Option<Verdict> {
-        self.verdicts.pop_front()
+    pub fn next_decision(&mut self) -> Option<Decision<O>> {
+        self.decisions.pop_front()
     }
 
     fn tell(&mut self, now: Time, event: Event) {
@@ -516,7 +558,7 @@ impl Driver {
                 Ok(slot) => self.hold_slot(now, place, slot),
                 Err(reason) => self.tallies.refused(place.class, reason),
             }
-            self.verdicts.push_back(Verdict { client: place.client, job, outcome });
+            self.decisions.push_back(Decision { owner: place.owner, job, outcome });
         }
         self.show(&event);
     }
@@ -545,43 +587,43 @@ impl Driver {
     }
 
     /// What is known of what is behind the gate.
-    pub(super) fn model(&self) -> Option<&Model> {
+    pub fn model(&self) -> Option<&Model> {
         self.model.as_ref()
     }
 
     /// The slots that were found for a server, where finding them is left to the gate and it acts:
     /// neither those of a trial nor what is lent.
-    pub(super) fn found(&self, server: u32) -> Option<u32> {
+    pub fn found(&self, server: u32) -> Option<u32> {
         self.control.as_ref()?.found(server)
     }
 
     /// The slots that a server has now by what was decided, those of a trial too, where that is done.
-    pub(super) fn sought(&self, server: u32) -> Option<u32> {
+    pub fn sought(&self, server: u32) -> Option<u32> {
         self.control.as_ref()?.sought(server)
     }
 
     /// Whether the slots are left to the gate.
-    pub(super) fn is_controlled(&self) -> bool {
+    pub fn is_controlled(&self) -> bool {
         self.control.is_some()
     }
 
     /// What was decided about the slots, where that is left to the gate.
-    pub(super) fn controlled(&self) -> Option<Controlled> {
+    pub fn controlled(&self) -> Option<Controlled> {
         self.control.as_ref().map(Control::controlled)
     }
 
     /// A decision about the slots that nobody has been told of yet.
-    pub(super) fn next_untold(&mut self) -> Option<Moved> {
+    pub fn next_untold(&mut self) -> Option<Moved> {
         self.control.as_mut().and_then(Control::next_untold)
     }
 
     /// The slots of each server.
-    pub(super) fn slots_each(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn slots_each(&self) -> impl Iterator<Item = u32> + '_ {
         self.gate.servers().iter().map(|server| server.slots)
     }
 
     /// A job has got a slot.
-    fn hold_slot(&mut self, now: Time, place: Place, slot: Slot) {
+    fn hold_slot(&mut self, now: Time, place: Place<O>, slot: Slot) {
         let Place { class, arrived, deadline, .. } = place;
         let mut holder = Held { class, arrived, deadline, since: None };
         let slots = &mut self.held[slot.server as usize];
@@ -606,7 +648,9 @@ impl Driver {
         self.wait.record(wait);
         self.wait_sum += wait;
         self.tallies.started(holder.class, wait);
-        self.started[slot.server as usize] += 1;
+        let served = &mut self.served[slot.server as usize];
+        served.started += 1;
+        served.wait.observe(wait);
         self.starts += 1;
         if let Some(model) = &mut self.model {
             model.started(now, slot, holder.class);
@@ -620,12 +664,12 @@ impl Driver {
     }
 
     /// The jobs that wait, in the order in which they would start.
-    pub(super) fn queue(&self, now: Time) -> Vec<Waiting> {
+    pub fn queue(&self, now: Time) -> Vec<Waiting<O>> {
         let jobs = self.gate.queue(now).into_iter().enumerate();
         jobs.map(|(at, job)| {
             let place = self.places[place_of(job.id)];
             Waiting {
-                client: place.client,
+                owner: place.owner,
                 class: job.class,
                 priority: job.priority,
                 arrived: place.arrived,
@@ -638,7 +682,7 @@ impl Driver {
 
     /// How long a job would wait that came now: as the gate foresees, else those before it, served by
     /// all slots at the recent mean hold; `None` if nothing is known of holds yet.
-    pub(super) fn predicted_wait(&self, now: Time) -> Option<Duration> {
+    pub fn predicted_wait(&self, now: Time) -> Option<Duration> {
         if let Some(wait) = self.gate.foreseen_wait(now, &Job::new(JobId(0))) {
             return Some(wait);
         }
@@ -653,71 +697,86 @@ impl Driver {
         Duration::try_from_secs_f64(wait).ok()
     }
 
-    pub(super) fn waiting(&self) -> u64 {
+    /// The jobs that wait.
+    pub fn waiting(&self) -> u64 {
         self.gate.waiting()
     }
 
-    pub(super) fn busy(&self) -> u32 {
+    /// The slots that are held, of all servers.
+    pub fn busy(&self) -> u32 {
         self.gate.busy()
     }
 
-    pub(super) fn slots(&self) -> u32 {
+    /// The slots of all servers.
+    pub fn slots(&self) -> u32 {
         self.gate.slots()
     }
 
     /// From arrival to start.
-    pub(super) fn wait(&self) -> &Histogram {
+    pub fn wait(&self) -> &Histogram {
         &self.wait
     }
 
     /// All waits together.
-    pub(super) fn wait_sum(&self) -> Duration {
+    pub fn wait_sum(&self) -> Duration {
         self.wait_sum
     }
 
     /// The jobs of these waits.
-    pub(super) fn starts(&self) -> u64 {
+    pub fn starts(&self) -> u64 {
         self.starts
     }
 
     /// From start to departure.
-    pub(super) fn hold(&self) -> &Histogram {
+    pub fn hold(&self) -> &Histogram {
         &self.hold
     }
 
-    /// The same for each class that has had a job, if there are several.
-    pub(super) fn classes(&self, classes: &[JobClass]) -> Vec<ClassStats> {
-        self.tallies.stats(classes)
+    /// The same for each class that has had a job, if there are several, by these names.
+    pub fn classes<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<ClassStats> {
+        self.tallies.stats(names)
     }
 
-    /// What was counted of each class that has had a job, by its number.
-    pub(super) fn counts(&self) -> impl Iterator<Item = (usize, &ClassCounts)> {
+    /// The counts of each class that has had a job, by its number.
+    pub fn counts(&self) -> impl Iterator<Item = (usize, &ClassCounts)> {
         self.tallies.counts()
     }
 
     /// Whether a server is up that may be asked everything.
-    pub(super) fn has_primary(&self) -> bool {
+    pub fn has_primary(&self) -> bool {
         self.up.iter().zip(&self.roles).any(|(up, role)| *up && *role == Role::Primary)
     }
 
-    /// What there is to say of each server, which has so many connections.
-    pub(super) fn servers(&self, connections: &[usize]) -> Vec<ServerStats> {
-        let servers = self.gate.servers().iter().zip(connections).enumerate();
-        let said = servers.map(|(at, (view, &connections))| ServerStats {
+    /// The state of each server.
+    pub fn servers(&self) -> impl Iterator<Item = Server> + '_ {
+        self.gate.servers().iter().enumerate().map(|(at, view)| Server {
             role: self.roles[at],
             up: self.up[at],
             waiting: view.waiting,
             busy: view.busy,
             slots: view.slots,
-            started: self.started[at],
-            connections,
-        });
-        said.collect()
+            started: self.served[at].started,
+        })
     }
 
-    pub(super) fn recording(&self) -> Option<&Recording> {
+    /// The times of the jobs that a server has started: from arrival to start, and from start to
+    /// departure.
+    pub fn times_at(&self, server: u32) -> [&Times; 2] {
+        let Served { wait, hold, .. } = &self.served[server as usize];
+        [wait, hold]
+    }
+
+    /// All that was recorded so far, if anything is.
+    pub fn recording(&self) -> Option<&Recording> {
         self.recording.as_ref()
     }
+}
+
+/// The entry of each place that had one before; a default where it is new. What is taken is gone from
+/// `had`.
+pub fn placed<T: Default>(had: &mut [T], places: &[Option<usize>]) -> Vec<T> {
+    let entry = |place: &Option<usize>| place.map(|at| std::mem::take(&mut had[at]));
+    places.iter().map(entry).map(Option::unwrap_or_default).collect()
 }
 
 fn place_of(job: JobId) -> usize {
@@ -726,16 +785,14 @@ fn place_of(job: JobId) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::arena::Arena;
     use super::*;
 
     const JOB: Job = Job::new(JobId(0));
 
-    fn driver() -> (Driver, [Key; 3]) {
+    fn driver() -> (Driver<char>, [char; 3]) {
         let spec =
             GateSpec { room: Some(1), wait_max: Some(Duration::from_secs(9)), ..GateSpec::fifo(1) };
-        let mut arena = Arena::new();
-        (Driver::new(&spec, 2, 100).unwrap(), [0; 3].map(|_| arena.insert(())))
+        (Driver::new(&spec, 2, 100).unwrap(), ['a', 'b', 'c'])
     }
 
     fn at(seconds: u64) -> Time {
@@ -746,15 +803,15 @@ mod tests {
     fn a_slot_goes_from_client_to_client_and_all_of_it_replays() {
         let (mut driver, [a, b, c]) = driver();
         driver.arrive(at(0), a, at(0), JOB);
-        let slot = driver.next_verdict().unwrap().outcome.unwrap();
+        let slot = driver.next_decision().unwrap().outcome.unwrap();
         driver.arrive(at(1), b, at(1), JOB);
-        assert_eq!(driver.next_verdict(), None);
+        assert_eq!(driver.next_decision(), None);
         driver.arrive(at(1), c, at(1), JOB);
-        let refused = driver.next_verdict().unwrap();
-        assert_eq!((refused.client, refused.outcome), (c, Err(Reason::QueueFull)));
+        let refused = driver.next_decision().unwrap();
+        assert_eq!((refused.owner, refused.outcome), (c, Err(Reason::QueueFull)));
         assert_eq!(driver.depart(at(3), slot, Work::Done), Duration::from_secs(3));
-        let next = driver.next_verdict().unwrap();
-        assert_eq!((next.client, next.outcome), (b, Ok(slot)));
+        let next = driver.next_decision().unwrap();
+        assert_eq!((next.owner, next.outcome), (b, Ok(slot)));
         assert_eq!(driver.predicted_wait(at(3)), Some(Duration::from_secs(3)));
         driver.depart(at(4), slot, Work::Done);
         assert_eq!((driver.busy(), driver.waiting(), driver.wait().len()), (0, 0, 2));
@@ -765,18 +822,37 @@ mod tests {
     fn who_waits_too_long_is_refused_and_who_goes_is_forgotten() {
         let (mut driver, [a, b, c]) = driver();
         driver.arrive(at(0), a, at(0), JOB);
-        let slot = driver.next_verdict().unwrap().outcome.unwrap();
+        let slot = driver.next_decision().unwrap().outcome.unwrap();
         let gone = driver.arrive(at(1), b, at(1), JOB);
         driver.renege(at(2), gone);
         driver.arrive(at(2), c, at(2), JOB);
         assert_eq!(driver.next_wakeup(), Some(at(11)));
         driver.wake(at(11));
-        let refused = driver.next_verdict().unwrap();
-        assert_eq!((refused.client, refused.outcome), (c, Err(Reason::Deadline)));
+        let refused = driver.next_decision().unwrap();
+        assert_eq!((refused.owner, refused.outcome), (c, Err(Reason::Deadline)));
         driver.depart(at(12), slot, Work::Done);
-        assert_eq!(driver.next_verdict(), None);
+        assert_eq!(driver.next_decision(), None);
         assert_eq!(driver.vacant.len(), driver.places.len());
         assert_eq!(driver.recording().unwrap().replay(), Ok(()));
+    }
+
+    #[test]
+    fn the_predicted_wait_follows_the_queue() {
+        let spec = GateSpec { wait_max: Some(Duration::from_secs(9)), ..GateSpec::fifo(2) };
+        let mut driver = Driver::new(&spec, 1, 0).unwrap();
+        let predicted = |driver: &Driver<char>, now| driver.predicted_wait(at(now));
+        assert_eq!(predicted(&driver, 0), Some(Duration::ZERO), "a slot is free");
+        for owner in ['a', 'b', 'c'] {
+            driver.arrive(at(0), owner, at(0), JOB);
+        }
+        assert_eq!(predicted(&driver, 0), None, "nothing is known of holds yet");
+        let slot = driver.next_decision().unwrap().outcome.unwrap();
+        driver.depart(at(4), slot, Work::Done);
+        driver.arrive(at(4), 'd', at(4), JOB);
+        driver.arrive(at(4), 'e', at(4), JOB);
+        assert_eq!(predicted(&driver, 4), Some(Duration::from_secs(6)), "3 jobs of 4 s on 2 slots");
+        driver.lower(at(4), 0);
+        assert_eq!(predicted(&driver, 4), None, "nobody is let in");
     }
 
     /// The wait for the slots of a quota was counted as hold, so that the model took it for demand.
@@ -785,9 +861,9 @@ mod tests {
         let (driver, [a, b, c]) = driver();
         let mut driver = driver.modelled(None);
         driver.keep_waiting();
-        let starts = |driver: &mut Driver, now, client| {
+        let starts = |driver: &mut Driver<char>, now, client| {
             driver.arrive(now, client, now, JOB);
-            driver.next_verdict().unwrap().outcome.unwrap()
+            driver.next_decision().unwrap().outcome.unwrap()
         };
         let slot = starts(&mut driver, at(0), a);
         assert_eq!((driver.wait().len(), driver.busy()), (0, 1));
@@ -814,9 +890,8 @@ mod tests {
         let reserve = gate::Reserve { slots: 1, after: Duration::from_secs(1) };
         let spec = GateSpec { reserve: Some(reserve), ..GateSpec::fifo(1) };
         let mut driver = Driver::new(&spec, 1, 100).unwrap();
-        let mut arena = Arena::new();
-        let starts = |driver: &mut Driver| driver.next_verdict().unwrap().outcome.unwrap();
-        for client in [0; 2].map(|_| arena.insert(())) {
+        let starts = |driver: &mut Driver<char>| driver.next_decision().unwrap().outcome.unwrap();
+        for client in ['a', 'b'] {
             driver.arrive(at(0), client, at(0), JOB);
         }
         starts(&mut driver);
@@ -837,7 +912,7 @@ mod tests {
     fn a_slot_is_never_given_back_twice() {
         let (mut driver, [a, ..]) = driver();
         driver.arrive(at(0), a, at(0), JOB);
-        let slot = driver.next_verdict().unwrap().outcome.unwrap();
+        let slot = driver.next_decision().unwrap().outcome.unwrap();
         driver.depart(at(1), slot, Work::Done);
         driver.depart(at(1), slot, Work::Done);
     }
@@ -853,31 +928,29 @@ mod tests {
             ..GateSpec::fifo(2)
         };
         let mut driver = Driver::new(&spec, 2, 100).unwrap();
-        let mut arena = Arena::new();
-        let [a, b, c, d] = [0; 4].map(|_| arena.insert(()));
+        let [a, b, c, d] = ['a', 'b', 'c', 'd'];
         driver.arrive(at(0), a, at(0), JOB);
         driver.arrive(at(0), b, at(0), JOB);
         let [first, second] =
-            [0; 2].map(|_| driver.next_verdict().unwrap().outcome.expect("two slots are there"));
+            [0; 2].map(|_| driver.next_decision().unwrap().outcome.expect("two slots are there"));
         driver.arrive(at(1), c, at(1), JOB);
         driver.arrive(at(1), d, at(1), Job { class: 1, priority: 9, ..JOB });
         driver.tell(at(2), Event::Resize { server: 0, slots: 1 });
-        assert_eq!((driver.next_verdict(), driver.busy(), driver.slots()), (None, 2, 1));
+        assert_eq!((driver.next_decision(), driver.busy(), driver.slots()), (None, 2, 1));
         driver.depart(at(3), first, Work::Done);
-        assert_eq!(driver.next_verdict(), None, "as many are served as there are slots");
+        assert_eq!(driver.next_decision(), None, "as many are served as there are slots");
         driver.depart(at(4), second, Work::Done);
-        let next = driver.next_verdict().unwrap();
-        assert_eq!(next.client, d, "the more important one");
+        let next = driver.next_decision().unwrap();
+        assert_eq!(next.owner, d, "the more important one");
         let slot = next.outcome.unwrap();
         assert_eq!(slot.index, 0, "the slot that is left");
         driver.tell(at(5), Event::Resize { server: 0, slots: 3 });
-        let last = driver.next_verdict().unwrap();
-        assert_eq!(last.client, c);
+        let last = driver.next_decision().unwrap();
+        assert_eq!(last.owner, c);
         driver.depart(at(6), slot, Work::Done);
         driver.depart(at(6), last.outcome.unwrap(), Work::Done);
         assert_eq!(driver.recording().unwrap().replay(), Ok(()));
-        let name = |name: &str| JobClass { name: name.to_owned(), wait_max: None };
-        let classes = driver.classes(&[name("other"), name("web")]);
+        let classes = driver.classes(["other", "web"].into_iter());
         let counts = |class: &ClassStats| (class.wait.len(), class.hold.len(), class.busy);
         assert_eq!(classes.iter().map(counts).collect::<Vec<_>>(), [(3, 3, 0), (1, 1, 0)]);
     }

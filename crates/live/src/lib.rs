@@ -1,0 +1,27 @@
+//! Drives: a gate in real time, for every server.
+//!
+//! ```text
+//!   server: sockets, clock ──▶ Driver ──▶ gate::Gate ──▶ Decision ──▶ server
+//!                               │  ├──▶ recording, counts and times by class
+//!                               │  └──▶ model of what is behind the gate
+//!                               └◀── controller of the slots, within the model's band
+//! ```
+//!
+//! A [`Driver`] owns one gate. A server tells it what happens, each time with the moment, and carries
+//! out what it decides; it asks when it wants to be woken. So every live gate is recorded, measured and
+//! controlled alike, and all of it runs in virtual time as well: nothing here has a clock, a thread or
+//! a socket.
+
+pub mod model;
+pub mod prometheus;
+
+mod control;
+mod driver;
+mod estimate;
+mod tally;
+
+pub use control::{Auto, Controlled, Moved};
+pub use driver::{Anew, Decision, Driver, Server, Waiting, placed};
+pub use estimate::{Estimate, WhatIf};
+pub use prometheus::{BUCKETS, Times};
+pub use tally::{ClassCounts, ClassStats};
