@@ -526,6 +526,9 @@ impl Private {
             "listen_addresses=127.0.0.1",
             &format!("unix_socket_directories=\"{folder}\""),
             "unix_socket_permissions=0700",
+            // What it shares lies in its folder, and goes with that however it ends: in /dev/shm it would
+            // stay behind a server that had to be killed.
+            "dynamic_shared_memory_type=mmap",
             "logging_collector=off",
             "log_destination=stderr",
         ] {

@@ -49,19 +49,26 @@ pub(crate) fn tool() -> String {
     format!("sekisho {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// A bar for long work, on the terminal only: a pipe or `--json` sees nothing of it.
+/// A bar for long work, on the terminal only: a pipe or `--json` sees nothing of it. Of 0 steps, their
+/// number is not known yet.
 pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
     let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr_with_hz(5)
     } else {
         ProgressDrawTarget::hidden()
     };
-    let bar = ProgressBar::with_draw_target(Some(steps), target);
-    let style = ProgressStyle::with_template("  {msg:32} {bar:20} {elapsed}, {eta} left {prefix}")
-        .expect("the template is a constant");
-    bar.set_style(style);
-    bar.set_message(what.to_owned());
-    bar
+    bar_on(target, steps, what)
+}
+
+/// The bar takes what the words leave of a line, and nothing is drawn before all of them are known.
+fn bar_on(target: ProgressDrawTarget, steps: u64, what: &str) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("  {msg:32} {wide_bar} {elapsed}, {eta} left {prefix}")
+            .expect("the template is a constant");
+    // A bar of no steps would be drawn as full.
+    ProgressBar::with_draw_target((steps > 0).then_some(steps), target)
+        .with_style(style)
+        .with_message(what.to_owned())
 }
 
 /// Something of unknown length that turns while it lasts, on the terminal only.
@@ -114,7 +121,65 @@ pub(crate) fn without_secret(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::without_secret;
+    use std::sync::Mutex;
+
+    use indicatif::TermLike;
+
+    use super::*;
+
+    /// A terminal of 80 columns that keeps what is written.
+    #[derive(Debug, Default, Clone)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.write_str(&format!("{line}\n"))
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.write_str("\n")
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Bars began full, and with the rate behind them took two lines of a terminal of 80 columns.
+    #[test]
+    fn a_bar_begins_empty_and_stays_on_its_line() {
+        let screen = Screen::default();
+        let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+        let bar = bar_on(target, 0, "loading rows");
+        bar.tick();
+        let begun = std::mem::take(&mut *screen.0.lock().unwrap());
+        assert!(begun.contains("loading rows") && !begun.contains('█'), "{begun}");
+        bar.set_length(100);
+        bar.set_position(50);
+        bar.set_prefix("1215798 rows/s");
+        bar.force_draw();
+        let drawn = screen.0.lock().unwrap().clone();
+        assert!(drawn.contains('█') && drawn.contains("1215798 rows/s"), "{drawn}");
+        let widest = drawn.lines().map(|line| line.trim_end().chars().count()).max();
+        assert!(widest <= Some(80), "{widest:?} {drawn}");
+    }
 
     #[test]
     fn a_record_keeps_no_password() {

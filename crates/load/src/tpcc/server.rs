@@ -69,7 +69,7 @@ pub(super) async fn examine(config: &Config, asked: u32) -> Result<(Monitor, Ser
     let load = LoadRecord::read(&client).await.map_err(OpenError::Schema)?;
     let load = load.ok_or(RunError::NotLoaded)?;
     if !load.complete {
-        return Err(RunError::Incomplete);
+        return Err(RunError::Incomplete { warehouses: load.warehouses });
     }
     if load.warehouses < asked {
         return Err(RunError::TooFewWarehouses { asked, loaded: load.warehouses });

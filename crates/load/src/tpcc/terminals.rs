@@ -80,11 +80,19 @@ pub enum RunError {
         loaded: u32,
     },
     /// The database was not loaded by us.
-    #[error("the database holds no load of TPC-C's tables; load it with `sekisho tpcc load`")]
+    #[error(
+        "the database holds no load of TPC-C's tables; load it with `sekisho tpcc load --warehouses N`"
+    )]
     NotLoaded,
     /// A load was interrupted.
-    #[error("the database was not loaded to the end; go on with `sekisho tpcc load --resume`")]
-    Incomplete,
+    #[error(
+        "the database was not loaded to the end; go on with `sekisho tpcc load --warehouses {warehouses} \
+         --resume`"
+    )]
+    Incomplete {
+        /// How many it was to have.
+        warehouses: u32,
+    },
     /// The parts of the run have not met.
     #[error(transparent)]
     Meet(#[from] MeetError),

@@ -102,19 +102,21 @@ pub enum VerifyError {
     /// A table or a column that every load makes is not there.
     #[error(
         "the database has no {missing}: it holds no TPC-C tables, or another program laid them out \
-         differently; load it with `sekisho tpcc load`, or name another one"
+         differently; load it with `sekisho tpcc load --warehouses N`, or name another one"
     )]
     NotOurs {
         /// What is missing first.
         missing: String,
     },
     /// There is nothing to verify.
-    #[error("the table `warehouse` is empty: load the database with `sekisho tpcc load`")]
+    #[error(
+        "the table `warehouse` is empty: load the database with `sekisho tpcc load --warehouses N`"
+    )]
     Empty,
     /// A load has not left its note, without which the population cannot be judged.
     #[error(
         "the table `tpcc_load` has {rows} rows and not 1, so nobody knows what was to be loaded: \
-         load the database again with `sekisho tpcc load`"
+         load the database again with `sekisho tpcc load --warehouses N`"
     )]
     Load {
         /// How many rows it has.

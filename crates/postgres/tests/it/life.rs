@@ -18,6 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("settings_that_do_not_start_are_forgotten", forgotten),
     ("a_folder_that_is_to_stay_stays", stays),
     ("folders_elsewhere_hold_tablespaces_and_the_log_and_go_too", lends),
+    ("what_is_killed_leaves_no_shared_memory", shares),
 ];
 
 pub(crate) fn exists(pid: u32) -> bool {
@@ -52,6 +53,21 @@ pub(crate) fn starts_answers_and_leaves_nothing() {
     let (pid, folder) = (server.pid().unwrap(), server.folder().to_owned());
     server.stop().unwrap();
     assert!(!exists(pid) && !folder.exists());
+}
+
+/// A server that did not stop within five seconds of a busy machine was killed, and what it shared stayed
+/// in /dev/shm.
+fn shares() {
+    let mut server = Private::start(&Settings::default()).unwrap();
+    let pid = server.pid().unwrap();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let shared = server.folder().join("data/pg_dynshmem");
+    assert!(maps.contains(shared.to_str().unwrap()), "{maps}");
+    assert!(!maps.contains("/dev/shm/"), "{maps}");
+    server.kill().unwrap();
+    let folder = server.folder().to_owned();
+    server.stop().unwrap();
+    assert!(!folder.exists());
 }
 
 /// Nobody else looks in; root does not serve.

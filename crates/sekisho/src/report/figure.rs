@@ -120,6 +120,15 @@ impl Series {
         Series::new(name, Mark::Dots(points.collect()))
     }
 
+    /// Measurements (x, y, [lower, upper]), of which some have no interval that is known.
+    pub fn estimated(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64, Option<[f64; 2]>)>,
+    ) -> Series {
+        let points = points.into_iter().map(|(x, y, interval)| Point { x, y, interval });
+        Series::new(name, Mark::Dots(points.collect()))
+    }
+
     /// The area between (x, lower, upper).
     pub fn band(
         name: impl Into<String>,

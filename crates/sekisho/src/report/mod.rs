@@ -47,6 +47,8 @@ pub enum Outcome {
     Inconclusive,
     /// The measurement cannot be used.
     Invalid,
+    /// It was measured, and nothing was expected.
+    Measured,
 }
 
 impl Outcome {
@@ -57,6 +59,7 @@ impl Outcome {
             Outcome::Fails => "fails",
             Outcome::Inconclusive => "inconclusive",
             Outcome::Invalid => "invalid",
+            Outcome::Measured => "measured",
         }
     }
 
@@ -67,6 +70,7 @@ impl Outcome {
             Outcome::Fails => '\u{2717}',
             Outcome::Inconclusive => '?',
             Outcome::Invalid => '!',
+            Outcome::Measured => '=',
         }
     }
 }

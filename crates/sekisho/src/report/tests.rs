@@ -266,7 +266,14 @@ fn percentiles_keep_all_their_nines() {
 
 #[test]
 fn a_verdict_has_a_word_and_a_sign() {
-    for outcome in [Outcome::Holds, Outcome::Fails, Outcome::Inconclusive, Outcome::Invalid] {
+    let all = [
+        Outcome::Holds,
+        Outcome::Fails,
+        Outcome::Inconclusive,
+        Outcome::Invalid,
+        Outcome::Measured,
+    ];
+    for outcome in all {
         let table = Table::new("t", [Column::plain("verdict")]).row([Cell::from(outcome)]).unwrap();
         let html = render(
             &Report::new("t").verdict(outcome, "so").section(Section::new("s").table(table)),

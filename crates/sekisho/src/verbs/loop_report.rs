@@ -65,10 +65,21 @@ impl From<TableError> for Broken {
     }
 }
 
+impl Story<'_> {
+    /// Whether there are runs, and nothing that they were held against: of them nothing holds.
+    pub(crate) fn is_only_measured(&self) -> bool {
+        !self.runs.is_empty() && self.fit.is_none() && self.scores.is_empty()
+    }
+}
+
 type Judged<'a> = [(&'a RunRecord, Judgement)];
 
 fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
-    let mut report = Report::new(story.title).verdict(outcome(story.verdict), story.line.clone());
+    let outcome = match story.verdict {
+        Verdict::Holds if story.is_only_measured() => Outcome::Measured,
+        verdict => outcome(verdict),
+    };
+    let mut report = Report::new(story.title).verdict(outcome, story.line.clone());
     for note in story.notes {
         report = report.lead(note.clone());
     }
@@ -173,6 +184,9 @@ fn points_of<'a>(story: &Story<'a>, slots: Option<u32>) -> Vec<&'a Point> {
     points
 }
 
+/// A mean with half its interval, if that can be told; none of a run that has no such mean.
+type Dot = Option<(f64, Option<f64>)>;
+
 /// Simulation, formula and measurement of one quantity behind so many slots; `of` a witness's
 /// numbers, `measured` of a judged run.
 fn series_of(
@@ -180,7 +194,7 @@ fn series_of(
     judged: &Judged<'_>,
     slots: Option<u32>,
     of: fn(&advise::Numbers) -> f64,
-    measured: fn(&Judgement) -> Option<(f64, f64)>,
+    measured: fn(&Judgement) -> Dot,
 ) -> Vec<Series> {
     let name = slots_name(slots);
     let points = points_of(story, slots);
@@ -192,7 +206,8 @@ fn series_of(
         .filter(|(run, _)| slots_of(story, run) == slots)
         .filter_map(|(run, judgement)| {
             let (mean, half) = measured(judgement)?;
-            Some((x_of(advise::load_of(run)), mean, mean - half, mean + half))
+            let interval = half.map(|half| [mean - half, mean + half]);
+            Some((x_of(advise::load_of(run)), mean, interval))
         })
         .collect();
     let mut all = Vec::new();
@@ -203,14 +218,14 @@ fn series_of(
         all.push(Series::line(format!("{name}, formula"), by_formula));
     }
     if !dots.is_empty() {
-        all.push(Series::measured(format!("{name}, measured"), dots));
+        all.push(Series::estimated(format!("{name}, measured"), dots));
     }
     all
 }
 
 /// A mean with its half-width, none where that is not known.
-fn drawn(estimate: &measure::Estimate) -> (f64, f64) {
-    (estimate.mean, if estimate.half_width.is_finite() { estimate.half_width } else { 0.0 })
+fn drawn(estimate: &measure::Estimate) -> (f64, Option<f64>) {
+    (estimate.mean, Some(estimate.half_width).filter(|half| half.is_finite()))
 }
 
 fn throughput_series(story: &Story<'_>, judged: &Judged<'_>, slots: Option<u32>) -> Vec<Series> {
@@ -222,7 +237,7 @@ fn throughput_series(story: &Story<'_>, judged: &Judged<'_>, slots: Option<u32>)
 fn response_series(story: &Story<'_>, judged: &Judged<'_>, slots: Option<u32>) -> Vec<Series> {
     let measured = |judgement: &Judgement| {
         let (mean, half) = drawn(judgement.all.response.as_ref()?);
-        Some((mean * 1e3, half * 1e3))
+        Some((mean * 1e3, half.map(|half| half * 1e3)))
     };
     series_of(story, judged, slots, |numbers| numbers.response.mean * 1e3, measured)
 }
@@ -264,7 +279,7 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
     let caption = if judged.is_empty() {
         "Predicted; nothing was measured."
     } else {
-        "Dots are measured, with 95 % intervals; lines were predicted."
+        "Dots are measured, with 95 % intervals where they can be told; lines were predicted."
     };
     let slows = if closed { " A closed load slows down with its server." } else { "" };
     let throughput = Figure::new("Throughput against load", caption, Plot::Curves(throughput))?;

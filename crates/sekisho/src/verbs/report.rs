@@ -96,7 +96,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         say(out, &format!("{object}\n"))?;
         return Ok(verdict);
     }
-    let line = sentence(&format!("{}: {line}", verdict.word()));
+    let word = match verdict {
+        Verdict::Holds if story.is_only_measured() => "measured",
+        verdict => verdict.word(),
+    };
+    let line = sentence(&format!("{word}: {line}"));
     say(out, &format!("{line}\n  report: {}\n", path.display()))?;
     Ok(verdict)
 }

@@ -46,7 +46,11 @@ fn a_search_keeps_its_trials_whatever_they_say() {
         })
         .collect();
     assert_eq!(tried, [(2, 1.0), (2, 2.0), (2, 4.0), (1, 1.0), (1, 2.0), (1, 4.0)]);
-    assert!(folder.join(ended.after("report")).exists(), "{ended:?}");
+    // The page had the verdict of the worst trial, and spoke of none of them.
+    let html = std::fs::read_to_string(folder.join(ended.after("report"))).expect("it is written");
+    let told = "of one warehouse, the least there is, it could not be told";
+    assert!(html.contains("class=\"verdict inconclusive\"") && html.contains(told), "{ended:?}");
+    assert!(!html.contains("none of 6 runs") && html.contains("checks of the database hold"));
 
     let running = start(&folder, &[&find[..], &["2", "--probe", "1h"]].concat());
     let results = || {

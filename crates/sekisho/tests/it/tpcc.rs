@@ -129,7 +129,8 @@ fn a_load_tells_what_it_did_and_is_not_done_twice() {
 }
 
 /// A result did not say which PostgreSQL it was of, a seed that nobody had said was always 1, and the
-/// command to type next was for another database than the one that was given.
+/// command to type next was for another database than the one that was given, or for more warehouses than
+/// are loaded there.
 #[test]
 fn a_result_names_its_postgresql_and_its_seed_and_goes_on_with_the_same_database() {
     let (scratch, url) = (Scratch::new(), database("named"));
@@ -161,7 +162,7 @@ fn a_result_names_its_postgresql_and_its_seed_and_goes_on_with_the_same_database
     let words = ["tpcc", "stress", "--db", &url, "--ramp", "0s", "--measure", "1s", "--no-verify"];
     let stressed = || {
         let ended = sekisho(&folder, &[&words[..], &["--connections", "1"]].concat());
-        seed(&told(&ended, "sekisho tpcc run --warehouses 10 --measure 10min"), "Seed ")
+        seed(&told(&ended, "sekisho tpcc run --warehouses 1 --measure 10min"), "Seed ")
     };
     let seeds = [drawn, stressed(), stressed()];
     assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2], "{seeds:?}: each is drawn");
@@ -421,5 +422,5 @@ fn terminals_on_a_database_that_is_not_loaded_are_a_usage_error() {
     let ended = sekisho(&scratch.join(""), &["tpcc", "run", "--db", &url]);
     assert_eq!(ended.code, 2, "{ended:?}");
     let found = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(found.contains("load it with `sekisho tpcc load`"), "{ended:?}");
+    assert!(found.contains("load it with `sekisho tpcc load --warehouses N`"), "{ended:?}");
 }

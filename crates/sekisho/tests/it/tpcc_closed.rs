@@ -74,8 +74,9 @@ fn what_is_no_closed_load_or_another_one_is_refused() {
     old.machine_busy.clear();
     write(&folder.join("old.tpcc.json"), "old", &old);
     records::write(&folder.join("http.jsonl"), &records::record(1));
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["fit", "paced.tpcc.json"], "its terminals keyed and thought"),
+        (&["report", "paced.tpcc.json"], "`sekisho tpcc report` makes a page of it"),
         (&["fit", "1.tpcc.json", "old.tpcc.json"], "old.tpcc.json is no closed load: it has no"),
         (&["fit", "1.tpcc.json", "wide.tpcc.json"], "run wide has other warehouses"),
         (&["fit", "1.tpcc.json", "http.jsonl"], "fit them apart"),
@@ -87,6 +88,11 @@ fn what_is_no_closed_load_or_another_one_is_refused() {
         assert!(flat(&ended.err).contains(why), "{words:?}: {ended:?}");
     }
     assert!(!folder.join("scenario.toml").exists(), "nothing was fitted");
+    // A page of runs that were held against nothing said that they hold.
+    let ended = sekisho(&folder, &["report", "1.tpcc.json"]);
+    assert!(ended.code == 0 && ended.out.starts_with("measured: 1 run, no"), "{ended:?}");
+    let html = std::fs::read_to_string(folder.join("report.html")).expect("it is written");
+    assert!(html.contains("class=\"verdict measured\"") && !html.contains("verdict holds"));
 }
 
 /// Few clients, short runs: whichever way is the better one, all of both is there.

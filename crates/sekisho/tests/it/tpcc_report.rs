@@ -229,6 +229,8 @@ fn runs_without_waits_become_curves_against_connections() {
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.out.starts_with("no waits, so no verdict: at most "), "{ended:?}");
     has(&html, &["Throughput against connections", "Response of New-Order", "run-3"]);
+    // What was asked of no rule was said to hold.
+    assert!(html.contains("class=\"verdict measured\"") && !html.contains("verdict holds"));
     assert_eq!(drawn(&scratch, "stress", &html).root_data("figures"), Some("3"));
     // One that lost its server is listed, and drawn nowhere.
     assert!(
@@ -242,6 +244,24 @@ fn runs_without_waits_become_curves_against_connections() {
         html.contains("\"x\":8.0,") && !html.contains("\"x\":16.0,"),
         "an invalid run is no point"
     );
+}
+
+/// A rate whose interval cannot be told was drawn with one of no width, as if it were known exactly.
+#[test]
+fn a_rate_of_which_too_little_is_known_has_no_interval_in_the_figure() {
+    let scratch = Scratch::new();
+    let short = |mut record: Record| {
+        record.new_orders.truncate(3);
+        (record.measured_s, record.plan.measure) = (1.0, std::time::Duration::from_secs(1));
+        record
+    };
+    let (ended, html) = report(&scratch, &[short(stressed(1)), short(stressed(2))]);
+    assert!(ended.out.contains(" ± ? new orders"), "{ended:?}");
+    assert!(
+        html.contains("\"x\":1.0,") && html.contains("\"x\":2.0,"),
+        "points are written otherwise"
+    );
+    assert!(!html.contains("\"interval\":["), "nothing is known of any interval");
 }
 
 #[test]

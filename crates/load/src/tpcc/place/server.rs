@@ -35,7 +35,9 @@ pub enum PlaceError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The database was not loaded by us, or not to the end.
-    #[error("the database holds no whole load of TPC-C's tables: `sekisho tpcc load` makes one")]
+    #[error(
+        "the database holds no whole load of TPC-C's tables: `sekisho tpcc load --warehouses N` makes one"
+    )]
     NotLoaded,
     /// Relations lie in our tablespaces already.
     #[error("`{tablespace}` is there from an earlier placement: undo that first")]

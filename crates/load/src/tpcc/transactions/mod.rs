@@ -137,7 +137,7 @@ pub enum OpenError {
     },
     /// The tables are not there, or are others than TPC-C's.
     #[error(
-        "the database holds no TPC-C tables of ours: {}; load it with `sekisho tpcc load`",
+        "the database holds no TPC-C tables of ours: {}; load it with `sekisho tpcc load --warehouses N`",
         reason(.0)
     )]
     Schema(#[source] tokio_postgres::Error),

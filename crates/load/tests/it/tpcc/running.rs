@@ -273,5 +273,10 @@ fn what_cannot_be_run_is_refused_with_the_way_out() {
     let load = load::tpcc::load(&empty.0, &LoadPlan::new(1, 1), &stopped, &mut |_| {});
     assert!(load.is_err(), "a load that is stopped is not complete");
     let error = run(&empty.0, &plan, &AtomicBool::new(false), &mut Seen::default()).unwrap_err();
-    assert!(matches!(error, RunError::Incomplete), "{error}");
+    // The way out was refused for want of `--warehouses`.
+    let way = "`sekisho tpcc load --warehouses 1 --resume`";
+    assert!(
+        matches!(error, RunError::Incomplete { .. }) && error.to_string().contains(way),
+        "{error}"
+    );
 }

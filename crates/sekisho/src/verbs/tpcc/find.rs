@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use workload::tpcc::Kind;
 
 use super::kept::Begun;
-use super::page::{Run, page};
+use super::page::{Run, page_as};
 use super::report::written;
 use super::target::Target;
 use super::terminals::{self, ExecuteName, IsolationName};
@@ -140,7 +140,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     };
     let verdict = and_verified(verdict, found.as_ref());
     let record = begun.path("find.json")?;
-    let report = search.report(&begun.path("find.html")?);
+    let report = search.report(verdict, found.as_ref(), &begun.path("find.html")?);
     let mut object = search.object();
     object["verified"] = json!(found.as_ref().map(|found| found.holds()));
     object["report"] = json!(report.as_ref().ok());
@@ -162,7 +162,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             paragraph(&format!("record: {}", record.display())),
             written(&report),
             paragraph(&format!("Seed {}.", args.seed)),
-            next(&args.database.again(&search.next_command())),
+            next(&args.database.again(&search.next_command(target.room()))),
         ];
         say(out, &text.concat())?;
     }
@@ -264,11 +264,12 @@ impl Search {
         let mut text = sentence(&format!("{}, on {}", self.headline(), target.name()));
         text += &format!("\n{}\n", self.curve());
         for (nth, tried) in self.tried.iter().enumerate() {
-            let (word, rules) = match &tried.reading {
-                Reading::Fails(rules) => ("fails", rules),
-                Reading::TooFew(rules) => ("too few", rules),
-                _ => continue,
+            let rules = match &tried.reading {
+                Reading::Fails(rules) | Reading::TooFew(rules) => rules.as_slice(),
+                Reading::Invalid(why) | Reading::Broken(why) => std::slice::from_ref(why),
+                Reading::Holds | Reading::Interrupted => continue,
             };
+            let word = says(&tried.reading);
             let first = rules.first().map_or("", String::as_str);
             let more = rules.len().saturating_sub(1);
             let more = if more == 0 { String::new() } else { format!("; and {more} more") };
@@ -407,18 +408,29 @@ impl Search {
         })
     }
 
-    /// Writes the curve as a page; where it is.
-    fn report(&self, path: &Path) -> Result<PathBuf, Failure> {
-        page(&self.runs)?.write(path).map_err(Failure::machine)?;
+    /// Writes the curve as a page, with the verdict of the search and not of its worst trial; where it
+    /// is.
+    fn report(
+        &self,
+        verdict: Verdict,
+        found: Option<&Verified>,
+        path: &Path,
+    ) -> Result<PathBuf, Failure> {
+        let headline = self.headline();
+        // The page says these words itself.
+        let line = headline.strip_prefix(&format!("{}: ", verdict.word())).unwrap_or(&headline);
+        let verified = verified_text(found);
+        let verified = verified.split_whitespace().collect::<Vec<_>>().join(" ");
+        page_as(&self.runs, verdict, line)?.lead(verified).write(path).map_err(Failure::machine)?;
         Ok(path.to_owned())
     }
 
-    fn next_command(&self) -> String {
+    fn next_command(&self, room: Option<u32>) -> String {
         let max = self.plan.max;
         match &self.answer {
             Answer::Qualifies { above: Above::NotTried, .. }
             | Answer::Meets { above: Above::NotTried, .. } => {
-                format!("sekisho tpcc find --max-warehouses {}", max.saturating_mul(2))
+                terminals::find_next(room, max.saturating_mul(2))
             }
             Answer::Qualifies { warehouses, .. }
             | Answer::Meets { warehouses, .. }

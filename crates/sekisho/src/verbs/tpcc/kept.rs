@@ -102,7 +102,8 @@ impl Kept {
     pub(super) fn closed(&self) -> Result<RunRecord, Failure> {
         let closed = self.record.closed();
         let mut run = closed.map_err(|why| {
-            Failure::Usage(format!("{} is no closed load: {why}", self.path.display()))
+            let page = "`sekisho tpcc report` makes a page of it";
+            Failure::Usage(format!("{} is no closed load: {why}; {page}", self.path.display()))
         })?;
         run.header.id.clone_from(&self.id);
         run.header.started.clone_from(&self.started);

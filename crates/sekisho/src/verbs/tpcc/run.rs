@@ -92,17 +92,18 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         object["report"] = json!(report.as_ref().ok());
         say(out, &format!("{object}\n"))?;
     } else {
-        say(out, &text(&run, &target.name(), Some(database), &report))?;
+        say(out, &text(&run, &target.name(), Some((database, target.room())), &report))?;
     }
     target.close()?;
     report.map(|_| verdict)
 }
 
-/// A run, or what was merged of its parts, for a person.
+/// A run, or what was merged of its parts, for a person; `given` is the database to go on with, and the
+/// warehouses that it has room for.
 pub(super) fn text(
     run: &Run,
     database: &str,
-    given: Option<&DatabaseArgs>,
+    given: Option<(&DatabaseArgs, Option<u32>)>,
     report: &Result<PathBuf, Failure>,
 ) -> String {
     let Run { kept, judged, .. } = run;
@@ -130,20 +131,21 @@ pub(super) fn text(
     .concat()
 }
 
-fn next_command(run: &Run, given: Option<&DatabaseArgs>) -> String {
+fn next_command(run: &Run, given: Option<(&DatabaseArgs, Option<u32>)>) -> String {
     let Run { kept, judged } = run;
     if let Some(part) = &kept.record.part {
         let others = if part.part.of() > 2 { "RECORD..." } else { "RECORD" };
         return format!("sekisho tpcc merge {} {others}", kept.path.display());
     }
     let (minutes, warehouses) = (MEASURE_LEAST.as_secs() / 60, kept.record.plan.warehouses);
+    let room = given.and_then(|(_, room)| room);
     let command = match judged.outcome {
         Outcome::Qualified | Outcome::Meets { .. } => {
-            format!("sekisho tpcc find --max-warehouses {}", warehouses.saturating_mul(2))
+            terminals::find_next(room, warehouses.saturating_mul(2))
         }
         // As long again it would see as few again.
         Outcome::TooFew => format!("sekisho tpcc run --warehouses {warehouses} --measure 2h"),
-        _ => format!("sekisho tpcc run --warehouses {} --measure {minutes}min", warehouses.max(10)),
+        _ => terminals::run_next(room, warehouses, 10, &format!("{minutes}min")),
     };
-    given.map_or(command.clone(), |database| database.again(&command))
+    given.map_or(command.clone(), |(database, _)| database.again(&command))
 }

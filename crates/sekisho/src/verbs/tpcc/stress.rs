@@ -146,6 +146,6 @@ fn text(runs: &[Run], args: &Args, target: &Target, report: &Result<PathBuf, Fai
     }
     text += &written(report);
     text += &paragraph(&format!("Seed {}.", kept.record.plan.seed));
-    let command = "sekisho tpcc run --warehouses 10 --measure 10min";
-    text + &crate::text::next(&args.terminals.database.again(command))
+    let command = terminals::run_next(target.room(), kept.record.plan.warehouses, 10, "10min");
+    text + &crate::text::next(&args.terminals.database.again(&command))
 }

@@ -24,6 +24,8 @@ pub(super) struct Target {
     private: Option<Private>,
     /// The release of PostgreSQL that runs there.
     version: String,
+    /// Warehouses of a database that was named, if it says.
+    room: Option<u32>,
 }
 
 impl Target {
@@ -38,8 +40,9 @@ impl Target {
         choice.none_beside(database)?;
         if database.is_named() {
             let config = database.named()?;
-            let version = facts(&config).map_err(terminals::failure)?.version;
-            return Ok(Some(Target { config, private: None, version }));
+            let facts = facts(&config).map_err(terminals::failure)?;
+            let (version, room) = (facts.version, facts.load.map(|load| load.warehouses));
+            return Ok(Some(Target { config, private: None, version, room }));
         }
         Target::lend(choice, &PARAMETERS, (warehouses, seed), session)
     }
@@ -76,7 +79,7 @@ impl Target {
         match loaded {
             Ok(_) => {
                 let version = private.programs().version().to_owned();
-                Ok(Some(Target { config, private: Some(private), version }))
+                Ok(Some(Target { config, private: Some(private), version, room: None }))
             }
             Err(LoadError::Interrupted) => Ok(None),
             Err(error) => Err(Failure::machine(error)),
@@ -99,7 +102,7 @@ impl Target {
             return Err(Failure::Machine("only a private server is gone to by another way".into()));
         };
         let version = self.version.clone();
-        Ok(Target { config: gate.before(private)?, private: None, version })
+        Ok(Target { config: gate.before(private)?, private: None, version, room: None })
     }
 
     /// What the database is called where one says what was measured.
@@ -114,6 +117,12 @@ impl Target {
     /// The release of PostgreSQL that runs there.
     pub(super) fn version(&self) -> &str {
         &self.version
+    }
+
+    /// The warehouses that a command on the same database has, `None` where as many are loaded as it
+    /// asks for: a private server is filled anew.
+    pub(super) fn room(&self) -> Option<u32> {
+        self.room
     }
 
     /// Stops and removes a private server.

@@ -322,6 +322,23 @@ pub(super) fn meets(minutes: u64) -> String {
     format!("meets the rules for {minutes} minutes")
 }
 
+/// The command that lets `wanted` warehouses work for so long, after one with `now` of them. A database
+/// with room for fewer would refuse that, and has room for `now`.
+pub(super) fn run_next(room: Option<u32>, now: u32, wanted: u32, measure: &str) -> String {
+    let warehouses = room.map_or(wanted, |room| wanted.min(room)).max(now);
+    format!("sekisho tpcc run --warehouses {warehouses} --measure {measure}")
+}
+
+/// The command that searches up to `wanted` warehouses, or that makes room for them.
+pub(super) fn find_next(room: Option<u32>, wanted: u32) -> String {
+    match room {
+        Some(room) if room < wanted => {
+            format!("sekisho tpcc load --warehouses {wanted} --replace")
+        }
+        _ => format!("sekisho tpcc find --max-warehouses {wanted}"),
+    }
+}
+
 /// New orders per minute with their interval.
 pub(super) fn per_minute(judged: &::load::tpcc::Verdict) -> String {
     let estimate = &judged.new_orders_per_minute;
@@ -390,7 +407,10 @@ pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
         ));
     }
     if !few.is_empty() {
-        text += &paragraph(&format!("Too few to judge: {}.", few.join("; ")));
+        text += &paragraph(&format!(
+            "Too few to judge (needs: how many of what a rule counts): {}.",
+            few.join("; ")
+        ));
     }
     let retries: u64 = record.kinds.iter().map(|kind| kind.retries).sum();
     text += &paragraph(&format!(
@@ -465,4 +485,22 @@ pub(super) fn object(kept: &Kept, judged: &::load::tpcc::Verdict, verdict: Verdi
         "verified": verified.as_ref().map(Verified::holds),
         "record": path.display().to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a database with two warehouses the next command asked for ten, and was refused.
+    #[test]
+    fn the_next_command_asks_for_no_more_warehouses_than_a_named_database_has() {
+        let ten = |room, now| run_next(room, now, 10, "10min");
+        assert_eq!(ten(None, 2), "sekisho tpcc run --warehouses 10 --measure 10min");
+        assert_eq!(ten(Some(2), 2), "sekisho tpcc run --warehouses 2 --measure 10min");
+        assert_eq!(ten(Some(5), 2), "sekisho tpcc run --warehouses 5 --measure 10min");
+        assert_eq!(ten(Some(20), 20), "sekisho tpcc run --warehouses 20 --measure 10min");
+        assert_eq!(find_next(None, 8), "sekisho tpcc find --max-warehouses 8");
+        assert_eq!(find_next(Some(8), 8), "sekisho tpcc find --max-warehouses 8");
+        assert_eq!(find_next(Some(4), 8), "sekisho tpcc load --warehouses 8 --replace");
+    }
 }

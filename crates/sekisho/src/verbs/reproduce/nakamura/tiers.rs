@@ -8,14 +8,15 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use load::tpcc::{Config, Execution, Isolation, Outcome, Pace, Plan, Record, run};
+use load::tpcc::{
+    Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Record, Watch, run,
+};
 use measure::{Estimate, Ratio};
 use postgres::Private;
 use workload::tpcc::{Kind, rules};
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::super::measuring::{Extent, Measuring};
-use super::live::Unwatched;
 use crate::report::{Axis, Curves, Figure, Reference, Section, Series};
 use crate::verbs::tpcc::monitored::{Gate, Look, Memory};
 use crate::verdict::Failure;
@@ -122,10 +123,11 @@ impl<'a> Lab<'a> {
             None => self.config.clone(),
             Some(gate) => gate.before(&self.server)?,
         };
-        let look = Look::after((plan.ramp + plan.measure) / 2, self.server.pid());
-        let record = run(&config, plan, self.measuring.interrupt(), &mut Unwatched);
+        let mut looker =
+            Looker { server: self.server.pid(), half: (plan.ramp + plan.measure) / 2, look: None };
+        let record = run(&config, plan, self.measuring.interrupt(), &mut looker);
         self.measuring.unless_interrupted(&step)?;
-        let memory = look.seen();
+        let memory = looker.look.and_then(Look::seen);
         let record = record.map_err(Failure::machine)?;
         let pools = gate.map(Gate::stop).transpose()?.map_or(Vec::new(), |ended| ended.stats.pools);
         let connects = pools.iter().map(|pool| pool.counters.connects).sum();
@@ -143,6 +145,23 @@ impl Seen {
         let p90_s = record.of(Kind::NewOrder).response.quantile(0.9).as_secs_f64();
         Ok(Seen { rate: judged.new_orders_per_minute, p90_s, memory, connects })
     }
+}
+
+/// Looks at the server's memory half-way through a run. A run begins once all its connections are open,
+/// which takes the longer the more there are: before that there would be fewer of them to see.
+struct Looker {
+    server: Option<u32>,
+    half: Duration,
+    look: Option<Look>,
+}
+
+impl Watch for Looker {
+    fn tick(&mut self, elapsed: Duration, _: u64) {
+        let left = self.half.saturating_sub(elapsed);
+        self.look.get_or_insert_with(|| Look::after(left, self.server));
+    }
+
+    fn delivered(&mut self, _: &DeliveryResult) {}
 }
 
 /// Both ways at one number of warehouses.
@@ -367,14 +386,14 @@ impl Measured {
     /// Figures 10 and 11.
     fn section(&self) -> Result<Section, Failure> {
         let axis = || Axis::linear("Warehouses", "");
-        let both = |y: Axis, of: &dyn Fn(&Row, Tiers) -> [f64; 3]| {
+        let both = |y: Axis, of: &dyn Fn(&Row, Tiers) -> Drawn| {
             let ways = [(Tiers::Two, "without the monitor"), (Tiers::Three, "with the monitor")];
             ways.into_iter().fold(Curves::new(axis(), y), |curves, (tiers, name)| {
                 let points = self.rows.iter().map(|row| {
-                    let [value, low, high] = of(row, tiers);
-                    (f64::from(row.warehouses), value, low, high)
+                    let (value, interval) = of(row, tiers);
+                    (f64::from(row.warehouses), value, interval)
                 });
-                curves.series(Series::measured(name, points))
+                curves.series(Series::estimated(name, points))
             })
         };
         let by = self.by;
@@ -384,17 +403,21 @@ impl Measured {
             .reference(Reference::y("least that is valid", VALID[0]))
             .reference(Reference::y("most that is possible", VALID[1]));
         let all = both(Axis::linear("New-Orders a minute", ""), &|row, tiers| {
-            ends(row.each(tiers, by)).map(|value| value * f64::from(row.warehouses))
+            let (value, interval) = ends(row.each(tiers, by));
+            let all = |each: f64| each * f64::from(row.warehouses);
+            (all(value), interval.map(|ends| ends.map(all)))
         });
         let p90 = both(Axis::log("90th percentile of New-Order", "ms"), &|row, tiers| {
             let seen = row.of(tiers).iter().map(|seen| seen.p90_s * 1e3);
             let mean = seen.clone().sum::<f64>() / ORDER.len() as f64 * 2.0;
-            [mean, seen.clone().fold(f64::INFINITY, f64::min), seen.fold(0.0, f64::max)]
+            let least = seen.clone().fold(f64::INFINITY, f64::min);
+            (mean, Some([least, seen.fold(0.0, f64::max)]))
         });
         let figure = |title: &str, caption: &str, curves| {
             Figure::new(title, caption, curves).map_err(Failure::machine)
         };
-        let intervals = "Dots are the means of two runs, with 95 % intervals.";
+        let intervals =
+            "Dots are the means of two runs, with 95 % intervals where they can be told.";
         Ok(Section::new("The TP monitor: section 5 of the paper")
             .paragraph(format!(
                 "Ten terminals a warehouse, without the monitor a connection of the server each, with it \
@@ -411,12 +434,13 @@ impl Measured {
     }
 }
 
+/// A value and its interval, if it has one.
+type Drawn = (f64, Option<[f64; 2]>);
+
 /// The value and its interval; runs too short for one have none.
-fn ends(estimate: Estimate) -> [f64; 3] {
-    match estimate.half_width.is_finite() {
-        true => [estimate.mean, estimate.low(), estimate.high()],
-        false => [estimate.mean; 3],
-    }
+fn ends(estimate: Estimate) -> Drawn {
+    let interval = [estimate.low(), estimate.high()];
+    (estimate.mean, estimate.half_width.is_finite().then_some(interval))
 }
 
 fn range(Ratio { low, high, .. }: Ratio) -> String {

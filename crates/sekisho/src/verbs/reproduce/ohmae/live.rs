@@ -322,13 +322,13 @@ impl Measured {
                 let dots = points.map(|point| {
                     let Estimate { mean, half_width, .. } = of(point);
                     // Runs too short for an interval have none.
-                    let half = if half_width.is_finite() { half_width } else { 0.0 };
-                    (number(point), mean, mean - half, mean + half)
+                    let interval = [mean - half_width, mean + half_width];
+                    (number(point), mean, half_width.is_finite().then_some(interval))
                 });
-                curves = curves.series(Series::measured(name, dots));
+                curves = curves.series(Series::estimated(name, dots));
             }
             let title = format!("Mean response by policy, {clients} clients");
-            let caption = "Bars are 95 % intervals.";
+            let caption = "Bars are 95 % intervals; where they cannot be told, there are none.";
             section =
                 section.figure(Figure::new(&title, caption, curves).map_err(Failure::machine)?);
         }

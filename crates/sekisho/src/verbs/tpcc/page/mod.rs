@@ -11,7 +11,7 @@ use workload::tpcc::Constants;
 use super::kept::Kept;
 use super::terminals::{outcome_text, per_minute, verdict_of};
 use super::verified::and_verified;
-use crate::report::{FigureError, Report, TableError};
+use crate::report::{self, FigureError, Report, TableError};
 use crate::verbs::loop_report::outcome;
 use crate::verdict::{Failure, Verdict};
 
@@ -85,10 +85,21 @@ pub(super) fn apart(runs: &[Run]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The page of runs that [belong together](apart).
+/// The page of runs that [belong together](apart), with the verdict of the worst.
 pub(super) fn page(runs: &[Run]) -> Result<Report, Failure> {
     let verdict = runs.iter().map(Run::verdict).max().unwrap_or(Verdict::Invalid);
-    let report = Report::new(title(runs)).verdict(outcome(verdict), headline(runs));
+    page_as(runs, verdict, &headline(runs))
+}
+
+/// The same with the verdict and the finding of whoever made the runs.
+pub(super) fn page_as(runs: &[Run], verdict: Verdict, line: &str) -> Result<Report, Failure> {
+    let judged = |run: &Run| !matches!(run.judged.outcome, Outcome::NoWaits | Outcome::Hastened);
+    let outcome = match verdict {
+        // That nothing went wrong is no rule that holds.
+        Verdict::Holds if !runs.iter().any(judged) => report::Outcome::Measured,
+        verdict => outcome(verdict),
+    };
+    let report = Report::new(title(runs)).verdict(outcome, line);
     let report = leads(report, runs);
     let built = match runs {
         [run] => one::build(report, run),

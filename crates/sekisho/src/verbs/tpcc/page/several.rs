@@ -122,13 +122,14 @@ fn rates(runs: &[&Run], x: fn(&Record) -> u32, share: fn(&Record) -> f64) -> Ser
         .iter()
         .map(|run| {
             let (record, estimate) = (&run.kept.record, &run.judged.new_orders_per_minute);
-            let half = if estimate.half_width.is_finite() { estimate.half_width } else { 0.0 };
-            let (mean, half) = (estimate.mean / share(record), half / share(record));
-            (f64::from(x(record)), mean, mean - half, mean + half)
+            let (mean, half) = (estimate.mean / share(record), estimate.half_width / share(record));
+            // One that cannot be told is none, and not one of no width.
+            let interval = half.is_finite().then_some([mean - half, mean + half]);
+            (f64::from(x(record)), mean, interval)
         })
         .collect();
     points.sort_by(|one, two| one.0.total_cmp(&two.0));
-    Series::measured("new orders", points)
+    Series::estimated("new orders", points)
 }
 
 fn quantile_ms<const TENTHS: u32>(record: &Record) -> Option<f64> {
@@ -166,7 +167,7 @@ fn against_connections(runs: &[&Run]) -> Result<Section, Broken> {
     let mut section =
         Section::new("Throughput and response against connections").figure(Figure::new(
             "Throughput against connections",
-            "Dots are runs without waits, with 95 % intervals over their seconds.",
+            "Dots are runs without waits, with 95 % intervals over their seconds where they can be told.",
             throughput,
         )?);
     let curves =
@@ -222,7 +223,8 @@ fn against_warehouses(runs: &[&Run]) -> Result<Section, Broken> {
     }
     section = section.figure(Figure::new(
         "New orders a minute and warehouse",
-        "Dots are runs, with 95 % intervals; a valid configuration lies between the lines.",
+        "Dots are runs, with 95 % intervals where they can be told; a valid configuration lies between \
+         the lines.",
         rate,
     )?);
     Ok(section)

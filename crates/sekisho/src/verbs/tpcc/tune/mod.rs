@@ -152,7 +152,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         let text = text::Text { tuning: &tuning, outcome: &outcome, named, tries, verdict };
         say(out, &text.render(&target.name()))?;
         say(out, &verified_text(found.as_ref()))?;
-        say(out, &text.last(&path, database))?;
+        say(out, &text.last(&path, database, target.room()))?;
     }
     target.close()?;
     Ok(verdict)

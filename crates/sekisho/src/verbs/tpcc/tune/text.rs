@@ -9,6 +9,7 @@ use super::trial::{Trial, Tried, name};
 use super::{Tuning, kernel};
 use crate::text::{Table, next, paragraph, sentence};
 use crate::verbs::database::DatabaseArgs;
+use crate::verbs::tpcc::terminals::run_next;
 use crate::verdict::Verdict;
 
 /// Waits of which each is more than this share of the samples are told.
@@ -118,7 +119,7 @@ impl Text<'_> {
     }
 
     /// Where it is kept, how it is undone, and what to do next.
-    pub(super) fn last(&self, path: &Path, database: &DatabaseArgs) -> String {
+    pub(super) fn last(&self, path: &Path, database: &DatabaseArgs, room: Option<u32>) -> String {
         let mut text = paragraph(NOT_AUDITED);
         text += &paragraph(&format!("record: {}", path.display()));
         if self.named && !self.tuning.undo.is_empty() {
@@ -128,7 +129,7 @@ impl Text<'_> {
         text += &paragraph(&format!("Seed {}.", self.tuning.plan.seed));
         let command = match self.tries {
             false => format!("sekisho tpcc tune --warehouses {warehouses} --apply"),
-            true => "sekisho tpcc run --warehouses 10 --measure 10min".to_owned(),
+            true => run_next(room, warehouses, 10, "10min"),
         };
         text + &next(&database.again(&command))
     }

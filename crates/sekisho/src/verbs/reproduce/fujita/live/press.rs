@@ -211,9 +211,17 @@ impl<'a> Lab<'a> {
         let judged = record.judge(CONFIDENCE);
         self.note(&judged, ask.clients);
         let response = judged.all.response.ok_or_else(|| {
+            let errors =
+                judged.all.errors.iter().map(|(cause, count)| format!("{count} {cause:?}"));
+            let why = match errors.collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => {
+                    "nothing went wrong: it or this machine is too slow".into()
+                }
+                errors => errors,
+            };
             Failure::Machine(format!(
-                "nothing was answered by {address} in {} s: {:?}",
-                ask.length_s, judged.all.errors
+                "nothing was answered by {address} in {} s: {why}",
+                ask.length_s
             ))
         })?;
         let seen = Seen {
