@@ -326,7 +326,7 @@ fn check_numbers(spec: &PlanSpec) -> Result<(), PlanError> {
         }
         Until::Seconds(seconds) => {
             let holds = seconds > 0.0 && seconds <= 30.0 * 86_400.0;
-            range("the length", "above 0 and at most 30 days", figures::time(seconds), holds)?;
+            range("the duration", "above 0 and at most 30 days", figures::time(seconds), holds)?;
         }
     }
     let threads = spec.threads;

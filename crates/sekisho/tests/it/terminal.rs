@@ -70,7 +70,11 @@ pub(crate) fn on_terminal(folder: &Path, words: &[&str], until: Until) -> Seen {
     ];
     let shown = || match until {
         Until::Ended => false,
-        Until::Shown => !text(&out).is_empty() || !text(&err).is_empty(),
+        // Who complains is about to end, and with which code is asked.
+        Until::Shown => {
+            let err = text(&err);
+            !text(&out).is_empty() || !err.is_empty() && !err.contains("error: ")
+        }
     };
     let code = wait(&mut child, shown, &err, words);
     child.kill().ok();
