@@ -153,7 +153,7 @@ fn the_demo_on_postgresql_closes_the_loop() {
     assert!(best || ended.code != 0, "{ended:?}");
     assert_eq!(!best && !invalid, said.contains("are best is not known: "), "{ended:?}");
     assert_eq!(!invalid, said.contains("the queue of the model is "), "{ended:?}");
-    assert!(said.contains("once more, at the end, did "), "{ended:?}");
+    assert!(invalid || said.contains("once more, at the end, did "), "{ended:?}");
     assert!(folder.join(ended.after("prediction")).is_file(), "{ended:?}");
     let page = open(&folder.join("sekisho-demo-postgres.html"), (1200, 900));
     assert_eq!(page.root_data("errors"), Some("0"), "{:?}", page.script_messages());
