@@ -73,12 +73,16 @@ fn bar_on(target: ProgressDrawTarget, steps: u64, what: &str) -> ProgressBar {
 
 /// Something of unknown length that turns while it lasts, on the terminal only.
 pub(crate) fn waiting(what: &str) -> ProgressBar {
-    let bar = progress(0, what);
+    turn(progress(0, what))
+}
+
+/// Draws at once, and turns from then on. A bar that has a thread to turn it takes no tick but from that
+/// thread, which on a busy machine may come after the work has ended.
+fn turn(bar: ProgressBar) -> ProgressBar {
     let style = ProgressStyle::with_template("  {spinner} {msg} {elapsed}");
     bar.set_style(style.expect("the template is a constant"));
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
-    // At once, whatever the thread that turns it is kept from.
     bar.tick();
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
     bar
 }
 
@@ -179,6 +183,16 @@ mod tests {
         assert!(drawn.contains('█') && drawn.contains("1215798 rows/s"), "{drawn}");
         let widest = drawn.lines().map(|line| line.trim_end().chars().count()).max();
         assert!(widest <= Some(80), "{widest:?} {drawn}");
+    }
+
+    /// Work of a millisecond ended before the thread that turns the bar had drawn it.
+    #[test]
+    fn what_turns_is_there_at_once() {
+        let screen = Screen::default();
+        let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+        let bar = turn(bar_on(target, 0, "solving"));
+        assert!(screen.0.lock().unwrap().contains("solving"));
+        bar.finish_and_clear();
     }
 
     #[test]

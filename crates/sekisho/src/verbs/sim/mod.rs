@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
 
 use crate::scenario_file::read_scenario;
-use crate::session::{progress, say};
+use crate::session::{say, waiting};
 use crate::store;
 use crate::text::{
     Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
@@ -128,8 +128,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     if !args.sweep.is_empty() {
         return sweep::run(args, &scenario, &options, out);
     }
-    let bar = progress(0, "simulating");
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let bar = waiting("simulating");
     let outcome = sim::run(&network, &options);
     bar.finish_and_clear();
     let outcome = outcome.map_err(|error| failed(error.to_string()))?;
