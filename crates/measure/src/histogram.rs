@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-use crate::payload::{self, Bounds};
+use crate::payload::{self, Bounds, Buckets};
 
 /// A histogram of durations \[ns\], three significant digits from 1 us to 1 h (at most 0.1 % off;
 /// below 1 us the resolution is 1 us, above 1 h a duration counts as 1 h). Eight bytes a duration for
@@ -122,6 +122,14 @@ impl Histogram {
             _ => self.open(),
         };
         Duration::from_nanos(counts.value_at_quantile(q).min(counts.max()))
+    }
+
+    /// The shortest and the longest duration \[s\] that are not told apart from
+    /// [`quantile`](Histogram::quantile): the ends of its bucket.
+    pub fn quantile_bounds(&self, q: f64) -> (f64, f64) {
+        let top = self.quantile(q).as_nanos() as u64;
+        let (low, high) = buckets().around(top);
+        (low.min(top) as f64 * 1e-9, high.min(top) as f64 * 1e-9)
     }
 
     /// The mean \[s\], within the histogram's resolution; 0 if nothing was recorded.
@@ -257,6 +265,10 @@ fn no_counts() -> Counts {
         .expect("the bounds are constants in range")
 }
 
+fn buckets() -> Buckets {
+    Buckets::new(BOUNDS).expect("the bounds are constants in range")
+}
+
 fn deflate(counts: &Counts) -> Vec<u8> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
@@ -275,12 +287,7 @@ fn add_packed(counts: &mut Counts, bytes: &[u8]) {
 /// The readings of a few durations, as the counts would give them: ten thousand histograms are read
 /// without opening each.
 mod few {
-    use super::BOUNDS;
-    use crate::payload::Buckets;
-
-    fn buckets() -> Buckets {
-        Buckets::new(BOUNDS).expect("the bounds are constants in range")
-    }
+    use super::buckets;
 
     /// The highest value of each bucket that something lies in, in increasing order, with its count.
     pub(super) fn bars(all: &[u64]) -> Vec<(u64, u64)> {

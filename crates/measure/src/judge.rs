@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::estimate::moments;
-use crate::quantile::unresolved;
+use crate::quantile::Resolved;
 use crate::series::{mser, trend};
 use crate::{
     Batches, ClassCounts, ErrorKind, Estimate, Histogram, Interval, LoadShape, RunRecord, Trend,
@@ -407,7 +407,7 @@ impl<'a> Sheet<'a> {
         if beyond < 10 {
             return None;
         }
-        let value = self.total.quantile(q).as_secs_f64();
+        let resolved = Resolved::of(&self.total, q);
         let blocks = (beyond / 10).min(self.totals.len()).min(20);
         let quantiles: Vec<f64> = (0..blocks)
             .map(|block| {
@@ -420,13 +420,13 @@ impl<'a> Sheet<'a> {
                 merged
             })
             .filter(|block| !block.is_empty())
-            .map(|block| block.quantile(q).as_secs_f64())
+            .map(|block| Resolved::of(&block, q).value)
             .collect();
         let n = quantiles.len() as u64;
         let error = if n < 5 { f64::INFINITY } else { (moments(&quantiles).1 / n as f64).sqrt() };
-        let blocks = Estimate::new(value, error, n, confidence);
-        // Blocks that all end where the histogram does agree, and know nothing.
-        let half_width = blocks.half_width.max(unresolved(value, blocks.high()));
+        let blocks = Estimate::new(resolved.value, error, n, confidence);
+        // Blocks that are all in one bucket agree, and know no more than that.
+        let half_width = blocks.half_width.max(resolved.unknown(blocks.high()));
         Some(Estimate { half_width, ..blocks })
     }
 

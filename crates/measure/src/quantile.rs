@@ -52,7 +52,8 @@ impl Parts {
     /// longer one of the two sides. Unlike the spread of the parts' own quantiles, this neither knows
     /// nor minds that the quantile of a short part is biased. Where the interval of the share reaches 1,
     /// the parts do not say how far up the quantile may be, and the half-width is infinite; so it is where
-    /// it reaches the longest duration that a histogram tells apart ([`Histogram::LONGEST`]).
+    /// it reaches the longest duration that a histogram tells apart ([`Histogram::LONGEST`]). It is never
+    /// less than half of the bucket that holds the quantile, which is the middle of that.
     ///
     /// # Panics
     /// If a quantile or the confidence is not between 0 and 1.
@@ -84,14 +85,15 @@ impl Parts {
             let at_most = self.share(&counts(|part| &part.at_most), confidence);
             let less = self.share(&counts(|part| &part.less), confidence);
             let half = at_most.half_width.max(less.half_width);
-            let mean = values[at].as_secs_f64();
-            let down = mean - whole.quantile((q - half).max(0.0)).as_secs_f64();
+            let resolved = Resolved::of(&whole, q);
+            let mean = resolved.value;
+            let down = mean - whole.quantile_bounds((q - half).max(0.0)).0;
             let up = match q + half {
-                high if high < 1.0 => whole.quantile(high).as_secs_f64() - mean,
+                high if high < 1.0 => whole.quantile_bounds(high).1 - mean,
                 _ if half == 0.0 => 0.0,
                 _ => f64::INFINITY,
             };
-            let half_width = down.max(up).max(unresolved(mean, mean + up));
+            let half_width = down.max(up).max(resolved.unknown(mean + up));
             (q, Estimate { mean, half_width, confidence, n: at_most.n })
         };
         quantiles.iter().enumerate().map(estimate).collect()
@@ -131,16 +133,35 @@ impl Below {
     }
 }
 
-/// What the histogram itself leaves open of a quantile that may lie as high as this \[s\]: everything
-/// from its last duration on, where all longer ones are counted, and its resolution below the first.
-pub(crate) fn unresolved(mean: f64, high: f64) -> f64 {
-    let first = Histogram::SHORTEST.as_secs_f64();
-    // The last value of a bucket is up to 0.1 % above what was recorded.
-    if high >= Histogram::LONGEST.as_secs_f64() {
-        f64::INFINITY
-    } else if mean <= 1.001 * first {
-        first
-    } else {
-        0.0
+/// A quantile as far as its histogram tells it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resolved {
+    /// The middle of the bucket that holds it \[s\]; of the shortest and the longest its end, which is a
+    /// bound.
+    pub(crate) value: f64,
+    /// From there to the farther end of the bucket \[s\].
+    half: f64,
+}
+
+impl Resolved {
+    pub(crate) fn of(histogram: &Histogram, q: f64) -> Resolved {
+        let (low, high) = histogram.quantile_bounds(q);
+        let told = Histogram::SHORTEST.as_secs_f64()..Histogram::LONGEST.as_secs_f64();
+        let middle = f64::midpoint(low, high);
+        let value = if told.contains(&low) && told.contains(&high) { middle } else { high };
+        Resolved { value, half: value - low }
+    }
+
+    /// What the histogram leaves open of a quantile that may lie as high as this \[s\]: its bucket;
+    /// everything from its last duration on, where all longer ones are counted; and all below the first.
+    pub(crate) fn unknown(&self, high: f64) -> f64 {
+        let first = Histogram::SHORTEST.as_secs_f64();
+        if high >= Histogram::LONGEST.as_secs_f64() {
+            f64::INFINITY
+        } else if self.value <= first {
+            first
+        } else {
+            self.half
+        }
     }
 }

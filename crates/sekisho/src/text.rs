@@ -70,7 +70,8 @@ fn with_interval(estimate: &Estimate, factor: f64, unit: &str) -> String {
     if !half.is_finite() {
         return format!("{} {unit} ± ?", digits(mean));
     }
-    if half == 0.0 {
+    // What is narrower is the rounding of sums.
+    if half <= 1e-11 * mean.abs() {
         return format!("{} {unit} ± 0", digits(mean));
     }
     if mean != 0.0 && magnitude(mean) > WHOLE_MAX {
@@ -294,6 +295,9 @@ mod tests {
         assert_eq!(rate_estimate(&estimate(0.0123, 0.0004)), "0.0123 /s ± 0.0004");
         assert_eq!(rate_estimate(&estimate(0.36, 0.0)), "0.360 /s ± 0");
         assert_eq!(time_estimate(&estimate(1.0, 1e-9)), "1.00000 s ± 1e-9");
+        // A mean of equal times was "100.000 s ± 1e-13".
+        assert_eq!(time_estimate(&estimate(100.0, 1.4e-13)), "100 s ± 0");
+        assert_eq!(time_estimate(&estimate(0.0, 0.0)), "0 s ± 0");
         assert_eq!(percent(3.0 / 0.0), "-");
     }
 

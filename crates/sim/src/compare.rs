@@ -60,7 +60,8 @@ struct Counted {
     throughput: f64,
     /// None where nothing was completed.
     response: Option<f64>,
-    quantiles: Option<[f64; QUANTILES.len()]>,
+    /// The ends of the bucket that each is in \[s\].
+    quantiles: Option<[(f64, f64); QUANTILES.len()]>,
     refused: Option<f64>,
 }
 
@@ -81,8 +82,8 @@ impl Comparison {
         claims: u32,
     ) -> Option<Estimate> {
         let values = self.values(network, of, quantity)?;
-        let estimate = Estimate::from_independent(&values, self.confidence_of(claims));
-        Some(self.known(&[network], is_told_apart(quantity, &values), estimate))
+        let estimate = Estimate::from_independent(&values.all, self.confidence_of(claims));
+        Some(self.known(&[network], values.unresolved, estimate))
     }
 
     /// A quantity of network `to` less that of network `from`, replication by replication.
@@ -94,17 +95,16 @@ impl Comparison {
         claims: u32,
     ) -> Option<Estimate> {
         let (a, b) = (self.values(from, of, quantity)?, self.values(to, of, quantity)?);
-        let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
+        let differences: Vec<f64> = a.all.iter().zip(&b.all).map(|(a, b)| b - a).collect();
         let estimate = Estimate::from_independent(&differences, self.confidence_of(claims));
-        let told = is_told_apart(quantity, &a) && is_told_apart(quantity, &b);
-        Some(self.known(&[from, to], told, estimate))
+        Some(self.known(&[from, to], a.unresolved + b.unresolved, estimate))
     }
 
-    /// The estimate; without an interval where a network has no steady state so far, or a value lies
-    /// beyond what is told apart.
-    fn known(&self, networks: &[usize], told: bool, estimate: Estimate) -> Estimate {
+    /// The estimate, its interval not narrower than what is not told apart; without one where a network has
+    /// no steady state so far.
+    fn known(&self, networks: &[usize], unresolved: f64, estimate: Estimate) -> Estimate {
         let settled = networks.iter().all(|&at| self.outcomes[at].unsettled.is_none());
-        let half_width = if settled && told { estimate.half_width } else { f64::INFINITY };
+        let half_width = if settled { estimate.half_width.max(unresolved) } else { f64::INFINITY };
         Estimate { half_width, ..estimate }
     }
 
@@ -118,10 +118,15 @@ impl Comparison {
         claims: u32,
     ) -> Option<Ratio> {
         let (a, b) = (self.values(from, of, quantity)?, self.values(to, of, quantity)?);
-        let positive = a.iter().chain(&b).all(|value| *value > 0.0);
+        let positive = a.all.iter().chain(&b.all).all(|value| *value > 0.0);
         let settled = [from, to].iter().all(|&at| self.outcomes[at].unsettled.is_none());
-        let told = is_told_apart(quantity, &a) && is_told_apart(quantity, &b);
-        (positive && settled && told).then(|| Ratio::paired(&a, &b, self.confidence_of(claims)))
+        let told = a.unresolved.is_finite() && b.unresolved.is_finite();
+        (positive && settled && told).then(|| {
+            let paired = Ratio::paired(&a.all, &b.all, self.confidence_of(claims));
+            let apart = 1.0 + a.share_unresolved() + b.share_unresolved();
+            let (low, high) = (paired.ratio / apart, paired.ratio * apart);
+            Ratio { low: paired.low.min(low), high: paired.high.max(high), ..paired }
+        })
     }
 
     /// How often the intervals may have been looked at before the end. Who stops at the first look
@@ -134,7 +139,7 @@ impl Comparison {
         1.0 - (1.0 - self.confidence) / f64::from(claims.max(1))
     }
 
-    fn values(&self, network: usize, of: Of, quantity: Quantity) -> Option<Vec<f64>> {
+    fn values(&self, network: usize, of: Of, quantity: Quantity) -> Option<Values> {
         let at = match of {
             Of::All => 0,
             Of::Class(class) => class + 1,
@@ -142,14 +147,43 @@ impl Comparison {
         let quantile = |q: f64| QUANTILES.iter().position(|kept| (kept - q).abs() < 1e-9);
         let value = |seen: &Seen| {
             let counted = seen.0.get(at)?;
+            let alone = |value: f64| (value, value);
             match quantity {
-                Quantity::Throughput => Some(counted.throughput),
-                Quantity::Response => counted.response,
+                Quantity::Throughput => Some(alone(counted.throughput)),
+                Quantity::Response => counted.response.map(alone),
                 Quantity::Quantile(q) => Some(counted.quantiles?[quantile(q)?]),
-                Quantity::Refused => counted.refused,
+                Quantity::Refused => counted.refused.map(alone),
             }
         };
-        self.seen.get(network)?.iter().map(value).collect()
+        let bounds: Option<Vec<(f64, f64)>> = self.seen.get(network)?.iter().map(value).collect();
+        Some(Values::of(&bounds?, quantity))
+    }
+}
+
+/// What the replications of one network say of a quantity.
+struct Values {
+    all: Vec<f64>,
+    /// How far a value may be off because it is not told apart from its neighbours; infinite where a quantile
+    /// lies at the longest duration that a histogram tells apart.
+    unresolved: f64,
+}
+
+impl Values {
+    fn of(bounds: &[(f64, f64)], quantity: Quantity) -> Values {
+        let halves = bounds.iter().map(|(low, high)| (high - low) / 2.0);
+        let widest = halves.fold(0.0, f64::max);
+        let longest = Histogram::LONGEST.as_secs_f64();
+        let is_quantile = matches!(quantity, Quantity::Quantile(_));
+        let told = !is_quantile || bounds.iter().all(|(_, high)| *high < longest);
+        Values {
+            all: bounds.iter().map(|&(low, high)| f64::midpoint(low, high)).collect(),
+            unresolved: if told { widest } else { f64::INFINITY },
+        }
+    }
+
+    /// The same as a share of the least value, all of which are above zero.
+    fn share_unresolved(&self) -> f64 {
+        self.unresolved / self.all.iter().copied().fold(f64::INFINITY, f64::min)
     }
 }
 
@@ -205,12 +239,6 @@ pub fn compare_until(
     }
 }
 
-/// Whether these quantiles are what they were, and not the longest duration that a histogram tells apart.
-fn is_told_apart(quantity: Quantity, values: &[f64]) -> bool {
-    let longest = Histogram::LONGEST.as_secs_f64();
-    !matches!(quantity, Quantity::Quantile(_)) || values.iter().all(|value| *value < longest)
-}
-
 /// What was seen so far.
 fn taken(courses: &mut [Course<'_>], options: &Options) -> Comparison {
     let mut outcomes = Vec::with_capacity(courses.len());
@@ -231,8 +259,7 @@ fn saw(replication: &mut Replication<'_>) -> Seen {
         |completed: u64, refused: u64, response_sum: f64, histogram: &Histogram| Counted {
             throughput: completed as f64 / span,
             response: (completed > 0).then(|| response_sum / completed as f64),
-            quantiles: (completed > 0)
-                .then(|| QUANTILES.map(|q| histogram.quantile(q).as_secs_f64())),
+            quantiles: (completed > 0).then(|| QUANTILES.map(|q| histogram.quantile_bounds(q))),
             refused: (completed + refused > 0)
                 .then(|| refused as f64 / (completed + refused) as f64),
         };

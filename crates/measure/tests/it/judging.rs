@@ -86,6 +86,21 @@ fn quantiles_beyond_the_histogram_meet_no_limit() {
     }
 }
 
+/// The story: where all take equally long the quantiles were the end of their bucket, "+- 0".
+#[test]
+fn quantiles_of_a_record_are_known_to_their_bucket_and_no_better() {
+    let mut record = SYSTEM.record();
+    for counts in record.intervals.iter_mut().flat_map(|interval| &mut interval.classes) {
+        let mut same = Histogram::new();
+        (0..counts.total.len()).for_each(|_| same.record(Duration::from_secs(100)));
+        counts.total = same;
+    }
+    for quantile in record.judge(0.95).all.quantiles {
+        let found = quantile.response.unwrap();
+        assert!(found.holds(100.0) && found.half_width > 0.02, "{found:?}");
+    }
+}
+
 #[test]
 fn wrong_books_do_not_close() {
     let mut record = SYSTEM.record();

@@ -43,7 +43,13 @@ fn a_network_does_not_differ_from_itself() {
     let compared = compare(&[network.clone(), network], &options(81, 20_000)).unwrap();
     for quantity in [Quantity::Throughput, Quantity::Response, Quantity::Quantile(0.9)] {
         let difference = compared.difference((0, 1), Of::All, quantity, 1).unwrap();
-        assert_eq!((difference.mean, difference.half_width), (0.0, 0.0), "{quantity:?}");
+        // Of a quantile no more is known than its bucket, 0.1 % wide.
+        let known = match quantity {
+            Quantity::Quantile(_) => 1e-3 * compared.value(0, Of::All, quantity, 1).unwrap().mean,
+            _ => 0.0,
+        };
+        assert_eq!(difference.mean, 0.0, "{quantity:?}");
+        assert!(difference.half_width <= known, "{quantity:?}: {difference:?}");
     }
 }
 

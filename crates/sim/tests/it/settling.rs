@@ -6,7 +6,7 @@ use sim::{
 };
 
 use crate::support::{
-    add_delay, add_queue, constant, exponential, gated, poisson, response, single,
+    add_delay, add_queue, constant, exponential, gated, poisson, quantile, response, single,
 };
 
 const ONE: StationKind = StationKind::Queue { servers: 1 };
@@ -216,12 +216,30 @@ fn quantiles_beyond_the_histogram_decide_nothing() {
     let network = single(poisson(1e-4), StationKind::Delay, constant(10_800.0));
     let options = Options { completions_max: 20_000, ..options(0.1) };
     let compared = sim::compare(&[network.clone(), network], &options).unwrap();
-    let quantile = Quantity::Quantile(0.99);
-    let p99 = compared.value(0, Of::All, quantile, 1).unwrap();
+    let far = Quantity::Quantile(0.99);
+    let p99 = compared.value(0, Of::All, far, 1).unwrap();
     assert_eq!(p99.half_width, f64::INFINITY, "{p99:?}");
-    let difference = compared.difference((0, 1), Of::All, quantile, 1).unwrap();
+    let difference = compared.difference((0, 1), Of::All, far, 1).unwrap();
     assert_eq!(difference.half_width, f64::INFINITY, "{difference:?}");
-    assert!(compared.ratio((0, 1), Of::All, quantile, 1).is_none());
+    assert!(compared.ratio((0, 1), Of::All, far, 1).is_none());
     let mean = compared.value(0, Of::All, Quantity::Response, 1).unwrap();
     assert!((mean.mean - 10_800.0).abs() < 1e-6 && mean.half_width < 1.0, "{mean:?}");
+}
+
+/// The story: two networks that answer in 100 s and in 100.02 s had one p99 both, each of them the end of a
+/// bucket of 67 ms, "+- 0", and a difference of "0 +- 0".
+#[test]
+fn quantiles_within_one_bucket_are_not_told_apart() {
+    let network = |seconds| single(poisson(0.1), StationKind::Delay, constant(seconds));
+    let options = Options { completions_max: 20_000, ..options(0.1) };
+    let compared = sim::compare(&[network(100.0), network(100.02)], &options).unwrap();
+    let p99 = Quantity::Quantile(0.99);
+    let value = compared.value(0, Of::All, p99, 1).unwrap();
+    assert!(value.holds(100.0) && (0.03..0.04).contains(&value.half_width), "{value:?}");
+    let difference = compared.difference((0, 1), Of::All, p99, 1).unwrap();
+    assert!(difference.holds(0.02), "{difference:?}");
+    let ratio = compared.ratio((0, 1), Of::All, p99, 1).unwrap();
+    assert!(ratio.low <= 1.0002 && 1.0002 <= ratio.high, "{ratio:?}");
+    let whole = quantile(&compared.outcomes[0].classes[0].quantiles, 0.99);
+    assert!(whole.holds(100.0) && (0.03..0.04).contains(&whole.half_width), "{whole:?}");
 }
