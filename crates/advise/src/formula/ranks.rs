@@ -33,6 +33,8 @@ pub(super) struct Stream {
     pub(super) demand: Option<Moments>,
     /// The whole distribution of that; none if it is not known.
     pub(super) law: Option<solve::Demand>,
+    /// Whether values stand for that.
+    pub(super) stands_in: bool,
     /// Mean demand at delays \[s\].
     pub(super) delays: f64,
     /// Variance of the delays \[s^2\]; none if it is not known.
@@ -45,7 +47,7 @@ impl Stream {
         let Load::Open(Arrivals::Poisson { rate: lambda }) = class.load else { return None };
         // Documents from a deck do not come independently.
         (!matches!(class.sizes, Sizes::Documents(_, Draw::Deck))).then_some(())?;
-        let (mut demand, mut law) = (None, None);
+        let (mut demand, mut law, mut stands_in) = (None, None, false);
         let (mut delays, mut delays_variance) = (0.0, Some(0.0));
         for step in &class.route {
             let Step::Visit { station, demand: of_step } = step else { return None };
@@ -53,7 +55,9 @@ impl Stream {
                 if demand.replace(moments(of_step, &class.sizes)?).is_some() {
                     return None;
                 }
-                law = laws::law(of_step, &class.sizes).map(|law| law.demand);
+                let known = laws::law(of_step, &class.sizes);
+                stands_in = known.as_ref().is_some_and(|law| law.stands_in);
+                law = known.map(|law| law.demand);
             } else if network.stations[*station].kind == StationKind::Delay {
                 delays += mean_demand(of_step, &class.sizes);
                 // Delays by one size vary together.
@@ -67,7 +71,7 @@ impl Stream {
             }
         }
         let priority = class.priority;
-        Some(Stream { lambda, priority, demand, law, delays, delays_variance })
+        Some(Stream { lambda, priority, demand, law, stands_in, delays, delays_variance })
     }
 }
 

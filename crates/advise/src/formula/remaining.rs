@@ -1,11 +1,11 @@
 //! One server that always works on the shortest remaining demand, and delays beside it: M/G/1 SRPT.
 
 use sim::{Demand, Network, Order, Sizes, StationKind, Step};
-use solve::Mg1Srpt;
+use solve::{Exactness, Mg1Srpt};
 
 use super::ranks::{self, Stream};
 use super::{
-    ClassAnswer, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, QueueAnswer, Trust, times,
+    ClassAnswer, DocumentAnswer, FormulaAnswer, GivenSize, NoFormula, QueueAnswer, laws, times,
 };
 
 /// The answer; none if no server has this order, or there is more than it and delays.
@@ -59,8 +59,17 @@ fn solve(network: &Network, at: usize, streams: &[Stream]) -> Result<FormulaAnsw
         wait_variance: None,
         response_variance: None,
     };
-    let trust = Trust { exact: true, error: None, text: server.exactness().to_string() };
-    let given_size = given_size(network, at, &server, &trust);
+    let stands_in = streams.iter().any(|of| of.stands_in);
+    let beyond = (1.0 - laws::STOOD_IN_MAX) / (1.0 - server.utilisation());
+    let stated = |error: f64| match server.exactness() {
+        _ if stands_in => Exactness::Approximate {
+            source: "values for a distribution",
+            error: error * beyond.max(1.0),
+        },
+        exactness => exactness,
+    };
+    let trust = super::trust(stated(laws::STANDS_IN.0), false);
+    let given_size = given_size(network, at, &server, stated(laws::STANDS_IN.1));
     Ok(FormulaAnswer {
         name: "M/G/1, the shortest remaining first".into(),
         source: "Schrage and Miller 1966",
@@ -85,7 +94,12 @@ fn solve(network: &Network, at: usize, streams: &[Stream]) -> Result<FormulaAnsw
 }
 
 /// Mean response against size, of one class that has sizes.
-fn given_size(network: &Network, at: usize, server: &Mg1Srpt, trust: &Trust) -> Option<GivenSize> {
+fn given_size(
+    network: &Network,
+    at: usize,
+    server: &Mg1Srpt,
+    exactness: Exactness,
+) -> Option<GivenSize> {
     let [class] = &*network.classes else { return None };
     if matches!(class.sizes, Sizes::None) {
         return None;
@@ -115,7 +129,33 @@ fn given_size(network: &Network, at: usize, server: &Mg1Srpt, trust: &Trust) -> 
     let curve = curve.collect::<Option<Vec<(f64, f64)>>>()?;
     let last = curve.last().map_or(1.0, |(bytes, _)| *bytes);
     let per_byte = (of_size(2.0 * last)? - of_size(last)?) / last;
-    Some(GivenSize { base: of_size(0.0)?, curve, per_byte, trust: trust.clone() })
+    let mut given =
+        GivenSize { base: of_size(0.0)?, curve, per_byte, trust: super::trust(exactness, false) };
+    // Documents are points of the curve; sizes that are drawn lie between them, where it is straight.
+    if matches!(class.sizes, Sizes::Drawn(_)) {
+        let error = straightened(&given, of_size)? + given.trust.error.unwrap_or(0.0);
+        let source = "straight between sizes";
+        given.trust = super::trust(Exactness::Approximate { source, error }, false);
+    }
+    Some(given)
+}
+
+/// How far a curve that is straight from one size to the next is off between them, and as far beyond the last
+/// one as this is of four times the size: what is found at four points of each stretch, and half as much more
+/// for what lies between these.
+fn straightened(given: &GivenSize, of_size: impl Fn(f64) -> Option<f64>) -> Option<f64> {
+    let sizes: Vec<f64> = given.curve.iter().map(|(bytes, _)| *bytes).collect();
+    let (first, last) = (sizes.first()?, sizes.last()?);
+    let ends = [first / 16.0, first / 4.0].into_iter().chain(sizes.iter().copied());
+    let ends: Vec<f64> = ends.chain([2.0 * last, 4.0 * last]).collect();
+    let mut worst = 0.0_f64;
+    for pair in ends.windows(2) {
+        for share in [0.2, 0.4, 0.6, 0.8] {
+            let bytes = pair[0] * (pair[1] / pair[0]).powf(share);
+            worst = worst.max((given.response(bytes) / of_size(bytes)? - 1.0).abs());
+        }
+    }
+    Some(1.5 * worst)
 }
 
 fn documents(network: &Network, given: Option<&GivenSize>) -> Vec<DocumentAnswer> {
