@@ -39,6 +39,7 @@ pub use product::product_form;
 pub use queue::QueueAnswer;
 pub use rows::NodeAnswer;
 pub use times::Quantiles;
+pub use variation::layered_error;
 
 use crate::{Scenario, ScenarioError};
 

@@ -39,7 +39,7 @@ pub use fit::{
 pub use formula::{
     BestByFormula, Bounds, CacheAnswer, ClassAnswer, DocumentAnswer, Effort, FormulaAnswer,
     FormulaMeans, GivenSize, NoFormula, NodeAnswer, ProductBounds, Quantiles, QueueAnswer, Trust,
-    formula, formula_means, formula_with, product_form, who_answers,
+    formula, formula_means, formula_with, layered_error, product_form, who_answers,
 };
 pub use predict::{
     AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at, beyond,

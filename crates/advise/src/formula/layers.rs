@@ -11,7 +11,7 @@ use solve::layered::{
 use workload::{Arrivals, Dist};
 
 use super::nodes::{check_pool, is_even, moments};
-use super::variation::{self, Place as Meeting};
+use super::variation::{self, Place as Meeting, SCV_MAX};
 use super::{Bounds, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, Trust};
 use crate::scenario::mean_demand;
 
@@ -23,18 +23,7 @@ const ERROR_EXPONENTIAL: f64 = 0.12;
 /// The same with other demands, up to [`SCV_MAX`], and with routers; half of the errors are below 3 %.
 /// The largest are those of response times in small pools with constant demands, which in truth get
 /// out of each other's way.
-const ERROR: f64 = 0.35;
-
-/// The same where an open load waits for slots that are held through queues; measured on the grid of
-/// `tests/grid`, as the others where they are beyond what the tests show.
-const ERROR_OPEN: f64 = 0.20;
-
-/// The largest share of what slots can do, all held through queues, that an open load may ask for. On the
-/// grid, from 0.85 on, the mean response was between 89 % too short and 370 % too long.
-const OPEN_SHARE_MAX: f64 = 0.75;
-
-/// The largest squared coefficient of variation of a demand that was tried.
-pub(super) const SCV_MAX: f64 = 4.0;
+pub(super) const ERROR: f64 = 0.35;
 
 /// The answer of the layered model.
 ///
@@ -47,23 +36,28 @@ pub(super) fn answer(
     let mut model = Model::of(network)?;
     let layered = Layered::new(&model.processors, &model.tasks);
     let found = layered.and_then(|layered| layered.solve()).map_err(|of| named(&of, network))?;
-    if found.open_share > OPEN_SHARE_MAX {
-        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-        let (share, most) = (percent(found.open_share), percent(OPEN_SHARE_MAX));
-        return Err(NoFormula::from(format!(
-            "the open load asks for {share} of what slots can do that are held through queues, and \
-             beyond {most} the layered model is out of its range"
-        )));
-    }
-    if found.open_share > 0.0 {
-        model.error = model.error.max(ERROR_OPEN);
-    }
+    model.error = model.error.max(variation::open(&found)?);
     if model.differs(&found)? {
         model.error = ERROR;
     }
     let answer = model.answer(&found, bounds);
     sandwiched(&answer)?;
     Ok(answer)
+}
+
+/// What a layered model would state of a scenario, whether or not another formula fits it better: the
+/// error, or why it is out of its range; none where it cannot say the scenario at all.
+pub(super) fn stated(network: &Network) -> Option<Result<f64, String>> {
+    // What varies too much is refused before there is a model.
+    let mut model = match Model::of(network) {
+        Err(reason) if reason.contains(variation::TOO_VARIED) => return Some(Err(reason)),
+        model => model.ok()?,
+    };
+    let found = Layered::new(&model.processors, &model.tasks).ok()?.solve().ok()?;
+    Some(variation::open(&found).and_then(|error| {
+        model.error = model.error.max(error);
+        Ok(if model.differs(&found)? { ERROR } else { model.error })
+    }))
 }
 
 /// An error in the scenario's own words.
@@ -375,8 +369,8 @@ impl<'a> Model<'a> {
         let name = &self.network.stations[station].name;
         let scv = scv.filter(|scv| *scv <= SCV_MAX).ok_or_else(|| {
             format!(
-                "the demand at `{name}` varies more than the layered model was tried with: a squared \
-                 coefficient of variation of {SCV_MAX} at the most"
+                "the demand at `{name}` {}: a squared coefficient of variation of {SCV_MAX} at the most",
+                variation::TOO_VARIED
             )
         })?;
         Ok(Some((mean, scv)))

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use advise::{ClassAnswer, NodeAnswer};
+use advise::{ClassAnswer, NodeAnswer, Scenario, layered_error};
+use solve::Exactness;
 use solve::layered::{
-    Call, CallCounts, CallKind, Entry, EntryId, Layered, LayeredAnswer, LayeredError, Phase,
-    Processor, ProcessorDiscipline, Task, Threads,
+    Call, CallCounts, CallKind, Entry, EntryId, Layered, LayeredAnswer, Phase, Processor,
+    ProcessorDiscipline, Task, Threads,
 };
 
 use super::file::{Lines, ReadError, suggest};
@@ -224,12 +225,20 @@ pub(super) enum IsShared {
 }
 
 impl Layers {
-    /// Solves it by the method of layers.
+    /// Solves it by the method of layers; `scenario` is the same model as one, where there is one.
     ///
     /// # Errors
-    /// As [`Layered::solve`].
-    pub fn solve(&self) -> Result<Solved, LayeredError> {
-        let answer = self.layered.solve()?;
+    /// As [`Layered::solve`], and if the model is out of the method's range.
+    pub fn solve(&self, scenario: Option<&Scenario>) -> Result<Solved, String> {
+        let answer = self.layered.solve().map_err(|error| error.to_string())?;
+        let least = layered_error(&self.processors, &self.tasks, &answer, scenario)
+            .map_err(|reason| format!("{reason}; simulate it"))?;
+        let exactness = match self.layered.exactness() {
+            Exactness::Approximate { source, error } => {
+                Exactness::Approximate { source, error: error.max(least) }
+            }
+            Exactness::Exact => Exactness::Exact,
+        };
         let mut notes = Vec::new();
         if let Some(short) = answer.software_bottleneck {
             notes.push(format!(
@@ -242,7 +251,7 @@ impl Layers {
         }
         Ok(Solved {
             algorithm: "layered model".into(),
-            trust: trust(self.layered.exactness()),
+            trust: trust(exactness),
             classes: self.classes(&answer),
             rows: self.rows(&answer),
             queue: None,

@@ -188,7 +188,8 @@ impl Model {
                 )));
             }
             (Shape::Layers(layers), None) => {
-                layers.solve().map_err(|error| self.lines.tell(&error.to_string()))?
+                let scenario = self.scenario().ok();
+                layers.solve(scenario.as_ref()).map_err(|error| self.lines.tell(&error))?
             }
             (Shape::Network(_) | Shape::Scenario(_), _) => {
                 let network = self.network()?;

@@ -32,6 +32,7 @@ mod interrupt;
 mod isolating;
 mod json;
 mod late_work;
+mod layered_range;
 mod live_policies;
 mod monitoring;
 mod placing;
