@@ -241,8 +241,35 @@ fn priorities_at_one_server_are_exact_for_any_demand() {
     assert!(hot.starts_with("station `s`: utilisation rho = 1.14"), "{hot}");
 }
 
+/// Of drawn sizes and of documents.
+#[test]
+fn the_shortest_remaining_first_by_size_says_where_it_is_exact() {
+    let order = "kind = \"queue\", order = \"shortest-remaining\"";
+    for (seed, sizes) in [
+        (47, "lognormal-mu = 8.5, lognormal-sigma = 1.1"),
+        (
+            48,
+            "documents = [{ name = \"a\", size = \"2kB\", weight = 3 }, { name = \"b\", size = \
+              \"30kB\", weight = 1 }], draw = \"random\"",
+        ),
+    ] {
+        let load = format!("rate = \"60/s\", sizes = {{ {sizes} }}, route = [\"s\"]");
+        let demand = "demand = { per-byte = \"1us/B\", base = \"1ms\" }";
+        let (answer, _) = both(&one(&load, &station(&format!("{order}, {demand}"))), seed);
+        let given = answer.given_size.expect("it has sizes");
+        assert!(given.response(1e3) < given.response(3e4), "{given:?}");
+        // The story: 801 values stood for the drawn sizes, and straight lines for what is between them; it
+        // was exact all the same.
+        let is_listed = sizes.starts_with("documents");
+        assert_eq!((answer.trust.exact, given.trust.exact), (is_listed, is_listed), "{given:?}");
+        let errors = answer.trust.error.zip(given.trust.error);
+        let says = errors.is_none_or(|(mean, size)| mean == 1e-4 && (0.05..0.15).contains(&size));
+        assert!(says, "{errors:?}");
+    }
+}
+
 /// Schrage and Miller's formula and the simulator, which knows none: of every kind of demand, of several
-/// classes, and by size.
+/// classes.
 #[test]
 fn the_shortest_remaining_first_is_exact_for_any_demand() {
     let order = "kind = \"queue\", order = \"shortest-remaining\"";
@@ -287,28 +314,6 @@ fn the_shortest_remaining_first_is_exact_for_any_demand() {
     let (answer, _) = both(&scenario(&classes.join(", "), &stations), 46);
     assert!(answer.classes[0].response < answer.classes[1].response, "{:?}", answer.classes);
 
-    // By size, of drawn sizes and of documents.
-    for (seed, sizes) in [
-        (47, "lognormal-mu = 8.5, lognormal-sigma = 1.1"),
-        (
-            48,
-            "documents = [{ name = \"a\", size = \"2kB\", weight = 3 }, { name = \"b\", size = \
-              \"30kB\", weight = 1 }], draw = \"random\"",
-        ),
-    ] {
-        let load = format!("rate = \"60/s\", sizes = {{ {sizes} }}, route = [\"s\"]");
-        let demand = "demand = { per-byte = \"1us/B\", base = \"1ms\" }";
-        let (answer, _) = both(&one(&load, &station(&format!("{order}, {demand}"))), seed);
-        let given = answer.given_size.expect("it has sizes");
-        assert!(given.response(1e3) < given.response(3e4), "{given:?}");
-        // The story: 801 values stood for the drawn sizes, and straight lines for what is between them; it
-        // was exact all the same.
-        let is_listed = sizes.starts_with("documents");
-        assert_eq!((answer.trust.exact, given.trust.exact), (is_listed, is_listed), "{given:?}");
-        let errors = answer.trust.error.zip(given.trust.error);
-        let says = errors.is_none_or(|(mean, size)| mean == 1e-4 && (0.05..0.15).contains(&size));
-        assert!(says, "{errors:?}");
-    }
     // Closed, with more servers, or with more beside it, there is no formula.
     let closed = "population = 5, route = [\"s\"]";
     let plain = station(&format!("{order}, demand = {EXPONENTIAL}"));
