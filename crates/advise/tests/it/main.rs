@@ -11,6 +11,7 @@ mod fit;
 mod formula;
 mod fuzz;
 mod grid;
+mod kinds;
 mod layers;
 mod policies;
 mod product;
