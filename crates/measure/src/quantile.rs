@@ -55,6 +55,12 @@ impl Parts {
     /// it reaches the longest duration that a histogram tells apart ([`Histogram::LONGEST`]). It is never
     /// less than half of the bucket that holds the quantile, which is the middle of that.
     ///
+    /// What is beyond a far quantile comes in few bunches, and where no large one has come yet, few seem to
+    /// vary little: the quantile is then too low, and its interval too short. So the share is taken to vary
+    /// as much, for its size, as those ten and a hundred times nearer to the middle, of which more was seen; and where
+    /// its interval is a large part of what is beyond the quantile it is wider still, and then infinite.
+    /// `tests/grid/tails.csv` of the crate `sim` has what that comes to.
+    ///
     /// # Panics
     /// If a quantile or the confidence is not between 0 and 1.
     pub fn quantiles(
@@ -73,30 +79,45 @@ impl Parts {
         }
         let mut whole = Histogram::new();
         used.iter().for_each(|part| whole.merge(part));
-        let values: Vec<Duration> = quantiles.iter().map(|&q| whole.quantile(q)).collect();
+        // Behind those asked for, the ones that vouch for them.
+        let vouchers = |times| quantiles.iter().map(move |&q| nearer(q, times));
+        let all: Vec<f64> =
+            quantiles.iter().copied().chain(vouchers(10.0)).chain(vouchers(100.0)).collect();
+        let values: Vec<Duration> = all.iter().map(|&q| whole.quantile(q)).collect();
         let below: Vec<Below> = used.iter().map(|part| Below::count(part, &values)).collect();
         let estimate = |(at, &q): (usize, &f64)| {
             assert!(0.0 < q && q < 1.0, "a quantile of {q}");
-            // Where many are equal, those below the value may vary more than those at most it.
-            let counts = |of: fn(&Below) -> &Vec<u64>| {
-                let pair = |part: &Below| (of(part)[at] as f64, part.all as f64);
-                below.iter().map(pair).collect::<Vec<_>>()
+            let (own, n) = self.share_at(&below, at, confidence);
+            let spread = |q: f64| (q * (1.0 - q)).sqrt();
+            let vouched = |nth: usize| {
+                let at = nth * quantiles.len() + at;
+                self.share_at(&below, at, confidence).0 * spread(q) / spread(all[at])
             };
-            let at_most = self.share(&counts(|part| &part.at_most), confidence);
-            let less = self.share(&counts(|part| &part.less), confidence);
-            let half = at_most.half_width.max(less.half_width);
+            let half = own.max(vouched(1)).max(vouched(2));
+            let half = cautious(half, q.min(1.0 - q));
             let resolved = Resolved::of(&whole, q);
             let mean = resolved.value;
             let down = mean - whole.quantile_bounds((q - half).max(0.0)).0;
             let up = match q + half {
                 high if high < 1.0 => whole.quantile_bounds(high).1 - mean,
-                _ if half == 0.0 => 0.0,
                 _ => f64::INFINITY,
             };
             let half_width = down.max(up).max(resolved.unknown(mean + up));
-            (q, Estimate { mean, half_width, confidence, n: at_most.n })
+            (q, Estimate { mean, half_width, confidence, n })
         };
         quantiles.iter().enumerate().map(estimate).collect()
+    }
+
+    /// How far the shares below a value and at most it may be off, and what that rests on.
+    fn share_at(self, below: &[Below], at: usize, confidence: f64) -> (f64, u64) {
+        // Where many are equal, those below the value may vary more than those at most it.
+        let counts = |of: fn(&Below) -> &Vec<u64>| {
+            let pair = |part: &Below| (of(part)[at] as f64, part.all as f64);
+            below.iter().map(pair).collect::<Vec<_>>()
+        };
+        let at_most = self.share(&counts(|part| &part.at_most), confidence);
+        let less = self.share(&counts(|part| &part.less), confidence);
+        (at_most.half_width.max(less.half_width), at_most.n)
     }
 
     /// A share of what was recorded; by their weights, because parts are of about one length.
@@ -110,6 +131,22 @@ impl Parts {
         }
     }
 }
+
+/// The quantile with so many times as much beyond it, of those above the median.
+fn nearer(q: f64, times: f64) -> f64 {
+    if q > 0.5 { (1.0 - times * (1.0 - q)).max(0.5) } else { q }
+}
+
+/// The half-width of a share of which so much is left to the nearer end; infinite where the parts know too
+/// little of that. Up to a half of it that is 7 % more at the most.
+fn cautious(half: f64, rest: f64) -> f64 {
+    let part = half / rest;
+    let wider = part / (1.0 - part.powi(4));
+    if part < 1.0 && wider < PART_MAX { wider * rest } else { f64::INFINITY }
+}
+
+/// The largest part of what is beyond a quantile that may be in doubt, if the quantile is to be known.
+const PART_MAX: f64 = 0.8;
 
 /// How many of a part's durations are less than some values, and how many at most them.
 struct Below {

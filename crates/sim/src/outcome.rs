@@ -18,8 +18,9 @@ pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 /// the means of independent replications, or intervals of batch means of one run
 /// ([`measure::Batches`]). Intervals of quantiles are inverted intervals of the share of requests below
 /// them ([`Parts::quantiles`]): they have an infinite half-width where the run is too short to say how
-/// far up the quantile may be. At M/M/1, rho 0.8, ten replications of 2000 requests, the
-/// 95 % intervals of p50 to p99.9 hold the exact value in 94 to 99 % of runs.
+/// far up the quantile may be, which it mostly is for p99.9 if no more was asked of it than a precise mean.
+/// In the table `tests/grid/tails.csv`, 1400 runs of M/M/1 and M/M/4 to a load of 0.8, those of 95 % that
+/// are finite hold the exact value in 96 to 99 of 100, up to p99.9.
 ///
 /// A run stops where its intervals are narrow, which is sooner where they happen to be too narrow: each
 /// is at least as wide as the look before foretold. On the grid of `tests/grid/coverage.csv`, 30 cases of

@@ -32,5 +32,8 @@ mod cases;
 #[allow(dead_code, reason = "the rows of the table are written by the example")]
 #[path = "../grid/coverage.rs"]
 mod coverage;
+#[allow(dead_code, reason = "the rows of the table are written by the example")]
+#[path = "../grid/tails.rs"]
+mod tails;
 #[path = "../grid/truths.rs"]
 mod truths;
