@@ -29,7 +29,7 @@ fn one_network_alone_is_the_run_that_it_always_was() {
     assert_eq!(Some(response), alone.classes[0].response);
     assert_eq!(compared.value(0, Of::Class(0), Quantity::Response, 1), Some(response));
     let p99 = compared.value(0, Of::All, Quantity::Quantile(0.99), 1).unwrap();
-    // The mean of the replications' own p99, and p99 of all of them together: near, but not the same.
+    // Of all replications together, in both.
     let whole = quantile(&alone.classes[0].quantiles, 0.99);
     assert!(whole.holds(p99.mean) && p99.holds(whole.mean), "{p99:?} {whole:?}");
     assert_eq!(compared.value(0, Of::All, Quantity::Quantile(0.98), 1), None);
@@ -162,4 +162,22 @@ fn a_sweep_is_its_runs_on_any_number_of_threads() {
         assert_eq!(done.into_inner(), networks.len());
     }
     assert!(sweep(&[], &options, || {}).is_empty());
+}
+
+/// The story: a quantile was the mean of the replications' own, and those of short ones are too low, so that
+/// an objective on p99 was met too easily: 10 % low over these seeds, and 26 of 40 intervals held the truth. Now
+/// it is 2 % and 33, as short replications tell little of a far quantile.
+#[test]
+fn quantiles_of_short_replications_are_not_too_low() {
+    let p99 = exact(1.6) * 100_f64.ln();
+    let (mut held, mut sum) = (0, 0.0);
+    for seed in 900..940 {
+        let compared = compare(&[queue(1.6)], &options(seed, 20_000)).unwrap();
+        let found = compared.value(0, Of::All, Quantity::Quantile(0.99), 1).unwrap();
+        held += u32::from(found.holds(p99));
+        sum += found.mean;
+    }
+    // The mean of 40 has a standard error of about 2.5 %.
+    let off = sum / 40.0 / p99 - 1.0;
+    assert!(off.abs() < 0.06 && held >= 31, "{off}, {held} of 40");
 }
