@@ -367,7 +367,8 @@ impl<'a> Model<'a> {
         let exponential = matches!(demand, Demand::Drawn(Dist::Exponential { .. }));
         let scv = if exponential { Some(1.0) } else { moments(demand, sizes).map(|of| of.scv()) };
         let name = &self.network.stations[station].name;
-        let scv = scv.filter(|scv| *scv <= SCV_MAX).ok_or_else(|| {
+        // What a distribution is given by is rounded.
+        let scv = scv.filter(|scv| *scv <= SCV_MAX + 1e-9).ok_or_else(|| {
             format!(
                 "the demand at `{name}` {}: a squared coefficient of variation of {SCV_MAX} at the most",
                 variation::TOO_VARIED

@@ -170,3 +170,14 @@ fn demands_that_differ_in_one_queue_are_approximate_within_more_or_refused() {
     );
     assert!(!is_answered(&twice, (3.772, 0.069)));
 }
+
+/// The story: a squared coefficient of variation of 4 at a mean of 0.9 s is 4.0000000000000009 as it is computed,
+/// and was refused, "4 at the most".
+#[test]
+fn what_is_rounded_beyond_the_most_is_answered() {
+    let varied = "{ mean = \"0.9s\", scv = 4 }";
+    let text =
+        held("rate = \"0.05/s\"", (4, &[0.9, 0.9], 1.0, QQ)).replace(&demand(0.9, 1.0), varied);
+    assert!(text.contains(varied), "{text}");
+    assert!(formula(&read(&text)).is_ok(), "{text}");
+}
