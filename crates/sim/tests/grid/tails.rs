@@ -1,5 +1,6 @@
 //! How often the intervals of quantiles hold the truth, far ones too, and the committed table of that:
-//! `examples/tails.rs` makes it.
+//! `examples/tails.rs` makes it. The rule that it judges was chosen among some by these seeds: other ones are
+//! asked in `tests/it/intervals.rs`.
 
 use sim::{Class, Demand, Load, Network, Options, Plan, Station, StationKind, Step};
 use workload::{Arrivals, Dist};
