@@ -15,7 +15,7 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 /// Takes more certificates than TLS does by default.
 #[derive(Debug)]
-pub(crate) struct Lenient {
+pub struct Lenient {
     algorithms: WebPkiSupportedAlgorithms,
     /// Who must have signed; nobody in particular if there is none.
     authority: Option<Arc<WebPkiServerVerifier>>,
@@ -23,12 +23,12 @@ pub(crate) struct Lenient {
 
 impl Lenient {
     /// Takes any certificate.
-    pub(crate) fn any_server(algorithms: WebPkiSupportedAlgorithms) -> Lenient {
+    pub fn any_server(algorithms: WebPkiSupportedAlgorithms) -> Lenient {
         Lenient { algorithms, authority: None }
     }
 
     /// Takes what an authority has signed, under whatever name.
-    pub(crate) fn any_name(
+    pub fn any_name(
         algorithms: WebPkiSupportedAlgorithms,
         authority: Arc<WebPkiServerVerifier>,
     ) -> Lenient {

@@ -1,11 +1,13 @@
-//! What machine this is: a number without its machine is worth little.
+//! What machine this is, and what a thread has used of it: a number without its machine is worth little.
 
 use std::fs;
 
 use measure::Host;
 
+pub use crate::sys::{set_timer_slack_least, thread_cpu};
+
 /// The machine that this runs on; what cannot be read is left empty.
-pub(crate) fn facts() -> Host {
+pub fn facts() -> Host {
     let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let system = line("/proc/sys/kernel/ostype");
     let release = line("/proc/sys/kernel/osrelease");
@@ -20,7 +22,7 @@ pub(crate) fn facts() -> Host {
 
 /// Ticks of all processors since the machine began, busy and in all; `None` where the kernel does not
 /// tell.
-pub(crate) fn ticks() -> Option<(u64, u64)> {
+pub fn ticks() -> Option<(u64, u64)> {
     ticks_of(&fs::read_to_string("/proc/stat").ok()?)
 }
 

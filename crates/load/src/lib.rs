@@ -5,16 +5,15 @@
 //! that waits for its answers; an open load waits for nobody. They are different systems, and a
 //! run is one or the other.
 //!
-//! [`http`] is the engine for HTTP servers, [`tpcc`] is TPC-C on PostgreSQL, [`holding`] holds slots of
-//! whatever stands before one; [`export`] writes a run record in the formats of others. The engine needs Linux (epoll).
+//! [`http`] is the engine for HTTP servers; [`export`] writes a run record in the formats of others. Other
+//! load stands on the rest: which addresses may be loaded ([`judge`]), which certificates are taken
+//! ([`certificates`]), and what machine this is ([`host`]). The engine needs Linux (epoll).
 
+pub mod certificates;
 pub mod export;
-pub mod holding;
+pub mod host;
 pub mod http;
-pub mod tpcc;
 
-mod certificates;
-mod host;
 mod reach;
 #[allow(unsafe_code)]
 mod sys;

@@ -3,11 +3,9 @@
 
 mod closed;
 mod faults;
-mod holding;
 mod open;
 mod server;
 mod tls;
-mod tpcc;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ::load::tpcc::{Config, PlaceError, SslMode, Verify};
 use ::load::{Reach, ReachError};
+use ::tpcc::{Config, PlaceError, SslMode, Verify};
 use clap::Args as ClapArgs;
 use proxy::postgres::monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
 
@@ -420,7 +420,7 @@ fn completed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::load::tpcc::verify;
+    use ::tpcc::verify;
 
     fn none(_: &str) -> Option<String> {
         None

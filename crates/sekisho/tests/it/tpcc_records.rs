@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use load::tpcc::{
+use measure::{ClassCounts, GeneratorHealth, Histogram, Host, Interval};
+use tpcc::{
     Checkpoints, Client, DeferredRecord, End, Execution, InputCounts, Isolation, KindRecord, Pace,
     PartRecord, Plan, Record, Server,
 };
-use measure::{ClassCounts, GeneratorHealth, Histogram, Host, Interval};
 use workload::tpcc::Kind;
 
 /// So many times of an exponential distribution, each quantile once, shifted by a least time.

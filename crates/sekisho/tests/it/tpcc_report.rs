@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use load::tpcc::{End, Record};
+use tpcc::{End, Record};
 
 use crate::browser::{Page, Scratch, Theme, framed, keep, open, screenshot};
 use crate::command::{Ended, sekisho};
@@ -128,7 +128,7 @@ fn two_hours_by_the_rules_are_qualified_on_the_page() {
     (record.kinds, record.inputs) = (whole.kinds, whole.inputs);
     (record.menu, record.deferred) = (whole.menu, whole.deferred);
     record.new_orders = (0..726).map(|nth| 19 + (nth * 7) % 5).collect();
-    let every = (0..25).map(|nth| load::tpcc::Checkpoints {
+    let every = (0..25).map(|nth| tpcc::Checkpoints {
         at_s: f64::from(nth) * 300.0,
         timed: i64::from(nth),
         requested: 0,
@@ -288,7 +288,7 @@ fn paced_runs_become_curves_against_warehouses() {
 fn what_does_not_belong_on_one_page_is_refused_and_nothing_is_written() {
     let scratch = Scratch::new();
     let slow = |record: Record| Record {
-        plan: load::tpcc::Plan { isolation: load::tpcc::Isolation::Serializable, ..record.plan },
+        plan: tpcc::Plan { isolation: tpcc::Isolation::Serializable, ..record.plan },
         ..record
     };
     let wide = |mut record: Record| {

@@ -6,8 +6,8 @@ use crate::browser::Scratch;
 use crate::command::{Ended, PATIENCE, sekisho, start};
 use crate::tpcc::{ask, database};
 
-const SCHEMA: &str = include_str!("../../../load/tests/fixtures/tpcc/schema.sql");
-const SMALL: &str = include_str!("../../../load/tests/fixtures/tpcc/small.sql");
+const SCHEMA: &str = include_str!("../../../tpcc/tests/fixtures/schema.sql");
+const SMALL: &str = include_str!("../../../tpcc/tests/fixtures/small.sql");
 
 /// The address of a new database of two small warehouses in which every condition holds.
 pub(crate) fn small(name: &str) -> String {

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::load::tpcc::{Config as Place, Host};
+use ::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use gate::{Conduct, GateSpec, ServerSpec};

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use load::tpcc::{Config, LoadError, LoadPlan};
 use postgres::{Private, StartError};
+use tpcc::{Config, LoadError, LoadPlan};
 
 use crate::session::{Session, progress};
 use crate::text::sentence;
@@ -123,7 +123,7 @@ impl<'a> Measuring<'a> {
         };
         self.step(&what)?;
         let plan = LoadPlan::new(self.seed, warehouses);
-        let loaded = load::tpcc::load(config, &plan, self.interrupt(), &mut |now| {
+        let loaded = tpcc::load(config, &plan, self.interrupt(), &mut |now| {
             let share = now.done as f64 / now.of.max(1) as f64 * 100.0;
             self.bar.set_prefix(format!("{share:.0} %"));
         });

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ::load::tpcc::{
+use ::tpcc::{
     AcidError, AcidFinding, AcidPlan, AcidTest, Execution, Isolation, RunError, Trial, acid,
 };
 use clap::Args as ClapArgs;
@@ -232,7 +232,7 @@ fn trial_object(trial: &Trial, level: Isolation) -> Value {
         AcidFinding::Anomaly(_) => "anomaly",
         AcidFinding::Fails => "fails",
     };
-    let seen = |seen: &::load::tpcc::Observation| {
+    let seen = |seen: &::tpcc::Observation| {
         json!({
             "what": seen.what,
             "expected": seen.expected_at(level),

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ::load::tpcc::survival::{Acknowledged, OrderKey, Survival, entries};
-use ::load::tpcc::{DeliveryResult, End, Pace, Plan, Record, Screen, Watch};
+use ::tpcc::survival::{Acknowledged, OrderKey, Survival, entries};
+use ::tpcc::{DeliveryResult, End, Pace, Plan, Record, Screen, Watch};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use postgres::{Private, StartError};
@@ -241,7 +241,7 @@ fn crash(
 
 /// Runs a plan until its server is dead; how long it was under load.
 fn killed_under_load(
-    config: &::load::tpcc::Config,
+    config: &::tpcc::Config,
     plan: &Plan,
     moment: Duration,
     private: &mut Private,
@@ -272,7 +272,7 @@ fn killed_under_load(
             };
             (after, held.and(killed))
         });
-        let record = ::load::tpcc::run(config, plan, &session.interrupt, success);
+        let record = ::tpcc::run(config, plan, &session.interrupt, success);
         ended.store(true, Ordering::Relaxed);
         let (after, killed) =
             killer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::load::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan};
+use ::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan};
 use advise::{
     Calibration, FitError, FitOptions, Prediction, Quantity, Question, Right, Score, SourceFit,
     Span, Tolerance,

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::load::tpcc::find::{Above, Answer, Reading, SearchPlan, Stage, Step, Tried};
-use ::load::tpcc::{NOT_AUDITED, Pace, Plan};
+use ::tpcc::find::{Above, Answer, Reading, SearchPlan, Stage, Step, Tried};
+use ::tpcc::{NOT_AUDITED, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};

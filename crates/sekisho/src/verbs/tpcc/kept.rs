@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ::load::tpcc::Record;
+use ::tpcc::Record;
 use measure::RunRecord;
 use serde::{Deserialize, Serialize};
 

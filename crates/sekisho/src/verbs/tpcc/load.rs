@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ::load::tpcc::{
+use ::tpcc::{
     Config, Existing, ForeignKeys, Grain, LoadError, LoadPlan, Loaded, Others, Phase, Progress,
     facts,
 };
@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let plan = args.plan(args.seed(&config)?);
     let bar = progress(0, "loading rows");
     let mut last = None;
-    let result = ::load::tpcc::load(&config, &plan, &session.interrupt, &mut |progress| {
+    let result = ::tpcc::load(&config, &plan, &session.interrupt, &mut |progress| {
         show(&bar, &progress);
         last = Some(progress);
     });

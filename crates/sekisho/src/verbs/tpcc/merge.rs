@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use ::load::tpcc::Record;
+use ::tpcc::Record;
 use clap::Args as ClapArgs;
 use serde_json::json;
 

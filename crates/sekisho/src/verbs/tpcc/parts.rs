@@ -1,8 +1,6 @@
 //! What makes a run one part of several: its arguments, and what is told of parts.
 
-use ::load::tpcc::{
-    MeetError, Meeting, PartRecord, Plan, Record, RunError, RunPart, facts, run_part,
-};
+use ::tpcc::{MeetError, Meeting, PartRecord, Plan, Record, RunError, RunPart, facts, run_part};
 use advise::Span;
 use clap::Args as ClapArgs;
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use ::load::tpcc::{MEASURE_LEAST, Outcome, Pace, Plan};
+use ::tpcc::{MEASURE_LEAST, Outcome, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::json;

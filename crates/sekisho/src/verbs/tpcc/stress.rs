@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use ::load::tpcc::{NOT_AUDITED, Pace, Plan};
+use ::tpcc::{NOT_AUDITED, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::json;
@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
 }
 
 fn text(runs: &[Run], args: &Args, target: &Target, report: &Result<PathBuf, Failure>) -> String {
-    let mean = |judged: &::load::tpcc::Verdict| judged.new_orders_per_minute.mean;
+    let mean = |judged: &::tpcc::Verdict| judged.new_orders_per_minute.mean;
     let most = runs.iter().max_by(|one, two| mean(&one.judged).total_cmp(&mean(&two.judged)));
     let Some(Run { kept, judged, .. }) = most else { return String::new() };
     let mut text = sentence(&format!(
@@ -128,7 +128,7 @@ fn text(runs: &[Run], args: &Args, target: &Target, report: &Result<PathBuf, Fai
     }
     text += &format!("\n{table}\n{}\n", terminals::table(&kept.record));
     for Run { kept: Kept { record, .. }, judged, .. } in runs {
-        if let ::load::tpcc::Outcome::Invalid(why) = &judged.outcome {
+        if let ::tpcc::Outcome::Invalid(why) = &judged.outcome {
             let connections = record.plan.connections;
             text += &paragraph(&format!("INVALID with {connections} connections: {why}"));
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ::load::tpcc::{Config, LoadError, LoadPlan, Phase, facts};
+use ::tpcc::{Config, LoadError, LoadPlan, Phase, facts};
 use postgres::{Private, StartError};
 
 use super::monitored::Gate;
@@ -63,7 +63,7 @@ impl Target {
         };
         let config: Config = private.url().as_str().parse().map_err(Failure::machine)?;
         let bar = progress(0, "loading rows");
-        let loaded = ::load::tpcc::load(
+        let loaded = ::tpcc::load(
             &config,
             &LoadPlan::new(seed, warehouses),
             &session.interrupt,

@@ -6,8 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::load::tpcc::survival::Acknowledged;
-use ::load::tpcc::{
+use ::tpcc::survival::Acknowledged;
+use ::tpcc::{
     Check, DeliveryResult, Execution, Finding, Isolation, MEASURE_FULL, NOT_AUDITED, Outcome, Pace,
     Plan, Record, RunError, SESSION_SETTINGS, Screen, Watch,
 };
@@ -137,7 +137,7 @@ pub(super) fn not_begun(args: &TerminalArgs, out: &mut dyn Write) -> Result<Verd
 pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kept, Failure> {
     let begun = Begun::now();
     let mut watch = Watcher::new(&begun.path("deliveries.jsonl")?, plan)?;
-    let record = ::load::tpcc::run(&target.config, plan, &session.interrupt, &mut watch);
+    let record = ::tpcc::run(&target.config, plan, &session.interrupt, &mut watch);
     keep(record, begun, watch, session)
 }
 
@@ -149,7 +149,7 @@ pub(super) fn run_noted(target: &Target, plan: &Plan, session: &Session) -> Resu
     if plan.pace.waits() || !target.is_private() {
         watch.acknowledges(&begun.path("success.jsonl")?)?;
     }
-    let record = ::load::tpcc::run(&target.config, plan, &session.interrupt, &mut watch);
+    let record = ::tpcc::run(&target.config, plan, &session.interrupt, &mut watch);
     keep(record, begun, watch, session)
 }
 
@@ -340,7 +340,7 @@ pub(super) fn find_next(room: Option<u32>, wanted: u32) -> String {
 }
 
 /// New orders per minute with their interval.
-pub(super) fn per_minute(judged: &::load::tpcc::Verdict) -> String {
+pub(super) fn per_minute(judged: &::tpcc::Verdict) -> String {
     let estimate = &judged.new_orders_per_minute;
     // A paced run makes twelve a warehouse, one without waits tens of thousands.
     let decimals = usize::from(estimate.mean < 1000.0);
@@ -379,7 +379,7 @@ pub(super) fn table(record: &Record) -> String {
 }
 
 /// What the numbers rest on, and what stands in their way.
-pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
+pub(super) fn why(record: &Record, judged: &::tpcc::Verdict) -> String {
     let mut text = String::new();
     if let Outcome::Invalid(why) = &judged.outcome {
         text += &paragraph(&format!("INVALID: {why}"));
@@ -436,7 +436,7 @@ pub(super) fn why(record: &Record, judged: &::load::tpcc::Verdict) -> String {
 }
 
 /// A run as one JSON object.
-pub(super) fn object(kept: &Kept, judged: &::load::tpcc::Verdict, verdict: Verdict) -> Value {
+pub(super) fn object(kept: &Kept, judged: &::tpcc::Verdict, verdict: Verdict) -> Value {
     let Kept { record, path, verified, .. } = kept;
     let kinds: serde_json::Map<String, Value> = Kind::ALL
         .iter()

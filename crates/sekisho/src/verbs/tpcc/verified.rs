@@ -1,6 +1,6 @@
 //! What the consistency conditions said of a database after a run, as it is told and kept.
 
-use ::load::tpcc::verify::{Outcome, Part, Verification, VerifyError, verify};
+use ::tpcc::verify::{Outcome, Part, Verification, VerifyError, verify};
 use serde::{Deserialize, Serialize};
 
 use super::target::Target;

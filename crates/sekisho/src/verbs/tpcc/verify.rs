@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::Instant;
 
-use ::load::tpcc::facts;
-use ::load::tpcc::verify::{Outcome, Part, ROWS_MAX, Verification, VerifyError, name, verify};
+use ::tpcc::facts;
+use ::tpcc::verify::{Outcome, Part, ROWS_MAX, Verification, VerifyError, name, verify};
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 //! disk (table 6), and what the placement followed.
 
 use advise::Approximation;
-use load::tpcc::place::{Arrangement, Kind, LOG, Pattern, Rated, assign};
 use measure::Estimate;
+use tpcc::place::{Arrangement, Kind, LOG, Pattern, Rated, assign};
 use workload::tpcc::Kind as Transaction;
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};

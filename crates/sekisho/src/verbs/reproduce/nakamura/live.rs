@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use load::tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Watch, run};
 use measure::{Estimate, Ratio};
 use postgres::Private;
+use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Watch, run};
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::super::measuring::Measuring;

@@ -8,11 +8,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use load::tpcc::{
-    Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Record, Watch, run,
-};
 use measure::{Estimate, Ratio};
 use postgres::Private;
+use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Record, Watch, run};
 use workload::tpcc::{Kind, rules};
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};

@@ -1,7 +1,7 @@
 //! Section 3: the tool. The paper's figures of TPC-C beside those that `sekisho tpcc` runs by: both are the
 //! specification's, so that none of them counts.
 
-use load::tpcc::schema::TABLES;
+use tpcc::schema::TABLES;
 use workload::tpcc::{Constants, Inputs, Kind, Request, Terminal, c_load, rules};
 
 use super::super::claim::{Judged, Registry};

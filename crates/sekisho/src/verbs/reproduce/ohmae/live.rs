@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use ::load::holding;
-use ::load::tpcc::Config;
+use ::tpcc::Config;
+use ::tpcc::holding;
 use gate::ServerSpec;
 use measure::{Estimate, Ratio};
 use postgres::Private;

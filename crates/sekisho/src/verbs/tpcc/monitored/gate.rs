@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ::load::tpcc::Host;
+use ::tpcc::Host;
 use postgres::Private;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
@@ -24,18 +24,14 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// Lets so many clients in, and `slots` transactions at a time.
-    pub(crate) fn start(
-        to: &::load::tpcc::Config,
-        slots: u32,
-        clients: u32,
-    ) -> Result<Gate, Failure> {
+    pub(crate) fn start(to: &::tpcc::Config, slots: u32, clients: u32) -> Result<Gate, Failure> {
         Gate::over(to, clients, |name, server| Database::new(name, vec![server], slots))
     }
 
     /// The same before a database that is made of its name and one of its servers; clients log in as
     /// at that one, and so does the gate at all.
     pub(crate) fn over(
-        to: &::load::tpcc::Config,
+        to: &::tpcc::Config,
         clients: u32,
         database: impl FnOnce(&str, Address) -> Database,
     ) -> Result<Gate, Failure> {
@@ -68,7 +64,7 @@ impl Gate {
     }
 
     /// Where who means this server finds the gate.
-    pub(crate) fn before(&self, server: &Private) -> Result<::load::tpcc::Config, Failure> {
+    pub(crate) fn before(&self, server: &Private) -> Result<::tpcc::Config, Failure> {
         let place = |port: u16| format!(":{port}/");
         let own = self.handle.address().port();
         let url = server.url().as_str().replace(&place(server.port()), &place(own));

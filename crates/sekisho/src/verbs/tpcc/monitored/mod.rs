@@ -8,7 +8,7 @@ mod gate;
 use std::io::Write;
 use std::path::PathBuf;
 
-use ::load::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan, SESSION_SETTINGS};
+use ::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan, SESSION_SETTINGS};
 use advise::Span;
 use clap::Args as ClapArgs;
 use measure::{Histogram, Ratio};

@@ -5,7 +5,7 @@ mod one;
 mod several;
 mod times;
 
-use ::load::tpcc::{Execution, NOT_AUDITED, Outcome, Pace, Record};
+use ::tpcc::{Execution, NOT_AUDITED, Outcome, Pace, Record};
 use workload::tpcc::Constants;
 
 use super::kept::Kept;
@@ -19,7 +19,7 @@ use crate::verdict::{Failure, Verdict};
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) kept: Kept,
-    pub(super) judged: ::load::tpcc::Verdict,
+    pub(super) judged: ::tpcc::Verdict,
 }
 
 impl Run {

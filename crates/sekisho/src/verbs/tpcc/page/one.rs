@@ -1,6 +1,6 @@
 //! The page of one run, in the order in which the specification's report has it (8.1.6).
 
-use ::load::tpcc::{Check, Finding, MEASURE_LEAST, Outcome, Pace, Record, SESSION_SETTINGS};
+use ::tpcc::{Check, Finding, MEASURE_LEAST, Outcome, Pace, Record, SESSION_SETTINGS};
 use measure::Histogram;
 use workload::tpcc::{Kind, rules};
 
@@ -113,7 +113,7 @@ fn over_time(record: &Record) -> Vec<(f64, f64)> {
 
 /// When checkpoints were seen to have begun \[s\].
 fn checkpoints(record: &Record) -> Vec<f64> {
-    let total = |seen: &::load::tpcc::Checkpoints| seen.timed + seen.requested;
+    let total = |seen: &::tpcc::Checkpoints| seen.timed + seen.requested;
     let pairs = record.checkpoints.windows(2);
     pairs.filter(|pair| total(&pair[1]) > total(&pair[0])).map(|pair| pair[1].at_s).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ::load::tpcc::{Outcome, Pace, Record};
+use ::tpcc::{Outcome, Pace, Record};
 use workload::tpcc::Kind;
 
 use super::one::{BAND, settings};

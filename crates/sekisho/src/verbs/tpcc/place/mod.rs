@@ -9,11 +9,11 @@ mod simulated;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ::load::tpcc::place::{
+use ::tpcc::place::{
     self, Accesses, AssignError, LOG, PlaceError, Placement, Step, assign, observe, perform,
     undoing,
 };
-use ::load::tpcc::{Config, Outcome, Pace};
+use ::tpcc::{Config, Outcome, Pace};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -113,7 +113,7 @@ impl Args {
 /// A run, and how often everything was accessed in it.
 struct Measured {
     kept: Kept,
-    judged: ::load::tpcc::Verdict,
+    judged: ::tpcc::Verdict,
     accesses: Accesses,
     /// Why changed pages could not be written before they were counted.
     unwritten: Option<String>,
@@ -167,7 +167,7 @@ enum Stop {
     /// The user asked; where it was.
     Interrupted(String),
     /// A run that tells nothing.
-    Invalid(Box<(Kept, ::load::tpcc::Verdict)>),
+    Invalid(Box<(Kept, ::tpcc::Verdict)>),
     Failed(Failure),
 }
 
@@ -332,7 +332,7 @@ impl Placed<'_> {
 
 /// Whether a server is on this machine, as far as its address tells.
 fn is_here(config: &Config) -> bool {
-    use ::load::tpcc::Host;
+    use ::tpcc::Host;
     let by_name = config.get_hosts().iter().all(|host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => {

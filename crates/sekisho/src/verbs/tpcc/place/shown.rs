@@ -1,7 +1,7 @@
 //! A placement as text and as JSON.
 
-use ::load::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
-use ::load::tpcc::{NOT_AUDITED, Outcome};
+use ::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
+use ::tpcc::{NOT_AUDITED, Outcome};
 use serde_json::{Value, json};
 use workload::tpcc::Kind as Transaction;
 
@@ -287,7 +287,7 @@ pub(super) fn interrupted(at: &str, form: Form) -> String {
 }
 
 /// A run that says nothing about accesses.
-pub(super) fn invalid(kept: &Kept, judged: &::load::tpcc::Verdict, form: Form) -> String {
+pub(super) fn invalid(kept: &Kept, judged: &::tpcc::Verdict, form: Form) -> String {
     let Outcome::Invalid(why) = &judged.outcome else { unreachable!("only such a run is shown") };
     let path = kept.path.display();
     if form == Form::Json {

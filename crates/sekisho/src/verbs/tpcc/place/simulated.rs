@@ -8,11 +8,9 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ::load::tpcc::place::{
-    Accesses, Arrangement, Placement, Step, assign, perform, steps as statements,
-};
-use ::load::tpcc::{Outcome, Pace};
 use ::measure::{Estimate, Ratio};
+use ::tpcc::place::{Accesses, Arrangement, Placement, Step, assign, perform, steps as statements};
+use ::tpcc::{Outcome, Pace};
 use serde_json::{Value, json};
 use workload::tpcc::Kind;
 
@@ -154,7 +152,7 @@ fn limited(
     session: &Session,
 ) -> Result<Vec<Limited>, Stop> {
     // What was moved is written before anything is limited.
-    ::load::tpcc::place::observe(&target.config, &session.interrupt)?;
+    ::tpcc::place::observe(&target.config, &session.interrupt)?;
     let mut rows = Vec::new();
     for connections in LOADS {
         let (ramp, measure) = (terminals::span(args.ramp)?, terminals::span(args.measure)?);

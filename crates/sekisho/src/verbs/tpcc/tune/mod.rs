@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::load::tpcc::tuning::{
+use ::tpcc::tuning::{
     Advice, Machine, Observed, Setting, What, advise, checkpoint, observe, settings,
 };
-use ::load::tpcc::{Config, Host, Pace, Plan};
+use ::tpcc::{Config, Host, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;

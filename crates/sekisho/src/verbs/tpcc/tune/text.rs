@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ::load::tpcc::tuning::{Observed, What};
-use ::load::tpcc::{NOT_AUDITED, Outcome};
+use ::tpcc::tuning::{Observed, What};
+use ::tpcc::{NOT_AUDITED, Outcome};
 
 use super::trial::{Trial, Tried, name};
 use super::{Tuning, kernel};

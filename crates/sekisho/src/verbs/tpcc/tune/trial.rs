@@ -5,8 +5,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ::load::tpcc::tuning::{self, Before};
-use ::load::tpcc::{Outcome, Plan};
+use ::tpcc::tuning::{self, Before};
+use ::tpcc::{Outcome, Plan};
 use indicatif::ProgressBar;
 use measure::{ChangeVerdict, Ratio};
 use serde::Serialize;
