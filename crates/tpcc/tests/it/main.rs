@@ -1,4 +1,5 @@
 //! TPC-C against a private PostgreSQL server.
+#![allow(clippy::unwrap_used)]
 
 mod holding;
 mod isolating;
