@@ -9,11 +9,11 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use proxy::postgres::conversation::Abandoned;
-use proxy::postgres::frame::{Backend, Frames, Frontend, HEAD, Limits, Tag};
-use proxy::postgres::message::{Status, write};
-use proxy::postgres::relay::{Copied, Guest, Relay, Stop};
-use proxy::postgres::statements::{Bounds, Catalogue, Client};
+use pgsession::conversation::Abandoned;
+use pgsession::relay::{Copied, Guest, Relay, Stop};
+use pgsession::statements::{Bounds, Catalogue, Client};
+use pgwire::frame::{Backend, Frames, Frontend, HEAD, Limits, Tag};
+use pgwire::message::{Status, write};
 
 use super::portions;
 

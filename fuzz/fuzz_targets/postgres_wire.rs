@@ -8,9 +8,9 @@
 mod portions;
 
 use libfuzzer_sys::fuzz_target;
-use proxy::postgres::frame::{Backend, FrameError, Frames, Frontend, HEAD, Limits, Piece, Tag};
-use proxy::postgres::message::{Authentication, read, write};
-use proxy::postgres::startup::{Opening, Packet, StartupError, write_cancel, write_startup};
+use pgwire::frame::{Backend, FrameError, Frames, Frontend, HEAD, Limits, Piece, Tag};
+use pgwire::message::{Authentication, read, write};
+use pgwire::startup::{Opening, Packet, StartupError, write_cancel, write_startup};
 
 /// Small enough to be reached by a fuzzer.
 const LIMITS: Limits = Limits { length_max: 1 << 16, whole_max: 32 };

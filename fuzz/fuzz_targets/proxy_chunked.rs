@@ -8,7 +8,7 @@ mod portions;
 
 use libfuzzer_sys::fuzz_target;
 use load::http::{Method, read_response};
-use proxy::http::body::{BodyError, ChunkedDecoder, Piece};
+use httpgate::body::{BodyError, ChunkedDecoder, Piece};
 
 /// Chunk lines and trailers are bounded, differently here and there; below this both are within.
 const BOTH_READ: usize = 4000;

@@ -7,8 +7,8 @@
 mod portions;
 
 use libfuzzer_sys::fuzz_target;
-use proxy::http::body::Framing;
-use proxy::http::message::{Asked, HeadScan, Request, Response, Version, room};
+use httpgate::body::Framing;
+use httpgate::message::{Asked, HeadScan, Request, Response, Version, room};
 
 /// Small enough to be reached by a fuzzer.
 const HEAD_MAX: usize = 1024;

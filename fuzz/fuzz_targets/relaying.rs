@@ -7,10 +7,10 @@
 
 use std::ops::ControlFlow;
 
-use proxy::postgres::conversation::{Abandoned, Kept, OWED_MAX};
-use proxy::postgres::frame::{Backend, Frames, Frontend, Limits, Tag};
-use proxy::postgres::relay::{Copied, Guest, News, Relay, Stop};
-use proxy::postgres::statements::{Bounds, Catalogue, Client};
+use pgsession::conversation::{Abandoned, Kept, OWED_MAX};
+use pgsession::relay::{Copied, Guest, News, Relay, Stop};
+use pgsession::statements::{Bounds, Catalogue, Client};
+use pgwire::frame::{Backend, Frames, Frontend, Limits, Tag};
 
 use super::portions;
 

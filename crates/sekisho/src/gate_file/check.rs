@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use advise::{DisciplineEntry, RouterEntry, SightEntry, Span};
 use gate::{GateSpec, KeyOf, ServerSpec};
-use proxy::postgres::monitor::CLASSES_MAX;
+use monitor::CLASSES_MAX;
 
 use super::Files;
 use super::config::{ClassEntry, Database, GateFile, Method, Mode, Role, Tls, TlsMode, User};

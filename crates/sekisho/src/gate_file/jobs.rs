@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use advise::{RouterEntry, Span};
 use gate::KeyOf;
-use proxy::postgres::monitor::{Classes, JobClass};
-use proxy::postgres::sql::{
+use monitor::{Classes, JobClass};
+use pgsession::sql::{
     Choice, Choices, Class, CodeChoice, Fingerprint, KeyRule, KeyRules, KeyType, Mapping, Pattern,
     Rule, SequenceChoice, SetChoice, Test, Where,
 };

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use advise::Span;
 use gate::{Conduct, Reserve};
-use proxy::postgres::auth::{Credential, Method as By};
-use proxy::postgres::monitor::{
+use monitor::{
     Address, Admin, Admission, Authorities, Auto, Check, ClientTls, Config, Database as Behind,
     Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup, Mode as Held, Patience,
     Quotas, Reuse as Next, ServerTls, Share, SocketFile, Strangers, Tcp, Timeouts, Tls as Identity,
     TlsMode as Encrypted, TlsVersion as Oldest, Unreachable as Meanwhile, Upkeep, UserTerms,
 };
-use proxy::postgres::secrets::{Hba, IdentMaps, MockKey, Secret, Users};
+use pgwire::auth::{Credential, Method as By};
+use pgwire::secrets::{Hba, IdentMaps, MockKey, Secret, Users};
 
 use super::config::{
     Database, GateFile, Method, Mode, Reuse, ServerEntry, Spread, Tls, TlsMode, TlsVersion,

@@ -5,7 +5,7 @@ use std::path::Path;
 use ::load::{Reach, ReachError};
 use ::tpcc::{Config, PlaceError, SslMode, Verify};
 use clap::Args as ClapArgs;
-use proxy::postgres::monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
+use monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
 
 use crate::verdict::Failure;
 

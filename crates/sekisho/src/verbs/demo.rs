@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use advise::{Fit, FitError, FitOptions, Prediction, Question, Right, Score, Tolerance};
 use clap::{Args as ClapArgs, Subcommand};
+use httpgate::{Config, Finished, Handle, Server, StartError};
 use indicatif::ProgressBar;
 use load::http::{Load, PlanSpec, Reach, Target};
 use measure::{RunRecord, Until};
 use origin::{Demand, Document, Origin, OriginConfig, Serving};
-use proxy::http::{Config, Finished, Handle, Server, StartError};
 use sim::Options;
 use workload::{Dist, DocumentSet};
 

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use monitor::{Config, Finished, Handle, Monitor, PoolStats, Stats};
+use pgwire::auth::Credential;
+use pgwire::secrets::MockKey;
 use postgres::{Private, Settings};
-use proxy::postgres::auth::Credential;
-use proxy::postgres::monitor::{Config, Finished, Handle, Monitor, PoolStats, Stats};
-use proxy::postgres::secrets::MockKey;
 use sekisho::gate_file::{Disk, Loaded, read, to_monitor};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};

@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use pgwire::frame::{Backend, Frontend, Tag};
+use pgwire::message::write;
+use pgwire::startup::{Version, write_startup};
 use postgres::{Private, Settings};
-use proxy::postgres::frame::{Backend, Frontend, Tag};
-use proxy::postgres::message::write;
-use proxy::postgres::startup::{Version, write_startup};
 
 use crate::browser::Scratch;
 use crate::command::{PATIENCE, Running, start};

@@ -1,7 +1,7 @@
 //! The live page of the gate for PostgreSQL in a real browser: wide and narrow, light and dark, of a
 //! gate at work, of one that has just begun, and of one that stops answering.
 
-#[path = "../../../proxy/tests/it/postgres/console/sample.rs"]
+#[path = "../../../pgconsole/tests/it/sample.rs"]
 mod sample;
 
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use proxy::postgres::console::{PAGE, Snapshot, state_json};
+use pgconsole::{PAGE, Snapshot, state_json};
 use serde_json::{Value, json};
 
 use crate::browser::{Driven, keep};

@@ -1,5 +1,5 @@
 //! `sekisho gate http` with policies as they are typed, in front of stand-ins that keep account: what a
-//! flag names is what runs. What each policy promises in full is tested in `proxy`.
+//! flag names is what runs. What each policy promises in full is tested in `httpgate`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gate::{Action, Event, Gate, JobId, Slot, Time};
+use httpgate::Finished;
 use load::http::{Load, Naming, Plan, PlanSpec, Reach, Target};
 use measure::{Recording, Until};
-use proxy::http::Finished;
 use workload::{Arrivals, Dist, Document, DocumentSet};
 
 use crate::records::DOCUMENTS;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use httpgate::{Config, Finished, Handle, Server, StartError};
 use origin::{Demand, Document, Origin, OriginConfig, Serving};
-use proxy::http::{Config, Finished, Handle, Server, StartError};
 
 use crate::records::{COST, DOCUMENTS};
 

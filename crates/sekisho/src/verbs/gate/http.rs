@@ -8,7 +8,7 @@ use std::time::Duration;
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use gate::{GateSpec, ServerSpec};
-use proxy::http::{Class, Config, Finished, Key, Probe, Server, StartError, Tls};
+use httpgate::{Class, Config, Finished, Key, Probe, Server, StartError, Tls};
 use serde_json::json;
 
 use super::{PolicyArgs, address, keep, reachable, slots};
@@ -42,7 +42,7 @@ pub(super) struct HttpArgs {
     #[command(flatten)]
     policy: PolicyArgs,
     /// How many requests may wait
-    #[arg(long, value_name = "N", default_value_t = proxy::http::ROOM)]
+    #[arg(long, value_name = "N", default_value_t = httpgate::ROOM)]
     room: u64,
     /// How long a request may wait
     #[arg(long, value_name = "TIME", default_value = "30s")]

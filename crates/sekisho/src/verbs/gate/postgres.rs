@@ -16,12 +16,12 @@ use clap::{Args as ClapArgs, ValueEnum};
 use gate::{Conduct, GateSpec, ServerSpec};
 use live::model::Fitted;
 use measure::Histogram;
-use proxy::postgres::auth::{Credential, Method};
-use proxy::postgres::monitor::{
+use monitor::{
     Address, Admission, Auto, Config, Database, Encryption, Finished, Logged, Mode, Monitor,
     PoolStats, ServerTls, StartError, Tls,
 };
-use proxy::postgres::secrets::{Hba, MockKey, Users};
+use pgwire::auth::{Credential, Method};
+use pgwire::secrets::{Hba, MockKey, Users};
 use serde_json::json;
 
 use super::{PolicyArgs, address, keep, reachable, slots};
@@ -109,7 +109,7 @@ pub(super) struct PostgresArgs {
     #[command(flatten)]
     policy: PolicyArgs,
     /// How many clients may wait, in each pool
-    #[arg(long, value_name = "N", default_value_t = proxy::postgres::monitor::ROOM)]
+    #[arg(long, value_name = "N", default_value_t = monitor::ROOM)]
     room: u64,
     /// How long a client may wait for a slot
     #[arg(long, value_name = "TIME", default_value = "120s")]

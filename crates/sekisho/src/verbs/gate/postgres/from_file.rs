@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use proxy::postgres::monitor::{Address, Config, Monitor};
-use proxy::postgres::secrets::MockKey;
+use monitor::{Address, Config, Monitor};
+use pgwire::secrets::MockKey;
 use serde_json::json;
 
 use super::names::{Names, ask_again};

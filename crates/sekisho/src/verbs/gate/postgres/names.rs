@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use proxy::postgres::monitor::{Address, Config, Handle, ReloadError};
-use proxy::postgres::secrets::MockKey;
+use monitor::{Address, Config, Handle, ReloadError};
+use pgwire::secrets::MockKey;
 
 use crate::gate_file::{AGAIN, Disk, Files, GateFile, to_monitor};
 

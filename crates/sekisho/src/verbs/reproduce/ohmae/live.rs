@@ -12,8 +12,8 @@ use ::tpcc::Config;
 use ::tpcc::holding;
 use gate::ServerSpec;
 use measure::{Estimate, Ratio};
+use monitor::{Address, Database, Stats};
 use postgres::Private;
-use proxy::postgres::monitor::{Address, Database, Stats};
 use sim::Options;
 use workload::Dist;
 

@@ -7,12 +7,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ::tpcc::Host;
+use monitor::{Address, Admission, Config, Database, Finished, Handle, Monitor, StartError, Stats};
+use pgwire::auth::{Credential, Method};
+use pgwire::secrets::{MockKey, Users};
 use postgres::Private;
-use proxy::postgres::auth::{Credential, Method};
-use proxy::postgres::monitor::{
-    Address, Admission, Config, Database, Finished, Handle, Monitor, StartError, Stats,
-};
-use proxy::postgres::secrets::{MockKey, Users};
 
 use crate::verdict::Failure;
 

@@ -1,0 +1,329 @@
+//! What a gate in front of HTTP servers is told when it starts. Plain values; nothing is read from
+//! files or the environment except the two files that TLS names.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
+use thiserror::Error;
+
+pub use super::rewrite::Forwarded;
+pub use tls::{Tls, TlsError};
+
+/// The parameters of an HTTP gate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Where clients connect to; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The servers behind, in the order of [`GateSpec::servers`].
+    pub upstreams: Vec<SocketAddr>,
+    /// The gate. Its `room` and `wait_max` must be set: every queue of a live server has a bound
+    /// and every wait a deadline.
+    pub gate: GateSpec,
+    /// Which requests are of which class and priority; the first that fits. A request that none
+    /// fits is of class 0 and priority 0, without a size.
+    pub classes: Vec<Class>,
+    /// What requests are about, for routing and cohorts by key.
+    pub key: Key,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// How large and how many things may be.
+    pub limits: Limits,
+    /// How the servers behind are found to be up or down.
+    pub health: Health,
+    /// The certificate, if clients connect with TLS.
+    pub tls: Option<Tls>,
+    /// Where `/metrics`, `/health` and the controls are served; port 0 takes a free one. The
+    /// controls answer to loopback addresses only.
+    pub admin: Option<SocketAddr>,
+    /// How many events of the gate are recorded, from the start on; 0 for no recording.
+    pub record_max: usize,
+    /// What becomes of the forwarded fields that a client sent itself.
+    pub forwarded: Forwarded,
+}
+
+/// The jobs that may wait, unless told otherwise.
+pub const ROOM: u64 = 1024;
+
+impl Config {
+    /// A gate that listens on `listen`, with `slots` slots for each of `upstreams`: first in,
+    /// first out, one queue with room for [`ROOM`] jobs, which wait 30 s at most, round robin.
+    pub fn new(listen: SocketAddr, upstreams: Vec<SocketAddr>, slots: u32) -> Config {
+        let servers = vec![ServerSpec { slots }; upstreams.len()];
+        Config {
+            listen,
+            upstreams,
+            gate: GateSpec {
+                servers,
+                queues: Queues::Shared,
+                router: RouterSpec::RoundRobin,
+                sight: Sight::Fresh,
+                discipline: DisciplineSpec::Fifo,
+                room: Some(ROOM),
+                wait_max: Some(Duration::from_secs(30)),
+                seed: 0,
+                foresight: None,
+                reserve: None,
+                roles: Vec::new(),
+            },
+            classes: Vec::new(),
+            key: Key::Path,
+            timeouts: Timeouts::default(),
+            limits: Limits::default(),
+            health: Health::default(),
+            tls: None,
+            admin: None,
+            record_max: 0,
+            forwarded: Forwarded::Replace,
+        }
+    }
+
+    /// # Errors
+    /// If this describes no gate.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let (servers, upstreams) = (self.gate.servers.len(), self.upstreams.len());
+        if servers != upstreams {
+            return Err(ConfigError::Upstreams { servers, upstreams });
+        }
+        if self.gate.room.is_none() {
+            return Err(ConfigError::NoRoom);
+        }
+        if self.gate.wait_max.is_none() {
+            return Err(ConfigError::NoWaitMax);
+        }
+        let slots = self.gate.servers.iter().map(|server| server.slots).max().unwrap_or(0);
+        let limits = &self.limits;
+        let ranges = [
+            ("limits.head", limits.head, 256, 1 << 20),
+            ("limits.buffer", limits.buffer, 4096, 1 << 26),
+            ("limits.connections", limits.connections, 1, CONNECTIONS_MAX),
+            ("slots", slots as usize, 0, SLOTS_MAX as usize),
+        ];
+        for (name, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(ConfigError::Limit { name, value, least, most });
+            }
+        }
+        let path = match &self.health.probe {
+            Probe::Get(path) => path.as_str(),
+            Probe::Connect => "/",
+        };
+        if !path.starts_with('/') || !path.bytes().all(|byte| (0x21..0x7f).contains(&byte)) {
+            return Err(ConfigError::ProbePath(path.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// The most slots that one server may have; each costs memory.
+pub(crate) const SLOTS_MAX: u32 = 1 << 20;
+
+/// A job's id has 24 bits for the place of its connection.
+pub(crate) const CONNECTIONS_MAX: usize = (1 << 24) - 1;
+
+/// A class of requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// The targets that it holds: those that begin so, `/reports/` for instance.
+    pub prefix: String,
+    /// The index that its jobs carry in recordings.
+    pub class: u32,
+    /// Its importance; under strict priority the larger number goes first.
+    pub priority: u8,
+    /// How much service its requests need, in a unit of one's own that is the same for all classes;
+    /// 0 if nobody knows.
+    pub size: u64,
+    /// The longest wait of its requests, if that is shorter than the gate's.
+    pub wait_max: Option<Duration>,
+}
+
+impl Class {
+    /// A class of the lowest priority, without a size.
+    pub fn new(prefix: impl Into<String>, class: u32) -> Class {
+        Class { prefix: prefix.into(), class, priority: 0, size: 0, wait_max: None }
+    }
+}
+
+/// What a request is about: requests of one key go to one server where that is decided by key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The path of its target, without the query.
+    Path,
+    /// The address of its client.
+    Client,
+}
+
+/// How long things may take. The clock that watches them ticks every quarter of the shortest of
+/// them, 10 ms to 100 ms: they end late by up to a tick. The wait at the gate has a timer of its
+/// own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From the first byte of a request, or the connection, to the end of its head; the TLS
+    /// handshake has as long.
+    pub head: Duration,
+    /// How long a connection without a request is kept.
+    pub idle: Duration,
+    /// To connect to a server.
+    pub connect: Duration,
+    /// From the last byte of a request to the head of its response.
+    pub response: Duration,
+    /// Without a byte moving in either direction while bodies are passed on.
+    pub stall: Duration,
+    /// How long a slot may be held in all.
+    pub hold: Duration,
+    /// How long a slot is held on for a server that is still busy with a response that no client
+    /// waits for any more; after that the connection to the server is cut.
+    pub abandoned: Duration,
+    /// How long a connection to a server is kept without a request.
+    pub pool_idle: Duration,
+    /// From the beginning of a drain until what is still in flight is cut off.
+    pub drain: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            head: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            connect: Duration::from_secs(5),
+            response: Duration::from_secs(60),
+            stall: Duration::from_secs(30),
+            hold: Duration::from_secs(600),
+            abandoned: Duration::from_secs(5),
+            pool_idle: Duration::from_secs(4),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Timeouts {
+    /// How often the clock that watches them ticks.
+    pub(crate) fn tick(&self) -> Duration {
+        let Timeouts { head, idle, connect, response, stall, .. } = *self;
+        let Timeouts { hold, abandoned, pool_idle, .. } = *self;
+        let others = [idle, connect, response, stall, hold, abandoned, pool_idle];
+        let shortest = others.into_iter().fold(head, Duration::min);
+        (shortest / 4).clamp(Duration::from_millis(10), Duration::from_millis(100))
+    }
+}
+
+/// How large and how many things may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Clients' connections; at the limit, none is accepted until one ends.
+    pub connections: usize,
+    /// A head \[B\].
+    pub head: usize,
+    /// What is kept of a response for a client that is slower than the server \[B\]. A server whose
+    /// response fits gets its slot back at once; a larger one holds it until all but this much has
+    /// gone to the client.
+    pub buffer: usize,
+    /// Connections kept open to each server without a request. At any time a server has at most as
+    /// many connections as it had slots.
+    pub pool: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { connections: 10_000, head: 16 * 1024, buffer: 64 * 1024, pool: 64 }
+    }
+}
+
+/// How the servers behind are found to be up or down. They are up at first. A refused connection
+/// counts as down at once; everything else when it came `fall` times in a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// What is asked.
+    pub probe: Probe,
+    /// How often.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// After so many failures in a row it is down.
+    pub fall: u32,
+    /// After so many good probes in a row it is up again.
+    pub rise: u32,
+}
+
+impl Default for Health {
+    fn default() -> Health {
+        Health {
+            probe: Probe::Connect,
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(2),
+            fall: 3,
+            rise: 1,
+        }
+    }
+}
+
+/// How a server is probed. A probe passes the gate by: it takes no slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// Only a server that is down is probed, by connecting to it.
+    Connect,
+    /// Every server is asked for this path; 200 to 399 is good.
+    Get(String),
+}
+
+/// Why a configuration describes no gate.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// There are not as many upstreams as servers in the specification.
+    #[error("the gate has {servers} servers, but there are {upstreams} upstreams: name one each")]
+    Upstreams {
+        /// Servers of the specification.
+        servers: usize,
+        /// Upstreams.
+        upstreams: usize,
+    },
+    /// The queue has no bound.
+    #[error("the gate's queue has no bound; a live gate must have one: set room")]
+    NoRoom,
+    /// The wait has no deadline.
+    #[error("the wait at the gate has no limit; a live gate must have one: set wait_max")]
+    NoWaitMax,
+    /// A limit is out of its range.
+    #[error("{name} is {value}, but must be {least} to {most}")]
+    Limit {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        value: usize,
+        /// The least it may be.
+        least: usize,
+        /// The most it may be.
+        most: usize,
+    },
+    /// The health check asks for something that is no path.
+    #[error("the health check's path {0:?} must begin with / and hold no spaces")]
+    ProbePath(String),
+}
+
+/// Why a gate could not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The configuration describes no gate.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The gate's own specification is invalid.
+    #[error(transparent)]
+    Gate(#[from] gate::SpecError),
+    /// An address could not be listened on.
+    #[error("cannot listen on {address}: {source}; is something else listening there?")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A certificate or key could not be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The runtime could not be started.
+    #[error("cannot start the event loop: {0}")]
+    Runtime(#[source] io::Error),
+}

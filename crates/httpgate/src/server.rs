@@ -1,0 +1,534 @@
+//! The server as a whole: sockets, the one thread, and its controls.
+
+use std::cell::{Cell, RefCell};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc as reply};
+use std::time::Duration;
+
+use gate::Report;
+use measure::Recording;
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{LocalSet, spawn_local};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use super::admin;
+use super::config::{Config, SLOTS_MAX, StartError};
+use super::connection::Connection;
+use super::driver::Driver;
+use super::health;
+use super::pool::{Pool, Tally};
+use super::stats::Stats;
+use super::watch::{First, Watches, first};
+
+/// Connections that the system keeps until they are accepted; it may lower this.
+const BACKLOG: u32 = 4096;
+
+/// What all tasks of one server share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) driver: Rc<Driver>,
+    pub(crate) stats: Rc<RefCell<Stats>>,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) tallies: Vec<Tally>,
+    pub(crate) watches: Watches,
+    pub(crate) draining: Cell<bool>,
+    pub(crate) tls: Option<TlsAcceptorDebug>,
+    open: Cell<usize>,
+    closed: Notify,
+    drain: Notify,
+}
+
+/// An acceptor; its configuration holds a key, which is nobody's to print.
+pub(crate) struct TlsAcceptorDebug(TlsAcceptor);
+
+impl std::fmt::Debug for TlsAcceptorDebug {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsAcceptor")
+    }
+}
+
+impl std::ops::Deref for TlsAcceptorDebug {
+    type Target = TlsAcceptor;
+    fn deref(&self) -> &TlsAcceptor {
+        &self.0
+    }
+}
+
+impl Shared {
+    /// What is counted, up to now.
+    pub(crate) fn snapshot(&self) -> Stats {
+        let mut stats = self.stats.borrow_mut();
+        self.driver.refresh_stats(&mut stats);
+        stats.clone()
+    }
+
+    pub(crate) fn resize(&self, server: usize, slots: u32) -> Result<(), ControlError> {
+        let servers = self.pools.len();
+        if server >= servers {
+            return Err(ControlError::NoServer { server, servers });
+        }
+        if slots > SLOTS_MAX {
+            return Err(ControlError::Slots { slots });
+        }
+        self.driver.resize(server, slots);
+        Ok(())
+    }
+
+    pub(crate) fn report(&self, server: usize, report: Report) -> Result<(), ControlError> {
+        let servers = self.pools.len();
+        if server >= servers {
+            return Err(ControlError::NoServer { server, servers });
+        }
+        self.driver.report(server, report);
+        Ok(())
+    }
+
+    pub(crate) fn pause(&self) {
+        self.stats.borrow_mut().paused = true;
+        self.driver.pause();
+    }
+
+    pub(crate) fn resume(&self) {
+        self.stats.borrow_mut().paused = false;
+        self.driver.resume();
+    }
+
+    /// Counts a client's connection until it is dropped.
+    fn open(self: &Rc<Self>) -> Open {
+        self.open.set(self.open.get() + 1);
+        let mut stats = self.stats.borrow_mut();
+        stats.connections += 1;
+        stats.connections_accepted += 1;
+        Open(Rc::clone(self))
+    }
+
+    fn serve(self: &Rc<Self>, socket: TcpStream, peer: SocketAddr) {
+        if socket.set_nodelay(true).is_err() {
+            // The client has reset it already.
+            return;
+        }
+        let open = self.open();
+        let shared = Rc::clone(self);
+        spawn_local(async move {
+            Connection::serve(shared, socket, peer).await;
+            drop(open);
+        });
+    }
+}
+
+struct Open(Rc<Shared>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        self.0.stats.borrow_mut().connections -= 1;
+        self.0.closed.notify_one();
+    }
+}
+
+/// An HTTP gate that listens and is ready to [run](Server::run).
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    runtime: Runtime,
+    listener: TcpListener,
+    admin: Option<TcpListener>,
+    tls: Option<Arc<ServerConfig>>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    handle: Handle,
+    signals: Signals,
+}
+
+/// What SIGTERM and SIGINT do.
+#[derive(Clone, Copy, Debug)]
+enum Signals {
+    /// What they do to the process anyway.
+    Left,
+    Drain,
+}
+
+/// What is left when a gate has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finished {
+    /// What was counted.
+    pub stats: Stats,
+    /// What was recorded, if anything was to be.
+    pub recording: Option<Recording>,
+    /// Connections that were cut because the drain took too long.
+    pub cut: usize,
+}
+
+impl Server {
+    /// Checks the configuration, reads the certificate and listens. Clients may connect from now
+    /// on; they are served when it [runs](Server::run).
+    ///
+    /// # Errors
+    /// If the configuration is invalid, an address is taken, or a certificate cannot be used.
+    pub fn bind(config: Config) -> Result<Server, StartError> {
+        config.check()?;
+        // The specification is checked here rather than in the thread that runs it.
+        gate::Gate::new(&config.gate)?;
+        let tls = config.tls.as_ref().map(|tls| tls::load(tls, b"http/1.1")).transpose()?;
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
+        let inside = runtime.enter();
+        let listener = listen(config.listen)?;
+        let admin = config.admin.map(listen).transpose()?;
+        drop(inside);
+        let (sender, commands) = mpsc::unbounded_channel();
+        let address = local_address(&listener, config.listen)?;
+        let admin_address = match (&admin, config.admin) {
+            (Some(listener), Some(asked)) => Some(local_address(listener, asked)?),
+            _ => None,
+        };
+        let handle = Handle { commands: sender, address, admin_address };
+        Ok(Server {
+            config,
+            runtime,
+            listener,
+            admin,
+            tls,
+            commands,
+            handle,
+            signals: Signals::Left,
+        })
+    }
+
+    /// The controls of this gate.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Lets SIGTERM and SIGINT begin a drain. A second one cuts it short.
+    #[must_use]
+    pub fn drain_on_signals(mut self) -> Server {
+        self.signals = Signals::Drain;
+        self
+    }
+
+    /// Serves on the calling thread, which may have been pinned to a CPU, until a drain has ended.
+    ///
+    /// # Errors
+    /// If the system's signals cannot be listened to.
+    ///
+    /// # Panics
+    /// If the gate breaks one of its invariants: it stops rather than lie about its slots.
+    pub fn run(self) -> Result<Finished, StartError> {
+        let Server { config, runtime, listener, admin, tls, commands, handle, signals } = self;
+        drop(handle);
+        let stats = Rc::new(RefCell::new(Stats::new(&config.upstreams)));
+        let driver = Driver::new(&config.gate, 1, config.record_max)?;
+        let pools = config.upstreams.iter().enumerate();
+        let shared = Rc::new(Shared {
+            driver: Rc::new(driver),
+            stats,
+            pools: pools.map(|(index, &address)| Pool::new(index, address)).collect(),
+            tallies: (0..config.upstreams.len()).map(Tally::new).collect(),
+            watches: Watches::default(),
+            draining: Cell::new(false),
+            tls: tls.map(|config| TlsAcceptorDebug(TlsAcceptor::from(config))),
+            open: Cell::new(0),
+            closed: Notify::new(),
+            drain: Notify::new(),
+            config,
+        });
+        let tasks = LocalSet::new();
+        let cut = tasks.block_on(&runtime, async {
+            let mut asked = Asked::new(signals).map_err(StartError::Runtime)?;
+            spawn_keepers(&shared, commands, admin);
+            let served = async {
+                accept_until_drain(&shared, listener, &mut asked).await;
+                drain(&shared, &mut asked).await;
+            };
+            let ended = first(served, shared.driver.death()).await;
+            assert!(ended == First::One, "the gate broke one of its invariants; see above");
+            Ok::<usize, StartError>(shared.open.get())
+        })?;
+        // Tasks that were cut give back their slots here, so the recording ends complete.
+        drop(tasks);
+        Ok(Finished { stats: shared.snapshot(), recording: shared.driver.recording(), cut })
+    }
+}
+
+/// Starts the tasks that live as long as the server.
+fn spawn_keepers(
+    shared: &Rc<Shared>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    admin: Option<TcpListener>,
+) {
+    spawn_local(Rc::clone(&shared.driver).keep_time());
+    let clock = Rc::clone(shared);
+    spawn_local(async move {
+        let tick = clock.config.timeouts.tick();
+        clock
+            .watches
+            .keep_time(tick, || {
+                let now = clock.driver.now();
+                let age = clock.config.timeouts.pool_idle;
+                let since = Duration::from_nanos(now.as_nanos()).saturating_sub(age);
+                for pool in &clock.pools {
+                    pool.expire(gate::Time::ZERO + since);
+                }
+                now
+            })
+            .await;
+    });
+    for server in 0..shared.pools.len() {
+        spawn_local(health::watch(Rc::clone(shared), server));
+    }
+    spawn_local(obey(Rc::clone(shared), commands));
+    if let Some(listener) = admin {
+        spawn_local(admin::serve(Rc::clone(shared), listener));
+    }
+}
+
+async fn accept_until_drain(shared: &Rc<Shared>, listener: TcpListener, asked: &mut Asked) {
+    let accept = async {
+        loop {
+            while shared.open.get() >= shared.config.limits.connections {
+                shared.closed.notified().await;
+            }
+            match listener.accept().await {
+                Ok((socket, peer)) => shared.serve(socket, peer),
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                // Out of descriptors or memory, most likely: there will be some again.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    first(accept, asked.drain(shared)).await;
+    shared.draining.set(true);
+    shared.stats.borrow_mut().draining = true;
+    // Who has connected already is served still; closing the listener would reset them.
+    if let Ok(listener) = listener.into_std() {
+        while let Ok((socket, peer)) = listener.accept() {
+            let nonblocking = socket.set_nonblocking(true);
+            if let Ok(socket) = nonblocking.and_then(|()| TcpStream::from_std(socket)) {
+                shared.serve(socket, peer);
+            }
+        }
+    }
+}
+
+/// Waits until all connections are gone, or for as long as a drain may take.
+async fn drain(shared: &Rc<Shared>, asked: &mut Asked) {
+    shared.watches.wake_all();
+    let gone = async {
+        while shared.open.get() > 0 {
+            shared.closed.notified().await;
+        }
+    };
+    let patience = tokio::time::sleep(shared.config.timeouts.drain);
+    let enough = async {
+        first(patience, asked.signal()).await;
+    };
+    first(gone, enough).await;
+}
+
+/// Who may ask for a drain.
+struct Asked {
+    signals: Option<[tokio::signal::unix::Signal; 2]>,
+}
+
+impl Asked {
+    fn new(signals: Signals) -> std::io::Result<Asked> {
+        let signals = match signals {
+            Signals::Left => None,
+            Signals::Drain => {
+                Some([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?])
+            }
+        };
+        Ok(Asked { signals })
+    }
+
+    async fn signal(&mut self) {
+        match &mut self.signals {
+            None => std::future::pending().await,
+            Some([terminate, interrupt]) => {
+                let terminated = async {
+                    terminate.recv().await;
+                };
+                let interrupted = async {
+                    interrupt.recv().await;
+                };
+                first(terminated, interrupted).await;
+            }
+        }
+    }
+
+    async fn drain(&mut self, shared: &Shared) {
+        first(shared.drain.notified(), self.signal()).await;
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    open().map_err(|source| StartError::Listen { address, source })
+}
+
+fn local_address(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, StartError> {
+    listener.local_addr().map_err(|source| StartError::Listen { address: asked, source })
+}
+
+/// The controls of a running gate, for any thread but the one that runs it: each call waits for
+/// its answer.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    /// Unbounded, but each caller waits for its answer, so callers bound it.
+    commands: mpsc::UnboundedSender<Command>,
+    address: SocketAddr,
+    admin_address: Option<SocketAddr>,
+}
+
+/// Why a control did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The gate has ended.
+    #[error("the gate has ended")]
+    Ended,
+    /// There is no such server.
+    #[error("there is no server {server}: there are {servers}, counted from 0")]
+    NoServer {
+        /// Which was named.
+        server: usize,
+        /// How many there are.
+        servers: usize,
+    },
+    /// So many slots would only cost memory.
+    #[error("{slots} slots are more than {SLOTS_MAX}")]
+    Slots {
+        /// How many were asked for.
+        slots: u32,
+    },
+}
+
+#[derive(Debug)]
+enum Command {
+    Resize { server: usize, slots: u32, reply: reply::Sender<Result<(), ControlError>> },
+    Pause(reply::Sender<()>),
+    Resume(reply::Sender<()>),
+    WaitMax(Duration, reply::Sender<()>),
+    Stats(reply::Sender<Stats>),
+    Recording(reply::Sender<Option<Recording>>),
+    Drain(reply::Sender<()>),
+}
+
+impl Handle {
+    /// Where clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where `/metrics` is served, if it is.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin_address
+    }
+
+    /// Gives a server this many slots from now on. Jobs in slots that are gone finish in peace.
+    ///
+    /// # Errors
+    /// If there is no such server, or the gate has ended.
+    pub fn resize(&self, server: usize, slots: u32) -> Result<(), ControlError> {
+        self.ask(|reply| Command::Resize { server, slots, reply })?
+    }
+
+    /// Starts no job until [`resume`](Handle::resume); jobs go on arriving, waiting and timing out.
+    ///
+    /// # Errors
+    /// If the gate has ended.
+    pub fn pause(&self) -> Result<(), ControlError> {
+        self.ask(Command::Pause)
+    }
+
+    /// Starts jobs again.
+    ///
+    /// # Errors
+    /// If the gate has ended.
+    pub fn resume(&self) -> Result<(), ControlError> {
+        self.ask(Command::Resume)
+    }
+
+    /// Sets the longest wait of jobs that arrive from now on.
+    ///
+    /// # Errors
+    /// If the gate has ended.
+    pub fn set_wait_max(&self, span: Duration) -> Result<(), ControlError> {
+        self.ask(|reply| Command::WaitMax(span, reply))
+    }
+
+    /// What is counted, up to now.
+    ///
+    /// # Errors
+    /// If the gate has ended.
+    pub fn stats(&self) -> Result<Stats, ControlError> {
+        self.ask(Command::Stats)
+    }
+
+    /// What is recorded, up to now; `None` if nothing is to be.
+    ///
+    /// # Errors
+    /// If the gate has ended.
+    pub fn recording(&self) -> Result<Option<Recording>, ControlError> {
+        self.ask(Command::Recording)
+    }
+
+    /// Accepts nobody any more, serves what is in flight or waits, and ends.
+    ///
+    /// # Errors
+    /// If the gate has ended.
+    pub fn drain(&self) -> Result<(), ControlError> {
+        self.ask(Command::Drain)
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(reply::Sender<T>) -> Command) -> Result<T, ControlError> {
+        let (sender, answer) = reply::channel();
+        self.commands.send(command(sender)).map_err(|_| ControlError::Ended)?;
+        answer.recv().map_err(|_| ControlError::Ended)
+    }
+}
+
+/// Carries out commands. Ends when nobody is left to give any.
+async fn obey(shared: Rc<Shared>, mut commands: mpsc::UnboundedReceiver<Command>) {
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Resize { server, slots, reply } => tell(reply, shared.resize(server, slots)),
+            Command::Pause(reply) => {
+                shared.pause();
+                tell(reply, ());
+            }
+            Command::Resume(reply) => {
+                shared.resume();
+                tell(reply, ());
+            }
+            Command::WaitMax(span, reply) => {
+                shared.driver.set_wait_max(span);
+                tell(reply, ());
+            }
+            Command::Stats(reply) => tell(reply, shared.snapshot()),
+            Command::Recording(reply) => tell(reply, shared.driver.recording()),
+            Command::Drain(reply) => {
+                shared.drain.notify_one();
+                tell(reply, ());
+            }
+        }
+    }
+}
+
+/// Who asked may have stopped waiting; the command is carried out all the same.
+fn tell<T>(reply: reply::Sender<T>, answer: T) {
+    let _ = reply.send(answer);
+}

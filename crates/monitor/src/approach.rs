@@ -1,0 +1,186 @@
+//! What passes on a connection to a server before the first message that counts: whether it speaks
+//! TLS, and the handshake. Sessions and cancel requests come the same way.
+
+use std::io;
+
+use rustls::{self, ClientConnection};
+
+use super::encryption::{Handshake, Negotiation, Way};
+use super::wire::{Chunks, Filled, Wire};
+use pgwire::auth::Binding;
+use pgwire::startup::{ALPN, write_ssl_request};
+
+/// How far a connection to a server has come.
+pub(super) struct Approach {
+    step: Step,
+    /// Of direct TLS, which must agree on what is spoken inside.
+    direct: bool,
+}
+
+enum Step {
+    /// It may not be there yet; then it is tried like this.
+    Connecting(Way),
+    /// The server was asked whether it speaks TLS; if it does not, that may be all right.
+    Asked(Handshake, Otherwise),
+    /// The two sides agree on how to encrypt.
+    Handshaking,
+    /// The first message may be said.
+    Open,
+}
+
+impl std::fmt::Debug for Approach {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self.step {
+            Step::Connecting(_) => "Connecting",
+            Step::Asked(..) => "Asked",
+            Step::Handshaking => "Handshaking",
+            Step::Open => "Open",
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Otherwise {
+    InClear,
+    NotAtAll,
+}
+
+/// Why the first message cannot be said.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unapproachable {
+    /// There is no connection.
+    #[error("{0}")]
+    Broken(#[from] io::Error),
+    /// It has ended.
+    #[error("it has closed the connection")]
+    Closed,
+    /// It does not speak TLS.
+    #[error("it does not speak TLS, and nothing else will do")]
+    Declined,
+    /// Bytes in clear came behind its answer, which would pass for encrypted ones: whoever sits in
+    /// between could have put them there.
+    #[error("it sent bytes in clear where a TLS handshake must follow")]
+    ClearText,
+    /// Its answer is neither yes nor no.
+    #[error("it answered a request for TLS with byte {byte}: is it PostgreSQL?")]
+    Answer {
+        /// The answer.
+        byte: u8,
+    },
+    /// Direct TLS reached something that does not say that it is PostgreSQL.
+    #[error("it took direct TLS without agreeing to speak PostgreSQL inside")]
+    Protocol,
+    /// The handshake has failed: the certificate is wrong, or nothing is spoken by both.
+    #[error("TLS: {0}")]
+    Handshake(rustls::Error),
+}
+
+impl Unapproachable {
+    /// Whether a connection in clear might do where encryption was only preferred.
+    pub(super) fn is_of_tls(&self) -> bool {
+        matches!(
+            self,
+            Unapproachable::Handshake(_) | Unapproachable::Closed | Unapproachable::Answer { .. }
+        )
+    }
+}
+
+impl Approach {
+    pub(super) fn new(way: Way) -> Approach {
+        Approach { step: Step::Connecting(way), direct: false }
+    }
+
+    /// Goes as far as it can now. True when the first message may be said.
+    ///
+    /// # Errors
+    /// If it never may.
+    pub(super) fn advance(
+        &mut self,
+        wire: &mut Wire,
+        chunks: &mut Chunks,
+    ) -> Result<bool, Unapproachable> {
+        loop {
+            let next = match &self.step {
+                Step::Open => return Ok(true),
+                Step::Connecting(way) => {
+                    if !wire.stream().is_connected()? {
+                        return Ok(false);
+                    }
+                    wire.stream().set_prompt()?;
+                    self.direct = matches!(way, Way::Tls(one) if one.is_direct());
+                    begin(way.clone(), wire, chunks)?
+                }
+                Step::Asked(handshake, otherwise) => {
+                    wire.flush(chunks)?;
+                    let ended = wire.fill(chunks) == Filled::Ended;
+                    let next = match *wire.read() {
+                        [] if ended => return Err(Unapproachable::Closed),
+                        [] => return Ok(false),
+                        [b'S'] => Ok(Step::Handshaking),
+                        [b'N'] if *otherwise == Otherwise::InClear => Ok(Step::Open),
+                        [b'N'] => Err(Unapproachable::Declined),
+                        [b'S' | b'N', ..] => Err(Unapproachable::ClearText),
+                        [byte, ..] => Err(Unapproachable::Answer { byte }),
+                    }?;
+                    wire.take(1, chunks);
+                    if matches!(next, Step::Handshaking) {
+                        handshake.begin(wire, chunks)?;
+                    }
+                    next
+                }
+                Step::Handshaking => {
+                    wire.flush(chunks)?;
+                    let filled = wire.fill(chunks);
+                    if let Some(fault) = wire.fault() {
+                        return Err(Unapproachable::Handshake(fault));
+                    }
+                    if !wire.is_handshaking() {
+                        if self.direct && wire.protocol().as_deref() != Some(ALPN) {
+                            return Err(Unapproachable::Protocol);
+                        }
+                        Step::Open
+                    } else if filled == Filled::Ended {
+                        return Err(Unapproachable::Closed);
+                    } else {
+                        return Ok(false);
+                    }
+                }
+            };
+            self.step = next;
+        }
+    }
+}
+
+/// The connection is there: what is said first.
+fn begin(way: Way, wire: &mut Wire, chunks: &mut Chunks) -> Result<Step, Unapproachable> {
+    let (handshake, otherwise) = match way {
+        Way::Clear => return Ok(Step::Open),
+        Way::Tls(handshake) if handshake.is_direct() => {
+            handshake.begin(wire, chunks)?;
+            return Ok(Step::Handshaking);
+        }
+        Way::Tls(handshake) => (handshake, Otherwise::NotAtAll),
+        Way::TlsIfPossible(handshake) => (handshake, Otherwise::InClear),
+    };
+    let mut out = Vec::new();
+    write_ssl_request(&mut out);
+    wire.send(&out, chunks)?;
+    Ok(Step::Asked(handshake, otherwise))
+}
+
+impl Handshake {
+    fn is_direct(&self) -> bool {
+        self.negotiation == Negotiation::Direct
+    }
+
+    fn begin(&self, wire: &mut Wire, chunks: &mut Chunks) -> Result<(), Unapproachable> {
+        let connection = ClientConnection::new(self.config.clone(), self.name.clone())
+            .map_err(Unapproachable::Handshake)?;
+        Ok(wire.encrypt(connection, chunks)?)
+    }
+}
+
+/// What binds a proof to the certificate that the server of a connection has shown.
+pub(super) fn binding(wire: &Wire) -> Binding {
+    wire.certificate().map_or(Binding::Absent, |shown| Binding::of_certificate(&shown))
+}

@@ -1,0 +1,210 @@
+//! What a client's job is at its gate: its class and priority, its key, and whether it only reads,
+//! from who asks and from what the client's first messages say.
+
+use std::sync::Arc;
+
+use gate::{Access, Job, JobId};
+
+use super::arena::Key;
+use super::config::{Database, Mode};
+use super::frontend::Hearing;
+use super::pool::{Pool, Says};
+use super::said::{self, Bind, Said};
+use super::state::Loop;
+use pgsession::sql::tokens::Lexis;
+use pgsession::sql::{self, Class, Format, KeyError, KeyRules, Settings, Subject};
+use pgwire::SqlState;
+use pgwire::message::{Report, Severity};
+
+/// Within how many bytes from its beginning a transaction says to which server it belongs: so many are
+/// waited for, of each client \[byte\].
+const KEY_BYTES_MAX: usize = 1 << 20;
+
+impl Loop {
+    /// The job that a client has now, but for its name.
+    pub(super) fn job_of(&mut self, key: Key) -> Job {
+        let class = self.class_of(key);
+        let client = self.clients.get(key).expect("who asks is there");
+        if !self.config.classes.are_one() && !self.config.classes.look_at_texts() {
+            let settings = Arc::clone(&client.settings);
+            let client = self.clients.get_mut(key).expect("it was there above");
+            client.class = Some((settings, class));
+        }
+        let job = Job { class: class.class, priority: class.priority, ..Job::new(JobId(0)) };
+        let client = self.clients.get(key).expect("it was there above");
+        let database = &self.config.databases[self.pools[client.pool].database];
+        if database.keys.is_empty() && database.gate.roles.is_empty() {
+            return job;
+        }
+        let routed = self.route_of(key, database, job);
+        let client = self.clients.get_mut(key).expect("it was there above");
+        client.access = routed.access;
+        let pool = client.pool;
+        let missing = &mut self.pools[pool].counters.keys_missing;
+        let key = routed.key.unwrap_or_else(|_| {
+            *missing += 1;
+            None
+        });
+        let key = key.unwrap_or(self.config.databases[self.pools[pool].database].key_default);
+        Job { key, access: routed.access, ..job }
+    }
+
+    /// Sees whether what is here of a client's first messages says all that it will of the server that
+    /// its job needs. If not, whether the client is heard on: it waits for more of them, or was refused
+    /// since it says that too late.
+    pub(super) fn says_where(&mut self, key: Key) -> Result<(), Hearing> {
+        let client = self.clients.get(key).expect("its caller has it");
+        let says = self.pools[client.pool].says(&self.config);
+        let Said::More { needs } = self.first_words(key, says) else { return Ok(()) };
+        if needs <= KEY_BYTES_MAX {
+            let client = self.clients.get_mut(key).expect("it was there above");
+            client.needs = needs as u32;
+            return Err(Hearing::Done);
+        }
+        if says == Says::Access {
+            // The primary takes it.
+            return Ok(());
+        }
+        let message = format!(
+            "it is not said within the first {KEY_BYTES_MAX} bytes of the transaction to which \
+             server it belongs"
+        );
+        let hint = "Begin the transaction by a short statement that says it, such as BEGIN with a \
+                    comment.";
+        let report = Report {
+            hint: Some(hint),
+            ..Report::new(Severity::Error, SqlState::PROGRAM_LIMIT_EXCEEDED, &message)
+        };
+        self.refuse_job(key, &report);
+        Err(Hearing::GoesOn)
+    }
+
+    /// Whether more of a client's first messages must be here to know what they say.
+    fn first_words(&self, key: Key, says: Says) -> Said<()> {
+        let client = self.clients.get(key).expect("its caller has it");
+        let pool = &self.pools[client.pool];
+        let rules = &self.config.databases[pool.database].keys;
+        let (frames, readable) = (&client.frames, client.wire.read());
+        if says == Says::Nothing {
+            return Said::Here(());
+        }
+        let text = match said::text(frames, readable, &client.statements, &pool.catalogue) {
+            Said::Here(text) => text,
+            Said::More { .. } if says == Says::Key && !rules.look_at_texts() => b"",
+            Said::More { needs } => return Said::More { needs },
+        };
+        if says != Says::Key {
+            return Said::Here(());
+        }
+        let bind = said::bind(frames, readable);
+        if matches!(bind, Said::Here(bind) if bind.is_none_or(|bind| bind.is_whole())) {
+            return Said::Here(());
+        }
+        let source = rules.source(text, client.settings.lexis());
+        let Some(number) = source.ok().and_then(|source| source.number()) else {
+            return Said::Here(());
+        };
+        match bind {
+            Said::Here(bind) => match bind.map(|bind| bind.parameter(number)) {
+                Some(Said::More { needs }) => Said::More { needs },
+                _ => Said::Here(()),
+            },
+            Said::More { needs } => Said::More { needs },
+        }
+    }
+
+    /// What a job says of the server that it needs.
+    fn route_of(&self, key: Key, database: &Database, job: Job) -> Routed {
+        let client = self.clients.get(key).expect("its caller has it");
+        let pool = &self.pools[client.pool];
+        let lexis = client.settings.lexis();
+        let (frames, readable) = (&client.frames, client.wire.read());
+        let text = said::text(frames, readable, &client.statements, &pool.catalogue);
+        let key = match text {
+            // Who has just come in has asked nothing yet.
+            _ if database.keys.is_empty() || readable.is_empty() => Ok(None),
+            Said::More { .. } if database.keys.look_at_texts() => Err(KeyError::Text),
+            Said::More { .. } => key_of(&database.keys, b"", lexis, said::bind(frames, readable)),
+            Said::Here(text) => key_of(&database.keys, text, lexis, said::bind(frames, readable)),
+        };
+        let Said::Here(text) = text else {
+            // The primary takes all there is.
+            return Routed { key, access: Access::Write };
+        };
+        let declared = match sql::access(text, lexis) {
+            // A session may go on to write whatever its first text says.
+            _ if database.gate.roles.is_empty() => job.access,
+            Ok(sql::Access::ReadOnly) if pool.mode != Mode::Session => Access::Read,
+            Ok(sql::Access::ReadWrite) | Err(_) => Access::Write,
+            Ok(_) if reads_only(&client.settings) => Access::Read,
+            Ok(_) => Access::Write,
+        };
+        let wrote = client.wrote.is_some_and(|at| self.now.since(at) < database.own_writes);
+        Routed { key, access: if wrote { Access::Write } else { declared } }
+    }
+
+    fn class_of(&mut self, key: Key) -> Class {
+        let classes = &self.config.classes;
+        if classes.are_one() {
+            return Class::default();
+        }
+        let client = self.clients.get(key).expect("its caller has it");
+        if let Some((settings, class)) = &client.class
+            && Arc::ptr_eq(settings, &client.settings)
+        {
+            return *class;
+        }
+        let Pool { user, database, catalogue, readings, .. } = &mut self.pools[client.pool];
+        let database = self.config.databases[*database].name.as_bytes();
+        let read = |text: &[u8]| {
+            classes.class(&Subject {
+                // Who asks, whoever it is at the servers.
+                user: client.user.as_deref().unwrap_or(user),
+                database,
+                application_name: &client.settings.value(b"application_name").unwrap_or_default(),
+                text,
+                lexis: client.settings.lexis(),
+            })
+        };
+        if !classes.look_at_texts() {
+            return read(b"");
+        }
+        let readable = client.wire.read();
+        let text = match said::text(&client.frames, readable, &client.statements, catalogue) {
+            Said::Here(text) => text,
+            Said::More { .. } => b"",
+        };
+        readings.class((&client.settings, client.user.as_ref()), text, || read(text))
+    }
+}
+
+/// What a job says of the server that it needs.
+struct Routed {
+    key: Result<Option<u64>, KeyError>,
+    access: Access,
+}
+
+/// Whether transactions of a session with these settings only read unless they say otherwise.
+fn reads_only(settings: &Settings) -> bool {
+    let value =
+        settings.value(b"default_transaction_read_only").map(|value| value.to_ascii_lowercase());
+    matches!(value.as_deref(), Some(b"on" | b"true" | b"yes" | b"1"))
+}
+
+/// The key of a job by its first text and, if that is where it is, its first Bind.
+fn key_of(
+    rules: &KeyRules,
+    text: &[u8],
+    lexis: Lexis,
+    bind: Said<Option<Bind<'_>>>,
+) -> Result<Option<u64>, KeyError> {
+    let source = rules.source(text, lexis)?;
+    let Some(number) = source.number() else { return source.bound(Format::Text, None) };
+    let found = match bind {
+        Said::Here(None) => return Ok(None),
+        Said::Here(Some(bind)) => bind.parameter(number),
+        Said::More { needs } => Said::More { needs },
+    };
+    let Said::Here(Some((format, value))) = found else { return Err(KeyError::Missing) };
+    source.bound(format, value)
+}

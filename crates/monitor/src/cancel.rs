@@ -1,0 +1,188 @@
+//! Cancel requests: each goes to the server that its client has now. Nobody else gets that server until
+//! the request has arrived, and nothing else is asked of it: PostgreSQL signals twice, and the second
+//! signal would hit what a client asks that was quick.
+
+use subtle::ConstantTimeEq;
+
+use super::approach::Approach;
+use super::arena::{Key, Socket};
+use super::backend::connect;
+use super::client;
+use super::deadlines::Deadline;
+use super::encryption::Session;
+use super::server;
+use super::state::Loop;
+use super::wire::{Filled, Wire};
+use pgwire::SqlState;
+use pgwire::message::{Report, Severity};
+use pgwire::startup::write_cancel;
+
+/// Cancel requests that may be on their way to one server; more would say the same.
+const CANCELS_MAX: u32 = 4;
+
+/// A cancel request on its way to a server.
+#[derive(Debug)]
+pub(super) struct Cancel {
+    pub(super) wire: Wire,
+    /// To whom, and who asked; the gate itself, if nobody.
+    pub(super) server: Key,
+    pub(super) asker: Option<Key>,
+    approach: Approach,
+    request: Vec<u8>,
+    deadline: Deadline,
+}
+
+/// What became of a cancel request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It has arrived, or never left.
+    Settled,
+    /// It may still arrive.
+    Unknown,
+}
+
+impl Loop {
+    /// Somebody wants a query cancelled. Nobody is told whether there was one.
+    pub(super) fn cancel(&mut self, asker: Key, process: u32, secret: &[u8]) {
+        if self.cancel_console(process, secret) {
+            self.stats.cancels += 1;
+            return self.close(asker);
+        }
+        if self.cancel_waiting(process, secret) {
+            self.stats.cancels += 1;
+            return self.close(asker);
+        }
+        let sent =
+            self.target(process, secret).and_then(|server| self.send_cancel(Some(asker), server));
+        match sent {
+            Some(()) => {
+                self.stats.cancels += 1;
+                let client = self.clients.get_mut(asker).expect("its caller has it");
+                client.state = client::State::Cancelling;
+                self.logins.remove(&client.id);
+                self.deadlines.clear(Socket::Client(asker), &mut client.deadline);
+            }
+            None => {
+                if !self.processes.contains_key(&process)
+                    && self.pass_cancel(asker, process, secret)
+                {
+                    return;
+                }
+                self.stats.cancels_ignored += 1;
+                self.close(asker);
+            }
+        }
+    }
+
+    /// Whether the client with this key waits for a slot: then what it has asked is cancelled here, as a
+    /// server would. In session mode there is no session yet that could go on.
+    fn cancel_waiting(&mut self, process: u32, secret: &[u8]) -> bool {
+        let Some(&key) = self.processes.get(&process) else { return false };
+        let Some(client) = self.clients.get(key) else { return false };
+        let is_waiting = matches!(client.state, client::State::Waits(_));
+        let fits = bool::from(client.secret().ct_eq(secret));
+        if !is_waiting || !fits || !self.goes_on_unserved(key) {
+            return false;
+        }
+        let message = "canceling statement due to user request";
+        let report = Report::new(Severity::Error, SqlState::QUERY_CANCELED, message);
+        self.refuse_job(key, &report);
+        true
+    }
+
+    /// The server of the client with this key, if it has one and it works for it.
+    pub(super) fn target(&self, process: u32, secret: &[u8]) -> Option<Key> {
+        let client = self.clients.get(*self.processes.get(&process)?)?;
+        if !bool::from(client.secret().ct_eq(secret)) {
+            return None;
+        }
+        let client::State::Served(key) = client.state else { return None };
+        let server = self.servers.get(key)?;
+        let works = matches!(server.state, server::State::Serving);
+        (works && server.cancels < CANCELS_MAX && !server.secret.is_empty()).then_some(key)
+    }
+
+    /// Sends a request to a server to cancel what it does; `None` if that cannot be.
+    pub(super) fn send_cancel(&mut self, asker: Option<Key>, key: Key) -> Option<()> {
+        let server = self.servers.get_mut(key)?;
+        if server.cancels >= CANCELS_MAX || server.secret.is_empty() {
+            return None;
+        }
+        let mut request = Vec::new();
+        write_cancel(&mut request, server.process, &server.secret).ok()?;
+        let database = &self.config.databases[self.pools[server.pool].database];
+        let is_encrypted = server.wire.as_ref().is_some_and(Wire::is_encrypted);
+        let session = if is_encrypted { Session::Encrypted } else { Session::Clear };
+        let way = database.encryption.same_way(&server.address, session)?;
+        let mut wire = Wire::new(connect(&server.address).ok()?);
+        let at = self.cancels.next_key();
+        self.watchers.watch(&mut wire, Socket::Cancel(at)).ok()?;
+        server.cancels += 1;
+        let mut cancel = Cancel {
+            wire,
+            server: key,
+            asker,
+            approach: Approach::new(way),
+            request,
+            deadline: Deadline::default(),
+        };
+        let latest = self.now + self.config.timeouts.cancel;
+        self.deadlines.set(Socket::Cancel(at), &mut cancel.deadline, latest);
+        self.cancels.insert(cancel);
+        self.again.push_back(Socket::Cancel(at));
+        Some(())
+    }
+
+    /// Something happened to a cancel request.
+    pub(super) fn cancel_event(&mut self, key: Key) {
+        let Some(cancel) = self.cancels.get_mut(key) else { return };
+        if !cancel.request.is_empty() {
+            match cancel.approach.advance(&mut cancel.wire, &mut self.chunks) {
+                Ok(false) => return,
+                Ok(true) => {}
+                Err(_) => return self.end_cancel(key, Outcome::Settled),
+            }
+            let request = std::mem::take(&mut cancel.request);
+            if cancel.wire.send(&request, &mut self.chunks).is_err() {
+                return self.end_cancel(key, Outcome::Settled);
+            }
+        }
+        // A server says nothing to it, but closes when the signal is given.
+        if cancel.wire.flush(&mut self.chunks).is_err() {
+            return self.end_cancel(key, Outcome::Settled);
+        }
+        loop {
+            match cancel.wire.fill(&mut self.chunks) {
+                Filled::Bytes(bytes) => cancel.wire.take(bytes, &mut self.chunks),
+                Filled::Nothing | Filled::NoRoom => return,
+                Filled::Ended => return self.end_cancel(key, Outcome::Settled),
+            }
+        }
+    }
+
+    /// A cancel request takes too long.
+    pub(super) fn cancel_late(&mut self, key: Key) {
+        self.end_cancel(key, Outcome::Unknown);
+    }
+
+    fn end_cancel(&mut self, key: Key, outcome: Outcome) {
+        let Some(mut cancel) = self.cancels.remove(key) else { return };
+        self.deadlines.clear(Socket::Cancel(key), &mut cancel.deadline);
+        cancel.wire.close(&mut self.chunks);
+        if let Some(asker) = cancel.asker {
+            self.close(asker);
+        }
+        let Some(server) = self.servers.get_mut(cancel.server) else { return };
+        server.cancels -= 1;
+        server.tainted |= outcome == Outcome::Unknown;
+        if server.cancels > 0 {
+            return;
+        }
+        match (&server.state, server.client) {
+            (server::State::Held, _) => self.give_back(cancel.server),
+            // What it says next may have waited for this.
+            (_, Some(client)) => self.again.push_back(Socket::Client(client)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Who looks up which secret when: at the servers of a place one after the other, on one connection,
+//! and at others at the same time. So servers that let nobody in hold up nobody else, and those who
+//! wait for them hear it together.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::aside::Wanted;
+use super::asking_secrets::{Clerk, Extent, Place, Unknown};
+use super::config::Address;
+use super::lookups::Found;
+
+/// How many look up at once. With more servers than that which let nobody in, the others wait for one
+/// of these to give up.
+const THREADS_MAX: usize = 16;
+/// How many offices there are besides those at which somebody waits.
+const OFFICES_MAX: usize = 64;
+/// How long a connection is kept for the next lookup.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// Threads that look up secrets. They end when this is dropped, and with what they are at.
+pub(super) struct Clerks {
+    shared: Arc<Shared>,
+    tell: Arc<Tell>,
+}
+
+/// Is told whose secret is what, or why that is not known.
+type Tell = dyn Fn(Wanted, Result<Found, String>) + Send + Sync;
+
+#[derive(Default)]
+struct Shared {
+    work: Mutex<Work>,
+    /// There is something to do, or all is over.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Work {
+    /// The one that was served last is the last.
+    offices: VecDeque<Office>,
+    threads: usize,
+    /// Threads that have nothing to do.
+    idle: usize,
+    over: bool,
+}
+
+/// Servers at which secrets are looked up, and whose.
+struct Office {
+    servers: Vec<Address>,
+    /// Away while it looks somebody up.
+    clerk: Option<Clerk>,
+    waiting: VecDeque<Wanted>,
+    used: Instant,
+}
+
+impl Clerks {
+    /// Starts one thread; others follow when they are needed.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub(super) fn start(
+        tell: impl Fn(Wanted, Result<Found, String>) + Send + Sync + 'static,
+    ) -> io::Result<Clerks> {
+        let clerks = Clerks { shared: Arc::default(), tell: Arc::new(tell) };
+        clerks.hire(&mut clerks.shared.lock())?;
+        Ok(clerks)
+    }
+
+    /// Looks somebody's secret up.
+    pub(super) fn look_up(&self, wanted: Wanted) {
+        let mut work = self.shared.lock();
+        work.enter(wanted);
+        if work.ready() > work.idle && work.threads < THREADS_MAX {
+            // If the system has none left, those that there are come to it.
+            let _ = self.hire(&mut work);
+        }
+        self.shared.changed.notify_one();
+    }
+
+    fn hire(&self, work: &mut Work) -> io::Result<()> {
+        let (shared, tell) = (Arc::clone(&self.shared), Arc::clone(&self.tell));
+        let name = format!("sekisho-lookup{}", work.threads + 1);
+        thread::Builder::new().name(name).spawn(move || shared.run(&*tell))?;
+        work.threads += 1;
+        Ok(())
+    }
+}
+
+impl Drop for Clerks {
+    fn drop(&mut self) {
+        self.shared.lock().over = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().expect("nothing panics while it has this")
+    }
+
+    /// What each thread does.
+    fn run(&self, tell: &Tell) {
+        let mut work = self.lock();
+        while !work.over {
+            let Some((mut clerk, wanted)) = work.next() else {
+                work.idle += 1;
+                let waited = self.changed.wait_timeout(work, KEPT);
+                (work, _) = waited.expect("nothing panics while it has this");
+                work.idle -= 1;
+                work.close_unused(Instant::now());
+                continue;
+            };
+            drop(work);
+            let place = Arc::clone(&wanted.place);
+            let found = clerk.look_up(&place, &wanted.user);
+            let extent = found.as_ref().map_or_else(|unknown| unknown.extent, |_| Extent::User);
+            let others = self.lock().give_back(clerk, &place, extent);
+            let found = found.map_err(|Unknown { cause, .. }| cause);
+            let cause = found.as_ref().err().cloned().unwrap_or_default();
+            tell(wanted, found);
+            for other in others {
+                tell(other, Err(cause.clone()));
+            }
+            work = self.lock();
+        }
+    }
+}
+
+impl Work {
+    /// Somebody waits from now on.
+    fn enter(&mut self, wanted: Wanted) {
+        let of = |office: &Office| office.servers == wanted.place.servers;
+        let at = self.offices.iter().position(of).unwrap_or_else(|| {
+            let is_unused = |office: &Office| office.clerk.is_some() && office.waiting.is_empty();
+            if self.offices.len() >= OFFICES_MAX
+                && let Some(unused) = self.offices.iter().position(is_unused)
+            {
+                self.offices.remove(unused);
+            }
+            self.offices.push_back(Office {
+                servers: wanted.place.servers.clone(),
+                clerk: Some(Clerk::default()),
+                waiting: VecDeque::new(),
+                used: Instant::now(),
+            });
+            self.offices.len() - 1
+        });
+        self.offices[at].waiting.push_back(wanted);
+    }
+
+    /// Offices at which somebody waits and nobody is looked up.
+    fn ready(&self) -> usize {
+        self.offices.iter().filter(|office| office.is_ready()).count()
+    }
+
+    /// Who is looked up next, and by whom.
+    fn next(&mut self) -> Option<(Clerk, Wanted)> {
+        let at = self.offices.iter().position(Office::is_ready)?;
+        let mut office = self.offices.remove(at).expect("it was found there");
+        let found = office.clerk.take().zip(office.waiting.pop_front());
+        self.offices.push_back(office);
+        found
+    }
+
+    /// A lookup has ended; who waits there need not do so any more, as its failure is theirs too.
+    fn give_back(&mut self, clerk: Clerk, place: &Arc<Place>, extent: Extent) -> VecDeque<Wanted> {
+        let mut offices = self.offices.iter_mut();
+        let of = |office: &&mut Office| office.servers == place.servers;
+        let office = offices.find(of).expect("an office whose clerk is away stays");
+        office.clerk = Some(clerk);
+        office.used = Instant::now();
+        let waiting = std::mem::take(&mut office.waiting).into_iter();
+        let (others, waiting) = waiting.partition(|other| match extent {
+            Extent::User => false,
+            Extent::Place => Arc::ptr_eq(&other.place, place),
+            Extent::Servers => true,
+        });
+        office.waiting = waiting;
+        others
+    }
+
+    /// Ends connections that nobody has needed for long.
+    fn close_unused(&mut self, now: Instant) {
+        for office in &mut self.offices {
+            if let Some(clerk) = &mut office.clerk
+                && now.saturating_duration_since(office.used) >= KEPT
+            {
+                clerk.close();
+            }
+        }
+    }
+}
+
+impl Office {
+    fn is_ready(&self) -> bool {
+        self.clerk.is_some() && !self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::mpsc;
+
+    use super::super::encryption::Encryption;
+    use super::*;
+    use pgwire::auth::Credential;
+    use pgwire::frame::HEAD;
+    use pgwire::message::{Status, write};
+    use pgwire::secrets::MockKey;
+
+    const PATIENCE: Duration = Duration::from_millis(1500);
+
+    /// What a server does that knows alice.
+    #[derive(Clone, Copy)]
+    enum Acts {
+        /// It answers so many lookups, and then says nothing any more, as if it had lost its power.
+        Answers(u32),
+        /// It lets everybody in, and says nothing any more.
+        LetsIn,
+    }
+
+    fn server(acts: Acts) -> Address {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let times = if let Acts::Answers(times) = acts { times } else { 0 };
+            let left = Arc::new(AtomicU32::new(times));
+            // Connections are taken on in any case, as those are to a host that hangs.
+            let mut taken = Vec::new();
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                taken.push(stream.try_clone().unwrap());
+                let left = Arc::clone(&left);
+                thread::spawn(move || serve(stream, acts, &left));
+            }
+        });
+        address
+    }
+
+    fn serve(mut stream: TcpStream, acts: Acts, left: &AtomicU32) -> Option<()> {
+        let body = |stream: &mut TcpStream, head: usize| {
+            let mut bytes = vec![0; head];
+            stream.read_exact(&mut bytes).ok()?;
+            let length = u32::from_be_bytes(*bytes.last_chunk::<4>()?);
+            stream.read_exact(&mut vec![0; length as usize - 4]).ok()?;
+            Some(bytes[0])
+        };
+        let dead = || left.load(Ordering::SeqCst) == 0;
+        body(&mut stream, 4)?;
+        if dead() && !matches!(acts, Acts::LetsIn) {
+            return None;
+        }
+        let mut out = Vec::new();
+        write::authentication_ok(&mut out);
+        loop {
+            write::ready_for_query(&mut out, Status::Idle);
+            stream.write_all(&out).ok()?;
+            while body(&mut stream, HEAD)? != b'S' {}
+            if dead() {
+                return None;
+            }
+            left.fetch_sub(1, Ordering::SeqCst);
+            out.clear();
+            write::data_row(&mut out, &[Some("alice"), None]);
+            write::command_complete(&mut out, "SELECT 1");
+        }
+    }
+
+    fn place(servers: &[&Address]) -> Arc<Place> {
+        Arc::new(Place {
+            servers: servers.iter().map(|&server| server.clone()).collect(),
+            encryption: Encryption::disabled(),
+            target: "any".to_owned(),
+            user: b"sekisho".to_vec(),
+            credential: Credential::Nothing,
+            query: "select".to_owned(),
+            patience: PATIENCE,
+            key: MockKey::new([7; 32]),
+        })
+    }
+
+    /// Whether she was found, and how long that took.
+    fn asks(clerk: &mut Clerk, place: &Arc<Place>) -> (bool, Duration) {
+        let began = Instant::now();
+        let found = clerk.look_up(place, b"alice");
+        (found.is_ok(), began.elapsed())
+    }
+
+    /// One deadline was for all servers of a place: the first that did not answer took all of it, and
+    /// every lookup failed while one host was down.
+    #[test]
+    fn a_server_that_does_not_answer_leaves_others_their_time() {
+        let (mute, well) = (server(Acts::Answers(0)), server(Acts::Answers(9)));
+        let place = place(&[&mute, &well]);
+        let mut clerk = Clerk::default();
+        let (found, took) = asks(&mut clerk, &place);
+        assert!(found && took >= PATIENCE / 2, "half of the time was the first one's: {took:?}");
+        clerk.close();
+        let (found, took) = asks(&mut clerk, &place);
+        assert!(found && took < PATIENCE / 2, "it begins with the one that answers: {took:?}");
+    }
+
+    #[test]
+    fn a_kept_connection_that_says_nothing_leaves_others_their_time() {
+        let (dies, well) = (server(Acts::Answers(1)), server(Acts::Answers(9)));
+        let place = place(&[&dies, &well]);
+        let mut clerk = Clerk::default();
+        assert!(asks(&mut clerk, &place).0);
+        let (found, took) = asks(&mut clerk, &place);
+        assert!(found && took >= PATIENCE / 3, "a third for it, a third for its server: {took:?}");
+    }
+
+    #[test]
+    fn the_next_lookup_begins_elsewhere_where_one_lets_in_and_does_not_answer() {
+        let (deaf, well) = (server(Acts::LetsIn), server(Acts::Answers(9)));
+        let place = place(&[&deaf, &well]);
+        let mut clerk = Clerk::default();
+        assert!(!asks(&mut clerk, &place).0);
+        let (found, took) = asks(&mut clerk, &place);
+        assert!(found && took < PATIENCE / 2, "{took:?}");
+    }
+
+    /// What comes, in order: as what it was asked for, whether it was found, and after what time.
+    fn told(lookups: &[(&Arc<Place>, &str)]) -> Vec<(String, bool, Duration)> {
+        let (tell, hear) = mpsc::channel();
+        let began = Instant::now();
+        let clerks = Clerks::start(move |wanted, found| {
+            let name = String::from_utf8(wanted.database).unwrap();
+            tell.send((name, found.is_ok(), began.elapsed())).unwrap();
+        });
+        let clerks = clerks.unwrap();
+        for (place, name) in lookups {
+            let (database, place) = (name.as_bytes().to_vec(), Arc::clone(place));
+            clerks.look_up(Wanted { database, user: b"alice".to_vec(), place });
+        }
+        lookups.iter().map(|_| hear.recv_timeout(20 * PATIENCE).unwrap()).collect()
+    }
+
+    /// One thread asked everywhere, one after the other, and waited for a dead server once for each of
+    /// its users: users of others were beyond the time that a login may take.
+    #[test]
+    fn servers_that_do_not_answer_hold_up_nobody_else() {
+        let (mute, well) = (server(Acts::Answers(0)), server(Acts::Answers(9)));
+        // Databases that one name stands for are places of their own at the same servers.
+        let [dead, dead_too] = [place(&[&mute]), place(&[&mute])];
+        let well = place(&[&well]);
+        let mut lookups = vec![(&dead, "dead"); 20];
+        lookups.extend([(&dead_too, "dead"); 20]);
+        lookups.extend([(&well, "well"); 3]);
+        let told = told(&lookups);
+        for (name, found, after) in &told[..3] {
+            assert!(name == "well" && *found && *after < PATIENCE / 2, "{told:?}");
+        }
+        for (name, found, after) in &told[3..] {
+            let once = (PATIENCE..2 * PATIENCE).contains(after);
+            assert!(name == "dead" && !found && once, "all hear it together: {told:?}");
+        }
+    }
+
+    #[test]
+    fn more_servers_that_do_not_answer_than_there_are_threads_delay_others_and_no_more() {
+        let mutes: Vec<Address> = (0..2 * THREADS_MAX).map(|_| server(Acts::Answers(0))).collect();
+        let mutes: Vec<Arc<Place>> = mutes.iter().map(|mute| place(&[mute])).collect();
+        let well = place(&[&server(Acts::Answers(9))]);
+        let mut lookups: Vec<_> = mutes.iter().map(|mute| (mute, "dead")).collect();
+        lookups.push((&well, "well"));
+        let told = told(&lookups);
+        let (_, found, after) = told.iter().find(|(name, ..)| name == "well").unwrap();
+        assert!(*found && (2 * PATIENCE..4 * PATIENCE).contains(after), "{told:?}");
+    }
+
+    /// What failed at once may not fail for the next one.
+    #[test]
+    fn who_waits_shares_no_failure_that_took_no_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let shut = Address::Tcp(listener.local_addr().unwrap());
+        drop(listener);
+        let Err(unknown) = Clerk::default().look_up(&place(&[&shut]), b"alice") else {
+            panic!("nobody listens there")
+        };
+        assert_eq!(unknown.extent, Extent::User, "{}", unknown.cause);
+        let Err(unknown) = Clerk::default().look_up(&place(&[&server(Acts::Answers(0))]), b"alice")
+        else {
+            panic!("nobody answers there")
+        };
+        assert_eq!(unknown.extent, Extent::Servers, "{}", unknown.cause);
+    }
+}

@@ -1,0 +1,194 @@
+//! A client's connection: what is known of it, and where it is on its way.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+
+use gate::{Access, JobId, Time};
+
+use super::arena::Key;
+use super::client_tls::ClientEncryption;
+use super::config::Patience;
+use super::deadlines::Deadline;
+use super::listen::Peer;
+use super::pool::PoolIndex;
+use super::wire::Wire;
+use pgsession::at_rest::AtRest;
+use pgsession::sql::{Class, Settings, SettingsBounds, Side};
+use pgsession::statements;
+use pgwire::SqlState;
+use pgwire::auth::{Check, Method};
+use pgwire::frame::{Frames, Frontend, Limits};
+use pgwire::secrets::{Origin, Transport};
+use pgwire::startup::{Opening, Replication, Version};
+
+/// The bytes of a key for cancelling where the client can take more than 4 \[byte\].
+pub(super) const SECRET_BYTES: usize = 32;
+
+/// Where a client is on its way.
+#[derive(Debug)]
+pub(super) enum State {
+    /// It has not said what it wants.
+    Opening(Opening),
+    /// Its user's secret is being looked up.
+    Looking(Box<Looking>),
+    /// It was asked to prove who it is.
+    Asked(Box<(Wanted, Check)>),
+    /// It is in, but nobody has been told yet what the servers' settings are. One of these clients
+    /// has a job at the gate.
+    Guest(Option<JobId>),
+    /// It has nothing at the gate.
+    Idle,
+    /// Its job waits at the gate.
+    Waits(JobId),
+    /// It has a slot and a connection to a server, which may still be in the making.
+    Served(Key),
+    /// Its socket is on its way to another process or from there, and nobody reads from it.
+    InPassage,
+    /// It is closed as soon as what was said to it is written.
+    Ending,
+    /// Its cancel request is on the way; it is closed when that has arrived.
+    Cancelling,
+}
+
+/// What a client wants that has not proved who it is.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) version: Version,
+    pub(super) user: Vec<u8>,
+    pub(super) database: Vec<u8>,
+    /// The settings that it asks for, by name, as they are in its packet: half as large as what follows
+    /// from them, and nobody needs that before it is in.
+    pub(super) settings: Box<[NamedValue]>,
+    pub(super) replication: Replication,
+}
+
+/// A setting's name and value.
+pub(super) type NamedValue = (Box<[u8]>, Box<[u8]>);
+
+impl Wanted {
+    /// The settings of its session.
+    pub(super) fn settings(&self) -> Settings {
+        let base = self.settings.iter().map(|(name, value)| (&**name, &**value));
+        Settings::new(Side::Client, SettingsBounds::default(), base)
+    }
+}
+
+/// Those of clients that are not in yet.
+static NO_SETTINGS: LazyLock<Arc<Settings>> =
+    LazyLock::new(|| Arc::new(Settings::new(Side::Client, SettingsBounds::default(), [])));
+
+/// What a client wants whose user's secret is being looked up, and how it will be asked.
+#[derive(Debug)]
+pub(super) struct Looking {
+    pub(super) wanted: Wanted,
+    pub(super) method: Method,
+    /// The options of the protocol that it has named.
+    pub(super) options: Vec<Vec<u8>>,
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) wire: Wire,
+    pub(super) state: State,
+    pub(super) frames: Frames<Frontend>,
+    /// What it says while it has no server.
+    pub(super) at_rest: AtRest,
+    pub(super) peer: Peer,
+    pub(super) transport: Transport,
+    /// How its connection was encrypted, if it was.
+    pub(super) tls: Option<Arc<ClientEncryption>>,
+    /// Whether it has a connection to a server of its own, for replication.
+    pub(super) replication: Replication,
+    /// Whether it began with TLS without asking: then it must have agreed on the protocol inside.
+    pub(super) direct: bool,
+    pub(super) deadline: Deadline,
+    /// Its pool, from when it is in.
+    pub(super) pool: PoolIndex,
+    pub(super) settings: Arc<Settings>,
+    pub(super) statements: statements::Client,
+    /// The class of its jobs, as long as it has these settings.
+    pub(super) class: Option<(Arc<Settings>, Class)>,
+    /// Its user's name, from when it is in.
+    pub(super) user: Option<Arc<[u8]>>,
+    /// When it was let in.
+    pub(super) entered: Time,
+    /// The code of the error that has ended its session.
+    pub(super) ended_with: Option<SqlState>,
+    /// How long it may take.
+    pub(super) patience: Arc<Patience>,
+    /// When the job arrived of which it was told that it waits.
+    pub(super) told: Time,
+    /// By which it may have its query cancelled.
+    pub(super) process: u32,
+    pub(super) secret: [u8; SECRET_BYTES],
+    pub(super) secret_bytes: u8,
+    /// Its number on the console, its end of the connection and ours, and when it came.
+    pub(super) id: u64,
+    pub(super) ends: (Option<SocketAddr>, Option<SocketAddr>),
+    pub(super) came: Time,
+    /// When it last asked for a slot.
+    pub(super) asked: Time,
+    /// What its job does, and when one ended last that may have written.
+    pub(super) access: Access,
+    pub(super) wrote: Option<Time>,
+    /// When its job arrived, or the last one ended.
+    pub(super) since: Time,
+    /// What it had been sent when it was seen to take nothing, and when that was.
+    pub(super) stalled: Option<(u64, Time)>,
+    /// How many bytes must be there for its next message to be taken.
+    pub(super) needs: u32,
+}
+
+impl Client {
+    pub(super) fn new(wire: Wire, peer: Peer) -> Client {
+        Client {
+            wire,
+            state: State::Opening(Opening::in_clear()),
+            frames: Frames::new(Limits::AUTHENTICATION),
+            at_rest: AtRest::default(),
+            peer,
+            transport: Transport::Clear,
+            tls: None,
+            replication: Replication::No,
+            direct: false,
+            deadline: Deadline::default(),
+            pool: 0,
+            settings: Arc::clone(&NO_SETTINGS),
+            statements: statements::Client::new(0),
+            class: None,
+            user: None,
+            entered: Time::ZERO,
+            ended_with: None,
+            patience: Arc::default(),
+            told: Time::ZERO,
+            process: 0,
+            secret: [0; SECRET_BYTES],
+            secret_bytes: 0,
+            id: 0,
+            ends: (None, None),
+            came: Time::ZERO,
+            asked: Time::ZERO,
+            access: Access::Write,
+            wrote: None,
+            since: Time::ZERO,
+            stalled: None,
+            needs: 0,
+        }
+    }
+
+    /// Where it comes from, for the rules of admission.
+    pub(super) fn origin(&self) -> Origin {
+        match self.peer {
+            Peer::Local => Origin::Local,
+            Peer::Network(address) => {
+                Origin::Network { address: address.ip().to_canonical(), transport: self.transport }
+            }
+        }
+    }
+
+    /// Its key for cancelling.
+    pub(super) fn secret(&self) -> &[u8] {
+        &self.secret[..usize::from(self.secret_bytes)]
+    }
+}

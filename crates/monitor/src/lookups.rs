@@ -1,0 +1,259 @@
+//! Secrets of users that no list has: they are looked up in a database while the login waits, and
+//! kept for a few seconds, also that there is none.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gate::Time;
+
+use super::arena::Key;
+use super::aside::Wanted;
+use super::asking_secrets::Place;
+use super::client::{Looking, State};
+use super::config::{Database, Strangers};
+use super::state::Loop;
+use pgwire::SqlState;
+use pgwire::auth::{Credential, Method};
+use pgwire::secrets::{Looks, Secret};
+
+/// What is asked where nobody says otherwise: `$1` is the user. One whose password is no longer valid
+/// has none.
+pub const LOOKUP_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN \
+                                NULL ELSE rolpassword END FROM pg_catalog.pg_authid \
+                                WHERE rolname = $1 AND rolcanlogin";
+
+/// How long what was found counts.
+const FRESH: Duration = Duration::from_secs(10);
+/// How old a secret must be to be looked up anew after a proof has failed.
+const DOUBTED: Duration = Duration::from_secs(1);
+/// How much is kept, and how many lookups may be under way.
+const KEPT_MAX: usize = 10_000;
+const UNDER_WAY_MAX: usize = 128;
+
+/// Where secrets of users are looked up that no list has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// As whom.
+    pub user: Vec<u8>,
+    /// With what that user logs in.
+    pub credential: Credential,
+    /// What is asked: `$1` is the user, the row has the user's name and the secret as `pg_authid` has
+    /// it, or NULL. Names in it are those of `pg_catalog` unless they are qualified.
+    pub query: String,
+    /// In which database, by the name that clients know; in the one that they want to if none.
+    pub database: Option<String>,
+}
+
+/// What a lookup has found.
+#[derive(Clone, Debug)]
+pub(super) enum Found {
+    Secret(Secret),
+    /// A user without a password that is valid.
+    Bare,
+    Nobody,
+}
+
+/// A database and a user.
+type Name = (Vec<u8>, Vec<u8>);
+
+#[derive(Default)]
+pub(super) struct Lookups {
+    kept: HashMap<Name, (Time, Found)>,
+    /// Clients that wait for a lookup that is under way.
+    waiting: HashMap<Name, Vec<Key>>,
+    /// Where each database has its secrets looked up.
+    places: HashMap<Vec<u8>, Arc<Place>>,
+    /// What the last secret that was found looks like, so that those of nobody look the same.
+    looks: Option<Looks>,
+}
+
+impl Lookups {
+    /// Where secrets are looked up may have changed, and what was found is of before.
+    pub(super) fn forget(&mut self) {
+        self.kept.clear();
+        self.places.clear();
+    }
+
+    /// What is known of a user, if it is fresh.
+    fn fresh(&self, name: &Name, now: Time) -> Option<&Found> {
+        let (since, found) = self.kept.get(name)?;
+        (now.since(*since) < FRESH).then_some(found)
+    }
+
+    fn keep(&mut self, name: Name, found: Found, now: Time) {
+        if let Found::Secret(secret) = &found {
+            self.looks = Some(secret.looks());
+        }
+        if self.kept.len() >= KEPT_MAX {
+            self.kept.retain(|_, (since, _)| now.since(*since) < FRESH);
+        }
+        if self.kept.len() < KEPT_MAX {
+            self.kept.insert(name, (now, found));
+        }
+    }
+
+    /// With what the gate can log in as a user whose secret was looked up.
+    pub(super) fn credential(&self, database: &[u8], user: &[u8]) -> Credential {
+        match self.kept.get(&(database.to_vec(), user.to_vec())) {
+            Some((_, Found::Secret(secret))) => secret.credential(),
+            _ => Credential::Nothing,
+        }
+    }
+
+    /// A proof against what was found has failed: it may have been changed since.
+    pub(super) fn doubt(&mut self, database: &[u8], user: &[u8], now: Time) {
+        let name = (database.to_vec(), user.to_vec());
+        if self.kept.get(&name).is_some_and(|(since, _)| now.since(*since) >= DOUBTED) {
+            self.kept.remove(&name);
+        }
+    }
+}
+
+impl Loop {
+    /// Whether a user is to be looked up where it wants to: for its secret, or to know whether there
+    /// is one of that name.
+    pub(super) fn must_look_up(&self, database: &[u8], user: &[u8], method: Method) -> bool {
+        let is_of_use = method != Method::Trust || self.config.strangers == Strangers::Refused;
+        is_of_use
+            && !self.config.users.knows(user)
+            && self.place_named(database).is_some_and(|at| {
+                let lookup = &self.config.databases[at].lookup;
+                lookup.is_some()
+            })
+    }
+
+    fn place_named(&self, name: &[u8]) -> Option<usize> {
+        let named = std::str::from_utf8(name).ok().and_then(|name| self.databases.get(name));
+        named.or_else(|| self.databases.get(Database::REST)).copied()
+    }
+
+    /// Has a client wait until the secret of its user is known.
+    pub(super) fn look_up(&mut self, key: Key, looking: Looking) {
+        let name = (looking.wanted.database.clone(), looking.wanted.user.clone());
+        if let Some(found) = self.lookups.fresh(&name, self.now) {
+            let found = found.clone();
+            return self.challenge_with(key, looking, &found);
+        }
+        let under_way = self.lookups.waiting.len();
+        if !self.lookups.waiting.contains_key(&name) {
+            if under_way >= UNDER_WAY_MAX {
+                let message = "too many logins wait for secrets to be looked up";
+                return self.refuse(key, SqlState::TOO_MANY_CONNECTIONS, message);
+            }
+            self.stats.lookups += 1;
+            let place = self.place_of(&name.0);
+            let (database, user) = name.clone();
+            self.aside.look_up(Wanted { database, user, place });
+        }
+        self.lookups.waiting.entry(name).or_default().push(key);
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        client.state = State::Looking(Box::new(looking));
+    }
+
+    fn place_of(&mut self, name: &[u8]) -> Arc<Place> {
+        if let Some(place) = self.lookups.places.get(name) {
+            return Arc::clone(place);
+        }
+        if self.lookups.places.len() >= KEPT_MAX {
+            // Names that only `*` names have no end.
+            self.lookups.places.clear();
+        }
+        let at = self.place_named(name).expect("it was found before");
+        let database = &self.config.databases[at];
+        let lookup = database.lookup.as_ref().expect("it was asked for before");
+        let named = lookup.database.as_ref().and_then(|name| self.place_named(name.as_bytes()));
+        let asked = named.map_or(database, |at| &self.config.databases[at]);
+        // One that stands for the rest is at the servers what it is called.
+        let called = lookup.database.clone().map_or_else(|| name.to_vec(), String::into_bytes);
+        let called = || String::from_utf8_lossy(&called).into_owned();
+        let place = Arc::new(Place {
+            servers: asked.servers.clone(),
+            encryption: asked.encryption.clone(),
+            target: asked.target.clone().unwrap_or_else(called),
+            user: lookup.user.clone(),
+            credential: lookup.credential.clone(),
+            query: lookup.query.clone(),
+            patience: self.config.timeouts.connect,
+            key: self.config.users.key().clone(),
+        });
+        // Anybody may ask for any name where one stands for the rest.
+        if self.lookups.places.len() >= KEPT_MAX {
+            self.lookups.places.clear();
+        }
+        self.lookups.places.insert(name.to_vec(), Arc::clone(&place));
+        place
+    }
+
+    /// A lookup has ended: those who waited for it are asked for their proofs.
+    pub(super) fn looked_up(
+        &mut self,
+        database: Vec<u8>,
+        user: Vec<u8>,
+        found: Result<Found, String>,
+    ) {
+        let name = (database, user);
+        let waiting = self.lookups.waiting.remove(&name).unwrap_or_default();
+        if let Ok(found) = &found {
+            self.lookups.keep(name, found.clone(), self.now);
+        }
+        if let Err(cause) = &found {
+            self.stats.lookups_failed += 1;
+            self.stats.lookup_fault = Some(cause.clone());
+        }
+        for key in waiting {
+            let Some(client) = self.clients.get_mut(key) else { continue };
+            if !matches!(client.state, State::Looking(_)) {
+                continue;
+            }
+            let State::Looking(looking) = std::mem::replace(&mut client.state, State::Ending)
+            else {
+                continue;
+            };
+            match &found {
+                Ok(found) => self.challenge_with(key, *looking, found),
+                Err(_) => {
+                    // Why is not for the ears of whoever comes.
+                    let user = String::from_utf8_lossy(&looking.wanted.user).into_owned();
+                    let message = format!("the secret of user \"{user}\" cannot be looked up now");
+                    self.refuse(key, SqlState::CANNOT_CONNECT_NOW, &message);
+                }
+            }
+        }
+    }
+
+    fn challenge_with(&mut self, key: Key, looking: Looking, found: &Found) {
+        let secret = match found {
+            Found::Secret(secret) => secret.clone(),
+            Found::Bare | Found::Nobody => {
+                let looks = self.lookups.looks.unwrap_or_default();
+                Secret::mock(&looking.wanted.user, looks, self.config.users.key())
+            }
+        };
+        self.challenge(key, looking, &secret, !matches!(found, Found::Nobody));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_grows_old_and_is_doubted() {
+        let mut lookups = Lookups::default();
+        let name = |n: usize| (b"db".to_vec(), n.to_string().into_bytes());
+        for n in 0..2 * KEPT_MAX {
+            lookups.keep(name(n), Found::Nobody, Time::ZERO);
+        }
+        assert_eq!(lookups.kept.len(), KEPT_MAX);
+        assert!(lookups.fresh(&name(0), Time::ZERO + FRESH / 2).is_some());
+        let later = Time::ZERO + FRESH;
+        assert!(lookups.fresh(&name(0), later).is_none());
+        lookups.keep(name(KEPT_MAX), Found::Nobody, later);
+        assert_eq!(lookups.kept.len(), 1, "what is old makes room");
+        lookups.doubt(b"db", &name(KEPT_MAX).1, later + DOUBTED / 2);
+        assert!(lookups.fresh(&name(KEPT_MAX), later).is_some(), "a flood looks nothing up");
+        lookups.doubt(b"db", &name(KEPT_MAX).1, later + DOUBTED);
+        assert!(lookups.fresh(&name(KEPT_MAX), later).is_none());
+    }
+}

@@ -1,0 +1,226 @@
+//! Operating a monitor while it runs: the console on the wire, metrics and the live page over HTTP.
+//!
+//! ```text
+//!   loop (clients, gates, servers)                    desk (a thread of its own)
+//!     admits ── the connection of an administrator ──▶  console, HTTP
+//!     looks, pauses, kills ◀── one question each ─────  bounded visitors, deadlines
+//!     ──────── a snapshot, done, refused ────────────▶  tables, JSON, metrics
+//! ```
+//!
+//! Administrators log in as every client does, at the loop. From then on their connection belongs to
+//! the desk, so that nothing that is rendered, and nobody who does not read, holds up a client. What
+//! is asked of the loop is one snapshot at a time, and these take a twentieth of its time at most.
+
+mod admin;
+mod controls;
+mod desk;
+mod entering;
+mod filling;
+mod http;
+mod settings;
+mod visitor;
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime};
+
+use gate::Time;
+use live::WhatIf;
+
+pub use admin::Admin;
+use controls::Wait;
+pub(super) use controls::{Awaited, Ending};
+pub(super) use desk::{Desk, Opened};
+
+use super::arena::Key;
+use super::modelling::Models;
+use super::pool::PoolIndex;
+use super::state::Phase;
+use super::wire::Wire;
+use pgconsole::{Access, Control, Counts, Refusal, Snapshot};
+
+/// What the desk asks of the loop, and for which of its visitors.
+#[derive(Debug)]
+pub(super) struct Asked {
+    visitor: Key,
+    pub(super) ask: Ask,
+}
+
+/// What the desk asks of the loop.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// The gate now.
+    Snapshot,
+    /// Whether the loop goes round, and whether clients come in.
+    Pulse,
+    /// The models, for what one wants to know of them.
+    Models(WhatIf),
+    /// To change something.
+    Control(Control),
+    /// To give up what this visitor waits for, and to undo it.
+    Withdraw,
+    /// To give up what this visitor waits for; its connection, of this number if it may cancel, has
+    /// gone.
+    Forget(Option<u32>),
+}
+
+/// What the loop answers.
+#[derive(Debug)]
+enum Answer {
+    /// The gate at that moment, and how long it took to look.
+    Snapshot(Box<Snapshot>, Duration),
+    Pulse(Phase),
+    Models(WhatIf, Models),
+    Done,
+    /// Done, and this is to be told of it, in sentences.
+    Told(Vec<String>),
+    Refused(Refusal),
+}
+
+/// What the loop tells the desk.
+#[derive(Debug)]
+enum Letter {
+    Admitted(Box<Admitted>),
+    Answer(Key, Answer),
+    /// Whoever has this number wants no longer what it waits for.
+    Cancel(u32),
+    /// Whether whoever looks at the metrics is accepted.
+    Listen(Listening),
+    /// The monitor has ended.
+    End,
+}
+
+/// Whether the desk accepts those who look at the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listening {
+    /// Somebody else does.
+    Stops,
+    GoesOn,
+}
+
+/// Somebody who has logged in at the console.
+#[derive(Debug)]
+struct Admitted {
+    wire: Wire,
+    access: Access,
+    id: u64,
+    user: String,
+    database: String,
+    application_name: String,
+    ends: (Option<SocketAddr>, Option<SocketAddr>),
+    came: SystemTime,
+    process: u32,
+    secret: Vec<u8>,
+}
+
+/// The loop's line to its desk. The desk ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Line {
+    letters: mpsc::Sender<Letter>,
+    waker: mio::Waker,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Line {
+    fn send(&self, letter: Letter) {
+        // A desk that has gone has nobody left to tell.
+        if self.letters.send(letter).is_ok() {
+            let _ = self.waker.wake();
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.send(Letter::End);
+        if let Some(thread) = self.thread.take() {
+            // What it panicked of, if it did, was printed then.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the loop knows of who operates it.
+#[derive(Debug, Default)]
+pub(super) struct Operating {
+    line: Option<Line>,
+    /// The number that the last connection got.
+    numbered: u64,
+    all: AllPools,
+    /// Databases of which no job starts, and those that let nobody in.
+    paused: BTreeSet<String>,
+    disabled: BTreeSet<String>,
+    /// Who waits for what.
+    waits: Vec<Wait>,
+    /// Who waits for the configuration that is being read, and for the next one.
+    reloads: Vec<Key>,
+    reloads_next: Vec<Key>,
+    /// By which connections of the console are cancelled.
+    consoles: HashMap<u32, Vec<u8>>,
+    periods: Periods,
+}
+
+/// Whether jobs of any database start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum AllPools {
+    #[default]
+    Start,
+    Paused,
+}
+
+/// What was counted of each pool in the last period.
+#[derive(Debug, Default)]
+struct Periods {
+    began: Time,
+    /// How long the last one was; zero before its end.
+    length: Duration,
+    /// Of each pool, when the period began, and in the last one.
+    pools: Vec<(Counts, Counts)>,
+}
+
+impl Operating {
+    /// A pool is closed, and its place is for another one.
+    pub(super) fn forget_pool(&mut self, pool: PoolIndex) {
+        self.periods.forget(pool);
+    }
+
+    /// The number of the next connection, of a client or to a server.
+    pub(super) fn number(&mut self) -> u64 {
+        self.numbered += 1;
+        self.numbered
+    }
+
+    /// Whether nobody is let into a database.
+    pub(super) fn is_disabled(&self, database: &str) -> bool {
+        self.disabled.contains(database)
+    }
+
+    /// Whether no job of a database starts.
+    fn is_paused(&self, database: &str) -> bool {
+        self.all == AllPools::Paused || self.paused.contains(database)
+    }
+
+    /// Whether there is a desk to speak with.
+    pub(super) fn is_open(&self) -> bool {
+        self.line.is_some()
+    }
+
+    /// Whether whoever looks at the metrics is accepted from now on.
+    pub(super) fn listen(&self, listening: Listening) {
+        if let Some(line) = &self.line {
+            line.send(Letter::Listen(listening));
+        }
+    }
+
+    /// Begins to speak with a desk.
+    pub(super) fn open(&mut self, line: Line) {
+        self.line = Some(line);
+    }
+
+    fn answer(&self, visitor: Key, answer: Answer) {
+        if let Some(line) = &self.line {
+            line.send(Letter::Answer(visitor, answer));
+        }
+    }
+}

@@ -1,0 +1,794 @@
+//! The monitor as a whole: its listeners, what it does in a turn, its controls, and how it ends.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use gate::Time;
+use live::model::Refusal;
+use live::{Estimate, WhatIf};
+use measure::Recording;
+use mio::net::UnixStream;
+use mio::{Events, Interest, Poll, Waker};
+use thiserror::Error;
+
+use super::arena::{Key, Socket};
+use super::aside::{Aside, Done};
+use super::client;
+use super::client_tls::{ClientEncryption, ClientTls};
+use super::config::{Address, Config, StartError};
+use super::encryption::EncryptionError;
+use super::listen::{Listener, door, listen};
+use super::log::Log;
+use super::modelling::Models;
+use super::operating::{Asked, Desk, Ending, Opened};
+use super::reload::{Fresh, ReloadError, Reloaded, Reloading};
+use super::state::{Loop, Phase};
+use super::stats::{Finished, Stats};
+use super::takeover::{Given, Predecessor, Takeover};
+use super::workers::{self, Crew, Next, Watchers};
+use pgconsole::Shutdown;
+use pgwire::SqlState;
+use pgwire::startup::Replication;
+
+/// The loop's own sockets.
+const SIGNALS: Socket = Socket::Own(0);
+pub(super) const COMMANDS: Socket = Socket::Own(1);
+const HANGUPS: Socket = Socket::Own(2);
+pub(super) const DOOR: Socket = Socket::Own(3);
+pub(super) const SUCCESSOR: Socket = Socket::Own(4);
+pub(super) const PREDECESSOR: Socket = Socket::Own(5);
+/// That of the first listener; those of others follow.
+pub(super) const LISTENERS: u32 = 16;
+
+/// How often connections are looked at that are idle.
+const SWEEP: Duration = Duration::from_secs(1);
+/// After how long it is tried again to accept where the system had no room.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
+
+/// A TP monitor that listens and is ready to [run](Monitor::run).
+pub struct Monitor {
+    config: Config,
+    tls: Option<Arc<ClientEncryption>>,
+    poll: Poll,
+    listeners: Vec<Listener>,
+    takeover: Takeover,
+    signals: Option<UnixStream>,
+    hangups: Option<UnixStream>,
+    reloading: Option<Reloading>,
+    log: Log,
+    commands: mpsc::Receiver<Command>,
+    desk: Option<Desk>,
+    handle: Handle,
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Monitor").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}
+
+/// The controls of a running monitor, for any thread but the one that runs it: each call waits for
+/// its answer.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    /// Unbounded, but each caller waits for its answer, so callers bound it.
+    commands: mpsc::Sender<Command>,
+    waker: Arc<Waker>,
+    addresses: Arc<[Address]>,
+    http: Option<SocketAddr>,
+}
+
+/// Why a control did nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The monitor has ended.
+    #[error("the monitor has ended")]
+    Ended,
+    /// A certificate or key could not be used; all stays as it was.
+    #[error(transparent)]
+    Tls(#[from] EncryptionError),
+}
+
+#[derive(Debug)]
+pub(super) enum Command {
+    Stats(mpsc::Sender<Stats>),
+    Recordings(mpsc::Sender<Vec<Option<Recording>>>),
+    Models(mpsc::Sender<Models>),
+    Drain(mpsc::Sender<()>),
+    Tls(Option<Arc<ClientEncryption>>, mpsc::Sender<()>),
+    Operate(Asked),
+    /// What has come of work beside the loop.
+    Done(Done),
+    Reload(Box<Fresh>, mpsc::Sender<Reloaded>),
+    /// A configuration that was asked for was read, or could not be.
+    Fresh(Result<Box<Fresh>, ReloadError>),
+}
+
+impl Handle {
+    /// Where clients connect to on the network; of several addresses the first.
+    ///
+    /// # Panics
+    /// If there are sockets in the file system alone.
+    pub fn address(&self) -> SocketAddr {
+        match self.addresses[0] {
+            Address::Tcp(address) => address,
+            _ => panic!("nobody can connect by the network"),
+        }
+    }
+
+    /// All addresses that clients connect to, in the order of the configuration, those of the
+    /// network first.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Where metrics and the live page are, if anywhere.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
+    /// What is counted, up to now.
+    ///
+    /// # Errors
+    /// If the monitor has ended.
+    pub fn stats(&self) -> Result<Stats, ControlError> {
+        self.ask(Command::Stats)
+    }
+
+    /// What is recorded of each pool, up to now, in the order of [`Stats::pools`].
+    ///
+    /// # Errors
+    /// If the monitor has ended.
+    pub fn recordings(&self) -> Result<Vec<Option<Recording>>, ControlError> {
+        self.ask(Command::Recordings)
+    }
+
+    /// What would be, of each pool of which the model knows enough, if something were otherwise.
+    ///
+    /// # Errors
+    /// If the monitor has ended; inside, why no pool has an answer.
+    pub fn what_if(&self, asked: &WhatIf) -> Result<Result<Vec<Estimate>, Refusal>, ControlError> {
+        Ok(self.ask(Command::Models)?.what_if(asked))
+    }
+
+    /// Accepts nobody any more, tells clients with nothing under way to go, lets transactions end,
+    /// and ends.
+    ///
+    /// # Errors
+    /// If the monitor has ended.
+    pub fn drain(&self) -> Result<(), ControlError> {
+        self.ask(Command::Drain)
+    }
+
+    /// Reads certificates and keys, from the same files or others, and shows them to clients that
+    /// begin from now on; who is in keeps its connection. `None` for no more TLS.
+    ///
+    /// # Errors
+    /// If a file cannot be used, or the monitor has ended.
+    pub fn encrypt_clients(&self, tls: Option<&ClientTls>) -> Result<(), ControlError> {
+        let loaded = tls.map(ClientEncryption::load).transpose()?.flatten();
+        self.ask(|reply| Command::Tls(loaded, reply))
+    }
+
+    /// Takes another configuration, all of it but where it listens, what is recorded, and a console or
+    /// metrics where there were none. Nobody is dropped: whose database is gone stays until it leaves,
+    /// connections to servers that have moved or gone end with their jobs, and gates with other
+    /// policies, classes or servers begin anew with those who are served and who wait. What has to
+    /// wait for somebody is [told](Reloaded::later).
+    ///
+    /// # Errors
+    /// If the monitor has ended, or the configuration describes none; then all is as it was.
+    pub fn reload(&self, config: Config) -> Result<Reloaded, ReloadError> {
+        let fresh = Box::new(Fresh::new(config)?);
+        self.ask(|reply| Command::Reload(fresh, reply)).map_err(|_| ReloadError::Ended)
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T, ControlError> {
+        let (sender, answer) = mpsc::channel();
+        self.commands.send(command(sender)).map_err(|_| ControlError::Ended)?;
+        self.waker.wake().map_err(|_| ControlError::Ended)?;
+        answer.recv().map_err(|_| ControlError::Ended)
+    }
+}
+
+impl Monitor {
+    /// Checks the configuration, reads the certificate and listens. Clients may connect from now on; they are served when it
+    /// [runs](Monitor::run). Where another gate [listens for it](Config::takeover), its listeners are
+    /// shared, and it serves until this one runs.
+    ///
+    /// # Errors
+    /// If the configuration is invalid, the address is taken, or the certificate cannot be used; if
+    /// a gate is there to take over from, and does not hand over: it serves as before.
+    pub fn bind(config: Config) -> Result<Monitor, StartError> {
+        let (config, tls) = Fresh::new(config)?.into_parts();
+        let poll = Poll::new().map_err(StartError::Loop)?;
+        let registry = poll.registry();
+        let mut takeover = Takeover::default();
+        let mut given = Given::default();
+        if let Some(path) = &config.takeover {
+            let failed = |cause| StartError::Takeover { path: path.clone(), cause };
+            let called = Predecessor::call(path, config.timeouts.connect).map_err(failed)?;
+            if let Some((predecessor, listeners)) = called {
+                (takeover.predecessor, given) = (Some(predecessor), listeners);
+            }
+        }
+        let (mut listeners, addresses) = listen(&config, &mut given)?;
+        if let Some(path) = &config.takeover {
+            let mut door = door(path, &mut given)?;
+            door.register(registry, DOOR.token()).map_err(StartError::Loop)?;
+            takeover.door = Some(door);
+        }
+        for (listener, own) in listeners.iter_mut().zip(LISTENERS..) {
+            let token = Socket::Own(own).token();
+            listener.register(registry, token).map_err(StartError::Loop)?;
+        }
+        let waker = Waker::new(registry, COMMANDS.token()).map_err(StartError::Loop)?;
+        let (sender, commands) = mpsc::channel();
+        let http = config.admin.http.and_then(|address| given.http(address));
+        let desk = Monitor::desk(&config, http)?;
+        if let Some(socket) = desk.as_ref().and_then(|desk| desk.socket().transpose()) {
+            let named = config.admin.http.map(|address| address.to_string()).unwrap_or_default();
+            takeover.http = Some((named, socket.map_err(StartError::Loop)?));
+        }
+        let http = desk.as_ref().and_then(Desk::address);
+        if let Some(predecessor) = &mut takeover.predecessor {
+            predecessor.leave(given.left());
+        }
+        let addresses = addresses.into();
+        let handle = Handle { commands: sender, waker: Arc::new(waker), addresses, http };
+        let (signals, hangups, reloading) = (None, None, None);
+        let log = Log::default();
+        Ok(Monitor {
+            config,
+            tls,
+            poll,
+            listeners,
+            takeover,
+            signals,
+            hangups,
+            reloading,
+            log,
+            commands,
+            desk,
+            handle,
+        })
+    }
+
+    /// The number of the process that it takes over from, if any.
+    pub fn predecessor(&self) -> Option<u32> {
+        self.takeover.predecessor.as_ref().map(Predecessor::process)
+    }
+
+    /// A desk for whoever operates it, if there is anybody.
+    fn desk(config: &Config, given: Option<OwnedFd>) -> Result<Option<Desk>, StartError> {
+        if !config.admin.is_used() {
+            return Ok(None);
+        }
+        let desk = Desk::bind(config.admin.http, given).map_err(|source| match config.admin.http {
+            Some(address) => StartError::Listen { address: Address::Tcp(address), source },
+            None => StartError::Loop(source),
+        });
+        desk.map(Some)
+    }
+
+    /// The controls of this monitor.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Lets SIGTERM and SIGINT begin a drain. A second one cuts it short.
+    ///
+    /// # Errors
+    /// If the system's signals cannot be listened to.
+    pub fn drain_on_signals(mut self) -> Result<Monitor, StartError> {
+        let signals = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
+        self.signals = Some(self.listen_to(&signals, SIGNALS).map_err(StartError::Loop)?);
+        Ok(self)
+    }
+
+    /// Lets SIGHUP, and the console, have the configuration read anew: `source` is called then, on a
+    /// thread of its own, and what it gives is taken as by [`Handle::reload`]. What it cannot give is
+    /// logged, and all stays as it was.
+    ///
+    /// # Errors
+    /// If the system's signals cannot be listened to.
+    pub fn reload_from(
+        mut self,
+        source: impl FnMut() -> Result<Config, String> + Send + 'static,
+    ) -> Result<Monitor, StartError> {
+        let hangups = self.listen_to(&[signal_hook::consts::SIGHUP], HANGUPS);
+        self.hangups = Some(hangups.map_err(StartError::Loop)?);
+        let Handle { commands, waker, .. } = self.handle.clone();
+        self.reloading = Some(Reloading::new(Box::new(source), commands, waker));
+        Ok(self)
+    }
+
+    /// Logs to `sink` what [`Config::logged`] names, from a thread of its own: lines of `key=value`
+    /// behind the time. What cannot be written holds nobody up; it is counted, and said when there is
+    /// room again.
+    ///
+    /// # Errors
+    /// If the system has no thread left.
+    pub fn log_to(mut self, sink: impl Write + Send + 'static) -> Result<Monitor, StartError> {
+        self.log = Log::to(sink).map_err(StartError::Loop)?;
+        Ok(self)
+    }
+
+    fn listen_to(&self, signals: &[i32], socket: Socket) -> io::Result<UnixStream> {
+        let (read, write) = StdUnixStream::pair()?;
+        for &signal in signals {
+            signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+        }
+        read.set_nonblocking(true)?;
+        let mut read = UnixStream::from_std(read);
+        self.poll.registry().register(&mut read, socket.token(), Interest::READABLE)?;
+        Ok(read)
+    }
+
+    /// Serves on the calling thread, which may have been pinned to a CPU, until a drain has ended; with
+    /// several [workers](Config::workers) on as many threads, which begin on the caller's CPUs.
+    ///
+    /// # Errors
+    /// If the system's event queues fail, or it has no threads left; if the gate that it takes over
+    /// from does not let go, or serves again since it has heard nothing for too long.
+    ///
+    /// # Panics
+    /// If a gate breaks one of its invariants: it stops rather than lie about its slots.
+    pub fn run(self) -> Result<Finished, StartError> {
+        let Monitor {
+            config,
+            tls,
+            poll,
+            listeners,
+            mut takeover,
+            signals,
+            hangups,
+            reloading,
+            log,
+            commands,
+            desk,
+            handle,
+        } = self;
+        let aside = aside(handle.clone()).map_err(StartError::Loop)?;
+        let Handle { commands: sender, waker, .. } = handle;
+        let mut queues = vec![(poll, Arc::clone(&waker))];
+        while queues.len() < config.workers {
+            queues.push(workers::queue().map_err(StartError::Loop)?);
+        }
+        let registries = queues.iter().map(|(poll, _)| poll.registry().try_clone());
+        let registries = registries.collect::<io::Result<Vec<_>>>().map_err(StartError::Loop)?;
+        let mut inner = Loop::new(config, tls, aside, Watchers::new(registries));
+        (inner.log, inner.reloading) = (log, reloading);
+        let path = inner.config.takeover.clone().unwrap_or_default();
+        if let Some(predecessor) = &mut takeover.predecessor {
+            let failed = |cause| StartError::Takeover { path: path.clone(), cause };
+            predecessor.begin(inner.watchers.first()).map_err(failed)?;
+            inner.again.push_back(PREDECESSOR);
+        }
+        inner.takeover = takeover;
+        let mut running = Running {
+            inner,
+            listeners,
+            signals,
+            hangups,
+            commands,
+            sweep: Time::ZERO,
+            accept_again: None,
+            until: None,
+            failed: None,
+        };
+        if let Some(desk) = desk {
+            let ask =
+                move |asked| sender.send(Command::Operate(asked)).is_ok() && waker.wake().is_ok();
+            let line = desk.open(Opened { ask }).map_err(StartError::Loop)?;
+            running.inner.operating.open(line);
+        }
+        running.inner.open_kept();
+        let mut running = Crew::run(running, queues)?;
+        let given_up = running.inner.takeover.given_up.take();
+        let finished = running.finish();
+        match given_up {
+            Some(cause) => Err(StartError::Takeover { path, cause }),
+            None => Ok(finished),
+        }
+    }
+}
+
+/// The threads beside the loop, which tell it what they have done as if it were a command.
+fn aside(handle: Handle) -> io::Result<Aside> {
+    let Handle { commands, waker, .. } = handle;
+    Aside::start(move |done| {
+        // A loop that has ended needs nothing any more.
+        if commands.send(Command::Done(done)).is_ok() {
+            let _ = waker.wake();
+        }
+    })
+}
+
+/// A loop that runs.
+pub(super) struct Running {
+    pub(super) inner: Loop,
+    pub(super) listeners: Vec<Listener>,
+    signals: Option<UnixStream>,
+    hangups: Option<UnixStream>,
+    commands: mpsc::Receiver<Command>,
+    /// When idle connections are looked at next.
+    sweep: Time,
+    pub(super) accept_again: Option<Time>,
+    /// When what is still in flight is cut off.
+    pub(super) until: Option<Time>,
+    /// Why a worker has ended before its time.
+    failed: Option<io::Error>,
+}
+
+impl Running {
+    /// How long nothing will have to be done, unless something happens.
+    fn timeout(&self) -> Option<Duration> {
+        if !self.inner.again.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let gates = self.inner.pools.iter().filter_map(|pool| pool.driver.next_wakeup()).min();
+        let sweep = (!self.inner.pools.is_empty()).then_some(self.sweep);
+        let quotas = self.inner.quotas.iter().filter_map(|quota| quota.driver.next_wakeup()).min();
+        let (deadline, takeover) =
+            (self.inner.deadlines.next(), self.inner.takeover.next_deadline());
+        let moments = [gates, quotas, sweep, deadline, self.accept_again, self.until, takeover];
+        let next = moments.into_iter().flatten().min()?;
+        // The system counts milliseconds and rounds up.
+        Some(next.since(self.inner.clock()))
+    }
+
+    /// Does what there is to do. Servers come first, so that nobody is given one that has gone.
+    /// `broken`: connections that could not be written to when the loop had been let go.
+    pub(super) fn turn(&mut self, events: &Events, broken: &mut Vec<Socket>) {
+        self.inner.tick();
+        for socket in broken.drain(..) {
+            self.happens(socket);
+        }
+        let is_server = |socket: &Socket| matches!(socket, Socket::Server(_));
+        let sockets = || events.iter().map(|event| Socket::of(event.token()));
+        for socket in sockets().filter(is_server) {
+            self.happens(socket);
+        }
+        for socket in sockets().filter(|socket| !is_server(socket)) {
+            self.happens(socket);
+        }
+        for _ in 0..self.inner.again.len() {
+            if let Some(socket) = self.inner.again.pop_front() {
+                self.happens(socket);
+            }
+        }
+        self.keep_time();
+        if self.inner.has_waits() {
+            self.inner.look_at_waits();
+        }
+    }
+
+    fn happens(&mut self, socket: Socket) {
+        self.inner.tick();
+        match socket {
+            Socket::Client(key) => self.inner.client_event(key),
+            Socket::Server(key) => self.inner.server_event(key),
+            Socket::Cancel(key) => self.inner.cancel_event(key),
+            SIGNALS => self.hear_signals(),
+            COMMANDS => self.obey(),
+            HANGUPS => self.hear_hangups(),
+            DOOR => self.answer_door(),
+            SUCCESSOR => self.hear_successor(),
+            PREDECESSOR => self.hear_predecessor(),
+            Socket::Own(own) => {
+                if let Some(at) = own.checked_sub(LISTENERS) {
+                    self.accept(at as usize);
+                }
+            }
+        }
+        self.inner.settle();
+    }
+
+    fn accept(&mut self, at: usize) {
+        if self.inner.phase != Phase::Open {
+            // An event from before; a successor accepts now.
+            return;
+        }
+        let Some(listener) = self.listeners.get(at) else { return };
+        if !self.inner.accept(listener) {
+            self.accept_again = Some(self.inner.now + ACCEPT_AGAIN);
+        }
+    }
+
+    fn accept_all(&mut self) {
+        self.accept_again = None;
+        for at in 0..self.listeners.len() {
+            self.accept(at);
+            self.inner.settle();
+        }
+    }
+
+    /// Does what is due by now.
+    fn keep_time(&mut self) {
+        self.inner.tick();
+        let now = self.inner.now;
+        for pool in 0..self.inner.pools.len() {
+            if self.inner.pools[pool].driver.next_wakeup().is_some_and(|moment| moment <= now) {
+                self.inner.tell(pool, |driver, now| driver.wake(now));
+            }
+        }
+        self.inner.wake_quotas();
+        self.inner.settle();
+        while let Some(socket) = self.inner.deadlines.due(now) {
+            match socket {
+                Socket::Client(key) => self.inner.client_late(key),
+                Socket::Server(key) => self.inner.server_late(key),
+                Socket::Cancel(key) => self.inner.cancel_late(key),
+                Socket::Own(_) => unreachable!("only connections have deadlines"),
+            }
+            self.inner.settle();
+        }
+        if self.sweep <= now {
+            self.sweep = now + SWEEP;
+            self.inner.sweep();
+            self.inner.catch_up();
+            self.inner.tell_decisions();
+            self.inner.count_clients();
+            self.inner.turn_period();
+            self.inner.log_figures();
+            self.inner.settle();
+        }
+        if self.accept_again.is_some_and(|moment| moment <= now) {
+            self.accept_all();
+        }
+        if self.inner.takeover.next_deadline().is_some_and(|moment| moment <= now) {
+            self.tend_takeover();
+        }
+    }
+
+    fn hear_hangups(&mut self) {
+        if heard(self.hangups.as_mut()) > 0 {
+            self.inner.begin_reload(None);
+        }
+    }
+
+    fn hear_signals(&mut self) {
+        for _ in 0..heard(self.signals.as_mut()).min(2) {
+            if self.inner.phase != Phase::Draining {
+                self.drain();
+            } else {
+                self.until = Some(self.inner.now);
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            // Who asked may have stopped waiting; the command is carried out all the same.
+            match command {
+                Command::Stats(reply) => {
+                    let _ = reply.send(self.inner.snapshot());
+                }
+                Command::Recordings(reply) => {
+                    let _ = reply.send(self.inner.recordings());
+                }
+                Command::Models(reply) => {
+                    let _ = reply.send(self.inner.models());
+                }
+                Command::Drain(reply) => {
+                    self.drain();
+                    let _ = reply.send(());
+                }
+                Command::Tls(tls, reply) => {
+                    self.inner.tls = tls;
+                    let _ = reply.send(());
+                }
+                Command::Operate(asked) => {
+                    if let Ending::Ends(when) = self.inner.operate(asked) {
+                        self.shut_down(when);
+                    }
+                }
+                Command::Done(done) => {
+                    self.inner.hear_of(done);
+                    self.inner.settle();
+                }
+                Command::Reload(fresh, reply) => {
+                    let _ = reply.send(self.inner.reload(*fresh));
+                }
+                Command::Fresh(fresh) => self.inner.refreshed(fresh),
+            }
+        }
+    }
+
+    /// An administrator ends the monitor.
+    fn shut_down(&mut self, when: Shutdown) {
+        match when {
+            Shutdown::WaitForServers => self.drain(),
+            Shutdown::Now => {
+                self.drain();
+                self.until = Some(self.inner.now);
+            }
+            Shutdown::WaitForClients if self.inner.phase == Phase::Open => {
+                self.accept_all();
+                self.inner.phase = Phase::Leaving;
+                self.stop_for_good();
+            }
+            // It goes on as it is.
+            Shutdown::WaitForClients => {}
+        }
+    }
+
+    /// Lets nobody in any more, and sends away who has nothing under way.
+    pub(super) fn drain(&mut self) {
+        if self.inner.phase == Phase::Draining {
+            return;
+        }
+        // Who waits at a listener that stays the predecessor's is let in there.
+        if self.inner.takeover.given_up.is_none() {
+            self.accept_all();
+        }
+        self.inner.phase = Phase::Draining;
+        self.stop_for_good();
+        self.inner.tell_predecessor_of_end();
+        self.until = Some(self.inner.now + self.inner.config.timeouts.drain);
+        let clients: Vec<Key> = self.inner.clients.iter().map(|(key, _)| key).collect();
+        for key in clients {
+            self.inner.dismiss(key);
+            self.inner.settle();
+        }
+    }
+
+    /// Nobody comes any more, neither clients nor a successor.
+    fn stop_for_good(&mut self) {
+        self.part_with_files();
+        self.listeners.clear();
+        self.inner.takeover.door = None;
+        self.accept_again = None;
+    }
+
+    /// What a worker does next.
+    pub(super) fn next(&self) -> Next {
+        if self.is_done() { Next::Ends } else { Next::Waits(self.timeout()) }
+    }
+
+    /// A worker cannot go on: all end.
+    pub(super) fn fail(&mut self, error: io::Error) {
+        self.failed.get_or_insert(error);
+    }
+
+    /// All workers have ended.
+    ///
+    /// # Errors
+    /// If one of them could not go on.
+    pub(super) fn outcome(mut self) -> Result<Running, StartError> {
+        match self.failed.take() {
+            Some(error) => Err(StartError::Loop(error)),
+            None => Ok(self),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        if self.failed.is_some() {
+            return true;
+        }
+        let may = match self.inner.phase {
+            Phase::Open => false,
+            Phase::HandingOver => self.inner.takeover.is_served(),
+            Phase::Leaving | Phase::Draining => true,
+        };
+        may && (self.inner.clients.is_empty()
+            || self.until.is_some_and(|until| until <= self.inner.now))
+    }
+
+    /// Closes what is left. All slots are given back, so the recordings end complete.
+    fn finish(mut self) -> Finished {
+        self.inner.end_takeover();
+        let clients: Vec<Key> = self.inner.clients.iter().map(|(key, _)| key).collect();
+        let cut = clients.len();
+        for key in clients {
+            self.inner.send_away(key);
+            self.inner.close(key);
+            self.inner.settle();
+        }
+        let servers: Vec<Key> = self.inner.servers.iter().map(|(key, _)| key).collect();
+        for key in servers {
+            self.inner.drop_server(key);
+            self.inner.settle();
+        }
+        self.inner.log.end();
+        let stats = self.inner.snapshot();
+        let recordings = self.inner.recordings();
+        let quotas = self.inner.quotas.iter().filter(|quota| !quota.is_vacant());
+        let quota_recordings = quotas.map(|quota| quota.driver.recording().cloned()).collect();
+        Finished { stats, recordings, quota_recordings, cut }
+    }
+}
+
+/// How many signals have come.
+fn heard(signals: Option<&mut UnixStream>) -> usize {
+    let Some(signals) = signals else { return 0 };
+    let mut bytes = [0; 16];
+    let mut heard = 0;
+    while let Ok(some @ 1..) = signals.read(&mut bytes) {
+        heard += some;
+    }
+    heard
+}
+
+impl Loop {
+    /// What is counted, up to now.
+    pub(super) fn snapshot(&self) -> Stats {
+        let pools = self.pools.iter().filter(|pool| !pool.vacant);
+        let classes = self.config.classes.list();
+        let pools = pools
+            .map(|pool| pool.stats(self.now, &self.config.databases[pool.database].name, classes));
+        let log_lost = self.log.lost();
+        Stats {
+            clients: self.clients.len(),
+            pools: pools.collect(),
+            quotas: self.quota_stats(),
+            pins: self.pins(),
+            log_lost,
+            ..self.stats.clone()
+        }
+    }
+
+    /// Goes on with what waited for work beside the loop.
+    fn hear_of(&mut self, done: Done) {
+        match done {
+            Done::Hashed { server, step } => self.hashed(server, step),
+            Done::LookedUp { database, user, found } => self.looked_up(database, user, found),
+        }
+    }
+
+    fn recordings(&self) -> Vec<Option<Recording>> {
+        let pools = self.pools.iter().filter(|pool| !pool.vacant);
+        pools.map(|pool| pool.driver.recording().cloned()).collect()
+    }
+
+    /// A client has taken too long, to log in or to hear the last words.
+    fn client_late(&mut self, key: Key) {
+        let client = self.clients.get_mut(key).expect("it has a deadline");
+        self.deadlines.clear(Socket::Client(key), &mut client.deadline);
+        if matches!(client.state, client::State::Ending | client::State::Cancelling) {
+            return self.close(key);
+        }
+        self.stats.logins_failed += 1;
+        let seconds = self.config.timeouts.login.as_secs_f64();
+        let message = format!("the login took longer than {seconds} s");
+        self.fail(key, SqlState::PROTOCOL_VIOLATION, &message);
+    }
+
+    /// A drain begins: a client goes, unless a transaction of it is under way or waits.
+    fn dismiss(&mut self, key: Key) {
+        let Some(client) = self.clients.get(key) else { return };
+        match client.state {
+            client::State::Opening(_)
+            | client::State::Looking(_)
+            | client::State::Asked(_)
+            | client::State::Guest(_) => {
+                let message = "the gate is shutting down";
+                self.fail(key, SqlState::CANNOT_CONNECT_NOW, message);
+            }
+            client::State::Idle => self.send_away(key),
+            client::State::Served(at) => self.dismiss_served(key, at),
+            client::State::Waits(_)
+            | client::State::InPassage
+            | client::State::Ending
+            | client::State::Cancelling => {}
+        }
+    }
+
+    /// The same of one that has a server: it goes if its session alone keeps that.
+    pub(super) fn dismiss_served(&mut self, key: Key, at: Key) {
+        let server = self.servers.get(at).expect("who is served has a server");
+        let client = self.clients.get(key).expect("its caller has it");
+        let idle = server.relay.kept().is_none() && client.wire.read().is_empty();
+        let replicates = client.replication != Replication::No;
+        if replicates || self.stays(server) && idle && server.greeting.is_none() {
+            self.send_away(key);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! All that one loop knows, and the small things that its parts do to it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use gate::{Job, JobId, Time};
+use live::Driver;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::arena::{Arena, Key, Socket};
+use super::aside::Aside;
+use super::cancel::Cancel;
+use super::client::{self, Client};
+use super::client_tls::ClientEncryption;
+use super::config::{Address, Config};
+use super::crowd::Crowd;
+use super::deadlines::Deadlines;
+use super::log::{Figures, Log};
+use super::lookups::Lookups;
+use super::operating::Operating;
+use super::patience::Patiences;
+use super::pool::{Pool, PoolIndex};
+use super::probing::Probes;
+use super::quotas::Quota;
+use super::reload::{Reads, Reloading};
+use super::server::Server;
+use super::stats::Stats;
+use super::takeover::Takeover;
+use super::unnamed::Unnamed;
+use super::wire::{Chunks, Writes};
+use super::workers::Watchers;
+use pgwire::SqlState;
+use pgwire::message::{Report, Severity, write};
+
+/// Whether clients still come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Open,
+    /// Nobody comes any more; who is here stays as long as it likes.
+    Leaving,
+    /// Nobody comes any more, and who comes to rest goes over to a successor.
+    HandingOver,
+    /// Nobody comes any more, and who has nothing under way goes.
+    Draining,
+}
+
+/// All that one loop knows.
+pub(super) struct Loop {
+    pub(super) config: Config,
+    /// What clients are shown that want TLS.
+    pub(super) tls: Option<Arc<ClientEncryption>>,
+    /// Work that is done beside the loop, and the secrets that were looked up there.
+    pub(super) aside: Aside,
+    pub(super) lookups: Lookups,
+    pub(super) watchers: Watchers,
+    began: Instant,
+    began_at: SystemTime,
+    /// The moment of what is being done.
+    pub(super) now: Time,
+    pub(super) phase: Phase,
+    pub(super) clients: Arena<Client>,
+    pub(super) servers: Arena<Server>,
+    pub(super) cancels: Arena<Cancel>,
+    pub(super) pools: Vec<Pool>,
+    /// The databases' places in the configuration, by name.
+    pub(super) databases: HashMap<String, usize>,
+    pub(super) pools_by_name: HashMap<(usize, Vec<u8>), PoolIndex>,
+    pub(super) unnamed: Unnamed,
+    /// Clients by the number that they may cancel by.
+    pub(super) processes: HashMap<u32, Key>,
+    /// Clients that have not logged in yet, by their numbers: the first has tried for longest.
+    pub(super) logins: BTreeMap<u64, Key>,
+    pub(super) chunks: Chunks,
+    pub(super) deadlines: Deadlines,
+    /// Connections that may go on, though the system will not say so.
+    pub(super) again: VecDeque<Socket>,
+    /// Pools whose gate has decided something.
+    pub(super) decided: VecDeque<PoolIndex>,
+    /// Connections to servers that are being made, and those that wait for their turn.
+    pub(super) connecting: usize,
+    pub(super) connects: VecDeque<Key>,
+    /// Slots over several pools, and those of them whose gate has decided something.
+    pub(super) quotas: Vec<Quota>,
+    pub(super) decided_quotas: VecDeque<usize>,
+    /// The probes of each database.
+    pub(super) probes: Vec<Option<Probes>>,
+    pub(super) crowd: Crowd,
+    pub(super) patiences: Patiences,
+    /// Servers to which a connection was made.
+    pub(super) reached: Vec<Address>,
+    pub(super) log: Log,
+    pub(super) figures: Figures,
+    /// Where new configurations come from, and whether one is being read.
+    pub(super) reloading: Option<Reloading>,
+    pub(super) reads: Reads,
+    pub(super) stats: Stats,
+    pub(super) operating: Operating,
+    pub(super) takeover: Takeover,
+    random: SystemRandom,
+    /// What is written in one go, kept for its room.
+    pub(super) to_server: Vec<u8>,
+    pub(super) to_client: Vec<u8>,
+}
+
+impl Loop {
+    pub(super) fn new(
+        config: Config,
+        tls: Option<Arc<ClientEncryption>>,
+        aside: Aside,
+        watchers: Watchers,
+    ) -> Loop {
+        let writes = if watchers.len() > 1 { Writes::Later } else { Writes::Now };
+        let stats = Stats { turns: vec![0; watchers.len()], ..Stats::default() };
+        let probes = Probes::of(&config);
+        let databases = config.databases.iter().enumerate();
+        let databases = databases.map(|(at, database)| (database.name.clone(), at)).collect();
+        Loop {
+            patiences: Patiences::new(&config),
+            reached: Vec::new(),
+            config,
+            databases,
+            tls,
+            aside,
+            lookups: Lookups::default(),
+            watchers,
+            began: Instant::now(),
+            began_at: SystemTime::now(),
+            now: Time::ZERO,
+            phase: Phase::Open,
+            clients: Arena::new(),
+            servers: Arena::new(),
+            cancels: Arena::new(),
+            pools: Vec::new(),
+            pools_by_name: HashMap::new(),
+            unnamed: Unnamed::default(),
+            processes: HashMap::new(),
+            logins: BTreeMap::new(),
+            chunks: Chunks::new(writes),
+            deadlines: Deadlines::default(),
+            again: VecDeque::new(),
+            decided: VecDeque::new(),
+            connecting: 0,
+            connects: VecDeque::new(),
+            quotas: Vec::new(),
+            decided_quotas: VecDeque::new(),
+            probes,
+            crowd: Crowd::default(),
+            log: Log::default(),
+            figures: Figures::default(),
+            reloading: None,
+            reads: Reads::default(),
+            stats,
+            operating: Operating::default(),
+            takeover: Takeover::default(),
+            random: SystemRandom::new(),
+            to_server: Vec::new(),
+            to_client: Vec::new(),
+        }
+    }
+
+    /// Looks at the clock.
+    pub(super) fn tick(&mut self) {
+        self.now = self.clock();
+    }
+
+    pub(super) fn clock(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
+    }
+
+    /// A moment by the calendar: that of the beginning, as the system had it then, and what has passed.
+    pub(super) fn calendar(&self, moment: Time) -> SystemTime {
+        self.began_at + Duration::from_nanos(moment.as_nanos())
+    }
+
+    /// Chance from the system.
+    pub(super) fn draw<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.random.fill(&mut bytes).expect("the system gives chance to whoever asks");
+        bytes
+    }
+
+    /// Tells a pool's gate something. What it decides is carried out in [`settle`](Loop::settle).
+    pub(super) fn tell<T>(
+        &mut self,
+        pool: PoolIndex,
+        what: impl FnOnce(&mut Driver<Key>, Time) -> T,
+    ) -> T {
+        let answer = what(&mut self.pools[pool].driver, self.now);
+        self.decided.push_back(pool);
+        answer
+    }
+
+    /// Carries out what the gates have decided, until they have decided nothing more.
+    pub(super) fn settle(&mut self) {
+        loop {
+            self.settle_pools();
+            if self.decided_quotas.is_empty() {
+                return;
+            }
+            self.settle_quotas();
+        }
+    }
+
+    fn settle_pools(&mut self) {
+        while let Some(pool) = self.decided.pop_front() {
+            while let Some(verdict) = self.pools[pool].driver.next_decision() {
+                let waits = self.clients.get(verdict.owner).and_then(|client| match client.state {
+                    client::State::Waits(job) | client::State::Guest(Some(job)) => Some(job),
+                    _ => None,
+                });
+                assert_eq!(waits, Some(verdict.job), "who goes while waiting reneges");
+                match verdict.outcome {
+                    Ok(slot) => self.start(verdict.owner, slot),
+                    Err(reason) => self.turn_away(verdict.owner, reason),
+                }
+            }
+        }
+    }
+
+    /// A client's job arrives at the gate of its pool.
+    pub(super) fn arrive(&mut self, key: Key, since: Time) -> JobId {
+        let job = self.job_of(key);
+        let pool = self.clients.get(key).expect("who asks is there").pool;
+        let wait_max = self.config.classes.list()[job.class as usize].wait_max;
+        let deadline = wait_max.map(|wait_max| since + wait_max);
+        self.tell(pool, |driver, now| driver.arrive(now, key, since, Job { deadline, ..job }))
+    }
+
+    /// Writes to a client; a broken connection is found when it is read.
+    pub(super) fn say(&mut self, key: Key, bytes: &[u8]) -> io::Result<()> {
+        let Some(client) = self.clients.get_mut(key) else { return Ok(()) };
+        client.wire.send(bytes, &mut self.chunks)
+    }
+
+    /// Tells a client why its session ends, and ends it.
+    pub(super) fn fail(&mut self, key: Key, sqlstate: SqlState, message: &str) {
+        self.fail_with(key, &Report::new(Severity::Fatal, sqlstate, message));
+    }
+
+    /// The same with detail and hint.
+    pub(super) fn fail_with(&mut self, key: Key, report: &Report<'_>) {
+        self.log_error(key, report.sqlstate, report.message);
+        if let Some(client) = self.clients.get_mut(key) {
+            client.ended_with = Some(report.sqlstate);
+        }
+        let mut out = std::mem::take(&mut self.to_client);
+        out.clear();
+        write::error_response(&mut out, report);
+        self.end_with(key, &out);
+        self.to_client = out;
+    }
+
+    /// Says the last words to a client, and closes its connection when they are written.
+    pub(super) fn end_with(&mut self, key: Key, words: &[u8]) {
+        if self.say(key, words).is_err() {
+            self.close(key);
+            return;
+        }
+        self.part(key);
+        let Some(client) = self.clients.get_mut(key) else { return };
+        if client.wire.flush(&mut self.chunks).is_ok() && client.wire.is_blocked() {
+            let patience = self.now + self.config.timeouts.cancel;
+            self.deadlines.set(Socket::Client(key), &mut client.deadline, patience);
+        } else {
+            self.close(key);
+        }
+    }
+
+    /// Closes a client's connection.
+    pub(super) fn close(&mut self, key: Key) {
+        self.part(key);
+        let Some(mut client) = self.clients.remove(key) else { return };
+        self.deadlines.clear(Socket::Client(key), &mut client.deadline);
+        self.log_end(&client);
+        self.count_out(&client);
+        client.wire.close(&mut self.chunks);
+    }
+
+    /// Takes a client away from all that it has to do with, but for its socket.
+    fn part(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let state = std::mem::replace(&mut client.state, client::State::Ending);
+        self.logins.remove(&client.id);
+        let pool = client.pool;
+        if client.secret_bytes > 0 {
+            client.secret_bytes = 0;
+            self.processes.remove(&client.process);
+        }
+        match state {
+            client::State::Guest(job) => {
+                self.pools[pool].guests.retain(|one| *one != key);
+                if let Some(job) = job {
+                    self.renege(pool, job);
+                }
+                self.invite(pool);
+            }
+            client::State::Waits(job) => {
+                self.renege(pool, job);
+                self.forget(key);
+            }
+            client::State::Idle => self.forget(key),
+            client::State::Served(server) => self.leave(key, server),
+            _ => {}
+        }
+    }
+
+    pub(super) fn renege(&mut self, pool: PoolIndex, job: JobId) {
+        self.pools[pool].counters.reneged += 1;
+        self.tell(pool, |driver, now| driver.renege(now, job));
+    }
+
+    /// A client goes that has no server: so do its names for statements.
+    fn forget(&mut self, key: Key) {
+        let client = self.clients.get_mut(key).expect("its caller has it");
+        let statements = std::mem::take(&mut client.statements);
+        self.pools[client.pool].catalogue.forget(statements);
+    }
+}

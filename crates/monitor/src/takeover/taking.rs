@@ -1,0 +1,566 @@
+//! The part of the gate that takes over: what it asks for before it begins, how clients come in that
+//! another process has let in, and what becomes of it if that goes on.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::Registry;
+use mio::net::{TcpStream, UnixStream as MioUnixStream};
+use socket2::{Domain, SockRef, Type};
+
+use super::channel::{Channel, Filled, Heard, Side};
+use super::words::{FORMAT, Place, Pool, Resting, Word, Wrote};
+use super::{AFTERWARDS, ROUNDS, TakeoverError};
+use crate::arena::{Key, Socket};
+use crate::client::{Client, SECRET_BYTES, State, Wanted};
+use crate::listen::{Listener, Peer};
+use crate::log::Line;
+use crate::run::{PREDECESSOR, Running};
+use crate::state::{Loop, Phase};
+use crate::wire::{Stream, Wire};
+use pgsession::sql::{Settings, SettingsBounds};
+use pgsession::statements::{self, RestingName, RestingStatement};
+use pgwire::frame::Limits;
+use pgwire::startup::{Replication, Version};
+
+/// The most listeners that are taken.
+const LISTENERS_MAX: usize = 1024;
+
+/// How much of statements is kept until the takeover is over \[byte\]; clients with names for others
+/// are declined.
+const STATEMENTS_MAX: usize = 1 << 30;
+
+/// Listeners of the gate before, each until somebody has asked for it.
+#[derive(Debug, Default)]
+pub(crate) struct Given(Vec<(Place, OwnedFd)>);
+
+impl Given {
+    fn take(&mut self, is_it: impl Fn(&Place, &OwnedFd) -> bool) -> Option<(Place, OwnedFd)> {
+        let listens = |socket: &OwnedFd| SockRef::from(socket).is_listener().unwrap_or(false);
+        let at =
+            self.0.iter().position(|(place, socket)| is_it(place, socket) && listens(socket))?;
+        Some(self.0.remove(at))
+    }
+
+    /// The one at an address, as that was named or as it is.
+    pub(crate) fn tcp(&mut self, address: SocketAddr) -> Option<OwnedFd> {
+        let named = address.to_string();
+        let by_name = |place: &Place, _: &OwnedFd| *place == Place::Tcp { named: named.clone() };
+        let by_address = |place: &Place, socket: &OwnedFd| {
+            matches!(place, Place::Tcp { .. }) && local(socket) == Some(address)
+        };
+        self.take(by_name).or_else(|| self.take(by_address)).map(|(_, socket)| socket)
+    }
+
+    /// The one of metrics and the live page.
+    pub(crate) fn http(&mut self, address: SocketAddr) -> Option<OwnedFd> {
+        let named = address.to_string();
+        let is_it = |place: &Place, socket: &OwnedFd| match place {
+            Place::Http { named: known } => *known == named || local(socket) == Some(address),
+            _ => false,
+        };
+        self.take(is_it).map(|(_, socket)| socket)
+    }
+
+    /// The one of a file, with the file's number.
+    pub(crate) fn unix(&mut self, path: &Path) -> Option<(OwnedFd, u64)> {
+        let path = path.as_os_str().as_bytes();
+        let is_it = |place: &Place, _: &OwnedFd| match place {
+            Place::Unix { path: known, .. } => known == path,
+            _ => false,
+        };
+        match self.take(is_it)? {
+            (Place::Unix { inode, .. }, socket) => Some((socket, inode)),
+            _ => None,
+        }
+    }
+
+    /// The one of the next successor, with its file's number.
+    pub(crate) fn door(&mut self) -> Option<(OwnedFd, u64)> {
+        match self.take(|place, _| matches!(place, Place::Takeover { .. }))? {
+            (Place::Takeover { inode, .. }, socket) => Some((socket, inode)),
+            _ => None,
+        }
+    }
+
+    /// How many nobody has asked for.
+    pub(crate) fn left(&self) -> usize {
+        self.0.len()
+    }
+}
+
+fn local(socket: &OwnedFd) -> Option<SocketAddr> {
+    SockRef::from(socket).local_addr().ok()?.as_socket()
+}
+
+/// Who hands over.
+#[derive(Debug)]
+pub(crate) struct Predecessor {
+    channel: Channel,
+    process: u32,
+    /// Whether it knows that the loop goes round.
+    knows: Knows,
+    pools: HashMap<u32, Pool>,
+    statements: HashMap<u64, RestingStatement>,
+    statement_bytes: usize,
+    /// How many of its listeners nobody listens on from now on.
+    unclaimed: usize,
+    /// Clients that it has given, each until the word is out that they are here: the word's number.
+    arriving: VecDeque<(u64, Key)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knows {
+    NotYet,
+    Told,
+}
+
+/// How it is over with a predecessor.
+enum Over {
+    /// It has handed over all that it could.
+    Ended,
+    /// It died: what came is here.
+    Died,
+    /// It serves as before.
+    GoesOn(TakeoverError),
+}
+
+impl Predecessor {
+    /// Asks the gate that listens at `path` for what clients connect to; `None` if nobody does. It may
+    /// take so long for each answer.
+    ///
+    /// # Errors
+    /// If it does not hand over.
+    pub(crate) fn call(
+        path: &Path,
+        patience: Duration,
+    ) -> Result<Option<(Predecessor, Given)>, TakeoverError> {
+        let stream = match UnixStream::connect(path) {
+            Ok(stream) => stream,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(TakeoverError::Unreachable(error)),
+        };
+        let mut channel = Channel::new(stream, Side::Successor);
+        channel.wait_for(patience).map_err(TakeoverError::Unreachable)?;
+        let (user, _) = channel.peer().map_err(TakeoverError::Unreachable)?;
+        if user != rustix::process::geteuid().as_raw() {
+            return Err(TakeoverError::Stranger { user });
+        }
+        // One that refuses at once has closed it, and its word is there.
+        drop(say(&mut channel, &Word::Hello { format: FORMAT }));
+        let process = match wait(&mut channel)? {
+            (Word::Welcome { process }, _) => process,
+            (Word::Refused { why }, _) => return Err(TakeoverError::Refused(why)),
+            (word, _) => return Err(misunderstood(&word)),
+        };
+        let mut given = Given::default();
+        loop {
+            match wait(&mut channel)? {
+                (Word::Listener(place), Some(socket)) if given.0.len() < LISTENERS_MAX => {
+                    given.0.push((place, socket));
+                }
+                (Word::Listeners { count }, _) if count as usize == given.0.len() => break,
+                (Word::GivenUp { why }, _) => return Err(TakeoverError::GivenUp(why)),
+                (word, _) => return Err(misunderstood(&word)),
+            }
+        }
+        let predecessor = Predecessor {
+            channel,
+            process,
+            knows: Knows::NotYet,
+            pools: HashMap::new(),
+            statements: HashMap::new(),
+            statement_bytes: 0,
+            unclaimed: 0,
+            arriving: VecDeque::new(),
+        };
+        Ok(Some((predecessor, given)))
+    }
+
+    /// The number of its process, as it sees it.
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// So many of its listeners are not in this gate's configuration.
+    pub(crate) fn leave(&mut self, listeners: usize) {
+        self.unclaimed = listeners;
+    }
+
+    pub(super) fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+
+    /// All is ready: from here on the gate before accepts nobody any more.
+    ///
+    /// # Errors
+    /// If it does not let go; it serves as before then.
+    pub(crate) fn begin(&mut self, registry: &Registry) -> Result<(), TakeoverError> {
+        say(&mut self.channel, &Word::Ready)?;
+        match wait(&mut self.channel)? {
+            (Word::Begin, _) => {
+                let watched = self.channel.watch(registry, PREDECESSOR.token());
+                watched.map_err(TakeoverError::Unreachable)
+            }
+            (Word::GivenUp { why }, _) => Err(TakeoverError::GivenUp(why)),
+            (word, _) => Err(misunderstood(&word)),
+        }
+    }
+
+    /// Says something; that it cannot be said is found when it is read.
+    fn tell(&mut self, word: &Word) -> u64 {
+        let number = self.channel.say(word, None).expect("it is short, and causes are cut");
+        let _ = self.channel.flush();
+        number
+    }
+
+    /// Whether it was told that this gate serves.
+    pub(super) fn is_told(&self) -> bool {
+        self.knows == Knows::Told
+    }
+
+    /// The next thing that it says.
+    fn hear(&mut self) -> Result<Option<Heard>, Over> {
+        loop {
+            let said = self
+                .channel
+                .next()
+                .map_err(|error| Over::GoesOn(TakeoverError::Misunderstood(error.to_string())))?;
+            if said.is_some() {
+                return Ok(said);
+            }
+            match self.channel.fill() {
+                Ok(Filled::Bytes) => {}
+                Ok(Filled::Nothing) => return Ok(None),
+                Ok(Filled::Ended) | Err(_) => return Err(Over::Died),
+            }
+        }
+    }
+
+    /// The next client that is here and whose predecessor knows it.
+    fn next_arrived(&mut self) -> Option<Key> {
+        let sent = self.channel.sent();
+        let (_, key) = self.arriving.front().copied().filter(|(word, _)| *word <= sent)?;
+        self.arriving.pop_front();
+        Some(key)
+    }
+}
+
+fn say(channel: &mut Channel, word: &Word) -> Result<(), TakeoverError> {
+    channel.say(word, None).expect("it is short");
+    channel.flush().map_err(|_| TakeoverError::Silent)?;
+    if channel.unsent() > 0 { Err(TakeoverError::Silent) } else { Ok(()) }
+}
+
+fn wait(channel: &mut Channel) -> Result<Heard, TakeoverError> {
+    let heard = channel.wait().map_err(|error| TakeoverError::Misunderstood(error.to_string()))?;
+    heard.ok_or(TakeoverError::Silent)
+}
+
+fn misunderstood(word: &Word) -> TakeoverError {
+    let said = match word {
+        Word::Pool(_) | Word::Statement { .. } | Word::Client(_) => {
+            "something of clients too early"
+        }
+        _ => "something out of its order",
+    };
+    TakeoverError::Misunderstood(said.to_owned())
+}
+
+impl Running {
+    /// The predecessor says something, or can be told more.
+    pub(crate) fn hear_predecessor(&mut self) {
+        for _ in 0..ROUNDS {
+            let Some(predecessor) = &mut self.inner.takeover.predecessor else { return };
+            if predecessor.knows == Knows::NotYet {
+                predecessor.knows = Knows::Told;
+                predecessor.tell(&Word::Serves);
+                let (process, unclaimed) = (predecessor.process, predecessor.unclaimed);
+                self.inner.tell_begin(process, unclaimed);
+                continue;
+            }
+            // What cannot be said is known when the reason has been read.
+            let _ = predecessor.channel.flush();
+            match predecessor.hear() {
+                Ok(Some((word, socket))) => {
+                    if let Err(over) = self.inner.heed_predecessor(word, socket) {
+                        return self.part_from_predecessor(over);
+                    }
+                }
+                Ok(None) => return self.inner.welcome_arrived(),
+                Err(over) => return self.part_from_predecessor(over),
+            }
+            self.inner.welcome_arrived();
+        }
+        self.inner.again.push_back(PREDECESSOR);
+    }
+
+    fn part_from_predecessor(&mut self, over: Over) {
+        let Some(predecessor) = self.inner.takeover.predecessor.take() else { return };
+        let Predecessor { process, arriving, channel, .. } = predecessor;
+        let line = |state| Line::new("takeover").text("state", state).with("of", process);
+        match over {
+            Over::Ended | Over::Died => {
+                // It takes no files away any more.
+                let door = &mut self.inner.takeover.door;
+                self.listeners.iter_mut().chain(door).for_each(Listener::keep);
+                // Before it said that this was all it has told those to go of whom it had not heard
+                // that they are here.
+                let sent = channel.sent();
+                let is_ours = |word: u64| matches!(over, Over::Died) || word <= sent;
+                for (word, key) in arriving {
+                    match is_ours(word) {
+                        true => self.inner.welcome_taken(key),
+                        false => self.inner.let_go(key),
+                    }
+                }
+                let taken = self.inner.stats.clients_taken_over;
+                let (state, how) = match over {
+                    Over::Ended => ("ended", "has ended"),
+                    _ => ("died", "has died"),
+                };
+                let sentence =
+                    format!("process {process} {how}; {taken} clients were taken over from it");
+                self.inner.tell_takeover(line(state).with("clients", taken), &sentence);
+            }
+            Over::GoesOn(error) => {
+                arriving.into_iter().for_each(|(_, key)| self.inner.let_go(key));
+                let why = error.to_string();
+                self.inner.tell_takeover(line("failed").text("why", &why), &why);
+                self.inner.takeover.given_up = Some(error);
+                // Whatever is listened on stays the other one's, with its file.
+                let door = &mut self.inner.takeover.door;
+                self.listeners.iter_mut().chain(door).for_each(Listener::give_away);
+                self.drain();
+            }
+        }
+        self.inner.takeover.afterwards = Some(self.inner.now + AFTERWARDS);
+        self.inner.forget_cancels();
+    }
+}
+
+impl Loop {
+    fn tell_begin(&self, process: u32, unclaimed: usize) {
+        let line = Line::new("takeover").text("state", "begins").with("of", process);
+        let mut sentence = format!("takes over from process {process}");
+        if unclaimed > 0 {
+            sentence += &format!(
+                "; {unclaimed} of its listeners are not in this configuration, and nobody listens \
+                 there any more"
+            );
+        }
+        self.tell_takeover(line.with("unclaimed", unclaimed), &sentence);
+    }
+
+    fn heed_predecessor(&mut self, word: Word, socket: Option<OwnedFd>) -> Result<(), Over> {
+        let Some(predecessor) = &mut self.takeover.predecessor else { return Ok(()) };
+        match (word, socket) {
+            (Word::Pool(pool), _) => drop(predecessor.pools.insert(pool.number, pool)),
+            (Word::Statement { number, statement }, _) => {
+                let bytes = predecessor.statement_bytes + statement.tail.len();
+                if bytes <= STATEMENTS_MAX {
+                    predecessor.statement_bytes = bytes;
+                    predecessor.statements.insert(number, statement);
+                }
+            }
+            (Word::Client(client), Some(socket)) => {
+                let number = client.number;
+                let taken = self.take_in(*client, socket);
+                let Some(predecessor) = &mut self.takeover.predecessor else { return Ok(()) };
+                match taken {
+                    Ok(key) => {
+                        let word = predecessor.tell(&Word::Has { number });
+                        predecessor.arriving.push_back((word, key));
+                    }
+                    Err(why) => {
+                        let process = predecessor.process;
+                        let line = Line::new("takeover").text("state", "declined");
+                        let line = line.with("of", process).text("why", &why);
+                        predecessor.tell(&Word::Declines { number, why });
+                        self.log.line(line);
+                    }
+                }
+            }
+            (Word::Cancel { number, process, secret }, _) => {
+                self.hear_cancel(number, process, &secret);
+            }
+            (Word::Cancelled { number }, _) => self.cancel_passed(number),
+            (Word::GivenUp { why }, _) => return Err(Over::GoesOn(TakeoverError::GivenUp(why))),
+            (Word::Ended { .. }, _) => return Err(Over::Ended),
+            (word, _) => return Err(Over::GoesOn(misunderstood(&word))),
+        }
+        Ok(())
+    }
+
+    /// Takes a client in, which is in passage until its predecessor knows.
+    ///
+    /// # Errors
+    /// Why it cannot be here. All is as it was then.
+    fn take_in(&mut self, resting: Resting, socket: OwnedFd) -> Result<Key, String> {
+        if self.phase != Phase::Open {
+            return Err("the gate that takes over is shutting down".into());
+        }
+        if self.is_full() {
+            return Err("the gate that takes over has as many clients as it may have".into());
+        }
+        let Resting { pool, user, process, secret, wrote, settings, statements, .. } = resting;
+        let predecessor = self.takeover.predecessor.as_ref().expect("its caller has it");
+        let told = predecessor.pools.get(&pool).ok_or("its pool was not told")?.clone();
+        if !(1..=SECRET_BYTES).contains(&secret.len()) || !self.is_free(process) {
+            return Err("its key for cancelling cannot be used here".into());
+        }
+        let settings = Settings::of_resting(settings, SettingsBounds::default());
+        if let Some(lost) = settings.lost() {
+            return Err(lost.to_string());
+        }
+        let mut wire = Wire::new(stream_of(socket)?);
+        let peer = peer_of(wire.stream())?;
+        let wanted = Wanted {
+            version: Version::V3_2,
+            user,
+            database: told.database,
+            settings: Box::default(),
+            replication: Replication::No,
+        };
+        let pool = self.pool_for(&wanted, told.credential).map_err(|(_, why)| why)?;
+        if self.pools[pool].mode != told.mode {
+            let (was, is) = (told.mode, self.pools[pool].mode);
+            return Err(format!("its pool was in {was} mode, and is in {is} mode now"));
+        }
+        let mut settings = Arc::new(settings);
+        self.pools[pool].known.share(&mut settings);
+        let names = self.take_up(pool, &settings, &statements)?;
+        let key = self.clients.next_key();
+        if let Err(error) = self.watchers.watch(&mut wire, Socket::Client(key)) {
+            self.pools[pool].catalogue.forget(names);
+            return Err(format!("the system has no room for it: {error}"));
+        }
+        let user = match self.count_in(&wanted.user, pool) {
+            Ok(user) => user,
+            Err((_, why)) => {
+                self.pools[pool].catalogue.forget(names);
+                // It is not this gate's, and closed without a word.
+                let _ = self.watchers.release(&wire);
+                return Err(why);
+            }
+        };
+        let (id, came, ends) = (self.operating.number(), self.now, wire.stream().ends());
+        let mut client = Client::new(wire, peer);
+        (client.id, client.came, client.ends, client.asked) = (id, came, ends, came);
+        (client.state, client.pool, client.entered) = (State::InPassage, pool, came);
+        (client.settings, client.statements) = (settings, names);
+        client.patience = self.patiences.of(&user);
+        client.user = Some(user);
+        client.process = process;
+        client.secret[..secret.len()].copy_from_slice(&secret);
+        client.secret_bytes = secret.len() as u8;
+        client.wrote = (wrote == Wrote::Perhaps).then_some(came);
+        client.frames.limit(Limits { length_max: self.config.limits.message, ..Limits::SESSION });
+        self.clients.insert(client);
+        self.processes.insert(process, key);
+        self.follow_client(key);
+        Ok(key)
+    }
+
+    /// The names of a client that was told of for statements.
+    fn take_up(
+        &mut self,
+        pool: usize,
+        settings: &Settings,
+        statements: &[(Vec<u8>, RestingName)],
+    ) -> Result<statements::Client, String> {
+        let mut names = statements::Client::new(settings.scope());
+        let known = &self.takeover.predecessor.as_ref().expect("its caller has it").statements;
+        let catalogue = &mut self.pools[pool].catalogue;
+        for (name, told) in statements {
+            let taken = match known.get(&told.number) {
+                Some(statement) => catalogue
+                    .take_up(&mut names, name, (statement, told.shape))
+                    .map_err(|error| error.to_string()),
+                None => Err("a statement of it was not told, or there was no room for it".into()),
+            };
+            if let Err(why) = taken {
+                catalogue.forget(names);
+                return Err(why);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Clients go on whose predecessor knows that they are here.
+    fn welcome_arrived(&mut self) {
+        while let Some(predecessor) = &mut self.takeover.predecessor
+            && let Some(key) = predecessor.next_arrived()
+        {
+            self.welcome_taken(key);
+        }
+    }
+
+    fn welcome_taken(&mut self, key: Key) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        (client.state, client.since) = (State::Idle, self.now);
+        self.stats.clients_taken_over += 1;
+        self.log_login(key);
+        // It may have said something on its way here.
+        self.again.push_back(Socket::Client(key));
+    }
+
+    /// A client in passage stays with the predecessor: its socket is let go without a word.
+    fn let_go(&mut self, key: Key) {
+        let Some(mut client) = self.clients.remove(key) else { return };
+        // It must not be watched here as long as the other one has it.
+        let _ = self.watchers.release(&client.wire);
+        self.processes.remove(&client.process);
+        let statements = std::mem::take(&mut client.statements);
+        self.pools[client.pool].catalogue.forget(statements);
+        self.count_out(&client);
+        drop(client);
+    }
+
+    /// The gate ends as it was told to: the predecessor need not go on.
+    pub(crate) fn tell_predecessor_of_end(&mut self) {
+        if let Some(predecessor) = &mut self.takeover.predecessor {
+            predecessor.tell(&Word::Ending);
+        }
+    }
+}
+
+/// A connection of one of the kinds that clients have.
+fn stream_of(socket: OwnedFd) -> Result<Stream, String> {
+    let broken = |error: std::io::Error| format!("its socket cannot be used: {error}");
+    let found = SockRef::from(&socket);
+    if found.r#type().map_err(broken)? != Type::STREAM || found.is_listener().map_err(broken)? {
+        return Err("its socket is no connection".into());
+    }
+    let domain = found.domain().map_err(broken)?;
+    // It is that of the gate before, too, but nothing may depend on it.
+    found.set_nonblocking(true).map_err(broken)?;
+    if domain == Domain::UNIX {
+        return Ok(Stream::Unix(MioUnixStream::from_std(UnixStream::from(socket))));
+    }
+    if domain == Domain::IPV4 || domain == Domain::IPV6 {
+        return Ok(Stream::Tcp(TcpStream::from_std(std::net::TcpStream::from(socket))));
+    }
+    Err("its socket is of no kind that clients have".into())
+}
+
+fn peer_of(stream: &Stream) -> Result<Peer, String> {
+    match stream {
+        Stream::Unix(_) => Ok(Peer::Local),
+        Stream::Tcp(stream) => match stream.peer_addr() {
+            Ok(address) => Ok(Peer::Network(address)),
+            Err(error) => Err(format!("its connection is broken: {error}")),
+        },
+    }
+}

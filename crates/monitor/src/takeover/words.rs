@@ -1,0 +1,717 @@
+//! What a gate and its successor say to each other, as bytes: plain values and their encoding, without
+//! a socket.
+//!
+//! Each word is a frame: a tag of 1 byte, the length of the rest in 4, the rest. Numbers are
+//! big-endian, texts and bytes have their length in 4 bytes before them, lists their count. The first
+//! words of both sides, Hello, Welcome and Refused, are the same in every [`FORMAT`], so that a gate of
+//! another one is told so.
+
+use crate::config::Mode;
+use pgsession::sql::tokens::{Encoding, Lexis, Strings};
+use pgsession::sql::{Named, RestingSettings, Value};
+use pgsession::statements::{RestingName, RestingStatement, Shape};
+use pgwire::auth::{Credential, Keys};
+
+/// The version of all that is said here. It grows with every change, and with every change of what a
+/// statement's scope is computed from.
+pub(super) const FORMAT: u32 = 2;
+
+/// What a Hello begins with.
+const GREETING: &[u8; 16] = b"sekisho takeover";
+
+/// The bytes of a frame's tag and length.
+pub(super) const HEAD: usize = 5;
+
+/// The largest frame of a gate that hands over, without its head \[byte\]: a statement of the largest
+/// size fits, and so does a client with as many names and settings as it may have.
+pub(super) const GIVEN_MAX: usize = 4 << 20;
+
+/// The largest frame of a gate that takes over, without its head \[byte\].
+pub(super) const TAKEN_MAX: usize = 4 << 10;
+
+/// The longest cause that is told \[byte\].
+const WHY_MAX: usize = 1000;
+
+/// The bytes of a key for cancelling, at most, as PostgreSQL has it.
+pub(super) const SECRET_MAX: usize = 256;
+
+/// Something that one side says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// The successor's first.
+    Hello { format: u32 },
+    /// The answer: which process hands over.
+    Welcome { process: u32 },
+    /// The other answer.
+    Refused { why: String },
+    /// A socket that is listened on goes with it.
+    Listener(Place),
+    /// That were so many.
+    Listeners { count: u32 },
+    /// The successor has read its configuration and has all that it needs.
+    Ready,
+    /// The predecessor accepts nobody any more.
+    Begin,
+    /// The successor's loop goes round.
+    Serves,
+    /// A pool that clients are of.
+    Pool(Pool),
+    /// A statement that clients have names for.
+    Statement { number: u64, statement: RestingStatement },
+    /// A client at rest; its socket goes with it.
+    Client(Box<Resting>),
+    /// The successor has it, and goes on with it from here.
+    Has { number: u64 },
+    /// The successor does not take it.
+    Declines { number: u64, why: String },
+    /// Somebody wants a query cancelled whose client the other side may have.
+    Cancel { number: u64, process: u32, secret: Vec<u8> },
+    /// That was looked at, and a request to the server is on its way if there was something.
+    Cancelled { number: u64 },
+    /// The successor ends as it was told to.
+    Ending,
+    /// The predecessor goes on as if nothing had been, with all clients that the successor has not
+    /// said that it has.
+    GivenUp { why: String },
+    /// The predecessor ends as it should, and has handed over so many clients.
+    Ended { handed: u64 },
+}
+
+/// What listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// For clients of the network, at the address that the configuration names.
+    Tcp { named: String },
+    /// For clients of this machine: the path, and the file's number.
+    Unix { path: Vec<u8>, inode: u64 },
+    /// For whoever looks at metrics and the live page.
+    Http { named: String },
+    /// For the next successor.
+    Takeover { path: Vec<u8>, inode: u64 },
+}
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pool {
+    /// By which its clients name it; told again, it has changed.
+    pub(super) number: u32,
+    /// The database, by the name that clients know.
+    pub(super) database: Vec<u8>,
+    pub(super) mode: Mode,
+    /// What is known to log in at servers with, also from clients that got in.
+    pub(super) credential: Credential,
+}
+
+/// A client at rest: let in, with no server and nothing under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Resting {
+    pub(super) number: u64,
+    pub(super) pool: u32,
+    pub(super) user: Vec<u8>,
+    /// Its key for cancelling.
+    pub(super) process: u32,
+    pub(super) secret: Vec<u8>,
+    /// Whether it may have written something lately that replicas lack.
+    pub(super) wrote: Wrote,
+    pub(super) settings: RestingSettings,
+    /// Its names for statements, that of the unnamed one empty.
+    pub(super) statements: Vec<(Vec<u8>, RestingName)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrote {
+    Nothing,
+    Perhaps,
+}
+
+/// Why bytes are no word, or no word can be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Malformed {
+    #[error("a frame of {len} bytes was announced, and {most} are the most")]
+    Long { len: usize, most: usize },
+    #[error("nothing has the tag {0}")]
+    Tag(u8),
+    #[error("a frame with the tag {0} does not hold what it should")]
+    Body(u8),
+    #[error("a socket is missing, or one came that belongs to nothing")]
+    Socket,
+}
+
+impl Word {
+    fn tag(&self) -> u8 {
+        match self {
+            Word::Hello { .. } => b'H',
+            Word::Welcome { .. } => b'W',
+            Word::Refused { .. } => b'R',
+            Word::Listener(_) => b'L',
+            Word::Listeners { .. } => b'N',
+            Word::Ready => b'Y',
+            Word::Begin => b'B',
+            Word::Serves => b'S',
+            Word::Pool(_) => b'P',
+            Word::Statement { .. } => b'T',
+            Word::Client(_) => b'C',
+            Word::Has { .. } => b'h',
+            Word::Declines { .. } => b'd',
+            Word::Cancel { .. } => b'c',
+            Word::Cancelled { .. } => b'k',
+            Word::Ending => b'e',
+            Word::GivenUp { .. } => b'G',
+            Word::Ended { .. } => b'E',
+        }
+    }
+
+    /// Whether a socket goes with it.
+    pub(super) fn has_socket(&self) -> bool {
+        matches!(self, Word::Listener(_) | Word::Client(_))
+    }
+
+    /// Its frame.
+    ///
+    /// # Errors
+    /// If it is longer than what the other side takes.
+    pub(super) fn encode(&self, most: usize) -> Result<Vec<u8>, Malformed> {
+        let mut out = Out(vec![self.tag(), 0, 0, 0, 0]);
+        match self {
+            Word::Hello { format } => {
+                out.0.extend_from_slice(GREETING);
+                out.u32(*format);
+            }
+            Word::Welcome { process } => out.u32(*process),
+            Word::Refused { why } | Word::GivenUp { why } => out.why(why),
+            Word::Listener(place) => out.place(place),
+            Word::Listeners { count } => out.u32(*count),
+            Word::Ready | Word::Begin | Word::Serves | Word::Ending => {}
+            Word::Pool(pool) => out.pool(pool),
+            Word::Statement { number, statement } => {
+                out.u64(*number);
+                out.statement(statement);
+            }
+            Word::Client(client) => out.client(client),
+            Word::Has { number } | Word::Cancelled { number } => out.u64(*number),
+            Word::Declines { number, why } => {
+                out.u64(*number);
+                out.why(why);
+            }
+            Word::Cancel { number, process, secret } => {
+                out.u64(*number);
+                out.u32(*process);
+                out.bytes(secret);
+            }
+            Word::Ended { handed } => out.u64(*handed),
+        }
+        let mut frame = out.0;
+        let len = frame.len() - HEAD;
+        if len > most {
+            return Err(Malformed::Long { len, most });
+        }
+        frame[1..HEAD].copy_from_slice(&(len as u32).to_be_bytes());
+        Ok(frame)
+    }
+
+    /// How many bytes the frame at the front of `readable` has, head included; none if its head is not
+    /// all there.
+    ///
+    /// # Errors
+    /// If it announces more than `most`.
+    pub(super) fn measure(readable: &[u8], most: usize) -> Result<Option<usize>, Malformed> {
+        let Some([_, length @ ..]) = readable.first_chunk::<HEAD>() else { return Ok(None) };
+        let len = u32::from_be_bytes(*length) as usize;
+        if len > most {
+            return Err(Malformed::Long { len, most });
+        }
+        Ok(Some(HEAD + len))
+    }
+
+    /// The word of a whole frame.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub(super) fn decode(frame: &[u8]) -> Result<Word, Malformed> {
+        let (&tag, rest) = frame.split_first().ok_or(Malformed::Body(0))?;
+        let mut body = In(rest.get(HEAD - 1..).ok_or(Malformed::Body(tag))?);
+        let word = match tag {
+            b'H' => body.greeting(),
+            b'W' => body.u32().map(|process| Word::Welcome { process }),
+            b'R' => body.why().map(|why| Word::Refused { why }),
+            b'L' => body.place().map(Word::Listener),
+            b'N' => body.u32().map(|count| Word::Listeners { count }),
+            b'Y' => Some(Word::Ready),
+            b'B' => Some(Word::Begin),
+            b'S' => Some(Word::Serves),
+            b'P' => body.pool().map(Word::Pool),
+            b'T' => body.numbered_statement(),
+            b'C' => body.client().map(|client| Word::Client(Box::new(client))),
+            b'h' => body.u64().map(|number| Word::Has { number }),
+            b'd' => body.declined(),
+            b'c' => body.cancel(),
+            b'k' => body.u64().map(|number| Word::Cancelled { number }),
+            b'e' => Some(Word::Ending),
+            b'G' => body.why().map(|why| Word::GivenUp { why }),
+            b'E' => body.u64().map(|handed| Word::Ended { handed }),
+            tag => return Err(Malformed::Tag(tag)),
+        };
+        word.filter(|_| body.0.is_empty()).ok_or(Malformed::Body(tag))
+    }
+}
+
+/// Where a frame is written.
+struct Out(Vec<u8>);
+
+impl Out {
+    fn u32(&mut self, number: u32) {
+        self.0.extend_from_slice(&number.to_be_bytes());
+    }
+
+    fn u64(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_be_bytes());
+    }
+
+    fn count(&mut self, count: usize) {
+        // What has more is longer than any frame.
+        self.u32(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn why(&mut self, why: &str) {
+        let mut end = why.len().min(WHY_MAX);
+        while !why.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.bytes(&why.as_bytes()[..end]);
+    }
+
+    fn place(&mut self, place: &Place) {
+        let mut file = |kind, path: &[u8], inode| {
+            self.0.push(kind);
+            self.bytes(path);
+            self.u64(inode);
+        };
+        match place {
+            Place::Unix { path, inode } => file(1, path, *inode),
+            Place::Takeover { path, inode } => file(3, path, *inode),
+            Place::Tcp { named } => {
+                self.0.push(0);
+                self.bytes(named.as_bytes());
+            }
+            Place::Http { named } => {
+                self.0.push(2);
+                self.bytes(named.as_bytes());
+            }
+        }
+    }
+
+    fn pool(&mut self, pool: &Pool) {
+        self.u32(pool.number);
+        self.bytes(&pool.database);
+        self.0.push(match pool.mode {
+            Mode::Session => 0,
+            Mode::Transaction => 1,
+            Mode::Statement => 2,
+        });
+        match &pool.credential {
+            Credential::Nothing => self.0.push(0),
+            Credential::Password(password) => {
+                self.0.push(1);
+                self.bytes(password);
+            }
+            Credential::Md5(hash) => {
+                self.0.push(2);
+                self.0.extend_from_slice(hash);
+            }
+            Credential::Keys(keys) => {
+                self.0.push(3);
+                self.0.extend_from_slice(&keys.client);
+                self.0.extend_from_slice(&keys.server);
+            }
+        }
+    }
+
+    fn statement(&mut self, statement: &RestingStatement) {
+        let RestingStatement { scope, lexis, tail } = statement;
+        self.u64(*scope);
+        self.0.push(u8::from(lexis.strings == Strings::Backslash));
+        self.0.push(u8::from(lexis.encoding == Encoding::AsciiUnsafe));
+        self.bytes(tail);
+    }
+
+    fn client(&mut self, client: &Resting) {
+        self.u64(client.number);
+        self.u32(client.pool);
+        self.bytes(&client.user);
+        self.u32(client.process);
+        self.bytes(&client.secret);
+        self.0.push(u8::from(client.wrote == Wrote::Perhaps));
+        let RestingSettings { begun, set, reported, first } = &client.settings;
+        self.named(begun, Out::value);
+        self.named(set, Out::value);
+        self.named(reported, |out, value| out.bytes(value));
+        self.named(first, |out, value| out.bytes(value));
+        self.named(&client.statements, Out::statement_name);
+    }
+
+    fn statement_name(&mut self, name: &RestingName) {
+        self.u64(name.number);
+        self.0.push(u8::from(name.shape.is_some()));
+        if let Some(Shape { parameters, rows }) = name.shape {
+            self.u64(parameters);
+            self.u64(rows);
+        }
+    }
+
+    fn named<T>(&mut self, all: &Named<T>, write: impl Fn(&mut Out, &T)) {
+        self.count(all.len());
+        for (name, value) in all {
+            self.bytes(name);
+            write(self, value);
+        }
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::Whole(whole) => {
+                self.0.push(0);
+                self.bytes(whole);
+            }
+            Value::Items(items) => {
+                self.0.push(1);
+                self.count(items.len());
+                items.iter().for_each(|item| self.bytes(item));
+            }
+        }
+    }
+}
+
+/// What is left to be read of a frame. Whatever it holds, no more is kept of it than it has bytes.
+struct In<'a>(&'a [u8]);
+
+impl<'a> In<'a> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (front, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*front)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()? as usize;
+        let (front, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(front)
+    }
+
+    fn owned(&mut self) -> Option<Vec<u8>> {
+        self.bytes().map(<[u8]>::to_vec)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        std::str::from_utf8(self.bytes()?).ok().map(str::to_owned)
+    }
+
+    fn why(&mut self) -> Option<String> {
+        self.text().filter(|why| why.len() <= WHY_MAX)
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        let at = self.u8()?;
+        all.get(usize::from(at)).copied()
+    }
+
+    fn greeting(&mut self) -> Option<Word> {
+        let is_ours = self.array().is_some_and(|greeting| greeting == *GREETING);
+        let format = self.u32()?;
+        is_ours.then_some(Word::Hello { format })
+    }
+
+    fn place(&mut self) -> Option<Place> {
+        match self.u8()? {
+            0 => Some(Place::Tcp { named: self.text()? }),
+            1 => Some(Place::Unix { path: self.owned()?, inode: self.u64()? }),
+            2 => Some(Place::Http { named: self.text()? }),
+            3 => Some(Place::Takeover { path: self.owned()?, inode: self.u64()? }),
+            _ => None,
+        }
+    }
+
+    fn pool(&mut self) -> Option<Pool> {
+        Some(Pool {
+            number: self.u32()?,
+            database: self.owned()?,
+            mode: self.one_of(&[Mode::Session, Mode::Transaction, Mode::Statement])?,
+            credential: match self.u8()? {
+                0 => Credential::Nothing,
+                1 => Credential::Password(self.owned()?),
+                2 => Credential::Md5(self.array()?),
+                3 => Credential::Keys(Keys { client: self.array()?, server: self.array()? }),
+                _ => return None,
+            },
+        })
+    }
+
+    fn numbered_statement(&mut self) -> Option<Word> {
+        let number = self.u64()?;
+        let scope = self.u64()?;
+        let strings = self.one_of(&[Strings::Standard, Strings::Backslash])?;
+        let encoding = self.one_of(&[Encoding::AsciiSafe, Encoding::AsciiUnsafe])?;
+        let (lexis, tail) = (Lexis { strings, encoding }, self.owned()?);
+        Some(Word::Statement { number, statement: RestingStatement { scope, lexis, tail } })
+    }
+
+    fn client(&mut self) -> Option<Resting> {
+        Some(Resting {
+            number: self.u64()?,
+            pool: self.u32()?,
+            user: self.owned()?,
+            process: self.u32()?,
+            secret: self.bytes().filter(|secret| secret.len() <= SECRET_MAX)?.to_vec(),
+            wrote: self.one_of(&[Wrote::Nothing, Wrote::Perhaps])?,
+            settings: RestingSettings {
+                begun: self.named(In::value)?,
+                set: self.named(In::value)?,
+                reported: self.named(In::owned)?,
+                first: self.named(In::owned)?,
+            },
+            statements: self.named(In::statement_name)?,
+        })
+    }
+
+    fn statement_name(&mut self) -> Option<RestingName> {
+        let number = self.u64()?;
+        let shape = match self.one_of(&[false, true])? {
+            true => Some(Shape { parameters: self.u64()?, rows: self.u64()? }),
+            false => None,
+        };
+        Some(RestingName { number, shape })
+    }
+
+    fn declined(&mut self) -> Option<Word> {
+        Some(Word::Declines { number: self.u64()?, why: self.why()? })
+    }
+
+    fn cancel(&mut self) -> Option<Word> {
+        let (number, process) = (self.u64()?, self.u32()?);
+        let secret = self.bytes().filter(|secret| secret.len() <= SECRET_MAX)?.to_vec();
+        Some(Word::Cancel { number, process, secret })
+    }
+
+    fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.u32()?;
+        let mut all = Vec::new();
+        for _ in 0..count {
+            all.push(read(self)?);
+        }
+        Some(all)
+    }
+
+    fn named<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Named<T>> {
+        self.list(|one| Some((one.owned()?, read(one)?)))
+    }
+
+    fn value(&mut self) -> Option<Value> {
+        match self.u8()? {
+            0 => self.owned().map(Value::Whole),
+            1 => self.list(In::owned).map(Value::Items),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chance that a seed makes, xorshift64*.
+    struct Chance(u64);
+
+    impl Chance {
+        fn number(&mut self) -> u64 {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        }
+
+        fn below(&mut self, most: usize) -> usize {
+            (self.number() >> 33) as usize % most
+        }
+
+        fn bytes(&mut self) -> Vec<u8> {
+            (0..self.below(12)).map(|_| self.number() as u8).collect()
+        }
+
+        fn text(&mut self) -> String {
+            (0..self.below(9)).map(|_| ['a', ':', '0', 'é'][self.below(4)]).collect()
+        }
+
+        fn named<T>(&mut self, mut one: impl FnMut(&mut Self) -> T) -> Named<T> {
+            (0..self.below(4)).map(|_| (self.bytes(), one(self))).collect()
+        }
+
+        fn value(&mut self) -> Value {
+            match self.below(2) {
+                0 => Value::Whole(self.bytes()),
+                _ => Value::Items((0..self.below(4)).map(|_| self.bytes()).collect()),
+            }
+        }
+
+        fn credential(&mut self) -> Credential {
+            let mut hash = [0; 32];
+            hash.iter_mut().for_each(|byte| *byte = self.number() as u8);
+            match self.below(4) {
+                0 => Credential::Nothing,
+                1 => Credential::Password(self.bytes()),
+                2 => Credential::Md5(hash),
+                _ => Credential::Keys(Keys { client: hash, server: [hash[0]; 32] }),
+            }
+        }
+
+        fn place(&mut self) -> Place {
+            match self.below(4) {
+                0 => Place::Tcp { named: self.text() },
+                1 => Place::Unix { path: self.bytes(), inode: self.number() },
+                2 => Place::Http { named: self.text() },
+                _ => Place::Takeover { path: self.bytes(), inode: self.number() },
+            }
+        }
+
+        fn statement_name(&mut self) -> RestingName {
+            let shape = Shape { parameters: self.number(), rows: self.number() };
+            RestingName { number: self.number(), shape: [None, Some(shape)][self.below(2)] }
+        }
+
+        fn resting(&mut self) -> Resting {
+            Resting {
+                number: self.number(),
+                pool: self.number() as u32,
+                user: self.bytes(),
+                process: self.number() as u32,
+                secret: self.bytes(),
+                wrote: [Wrote::Nothing, Wrote::Perhaps][self.below(2)],
+                settings: RestingSettings {
+                    begun: self.named(Chance::value),
+                    set: self.named(Chance::value),
+                    reported: self.named(Chance::bytes),
+                    first: self.named(Chance::bytes),
+                },
+                statements: self.named(Chance::statement_name),
+            }
+        }
+
+        fn word(&mut self) -> Word {
+            let number = self.number();
+            match self.below(18) {
+                0 => Word::Hello { format: number as u32 },
+                1 => Word::Welcome { process: number as u32 },
+                2 => Word::Refused { why: self.text() },
+                3 => Word::Listener(self.place()),
+                4 => Word::Listeners { count: number as u32 },
+                5 => Word::Ready,
+                6 => Word::Begin,
+                7 => Word::Serves,
+                8 => Word::Pool(Pool {
+                    number: number as u32,
+                    database: self.bytes(),
+                    mode: [Mode::Session, Mode::Transaction, Mode::Statement][self.below(3)],
+                    credential: self.credential(),
+                }),
+                9 => {
+                    let strings = [Strings::Standard, Strings::Backslash][self.below(2)];
+                    let encoding = [Encoding::AsciiSafe, Encoding::AsciiUnsafe][self.below(2)];
+                    let (lexis, tail) = (Lexis { strings, encoding }, self.bytes());
+                    let statement = RestingStatement { scope: self.number(), lexis, tail };
+                    Word::Statement { number, statement }
+                }
+                10 => Word::Client(Box::new(self.resting())),
+                11 => Word::Has { number },
+                12 => Word::Declines { number, why: self.text() },
+                13 => Word::Cancel { number, process: self.number() as u32, secret: self.bytes() },
+                14 => Word::Cancelled { number },
+                15 => Word::Ending,
+                16 => Word::GivenUp { why: self.text() },
+                _ => Word::Ended { handed: number },
+            }
+        }
+    }
+
+    #[test]
+    fn every_word_is_read_as_it_was_said() {
+        for seed in 1..4000 {
+            let word = Chance(seed).word();
+            let frame = word.encode(GIVEN_MAX).unwrap();
+            assert_eq!(Word::measure(&frame, GIVEN_MAX), Ok(Some(frame.len())), "seed {seed}");
+            assert_eq!(Word::decode(&frame), Ok(word), "seed {seed}");
+            for end in 0..frame.len() {
+                let measured = Word::measure(&frame[..end], GIVEN_MAX).unwrap();
+                assert_eq!(measured, (end >= HEAD).then_some(frame.len()), "seed {seed}");
+                assert!(Word::decode(&frame[..end]).is_err(), "seed {seed}: cut at {end}");
+            }
+        }
+    }
+
+    /// What is read of damaged bytes would be written so, but for the length in the head: nothing is
+    /// made up, and nothing passes that is not understood.
+    #[test]
+    fn damaged_bytes_are_refused_or_say_what_they_say() {
+        let mut read = 0;
+        for seed in 1..20_000 {
+            let mut chance = Chance(seed);
+            let mut frame = chance.word().encode(GIVEN_MAX).unwrap();
+            for _ in 0..=chance.below(3) {
+                match chance.below(3) {
+                    0 => frame.truncate(chance.below(frame.len() + 1)),
+                    1 => frame.push(chance.number() as u8),
+                    _ if frame.is_empty() => {}
+                    _ => {
+                        let at = chance.below(frame.len());
+                        frame[at] = [0, 1, 0xff, chance.number() as u8][chance.below(4)];
+                    }
+                }
+            }
+            if let Ok(word) = Word::decode(&frame) {
+                let again = word.encode(GIVEN_MAX).unwrap();
+                assert_eq!(again[0], frame[0], "seed {seed}");
+                assert_eq!(again[HEAD..], frame[HEAD..], "seed {seed}");
+                read += 1;
+            }
+        }
+        assert!(read > 1000, "{read}: some damage is none");
+    }
+
+    #[test]
+    fn what_is_too_long_is_neither_said_nor_waited_for() {
+        let secret = vec![0; SECRET_MAX];
+        let word = Word::Cancel { number: 1, process: 2, secret };
+        assert!(word.encode(TAKEN_MAX).is_ok());
+        let tail = vec![0; TAKEN_MAX];
+        let statement = RestingStatement { scope: 1, lexis: Lexis::default(), tail };
+        let long = Word::Statement { number: 1, statement };
+        assert!(matches!(long.encode(TAKEN_MAX), Err(Malformed::Long { .. })));
+        let head = [b'c', 0, 0, 0x10, 1];
+        let announced = Malformed::Long { len: 4097, most: 4096 };
+        assert_eq!(Word::measure(&head, TAKEN_MAX), Err(announced));
+        let why = "é".repeat(WHY_MAX);
+        let frame = Word::Refused { why }.encode(TAKEN_MAX).unwrap();
+        let Ok(Word::Refused { why }) = Word::decode(&frame) else { panic!("it is cut") };
+        assert_eq!(why, "é".repeat(WHY_MAX / 2));
+        // A list that claims to be endless takes no more room than its bytes.
+        let mut frame = Word::Client(Box::new(Chance(1).resting())).encode(GIVEN_MAX).unwrap();
+        frame.truncate(HEAD + 12);
+        frame.extend_from_slice(&u32::MAX.to_be_bytes());
+        assert_eq!(Word::decode(&frame), Err(Malformed::Body(b'C')));
+    }
+}

@@ -1,0 +1,543 @@
+//! How connections to servers are kept: some warm before anybody asks, none used that has died while it
+//! was idle, each set up once, renewed one after the other; and what clients hear while nobody gets in.
+
+use std::time::Duration;
+
+use gate::{Slot, Time};
+use live::model::Work;
+
+use super::arena::{Key, Socket};
+use super::client;
+use super::config::{Address, Database, Mode, Share};
+use super::log::Line;
+use super::pool::{Pool, PoolIndex};
+use super::server::{Begun, Server, State};
+use super::state::{Loop, Phase};
+use pgwire::SqlState;
+use pgwire::auth::Credential;
+use pgwire::message::{Report, Severity};
+use pgwire::startup::Replication;
+
+/// How the connections of a database's pools are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Connections that a pool keeps, spread over the servers of its database; no more than it has
+    /// slots. Only those of pools that have clients, or whose database has a [forced
+    /// user](Database::forced): then from the start on.
+    pub slots_kept: u32,
+    /// How long a connection beyond these is kept without a client, if not as long as
+    /// [`Timeouts::server_idle`](super::Timeouts::server_idle).
+    pub idle: Option<Duration>,
+    /// How long a connection is used, if not as long as
+    /// [`Timeouts::server_lifetime`](super::Timeouts::server_lifetime).
+    pub lifetime: Option<Duration>,
+    /// What a fresh connection is asked before anybody has it, and again when its session was
+    /// discarded. If it fails, the connection is closed and its client told. Settings are better
+    /// [begun with](Database::settings): these are what RESET goes back to.
+    pub connect_query: Option<String>,
+}
+
+/// What a connection is asked that was idle for long, before a client has it. One that fails is
+/// replaced, and its client hears nothing of it; where it does not answer in time, other idle ones that
+/// were silent for as long are closed too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// The query; an empty one does.
+    pub query: String,
+    /// How long a connection was idle that is asked. One that was idle for a tenth of a second is read
+    /// in any case, to see whether its server has ended it.
+    pub after: Duration,
+}
+
+impl Default for Check {
+    /// An empty query after 30 s.
+    fn default() -> Check {
+        Check { query: String::new(), after: Duration::from_secs(30) }
+    }
+}
+
+/// After how long without use a connection is read before it is used: a transaction of a busy pool
+/// costs no system call for it.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long clients hear why nobody gets in before one of them tries again.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// How long a server that was out may take to accept a connection, so that one that has vanished from
+/// the network holds up nobody's next try; for the login it may take longer.
+const ACCEPTS: Duration = Duration::from_secs(2);
+
+/// What is done for the connections of a pool.
+#[derive(Debug, Default)]
+pub(super) struct Tended {
+    /// When one was closed last since it was old.
+    renewed: Option<Time>,
+    /// Those that are being made for nobody, and until when no more are.
+    spare: Vec<Key>,
+    spare_from: Option<Time>,
+    out: Option<Out>,
+}
+
+/// What becomes of jobs that have not begun while no server of their pool can be reached that could
+/// be reached before: one that restarts comes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unreachable {
+    /// They wait until their deadline.
+    #[default]
+    Wait,
+    /// They are refused.
+    Refuse,
+}
+
+/// What clients hear of it while nobody gets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hear {
+    /// They hear why at once.
+    AtOnce,
+    /// They hear why when they have waited in vain.
+    InTheEnd,
+}
+
+/// Nobody gets in.
+#[derive(Debug)]
+struct Out {
+    hear: Hear,
+    /// The message that clients hear: the server's own, if it was reached.
+    words: Vec<u8>,
+    /// When it was tried last.
+    tried: Time,
+}
+
+impl Tended {
+    /// A connection was made, or may be.
+    pub(super) fn is_in(&mut self) {
+        (self.out, self.spare_from) = (None, None);
+    }
+
+    pub(super) fn is_made(&mut self, key: Key) {
+        self.is_in();
+        self.is_gone(key);
+    }
+
+    pub(super) fn is_gone(&mut self, key: Key) {
+        self.spare.retain(|one| *one != key);
+    }
+}
+
+impl Server {
+    /// Whether its client has said nothing on it yet.
+    pub(super) fn is_unheard(&self) -> bool {
+        let unheard = matches!(
+            self.state,
+            State::Introducing | State::Checking | State::Setting(_) | State::Encoding
+        );
+        unheard && self.client.is_some() && self.pinned.is_none() && !self.is_pinned()
+    }
+
+    /// Whether another connection may take its place unseen: it was idle, and its client has said
+    /// nothing on it.
+    pub(super) fn is_replaceable(&self) -> bool {
+        self.reused && self.is_unheard()
+    }
+}
+
+impl Loop {
+    /// Closes connections that are old or not needed, and makes those that are to be there.
+    pub(super) fn tend(&mut self) {
+        self.open_kept();
+        self.close_unnamed();
+        for pool in 0..self.pools.len() {
+            if !self.pools[pool].vacant {
+                self.close_old(pool);
+                self.fill_up(pool);
+            }
+        }
+    }
+
+    /// Opens the pools that keep connections though no client has come.
+    pub(super) fn open_kept(&mut self) {
+        for at in 0..self.config.databases.len() {
+            let database = &self.config.databases[at];
+            if database.upkeep.slots_kept == 0 || !self.is_offered(at) {
+                continue;
+            }
+            let Some(user) = database.forced.clone() else { continue };
+            let known = self.config.users.credential(&user);
+            let Some(pool) = self.open_pool(at, user) else { continue };
+            self.pools[pool].learn(known, Credential::Nothing);
+        }
+    }
+
+    /// Whether clients may ask for the database in this place by its name.
+    fn is_offered(&self, at: usize) -> bool {
+        let name = &self.config.databases[at].name;
+        *name != Database::REST && self.databases.get(name) == Some(&at)
+    }
+
+    fn close_old(&mut self, pool: PoolIndex) {
+        let upkeep = &self.config.databases[self.pools[pool].database].upkeep;
+        let idle_max = upkeep.idle.unwrap_or(self.config.timeouts.server_idle);
+        let kept = self.kept_now(pool);
+        let mut there: usize = self.pools[pool].connections.iter().sum();
+        let idle: Vec<Key> = self.pools[pool].idle_longest().collect();
+        for key in idle {
+            let server = self.servers.get(key).expect("idle connections are there");
+            let (active, since) = (server.active, server.since);
+            let needless = there > kept && self.now.since(active) > idle_max;
+            if needless || self.is_old(pool, since) {
+                self.drop_server(key);
+                there -= 1;
+            }
+        }
+    }
+
+    /// Whether a connection that was made then is to be closed for its age: those that were made at
+    /// once are not all renewed at once.
+    pub(super) fn is_old(&mut self, pool: PoolIndex, since: Time) -> bool {
+        let upkeep = &self.config.databases[self.pools[pool].database].upkeep;
+        let lifetime = upkeep.lifetime.unwrap_or(self.config.timeouts.server_lifetime);
+        if self.now.since(since) <= lifetime {
+            return false;
+        }
+        let apart = lifetime / self.pools[pool].driver.slots().max(1);
+        let tended = &mut self.pools[pool].tended;
+        if tended.renewed.is_some_and(|last| self.now.since(last) < apart) {
+            return false;
+        }
+        tended.renewed = Some(self.now);
+        true
+    }
+
+    /// How many connections a pool keeps whether somebody needs them or not.
+    fn kept_now(&self, pool: PoolIndex) -> usize {
+        let database = &self.config.databases[self.pools[pool].database];
+        let kept = database.upkeep.slots_kept as usize;
+        let is_used = database.forced.is_some() || self.crowd.of_pool(pool) > 0;
+        let goes_on = self.phase == Phase::Open && !self.pools[pool].paused;
+        if is_used && goes_on { kept } else { 0 }
+    }
+
+    /// Begins the connections that a pool lacks of those that it keeps.
+    fn fill_up(&mut self, pool: PoolIndex) {
+        let kept = self.kept_now(pool);
+        let later = self.pools[pool].tended.spare_from.is_some_and(|from| self.now < from);
+        if kept == 0 || later || !self.databases.contains_key(self.database_of(pool)) {
+            return;
+        }
+        let places = self.pools[pool].connections.len();
+        let parts = Share::Together.of(kept as u32, places);
+        for (place, part) in parts.into_iter().enumerate() {
+            let driver = &self.pools[pool].driver;
+            let most = part.slots.min(driver.slots_of(place as u32)) as usize;
+            while self.pools[pool].connections[place] < most
+                && self.pools[pool].driver.is_up(place as u32)
+                && self.has_room(pool)
+            {
+                self.make_spare(pool, place as u32);
+                if self.pools[pool].tended.spare_from.is_some() {
+                    // It could not even be begun.
+                    return;
+                }
+            }
+        }
+    }
+
+    fn database_of(&self, pool: PoolIndex) -> &str {
+        &self.config.databases[self.pools[pool].database].name
+    }
+
+    /// Begins a connection that is nobody's; a job that needs one while it is being made gets it.
+    fn make_spare(&mut self, pool: PoolIndex, place: u32) {
+        let key = self.new_server(pool, place);
+        self.pools[pool].tended.spare.push(key);
+        let latest = self.now + self.patience_of(pool);
+        let server = self.servers.get_mut(key).expect("it has just been put there");
+        self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+        self.connects.push_back(key);
+        self.connect_next();
+    }
+
+    /// A connection that is being made for nobody yet.
+    pub(super) fn take_spare(&mut self, pool: PoolIndex, place: u32) -> Option<Key> {
+        let spare = &mut self.pools[pool].tended.spare;
+        let is_there = |key: &Key| self.servers.get(*key).is_some_and(|one| one.place == place);
+        let at = spare.iter().position(is_there)?;
+        Some(spare.swap_remove(at))
+    }
+
+    /// What a server begins with for a client: in session mode what this has begun with, so that RESET
+    /// goes back there. But for the name of its program, which may be another for each: it is set.
+    pub(super) fn begun_of(&self, pool: PoolIndex, client: Option<Key>) -> Begun {
+        let client = client.and_then(|client| self.clients.get(client));
+        let Some(client) = client.filter(|_| self.pools[pool].mode == Mode::Session) else {
+            return Begun::new();
+        };
+        let begun = client.settings.begun_with().filter(|(name, _)| *name != b"application_name");
+        begun.map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
+    }
+
+    /// An idle connection that its server has not ended, and that began with these settings.
+    pub(super) fn take_idle(&mut self, pool: PoolIndex, place: u32, begun: &Begun) -> Option<Key> {
+        let is_session = self.pools[pool].mode == Mode::Session;
+        loop {
+            let servers = &self.servers;
+            let fits = |key: &Key| servers.get(*key).is_some_and(|server| server.begun == *begun);
+            let taken = match is_session {
+                true => self.pools[pool].take_idle_that(place, fits),
+                false => self.pools[pool].take_idle(place),
+            };
+            match taken {
+                Some(key) if self.is_alive(key) => return Some(key),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        // One that began otherwise makes room for the one that is made now.
+        let Pool { connections, driver, .. } = &self.pools[pool];
+        if is_session
+            && connections[place as usize] >= driver.slots_of(place) as usize
+            && let Some(key) = self.pools[pool].take_idle(place)
+        {
+            self.drop_server(key);
+        }
+        None
+    }
+
+    fn is_alive(&mut self, key: Key) -> bool {
+        let server = self.servers.get_mut(key).expect("idle connections are there");
+        if self.now.since(server.active) < LOOK {
+            return true;
+        }
+        server.wire.as_mut().expect("it is made").doubt();
+        self.hear_server(key);
+        let Some(server) = self.servers.get(key) else { return false };
+        let well = matches!(server.state, State::Idle) && server.stands_between();
+        if !well {
+            self.drop_server(key);
+        }
+        well
+    }
+
+    /// Asks a connection that was idle for long whether it is alive. False if it need not be asked.
+    pub(super) fn check(&mut self, key: Key) -> bool {
+        let Some(check) = &self.config.check else { return false };
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        if self.now.since(server.active) <= check.after {
+            return false;
+        }
+        let query = check.query.clone();
+        server.state = State::Checking;
+        self.query(key, query.as_bytes());
+        let latest = self.now + self.check_max();
+        if let Some(server) = self.servers.get_mut(key) {
+            self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+        }
+        true
+    }
+
+    /// Another connection takes the place of one whose client has said nothing on it.
+    pub(super) fn replace(&mut self, key: Key) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let (pool, client, slot) = (server.pool, server.client.take(), server.slot.take());
+        let permits = std::mem::take(&mut server.permits);
+        self.drop_server(key);
+        match (client, slot) {
+            (Some(_), Some(slot)) => drop(self.provide(pool, client, slot, permits)),
+            (_, slot) => self.give_up_slot(pool, slot, permits),
+        }
+    }
+
+    /// A connection that was idle has not answered in time. Other idle ones to its server that were not
+    /// heard for as long are closed too: whatever lies in between may have forgotten them all at once,
+    /// and its client would wait for each of them.
+    pub(super) fn distrust_silent(&mut self, key: Key) {
+        let server = self.servers.get(key).expect("its caller has it");
+        let (pool, place) = (server.pool, server.place);
+        let idle: Vec<Key> = self.pools[pool].idle_longest().collect();
+        for key in idle {
+            let server = self.servers.get(key).expect("idle connections are there");
+            if server.place == place && self.now.since(server.active) >= self.check_max() {
+                self.drop_server(key);
+            }
+        }
+    }
+
+    /// How long a connection may take to say that it is alive.
+    fn check_max(&self) -> Duration {
+        self.config.timeouts.connect.min(self.config.timeouts.clean)
+    }
+
+    fn give_up_slot(&mut self, pool: PoolIndex, slot: Option<Slot>, permits: Vec<(usize, Slot)>) {
+        self.release_permits(permits);
+        if let Some(slot) = slot {
+            self.tell(pool, |driver, now| driver.depart(now, slot, Work::Failed));
+        }
+    }
+
+    /// Asks a fresh session what its database wants asked. False if that is nothing.
+    pub(super) fn introduce(&mut self, key: Key) -> bool {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let database = &self.config.databases[self.pools[server.pool].database];
+        let Some(query) = &database.upkeep.connect_query else { return false };
+        if server.replication != Replication::No {
+            return false;
+        }
+        let query = query.clone();
+        server.state = State::Introducing;
+        self.query(key, query.as_bytes());
+        true
+    }
+
+    /// A session was discarded: it begins again.
+    pub(super) fn begin_anew(&mut self, key: Key) {
+        if !self.introduce(key) {
+            self.give_back(key);
+        }
+    }
+
+    /// A fresh session has answered what its database wants asked.
+    pub(super) fn introduced(&mut self, key: Key, failed: Option<SqlState>) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let Some(sqlstate) = failed else {
+            return if server.client.is_some() { self.prepare(key) } else { self.give_back(key) };
+        };
+        let (pool, client) = (server.pool, server.client.take());
+        server.work = Work::Failed;
+        let message = format!(
+            "the server refuses what is asked on each fresh connection to database \"{}\"",
+            self.database_of(pool)
+        );
+        self.log.line(Line::new("server-error").text("error", &format!("{sqlstate} {message}")));
+        self.drop_server(key);
+        self.rest(pool);
+        if let Some(client) = client {
+            let state = &mut self.clients.get_mut(client).expect("it waits for this").state;
+            *state = client::State::Idle;
+            self.refuse_job(client, &Report::new(Severity::Error, sqlstate, &message));
+        }
+    }
+
+    /// No connection is made for nobody for a while.
+    fn rest(&mut self, pool: PoolIndex) {
+        let from = self.now + self.config.timeouts.server_retry;
+        self.pools[pool].tended.spare_from = Some(from);
+    }
+}
+
+/// Whether anybody gets in.
+impl Loop {
+    /// How long a connection of a pool may take.
+    pub(super) fn patience_of(&self, pool: PoolIndex) -> Duration {
+        let connect = self.config.timeouts.connect;
+        match self.pools[pool].tended.out {
+            Some(_) => connect.min(ACCEPTS),
+            None => connect,
+        }
+    }
+
+    /// A server has accepted a connection: it may take its time to let the gate in.
+    pub(super) fn hurries_no_more(&mut self, key: Key) {
+        let Some(server) = self.servers.get_mut(key) else { return };
+        if self.pools[server.pool].tended.out.is_some() && server.probe.is_none() {
+            let latest = self.now + self.config.timeouts.connect;
+            self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
+        }
+    }
+
+    /// A connection could not be made, and there is no other server to turn to. If the pool has none
+    /// that works, whoever waits hears why, and so does whoever comes before it is tried again.
+    pub(super) fn goes_out(&mut self, pool: PoolIndex, place: u32, words: &[u8]) {
+        self.rest(pool);
+        let works = |server: &Server| {
+            server.pool == pool && server.greeting.is_none() && server.probe.is_none()
+        };
+        if self.pools[pool].driver.has_others(place)
+            || self.servers.iter().any(|(_, server)| works(server))
+        {
+            return;
+        }
+        let (hear, words) = (Hear::AtOnce, words.to_vec());
+        self.pools[pool].tended.out = Some(Out { hear, words: words.clone(), tried: self.now });
+        let words = &words[..];
+        let soon = self.now + self.retry();
+        for retry in self.pools[pool].retries.iter_mut().flatten() {
+            *retry = soon.min(*retry);
+        }
+        self.turn_guests_away(pool, words);
+        let waiting = self.pools[pool].driver.queue(self.now);
+        for client in waiting.into_iter().map(|job| job.owner) {
+            self.leave_unserved(client, words);
+        }
+        let not_begun = |server: &Server| {
+            server.pool == pool && server.wire.is_none() && server.probe.is_none()
+        };
+        let all = self.servers.iter().filter(|(_, server)| not_begun(server));
+        let all: Vec<Key> = all.map(|(key, _)| key).collect();
+        for key in all {
+            let Some(server) = self.servers.get_mut(key) else { continue };
+            let client = server.client.take();
+            server.work = Work::Failed;
+            self.drop_server(key);
+            if let Some(client) = client {
+                let state = &mut self.clients.get_mut(client).expect("it waits for this").state;
+                *state = client::State::Idle;
+                self.leave_unserved(client, words);
+            }
+        }
+    }
+
+    /// The last server of a pool cannot be reached, but could be before: it is tried again every now and
+    /// then, and who asks for it waits.
+    pub(super) fn awaits_return(&mut self, pool: PoolIndex, place: u32, words: &[u8]) {
+        self.rest(pool);
+        let (hear, words) = (Hear::InTheEnd, words.to_vec());
+        self.pools[pool].tended.out = Some(Out { hear, words, tried: self.now });
+        let soon = self.now + self.retry();
+        self.pools[pool].retries[place as usize] = Some(soon);
+        self.tell(pool, |driver, now| driver.lower(now, place));
+    }
+
+    /// Whether who asks for a server that cannot be reached waits for it: it was reached before.
+    pub(super) fn may_return(&self, address: &Address) -> bool {
+        self.config.unreachable == Unreachable::Wait && self.reached.contains(address)
+    }
+
+    /// A connection to a server was made.
+    pub(super) fn was_reached(&mut self, address: &Address) {
+        if !self.reached.contains(address) {
+            self.reached.push(address.clone());
+        }
+    }
+
+    /// Why the server could not be reached for which a job of a pool has waited in vain.
+    pub(super) fn waited_for(&self, pool: PoolIndex) -> Option<Vec<u8>> {
+        let out = self.pools[pool].tended.out.as_ref()?;
+        (out.hear == Hear::InTheEnd).then(|| out.words.clone())
+    }
+
+    /// How long after the last try of a server nobody tries again.
+    fn retry(&self) -> Duration {
+        RETRY.min(self.config.timeouts.server_retry)
+    }
+
+    /// What a client of a pool hears where nobody gets in; none if it may try.
+    pub(super) fn out_words(&mut self, pool: PoolIndex) -> Option<Vec<u8>> {
+        let retry = self.retry();
+        let now = self.now;
+        let out = self.pools[pool].tended.out.as_mut().filter(|out| out.hear == Hear::AtOnce)?;
+        if now.since(out.tried) >= retry {
+            // Others hear of what becomes of it.
+            out.tried = now;
+            return None;
+        }
+        Some(out.words.clone())
+    }
+
+    /// Nobody can tell the guests of a pool its servers' settings.
+    pub(super) fn turn_guests_away(&mut self, pool: PoolIndex, words: &[u8]) {
+        for guest in std::mem::take(&mut self.pools[pool].guests) {
+            self.stats.logins_failed += 1;
+            self.end_with(guest, words);
+        }
+    }
+}

@@ -1,0 +1,765 @@
+//! One socket and the bytes that lie between it and the loop: read or not yet taken, said or not yet
+//! written. Buffers are borrowed only while there are such bytes.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use super::arena::Socket;
+use super::config::{Keepalive, Tcp};
+use super::link::Link;
+use mio::net::{TcpStream, UnixStream};
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use rustls::{self, Connection};
+use socket2::{SockRef, TcpKeepalive};
+
+/// The bytes of a buffer: the largest message that must be whole, of either side, fits.
+pub(super) const CHUNK: usize = 32 * 1024;
+/// How many buffers are kept for whoever needs one next.
+const SPARE_MAX: usize = 64;
+/// The most bytes that are laid aside in a buffer of their size: the longest start-up packet is 10,000.
+const ASIDE_MAX: usize = CHUNK / 2;
+
+/// A buffer, of which a part is filled.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Chunk {
+    pub(super) fn filled(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The first bytes are not needed any more.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.start += bytes;
+        assert!(self.start <= self.end, "more was taken than was there");
+    }
+
+    /// Moves what is there to the front, if there is no room behind it.
+    fn make_room(&mut self) {
+        if self.start > 0 && (self.is_empty() || self.end == self.bytes.len()) {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+    }
+
+    pub(super) fn push(&mut self, more: &[u8]) {
+        self.make_room();
+        let end = self.end + more.len();
+        if end > self.bytes.len() {
+            self.bytes.resize(end.next_power_of_two(), 0);
+        }
+        self.bytes[self.end..end].copy_from_slice(more);
+        self.end = end;
+    }
+}
+
+/// When what is said to connections is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Writes {
+    /// At once, by whoever says it.
+    #[default]
+    Now,
+    /// When the loop is let go, by the worker that had it.
+    Later,
+}
+
+/// Buffers that nobody needs now, the last used first: it is in the cache still.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    spare: Vec<Chunk>,
+    writes: Writes,
+    queued: Vec<Arc<Link>>,
+}
+
+impl Chunks {
+    pub(super) fn new(writes: Writes) -> Chunks {
+        Chunks { writes, ..Chunks::default() }
+    }
+
+    /// Somebody has something to be written when the loop is let go.
+    pub(super) fn queue(&mut self, link: Arc<Link>) {
+        self.queued.push(link);
+    }
+
+    /// Takes all that is to be written, in exchange for an empty list.
+    pub(super) fn take_queued(&mut self, list: &mut Vec<Arc<Link>>) {
+        std::mem::swap(&mut self.queued, list);
+    }
+
+    /// How many are kept.
+    pub(super) fn spare(&self) -> usize {
+        self.spare.len()
+    }
+
+    pub(super) fn take(&mut self) -> Chunk {
+        let new = || Chunk { bytes: vec![0; CHUNK], start: 0, end: 0 };
+        self.spare.pop().unwrap_or_else(new)
+    }
+
+    /// One that has grown is not kept.
+    pub(super) fn give(&mut self, mut chunk: Chunk) {
+        if chunk.bytes.len() == CHUNK && self.spare.len() < SPARE_MAX {
+            (chunk.start, chunk.end) = (0, 0);
+            self.spare.push(chunk);
+        }
+    }
+}
+
+/// A connection of either kind.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Read for &Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).read(bytes),
+            Stream::Unix(stream) => (&mut &*stream).read(bytes),
+        }
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
+            Stream::Unix(stream) => (&mut &*stream).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Stream {
+    /// Registers it, edge-triggered, once and for all that may happen. That it can be written is told
+    /// by the system only after it could not.
+    pub(super) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(&mut SourceFd(&self.fd()), token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// The system tells nothing of it any more.
+    pub(super) fn deregister(&self, registry: &Registry) -> io::Result<()> {
+        registry.deregister(&mut SourceFd(&self.fd()))
+    }
+
+    fn fd(&self) -> RawFd {
+        match self {
+            Stream::Tcp(stream) => stream.as_raw_fd(),
+            Stream::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+
+    /// The same socket once more, for another process.
+    ///
+    /// # Errors
+    /// If the system has no room for it.
+    pub(super) fn socket(&self) -> io::Result<OwnedFd> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd().try_clone_to_owned(),
+            Stream::Unix(stream) => stream.as_fd().try_clone_to_owned(),
+        }
+    }
+
+    /// The addresses of the other end and of ours; none of a Unix socket, or of one that is broken.
+    pub(super) fn ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        match self {
+            Stream::Tcp(stream) => (stream.peer_addr().ok(), stream.local_addr().ok()),
+            Stream::Unix(_) => (None, None),
+        }
+    }
+
+    /// Whether it is connected by now.
+    ///
+    /// # Errors
+    /// Why it never will be.
+    pub(super) fn is_connected(&self) -> io::Result<bool> {
+        let (error, peer) = match self {
+            Stream::Tcp(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
+            Stream::Unix(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
+        };
+        match (error, peer) {
+            (Some(error), _) => Err(error),
+            (None, Ok(())) => Ok(true),
+            (None, Err(error)) if error.kind() == ErrorKind::NotConnected => Ok(false),
+            (None, Err(error)) => Err(error),
+        }
+    }
+
+    /// Sends small messages at once.
+    pub(super) fn set_prompt(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_nodelay(true),
+            Stream::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Gives a connection of the network its options.
+    pub(super) fn tune(&self, tcp: &Tcp) -> io::Result<()> {
+        let Stream::Tcp(stream) = self else { return Ok(()) };
+        let socket = SockRef::from(stream);
+        if let Some(Keepalive { idle, interval, count }) = tcp.keepalive {
+            socket.set_keepalive(true)?;
+            let mut options = TcpKeepalive::new();
+            options = idle.map_or(options.clone(), |idle| options.with_time(idle));
+            options = interval.map_or(options.clone(), |interval| options.with_interval(interval));
+            options = count.map_or(options.clone(), |count| options.with_retries(count));
+            if idle.is_some() || interval.is_some() || count.is_some() {
+                socket.set_tcp_keepalive(&options)?;
+            }
+        }
+        if tcp.unacknowledged.is_some() {
+            socket.set_tcp_user_timeout(tcp.unacknowledged)?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filled {
+    /// There are so many bytes more.
+    Bytes(usize),
+    /// There is nothing to read until the system says so.
+    Nothing,
+    /// There is no room: what is there must be taken first.
+    NoRoom,
+    /// The other side has ended it, or it is broken.
+    Ended,
+}
+
+/// What was read of a connection without the loop.
+#[derive(Debug)]
+pub(super) struct Reading {
+    link: Arc<Link>,
+    chunk: Chunk,
+    encrypted: bool,
+    filled: Filled,
+    /// Whether the system has said that there is no more.
+    drained: bool,
+}
+
+impl Reading {
+    /// Reads what is there; of what is encrypted all that there is room for, since what is here of that
+    /// does not tell whether there is more.
+    pub(super) fn read(&mut self) {
+        self.filled = fill(&self.link, &mut self.chunk, self.encrypted);
+        while let (true, Filled::Bytes(sum)) = (self.encrypted, self.filled) {
+            match fill(&self.link, &mut self.chunk, self.encrypted) {
+                Filled::Bytes(more) => self.filled = Filled::Bytes(sum + more),
+                Filled::Nothing => {
+                    self.drained = true;
+                    return;
+                }
+                // The loop finds it again.
+                Filled::NoRoom | Filled::Ended => return,
+            }
+        }
+    }
+
+    /// Gives its buffer back: what was read is for nobody.
+    pub(super) fn give_back(self, chunks: &mut Chunks) {
+        chunks.give(self.chunk);
+    }
+}
+
+/// A socket with its buffers.
+#[derive(Debug)]
+pub(super) struct Wire {
+    link: Arc<Link>,
+    input: Option<Chunk>,
+    /// Whether there may be something to read.
+    readable: bool,
+    /// Whether the system has said that the other side sends no more.
+    hung_up: bool,
+    /// Whether what passes is encrypted, or will be.
+    encrypted: bool,
+    /// Whether a worker reads it at this moment, without the loop.
+    is_read: bool,
+    /// Whether such a read has found its end.
+    ended: bool,
+    /// Which worker watches it.
+    watcher: u16,
+}
+
+impl Wire {
+    pub(super) fn new(stream: Stream) -> Wire {
+        Wire {
+            link: Link::new(stream),
+            input: None,
+            readable: false,
+            hung_up: false,
+            encrypted: false,
+            is_read: false,
+            ended: false,
+            watcher: 0,
+        }
+    }
+
+    /// This worker watches it from now on, as this.
+    pub(super) fn watched(&mut self, watcher: usize, socket: Socket) {
+        self.watcher = watcher as u16;
+        self.link.watched(socket);
+    }
+
+    /// Which worker watches it.
+    pub(super) fn watcher(&self) -> usize {
+        self.watcher.into()
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.link.stream
+    }
+
+    /// The system has something to tell of it.
+    pub(super) fn note(&mut self, event: &mio::event::Event) {
+        self.readable |= event.is_readable() || event.is_error();
+        self.hung_up |= event.is_read_closed() || event.is_error();
+    }
+
+    /// Whether a read may bring something.
+    pub(super) fn may_read(&self) -> bool {
+        self.readable
+    }
+
+    /// The system may not have told yet: the next read finds out.
+    pub(super) fn doubt(&mut self) {
+        self.readable = true;
+    }
+
+    /// Whether the other side sends no more, though what it has sent may not all be read.
+    pub(super) fn has_hung_up(&self) -> bool {
+        self.hung_up
+    }
+
+    /// What was read and not taken.
+    pub(super) fn read(&self) -> &[u8] {
+        self.input.as_ref().map_or(&[], Chunk::filled)
+    }
+
+    /// Whether something waits to be written that the system had no room for.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.link.is_blocked()
+    }
+
+    /// Whether nothing of it is here: nothing was read that was not taken, nobody reads it now, and
+    /// nothing waits to be written.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let unread = self.read().is_empty() && !self.is_read && !self.ended;
+        unread && !self.is_blocked() && !self.link.has_borrowed()
+    }
+
+    /// Whether nothing of it will be here as soon as a worker has written what was said.
+    pub(super) fn is_being_written(&self) -> bool {
+        let unread = self.read().is_empty() && !self.is_read && !self.ended;
+        unread && !self.is_blocked() && self.link.has_borrowed()
+    }
+
+    /// How many bytes wait to be written, as far as they are not encrypted yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.link.unsent()
+    }
+
+    /// How many buffers it has borrowed.
+    pub(super) fn borrowed(&self) -> usize {
+        usize::from(self.input.is_some()) + usize::from(self.link.has_borrowed())
+    }
+
+    /// The version and the cipher suite of TLS that were agreed on, empty without TLS.
+    pub(super) fn encryption(&self) -> String {
+        let agreed = |tls: &Connection| {
+            let version = tls.protocol_version()?.as_str()?.replacen('_', ".", 1);
+            Some(format!("{version}/{}", tls.negotiated_cipher_suite()?.suite().as_str()?))
+        };
+        self.link.of_encryption(agreed).flatten().unwrap_or_default()
+    }
+
+    /// All from here on is encrypted; what was read and not taken is so already.
+    ///
+    /// # Errors
+    /// If that is no handshake, or what waits in clear cannot be written first.
+    pub(super) fn encrypt(
+        &mut self,
+        tls: impl Into<Connection>,
+        chunks: &mut Chunks,
+    ) -> io::Result<()> {
+        let begun = self.input.take();
+        let bytes = begun.as_ref().map_or(&[][..], Chunk::filled);
+        let encrypted = self.link.encrypt(tls.into(), bytes, chunks);
+        if let Some(chunk) = begun {
+            chunks.give(chunk);
+        }
+        (self.encrypted, self.readable) = (true, true);
+        encrypted
+    }
+
+    /// The protocol that was agreed on for the inside of TLS.
+    pub(super) fn protocol(&self) -> Option<Vec<u8>> {
+        self.link.of_encryption(|tls| tls.alpn_protocol().map(<[u8]>::to_vec)).flatten()
+    }
+
+    /// Whether what passes is encrypted, or will be.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    /// Whether the two sides have not agreed yet on how to encrypt.
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.link.of_encryption(|tls| tls.is_handshaking()).unwrap_or(false)
+    }
+
+    /// The certificate that the other side has shown, DER.
+    pub(super) fn certificate(&self) -> Option<Vec<u8>> {
+        let shown = |tls: &Connection| Some(tls.peer_certificates()?.first()?.to_vec());
+        self.link.of_encryption(shown).flatten()
+    }
+
+    /// Why the encryption has ended, if not by the connection.
+    pub(super) fn fault(&self) -> Option<rustls::Error> {
+        self.link.fault()
+    }
+
+    /// Reads once, behind what is there.
+    pub(super) fn fill(&mut self, chunks: &mut Chunks) -> Filled {
+        if self.ended {
+            return Filled::Ended;
+        }
+        if !self.readable || self.is_read {
+            // Whoever reads it now says what came of that.
+            return Filled::Nothing;
+        }
+        let mut chunk = self.input.take().unwrap_or_else(|| chunks.take());
+        if chunk.bytes.len() < CHUNK {
+            let aside = std::mem::replace(&mut chunk, chunks.take());
+            chunk.push(aside.filled());
+        }
+        chunk.make_room();
+        let asked = chunk.bytes.len() - chunk.end;
+        let filled = fill(&self.link, &mut chunk, self.encrypted);
+        self.filled(asked, filled);
+        self.keep(chunk, chunks);
+        filled
+    }
+
+    /// What follows from a read that had room for so many bytes.
+    fn filled(&mut self, asked: usize, filled: Filled) {
+        match filled {
+            // Less than was asked for is all there is; the end comes with a hang-up.
+            Filled::Bytes(bytes) => {
+                self.readable = bytes == asked || self.hung_up || self.encrypted;
+            }
+            Filled::Nothing => self.readable = false,
+            Filled::NoRoom | Filled::Ended => {}
+        }
+    }
+
+    /// Lets the caller read once without the loop, if there may be something to read and nothing is
+    /// here. Nobody else reads it until it is told [what came](Wire::end_read).
+    pub(super) fn begin_read(&mut self, chunks: &mut Chunks) -> Option<Reading> {
+        let may = self.readable && self.input.is_none() && !self.is_read && !self.ended;
+        may.then(|| {
+            self.is_read = true;
+            let (link, chunk) = (Arc::clone(&self.link), chunks.take());
+            let (encrypted, filled) = (self.encrypted, Filled::Nothing);
+            Reading { link, chunk, encrypted, filled, drained: false }
+        })
+    }
+
+    /// Takes what came of a read, if it was of this connection.
+    pub(super) fn end_read(&mut self, reading: Reading, chunks: &mut Chunks) {
+        if !Arc::ptr_eq(&reading.link, &self.link) {
+            return reading.give_back(chunks);
+        }
+        self.is_read = false;
+        self.filled(CHUNK, reading.filled);
+        self.readable &= !reading.drained || self.hung_up;
+        self.ended |= reading.filled == Filled::Ended;
+        self.keep(reading.chunk, chunks);
+    }
+
+    /// Lays what is here, if it is little, into a buffer of its size until more comes: who has sent half a
+    /// message, or waits with a whole one, keeps no large buffer from others.
+    pub(super) fn lay_aside(&mut self, chunks: &mut Chunks) {
+        if let Some(chunk) = &mut self.input
+            && chunk.filled().len() <= ASIDE_MAX
+            && chunk.bytes.len() >= CHUNK
+        {
+            let bytes = chunk.filled().to_vec();
+            let aside = Chunk { start: 0, end: bytes.len(), bytes };
+            chunks.give(std::mem::replace(chunk, aside));
+        }
+    }
+
+    /// Makes room for a message of so many bytes.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        if let Some(chunk) = &mut self.input
+            && chunk.filled().len() < bytes
+        {
+            let filled = chunk.filled().len();
+            chunk.bytes.copy_within(chunk.start..chunk.end, 0);
+            (chunk.start, chunk.end) = (0, filled);
+            if chunk.bytes.len() < bytes {
+                chunk.bytes.resize(bytes, 0);
+            }
+        }
+    }
+
+    /// Takes the first bytes of what was read.
+    pub(super) fn take(&mut self, bytes: usize, chunks: &mut Chunks) {
+        if let Some(mut chunk) = self.input.take() {
+            chunk.skip(bytes);
+            self.keep(chunk, chunks);
+        }
+    }
+
+    fn keep(&mut self, chunk: Chunk, chunks: &mut Chunks) {
+        if chunk.is_empty() {
+            chunks.give(chunk);
+        } else {
+            self.input = Some(chunk);
+        }
+    }
+
+    /// Writes, or keeps what cannot be written now behind what already waits.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub(super) fn send(&mut self, bytes: &[u8], chunks: &mut Chunks) -> io::Result<()> {
+        match chunks.writes {
+            Writes::Now => self.link.send(bytes, chunks),
+            Writes::Later => self.link.send_later(bytes, chunks),
+        }
+    }
+
+    /// Goes on writing what waits.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub(super) fn flush(&mut self, chunks: &mut Chunks) -> io::Result<()> {
+        if chunks.writes == Writes::Now && !self.encrypted && !self.is_blocked() {
+            return Ok(());
+        }
+        self.link.flush(chunks)
+    }
+
+    /// How many bytes the system has taken in all.
+    pub(super) fn written(&self) -> u64 {
+        self.link.written()
+    }
+
+    /// Closes it. What came and was not read is read first: with it unread the system would reset
+    /// the connection, and the other side might never see what was written last.
+    pub(super) fn close(mut self, chunks: &mut Chunks) {
+        let mut chunk = self.input.take().unwrap_or_else(|| chunks.take());
+        for _ in 0..8 {
+            if !matches!(self.stream().read(&mut chunk.bytes), Ok(1..)) {
+                break;
+            }
+        }
+        chunks.give(chunk);
+        self.link.end(chunks);
+        // Closing follows at once; a socket that is broken already needs none.
+        let _ = match self.stream() {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        };
+    }
+}
+
+/// Reads once, behind what is in a buffer.
+fn fill(link: &Link, chunk: &mut Chunk, encrypted: bool) -> Filled {
+    loop {
+        let room = &mut chunk.bytes[chunk.end..];
+        if room.is_empty() {
+            return Filled::NoRoom;
+        }
+        match link.read(room, encrypted) {
+            Ok(0) => return Filled::Ended,
+            Ok(bytes) => {
+                chunk.end += bytes;
+                return Filled::Bytes(bytes);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Filled::Nothing,
+            Err(_) => return Filled::Ended,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Written;
+
+    fn pair() -> (Wire, std::os::unix::net::UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let theirs = std::os::unix::net::UnixStream::from(std::os::fd::OwnedFd::from(theirs));
+        theirs.set_nonblocking(false).unwrap();
+        let mut wire = Wire::new(Stream::Unix(ours));
+        wire.readable = true;
+        (wire, theirs)
+    }
+
+    #[test]
+    fn a_buffer_is_borrowed_only_while_bytes_are_pending() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::default();
+        theirs.write_all(b"hello").unwrap();
+        assert_eq!(wire.fill(&mut chunks), Filled::Bytes(5));
+        assert!(!wire.may_read(), "all there was");
+        assert_eq!(wire.read(), b"hello");
+        wire.take(2, &mut chunks);
+        assert_eq!((wire.read(), chunks.spare.len()), (&b"llo"[..], 0));
+        wire.take(3, &mut chunks);
+        assert_eq!((wire.read(), chunks.spare.len()), (&b""[..], 1));
+        assert_eq!(wire.fill(&mut chunks), Filled::Nothing);
+    }
+
+    /// Bytes of which the system refuses some.
+    fn more_than_fits() -> Vec<u8> {
+        (0..3_000_000_u32).map(|at| (at % 251) as u8).collect()
+    }
+
+    /// Reads what was sent and goes on sending, until all of it has come in its order.
+    fn all_comes(sent: &[u8], wire: &mut Wire, theirs: &mut impl Read, chunks: &mut Chunks) {
+        assert!(wire.is_blocked(), "some of it waits");
+        let mut came = vec![0; sent.len()];
+        let mut at = 0;
+        while at < came.len() {
+            at += theirs.read(&mut came[at..]).unwrap();
+            wire.flush(chunks).unwrap();
+        }
+        assert!(came == sent && !wire.is_blocked());
+    }
+
+    #[test]
+    fn what_cannot_be_written_waits_in_order_and_is_all_there_in_the_end() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::default();
+        let sent = more_than_fits();
+        for part in sent.chunks(100_000) {
+            wire.send(part, &mut chunks).unwrap();
+        }
+        all_comes(&sent, &mut wire, &mut theirs, &mut chunks);
+        assert!(chunks.spare.is_empty(), "a buffer that has grown is not kept");
+    }
+
+    /// Writes what a loop has queued, as its worker does.
+    fn let_go(chunks: &mut Chunks) -> Vec<Option<Socket>> {
+        let mut queue = Vec::new();
+        chunks.take_queued(&mut queue);
+        let written = queue.into_iter().map(|link| {
+            let Written { spare, broken } = link.write_queued();
+            if let Some(spare) = spare {
+                chunks.give(spare);
+            }
+            broken
+        });
+        written.collect()
+    }
+
+    #[test]
+    fn what_is_said_with_several_workers_is_written_when_the_loop_is_let_go() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::new(Writes::Later);
+        wire.send(b"one ", &mut chunks).unwrap();
+        wire.send(b"two", &mut chunks).unwrap();
+        assert!(!wire.is_blocked(), "nothing was refused");
+        theirs.set_nonblocking(true).unwrap();
+        let mut came = [0; 16];
+        assert_eq!(theirs.read(&mut came).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(let_go(&mut chunks), [None], "in one go");
+        assert_eq!(theirs.read(&mut came).unwrap(), 7);
+        assert_eq!(came[..7], *b"one two");
+        assert_eq!(chunks.spare.len(), 1, "its buffer is back");
+        // The last words of who goes are written before it goes.
+        wire.send(b"three", &mut chunks).unwrap();
+        wire.close(&mut chunks);
+        assert_eq!(theirs.read(&mut came).unwrap(), 5);
+        assert_eq!(let_go(&mut chunks), [None], "nothing is left of it");
+        assert_eq!(theirs.read(&mut came).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_is_refused_with_several_workers_goes_on_in_order_with_the_loop() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::new(Writes::Later);
+        let sent = more_than_fits();
+        for part in sent.chunks(CHUNK / 3) {
+            wire.send(part, &mut chunks).unwrap();
+            let_go(&mut chunks);
+        }
+        assert_eq!(let_go(&mut chunks), [], "what was refused waits for the system's word");
+        all_comes(&sent, &mut wire, &mut theirs, &mut chunks);
+        drop(theirs);
+        let socket = Socket::Own(9);
+        wire.watched(0, socket);
+        wire.send(b"nobody is there", &mut chunks).unwrap();
+        assert_eq!(let_go(&mut chunks), [Some(socket)]);
+        assert!(wire.flush(&mut chunks).is_err() && wire.send(b"x", &mut chunks).is_err());
+    }
+
+    #[test]
+    fn what_a_worker_reads_is_nobody_elses_until_it_is_back() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::new(Writes::Later);
+        theirs.write_all(b"first").unwrap();
+        let mut reading = wire.begin_read(&mut chunks).unwrap();
+        assert_eq!(wire.fill(&mut chunks), Filled::Nothing, "it is being read");
+        assert!(wire.begin_read(&mut chunks).is_none());
+        reading.read();
+        theirs.write_all(b"second").unwrap();
+        assert_eq!(wire.fill(&mut chunks), Filled::Nothing);
+        wire.end_read(reading, &mut chunks);
+        assert_eq!(wire.read(), b"first");
+        wire.readable = true;
+        assert!(wire.begin_read(&mut chunks).is_none(), "what is there comes first");
+        assert_eq!(wire.fill(&mut chunks), Filled::Bytes(6));
+        assert_eq!(wire.read(), b"firstsecond");
+        wire.take(11, &mut chunks);
+        // What was read of another connection is not this one's.
+        let (mut other, _theirs) = pair();
+        other.end_read(
+            {
+                wire.readable = true;
+                wire.begin_read(&mut chunks).unwrap()
+            },
+            &mut chunks,
+        );
+        assert!(wire.is_read && !other.is_read);
+        wire.is_read = false;
+        drop(theirs);
+        let mut reading = wire.begin_read(&mut chunks).unwrap();
+        reading.read();
+        wire.end_read(reading, &mut chunks);
+        assert_eq!(wire.fill(&mut chunks), Filled::Ended);
+        assert_eq!(wire.read(), b"");
+    }
+
+    #[test]
+    fn a_full_buffer_says_so_and_the_end_is_told() {
+        let (mut wire, mut theirs) = pair();
+        let mut chunks = Chunks::default();
+        theirs.write_all(&vec![7; CHUNK]).unwrap();
+        while let Filled::Bytes(_) = wire.fill(&mut chunks) {}
+        wire.readable = true;
+        assert_eq!(wire.fill(&mut chunks), Filled::NoRoom);
+        wire.take(CHUNK, &mut chunks);
+        drop(theirs);
+        assert_eq!(wire.fill(&mut chunks), Filled::Ended);
+    }
+}

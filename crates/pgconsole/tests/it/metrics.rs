@@ -1,0 +1,263 @@
+//! The metrics, the JSON, and the dashboard that asks for the metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use live::BUCKETS;
+use pgconsole::{
+    CLASSES_MAX, Class, ClientState, LIST_MAX, Pool, Snapshot, prometheus, state_json,
+};
+use serde_json::{Value, json};
+
+use super::sample::{empty, filled};
+
+/// A sample: its name, its labels and its value.
+type Sample = (String, BTreeMap<String, String>, f64);
+
+/// Reads the exposition format strictly: each family once with HELP and TYPE before its samples, no
+/// series twice, labels unescaped. The types of the families, and the samples.
+fn read(text: &str) -> (BTreeMap<String, String>, Vec<Sample>) {
+    let (mut families, mut samples) = (BTreeMap::new(), Vec::new());
+    let (mut family, mut series) = (String::new(), BTreeSet::new());
+    assert!(text.ends_with('\n'));
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').unwrap();
+            assert!(help.ends_with('.'), "{line}");
+            family = name.to_owned();
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            assert_eq!(name, family);
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(families.insert(family.clone(), kind.to_owned()).is_none(), "{name} twice");
+        } else {
+            let (name, labels, value) = sample(line);
+            let kind = &families[&family];
+            let parts = ["_bucket", "_sum", "_count"].map(|part| format!("{family}{part}"));
+            let belongs = if kind == "histogram" { parts.contains(&name) } else { name == family };
+            assert!(belongs, "{line} in {family}");
+            assert!(series.insert((name.clone(), labels.clone())), "{line} twice");
+            samples.push((name, labels, value));
+        }
+    }
+    (families, samples)
+}
+
+fn sample(line: &str) -> Sample {
+    let name_end = line.find(['{', ' ']).unwrap();
+    let (name, mut rest) = line.split_at(name_end);
+    let letter = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    assert!(name.chars().all(letter), "{line}");
+    let mut labels = BTreeMap::new();
+    if let Some(inside) = rest.strip_prefix('{') {
+        rest = inside;
+        loop {
+            let (label, after) = rest.split_once("=\"").unwrap();
+            assert!(label.chars().all(letter), "{line}");
+            let mut letters = after.char_indices();
+            let mut value = String::new();
+            let end = loop {
+                match letters.next().unwrap() {
+                    (at, '"') => break at,
+                    (_, '\\') => value.push(match letters.next().unwrap().1 {
+                        'n' => '\n',
+                        other @ ('\\' | '"') => other,
+                        other => panic!("\\{other} in {line}"),
+                    }),
+                    (_, other) => value.push(other),
+                }
+            };
+            assert!(labels.insert(label.to_owned(), value).is_none(), "{line}");
+            rest = &after[end + 1..];
+            match rest.strip_prefix(',') {
+                Some(after) => rest = after,
+                None => break,
+            }
+        }
+        rest = rest.strip_prefix('}').unwrap();
+    }
+    let value = rest.strip_prefix(' ').unwrap().parse().unwrap();
+    (name.to_owned(), labels, value)
+}
+
+fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
+    let found: Vec<_> = samples
+        .iter()
+        .filter(|(one, has, _)| {
+            one == name && labels.iter().all(|&(l, v)| has.get(l).is_some_and(|has| has == v))
+        })
+        .collect();
+    assert_eq!(found.len(), 1, "{name} {labels:?}: {found:?}");
+    found[0].2
+}
+
+#[test]
+fn metrics_say_what_the_snapshot_says() {
+    let (families, samples) = read(&prometheus(&filled()));
+    assert_eq!(families["sekisho_wait_seconds"], "histogram");
+    let alice = [("database", "shop"), ("user", "alice")];
+    let web = [alice[0], alice[1], ("class", "web")];
+    let with = |label| [web[0], web[1], web[2], label];
+    for (name, labels, wanted) in [
+        ("sekisho_connections", &[][..], 29.0),
+        ("sekisho_connections_accepted_total", &[], 41.0),
+        ("sekisho_logging_in", &[], 1.0),
+        ("sekisho_logins_failed_total", &[], 2.0),
+        ("sekisho_log_lines_lost_total", &[], 7.0),
+        ("sekisho_over_all_slots", &[], 10.0),
+        ("sekisho_classes_left_out", &[], 0.0),
+        ("sekisho_slots", &alice, 4.0),
+        ("sekisho_slots_busy", &alice, 4.0),
+        ("sekisho_wait_oldest_seconds", &alice, 2.500_123),
+        ("sekisho_clients", &[alice[0], alice[1], ("state", "waiting")], 2.0),
+        ("sekisho_servers", &[alice[0], alice[1], ("state", "idle")], 1.0),
+        ("sekisho_transactions_total", &alice, 998.0),
+        ("sekisho_transaction_seconds_total", &alice, 20.0),
+        ("sekisho_sent_bytes_total", &alice, 7_654_321.0),
+        ("sekisho_waiting", &web, 2.0),
+        ("sekisho_refused_total", &with(("reason", "deadline")), 5.0),
+        ("sekisho_reneged_total", &web, 1.0),
+        ("sekisho_hold_seconds_count", &web, 900.0),
+        ("sekisho_hold_seconds_bucket", &with(("le", "+Inf")), 900.0),
+        ("sekisho_pinned", &alice, 1.0),
+        ("sekisho_pinned_cost_slots", &alice, 0.75),
+        ("sekisho_pinned_cost_slots", &[("database", "stock")], 0.0),
+        ("sekisho_model", &[("what", "throughput")], 191.5),
+        ("sekisho_model_happened", &[("what", "throughput")], 188.2),
+        // A name with a quotation mark and a backslash is read back as it is.
+        ("sekisho_slots", &[("user", "bo\"b\\")], 4.0),
+    ] {
+        assert_eq!(value(&samples, name, labels), wanted, "{name}");
+    }
+    let mut before = 0.0;
+    for bound in BUCKETS {
+        let le = (bound as f64 / 1e6).to_string();
+        let labels = [web[0], web[1], web[2], ("le", le.as_str())];
+        let now = value(&samples, "sekisho_wait_seconds_bucket", &labels);
+        assert!(now >= before, "{le}");
+        before = now;
+    }
+    assert_eq!(before, 900.0);
+}
+
+#[test]
+fn metrics_of_nothing_are_there_too() {
+    let (families, samples) = read(&prometheus(&empty()));
+    assert_eq!(value(&samples, "sekisho_connections", &[]), 0.0);
+    assert!(families.contains_key("sekisho_hold_seconds"));
+    assert!(samples.iter().all(|(_, labels, _)| labels.is_empty()));
+}
+
+/// OpenMetrics names a counter without its `_total`, so that this must not be another metric.
+#[test]
+fn no_metric_is_called_as_the_counter_of_another() {
+    for told in [prometheus(&filled()), prometheus(&empty())] {
+        let (families, _) = read(&told);
+        let counters = families.keys().filter_map(|name| name.strip_suffix("_total"));
+        let twice: Vec<_> = counters.filter(|name| families.contains_key(*name)).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+    }
+}
+
+#[test]
+fn metrics_are_bounded_and_say_what_they_leave_out() {
+    let class = |n: usize| Class { name: n.to_string(), ..Class::default() };
+    let pool = |user: usize| Pool {
+        user: user.to_string(),
+        classes: (0..2).map(class).collect(),
+        ..filled().pools.remove(0)
+    };
+    let pools = (0..CLASSES_MAX / 2 + 3).map(pool).collect();
+    let (_, samples) = read(&prometheus(&Snapshot { pools, ..empty() }));
+    let told = samples.iter().filter(|(name, ..)| name == "sekisho_waiting").count();
+    assert_eq!(told, CLASSES_MAX);
+    assert_eq!(value(&samples, "sekisho_classes_left_out", &[]), 6.0);
+}
+
+#[test]
+fn json_has_those_that_wait_first_and_counts_what_it_leaves_out() {
+    let state: Value = serde_json::from_str(&state_json(&filled())).unwrap();
+    assert_eq!(state["at_unix_s"], json!(1_795_341_600.0));
+    assert_eq!(state["phase"], json!("active"));
+    assert_eq!(state["over_all"], json!({"slots": 10, "busy": 8, "waiting": 0}));
+    let (first, second) = (&state["clients"][0], &state["clients"][1]);
+    assert_eq!((&first["id"], &first["waited_s"]), (&json!(3), &json!(2.500_123)));
+    assert_eq!((&second["id"], &second["state"]), (&json!(1), &json!("active")));
+    let pool = &state["pools"][0];
+    assert_eq!(pool["gate"], json!({"slots": 4, "busy": 4, "waiting": 2}));
+    assert_eq!(pool["total"]["wait_s"], json!(4.0));
+    assert_eq!(pool["classes"][0]["wait"]["p50_s"], json!([0.005, 0.01]));
+    assert_eq!(pool["classes"][0]["wait"]["counts"].as_array().unwrap().len(), BUCKETS.len() + 1);
+    assert_eq!(state["queue"][0]["left_s"], json!(117.5));
+    assert_eq!(state["queue"][0]["estimate_s"], Value::Null);
+    assert_eq!(state["pins"][0]["cost_slots"], json!(0.75));
+    assert_eq!(state["pins"][0]["reason"], json!("LISTEN"));
+    assert_eq!(state["model"][0]["interval"], json!([0.017, 0.02]));
+
+    let idle = filled().clients.remove(1);
+    let mut many = vec![idle; LIST_MAX + 50];
+    many.last_mut().unwrap().state = ClientState::Waiting;
+    let json = state_json(&Snapshot { clients: many, ..empty() });
+    let state: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(state["clients"].as_array().unwrap().len(), LIST_MAX);
+    assert_eq!(state["totals"]["clients"], json!(LIST_MAX + 50));
+    assert_eq!(state["clients"][0]["state"], json!("waiting"));
+}
+
+#[test]
+fn every_query_of_the_dashboard_names_metrics_and_labels_that_exist() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = path.join("../../contrib/grafana/sekisho-postgres.json");
+    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let (_, samples) = read(&prometheus(&filled()));
+    let names: BTreeSet<_> = samples.iter().map(|(name, ..)| name.as_str()).collect();
+    let labels: BTreeSet<_> = samples.iter().flat_map(|(_, labels, _)| labels.keys()).collect();
+    let mut queries = Vec::new();
+    collect(&dashboard, &mut queries);
+    assert!(queries.len() > 15, "{}", queries.len());
+    let mut asked = BTreeSet::new();
+    for query in queries {
+        // Outside of quotation marks; `$variables` stand within.
+        let bare: Vec<_> = query.split('"').step_by(2).collect();
+        let words = bare.iter().flat_map(|part| {
+            part.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty())
+        });
+        for word in words {
+            if word.starts_with("sekisho_") {
+                assert!(names.contains(word), "{word} in {query}");
+                asked.insert(word.to_owned());
+                continue;
+            }
+            let known =
+                ["sum", "rate", "by", "max", "histogram_quantile", "label_values", "clamp_min"]
+                    .contains(&word)
+                    || ["__rate_interval", "instance"].contains(&word)
+                    || word.parse::<f64>().is_ok()
+                    || labels.iter().any(|label| *label == word);
+            assert!(known, "{word} in {query}");
+        }
+    }
+    for word in ["sekisho_wait_seconds_bucket", "sekisho_slots_busy", "sekisho_pinned_cost_slots"] {
+        assert!(asked.contains(word), "{word}");
+    }
+}
+
+/// The queries of panels and of variables.
+fn collect<'a>(value: &'a Value, to: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match (key.as_str(), value.as_str()) {
+                    ("expr" | "query" | "definition", Some(query)) if query.contains("sekisho") => {
+                        to.push(query);
+                    }
+                    ("expr", other) => panic!("a query without a metric: {other:?}"),
+                    _ => collect(value, to),
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, to)),
+        _ => {}
+    }
+}

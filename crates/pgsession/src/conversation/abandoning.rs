@@ -1,0 +1,144 @@
+//! What the gate says on its own: to end a doubt, and to clean up behind a client that has gone.
+
+use std::collections::VecDeque;
+
+use super::{
+    Answer, Conversation, Copy, End, Fence, Flushed, Kept, Question, Series, Skip, Stage, Whose,
+};
+use pgwire::frame::Frontend;
+use pgwire::message::{Status, write};
+
+/// The name of a portal that nobody has.
+const FENCE: &[u8] = b"Psekisho: a fence\0";
+
+/// Whether the last message of a client that has gone is at the server as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarded {
+    /// It is.
+    Whole,
+    /// Its head went out and its end never came, so nothing more can be said.
+    InPart,
+}
+
+/// What a server needs whose client has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abandoned {
+    /// Nothing more: it is free.
+    Free,
+    /// Time, for what it still has to say. The caller bounds it, and closes the connection after.
+    Waits(Kept),
+    /// To be closed: it cannot be used any more.
+    Close(Kept),
+}
+
+impl Conversation {
+    /// Ends a doubt after a COPY that failed, if there is one and this is the place. To be called
+    /// after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what it
+    /// writes, which is mostly nothing, is to be sent before anything else.
+    #[inline]
+    pub fn resolve(&mut self, out: &mut Vec<u8>) {
+        if self.extra > 0 {
+            self.place_fence(out);
+        }
+    }
+
+    fn place_fence(&mut self, out: &mut Vec<u8>) {
+        // What is answered by more than ReadyForQuery ends the doubt by itself; and it may turn out
+        // to be a COPY, which nothing of the gate's may stand in.
+        let failed = usize::from(self.stage == Stage::Failed);
+        let mut more = self.queue.iter().skip(failed);
+        let ends_itself = more.any(|request| request.has_reply_of_its_own());
+        let here = self.skip == Skip::No && self.series == Series::Closed && !ends_itself;
+        if self.fence == Fence::Placed || !here || self.end.is_some() {
+            return;
+        }
+        self.fence = Fence::Placed;
+        self.say(Frontend::Close, out, |out| out.extend_from_slice(FENCE));
+        self.say(Frontend::Sync, out, |_| {});
+    }
+
+    /// Asks whether the server skips, where that is in doubt and the client goes on without a Sync.
+    /// What the client says then waits for the answer.
+    ///
+    /// # Panics
+    /// If it is in no doubt.
+    pub(super) fn ask(&mut self, out: &mut Vec<u8>) {
+        assert_eq!((self.skip, self.queue.len()), (Skip::Maybe, 0), "there is no doubt");
+        let question = Question { held: VecDeque::new(), answer: Answer::Outstanding };
+        self.question = Some(Box::new(question));
+        (self.skip, self.fence) = (Skip::No, Fence::Placed);
+        for closes in [1, 2] {
+            for _ in 0..closes {
+                self.say(Frontend::Close, out, |out| out.extend_from_slice(FENCE));
+            }
+            self.say(Frontend::Sync, out, |_| {});
+        }
+    }
+
+    /// The state with which a ReadyForQuery was held back that is the client's, as is known now. Ask
+    /// until there is none, after each [`receive`](Conversation::receive).
+    #[inline]
+    pub fn next_ready(&mut self) -> Option<Status> {
+        let question = self.question.as_mut()?;
+        let next = match question.answer {
+            Answer::Given => question.held.pop_front(),
+            Answer::Outstanding | Answer::Begun => return None,
+        };
+        if next.is_none() {
+            self.question = None;
+        }
+        next
+    }
+
+    /// The client has gone. Writes what the server must be told next; to be called when that is
+    /// known and again after each message of the server, until it is free or must be closed. What
+    /// the server says meanwhile is for nobody.
+    ///
+    /// A COPY fails, a series without Sync is rolled back (a Sync would commit it), as is a
+    /// transaction; what is whole is let run to its end, as PostgreSQL does.
+    pub fn abandon(&mut self, forwarded: Forwarded, out: &mut Vec<u8>) -> Abandoned {
+        if forwarded == Forwarded::InPart && self.end.is_none() {
+            self.end = Some(End::Lost);
+        }
+        self.resolve(out);
+        let Some(kept) = self.kept() else { return Abandoned::Free };
+        match kept {
+            Kept::Ended(_) | Kept::Replication => return Abandoned::Close(kept),
+            Kept::CopyIn => {
+                self.say(Frontend::CopyFail, out, |out| {
+                    out.extend_from_slice(b"the client has gone\0");
+                });
+            }
+            Kept::Skipping => self.end_series(out),
+            Kept::InDoubt if self.skip == Skip::Maybe => self.end_series(out),
+            Kept::Series | Kept::InTransaction | Kept::InFailedTransaction => {
+                self.say(Frontend::Query, out, |out| out.extend_from_slice(b"ROLLBACK\0"));
+            }
+            Kept::Owes { .. } | Kept::InDoubt | Kept::CopyOut | Kept::Message => {}
+        }
+        // What is in no series is flushed by itself.
+        let unflushed = self.series.is_open() && self.flushed == Flushed::No;
+        if unflushed && !self.queue.is_empty() && !matches!(self.copy, Copy::In { .. }) {
+            self.say(Frontend::Flush, out, |_| {});
+        }
+        Abandoned::Waits(kept)
+    }
+
+    fn end_series(&mut self, out: &mut Vec<u8>) {
+        self.say(Frontend::Sync, out, |_| {});
+        self.resolve(out);
+    }
+
+    /// Says something of the gate's own, where it is known to be possible.
+    pub(super) fn say(
+        &mut self,
+        tag: Frontend,
+        out: &mut Vec<u8>,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) {
+        match self.send(tag, Whose::Gate) {
+            Ok(_) => write::message(out, tag, body),
+            Err(_) => self.end = Some(End::Lost),
+        }
+    }
+}

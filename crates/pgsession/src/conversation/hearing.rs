@@ -1,0 +1,427 @@
+//! What comes from the server: to which request it belongs, and what becomes of that.
+
+use thiserror::Error;
+
+use super::{
+    Answer, Conversation, Copy, End, Fence, Flushed, Kind, Replication, Request, Series, Skip,
+    Stage, Whose,
+};
+use pgwire::SqlState;
+use pgwire::frame::Backend;
+use pgwire::message::Status;
+use pgwire::message::read::{self, ReadError};
+
+/// Who hears a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// The client.
+    Client,
+    /// Nobody: the gate had asked.
+    Nobody,
+}
+
+/// What a message means for the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It answers nothing: a notice, a notification, a setting.
+    Aside,
+    /// More will come to the same request; or one ReadyForQuery of those in doubt.
+    Underway,
+    /// The request of this number is done.
+    Done(u64),
+    /// The request `number` has failed, and the server skips the rest of its series: all requests
+    /// below `next`. A Query, FunctionCall or Sync fails alone, and its ReadyForQuery will end it:
+    /// it is [`Underway`](Fate::Underway).
+    Failed {
+        /// The one that failed.
+        number: u64,
+        /// The first that is not skipped.
+        next: u64,
+    },
+    /// The connection must be closed.
+    Ended(End),
+}
+
+/// What to do with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Who hears it.
+    pub to: To,
+    /// What it means.
+    pub fate: Fate,
+}
+
+/// The server has said what it could not say. The connection must be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Violation {
+    /// Nobody has asked for it.
+    #[error("the server sent {tag:?}, and nothing was asked")]
+    Unasked {
+        /// What came.
+        tag: Backend,
+    },
+    /// Something else was asked for.
+    #[error("the server sent {tag:?} in answer to {asked}")]
+    Unfitting {
+        /// What came.
+        tag: Backend,
+        /// What was asked.
+        asked: &'static str,
+    },
+    /// A message cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    /// The connection had ended before.
+    #[error("the server sent {tag:?} after the end")]
+    Ended {
+        /// What came.
+        tag: Backend,
+    },
+}
+
+impl Violation {
+    /// The code to answer with.
+    pub fn sqlstate(&self) -> SqlState {
+        SqlState::PROTOCOL_VIOLATION
+    }
+}
+
+/// What a reply does to the request at the front.
+enum Step {
+    Goes,
+    /// A statement of several is done, perhaps the last.
+    Answers,
+    CopiesIn,
+    CopiesOut,
+    CopyOver,
+    Ends,
+}
+
+impl Conversation {
+    /// A message has come. `body` is what is here of it, behind its head: all of a message that is
+    /// short by nature, the front of a longer one.
+    ///
+    /// # Errors
+    /// If the server could not say that. The connection is [lost](End::Lost) then.
+    pub fn receive(&mut self, tag: Backend, body: &[u8]) -> Result<Received, Violation> {
+        if self.end.is_some() {
+            return Err(Violation::Ended { tag });
+        }
+        let received = self.hear(tag, body);
+        if received.is_err() {
+            self.end = Some(End::Lost);
+        }
+        received
+    }
+
+    fn hear(&mut self, tag: Backend, body: &[u8]) -> Result<Received, Violation> {
+        match tag {
+            Backend::ErrorResponse if is_fatal(body) => {
+                self.end = Some(End::Fatal);
+                Ok(Received { to: To::Client, fate: Fate::Ended(End::Fatal) })
+            }
+            _ if self.replication == Replication::Yes => {
+                Ok(Received { to: To::Client, fate: Fate::Underway })
+            }
+            Backend::NoticeResponse | Backend::NotificationResponse | Backend::ParameterStatus => {
+                let own = self.queue.front().is_some_and(|request| request.brings_about(tag));
+                let to = if own { To::Nobody } else { To::Client };
+                Ok(Received { to, fate: Fate::Aside })
+            }
+            Backend::ReadyForQuery if self.is_asking() => {
+                self.answer_with_ready(read::ready_for_query(body)?)
+            }
+            Backend::CloseComplete if self.is_asking() => self.answer_with_close(),
+            Backend::ReadyForQuery => self.ready(read::ready_for_query(body)?),
+            Backend::ErrorResponse => self.fail(),
+            _ => self.reply(tag),
+        }
+    }
+
+    fn is_asking(&self) -> bool {
+        self.question.as_ref().is_some_and(|question| question.answer != Answer::Given)
+    }
+
+    /// ReadyForQuery while it is asked whether the server skips.
+    fn answer_with_ready(&mut self, status: Status) -> Result<Received, Violation> {
+        let tag = Backend::ReadyForQuery;
+        let extra = self.extra as usize;
+        let question = self.question.as_mut().expect("its caller has seen it");
+        match question.answer {
+            // A Sync in doubt, or the first one of the question.
+            Answer::Outstanding if question.held.len() < extra => {
+                question.held.push_back(status);
+                return Ok(Received { to: To::Nobody, fate: Fate::Underway });
+            }
+            // It does not skip: one Close was answered, and all before is the client's.
+            Answer::Begun if !question.held.is_empty() => question.answer = Answer::Given,
+            _ => return Err(Violation::Unasked { tag }),
+        }
+        self.drop_front();
+        let number = self.pop();
+        (self.extra, self.fence, self.status) = (0, Fence::Absent, status);
+        Ok(Received { to: To::Nobody, fate: Fate::Done(number) })
+    }
+
+    /// CloseComplete while it is asked whether the server skips.
+    fn answer_with_close(&mut self) -> Result<Received, Violation> {
+        let question = self.question.as_mut().expect("its caller has seen it");
+        if question.answer == Answer::Outstanding && !question.held.is_empty() {
+            question.answer = Answer::Begun;
+            return Ok(Received { to: To::Nobody, fate: Fate::Underway });
+        }
+        let [status] = *question.held.make_contiguous() else {
+            return Err(Violation::Unasked { tag: Backend::CloseComplete });
+        };
+        // It has skipped the first Close, and its Sync was ready; it goes on as if it skipped still,
+        // up to the client's Sync.
+        for _ in 0..3 {
+            self.drop_front();
+        }
+        let number = self.pop();
+        (self.question, self.extra, self.fence) = (None, 0, Fence::Absent);
+        (self.status, self.skip) = (status, Skip::Yes);
+        Ok(Received { to: To::Nobody, fate: Fate::Done(number) })
+    }
+
+    fn front(&self, tag: Backend) -> Result<Request, Violation> {
+        self.queue.front().copied().ok_or(Violation::Unasked { tag })
+    }
+
+    fn ready(&mut self, status: Status) -> Result<Received, Violation> {
+        let tag = Backend::ReadyForQuery;
+        let closed = self.copy == Copy::Closed;
+        let (to, fate) = match self.queue.front() {
+            Some(request) if closed && request.awaits_ready(self.stage) => {
+                let to = request.to();
+                (to, Fate::Done(self.pop()))
+            }
+            // All that can be in doubt are Syncs, and whether one was counted cannot be told from
+            // whether another was: any of them ends the skipping.
+            _ if closed && self.extra > 0 => {
+                self.extra -= 1;
+                if self.skip == Skip::Maybe {
+                    self.skip = Skip::No;
+                    self.series = Series::Closed;
+                }
+                (To::Client, Fate::Underway)
+            }
+            Some(request) => return Err(request.unfitting(tag)),
+            None => return Err(Violation::Unasked { tag }),
+        };
+        self.status = status;
+        if self.queue.is_empty() && self.series == Series::Queried {
+            self.series = Series::Closed;
+        }
+        Ok(Received { to, fate })
+    }
+
+    fn reply(&mut self, tag: Backend) -> Result<Received, Violation> {
+        let front = self.front(tag)?;
+        let step = self.step(front.kind, tag).ok_or(front.unfitting(tag))?;
+        // What can be told apart from ReadyForQuery was asked for behind all that were in doubt.
+        self.extra = 0;
+        match step {
+            Step::Goes => {}
+            Step::Answers => {
+                self.copy = Copy::Closed;
+                self.stage = Stage::Answered;
+            }
+            Step::CopiesIn => self.begin_copy_in(),
+            Step::CopiesOut => self.copy = Copy::Out,
+            Step::CopyOver => self.copy = Copy::Closed,
+            Step::Ends => return Ok(Received { to: front.to(), fate: Fate::Done(self.pop()) }),
+        }
+        Ok(Received { to: front.to(), fate: Fate::Underway })
+    }
+
+    /// What a reply does, if the server can give it to such a request now.
+    fn step(&self, kind: Kind, tag: Backend) -> Option<Step> {
+        use Backend as B;
+        use Kind as K;
+        if self.stage == Stage::Failed {
+            return None;
+        }
+        Some(match (self.copy, kind, tag) {
+            (Copy::Closed, K::Parse, B::ParseComplete)
+            | (Copy::Closed, K::Bind, B::BindComplete)
+            | (Copy::Closed, K::Close, B::CloseComplete)
+            | (Copy::Closed, K::Describe, B::RowDescription | B::NoData)
+            | (
+                Copy::Closed,
+                K::Execute,
+                B::CommandComplete | B::EmptyQueryResponse | B::PortalSuspended,
+            )
+            | (Copy::InEnded { .. }, K::Execute, B::CommandComplete) => Step::Ends,
+            (Copy::Closed, K::Describe, B::ParameterDescription)
+            | (Copy::Closed, K::Execute | K::Query, B::DataRow)
+            | (Copy::Closed, K::Query, B::RowDescription)
+            | (Copy::Out, K::Execute | K::Query, B::CopyData) => Step::Goes,
+            (Copy::Closed, K::Query, B::CommandComplete | B::EmptyQueryResponse)
+            | (Copy::Closed, K::FunctionCall, B::FunctionCallResponse)
+            | (Copy::InEnded { .. }, K::Query, B::CommandComplete) => Step::Answers,
+            (Copy::Closed, K::Execute | K::Query, B::CopyInResponse) => Step::CopiesIn,
+            (Copy::Closed, K::Execute | K::Query, B::CopyOutResponse) => Step::CopiesOut,
+            (Copy::Out, K::Execute | K::Query, B::CopyDone) => Step::CopyOver,
+            _ => return None,
+        })
+    }
+
+    /// The request at the front turns out to be COPY: it has read, or will read, what was sent
+    /// behind it up to the end of the rows.
+    fn begin_copy_in(&mut self) {
+        let (mut syncs, mut ended, mut broken) = (0, false, false);
+        for request in self.queue.iter_mut().skip(1) {
+            match request.kind {
+                Kind::Void => continue,
+                Kind::Sync => syncs += 1,
+                Kind::CopyEnd => ended = true,
+                _ => broken = true,
+            }
+            if broken {
+                break;
+            }
+            request.kind = Kind::Void;
+            if ended {
+                break;
+            }
+        }
+        self.ready_owed -= syncs;
+        self.copy_ends -= u32::from(ended);
+        self.copy = match (ended, broken) {
+            (_, true) => Copy::InBroken { syncs },
+            (true, _) => Copy::InEnded { syncs },
+            _ => Copy::In { syncs },
+        };
+        self.flushed = Flushed::No;
+        // A Sync that is swallowed has closed no series.
+        self.series =
+            self.queue.iter().fold(Series::Closed, |series, request| series.after(request.kind));
+    }
+
+    /// An error that does not end the session.
+    fn fail(&mut self) -> Result<Received, Violation> {
+        let tag = Backend::ErrorResponse;
+        if self.is_asking() {
+            return Err(Violation::Unasked { tag });
+        }
+        let front = self.front(tag)?;
+        let copy = std::mem::replace(&mut self.copy, Copy::Closed);
+        self.extra = 0;
+        let (syncs, broken) = match copy {
+            Copy::In { syncs } | Copy::InEnded { syncs } => (syncs, false),
+            Copy::InBroken { syncs } => (syncs, true),
+            Copy::Closed | Copy::Out => (0, false),
+        };
+        let received = match front.kind {
+            Kind::Sync | Kind::Query | Kind::FunctionCall => {
+                self.stage = Stage::Failed;
+                self.doubt(syncs);
+                Received { to: front.to(), fate: Fate::Underway }
+            }
+            Kind::Parse | Kind::Bind | Kind::Describe | Kind::Execute | Kind::Close => {
+                let number = self.pop();
+                let skipped = self.skip_to_sync();
+                self.doubt(syncs);
+                if syncs > 0 && (broken || skipped == Skipped::Requests) {
+                    self.end = Some(End::Lost);
+                }
+                if syncs > 0 && self.skip == Skip::Yes {
+                    self.skip = Skip::Maybe;
+                }
+                let next = self.front_number;
+                Received { to: To::Client, fate: Fate::Failed { number, next } }
+            }
+            Kind::Here(_) | Kind::CopyEnd | Kind::Void => return Err(front.unfitting(tag)),
+        };
+        Ok(match self.end {
+            Some(end) => Received { fate: Fate::Ended(end), ..received },
+            None => received,
+        })
+    }
+
+    /// The server discards what was sent, up to a Sync.
+    fn skip_to_sync(&mut self) -> Skipped {
+        let mut skipped = Skipped::Nothing;
+        while let Some(request) = self.queue.front() {
+            match request.kind {
+                Kind::Sync => return skipped,
+                Kind::CopyEnd | Kind::Void => {}
+                _ => skipped = Skipped::Requests,
+            }
+            self.drop_front();
+        }
+        self.skip = Skip::Yes;
+        self.series = Series::Closed;
+        skipped
+    }
+
+    /// A COPY has failed, and the server may or may not have swallowed so many Syncs. A reply of
+    /// the gate's that stands behind them has no place then.
+    fn doubt(&mut self, syncs: u32) {
+        self.extra = syncs;
+        self.fence = Fence::Absent;
+        if syncs > 0 && self.queue.iter().any(|request| matches!(request.kind, Kind::Here(_))) {
+            self.end = Some(End::Lost);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Skipped {
+    Nothing,
+    Requests,
+}
+
+impl Request {
+    fn to(&self) -> To {
+        match self.whose {
+            Whose::Client => To::Client,
+            Whose::Gate => To::Nobody,
+        }
+    }
+
+    /// Whether a message that answers nothing comes of this question of the gate's own. Settings are
+    /// reported before ReadyForQuery, those of a client's request perhaps before that of a Sync of
+    /// the gate's.
+    fn brings_about(&self, tag: Backend) -> bool {
+        self.whose == Whose::Gate
+            && match tag {
+                Backend::ParameterStatus => self.kind == Kind::Query,
+                Backend::NoticeResponse => matches!(self.kind, Kind::Query | Kind::Parse),
+                _ => false,
+            }
+    }
+
+    fn awaits_ready(&self, stage: Stage) -> bool {
+        match self.kind {
+            Kind::Sync => true,
+            Kind::Query | Kind::FunctionCall => stage != Stage::Fresh,
+            _ => false,
+        }
+    }
+
+    fn unfitting(&self, tag: Backend) -> Violation {
+        let asked = match self.kind {
+            Kind::Parse => "Parse",
+            Kind::Bind => "Bind",
+            Kind::Describe => "Describe",
+            Kind::Execute => "Execute",
+            Kind::Close => "Close",
+            Kind::Sync => "Sync",
+            Kind::Query => "Query",
+            Kind::FunctionCall => "FunctionCall",
+            Kind::CopyEnd | Kind::Void => "COPY",
+            Kind::Here(_) => "what the gate had to answer",
+        };
+        Violation::Unfitting { tag, asked }
+    }
+}
+
+/// Whether an error ends the session, from as much of its body as is here: servers put the severity
+/// first, and a second time in English.
+fn is_fatal(body: &[u8]) -> bool {
+    body.split(|&byte| byte == 0)
+        .take_while(|field| !field.is_empty())
+        .any(|field| matches!(field, b"VFATAL" | b"VPANIC" | b"SFATAL" | b"SPANIC"))
+}

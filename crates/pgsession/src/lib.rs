@@ -1,0 +1,25 @@
+//! Multiplexes: the sessions of many clients of PostgreSQL on few connections to servers, without a
+//! socket or a clock.
+//!
+//! ```text
+//!   client's bytes ──▶ relay ──▶ conversation, statements ──▶ server's bytes
+//!                        │
+//!                        └──▶ sql: what a text leaves in its session
+//! ```
+//!
+//! Each part takes bytes that are there and says what they mean, or writes bytes to be sent. None of
+//! them reads a clock or draws a number, so every run can be replayed.
+//!
+//! - [`conversation`]: the pipeline of one connection to a server: what the server still owes, and
+//!   whether it may go to another client;
+//! - [`statements`]: prepared statements of many clients on few servers;
+//! - [`relay`]: these two together, for one connection to a server: what goes where;
+//! - [`at_rest`]: what a client says that has no server, and what it hears that gets none;
+//! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
+//!   settings that follow a client from server to server.
+
+pub mod at_rest;
+pub mod conversation;
+pub mod relay;
+pub mod sql;
+pub mod statements;

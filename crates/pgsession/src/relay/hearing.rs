@@ -1,0 +1,238 @@
+//! From the server: what a message means, who hears it, and what follows from it.
+
+use super::out::{Out, Run};
+use super::{Names, News, Presence, Relay, Rest, ServerFault, Stop, Taken};
+use crate::conversation::{End, Fate, Forwarded, Kept, Received, To};
+use crate::sql::Leaf;
+use crate::statements::{Catalogue, Client, Completed, Treatment};
+use pgwire::SqlState;
+use pgwire::frame::{Backend, HEAD, Piece};
+use pgwire::message::{read, write};
+
+/// Whom a message of the server meets.
+struct Hearing<'a, 'o, O, N> {
+    client: Option<&'a mut Client>,
+    catalogue: &'a mut Catalogue,
+    run: &'a mut Run<'o, O>,
+    to_server: &'a mut Vec<u8>,
+    news: N,
+}
+
+impl Relay {
+    /// Takes as much as it can of what the server has sent. `client` is whose it is now; it is left
+    /// out while nobody has the server, and after the client was [left](Relay::leave).
+    /// `to_server` gets what the gate says in turn, which is mostly nothing.
+    ///
+    /// # Errors
+    /// If the server is to be closed. What was written before is good.
+    pub fn from_server(
+        &mut self,
+        client: Option<&mut Client>,
+        catalogue: &mut Catalogue,
+        readable: &[u8],
+        to_client: &mut impl Out,
+        to_server: &mut Vec<u8>,
+        news: impl FnMut(News<'_>),
+    ) -> Result<Taken, ServerFault> {
+        let mut run = Run::new(to_client);
+        let hearing = Hearing { client, catalogue, run: &mut run, to_server, news };
+        let taken = self.hear(hearing, readable);
+        if taken.is_err() {
+            self.put_due(&mut run);
+        }
+        run.end();
+        taken
+    }
+
+    fn hear<O: Out, N: FnMut(News<'_>)>(
+        &mut self,
+        mut hearing: Hearing<'_, '_, O, N>,
+        readable: &[u8],
+    ) -> Result<Taken, ServerFault> {
+        let mut at = 0;
+        // What became of the row before, where there is one: the next becomes the same.
+        let mut row: Option<(Backend, Rest)> = None;
+        loop {
+            let rest = &readable[at..];
+            let piece = self.frames.look(rest)?;
+            let end = at + piece.bytes();
+            match piece {
+                Piece::More { missing } => {
+                    let stop = Stop::More { needs: rest.len() + missing };
+                    return Ok(Taken { bytes: at, stop });
+                }
+                Piece::Rest { left, .. } => {
+                    if self.said == Rest::Passes {
+                        hearing.run.pass(at..end);
+                    }
+                    if left == 0 {
+                        self.said = Rest::None;
+                        self.put_due(hearing.run);
+                        self.go_on(&mut hearing);
+                    }
+                }
+                Piece::Whole { tag, .. } if row.is_some_and(|(of, _)| of == tag) => {
+                    if row == Some((tag, Rest::Passes)) {
+                        hearing.run.pass(at..end);
+                    }
+                    at = end;
+                    continue;
+                }
+                Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
+                    let message = &readable[at..end];
+                    self.put_due(hearing.run);
+                    let passes = self.said(&mut hearing, tag, message)?;
+                    if passes {
+                        hearing.run.pass(at..end);
+                    }
+                    if message.len() < len {
+                        self.said = if passes { Rest::Passes } else { Rest::Falls };
+                    }
+                    if !self.scratch.is_empty() {
+                        self.put_scratch(hearing.run);
+                    }
+                    if self.said == Rest::None {
+                        self.go_on(&mut hearing);
+                    }
+                    let fate = if passes { Rest::Passes } else { Rest::Falls };
+                    let is_row = matches!(tag, Backend::DataRow | Backend::CopyData);
+                    row = is_row.then_some((tag, fate));
+                }
+            }
+            at += self.frames.take(piece);
+            if matches!(self.conversation.kept(), Some(Kept::Ended(_))) && self.said == Rest::None {
+                return Ok(Taken { bytes: at, stop: Stop::Ended });
+            }
+        }
+    }
+}
+
+impl Relay {
+    fn put_due(&mut self, run: &mut Run<'_, impl Out>) {
+        if !self.due.is_empty() {
+            run.put(&self.due);
+            self.due.clear();
+        }
+    }
+
+    /// What a message means; whether the client gets it as it is.
+    fn said<O: Out, N: FnMut(News<'_>)>(
+        &mut self,
+        hearing: &mut Hearing<'_, '_, O, N>,
+        tag: Backend,
+        message: &[u8],
+    ) -> Result<bool, ServerFault> {
+        let body = &message[HEAD..];
+        let received = self.conversation.receive(tag, body)?;
+        let hears = matches!(self.presence, Presence::There) && hearing.client.is_some();
+        let is_clients = received.to == To::Client && hears;
+        if matches!(tag, Backend::DataRow | Backend::CopyData) {
+            return Ok(is_clients);
+        }
+        let mut treatment = Treatment::Pass;
+        if let Names::Rewritten(statements) = &mut self.names {
+            let client = match &mut self.presence {
+                Presence::Gone(client) => Some(client),
+                Presence::There => hearing.client.as_deref_mut(),
+            };
+            if let Some(client) = client {
+                let guest = (client, &mut *hearing.catalogue);
+                let what = (tag, received.fate);
+                let (conversation, instead) = (&self.conversation, &mut self.scratch);
+                treatment = statements.reply(conversation, guest, what, message, instead)?;
+                statements.ask_for_end(&mut self.conversation, hearing.to_server);
+            } else {
+                assert!(statements.is_settled(), "what a client has asked is heard with it");
+            }
+        }
+        if !is_clients {
+            self.scratch.clear();
+        }
+        let completed = match &mut self.names {
+            Names::Rewritten(statements) => statements.take_completed(),
+            Names::Kept => None,
+        };
+        let left = completed.as_ref().map_or(&[][..], Completed::leaves);
+        self.tell(&mut hearing.news, (tag, received), hears, body, left)?;
+        self.answer(hearing.catalogue);
+        let mut locals = std::mem::take(&mut self.scratch);
+        locals.append(&mut self.due);
+        while let Some(status) = self.conversation.next_ready() {
+            if hears {
+                write::ready_for_query(&mut locals, status);
+                (hearing.news)(News::Ready(status));
+            }
+        }
+        self.scratch = locals;
+        Ok(is_clients && treatment == Treatment::Pass)
+    }
+
+    /// Tells what concerns more than the client.
+    fn tell(
+        &mut self,
+        news: &mut impl FnMut(News<'_>),
+        (tag, received): (Backend, Received),
+        hears: bool,
+        body: &[u8],
+        left: &[Leaf],
+    ) -> Result<(), ServerFault> {
+        let is_clients = received.to == To::Client && hears;
+        match tag {
+            Backend::ParameterStatus => {
+                let (name, value) = read::parameter_status(body)?;
+                news(News::Parameter { name, value, own: received.to == To::Nobody });
+            }
+            Backend::NotificationResponse if !hears => {
+                news(News::Unheard { notification: body });
+            }
+            Backend::ErrorResponse => {
+                let fields = read::fields(body).ok();
+                if received.fate == Fate::Ended(End::Fatal) {
+                    news(News::Ended(fields));
+                } else if is_clients {
+                    news(News::Failed(fields));
+                } else if self.own.front() == Some(&self.conversation.front_number()) {
+                    let code = fields.and_then(|fields| fields.sqlstate());
+                    self.own_failed.get_or_insert(code.unwrap_or(SqlState::PROTOCOL_VIOLATION));
+                }
+            }
+            Backend::CommandComplete if is_clients => {
+                news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body), left });
+            }
+            // What it does it may have done already.
+            Backend::PortalSuspended | Backend::EmptyQueryResponse
+                if is_clients && !left.is_empty() =>
+            {
+                news(News::Completed { tag: b"", left });
+            }
+            Backend::ReadyForQuery if is_clients => {
+                if !left.is_empty() {
+                    news(News::Completed { tag: b"", left });
+                }
+                news(News::Ready(self.conversation.status()));
+            }
+            _ => {}
+        }
+        if let Fate::Done(number) = received.fate
+            && self.own.front() == Some(&number)
+        {
+            self.own.pop_front();
+            news(News::Own { failed: self.own_failed.take() });
+        }
+        Ok(())
+    }
+
+    /// Says to the server what follows from what it has said.
+    fn go_on<O, N>(&mut self, hearing: &mut Hearing<'_, '_, O, N>) {
+        match self.presence {
+            Presence::Gone(_) => {
+                self.clean(Forwarded::Whole, hearing.catalogue, hearing.to_server);
+            }
+            // Nothing may stand within a message of the client's.
+            Presence::There if self.asked == Rest::None => {
+                self.conversation.resolve(hearing.to_server);
+            }
+            Presence::There => {}
+        }
+    }
+}

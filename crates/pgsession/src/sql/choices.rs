@@ -1,0 +1,589 @@
+//! Decides what becomes of a text that leaves something behind: by choice, for each kind of it.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::leaves::{Leaf, Leaves, What, asks_of_sequences, leaves};
+use super::settings::{is_meaning, is_reported};
+use super::tokens::{Lexis, Unclear};
+use pgwire::SqlState;
+
+/// What may become of what its server must keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The client keeps its server until what it left is gone.
+    Pin,
+    /// The text is refused.
+    Refuse,
+}
+
+/// What may become of a SET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetChoice {
+    /// The setting goes with the client from server to server; one whose value cannot be seen pins.
+    Track,
+    /// The client keeps its server.
+    Pin,
+    /// The text is refused.
+    Refuse,
+}
+
+/// What may become of DO and CALL, which may do anything unseen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeChoice {
+    /// They pass, and are trusted to leave nothing behind.
+    Trust,
+    /// They pass, and their server is cleaned of all that code can leave, before another client's
+    /// turn.
+    Clean,
+    /// The client keeps its server.
+    Pin,
+    /// The text is refused.
+    Refuse,
+}
+
+/// What may become of `currval` and `lastval`, which tell what the session of a server has moved last,
+/// whoever had it then. What moves a sequence is not looked for: defaults and triggers hide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SequenceChoice {
+    /// They pass, and tell what anybody has moved.
+    Trust,
+    /// From the first text that names one, sequences are discarded before each client's turn, so that the
+    /// server itself refuses what the same transaction has not moved.
+    Discard,
+    /// The same from the beginning, where functions name them.
+    DiscardAlways,
+    /// The same as discarding, and from its first text that names one a client keeps its server.
+    Pin,
+    /// The text is refused.
+    Refuse,
+}
+
+/// A choice for each kind.
+///
+/// By default nothing is refused, so that every program runs that ran without the gate: settings
+/// and roles are tracked, since nearly every driver sets some and a pin for each would use up the
+/// slots; what has no other home than its server pins; code passes and is cleaned up behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// `SET`, `RESET`, `set_config`.
+    pub set: SetChoice,
+    /// `SET ROLE`.
+    pub role: SetChoice,
+    /// `SET SESSION AUTHORIZATION`.
+    pub authorization: Choice,
+    /// `LISTEN`.
+    pub listen: Choice,
+    /// Advisory locks of the session.
+    pub advisory_lock: Choice,
+    /// Temporary tables and their like.
+    pub temporary: Choice,
+    /// Cursors WITH HOLD.
+    pub hold: Choice,
+    /// SQL's PREPARE and EXECUTE.
+    pub prepare: Choice,
+    /// `LOAD`.
+    pub load: Choice,
+    /// `DO`, `CALL`.
+    pub code: CodeChoice,
+    /// `currval`, `lastval`.
+    pub sequences: SequenceChoice,
+    /// Settings that are tracked whatever `set` says, in lower case, beside those that every server
+    /// reports.
+    pub tracked: Vec<Vec<u8>>,
+}
+
+impl Default for Choices {
+    fn default() -> Choices {
+        Choices {
+            set: SetChoice::Track,
+            role: SetChoice::Track,
+            authorization: Choice::Pin,
+            listen: Choice::Pin,
+            advisory_lock: Choice::Pin,
+            temporary: Choice::Pin,
+            hold: Choice::Pin,
+            prepare: Choice::Pin,
+            load: Choice::Pin,
+            code: CodeChoice::Clean,
+            sequences: SequenceChoice::Discard,
+            tracked: vec![b"intervalstyle".to_vec()],
+        }
+    }
+}
+
+impl Choices {
+    /// What becomes of a SET of this.
+    fn set(&self, name: &[u8]) -> SetChoice {
+        let always = is_reported(name) || self.tracked.iter().any(|one| one == name);
+        if always { SetChoice::Track } else { self.set }
+    }
+}
+
+/// A kind of what is left behind: why a client keeps its server, or is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Reason {
+    /// A setting.
+    Set,
+    /// A role.
+    Role,
+    /// Another user.
+    Authorization,
+    /// What it listens to.
+    Listen,
+    /// A lock.
+    AdvisoryLock,
+    /// Something temporary.
+    Temporary,
+    /// A cursor.
+    Hold,
+    /// A statement that SQL has prepared.
+    Prepare,
+    /// A library.
+    Load,
+    /// Code that may do anything.
+    Code,
+    /// What its session has moved of sequences.
+    Sequence,
+    /// Its text cannot be read.
+    Unreadable,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 12] = [
+        Reason::Set,
+        Reason::Role,
+        Reason::Authorization,
+        Reason::Listen,
+        Reason::AdvisoryLock,
+        Reason::Temporary,
+        Reason::Hold,
+        Reason::Prepare,
+        Reason::Load,
+        Reason::Code,
+        Reason::Sequence,
+        Reason::Unreadable,
+    ];
+
+    /// That of what is left; none for what leaves nothing.
+    pub(super) fn of(what: &What) -> Option<Reason> {
+        Some(match what {
+            What::Set { name, .. } | What::Reset { name } if name == b"role" => Reason::Role,
+            What::Set { .. } | What::Reset { .. } | What::ResetAll | What::SetUnknown => {
+                Reason::Set
+            }
+            // Where the user was another one, that is left and stays.
+            What::ResetAuthorization => Reason::Role,
+            What::SessionAuthorization => Reason::Authorization,
+            What::Listen => Reason::Listen,
+            What::AdvisoryLock => Reason::AdvisoryLock,
+            What::Temporary | What::TemporaryPath => Reason::Temporary,
+            What::Hold => Reason::Hold,
+            What::Prepare | What::Execute => Reason::Prepare,
+            What::Load => Reason::Load,
+            What::Code => Reason::Code,
+            What::Sequence => Reason::Sequence,
+            What::Many => Reason::Unreadable,
+            What::UnlistenAll
+            | What::AdvisoryUnlock
+            | What::AdvisoryUnlockAll
+            | What::DiscardTemporary
+            | What::DiscardSequences
+            | What::CloseAll
+            | What::DeallocateAll
+            | What::DiscardAll
+            | What::SetLocal { .. }
+            | What::Savepoint(_)
+            | What::Release(_)
+            | What::RollbackTo(_) => return None,
+        })
+    }
+}
+
+/// Several kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reasons(pub(super) u16);
+
+impl Reasons {
+    /// One kind.
+    pub const fn of(reason: Reason) -> Reasons {
+        Reasons(1 << reason as u8)
+    }
+
+    /// Whether it is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether this is among them.
+    pub fn has(self, reason: Reason) -> bool {
+        self.0 & Reasons::of(reason).0 != 0
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub fn with(self, others: Reasons) -> Reasons {
+        Reasons(self.0 | others.0)
+    }
+
+    /// Those that are also among these.
+    #[must_use]
+    pub fn among(self, others: Reasons) -> Reasons {
+        Reasons(self.0 & others.0)
+    }
+
+    /// One by one.
+    pub fn iter(self) -> impl Iterator<Item = Reason> {
+        Reason::ALL.into_iter().filter(move |&reason| self.has(reason))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Reason::Set => "SET",
+            Reason::Role => "SET ROLE",
+            Reason::Authorization => "SET SESSION AUTHORIZATION",
+            Reason::Listen => "LISTEN",
+            Reason::AdvisoryLock => "advisory locks of the session",
+            Reason::Temporary => "temporary objects",
+            Reason::Hold => "cursors WITH HOLD",
+            Reason::Prepare => "PREPARE and EXECUTE in SQL",
+            Reason::Load => "LOAD",
+            Reason::Code => "DO and CALL",
+            Reason::Sequence => "currval and lastval",
+            Reason::Unreadable => "a text that cannot be followed",
+        })
+    }
+}
+
+/// What becomes of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It leaves nothing behind.
+    Pass,
+    /// It changes settings that go with the client.
+    Track,
+    /// Its server is cleaned of all that code can leave.
+    Clean,
+    /// Its client keeps its server, for the first thing that says so.
+    Pin {
+        /// Why.
+        reason: Reason,
+        /// The words that say so.
+        at: Range<usize>,
+    },
+    /// It is refused.
+    Refuse(Refusal),
+}
+
+/// Why a text is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it would leave.
+    pub reason: Reason,
+    /// The words that say so.
+    pub at: Range<usize>,
+}
+
+impl Refusal {
+    /// 0A000.
+    pub fn sqlstate(&self) -> SqlState {
+        SqlState::FEATURE_NOT_SUPPORTED
+    }
+
+    /// What the client is told.
+    pub fn message(&self) -> String {
+        let verb = if self.reason == Reason::Unreadable { "is" } else { self.verb() };
+        format!("{} {verb} not allowed in transaction mode", self.reason)
+    }
+
+    fn verb(&self) -> &'static str {
+        match self.reason {
+            Reason::AdvisoryLock
+            | Reason::Temporary
+            | Reason::Hold
+            | Reason::Prepare
+            | Reason::Code
+            | Reason::Sequence => "are",
+            _ => "is",
+        }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> &'static str {
+        match self.reason {
+            Reason::Set => "Use SET LOCAL within a transaction, or a pool in session mode.",
+            Reason::Role => "Use SET LOCAL ROLE within a transaction, or a pool in session mode.",
+            Reason::AdvisoryLock => {
+                "Use pg_advisory_xact_lock within a transaction, or a pool in session mode."
+            }
+            Reason::Temporary => "Use an ordinary or UNLOGGED table, or a pool in session mode.",
+            Reason::Hold => "Use a cursor WITHOUT HOLD, or a pool in session mode.",
+            Reason::Prepare => {
+                "Prepare statements by the protocol, as drivers do, or use a pool in session mode."
+            }
+            Reason::Sequence => "Use RETURNING, or a pool in session mode.",
+            Reason::Authorization
+            | Reason::Listen
+            | Reason::Load
+            | Reason::Code
+            | Reason::Unreadable => "Use a pool in session mode.",
+        }
+    }
+
+    /// Where in the text, for the field Position of an error: in characters from 1, if it is UTF-8.
+    pub fn position(&self, text: &[u8]) -> Option<usize> {
+        let before = std::str::from_utf8(text.get(..self.at.start)?).ok()?;
+        Some(before.chars().count() + 1)
+    }
+}
+
+enum Verdict {
+    Pass,
+    Track,
+    Clean,
+    Pin,
+    Refuse,
+}
+
+impl From<Choice> for Verdict {
+    fn from(choice: Choice) -> Verdict {
+        match choice {
+            Choice::Pin => Verdict::Pin,
+            Choice::Refuse => Verdict::Refuse,
+        }
+    }
+}
+
+impl Verdict {
+    fn of(leaf: &Leaf, reason: Reason, choices: &Choices) -> Verdict {
+        let choice = match reason {
+            Reason::Set | Reason::Role => {
+                let choice = match &leaf.what {
+                    _ if reason == Reason::Role => choices.role,
+                    What::Set { name, .. } => choices.set(name),
+                    _ => choices.set,
+                };
+                let sure = match &leaf.what {
+                    What::Set { name, value } => value.is_some() || is_reported(name),
+                    What::SetUnknown => false,
+                    // Going back to what the connection began with leaves nothing.
+                    _ if choice != SetChoice::Track => return Verdict::Pass,
+                    _ => true,
+                };
+                return match choice {
+                    SetChoice::Track if sure => Verdict::Track,
+                    SetChoice::Track | SetChoice::Pin => Verdict::Pin,
+                    SetChoice::Refuse => Verdict::Refuse,
+                };
+            }
+            Reason::Code => {
+                return match choices.code {
+                    CodeChoice::Trust => Verdict::Pass,
+                    CodeChoice::Clean => Verdict::Clean,
+                    CodeChoice::Pin => Verdict::Pin,
+                    CodeChoice::Refuse => Verdict::Refuse,
+                };
+            }
+            Reason::Sequence => {
+                return match choices.sequences {
+                    SequenceChoice::Trust
+                    | SequenceChoice::Discard
+                    | SequenceChoice::DiscardAlways => Verdict::Pass,
+                    SequenceChoice::Pin => Verdict::Pin,
+                    SequenceChoice::Refuse => Verdict::Refuse,
+                };
+            }
+            Reason::Authorization => choices.authorization,
+            Reason::Listen => choices.listen,
+            Reason::AdvisoryLock => choices.advisory_lock,
+            Reason::Temporary => choices.temporary,
+            Reason::Hold => choices.hold,
+            Reason::Prepare => choices.prepare,
+            Reason::Load => choices.load,
+            Reason::Unreadable => Choice::Pin,
+        };
+        choice.into()
+    }
+}
+
+/// What becomes of a text that leaves this. A text that its server refuses as a whole passes.
+pub fn decide(leaves: &Leaves, choices: &Choices) -> Decision {
+    if leaves.unclear == Some(Unclear::Encoding) {
+        return Decision::Pin { reason: Reason::Unreadable, at: 0..0 };
+    }
+    let mut decision = Decision::Pass;
+    for leaf in &leaves.leaves {
+        let Some(reason) = Reason::of(&leaf.what) else { continue };
+        decision = match (Verdict::of(leaf, reason, choices), decision) {
+            (Verdict::Refuse, _) => {
+                return Decision::Refuse(Refusal { reason, at: leaf.at.clone() });
+            }
+            (_, pinned @ Decision::Pin { .. }) => pinned,
+            (Verdict::Pin, _) => Decision::Pin { reason, at: leaf.at.clone() },
+            (Verdict::Clean, _) | (_, Decision::Clean) => Decision::Clean,
+            (Verdict::Track, _) => Decision::Track,
+            (Verdict::Pass, other) => other,
+        };
+    }
+    decision
+}
+
+/// A text that leaves something behind, and why its client keeps its server for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    leaves: Leaves,
+    pins: Reasons,
+    /// Whether it asks what sequences its session has moved.
+    sequences: Sequences,
+}
+
+/// Whether a text asks what sequences its session has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sequences {
+    Asked,
+    Not,
+}
+
+impl Sequences {
+    fn asked(by: bool, choices: &Choices) -> Sequences {
+        if by && choices.sequences != SequenceChoice::Trust {
+            return Sequences::Asked;
+        }
+        Sequences::Not
+    }
+}
+
+impl Followed {
+    /// Reads a text. None if there is nothing to follow.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub fn of(text: &[u8], lexis: Lexis, choices: &Choices) -> Result<Option<Followed>, Refusal> {
+        let mut found = leaves(text, lexis);
+        if let Decision::Refuse(refusal) = decide(&found, choices) {
+            return Err(refusal);
+        }
+        if choices.code == CodeChoice::Trust {
+            found.leaves.retain(|leaf| leaf.what != What::Code);
+        }
+        let unreadable = found.unclear == Some(Unclear::Encoding);
+        let names = found.leaves.iter().any(|leaf| leaf.what == What::Sequence);
+        let names = names || (unreadable && asks_of_sequences(text));
+        let sequences = Sequences::asked(names, choices);
+        if choices.sequences != SequenceChoice::Pin {
+            // Nothing of it is left: it is discarded before anybody else asks.
+            found.leaves.retain(|leaf| leaf.what != What::Sequence);
+        }
+        if found.leaves.is_empty() && !unreadable && sequences == Sequences::Not {
+            return Ok(None);
+        }
+        let mut pins = Reasons::default();
+        if unreadable {
+            pins = Reasons::of(Reason::Unreadable);
+        }
+        for leaf in &found.leaves {
+            if let Some(reason) = Reason::of(&leaf.what)
+                && matches!(Verdict::of(leaf, reason, choices), Verdict::Pin)
+            {
+                pins = pins.with(Reasons::of(reason));
+            }
+        }
+        Ok(Some(Followed { leaves: found, pins, sequences }))
+    }
+
+    /// What may run any code and cannot be looked into: a text that is too long to be read, a call by
+    /// number. It is never refused. None if it is trusted.
+    pub fn code(choices: &Choices) -> Option<Followed> {
+        let leaf = Leaf { command: 0, at: 0..0, what: What::Code };
+        let pins = match choices.code {
+            CodeChoice::Trust => return None,
+            CodeChoice::Pin => Reasons::of(Reason::Code),
+            CodeChoice::Clean | CodeChoice::Refuse => Reasons::default(),
+        };
+        let leaves = Leaves { leaves: vec![leaf], ..Leaves::default() };
+        Some(Followed { leaves, pins, sequences: Sequences::Not })
+    }
+
+    /// The same text where it is known what some of its leaves execute, each by its place: what that
+    /// leaves stands in the place of it.
+    pub fn executing(&self, known: &[(usize, Option<&Followed>)]) -> Followed {
+        let mut leaves = Leaves { leaves: Vec::new(), ..self.leaves.clone() };
+        let (mut pins, mut sequences) = (Reasons::default(), self.sequences);
+        for (at, leaf) in self.leaves.leaves.iter().enumerate() {
+            let Some((_, executed)) = known.iter().find(|(place, _)| *place == at) else {
+                let of = Reason::of(&leaf.what).map_or(Reasons::default(), Reasons::of);
+                pins = pins.with(of.among(self.pins));
+                leaves.leaves.push(leaf.clone());
+                continue;
+            };
+            let Some(executed) = executed else { continue };
+            let here = |what: &What| Leaf { what: what.clone(), ..leaf.clone() };
+            leaves.leaves.extend(executed.leaves.leaves.iter().map(|leaf| here(&leaf.what)));
+            leaves.unclear = leaves.unclear.or(executed.leaves.unclear);
+            pins = pins.with(executed.pins);
+            if executed.sequences == Sequences::Asked {
+                sequences = Sequences::Asked;
+            }
+        }
+        let unreadable = Reasons::of(Reason::Unreadable).among(self.pins);
+        Followed { leaves, pins: pins.with(unreadable), sequences }
+    }
+
+    /// A text of which another number of commands has completed than it was taken to have, so that all
+    /// that was found in it may be of others: its client keeps its server, and nothing is known of its
+    /// settings.
+    pub fn miscounted() -> Followed {
+        let leaf = |what| Leaf { command: 0, at: 0..0, what };
+        let leaves = vec![leaf(What::SetUnknown), leaf(What::Many)];
+        let leaves = Leaves { leaves, ..Leaves::default() };
+        let sequences = Sequences::Not;
+        Followed { leaves, pins: Reasons::of(Reason::Unreadable), sequences }
+    }
+
+    /// What it leaves.
+    pub fn leaves(&self) -> &Leaves {
+        &self.leaves
+    }
+
+    /// Why its client keeps its server.
+    pub fn pins(&self) -> Reasons {
+        self.pins
+    }
+
+    /// Whether what comes behind it waits for its end: it may mean something else then, or has to find
+    /// the value again that its client began with.
+    pub fn changes_meaning(&self) -> bool {
+        self.leaves.leaves.iter().any(|leaf| match &leaf.what {
+            What::Set { name, .. } => is_meaning(name),
+            What::SetLocal { .. }
+            | What::Reset { .. }
+            | What::ResetAll
+            | What::SetUnknown
+            | What::SessionAuthorization
+            | What::ResetAuthorization
+            | What::DiscardAll
+            | What::Code
+            | What::Many => true,
+            _ => false,
+        })
+    }
+
+    /// Whether it asks what sequences its session has moved.
+    pub fn asks_of_sequences(&self) -> bool {
+        self.sequences == Sequences::Asked
+    }
+
+    /// Whether its session is another one behind it, as far as that is followed.
+    pub fn leaves_something(&self) -> bool {
+        !self.leaves.leaves.is_empty() || self.leaves.unclear.is_some()
+    }
+
+    /// Whether it prepares statements in SQL.
+    pub fn prepares(&self) -> bool {
+        self.leaves.leaves.iter().any(|leaf| leaf.what == What::Prepare)
+    }
+}

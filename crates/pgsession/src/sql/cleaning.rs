@@ -1,0 +1,230 @@
+//! Remembers what clients left at a server, and says what it needs before the next one has it.
+
+use super::choices::{Reason, Reasons};
+use super::leaves::{Leaves, What};
+use super::settings::{Settings, write_reset};
+use super::tokens::Unclear;
+use pgwire::message::Status;
+
+/// What was left at a server since it was clean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// What is there.
+    kinds: u16,
+    /// What an open transaction has left, which a rollback takes back.
+    open: u16,
+    /// What texts may have left that are on their way.
+    asked: u16,
+    /// Gone, if the transaction commits.
+    going: u16,
+    /// Whether the transaction has failed.
+    failed: bool,
+}
+
+/// What a session has that is not a setting and goes with DISCARD ALL: all but a library.
+const DISCARDED: u16 = !bit(Reason::Load);
+/// What keeps a client at its server for as long as it is there.
+const KEEPS: u16 = !(bit(Reason::Set) | bit(Reason::Role) | bit(Reason::Code));
+/// What no rollback takes back.
+const STAYS: u16 = bit(Reason::AdvisoryLock)
+    | bit(Reason::Prepare)
+    | bit(Reason::Load)
+    | bit(Reason::Code)
+    | bit(Reason::Sequence)
+    | bit(Reason::Unreadable);
+/// What may be there though its command has failed.
+const SLIPS: u16 = STAYS & !bit(Reason::Prepare);
+
+/// A search_path under which things may be temporary: DISCARD TEMP is not the end of them while it is
+/// there. It is no reason of its own.
+const PATH: u16 = 1 << 15;
+const _: () = assert!(Reason::ALL.len() < 15, "reasons have bits of their own");
+
+const fn bit(reason: Reason) -> u16 {
+    1 << reason as u8
+}
+
+impl Left {
+    /// A text is on its way to the server: it leaves what it may leave.
+    pub fn sent(&mut self, leaves: &Leaves) {
+        if leaves.unclear == Some(Unclear::Encoding) {
+            self.kinds |= bit(Reason::Unreadable);
+        }
+        for reason in leaves.leaves.iter().filter_map(|leaf| Reason::of(&leaf.what)) {
+            self.asked |= bit(reason);
+        }
+    }
+
+    /// One of its commands has completed, with this tag.
+    pub fn completed<'w>(&mut self, found: impl IntoIterator<Item = &'w What>, tag: &[u8]) {
+        let mut whole = tag == b"ROLLBACK";
+        for what in found {
+            if let Some(reason) = Reason::of(what) {
+                let path = if *what == What::TemporaryPath { PATH } else { 0 };
+                let bits = bit(reason) | path;
+                self.kinds |= bits & STAYS;
+                self.open |= bits & !STAYS;
+                self.going &= !bits;
+            }
+            self.going |= match what {
+                What::UnlistenAll => bit(Reason::Listen),
+                What::AdvisoryUnlockAll => bit(Reason::AdvisoryLock),
+                What::Set { name, value: Some(_) } | What::Reset { name }
+                    if name == b"search_path" =>
+                {
+                    PATH
+                }
+                What::DiscardTemporary if (self.kinds | self.open) & !self.going & PATH != 0 => 0,
+                What::DiscardTemporary => bit(Reason::Temporary),
+                What::DiscardSequences => bit(Reason::Sequence),
+                What::CloseAll => bit(Reason::Hold),
+                What::DeallocateAll => bit(Reason::Prepare),
+                What::ResetAll => bit(Reason::Set) | PATH,
+                What::DiscardAll => DISCARDED,
+                What::RollbackTo(_) => {
+                    // What was going since the savepoint is back, and what was before may be.
+                    (whole, self.failed, self.going) = (false, false, 0);
+                    0
+                }
+                _ => 0,
+            };
+        }
+        if whole {
+            self.rolled_back();
+        } else if matches!(tag, b"COMMIT" | b"PREPARE TRANSACTION") {
+            self.committed();
+        }
+    }
+
+    /// An error has come: what was on its way out may have stayed.
+    pub fn failed(&mut self) {
+        self.going = 0;
+        self.failed = true;
+        self.kinds |= self.asked & SLIPS;
+    }
+
+    /// ReadyForQuery has come. What was [sent](Left::sent) and is not answered yet must be told
+    /// again.
+    pub fn ready(&mut self, status: Status) {
+        self.asked = 0;
+        if status == Status::Idle {
+            if self.failed {
+                self.rolled_back();
+            } else {
+                self.committed();
+            }
+        }
+    }
+
+    fn committed(&mut self) {
+        self.kinds = (self.kinds | self.open) & !self.going;
+        (self.open, self.going, self.failed) = (0, 0, false);
+    }
+
+    fn rolled_back(&mut self) {
+        (self.open, self.going, self.failed) = (0, 0, false);
+    }
+
+    /// Whether something is under way that decides what is left.
+    pub fn is_moving(&self) -> bool {
+        self.open | self.asked | self.going != 0 || self.failed
+    }
+
+    /// Whether this may be there.
+    pub fn has(&self, reason: Reason) -> bool {
+        self.reasons().has(reason)
+    }
+
+    /// What may be there.
+    pub fn reasons(&self) -> Reasons {
+        Reasons((self.kinds | self.open | self.asked) & !PATH)
+    }
+
+    /// Whether nothing is there that goes with no client: what [`Settings`] follow goes with it.
+    pub fn is_clean(&self) -> bool {
+        let followed = bit(Reason::Set) | bit(Reason::Role);
+        self.reasons().0 & !followed == 0
+    }
+
+    /// What there is that only this server has, for as long as it does.
+    pub fn keeps(&self) -> impl Iterator<Item = Reason> {
+        Reasons(self.reasons().0 & KEEPS).iter()
+    }
+
+    /// The server was cleaned.
+    pub fn cleaned(&mut self) {
+        *self = Left::default();
+    }
+}
+
+/// What a server needs before another client has it. It is outside of a transaction then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cleaning {
+    /// Nothing.
+    Nothing,
+    /// A query of several commands in one text, whose replies are for nobody. What it reports is
+    /// for the server's [`Settings`], which then are [`Settings::discarded`].
+    Batch(Vec<u8>),
+    /// `DISCARD ALL`, as a query of its own: the server has no prepared statement behind it.
+    Discard,
+    /// Nothing cleans it: close the connection.
+    Close,
+}
+
+impl Cleaning {
+    /// That of a server with this left, and these settings. RESET ALL would keep role and session
+    /// authorization, so these are named.
+    pub fn of(left: &Left, server: &Settings) -> Cleaning {
+        if left.has(Reason::Load) {
+            return Cleaning::Close;
+        }
+        if left.has(Reason::Prepare)
+            || left.has(Reason::Authorization)
+            || left.has(Reason::Unreadable)
+            || server.lost().is_some()
+        {
+            return Cleaning::Discard;
+        }
+        let code = left.has(Reason::Code);
+        let has = |reason| code || left.has(reason);
+        let role = has(Reason::Role) || server.names().any(|name| name == b"role");
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        for (needed, command) in [
+            (has(Reason::Hold), &b"CLOSE ALL; "[..]),
+            (code, b"RESET SESSION AUTHORIZATION; "),
+            (role, b"RESET ROLE; "),
+            (code, b"RESET ALL; "),
+        ] {
+            first.extend_from_slice(if needed { command } else { b"" });
+        }
+        for (needed, command) in [
+            (has(Reason::Listen), &b"UNLISTEN *; "[..]),
+            (has(Reason::AdvisoryLock), b"SELECT pg_catalog.pg_advisory_unlock_all(); "),
+            (has(Reason::Temporary), b"DISCARD TEMP; "),
+            (left.has(Reason::Sequence), b"DISCARD SEQUENCES; "),
+        ] {
+            last.extend_from_slice(if needed { command } else { b"" });
+        }
+        let mut text = first;
+        if !code {
+            for name in server.names().filter(|name| *name != b"role") {
+                write_reset(&mut text, name);
+            }
+        }
+        text.append(&mut last);
+        if text.is_empty() {
+            return Cleaning::Nothing;
+        }
+        text.truncate(text.len() - 2);
+        Cleaning::Batch(text)
+    }
+
+    /// The text to send, if there is one.
+    pub fn text(&self) -> Option<&[u8]> {
+        match self {
+            Cleaning::Batch(text) => Some(text),
+            Cleaning::Discard => Some(b"DISCARD ALL"),
+            Cleaning::Nothing | Cleaning::Close => None,
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! What statements there are, each once by what it is, however many clients have a name for it.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use super::recent::Recent;
+use super::server::is_types;
+use super::shape;
+use super::sql::{Found, Target, is_dated, is_shaped, look, names};
+use super::{Bounds, Client};
+use crate::sql::tokens::{Encoding, Lexis, Strings};
+use crate::sql::{self, Choices, Followed, SequenceChoice};
+use pgwire::frame::Frontend;
+use pgwire::message::write;
+
+/// Where an entry lies. Whoever keeps one has counted it.
+pub(super) type EntryId = u32;
+
+/// A statement.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Part of its name at servers; never given twice.
+    pub(super) number: u64,
+    /// The scope, and the body of its Parse behind the name.
+    content: Arc<[u8]>,
+    /// The body behind the name that servers get, where that is another one.
+    rewritten: Option<Box<[u8]>>,
+    pub(super) found: Found,
+    /// How its text was cut.
+    lexis: Lexis,
+    /// What it leaves in its session, if that is to be followed.
+    pub(super) followed: Option<Arc<Followed>>,
+    /// Whether each Parse makes something else of it.
+    dated: bool,
+    /// Whether the server holds it to the shape that it had at its Parse.
+    pub(super) is_shaped: bool,
+    /// From when its last Parse by a client is.
+    version: Version,
+    references: usize,
+}
+
+/// From when a statement is: by the changes of a schema, and by the Parses of its text where each makes
+/// something else of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version {
+    epoch: u64,
+    parse: u64,
+}
+
+impl Version {
+    /// Whether it is no older than that in anything.
+    pub(super) fn serves(self, other: Version) -> bool {
+        self.epoch >= other.epoch && self.parse >= other.parse
+    }
+}
+
+impl Entry {
+    /// The scope in which it was prepared first; none if nobody knew, so that it means something else
+    /// each time.
+    pub(super) fn scope(&self) -> Option<u64> {
+        let scope = self.content.first_chunk().expect("a content begins with its scope");
+        read(u64::from_be_bytes(*scope))
+    }
+
+    /// How its text was cut when it was prepared first.
+    pub(super) fn lexis(&self) -> Lexis {
+        self.lexis
+    }
+
+    /// From when its last Parse by a client is.
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// How much of the bounds it takes \[byte\].
+    pub(super) fn bytes(&self) -> usize {
+        self.content.len()
+    }
+
+    /// The body of its Parse behind the name.
+    pub(super) fn tail(&self) -> &[u8] {
+        &self.content[8..]
+    }
+}
+
+/// The statements of all clients of a pool of servers: those of one database and one user.
+///
+/// An entry that no client has a name for stays while there is room, so that a client that comes
+/// again finds it prepared.
+#[derive(Debug)]
+pub struct Catalogue {
+    prefix: Vec<u8>,
+    pub(super) bounds: Bounds,
+    entries: Vec<Option<Entry>>,
+    free: Vec<EntryId>,
+    by_content: HashMap<Arc<[u8]>, EntryId>,
+    unused: Recent<EntryId, ()>,
+    bytes: usize,
+    next: u64,
+    /// How often a schema may have changed, and whether others are to be told.
+    epoch: u64,
+    news: bool,
+    key: Vec<u8>,
+    choices: Choices,
+    /// The parameters' types that descriptions have told, by their digests, and the bytes of those.
+    parameters: HashMap<u64, Box<[u8]>>,
+    parameters_bytes: usize,
+    /// Of what cannot be read, if it is not trusted.
+    pub(super) code: Option<Arc<Followed>>,
+    /// Whether a text has asked what sequences its session has moved.
+    asks_of_sequences: bool,
+}
+
+/// The parameters' types that are remembered take so much at most, of all statements \[byte\]: as a
+/// few thousand lists; equal lists are there once.
+const PARAMETERS_BYTES_MAX: usize = 1 << 20;
+/// What a list takes beside its types, about \[byte\].
+const PARAMETERS_OVERHEAD: usize = 32;
+
+/// Which room a statement may take. Named ones stay, however many clients are to come: whoever prepares
+/// without a name goes on all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    All,
+    Named,
+}
+
+/// Why a statement is not taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Untaken {
+    NoRoom,
+    Refused(sql::Refusal),
+}
+
+impl Catalogue {
+    /// An empty one. `secret` makes the names at servers, `sekisho.SECRET.NUMBER`, unlike any that a
+    /// client chooses, and unlike those of another gate before the same servers.
+    pub fn new(secret: [u8; 8], bounds: Bounds) -> Catalogue {
+        let choices = Choices::default();
+        let prefix = format!("sekisho.{:016x}.", u64::from_be_bytes(secret)).into_bytes();
+        Catalogue {
+            prefix,
+            bounds,
+            entries: Vec::new(),
+            free: Vec::new(),
+            by_content: HashMap::new(),
+            unused: Recent::new(),
+            bytes: 0,
+            next: 1,
+            epoch: 0,
+            news: false,
+            key: Vec::new(),
+            parameters: HashMap::new(),
+            parameters_bytes: 0,
+            code: Followed::code(&choices).map(Arc::new),
+            choices,
+            asks_of_sequences: false,
+        }
+    }
+
+    /// Sets what becomes of texts that leave something behind. What is known already stays as it was
+    /// decided: no client may have come before.
+    #[must_use]
+    pub fn choosing(mut self, choices: Choices) -> Catalogue {
+        self.code = Followed::code(&choices).map(Arc::new);
+        self.choices = choices;
+        self
+    }
+
+    /// The same where clients have come: it counts for what they prepare from now on, and for texts that
+    /// are not prepared. Statements that a client has a name for stay as they were decided.
+    pub fn choose(&mut self, choices: &Choices) {
+        if self.choices == *choices {
+            return;
+        }
+        while let Some(oldest) = self.unused.oldest() {
+            self.remove(oldest);
+        }
+        self.by_content.clear();
+        self.code = Followed::code(choices).map(Arc::new);
+        self.choices = choices.clone();
+    }
+
+    /// A text has asked what sequences its session has moved: from here on no session has others'.
+    pub(super) fn asked_of_sequences(&mut self) {
+        self.asks_of_sequences = true;
+    }
+
+    /// Whether a server's sequences are discarded before a client has it.
+    pub fn discards_sequences(&self) -> bool {
+        match self.choices.sequences {
+            SequenceChoice::Trust => false,
+            // What is refused of texts may be called by number.
+            SequenceChoice::Discard | SequenceChoice::Pin | SequenceChoice::Refuse => {
+                self.asks_of_sequences
+            }
+            SequenceChoice::DiscardAlways => true,
+        }
+    }
+
+    /// How much is remembered at most from now on. What is there goes as more comes.
+    pub fn bound(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// What is to be followed of a text.
+    pub(super) fn follow(
+        &self,
+        text: &[u8],
+        lexis: Lexis,
+    ) -> Result<Option<Arc<Followed>>, sql::Refusal> {
+        Ok(Followed::of(text, lexis, &self.choices)?.map(Arc::new))
+    }
+
+    /// How many statements are known, with a client or without.
+    pub fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of them a client has a name for.
+    pub fn used(&self) -> usize {
+        self.len() - self.unused.len()
+    }
+
+    /// The bytes of their texts \[byte\].
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets a client and its names. Whoever drops a client without this keeps its statements.
+    pub fn forget(&mut self, mut client: Client) {
+        client.drop_all(self);
+        if let Some(known) = client.unnamed.take() {
+            self.release(known.id);
+        }
+    }
+
+    /// The text of a client's statement, by the client's name for it; none if it has none by it.
+    pub fn text(&self, client: &Client, name: &[u8]) -> Option<&[u8]> {
+        // Before the text is the scope, behind it the types of its parameters.
+        let tail = &self.entry(client.lookup(name)?).content[8..];
+        tail.split(|&byte| byte == 0).next()
+    }
+
+    pub(super) fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// A schema may be another one: what was prepared before may have other columns now.
+    pub fn schema_changed(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// The same by a client of this pool, which other pools of the database are to hear.
+    pub(super) fn has_changed_schema(&mut self) {
+        self.schema_changed();
+        self.news = true;
+    }
+
+    /// Whether a client has changed a schema since this was last asked.
+    pub fn take_schema_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+
+    /// What a Parse makes of an entry that its server is sent now.
+    pub(super) fn version(&self, id: EntryId) -> Version {
+        Version { epoch: self.epoch, parse: self.entry(id).version.parse }
+    }
+
+    /// A client parses an entry: from here on no server may have it from before.
+    pub(super) fn parsed(&mut self, id: EntryId) {
+        let epoch = self.epoch;
+        let entry = self.entry_mut(id);
+        entry.version.epoch = epoch;
+        entry.version.parse += u64::from(entry.dated);
+    }
+
+    pub(super) fn entry(&self, id: EntryId) -> &Entry {
+        self.entries[id as usize].as_ref().expect("whoever has an id has counted the entry")
+    }
+
+    fn entry_mut(&mut self, id: EntryId) -> &mut Entry {
+        self.entries[id as usize].as_mut().expect("whoever has an id has counted the entry")
+    }
+
+    /// The entry of this content, counted once more.
+    pub(super) fn intern(
+        &mut self,
+        scope: Option<u64>,
+        lexis: Lexis,
+        tail: &[u8],
+        room: Room,
+    ) -> Result<EntryId, Untaken> {
+        self.key.clear();
+        self.key.extend_from_slice(&written(scope, lexis).to_be_bytes());
+        self.key.extend_from_slice(tail);
+        if let Some(&id) = self.by_content.get(&self.key[..]) {
+            self.hold(id);
+            return Ok(id);
+        }
+        let end = tail.iter().position(|&byte| byte == 0).expect("a Parse's text ends");
+        let followed = self.follow(&tail[..end], lexis).map_err(Untaken::Refused)?;
+        let bytes = self.key.len();
+        let of = |all: usize| if room == Room::All { all } else { all - all / 8 };
+        let (entries_max, bytes_max) = (of(self.bounds.entries_max), of(self.bounds.bytes_max));
+        while self.len() >= entries_max || self.bytes + bytes > bytes_max {
+            let oldest = self.unused.oldest().ok_or(Untaken::NoRoom)?;
+            self.remove(oldest);
+        }
+        let content: Arc<[u8]> = self.key.as_slice().into();
+        if self.key.capacity() > 1 << 16 {
+            self.key = Vec::new();
+        }
+        let mut found = look(&tail[..end], lexis);
+        found.names = names(&tail[..end], lexis, followed.as_deref());
+        let rewritten = self.rewritten(&found, tail);
+        let (number, references) = (self.next, 1);
+        let entry = Entry {
+            number,
+            content: content.clone(),
+            rewritten,
+            found,
+            lexis,
+            followed,
+            dated: is_dated(&tail[..end], lexis),
+            is_shaped: is_shaped(&tail[..end], lexis),
+            version: Version::default(),
+            references,
+        };
+        self.next += 1;
+        self.bytes += bytes;
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            EntryId::try_from(self.entries.len() - 1).expect("the bounds are far below")
+        });
+        self.entries[id as usize] = Some(entry);
+        self.by_content.insert(content, id);
+        Ok(id)
+    }
+
+    /// The digest of a ParameterDescription, whose types are remembered while there is room.
+    pub(super) fn told(&mut self, body: &[u8]) -> u64 {
+        let digest = shape::of_parameters(body);
+        let is_whole = is_types(body);
+        if is_whole && !self.parameters.contains_key(&digest) {
+            let bytes = self.parameters_bytes + body.len() + PARAMETERS_OVERHEAD;
+            if bytes <= PARAMETERS_BYTES_MAX {
+                self.parameters.insert(digest, body.into());
+                self.parameters_bytes = bytes;
+            }
+        }
+        digest
+    }
+
+    /// The entry of the same text with these types of its parameters declared, counted once more; none
+    /// if they are not remembered, or are declared there already.
+    pub(super) fn retyped(
+        &mut self,
+        id: EntryId,
+        parameters: u64,
+        room: Room,
+    ) -> Option<Result<EntryId, Untaken>> {
+        let types = self.parameters.get(&parameters)?;
+        let entry = self.entry(id);
+        let end = entry.tail().iter().position(|&byte| byte == 0)?;
+        let tail = [&entry.tail()[..=end], types].concat();
+        if tail == entry.tail() {
+            return None;
+        }
+        let (scope, lexis, version) = (entry.scope(), entry.lexis, entry.version);
+        let retyped = self.intern(scope, lexis, &tail, room);
+        if let Ok(retyped) = retyped {
+            let of = &mut self.entry_mut(retyped).version;
+            of.epoch = of.epoch.max(version.epoch);
+            of.parse = of.parse.max(version.parse);
+        }
+        Some(retyped)
+    }
+
+    /// DEALLOCATE speaks of the client's names: a server gets it with one of ours.
+    fn rewritten(&self, found: &Found, tail: &[u8]) -> Option<Box<[u8]>> {
+        match &found.drops[..] {
+            [(at, Target::Name(_) | Target::All)] => {
+                let mut text = tail[..at.start].to_vec();
+                self.write_quoted(&mut text, Given::Present(0));
+                text.extend_from_slice(&tail[at.end..]);
+                Some(text.into())
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn hold(&mut self, id: EntryId) {
+        let entry = self.entry_mut(id);
+        entry.references += 1;
+        if entry.references == 1 {
+            self.unused.remove(id);
+        }
+    }
+
+    pub(super) fn release(&mut self, id: EntryId) {
+        let entry = self.entry_mut(id);
+        entry.references -= 1;
+        if entry.references == 0 {
+            self.unused.insert(id, ());
+        }
+    }
+
+    fn remove(&mut self, id: EntryId) {
+        self.unused.remove(id);
+        let entry = self.entries[id as usize].take().expect("an unused entry is there");
+        self.bytes -= entry.content.len();
+        // Another one may have its content since other choices were made.
+        if self.by_content.get(&entry.content) == Some(&id) {
+            self.by_content.remove(&entry.content);
+        }
+        self.free.push(id);
+    }
+
+    pub(super) fn write_name(&self, out: &mut Vec<u8>, name: Given) {
+        out.extend_from_slice(&self.prefix);
+        let written = match name {
+            Given::Entry(number) => write!(out, "{number}"),
+            Given::Present(place) => write!(out, "d{place}"),
+            Given::Lacking(place) => write!(out, "n{place}"),
+        };
+        written.expect("a Vec takes everything");
+    }
+
+    pub(super) fn write_quoted(&self, out: &mut Vec<u8>, name: Given) {
+        out.push(b'"');
+        self.write_name(out, name);
+        out.push(b'"');
+    }
+
+    /// A Parse of an entry, under its own name.
+    pub(super) fn write_parse(&self, out: &mut Vec<u8>, id: EntryId) {
+        let entry = self.entry(id);
+        self.write_parse_as(out, Some(Given::Entry(entry.number)), id);
+    }
+
+    /// A Parse of an entry; without a name as the unnamed one.
+    pub(super) fn write_parse_as(&self, out: &mut Vec<u8>, name: Option<Given>, id: EntryId) {
+        let entry = self.entry(id);
+        write::message(out, Frontend::Parse, |out| {
+            if let Some(name) = name {
+                self.write_name(out, name);
+            }
+            out.push(0);
+            out.extend_from_slice(entry.rewritten.as_deref().unwrap_or(&entry.content[8..]));
+        });
+    }
+
+    /// A Parse of a text with these types of its parameters, as the unnamed one.
+    pub(super) fn write_parse_of(&self, out: &mut Vec<u8>, text: &[u8], types: &[u8]) {
+        write::message(out, Frontend::Parse, |out| {
+            out.push(0);
+            out.extend_from_slice(text);
+            out.push(0);
+            out.extend_from_slice(types);
+        });
+    }
+
+    /// A Parse of an entry as its client has said it, as the unnamed one.
+    pub(super) fn write_parse_as_said(&self, out: &mut Vec<u8>, id: EntryId) {
+        write::message(out, Frontend::Parse, |out| {
+            out.push(0);
+            out.extend_from_slice(&self.entry(id).content[8..]);
+        });
+    }
+
+    pub(super) fn write_describe(&self, out: &mut Vec<u8>, name: Given) {
+        write::message(out, Frontend::Describe, |out| {
+            out.push(b'S');
+            self.write_name(out, name);
+            out.push(0);
+        });
+    }
+
+    pub(super) fn write_close(&self, out: &mut Vec<u8>, name: Option<Given>) {
+        write::message(out, Frontend::Close, |out| {
+            out.push(b'S');
+            if let Some(name) = name {
+                self.write_name(out, name);
+            }
+            out.push(0);
+        });
+    }
+}
+
+/// A scope as eight bytes can say it. Where there is none, texts that are cut in other ways are still
+/// other ones.
+pub(super) fn written(scope: Option<u64>, lexis: Lexis) -> u64 {
+    scope.unwrap_or_else(|| {
+        let strings = u64::from(lexis.strings == Strings::Backslash);
+        let encoding = u64::from(lexis.encoding == Encoding::AsciiUnsafe);
+        u64::MAX - 2 * strings - encoding
+    })
+}
+
+/// What was written so. A scope that is like none by chance is taken for it, which costs a Parse.
+pub(super) fn read(scope: u64) -> Option<u64> {
+    (scope < u64::MAX - 3).then_some(scope)
+}
+
+/// A name that a server knows a statement by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    /// An entry's.
+    Entry(u64),
+    /// One that is prepared on purpose, so that it can be dropped or be there already.
+    Present(usize),
+    /// One that is never prepared.
+    Lacking(usize),
+}

@@ -1,0 +1,974 @@
+//! What a server has prepared, the replies that it owes, and what becomes of each.
+
+mod ask;
+mod portals;
+mod words;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use self::portals::{Portal, Portals};
+use self::words::{Moved, names, refused_text};
+use super::Client;
+use super::catalogue::{Catalogue, EntryId, Version};
+use super::recent::Recent;
+use super::shape::{self, Known, Shape};
+use super::sql::Target;
+use crate::conversation::{Conversation, Fate, Local, Sent, Violation, Whose};
+use crate::sql::{self, Followed, Leaf, Left, Reason, Reasons};
+pub(super) use ask::{is_parse, is_types};
+use pgwire::SqlState;
+use pgwire::frame::{Backend, Frontend, HEAD};
+use pgwire::message::read::Fields;
+use pgwire::message::{Status, read, write};
+
+/// A message of a client: all of it, or what its piece has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message<'a> {
+    /// Which one.
+    pub tag: Frontend,
+    /// Its bytes in all, head included \[byte\].
+    pub len: usize,
+    /// Those that are here, head included.
+    pub here: &'a [u8],
+}
+
+/// What goes to the server for a message, behind what was written for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forward {
+    /// The message as it is.
+    AsItIs,
+    /// The message without its first bytes: others were written for them.
+    Behind {
+        /// How many are left out \[byte\].
+        bytes: usize,
+    },
+    /// Nothing of it, whatever pieces follow.
+    Nothing,
+    /// Nothing yet, and the message is not taken: the same again after a reply of the server. What
+    /// was written must be sent; it lets the replies come.
+    Later,
+    /// Nothing yet, and the message is not taken: the same again when all of it is here.
+    Whole,
+    /// Nothing yet, and the message is not taken: the same again when the session's sequences are
+    /// discarded. Nothing is outstanding, and no transaction open.
+    Sequences,
+}
+
+/// What becomes of a reply of a server. What was written goes to the client behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Treatment {
+    /// The client gets it.
+    Pass,
+    /// The client does not get it, or what was written in its place.
+    Swallow,
+}
+
+/// What a server owes a reply for, or we do in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Parse,
+    Bind,
+    Describe,
+    Execute,
+    Close,
+    /// A Parse and a Close of ours, of which the client hears nothing.
+    PutParse,
+    PutClose,
+    /// A Describe of ours, of a statement that was parsed just before.
+    PutDescribe,
+    /// Replies of ours.
+    OwnParse,
+    OwnClose,
+    Sync,
+    Query,
+    Call,
+    /// A Bind that fails for a reason of ours, and a Query.
+    Refused,
+    RefusedQuery,
+}
+
+impl Step {
+    fn is_boundary(self) -> bool {
+        matches!(self, Step::Sync | Step::Query | Step::RefusedQuery | Step::Call)
+    }
+
+    /// Whether settings may be others behind it.
+    fn runs(self) -> bool {
+        self == Step::Execute || self.is_boundary()
+    }
+}
+
+/// What was done to the client's names on the way, and what was there before, to be undone if the
+/// server does not do it.
+///
+/// Names wait for what earlier batches do to names, so nothing is ever undone before a change that
+/// stays. The unnamed statement does not wait: what drops or sets it says so even where it changes
+/// nothing, since what was there before may yet turn out to be something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Renamed {
+    Nothing,
+    Named(Arc<[u8]>, Option<Known>),
+    /// PostgreSQL drops the unnamed statement at the beginning of a Parse of it and of a Query: one
+    /// that fails has dropped it, one that is skipped has not.
+    Unnamed(Option<Known>),
+}
+
+/// The same of the server's set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Altered {
+    Nothing,
+    Prepared {
+        number: u64,
+        change: u64,
+    },
+    Closed {
+        number: u64,
+    },
+    /// Nothing; but its shape is told, of a Parse by the client or by us.
+    Described {
+        id: EntryId,
+        number: u64,
+        change: u64,
+        whose: Whose,
+    },
+    /// Nothing; but this entry is what the message speaks of.
+    Uses {
+        number: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Expected {
+    /// Of the request, as the conversation counts.
+    number: u64,
+    step: Step,
+    /// The client's name for the statement that it uses; none for the unnamed one.
+    name: Option<Arc<[u8]>>,
+    renamed: Renamed,
+    altered: Altered,
+    /// What goes from the catalogue with its reply at the earliest \[byte\].
+    bytes: usize,
+}
+
+/// How a server has a statement.
+#[derive(Clone, Copy, Debug)]
+struct Prepared {
+    version: Version,
+    /// Which change made it, and in which batch.
+    change: u64,
+    batch: u64,
+    state: State,
+    /// None before the server has told, and of what is not held to one.
+    shape: Option<Shape>,
+    /// Whether it may mean something else behind the transaction that is open.
+    passing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Asked,
+    There,
+    /// Perhaps it is there, perhaps with other columns.
+    Doubtful,
+}
+
+/// How many changes wait for their replies, and how many of them in the batch that is being asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    all: usize,
+    here: usize,
+}
+
+impl Pending {
+    fn add(&mut self) {
+        self.all += 1;
+        self.here += 1;
+    }
+
+    fn take(&mut self, batches_follow: usize) {
+        self.all -= 1;
+        if batches_follow == 0 {
+            self.here = self.here.saturating_sub(1);
+        }
+    }
+
+    fn earlier(self) -> bool {
+        self.all > self.here
+    }
+}
+
+/// A statement of the client's that an irregular message is about.
+#[derive(Clone, Debug)]
+struct Special {
+    name: Arc<[u8]>,
+    /// What its DEALLOCATE drops of the client's; [`Target::Discard`] for none of that.
+    target: Target,
+}
+
+/// Why the gate itself refuses a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Refusal {
+    Names {
+        most: usize,
+    },
+    Bytes {
+        most: usize,
+    },
+    Catalogue,
+    Long {
+        most: usize,
+    },
+    Portals {
+        most: usize,
+    },
+    /// A text executes more statements than its server keeps.
+    Executes {
+        most: usize,
+    },
+    /// A text executes a statement that names others itself.
+    Nested,
+    /// It has other parameters or columns now than when its client prepared it.
+    Reshaped(&'static str),
+    /// What it would leave behind, and where its text says so.
+    Leftover(sql::Refusal, Option<usize>),
+    /// It asks what its session has moved of sequences, in the midst of what others' may be mixed with.
+    Sequences,
+}
+
+/// A text that leaves something, from when it is sent until its replies have come.
+#[derive(Debug)]
+struct Watched {
+    /// Of its request.
+    number: u64,
+    followed: Arc<Followed>,
+    /// How many of its commands have completed.
+    commands: usize,
+    /// Whether one has failed.
+    failed: bool,
+}
+
+/// A command that has completed, of a text that is followed.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    followed: Arc<Followed>,
+    at: Range<usize>,
+}
+
+impl Completed {
+    /// What it leaves.
+    pub(crate) fn leaves(&self) -> &[Leaf] {
+        &self.followed.leaves().leaves[self.at.clone()]
+    }
+}
+
+/// A connection to a server: what it has prepared, and the replies that it owes to the client that
+/// has it now.
+#[derive(Debug)]
+pub(crate) struct Server {
+    prepared: Recent<u64, Prepared>,
+    /// Whether some of these are only for the transaction that is open.
+    passes: bool,
+    expected: VecDeque<Expected>,
+    /// Whether the transaction may be another one behind what is not answered yet.
+    may_open: bool,
+    /// Whether the open transaction has changed a schema, and whether it may have by then.
+    alters: bool,
+    may_alter: bool,
+    /// What runs something, or ends a series, and is not answered yet.
+    runs: usize,
+    boundaries: usize,
+    syncs: usize,
+    batch: u64,
+    changes: u64,
+    /// Parses that it was sent and that nobody has counted yet.
+    parses: u64,
+    /// What is expected keeps so much of the catalogue \[byte\].
+    bytes: usize,
+    /// Whether nothing more is asked before all is answered.
+    held: bool,
+    /// Whether a COPY may have been asked for: until it is answered nothing is asked that the server
+    /// would read as part of it, or that a doubt about its Syncs would leave without a place.
+    copies: bool,
+    names: Pending,
+    unnamed: Pending,
+    closes: Pending,
+    specials: Vec<Special>,
+    specials_done: usize,
+    /// The statements that a text executes that was sent last, with its client's names for them, and
+    /// where it has been changed.
+    executed: Vec<(u64, Arc<[u8]>)>,
+    moved: Moved,
+    /// Whether a Query waits for statements that it executes.
+    query_waits: bool,
+    refusal: Option<Refusal>,
+    sync_missing: bool,
+    /// Whose shape was asked for before a message goes on that uses it.
+    asked: Option<u64>,
+    /// The parameters of the statement that is being described.
+    parameters: u64,
+    portals: Portals,
+    /// What of that was executed and is not answered yet, the first first.
+    watched: VecDeque<Watched>,
+    completed: Option<Completed>,
+    /// Whether one of these decides what texts behind it mean.
+    means: bool,
+    left: Left,
+    pins: Reasons,
+    sequences: Sequences,
+}
+
+/// Whose sequences a session has moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sequences {
+    /// None, or its client's in what it has asked since it has the session.
+    #[default]
+    Clients,
+    /// Perhaps those of clients before.
+    Others,
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        Server::new()
+    }
+}
+
+impl Server {
+    /// A session that has just begun, or just ended with `DISCARD ALL`.
+    pub(crate) fn new() -> Server {
+        Server {
+            prepared: Recent::new(),
+            passes: false,
+            expected: VecDeque::new(),
+            may_open: false,
+            alters: false,
+            may_alter: false,
+            runs: 0,
+            boundaries: 0,
+            syncs: 0,
+            batch: 0,
+            changes: 0,
+            parses: 0,
+            bytes: 0,
+            held: false,
+            copies: false,
+            names: Pending::default(),
+            unnamed: Pending::default(),
+            closes: Pending::default(),
+            specials: Vec::new(),
+            specials_done: 0,
+            executed: Vec::new(),
+            moved: Moved::default(),
+            query_waits: false,
+            refusal: None,
+            sync_missing: false,
+            asked: None,
+            parameters: 0,
+            portals: Portals::default(),
+            watched: VecDeque::new(),
+            completed: None,
+            means: false,
+            left: Left::default(),
+            pins: Reasons::default(),
+            sequences: Sequences::Clients,
+        }
+    }
+
+    /// Its client has no longer to do with it: what that has moved of sequences is another's from here on.
+    pub(crate) fn parted(&mut self) {
+        self.sequences = Sequences::Others;
+    }
+
+    /// The gate has discarded what the session has moved of sequences.
+    pub(crate) fn sequences_discarded(&mut self) {
+        self.sequences = Sequences::Clients;
+    }
+
+    /// Whether the session may have moved sequences for clients before.
+    pub(crate) fn has_others_sequences(&self) -> bool {
+        self.sequences == Sequences::Others
+    }
+
+    /// Whether all is answered that was asked for clients.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.expected.is_empty()
+    }
+
+    /// How many statements it has prepared, as far as that is known.
+    pub(crate) fn prepared(&self) -> usize {
+        self.prepared.len()
+    }
+
+    /// How many Parses it was sent since this was last asked.
+    pub(crate) fn take_parses(&mut self) -> u64 {
+        std::mem::take(&mut self.parses)
+    }
+
+    /// The gate itself has dropped all statements of the session, as by `DISCARD ALL`.
+    ///
+    /// # Panics
+    /// If replies are owed.
+    pub(crate) fn discarded(&mut self) {
+        assert!(self.is_settled(), "a session is reset between its clients");
+        self.prepared.clear();
+        self.sequences_discarded();
+    }
+
+    /// What clients have left in the session.
+    pub(crate) fn left(&self) -> &Left {
+        &self.left
+    }
+
+    /// Whether code, or what could not be read, may have changed what texts mean here.
+    fn is_unsure(&self) -> bool {
+        self.left.has(Reason::Code) || self.left.has(Reason::Unreadable)
+    }
+
+    /// Why its client keeps it.
+    pub(crate) fn pins(&self) -> Reasons {
+        self.pins.among(self.left.reasons())
+    }
+
+    /// The gate has cleaned the session of what clients have left.
+    pub(crate) fn cleaned(&mut self) {
+        self.left.cleaned();
+        self.pins = Reasons::default();
+    }
+
+    /// The command that the last reply has completed, if its text is followed.
+    pub(crate) fn take_completed(&mut self) -> Option<Completed> {
+        self.completed.take()
+    }
+
+    /// A text goes out that leaves something: `number` is that of its request.
+    fn watch(&mut self, number: u64, followed: &Arc<Followed>) {
+        if !followed.leaves_something() {
+            return;
+        }
+        self.left.sent(followed.leaves());
+        self.pins = self.pins().with(followed.pins());
+        self.means |= followed.changes_meaning();
+        let followed = Arc::clone(followed);
+        self.watched.push_back(Watched { number, followed, commands: 0, failed: false });
+    }
+
+    /// The request of this number has had a command completed, with this tag.
+    fn command_done(&mut self, number: u64, tag: &[u8]) {
+        let watched = self.watched.front_mut().filter(|watched| watched.number == number);
+        if let Some(Watched { followed, commands, .. }) = watched {
+            let leaves = &followed.leaves().leaves;
+            let start = leaves.partition_point(|leaf| leaf.command < *commands);
+            let end = leaves.partition_point(|leaf| leaf.command <= *commands);
+            *commands += 1;
+            let completed = Completed { followed: Arc::clone(followed), at: start..end };
+            self.left.completed(completed.leaves().iter().map(|leaf| &leaf.what), tag);
+            self.completed = Some(completed);
+        } else if self.left.is_moving() {
+            self.left.completed([], tag);
+        }
+    }
+
+    /// The request of this number is done. Where another number of its commands has completed than its
+    /// text was taken to have, nothing is claimed of what any of them has left.
+    fn counted(&mut self, number: u64) {
+        let watched = self.watched.front().filter(|watched| watched.number == number);
+        let Some(Watched { followed, commands, failed: false, .. }) = watched else { return };
+        if followed.leaves().commands.is_none_or(|known| known == *commands) {
+            return;
+        }
+        let followed = Arc::new(Followed::miscounted());
+        let at = 0..followed.leaves().leaves.len();
+        let completed = Completed { followed, at };
+        self.left.completed(completed.leaves().iter().map(|leaf| &leaf.what), b"");
+        self.pins = self.pins().with(completed.followed.pins());
+        self.completed = Some(completed);
+    }
+
+    /// Nothing more comes to requests below this number.
+    fn unwatch(&mut self, below: u64) {
+        while self.watched.front().is_some_and(|watched| watched.number < below) {
+            self.watched.pop_front();
+        }
+        self.means = self.watched.iter().any(|watched| watched.followed.changes_meaning());
+    }
+
+    /// Gives up the connection: what its client asked and got no reply for has not happened.
+    pub(crate) fn lost(mut self, client: &mut Client, catalogue: &mut Catalogue) {
+        for last in std::mem::take(&mut self.expected).into_iter().rev() {
+            self.undo(last, client, catalogue);
+        }
+        // It may have committed.
+        self.alteration_ended(catalogue);
+        self.portals.clear(catalogue);
+    }
+
+    /// Takes a message of the server, of which `heard` says what it means: all of one that the gate
+    /// reads (`message` is what of it is there, head included). What is written to `instead` goes to
+    /// the client for it.
+    ///
+    /// # Errors
+    /// If it answers something that was asked later than what is expected next: a fault of ours, by
+    /// which this connection must end and no other.
+    pub(crate) fn reply(
+        &mut self,
+        conversation: &Conversation,
+        (client, catalogue): (&mut Client, &mut Catalogue),
+        (tag, fate): (Backend, Fate),
+        message: &[u8],
+        instead: &mut Vec<u8>,
+    ) -> Result<Treatment, Violation> {
+        let front = self.expected.front().map(|front| (front.number, front.step));
+        if tag == Backend::ReadyForQuery && conversation.status() == Status::Idle {
+            self.alteration_ended(catalogue);
+            self.alters = false;
+            self.unsettle();
+        }
+        let body = message.get(HEAD..).unwrap_or_default();
+        self.follow(conversation, (tag, fate), body);
+        match fate {
+            Fate::Done(number) => {
+                // What the gate asks for its own purposes is not expected here.
+                let is_expected = front.is_some_and(|(expected, _)| expected == number);
+                if front.is_some_and(|(expected, _)| expected < number) {
+                    debug_assert!(false, "{front:?} was passed over for {number}");
+                    return Err(Violation::Unasked { tag });
+                }
+                let mut treatment = Treatment::Pass;
+                if is_expected {
+                    if tag == Backend::CommandComplete {
+                        treatment = self.completed(client, catalogue, body, instead);
+                    }
+                    if matches!(front, Some((_, Step::PutDescribe))) {
+                        self.described(client, message);
+                    }
+                    self.done(catalogue);
+                }
+                if tag == Backend::ReadyForQuery {
+                    self.ready(conversation.status(), catalogue);
+                }
+                return Ok(treatment);
+            }
+            Fate::Failed { number, next } => {
+                let of = front.filter(|&(expected, _)| expected == number);
+                let next = of.map(|_| next);
+                return Ok(self.failed((client, catalogue), next, message, instead));
+            }
+            Fate::Underway if front.is_some_and(|(at, _)| at == conversation.front_number()) => {
+                match tag {
+                    Backend::CommandComplete => {
+                        return Ok(self.completed(client, catalogue, body, instead));
+                    }
+                    Backend::ErrorResponse => {
+                        return Ok(self.failed((client, catalogue), None, message, instead));
+                    }
+                    Backend::CopyInResponse => self.copies(conversation),
+                    Backend::ParameterDescription
+                        if front.is_some_and(|(_, step)| step == Step::PutDescribe) =>
+                    {
+                        self.parameters = catalogue.told(body);
+                    }
+                    _ => {}
+                }
+            }
+            Fate::Underway | Fate::Aside | Fate::Ended(_) => {}
+        }
+        Ok(Treatment::Pass)
+    }
+
+    /// Follows what texts leave in the session.
+    fn follow(&mut self, conversation: &Conversation, (tag, fate): (Backend, Fate), body: &[u8]) {
+        if self.watched.is_empty() && !self.left.is_moving() {
+            return;
+        }
+        let number = match fate {
+            Fate::Done(number) => number,
+            _ => conversation.front_number(),
+        };
+        match tag {
+            Backend::CommandComplete => {
+                self.command_done(number, body.strip_suffix(b"\0").unwrap_or(body));
+            }
+            // Whatever it does it may have done.
+            Backend::PortalSuspended => self.command_done(number, b""),
+            Backend::ErrorResponse => {
+                self.left.failed();
+                let front = self.watched.front_mut();
+                if let Some(front) = front.filter(|watched| watched.number == number) {
+                    front.failed = true;
+                }
+            }
+            _ => {}
+        }
+        match fate {
+            Fate::Done(number) => {
+                self.counted(number);
+                self.unwatch(number + 1);
+            }
+            Fate::Failed { next, .. } => self.unwatch(next),
+            _ => {}
+        }
+        if tag == Backend::ReadyForQuery {
+            self.left.ready(conversation.status());
+            for watched in &self.watched {
+                self.left.sent(watched.followed.leaves());
+            }
+            self.pins = self.pins();
+        }
+    }
+
+    /// A reply of the gate's own has been given.
+    pub(crate) fn answered(
+        &mut self,
+        conversation: &Conversation,
+        number: u64,
+        catalogue: &mut Catalogue,
+    ) {
+        debug_assert_eq!(self.expected.front().map(|front| front.number), Some(number));
+        self.done(catalogue);
+        // The server has seen nothing of it since it was ready.
+        if conversation.kept().is_none() {
+            self.ready(Status::Idle, catalogue);
+        }
+    }
+
+    fn rest(&mut self) {
+        if self.expected.is_empty() {
+            self.held = false;
+            self.copies = false;
+            self.may_alter = false;
+            self.forget_names();
+        }
+    }
+
+    /// What was remembered of the names in a text is not needed any more.
+    fn forget_names(&mut self) {
+        self.specials.clear();
+        self.specials_done = 0;
+        self.executed.clear();
+        self.moved = Moved::default();
+    }
+
+    /// What was asked first is done: it stays so.
+    fn done(&mut self, catalogue: &mut Catalogue) {
+        let Some(front) = self.expected.pop_front() else { return };
+        self.uncount(&front);
+        if front.step == Step::Bind && !self.portals.is_empty() {
+            self.portals.done(front.number, catalogue);
+        }
+        if let Altered::Prepared { number, change } = front.altered
+            && let Some(prepared) = self.prepared.peek_mut(number)
+            && prepared.change == change
+        {
+            prepared.state = State::There;
+            prepared.passing |= self.alters;
+            self.passes |= prepared.passing;
+        }
+        match front.renamed {
+            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => catalogue.release(was.id),
+            _ => {}
+        }
+        self.rest();
+    }
+
+    fn uncount(&mut self, one: &Expected) {
+        self.runs -= usize::from(one.step.runs());
+        self.boundaries -= usize::from(one.step.is_boundary());
+        self.syncs -= usize::from(one.step == Step::Sync);
+        self.bytes -= one.bytes;
+        match one.renamed {
+            Renamed::Nothing => {}
+            Renamed::Named(..) => self.names.take(self.syncs),
+            Renamed::Unnamed(_) => self.unnamed.take(self.syncs),
+        }
+        if matches!(one.altered, Altered::Closed { .. }) {
+            self.closes.take(self.syncs);
+        }
+    }
+
+    /// The server has told the shape of a statement that it has parsed. What the client has named by
+    /// that Parse has it, and what it has named since by one that the gate has answered.
+    fn described(&mut self, client: &mut Client, message: &[u8]) {
+        let Some(front) = self.expected.front() else { return };
+        let Altered::Described { id, number, change, whose } = front.altered else { return };
+        let (head, body) = message.split_at(HEAD);
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        let rows = shape::of_rows(body, length.saturating_sub(4));
+        let shape = Shape { parameters: self.parameters, rows };
+        let prepared = self.prepared.peek_mut(number);
+        if let Some(prepared) = prepared.filter(|prepared| prepared.change == change) {
+            prepared.shape = Some(shape);
+        }
+        let name = front.name.clone();
+        let mut own = (whose == Whose::Client).then(|| name.clone());
+        let mut tell = |known: &mut Known, name: Option<&Arc<[u8]>>| {
+            let is_own = own.as_ref().is_some_and(|own| own.as_ref() == name);
+            if known.id == id && (is_own || known.shape.is_none()) {
+                known.shape = Some(shape);
+            }
+            if is_own {
+                own = None;
+            }
+        };
+        let mut renamed = Vec::new();
+        for one in &mut self.expected {
+            match &mut one.renamed {
+                Renamed::Named(name, Some(was)) => tell(was, Some(name)),
+                Renamed::Unnamed(Some(was)) => tell(was, None),
+                Renamed::Named(name, None) => renamed.push(name.clone()),
+                _ => {}
+            }
+        }
+        renamed.extend(name);
+        for name in &renamed {
+            if let Some(known) = client.known_mut(name) {
+                tell(known, Some(name));
+            }
+        }
+        if let Some(known) = &mut client.unnamed {
+            tell(known, None);
+        }
+    }
+
+    /// What was asked has not happened. It is expected no more, nor is what was asked behind it in
+    /// the same batch, which is undone before.
+    fn undo(&mut self, one: Expected, client: &mut Client, catalogue: &mut Catalogue) {
+        match one.renamed {
+            Renamed::Nothing => {}
+            Renamed::Named(name, was) => {
+                let now = match was {
+                    Some(was) => client.name(name, was, catalogue),
+                    None => client.unname(&name, catalogue).map(|(_, now)| now),
+                };
+                if let Some(now) = now {
+                    catalogue.release(now.id);
+                }
+            }
+            Renamed::Unnamed(was) => self.set_unnamed(was, client, catalogue),
+        }
+        match one.altered {
+            Altered::Prepared { number, change } => {
+                if self.prepared.peek(number).is_some_and(|now| now.change == change) {
+                    self.prepared.remove(number);
+                }
+            }
+            Altered::Closed { number } => {
+                if self.prepared.peek(number).is_none() {
+                    let (version, change, batch) = (Version::default(), 0, 0);
+                    let (state, passing) = (State::Doubtful, false);
+                    let shape = None;
+                    let prepared = Prepared { version, change, batch, state, shape, passing };
+                    self.prepared.insert(number, prepared);
+                }
+            }
+            Altered::Nothing | Altered::Described { .. } | Altered::Uses { .. } => {}
+        }
+    }
+
+    /// The unnamed statement is this before all that is expected.
+    fn set_unnamed(&mut self, was: Option<Known>, client: &mut Client, catalogue: &mut Catalogue) {
+        let later = self.expected.iter_mut().find_map(|one| match &mut one.renamed {
+            Renamed::Unnamed(was) => Some(was),
+            _ => None,
+        });
+        let place = later.unwrap_or(&mut client.unnamed);
+        if let Some(now) = std::mem::replace(place, was) {
+            catalogue.release(now.id);
+        }
+    }
+
+    /// The transaction has ended, or went back: what it has changed is everybody's now, or nobody's.
+    fn alteration_ended(&mut self, catalogue: &mut Catalogue) {
+        if self.alters {
+            catalogue.has_changed_schema();
+            self.unsettle();
+        }
+    }
+
+    /// What was prepared for the transaction alone is to be prepared again. What was asked for a later
+    /// one stays.
+    fn unsettle(&mut self) {
+        if !self.passes {
+            return;
+        }
+        self.passes = false;
+        for prepared in self.prepared.values_mut().filter(|prepared| prepared.passing) {
+            match prepared.state {
+                State::Asked => self.passes = true,
+                State::There | State::Doubtful => prepared.state = State::Doubtful,
+            }
+        }
+    }
+
+    fn ready(&mut self, status: Status, catalogue: &mut Catalogue) {
+        self.query_waits = false;
+        if self.expected.is_empty() {
+            (self.may_open, self.asked) = (false, None);
+            if status == Status::Idle {
+                self.portals.clear(catalogue);
+            }
+        }
+    }
+
+    /// Whether an earlier batch, of which nothing is known yet, decides what a portal is.
+    fn is_unclear(&self, portal: &Portal) -> bool {
+        let first = self.expected.front().map(|first| first.number);
+        portal.batch != self.batch && first.is_some_and(|first| first <= portal.number)
+    }
+
+    /// A command is done, and its tag tells what happened to statements and to the schema.
+    fn completed(
+        &mut self,
+        client: &mut Client,
+        catalogue: &mut Catalogue,
+        body: &[u8],
+        to_client: &mut Vec<u8>,
+    ) -> Treatment {
+        match body {
+            b"DEALLOCATE\0" => {
+                let Some(special) = self.specials.get(self.specials_done) else {
+                    return Treatment::Pass;
+                };
+                self.specials_done += 1;
+                match &special.target {
+                    Target::Name(name) => {
+                        if let Some((_, known)) = client.unname(name, catalogue) {
+                            catalogue.release(known.id);
+                        }
+                        Treatment::Pass
+                    }
+                    Target::Discard => Treatment::Pass,
+                    Target::All => {
+                        client.drop_all(catalogue);
+                        write::command_complete(to_client, "DEALLOCATE ALL");
+                        Treatment::Swallow
+                    }
+                }
+            }
+            b"DEALLOCATE ALL\0" | b"DISCARD ALL\0" => {
+                client.drop_all(catalogue);
+                self.prepared.clear();
+                Treatment::Pass
+            }
+            b"COMMIT\0" | b"ROLLBACK\0" | b"PREPARE TRANSACTION\0" => {
+                self.alteration_ended(catalogue);
+                Treatment::Pass
+            }
+            _ => {
+                let alters = [&b"ALTER "[..], b"DROP ", b"CREATE ", b"IMPORT "];
+                let is_code = matches!(body, b"DO\0" | b"CALL\0") && catalogue.code.is_some();
+                if is_code || alters.iter().any(|tag| body.starts_with(tag)) {
+                    self.alters = true;
+                    catalogue.has_changed_schema();
+                }
+                Treatment::Pass
+            }
+        }
+    }
+
+    /// Rows are wanted: what was sent before their end is for them.
+    fn copies(&mut self, conversation: &Conversation) {
+        let mut at = 1;
+        while let Some(one) = self.expected.get(at) {
+            if conversation.is_void(one.number) {
+                let void = self.expected.remove(at).expect("it is there");
+                debug_assert_eq!((void.step, void.renamed.clone()), (Step::Sync, Renamed::Nothing));
+                self.uncount(&void);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// An error: in a batch, all that follows up to `next` does not happen.
+    fn failed(
+        &mut self,
+        (client, catalogue): (&mut Client, &mut Catalogue),
+        next: Option<u64>,
+        message: &[u8],
+        to_client: &mut Vec<u8>,
+    ) -> Treatment {
+        let front = self.expected.front().cloned();
+        let fields = read::fields(message.get(HEAD..).unwrap_or_default()).ok();
+        let mut treatment = Treatment::Pass;
+        if let Some(fields) = fields {
+            if let Some(Altered::Uses { number }) = front.as_ref().map(|front| front.altered) {
+                self.doubt(number, fields);
+            }
+            let refused = front
+                .as_ref()
+                .is_some_and(|front| matches!(front.step, Step::Refused | Step::RefusedQuery));
+            let told = match self.refusal.as_ref().filter(|_| refused) {
+                Some(refusal) if names(catalogue, fields) => Some(refused_text(refusal)),
+                _ => None,
+            };
+            let moved = self.is_moved() && fields.field(b'P').is_some();
+            if told.is_some() || moved || names(catalogue, fields) {
+                self.translate(catalogue, fields, told, to_client);
+                treatment = Treatment::Swallow;
+            }
+        }
+        if let Some(next) = next {
+            self.skip(next, client, catalogue);
+        }
+        treatment
+    }
+
+    /// What is expected first has failed, and the server skips all below `next`.
+    fn skip(&mut self, next: u64, client: &mut Client, catalogue: &mut Catalogue) {
+        let at = self.expected.partition_point(|one| one.number < next);
+        let behind = self.expected.split_off(at);
+        let mut skipped = std::mem::replace(&mut self.expected, behind);
+        let is_put = |one: &&Expected| {
+            matches!(one.step, Step::PutParse | Step::PutClose | Step::PutDescribe)
+        };
+        let put = skipped.iter().take_while(is_put).count();
+        // Of what the client has asked, this was its turn: whatever was put before it is part of it.
+        let failed = skipped.get(put).map(|one| (one.step, one.renamed.clone()));
+        if let Some(first) = skipped.front().map(|one| one.number) {
+            self.portals.undo(first..next, catalogue);
+        }
+        while let Some(last) = skipped.pop_back() {
+            self.uncount(&last);
+            self.undo(last, client, catalogue);
+        }
+        if let Some((_, Renamed::Unnamed(_))) = failed {
+            self.set_unnamed(None, client, catalogue);
+        }
+        if self.expected.is_empty() {
+            (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
+        }
+        self.sync_missing = put > 0 && matches!(failed, Some((Step::Query, _)));
+        self.rest();
+    }
+
+    /// Whether what was put before a Query of the client's has failed, so that the server skips the
+    /// Query, and the client waits for its end: a Sync must follow now. Asked once after each reply.
+    pub(crate) fn ask_for_end(&mut self, conversation: &mut Conversation, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.sync_missing)
+            && let Ok(Sent::Owes(number)) = conversation.send(Frontend::Sync, Whose::Client)
+        {
+            write::bare(out, Frontend::Sync);
+            self.push(number, Step::Sync, Renamed::Nothing, Altered::Nothing, 0);
+        }
+    }
+
+    /// The gate has ended a series of the client's by a Sync of its own, with this number.
+    pub(crate) fn ended(&mut self, number: u64) {
+        self.push(number, Step::Sync, Renamed::Nothing, Altered::Nothing, 0);
+    }
+
+    /// The server says that it lacks what it was thought to have, or that its columns have changed.
+    fn doubt(&mut self, number: u64, fields: Fields<'_>) {
+        // By where it comes from: the words depend on the server's language.
+        let changed = fields.sqlstate() == Some(SqlState::FEATURE_NOT_SUPPORTED)
+            && fields.field(b'R') == Some(b"RevalidateCachedQuery");
+        if (changed || fields.sqlstate() == Some(SqlState::UNDEFINED_STATEMENT))
+            && let Some(prepared) = self.prepared.peek_mut(number)
+        {
+            prepared.state = State::Doubtful;
+        }
+    }
+}

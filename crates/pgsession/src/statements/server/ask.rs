@@ -1,0 +1,1037 @@
+//! What the messages of a client become for the server that it has now.
+
+mod executing;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(super) use self::executing::Naming;
+use self::executing::{Executed, Meaning};
+use super::portals::PORTALS_MAX;
+use super::{
+    Altered, Catalogue, Client, Conversation, EntryId, Expected, Followed, Forward, HEAD, Local,
+    Message, Portal, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status, Step,
+    Target, Whose,
+};
+use crate::conversation::{self, SendError};
+use crate::sql::{Glance, glance};
+use crate::statements::catalogue::{Given, Room, Untaken};
+use crate::statements::shape::Known;
+use crate::statements::sql::{self, Found};
+use pgwire::frame::Frontend;
+use pgwire::message::write;
+
+/// The parts that a message of a client meets.
+struct Turn<'a> {
+    server: &'a mut Server,
+    conversation: &'a mut Conversation,
+    client: &'a mut Client,
+    catalogue: &'a mut Catalogue,
+    out: &'a mut Vec<u8>,
+}
+
+impl Server {
+    /// Takes a message of the client that the conversation permits: writes to `to_server` what goes
+    /// before it or for it. The conversation is told of all that goes out.
+    pub(crate) fn ask(
+        &mut self,
+        conversation: &mut Conversation,
+        (client, catalogue): (&mut Client, &mut Catalogue),
+        message: Message<'_>,
+        to_server: &mut Vec<u8>,
+    ) -> Forward {
+        let (server, out) = (self, to_server);
+        Turn { server, conversation, client, catalogue, out }.take(message)
+    }
+
+    pub(super) fn push(
+        &mut self,
+        number: u64,
+        step: Step,
+        renamed: Renamed,
+        altered: Altered,
+        bytes: usize,
+    ) {
+        match renamed {
+            Renamed::Nothing => {}
+            Renamed::Named(..) => self.names.add(),
+            Renamed::Unnamed(_) => self.unnamed.add(),
+        }
+        if matches!(altered, Altered::Closed { .. }) {
+            self.closes.add();
+        }
+        self.runs += usize::from(step.runs());
+        self.boundaries += usize::from(step.is_boundary());
+        self.parses += u64::from(matches!(step, Step::Parse | Step::PutParse));
+        if step == Step::Sync {
+            self.syncs += 1;
+            self.batch += 1;
+            (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
+        }
+        let name = match &renamed {
+            Renamed::Named(name, _) => Some(name.clone()),
+            _ => None,
+        };
+        self.bytes += bytes;
+        self.expected.push_back(Expected { number, step, name, renamed, altered, bytes });
+    }
+
+    /// The client's name for what was asked last.
+    fn name(&mut self, client: &Client, name: &[u8]) {
+        if let Some(last) = self.expected.back_mut() {
+            last.name = client.names.get_key_value(Client::key(name)).map(|(key, _)| key.clone());
+        }
+    }
+
+    /// Whether the transaction cannot have failed when what is asked now has its turn.
+    fn is_sound(&self, status: Status) -> bool {
+        let known = self.boundaries == 0 && status != Status::InFailedTransaction;
+        known || (status == Status::Idle && !self.may_open)
+    }
+}
+
+/// A text at the front of a body; none if it does not end there.
+fn text(body: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = body.iter().position(|&byte| byte == 0)?;
+    Some((&body[..end], &body[end + 1..]))
+}
+
+/// Whether a Parse is well formed behind its name, by the server's own reading.
+pub(in crate::statements) fn is_parse(tail: &[u8]) -> bool {
+    text(tail).is_some_and(|(_, types)| is_types(types))
+}
+
+/// Whether these are a count of types and as many types.
+pub(in crate::statements) fn is_types(bytes: &[u8]) -> bool {
+    match bytes {
+        [a, b, types @ ..] => types.len() == 4 * usize::from(u16::from_be_bytes([*a, *b])),
+        _ => false,
+    }
+}
+
+impl Turn<'_> {
+    fn take(&mut self, message: Message<'_>) -> Forward {
+        let tag = message.tag;
+        if self.server.query_waits && tag == Frontend::Query && self.conversation.is_skipping() {
+            return self.end_query();
+        }
+        if self.conversation.takes_rows()
+            || (self.conversation.is_skipping() && tag != Frontend::Sync)
+        {
+            return self.tell(tag);
+        }
+        let busy = !self.server.expected.is_empty();
+        let full = self.server.expected.len() >= self.catalogue.bounds.replies_max;
+        let begins = matches!(
+            tag,
+            Frontend::Parse
+                | Frontend::Bind
+                | Frontend::Close
+                | Frontend::Query
+                | Frontend::FunctionCall
+        );
+        let moves = self.client.moves && self.server.runs > 0;
+        let unsettled = self.server.copies || self.server.means || moves;
+        let waits = self.server.held || full || (unsettled && begins);
+        if self.conversation.is_full() || (busy && waits) {
+            return self.later();
+        }
+        match tag {
+            Frontend::Parse => self.parse(message),
+            Frontend::Bind => self.bind(message),
+            Frontend::Describe => self.describe(message),
+            Frontend::Close => self.close(message),
+            Frontend::Execute => self.execute(message),
+            Frontend::Query => self.query(message),
+            Frontend::FunctionCall => {
+                let code = self.catalogue.code.clone().filter(|_| !is_large_object(message));
+                if tells_of_sequences(message) && self.asks_where_others_may_have_moved() {
+                    if self.is_at_rest() {
+                        return Forward::Sequences;
+                    }
+                    return self.refuse_query(Refusal::Sequences);
+                }
+                self.plain(Step::Call);
+                if let Some(code) = code {
+                    self.watch(&code);
+                }
+                Forward::AsItIs
+            }
+            Frontend::Sync => {
+                self.plain(Step::Sync);
+                Forward::AsItIs
+            }
+            _ => self.tell(tag),
+        }
+    }
+
+    /// What has no reply of its own.
+    fn tell(&mut self, tag: Frontend) -> Forward {
+        match self.conversation.send_behind_others(tag, Whose::Client) {
+            Ok(Sent::Discarded) => Forward::Nothing,
+            sent => {
+                debug_assert_eq!(sent, Ok(Sent::OwesNothing), "{tag:?}");
+                Forward::AsItIs
+            }
+        }
+    }
+
+    fn plain(&mut self, step: Step) {
+        self.push(step, Renamed::Nothing, Altered::Nothing);
+    }
+
+    /// Expects what the server, or the gate in its place, is asked now.
+    fn push(&mut self, step: Step, renamed: Renamed, altered: Altered) {
+        let (tag, whose) = match step {
+            Step::PutParse => (Frontend::Parse, Whose::Gate),
+            Step::PutClose => (Frontend::Close, Whose::Gate),
+            Step::PutDescribe => (Frontend::Describe, Whose::Gate),
+            Step::Parse => (Frontend::Parse, Whose::Client),
+            Step::Bind | Step::Refused => (Frontend::Bind, Whose::Client),
+            Step::Describe => (Frontend::Describe, Whose::Client),
+            Step::Execute => (Frontend::Execute, Whose::Client),
+            Step::Close => (Frontend::Close, Whose::Client),
+            Step::Sync => (Frontend::Sync, Whose::Client),
+            Step::Query | Step::RefusedQuery => (Frontend::Query, Whose::Client),
+            Step::Call => (Frontend::FunctionCall, Whose::Client),
+            Step::OwnParse | Step::OwnClose => {
+                let reply = match step {
+                    Step::OwnParse => Local::ParseComplete,
+                    _ => Local::CloseComplete,
+                };
+                let sent = self.conversation.answer_here(reply);
+                return self.expect(sent, step, renamed, altered);
+            }
+        };
+        let sent = self.conversation.send_behind_others(tag, whose);
+        self.expect(sent, step, renamed, altered);
+    }
+
+    fn expect(
+        &mut self,
+        sent: Result<Sent, SendError>,
+        step: Step,
+        renamed: Renamed,
+        altered: Altered,
+    ) {
+        let Ok(Sent::Owes(number)) = sent else {
+            unreachable!("the conversation has permitted {step:?} and answers {sent:?}");
+        };
+        let bytes = match renamed {
+            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => {
+                self.catalogue.entry(was.id).bytes()
+            }
+            _ => 0,
+        };
+        self.server.push(number, step, renamed, altered, bytes);
+    }
+
+    /// What is outstanding must be answered before more is asked.
+    fn later(&mut self) -> Forward {
+        if self.conversation.turn() == conversation::Turn::Client {
+            self.flush();
+        }
+        Forward::Later
+    }
+
+    fn flush(&mut self) {
+        write::bare(self.out, Frontend::Flush);
+        let sent = self.conversation.send_behind_others(Frontend::Flush, Whose::Gate);
+        debug_assert_eq!(sent, Ok(Sent::OwesNothing));
+    }
+
+    /// Begins what is answered before anything else is asked.
+    fn hold(&mut self) {
+        self.server.held = true;
+        self.server.forget_names();
+        self.server.refusal = None;
+    }
+
+    fn special(&mut self, name: &[u8]) {
+        self.hold();
+        let target = Target::Name(Client::key(name).into());
+        self.server.specials.push(Special { name: name.into(), target });
+    }
+
+    /// The number of what was asked last.
+    fn asked_last(&self) -> u64 {
+        self.server.expected.back().expect("it was asked").number
+    }
+
+    /// What was asked last is of a text that leaves something.
+    fn watch(&mut self, followed: &Arc<Followed>) {
+        self.server.watch(self.asked_last(), followed);
+        self.client.has_sql |= followed.prepares();
+    }
+
+    /// A failing Query in the place of one, so that the server's transaction fails too.
+    fn refuse_query(&mut self, refusal: Refusal) -> Forward {
+        if !self.server.expected.is_empty() {
+            return self.later();
+        }
+        self.hold();
+        self.server.refusal = Some(refusal);
+        let catalogue = &*self.catalogue;
+        write::message(self.out, Frontend::Query, |out| {
+            out.extend_from_slice(b"EXECUTE ");
+            catalogue.write_quoted(out, Given::Lacking(0));
+            out.push(0);
+        });
+        let renamed = self.drop_unnamed();
+        self.push(Step::RefusedQuery, renamed, Altered::Nothing);
+        Forward::Nothing
+    }
+
+    /// What begins by dropping the unnamed statement.
+    fn drop_unnamed(&mut self) -> Renamed {
+        Renamed::Unnamed(self.client.unnamed.take())
+    }
+
+    /// A failing Bind in the place of a message, so that the server's transaction fails too.
+    fn refuse(&mut self, message: Message<'_>, refusal: Refusal) -> Forward {
+        if !self.server.expected.is_empty() {
+            return self.later();
+        }
+        self.hold();
+        self.server.refusal = Some(refusal);
+        let catalogue = &*self.catalogue;
+        write::message(self.out, Frontend::Bind, |out| {
+            out.push(0);
+            catalogue.write_name(out, Given::Lacking(0));
+            out.extend_from_slice(&[0; 7]);
+        });
+        let drops = message.tag == Frontend::Parse && message.here.get(HEAD) == Some(&0);
+        let renamed = if drops { self.drop_unnamed() } else { Renamed::Nothing };
+        self.push(Step::Refused, renamed, Altered::Nothing);
+        Forward::Nothing
+    }
+
+    fn put_close(&mut self, name: Given) {
+        self.catalogue.write_close(self.out, Some(name));
+        let altered = match name {
+            Given::Entry(number) => {
+                self.server.prepared.remove(number);
+                Altered::Closed { number }
+            }
+            _ => Altered::Nothing,
+        };
+        self.push(Step::PutClose, Renamed::Nothing, altered);
+    }
+
+    /// Makes the server know a name of ours by an empty statement, which even a failed transaction
+    /// takes.
+    fn put_present(&mut self, name: Given) {
+        self.put_close(name);
+        let catalogue = &*self.catalogue;
+        write::message(self.out, Frontend::Parse, |out| {
+            catalogue.write_name(out, name);
+            out.extend_from_slice(&[0; 4]);
+        });
+        self.plain(Step::PutParse);
+    }
+
+    /// Whether an earlier batch, of which nothing is known yet, decides what the server has.
+    fn waits_for(&self, number: u64) -> bool {
+        match self.server.prepared.peek(number) {
+            Some(prepared) => prepared.state == State::Asked && prepared.batch != self.server.batch,
+            None => self.server.closes.earlier(),
+        }
+    }
+
+    /// The client's scope; none where what its texts mean is not known.
+    fn scope(&self) -> Option<u64> {
+        self.client.scope.filter(|_| !self.server.is_unsure())
+    }
+
+    /// Whether what the server would prepare for an entry may mean something else to others, or later.
+    fn is_passing(&self, id: EntryId) -> bool {
+        let scope = self.catalogue.entry(id).scope();
+        scope.is_none() || scope != self.scope()
+    }
+
+    /// Makes room for an entry that the server lacks, and counts it as there.
+    fn prepare(&mut self, id: EntryId) -> Altered {
+        let number = self.catalogue.entry(id).number;
+        if self.server.prepared.peek(number).is_some() {
+            self.put_close(Given::Entry(number));
+        }
+        while self.server.prepared.len() >= self.catalogue.bounds.server_max.max(1) {
+            let oldest = self.server.prepared.oldest().expect("there is one at least");
+            self.put_close(Given::Entry(oldest));
+        }
+        self.server.changes += 1;
+        let (change, batch) = (self.server.changes, self.server.batch);
+        let (version, passing) = (self.catalogue.version(id), self.is_passing(id));
+        let (state, shape) = (State::Asked, None);
+        let prepared = Prepared { version, change, batch, state, shape, passing };
+        self.server.prepared.insert(number, prepared);
+        self.server.passes |= passing;
+        Altered::Prepared { number, change }
+    }
+
+    /// Sees to it that the server has a client's statement, in the shape that the client knows it in.
+    /// What a server makes of it now is asked before anything of the client's goes there that uses it.
+    fn provide(&mut self, name: &[u8], known: Known) -> Result<Provided, Unresolved> {
+        let entry = self.catalogue.entry(known.id);
+        let (number, version, is_shaped) = (entry.number, entry.version(), entry.is_shaped);
+        let was_asked = self.server.asked.take() == Some(number);
+        let prepared = self.server.prepared.peek(number).filter(|one| one.version.serves(version));
+        if let Some(prepared) = prepared.filter(|prepared| prepared.state != State::Doubtful) {
+            let differs = prepared.shape.zip(known.shape).filter(|(has, knows)| has != knows);
+            match differs {
+                None => {
+                    if let Some(known) = self.client.known_mut(name) {
+                        known.shape = known.shape.or(prepared.shape);
+                    }
+                    self.server.prepared.touch(number);
+                    return Ok(Provided::Before);
+                }
+                Some((has, knows)) if was_asked => {
+                    return match has.parameters == knows.parameters {
+                        true => Err(Unresolved::Reshaped("result type")),
+                        false => self.retype(name, known, knows.parameters),
+                    };
+                }
+                // It may be from before, and so may be what the client knows.
+                Some(_) => {}
+            }
+        }
+        let altered = self.put_parse(known.id);
+        if !is_shaped {
+            return Ok(Provided::Now);
+        }
+        self.ask_shape(name, known.id, altered);
+        Err(Unresolved::Waits)
+    }
+
+    /// Has the server prepare an entry.
+    fn put_parse(&mut self, id: EntryId) -> Altered {
+        let altered = self.prepare(id);
+        self.catalogue.write_parse(self.out, id);
+        self.push(Step::PutParse, Renamed::Nothing, altered);
+        altered
+    }
+
+    /// Asks for the shape of what was parsed last for a client's name, before anything uses it.
+    fn ask_shape(&mut self, name: &[u8], id: EntryId, parsed: Altered) {
+        self.server.name(self.client, name);
+        self.describe_parsed(id, parsed, Whose::Gate);
+        self.hold();
+        self.server.asked = Some(self.catalogue.entry(id).number);
+    }
+
+    /// PostgreSQL keeps the types that a statement's parameters had at its Parse, whatever becomes of
+    /// the tables that they came from. A server that was not there then must be told them: from here
+    /// on the client's name stands for the text with these types.
+    fn retype(
+        &mut self,
+        name: &[u8],
+        known: Known,
+        parameters: u64,
+    ) -> Result<Provided, Unresolved> {
+        debug_assert!(self.server.expected.is_empty(), "no error takes the name back");
+        let room = if name.is_empty() { Room::All } else { Room::Named };
+        let id = match self.catalogue.retyped(known.id, parameters, room) {
+            Some(Ok(id)) => id,
+            Some(Err(_)) => return Err(Unresolved::NoRoom),
+            None => return Err(Unresolved::Reshaped("parameter types")),
+        };
+        let retyped = Known { id, shape: known.shape };
+        let before = match name.is_empty() {
+            true => self.client.unnamed.replace(retyped),
+            false => self.client.name(Client::key(name).into(), retyped, self.catalogue),
+        };
+        if let Some(before) = before {
+            self.catalogue.release(before.id);
+        }
+        let altered = self.put_parse(id);
+        self.ask_shape(name, id, altered);
+        Err(Unresolved::Waits)
+    }
+
+    /// Asks for the shape of what was parsed last, if it is held to one.
+    fn describe_parsed(&mut self, id: EntryId, parsed: Altered, whose: Whose) {
+        let Altered::Prepared { number, change } = parsed else { return };
+        if !self.catalogue.entry(id).is_shaped {
+            return;
+        }
+        let name = self.server.expected.back().and_then(|parse| parse.name.clone());
+        self.catalogue.write_describe(self.out, Given::Entry(number));
+        let altered = Altered::Described { id, number, change, whose };
+        self.push(Step::PutDescribe, Renamed::Nothing, altered);
+        if let Some(last) = self.server.expected.back_mut() {
+            last.name = name;
+        }
+    }
+
+    fn parse(&mut self, message: Message<'_>) -> Forward {
+        let most = self.catalogue.bounds.statement_max;
+        if message.len > most {
+            return self.refuse(message, Refusal::Long { most });
+        }
+        if message.here.len() < message.len {
+            return Forward::Whole;
+        }
+        let body = &message.here[HEAD..];
+        let Some((name, tail)) = text(body).filter(|(_, tail)| is_parse(tail)) else {
+            return self.malformed(Step::Parse);
+        };
+        if !name.is_empty() {
+            if self.server.names.earlier() {
+                return self.later();
+            }
+            if self.client.lookup(name).is_some() {
+                return self.duplicate(name, tail);
+            }
+            if self.client.names.len() >= self.catalogue.bounds.client_max {
+                return self
+                    .refuse(message, Refusal::Names { most: self.catalogue.bounds.client_max });
+            }
+        }
+        let (room, kept) = match name.is_empty() {
+            true => (Room::All, self.server.bytes),
+            false => (Room::Named, self.server.bytes + self.client.bytes),
+        };
+        let most = self.catalogue.bounds.client_bytes_max;
+        if kept > 0 && kept + tail.len() > most {
+            return self.refuse(message, Refusal::Bytes { most });
+        }
+        let id = match self.catalogue.intern(self.scope(), self.client.lexis, tail, room) {
+            Ok(id) => id,
+            Err(Untaken::NoRoom) => return self.refuse(message, Refusal::Catalogue),
+            Err(Untaken::Refused(refusal)) => {
+                let position = text(tail).and_then(|(text, _)| refusal.position(text));
+                return self.refuse(message, Refusal::Leftover(refusal, position));
+            }
+        };
+        let number = self.catalogue.entry(id).number;
+        if self.waits_for(number) {
+            self.catalogue.release(id);
+            return self.later();
+        }
+        let followed = self.catalogue.entry(id).followed.clone();
+        // Within a transaction it passes: it runs nothing.
+        let asks = self.asks_of_sequences(followed.as_deref());
+        if asks && (self.is_at_rest() || self.server.boundaries > 0) {
+            self.catalogue.release(id);
+            return if self.is_at_rest() { Forward::Sequences } else { self.later() };
+        }
+        // What the gate answers itself the server has in the shape that it has.
+        let prepared = self.server.prepared.peek(number);
+        let known = Known { id, shape: prepared.and_then(|prepared| prepared.shape) };
+        let renamed = if name.is_empty() {
+            Renamed::Unnamed(self.client.unnamed.replace(known))
+        } else {
+            let name: Arc<[u8]> = Client::key(name).into();
+            self.client.name(name.clone(), known, self.catalogue);
+            Renamed::Named(name, None)
+        };
+        if let Renamed::Named(..) = renamed {
+            self.check_sql_name(name, tail);
+        }
+        self.parsed(id, number, renamed);
+        Forward::Nothing
+    }
+
+    /// Answers a Parse, or has it answered.
+    fn parsed(&mut self, id: EntryId, number: u64, renamed: Renamed) {
+        self.catalogue.parsed(id);
+        let version = self.catalogue.version(id);
+        let prepared = self.server.prepared.peek(number).filter(|one| one.version == version);
+        let lasts = prepared.is_some_and(|one| one.state != State::Doubtful && !one.passing);
+        if !lasts || self.is_passing(id) || self.server.may_alter {
+            let altered = self.prepare(id);
+            self.catalogue.write_parse(self.out, id);
+            self.push(Step::Parse, renamed, altered);
+            self.describe_parsed(id, altered, Whose::Client);
+        } else if self.server.is_sound(self.conversation.status()) {
+            self.server.prepared.touch(number);
+            self.push(Step::OwnParse, renamed, Altered::Nothing);
+        } else {
+            self.catalogue.write_parse_as(self.out, None, id);
+            self.push(Step::Parse, renamed, Altered::Nothing);
+        }
+    }
+
+    /// The server refuses what cannot be read; under a name of ours, in case that it does not.
+    fn malformed(&mut self, step: Step) -> Forward {
+        self.hold();
+        self.plain(step);
+        Forward::AsItIs
+    }
+
+    /// A name that the client has already: the server looks at the statement first, and then says so.
+    fn duplicate(&mut self, name: &[u8], tail: &[u8]) -> Forward {
+        self.special(name);
+        self.put_present(Given::Present(0));
+        let catalogue = &*self.catalogue;
+        write::message(self.out, Frontend::Parse, |out| {
+            catalogue.write_name(out, Given::Present(0));
+            out.push(0);
+            out.extend_from_slice(tail);
+        });
+        self.plain(Step::Parse);
+        Forward::Nothing
+    }
+
+    /// Writes the head of a message, of which `old` bytes of the body are replaced.
+    fn head(
+        &mut self,
+        message: Message<'_>,
+        old: usize,
+        new: impl FnOnce(&Catalogue, &mut Vec<u8>),
+    ) {
+        let start = self.out.len();
+        self.out.push(message.tag.into());
+        self.out.extend_from_slice(&[0; 4]);
+        new(self.catalogue, self.out);
+        let length = message.len - HEAD - old + self.out.len() - start - 1;
+        let length = i32::try_from(length).unwrap_or(i32::MAX);
+        self.out[start + 1..start + HEAD].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Whether what a name means is not known before earlier batches are answered.
+    fn is_unclear(&self, name: &[u8]) -> bool {
+        match name {
+            // What this batch has made of it stands, whatever becomes of those before.
+            b"" => self.server.unnamed.earlier() && self.server.unnamed.here == 0,
+            _ => self.server.names.earlier(),
+        }
+    }
+
+    /// The name at the server for a client's, which the server has then if the client has it.
+    fn resolve(&mut self, name: &[u8]) -> Result<(Option<Given>, Altered), Unresolved> {
+        if self.is_unclear(name) {
+            return Err(Unresolved::Waits);
+        }
+        let Some(known) = self.client.known(name) else {
+            if name.is_empty() {
+                // The server may have one by a Parse that was to be checked.
+                self.catalogue.write_close(self.out, None);
+                self.plain(Step::PutClose);
+                self.hold();
+                return Ok((None, Altered::Nothing));
+            }
+            self.special(name);
+            return Ok((Some(Given::Lacking(0)), Altered::Nothing));
+        };
+        let number = self.catalogue.entry(known.id).number;
+        if self.waits_for(number) {
+            return Err(Unresolved::Waits);
+        }
+        if self.provide(name, known)? == Provided::Now {
+            self.server.name(self.client, name);
+        }
+        Ok((Some(Given::Entry(number)), Altered::Uses { number }))
+    }
+
+    fn bind(&mut self, message: Message<'_>) -> Forward {
+        let body = &message.here[HEAD..];
+        let names = text(body).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
+        let Some((portal, name)) = names else {
+            if message.here.len() < message.len {
+                return self.refuse(message, Refusal::Long { most: message.here.len() });
+            }
+            return self.malformed(Step::Bind);
+        };
+        let id = self.client.lookup(name);
+        let (meanings, followed) = match self.executes(message, id) {
+            Ok(executes) => executes,
+            Err(forward) => return forward,
+        };
+        let drops = id.filter(|&id| !self.catalogue.entry(id).found.drops.is_empty());
+        if (followed.is_some() || drops.is_some()) && self.server.portals.is_full() {
+            return self.refuse(message, Refusal::Portals { most: PORTALS_MAX });
+        }
+        if self.asks_of_sequences(followed.as_deref()) {
+            return match self.is_at_rest() {
+                true => Forward::Sequences,
+                false => self.refuse(message, Refusal::Sequences),
+            };
+        }
+        let mut naming = None;
+        let given = match id {
+            Some(id) if !meanings.is_empty() => {
+                naming = self.put_named(id, &meanings);
+                Ok((Name::Unnamed, Altered::Nothing))
+            }
+            Some(id) if self.drops_of_sql(id) => {
+                self.catalogue.write_parse_as_said(self.out, id);
+                self.plain(Step::PutParse);
+                Ok((Name::Unnamed, Altered::Nothing))
+            }
+            _ => self.given(name),
+        };
+        let (given, altered) = match given {
+            Ok(given) => given,
+            Err(unresolved) => return self.unresolved(message, unresolved),
+        };
+        if let Some(id) = id {
+            let found = &self.catalogue.entry(id).found;
+            self.server.may_open |= found.opens;
+            self.server.copies |= found.copies;
+            self.server.may_alter |= found.alters;
+        }
+        let old = portal.len() + name.len() + 2;
+        self.head(message, old, |catalogue, out| {
+            out.extend_from_slice(&body[..=portal.len()]);
+            write_given(catalogue, out, given, name);
+        });
+        self.push(Step::Bind, Renamed::Nothing, altered);
+        self.server.name(self.client, name);
+        if followed.is_some() || drops.is_some() || !self.server.portals.is_empty() {
+            let (number, batch, name) = (self.asked_last(), self.server.batch, portal.into());
+            let portal = Portal { number, batch, name, drops, followed, naming };
+            self.server.portals.asked(portal, self.catalogue);
+        }
+        Forward::Behind { bytes: HEAD + old }
+    }
+
+    /// As [`resolve`](Turn::resolve), where a client that has its server for itself may also mean a
+    /// statement of SQL's PREPARE.
+    fn given(&mut self, name: &[u8]) -> Result<(Name, Altered), Unresolved> {
+        let own = !name.is_empty() && self.client.has_sql && self.client.lookup(name).is_none();
+        if own && !name.starts_with(self.catalogue.prefix()) && !self.is_unclear(name) {
+            return Ok((Name::Clients, Altered::Nothing));
+        }
+        let (given, altered) = self.resolve(name)?;
+        Ok((given.map_or(Name::Unnamed, Name::Ours), altered))
+    }
+
+    /// A message cannot name what it uses: now or at all.
+    fn unresolved(&mut self, message: Message<'_>, unresolved: Unresolved) -> Forward {
+        match unresolved {
+            Unresolved::Waits => self.later(),
+            Unresolved::Reshaped(what) => self.refuse(message, Refusal::Reshaped(what)),
+            Unresolved::NoRoom => self.refuse(message, Refusal::Catalogue),
+            Unresolved::Refused(refusal) => self.refuse(message, refusal),
+        }
+    }
+
+    /// The meanings of the names in a statement's text, none where they go as they are, and all that it
+    /// leaves.
+    fn executes(
+        &mut self,
+        message: Message<'_>,
+        id: Option<EntryId>,
+    ) -> Result<(Vec<Meaning>, Option<Arc<Followed>>), Forward> {
+        let Some(id) = id else { return Ok((Vec::new(), None)) };
+        let entry = self.catalogue.entry(id);
+        let followed = entry.followed.clone();
+        if entry.found.names.is_empty() {
+            return Ok((Vec::new(), followed));
+        }
+        let found = entry.found.clone();
+        let said = self.executing(followed.clone(), &found, &self.meanings(&found));
+        if message.tag == Frontend::Bind && self.asks_of_sequences(said.as_deref()) {
+            return Err(match self.is_at_rest() {
+                true => Forward::Sequences,
+                false => self.refuse(message, Refusal::Sequences),
+            });
+        }
+        let meanings = match self.executed(message, &found) {
+            Executed::AsItIs => Vec::new(),
+            Executed::Named(meanings) => meanings,
+            Executed::Other(forward) => return Err(forward),
+        };
+        self.may_do(&meanings);
+        let followed = self.executing(followed, &found, &meanings);
+        Ok((meanings, followed))
+    }
+
+    /// Whether a statement drops what its client has prepared in SQL, which goes by its own names.
+    fn drops_of_sql(&self, id: EntryId) -> bool {
+        let sql = |target: &Target| match target {
+            Target::Name(name) => !self.client.names.contains_key(name),
+            Target::All => true,
+            Target::Discard => false,
+        };
+        let drops = &self.catalogue.entry(id).found.drops;
+        self.client.has_sql && drops.iter().any(|(_, target)| sql(target))
+    }
+
+    fn describe(&mut self, message: Message<'_>) -> Forward {
+        match message.here.get(HEAD..) {
+            Some([b'S', rest @ ..]) => {
+                let Some((name, [])) = text(rest) else { return self.malformed(Step::Describe) };
+                let id = self.client.lookup(name);
+                let (meanings, _) = match self.executes(message, id) {
+                    Ok(executes) => executes,
+                    Err(forward) => return forward,
+                };
+                let named = id.filter(|_| !meanings.is_empty());
+                let given = match named.and_then(|id| self.put_named(id, &meanings)) {
+                    Some(_) => Ok((Name::Unnamed, Altered::Nothing)),
+                    None => self.given(name),
+                };
+                let (given, altered) = match given {
+                    Ok(given) => given,
+                    Err(unresolved) => return self.unresolved(message, unresolved),
+                };
+                self.head(message, name.len() + 2, |catalogue, out| {
+                    out.push(b'S');
+                    write_given(catalogue, out, given, name);
+                });
+                self.push(Step::Describe, Renamed::Nothing, altered);
+                self.server.name(self.client, name);
+                Forward::Nothing
+            }
+            _ => {
+                self.plain(Step::Describe);
+                Forward::AsItIs
+            }
+        }
+    }
+
+    fn close(&mut self, message: Message<'_>) -> Forward {
+        let Some([b'S', rest @ ..]) = message.here.get(HEAD..) else {
+            self.plain(Step::Close);
+            return Forward::AsItIs;
+        };
+        let Some((name, [])) = text(rest) else { return self.malformed(Step::Close) };
+        if !name.is_empty() && self.server.names.earlier() {
+            return self.later();
+        }
+        if !name.is_empty()
+            && self.client.has_sql
+            && self.client.lookup(name).is_none()
+            && !name.starts_with(self.catalogue.prefix())
+        {
+            // It may be one of SQL's.
+            self.plain(Step::Close);
+            return Forward::AsItIs;
+        }
+        let renamed = if name.is_empty() {
+            self.drop_unnamed()
+        } else {
+            match self.client.unname(Client::key(name), self.catalogue) {
+                Some((name, known)) => Renamed::Named(name, Some(known)),
+                None => Renamed::Nothing,
+            }
+        };
+        self.push(Step::OwnClose, renamed, Altered::Nothing);
+        Forward::Nothing
+    }
+
+    /// Whether a text asks what its session has moved of sequences, where others may have moved some.
+    fn asks_of_sequences(&mut self, followed: Option<&Followed>) -> bool {
+        let asks = followed.is_some_and(Followed::asks_of_sequences);
+        asks && self.asks_where_others_may_have_moved()
+    }
+
+    /// The same of what is known to ask, unless that is trusted.
+    fn asks_where_others_may_have_moved(&mut self) -> bool {
+        self.catalogue.asked_of_sequences();
+        self.catalogue.discards_sequences() && self.server.has_others_sequences()
+    }
+
+    /// Whether nothing of the client's is under way at the server, in a transaction or before its end.
+    fn is_at_rest(&self) -> bool {
+        self.conversation.kept().is_none()
+    }
+
+    fn execute(&mut self, message: Message<'_>) -> Forward {
+        let portal = text(&message.here[HEAD..]).map(|(portal, _)| portal);
+        let special = portal.and_then(|name| self.server.portals.last(name));
+        if special.is_some_and(|portal| self.server.is_unclear(portal)) {
+            return self.later();
+        }
+        let followed = special.and_then(|portal| portal.followed.clone());
+        if let Some(naming) = special.and_then(|portal| portal.naming.clone()) {
+            return self.execute_named(message, &naming, followed);
+        }
+        let Some(id) = special.and_then(|portal| portal.drops) else {
+            self.plain(Step::Execute);
+            if let Some(followed) = followed {
+                self.watch(&followed);
+            }
+            return Forward::AsItIs;
+        };
+        if self.server.names.earlier() {
+            return self.later();
+        }
+        let drops = self.catalogue.entry(id).found.drops.clone();
+        self.hold();
+        for (_, target) in drops {
+            match &target {
+                Target::Discard => {}
+                Target::All => self.put_present(Given::Present(0)),
+                Target::Name(name) if self.client.names.contains_key(name) => {
+                    self.put_present(Given::Present(0));
+                }
+                Target::Name(_) => self.put_close(Given::Present(0)),
+            }
+            if let Target::Name(name) = &target {
+                let name = name.clone();
+                self.server.specials.push(Special { name, target });
+            } else if target == Target::All {
+                self.server.specials.push(Special { name: Arc::new([]), target });
+            }
+        }
+        self.out.extend_from_slice(message.here);
+        self.plain(Step::Execute);
+        if let Some(followed) = followed {
+            self.watch(&followed);
+        }
+        self.flush();
+        Forward::Nothing
+    }
+
+    fn query(&mut self, message: Message<'_>) -> Forward {
+        let whole = message.here.len() == message.len;
+        if !whole && message.len <= self.catalogue.bounds.statement_max {
+            return Forward::Whole;
+        }
+        let body = text(&message.here[HEAD..]);
+        let is_read = !whole || matches!(body, Some((_, [])));
+        let (found, followed) = match body {
+            Some((text, [])) if whole => match self.look(text) {
+                Ok(seen) => seen,
+                Err(refusal) => {
+                    let position = refusal.position(text);
+                    return self.refuse_query(Refusal::Leftover(refusal, position));
+                }
+            },
+            _ => {
+                let found = Found { opens: true, copies: true, alters: true, ..Found::default() };
+                (found, self.catalogue.code.clone())
+            }
+        };
+        let said = self.meanings(&found);
+        let followed = self.executing(followed, &found, &said);
+        if !found.drops.is_empty() && self.server.names.earlier() {
+            return self.later();
+        }
+        if self.asks_of_sequences(followed.as_deref()) {
+            if self.is_at_rest() {
+                return Forward::Sequences;
+            }
+            return self.refuse_query(Refusal::Sequences);
+        }
+        let meanings = match self.executed(message, &found) {
+            Executed::AsItIs => Vec::new(),
+            Executed::Named(meanings) => meanings,
+            Executed::Other(forward) => return forward,
+        };
+        self.server.may_open |= found.opens;
+        self.server.copies |= found.copies;
+        self.server.may_alter |= found.alters;
+        self.may_do(&meanings);
+        let forward = if found.drops.is_empty() && meanings.is_empty() {
+            Forward::AsItIs
+        } else {
+            self.query_named(message, &found, &meanings)
+        };
+        // One that cannot be read does not begin.
+        let renamed = if is_read { self.drop_unnamed() } else { Renamed::Nothing };
+        self.push(Step::Query, renamed, Altered::Nothing);
+        if let Some(followed) = followed {
+            self.watch(&followed);
+        }
+        forward
+    }
+
+    /// What the text of a Query has in it, and what it leaves behind.
+    fn look(&self, text: &[u8]) -> Result<(Found, Option<Arc<Followed>>), crate::sql::Refusal> {
+        let lexis = self.client.lexis;
+        let opens = match glance(text, lexis) {
+            Glance::Nothing => false,
+            Glance::Opens => true,
+            Glance::Unknown => {
+                let followed = self.catalogue.follow(text, lexis)?;
+                let names = sql::names(text, lexis, followed.as_deref());
+                return Ok((Found { names, ..sql::look(text, lexis) }, followed));
+            }
+        };
+        Ok((Found { opens, ..Found::default() }, None))
+    }
+
+    /// The names of ours for those of the statements that a Query drops, and where they go.
+    fn dropped(&mut self, found: &Found) -> Vec<(Range<usize>, Given)> {
+        let (mut written, mut all) = (Vec::new(), false);
+        for (at, target) in &found.drops {
+            let known = match target {
+                Target::Discard => continue,
+                Target::All if self.client.has_sql => continue,
+                Target::All => true,
+                Target::Name(name) => {
+                    let gone = |special: &Special| special.target == *target;
+                    let gone = all || self.server.specials.iter().any(gone);
+                    self.client.names.contains_key(name) && !gone
+                }
+            };
+            let name: Arc<[u8]> = match target {
+                Target::Name(name) if !known && self.client.has_sql => {
+                    if !name.starts_with(self.catalogue.prefix()) {
+                        let (name, target) = (name.clone(), Target::Discard);
+                        self.server.specials.push(Special { name, target });
+                        continue;
+                    }
+                    name.clone()
+                }
+                Target::Name(name) => name.clone(),
+                _ => Arc::new([]),
+            };
+            all |= *target == Target::All;
+            let place = self.server.specials.len();
+            let given = if known { Given::Present(place) } else { Given::Lacking(place) };
+            if known {
+                self.put_present(given);
+            }
+            self.server.specials.push(Special { name, target: target.clone() });
+            written.push((at.clone(), given));
+        }
+        written
+    }
+}
+
+/// Whether a FunctionCall is of the functions for large objects, which drivers call so, and which leave
+/// nothing in the session (`pg_proc.dat`).
+fn is_large_object(message: Message<'_>) -> bool {
+    const LARGE_OBJECTS: [u32; 17] =
+        [715, 764, 767, 765, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457];
+    let function = message.here.get(HEAD..).and_then(<[u8]>::first_chunk);
+    function.is_some_and(|function| LARGE_OBJECTS.contains(&u32::from_be_bytes(*function)))
+}
+
+/// Whether a FunctionCall is of `currval` or `lastval` (`pg_proc.dat`).
+fn tells_of_sequences(message: Message<'_>) -> bool {
+    let function = message.here.get(HEAD..).and_then(<[u8]>::first_chunk);
+    function.is_some_and(|function| matches!(u32::from_be_bytes(*function), 1575 | 2559))
+}
+
+/// When a server got what it needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Provided {
+    Before,
+    Now,
+}
+
+/// Why what a message uses has no name at the server.
+enum Unresolved {
+    /// What is outstanding must be answered first.
+    Waits,
+    /// The server would make something of another shape of it: what would change.
+    Reshaped(&'static str),
+    /// The catalogue has no room for it with the types that its parameters had.
+    NoRoom,
+    Refused(Refusal),
+}
+
+/// What a message names a statement by.
+#[derive(Clone, Copy)]
+enum Name {
+    Ours(Given),
+    Unnamed,
+    /// As the client does: a statement that it has made at this server by SQL.
+    Clients,
+}
+
+fn write_given(catalogue: &Catalogue, out: &mut Vec<u8>, name: Name, clients: &[u8]) {
+    match name {
+        Name::Ours(given) => catalogue.write_name(out, given),
+        Name::Unnamed => {}
+        Name::Clients => out.extend_from_slice(clients),
+    }
+    out.push(0);
+}
