@@ -1,7 +1,7 @@
 //! What a message costs between a PostgreSQL client and its server, without the sockets.
 //!
 //! ```text
-//! cargo run --release -p proxy --example bench_relay
+//! cargo run --release -p bench --bin bench_relay
 //! ```
 //!
 //! Each line is an exchange: what a client sends in one go and what the server replies, copied to
