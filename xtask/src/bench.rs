@@ -1,7 +1,6 @@
-//! Benchmarks: programs `crates/*/examples/bench_NAME.rs`, built in release, that print ratios
-//! measured within one run. What they print is kept with what is needed to run it again.
+//! Benchmarks: the programs of the crate `bench`, built in release, that print ratios measured within
+//! one run. What they print is kept with what is needed to run it again.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -11,8 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::Stop;
 use crate::exec;
-use crate::manifest::{self, Package};
 use crate::tree::Tree;
+
+/// Where the programs are.
+const FOLDER: &str = "crates/bench/src/bin/";
 
 /// Runs the benchmarks that are named, or all.
 ///
@@ -20,16 +21,14 @@ use crate::tree::Tree;
 /// A name is not known, or a benchmark fails; the others still run.
 pub(crate) fn run(root: &Path, names: &[String]) -> Result<(), Stop> {
     let known = find(root).map_err(Stop::Unusable)?;
-    let list: Vec<&str> = known.keys().map(String::as_str).collect();
-    println!("benchmarks: {}", if list.is_empty() { "none".to_owned() } else { list.join(", ") });
-    if let Some(unknown) = names.iter().find(|name| !known.contains_key(*name)) {
+    println!("benchmarks: {}", known.join(", "));
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         return Err(Stop::Unusable(format!("xtask bench: no benchmark `{unknown}`")));
     }
-    let chosen = known.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
     let mut failed = Vec::new();
-    for (name, package) in chosen {
-        println!("\n=== {name} (crate {package})");
-        if let Err(report) = run_one(root, name, package) {
+    for name in known.iter().filter(|name| names.is_empty() || names.contains(name)) {
+        println!("\n=== {name}");
+        if let Err(report) = run_one(root, name) {
             println!("{report}");
             failed.push(name.as_str());
         }
@@ -41,37 +40,24 @@ pub(crate) fn run(root: &Path, names: &[String]) -> Result<(), Stop> {
     Err(Stop::Failed)
 }
 
-/// The benchmarks by name, each with the crate that it belongs to.
-fn find(root: &Path) -> Result<BTreeMap<String, String>, String> {
-    among(&Tree::read(root)?, &manifest::packages(root)?)
+/// The names of the benchmarks.
+fn find(root: &Path) -> Result<Vec<String>, String> {
+    Ok(among(&Tree::read(root)?))
 }
 
-fn among(tree: &Tree, packages: &[Package]) -> Result<BTreeMap<String, String>, String> {
-    let mut found: BTreeMap<String, String> = BTreeMap::new();
-    for (path, _) in tree.with_extension("rs") {
-        let Some((folder, name)) =
-            path.strip_suffix(".rs").and_then(|path| path.split_once("/examples/bench_"))
-        else {
-            continue;
-        };
-        // The parts of a benchmark lie in a folder of its name.
-        if name.contains('/') {
-            continue;
-        }
-        let manifest = format!("{folder}/Cargo.toml");
-        let Some(package) = packages.iter().find(|package| package.manifest == manifest) else {
-            continue;
-        };
-        if let Some(other) = found.insert(name.to_owned(), package.name.clone()) {
-            return Err(format!("`{other}` and `{}` both have a benchmark `{name}`", package.name));
-        }
-    }
-    Ok(found)
+/// The benchmark `NAME` is a file `NAME.rs` or, where it has parts, a folder with a `main.rs`.
+fn among(tree: &Tree) -> Vec<String> {
+    let name = |path: &str| {
+        let name = path.strip_prefix(FOLDER)?.strip_suffix(".rs")?;
+        let name = name.strip_suffix("/main").unwrap_or(name);
+        (!name.contains('/')).then(|| name.to_owned())
+    };
+    tree.with_extension("rs").filter_map(|(path, _)| name(path)).collect()
 }
 
-fn run_one(root: &Path, name: &str, package: &str) -> Result<(), String> {
-    let example = format!("bench_{name}");
-    let args = ["run", "--release", "-p", package, "--example", &example];
+fn run_one(root: &Path, name: &str) -> Result<(), String> {
+    let program = format!("bench_{name}");
+    let args = ["run", "--release", "-p", "bench", "--bin", &program];
     let mut text = head(root, &format!("cargo {}", args.join(" ")));
     exec::listen(&mut exec::cargo(root, &args), exec::SILENCE_MAX, &mut |line| {
         println!("{line}");
@@ -162,37 +148,28 @@ fn slug(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn packages() -> Vec<Package> {
-        ["load", "sim"]
-            .map(|name| Package {
-                name: name.to_owned(),
-                manifest: format!("crates/{name}/Cargo.toml"),
-                uses: Vec::new(),
-            })
-            .to_vec()
+    #[test]
+    fn benchmarks_are_files_or_folders_with_parts() {
+        let tree = Tree::of(&[
+            ("crates/bench/src/bin/events.rs", ""),
+            ("crates/bench/src/bin/http/clients.rs", ""),
+            ("crates/bench/src/bin/http/main.rs", ""),
+            ("crates/bench/src/lib.rs", ""),
+            ("crates/load/src/bin/tour.rs", ""),
+        ]);
+        assert_eq!(among(&tree), ["events", "http"]);
     }
 
     #[test]
-    fn benchmarks_are_found_with_their_crate() {
-        let tree = Tree::of(&[
-            ("crates/sim/examples/bench_events.rs", ""),
-            ("crates/load/examples/bench_http.rs", ""),
-            ("crates/load/examples/bench_http/clients.rs", ""),
-            ("crates/load/examples/tour.rs", ""),
-            ("crates/gone/examples/bench_gone.rs", ""),
-        ]);
-        let found = among(&tree, &packages()).unwrap();
-        let pairs: Vec<_> = found.iter().map(|(name, of)| (&**name, &**of)).collect();
-        assert_eq!(pairs, [("events", "sim"), ("http", "load")]);
-    }
-
-    #[test]
-    fn two_benchmarks_of_one_name_are_an_error() {
-        let tree = Tree::of(&[
-            ("crates/sim/examples/bench_all.rs", ""),
-            ("crates/load/examples/bench_all.rs", ""),
-        ]);
-        assert!(among(&tree, &packages()).unwrap_err().contains("both have a benchmark `all`"));
+    fn every_benchmark_is_a_program_of_its_crate() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let manifest = fs::read_to_string(root.join("crates/bench/Cargo.toml")).unwrap();
+        let known = find(root).unwrap();
+        assert!(known.contains(&"postgres".to_owned()), "{known:?}");
+        for name in &known {
+            assert!(manifest.contains(&format!("name = \"bench_{name}\"\n")), "{name}");
+        }
+        assert_eq!(manifest.matches("[[bin]]").count(), known.len());
     }
 
     #[test]

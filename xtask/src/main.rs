@@ -33,7 +33,7 @@ usage: cargo xtask <verb>
   drivers                     installs real drivers of PostgreSQL and runs them against the gate
   python                      builds the Python package in target/python and runs its tests
   demo [ARGS]                 builds the release binary and runs `sekisho demo ARGS`
-  bench [NAME ...]            runs crates/*/examples/bench_NAME.rs, all without a NAME
+  bench [NAME ...]            runs crates/bench/src/bin/NAME.rs, all without a NAME
   fuzz [TARGET] [--seconds N] runs the fuzz targets, 60 s each unless told
 
 exit codes: 0 all is well, 1 something failed, 2 usage, or something is missing that you must install";

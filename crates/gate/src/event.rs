@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{Role, Time};
+use crate::Time;
 
 /// A job's name at one gate. The driver chooses ids; they must strictly increase from arrival to
 /// arrival, and the gate asserts it. Drivers keep their own index in the low bits.
@@ -95,6 +95,21 @@ impl Access {
     fn writes(&self) -> bool {
         *self == Access::Write
     }
+}
+
+/// What a server may be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Role {
+    /// Everything.
+    #[default]
+    Primary,
+    /// What only [reads](Access::Read).
+    Replica,
 }
 
 /// A permission to be served: the slot `index` of a server. A slot is one worker, thread,

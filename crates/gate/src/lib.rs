@@ -44,13 +44,14 @@ mod servers;
 mod sight;
 mod spec;
 mod time;
+mod view;
 
 pub use cohort::{AgentState, Cached, CohortScheduler, CohortSpec};
 pub use controller::{
     Band, Conduct, ControlError, ControlSpec, Controller, Finding, Move, WORTH, Why,
 };
 pub use discipline::Discipline;
-pub use event::{Access, Action, Event, Job, JobId, Reason, Report, Share, Slot};
+pub use event::{Access, Action, Event, Job, JobId, Reason, Report, Role, Share, Slot};
 pub use foresight::Foresight;
 pub use gate::Gate;
 pub use policy::{
@@ -58,9 +59,8 @@ pub use policy::{
     WeightedOrder, Window,
 };
 pub use reserve::Reserve;
-pub use roles::Role;
 pub use router::Router;
-pub use servers::ServerView;
 pub use sight::Sight;
 pub use spec::{GateSpec, Queues, ServerSpec, SpecError};
 pub use time::Time;
+pub use view::ServerView;

@@ -1,21 +1,6 @@
 //! What servers may be asked: replicas serve those alone who only read.
 
-use crate::{Access, Job, ServerView};
-
-/// What a server may be asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Role {
-    /// Everything.
-    #[default]
-    Primary,
-    /// What only [reads](Access::Read).
-    Replica,
-}
+use crate::{Access, Job, Role, ServerView};
 
 /// The roles of servers, where one may be a replica.
 #[derive(Debug)]

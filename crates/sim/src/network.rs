@@ -9,6 +9,11 @@ use workload::{Arrivals, Dist, DocumentSet, Draw, RateCurve, Trace};
 pub use crate::agenda::{Agenda, Change, Changed};
 pub use crate::cache::{Cache, Keys, Replacement};
 
+/// The low bits of a job's id at a gate are the customer, the high bits count its visits.
+pub(crate) const CUSTOMER_BITS: u32 = 24;
+/// More customers than this at once have no id at a gate.
+pub(crate) const CUSTOMERS_MAX: usize = 1 << CUSTOMER_BITS;
+
 /// Gates, stations and the classes of jobs that pass them.
 #[derive(Clone, Debug, Default)]
 pub struct Network {

@@ -9,7 +9,7 @@ use workload::{Chance, Drawing, stream};
 
 use crate::cache::Shelf;
 use crate::calendar::{Calendar, Entry};
-use crate::network::{GateNode, Load, Sizes};
+use crate::network::{CUSTOMERS_MAX, GateNode, Load, Sizes};
 use crate::program::Program;
 use crate::run::{Options, SimError};
 use crate::station::{Changes, Desk};
@@ -25,10 +25,6 @@ mod stations;
 use agenda::Clockwork;
 pub(crate) use agenda::Snapshot;
 
-/// The low bits of a job's id at a gate are the customer, the high bits count its visits.
-const CUSTOMER_BITS: u32 = 24;
-/// More customers than this at once have no id at a gate.
-pub(crate) const CUSTOMERS_MAX: usize = 1 << CUSTOMER_BITS;
 /// More steps than this for each customer without time going on are a loop that never ends.
 const STANDSTILL_MAX: usize = 1_000;
 /// The end of the virtual clock: spans fit an i64, which processors turn into a float in one

@@ -7,11 +7,11 @@ use measure::{Estimate, Parts};
 
 use crate::balance;
 use crate::looks::Looks;
-use crate::network::{Network, NetworkError, NetworkFault};
+use crate::network::{CUSTOMERS_MAX, Network, NetworkError, NetworkFault};
 use crate::outcome::{Found, Outcome, Stop, gather, intervals};
 use crate::part::{Batch, Part};
 use crate::program::{Op, Program};
-use crate::replication::{CUSTOMERS_MAX, Replication};
+use crate::replication::Replication;
 use crate::warmup::{self, Warmup};
 
 /// What the intervals rest on.

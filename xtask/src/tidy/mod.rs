@@ -2,12 +2,15 @@
 //! clippy can see is clippy's.
 
 mod ascii;
+mod circles;
 mod functions;
 mod graph;
 mod heads;
+mod imports;
 mod links;
 mod lints;
 mod names;
+mod size;
 mod words;
 
 use std::fmt;
@@ -66,9 +69,11 @@ fn check(tree: &Tree, packages: &[manifest::Package]) -> Vec<Finding> {
     let mut findings = graph::check(tree, packages);
     findings.extend(lints::check(tree, packages));
     findings.extend(links::check(tree));
+    findings.extend(size::check(tree, packages));
     let sources: Vec<(&str, Source)> =
         tree.with_extension("rs").map(|(path, text)| (path, Source::scan(text))).collect();
     findings.extend(functions::check(&sources, tree.text(functions::LIST).unwrap_or_default()));
+    findings.extend(circles::check(&sources, packages));
     for (path, source) in &sources {
         findings.extend(ascii::check(path, source));
         findings.extend(heads::check(path, source));
@@ -97,12 +102,22 @@ mod tests {
     #[test]
     fn every_check_is_asked() {
         let long = "    step();\n".repeat(70);
+        let many = "//\n".repeat(20_000);
+        let circle: Vec<(String, String)> = (0..9)
+            .map(|n| {
+                let text = format!("use crate::m{}::M as N; pub struct M;", (n + 1) % 9);
+                (format!("crates/gate/src/m{n}.rs"), text)
+            })
+            .collect();
         let source = format!("struct UserInfo;\nlet \u{e9} = dbg!(1);\nfn f() {{\n{long}}}\n");
-        let tree = Tree::of(&[
-            ("crates/gate/src/lib.rs", &source),
+        let mut files = vec![
+            ("crates/gate/src/lib.rs", &*source),
+            ("crates/gate/src/many.rs", &many),
             ("crates/gate/Cargo.toml", "[package]\nname = \"gate\"\n"),
             ("README.md", "[gone](gone.md)\n"),
-        ]);
+        ];
+        files.extend(circle.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+        let tree = Tree::of(&files);
         let gate = manifest::Package {
             name: "gate".to_owned(),
             manifest: "crates/gate/Cargo.toml".to_owned(),
@@ -110,14 +125,16 @@ mod tests {
         };
         let causes: Vec<String> = check(&tree, &[gate]).into_iter().map(|one| one.cause).collect();
         for part in [
-            "Who may use whom", // graph
-            "[lints]",          // lints
-            "gone.md",          // links
-            "`f` has 72 lines", // functions
-            "U+00E9",           // ascii
-            "`//!`",            // heads
-            "UserInfo",         // names
-            "dbg!",             // words
+            "Who may use whom",  // graph
+            "[lints]",           // lints
+            "gone.md",           // links
+            "`f` has 72 lines",  // functions
+            "U+00E9",            // ascii
+            "`//!`",             // heads
+            "UserInfo",          // names
+            "20000 are allowed", // size
+            "9 files import",    // circles
+            "dbg!",              // words
         ] {
             assert!(causes.iter().any(|cause| cause.contains(part)), "{part} in {causes:#?}");
         }

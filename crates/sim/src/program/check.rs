@@ -5,10 +5,9 @@ use workload::Dist;
 
 use crate::agenda::wrong_speed;
 use crate::network::{
-    Class, Client, GateNode, Load, Network, NetworkError, Order, Retry, Sizes, Speed, Station,
-    StationKind, WhenFull,
+    CUSTOMERS_MAX, Class, Client, GateNode, Load, Network, NetworkError, Order, Retry, Sizes,
+    Speed, Station, StationKind, WhenFull,
 };
-use crate::replication::CUSTOMERS_MAX;
 
 /// More arrivals a second would come closer to each other than the clock can tell [1/s].
 const RATE_MAX: f64 = 1e8;

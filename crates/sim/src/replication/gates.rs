@@ -2,9 +2,9 @@
 
 use gate::{Action, Event, Job, JobId, Reason, Time};
 
-use super::{CUSTOMER_BITS, CUSTOMERS_MAX, Guard, Held, Replication};
+use super::{Guard, Held, Replication};
 use crate::calendar::{Calendar, Entry};
-use crate::network::Sizes;
+use crate::network::{CUSTOMER_BITS, CUSTOMERS_MAX, Sizes};
 use crate::replication::clients::Failure;
 
 impl Replication<'_> {

@@ -16,7 +16,7 @@ mod wrk;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use advise::{ExplainOptions, Explanation, Little, Pace, Span, Tool, ToolRun};
+use advise::{ExplainOptions, Explanation, Little, Span};
 use clap::Args as ClapArgs;
 
 use self::outputs::{known, runs_of};
@@ -111,33 +111,4 @@ fn verdict(explanation: &Explanation) -> Verdict {
         Little::Closes | Little::ByConstruction | Little::Outstanding => Verdict::Holds,
     };
     explanation.little.iter().map(of).fold(Verdict::Holds, Verdict::and)
-}
-
-/// A run of which nothing is known yet.
-fn blank(tool: Tool) -> ToolRun {
-    ToolRun {
-        tool,
-        clients: None,
-        pace: if tool == Tool::Vegeta { Pace::Open } else { Pace::AtOnce },
-        offered: None,
-        throughput: 0.0,
-        response: None,
-        fastest: None,
-        quantiles: Vec::new(),
-        completed: 0,
-        failed: 0,
-        seconds: None,
-        connecting: None,
-        target: None,
-        parts: Vec::new(),
-        progress: Vec::new(),
-        traps: Vec::new(),
-    }
-}
-
-/// `99%`, or `99.9%`, or `99.00%`, as a share.
-fn percentile(text: &str) -> Option<f64> {
-    let value = text.strip_suffix('%').and_then(scan::number)?;
-    // So that p99.9 is 0.999 and not its neighbour.
-    (value <= 100.0).then(|| (value * 1e6).round() / 1e8)
 }

@@ -1,7 +1,7 @@
 //! What a request costs at the HTTP gate, against nginx as a reverse proxy, in one run, interleaved.
 //!
 //! ```text
-//! cargo run --release -p proxy --example bench_proxy [WORDS OF A CASE]
+//! cargo run --release -p bench --bin bench_proxy [WORDS OF A CASE]
 //! ```
 //!
 //! Both stand before the same nginx that serves constants, with connections kept open on both sides;
@@ -15,9 +15,6 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-#[path = "../../monitor/examples/spread/mod.rs"]
-mod spread;
-
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,8 +23,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bench::Spread;
 use httpgate::{Config, Server};
-use spread::Spread;
 
 const ROUNDS: usize = 3;
 const SECONDS: u32 = 3;

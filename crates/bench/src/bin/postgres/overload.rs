@@ -20,7 +20,7 @@ use pgwire::startup::{Version, write_startup};
 
 use super::crowd::READY;
 use super::sides::{Kind, Server, Side, own_cpu_ns};
-use super::spread::Spread;
+use bench::Spread;
 
 const SLOTS: u32 = 16;
 /// \[s\].

@@ -2,7 +2,7 @@
 //! interleaved.
 //!
 //! ```text
-//! cargo run --release -p monitor --example bench_postgres [WORDS OF A CASE]
+//! cargo run --release -p bench --bin bench_postgres [WORDS OF A CASE]
 //! ```
 //!
 //! The cases are those of [`CASES`], `workers` (two of them against one), `idle clients` (memory),
@@ -20,21 +20,16 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-#[path = "bench_postgres/crowd.rs"]
 mod crowd;
-#[path = "bench_postgres/overload.rs"]
 mod overload;
-#[path = "bench_postgres/relay.rs"]
 mod relay;
-#[path = "bench_postgres/sides.rs"]
 mod sides;
-mod spread;
 
 use std::process::ExitCode;
 use std::thread;
 
+use bench::Spread;
 use sides::{Kind, Mode, Server, Side};
-use spread::Spread;
 
 const ROUNDS: usize = 5;
 const SECONDS: u32 = 3;

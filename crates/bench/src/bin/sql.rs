@@ -3,7 +3,6 @@
 //!
 //! The text is a short statement of TPC-C and a tag. Interleaved; the least of many rounds, since
 //! whatever disturbs only adds.
-#![allow(clippy::disallowed_methods, reason = "a benchmark has a clock")]
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;

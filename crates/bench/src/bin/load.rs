@@ -2,7 +2,7 @@
 //! processor, against a minimal responder bound to another.
 //!
 //! ```text
-//! cargo run --release -p load --example bench_load
+//! cargo run --release -p bench --bin bench_load
 //! ```
 //!
 //! Prints requests per second and CPU time per request (user and system, of the whole client

@@ -2,7 +2,7 @@
 //! way of bringing the rows.
 //!
 //! ```text
-//! cargo run --release -p load --example bench_tpcc_load -- [WAREHOUSES [URL]]
+//! cargo run --release -p bench --bin bench_tpcc_load -- [WAREHOUSES [URL]]
 //! ```
 //!
 //! Two warehouses unless told, on a private server unless a database is named, which must be empty or hold

@@ -3,7 +3,7 @@
 //! and think, against answers made beforehand.
 //!
 //! ```text
-//! cargo run --release -p load --example bench_tpcc [-- SECONDS [REPETITIONS]]
+//! cargo run --release -p bench --bin bench_tpcc [-- SECONDS [REPETITIONS]]
 //! ```
 //!
 //! CPU time is that of the one thread of the terminals, system calls included; the best-known tool in

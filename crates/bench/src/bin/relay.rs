@@ -1,13 +1,12 @@
 //! What a message costs between a PostgreSQL client and its server, without the sockets.
 //!
 //! ```text
-//! cargo run --release -p pgsession --example bench_relay
+//! cargo run --release -p bench --bin bench_relay
 //! ```
 //!
 //! Each line is an exchange: what a client sends in one go and what the server replies, copied to
 //! both sides. Beside it stands the same through a relay that leaves names as they are, which is
 //! what following the protocol alone costs, and the bare copy.
-#![allow(clippy::disallowed_methods, reason = "a benchmark has a clock")]
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;

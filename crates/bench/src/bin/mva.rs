@@ -1,4 +1,4 @@
-//! Prints how long the network algorithms take: `cargo run --release -p solve --example bench_mva`.
+//! Prints how long the network algorithms take: `cargo run --release -p bench --bin bench_mva`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark that prints")]
 
