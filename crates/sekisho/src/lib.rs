@@ -15,17 +15,11 @@ pub mod report;
 mod bounded;
 mod scenario_file;
 #[cfg(feature = "command")]
-mod session;
-#[cfg(feature = "command")]
 mod sources;
 #[cfg(feature = "command")]
 mod store;
-#[cfg_attr(not(feature = "command"), expect(dead_code, reason = "most of it is for the command"))]
-mod text;
 #[cfg(feature = "command")]
 mod verbs;
-#[cfg(feature = "command")]
-mod verdict;
 
 #[cfg(feature = "command")]
 pub use verbs::main;

@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use advise::Scenario;
+#[cfg(feature = "command")]
+use terminal::Failure;
 
 use crate::bounded;
 #[cfg(feature = "command")]
 use crate::exchange::{self, Model};
 #[cfg(feature = "command")]
 use crate::store;
-#[cfg(feature = "command")]
-use crate::verdict::Failure;
 
 /// Reads a model of any format that is known.
 #[cfg(feature = "command")]

@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use measure::{RunRecord, RunWriter};
+use terminal::Failure;
 
 use crate::bounded;
-use crate::verdict::Failure;
 
 /// No scenario, model, prediction or document set needs to be larger.
 const TEXT_MIB: u64 = 64;

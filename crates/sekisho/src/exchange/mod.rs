@@ -37,7 +37,7 @@ use file::Lines;
 pub(crate) use file::suggest;
 
 use crate::scenario_file::{beside, parse, parse_json};
-use crate::text::{rate, time};
+use measure::figures::{rate, time};
 
 /// A model that was read, and what its file says beside it.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use advise::LoggedRequest;
 use serde_json::Value;
+use terminal::Failure;
 
 use super::{number, shown, text_of, unit_s, wrong};
-use crate::verdict::Failure;
 
 /// More requests do not make a fit better.
 const REQUESTS_MAX: usize = 5_000_000;

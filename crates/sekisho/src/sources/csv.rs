@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use terminal::Failure;
+
 use super::wrong;
-use crate::verdict::Failure;
 
 /// A record and the line on which it begins, from 1.
 pub(super) struct Record {

@@ -16,8 +16,9 @@ pub(crate) use statements::read_statements;
 
 use std::path::Path;
 
+use terminal::Failure;
+
 use crate::bounded::{self, Bounded};
-use crate::verdict::Failure;
 
 /// No source that is fitted needs to be larger.
 const SOURCE_MIB: u64 = 512;

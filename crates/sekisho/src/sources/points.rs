@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use advise::LoadPoint;
+use terminal::Failure;
 
 use super::csv::{column, records};
 use super::{number, shown, text_of, unit_s, wrong};
-use crate::verdict::Failure;
 
 const CLIENTS: [&str; 6] = ["clients", "concurrency", "connections", "users", "threads", "n"];
 const THROUGHPUT: [&str; 8] =

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use advise::{DemandEvidence, Window};
 use serde_json::Value;
+use terminal::Failure;
 
 use super::{shown, text_of, wrong};
-use crate::verdict::Failure;
 
 /// Which metrics are meant.
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use advise::TraceSpan;
 use serde_json::Value;
+use terminal::Failure;
 
 use super::{text_of, wrong};
-use crate::verdict::Failure;
 
 /// More spans do not make a fit better.
 const SPANS_MAX: usize = 2_000_000;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use advise::Statement;
+use terminal::Failure;
 
 use super::csv::{column, records};
 use super::{number, shown, text_of, wrong};
-use crate::verdict::Failure;
 
 /// Reads the statements of one snapshot, or what happened between two.
 pub(crate) fn read_statements(paths: &[PathBuf]) -> Result<Vec<Statement>, Failure> {

@@ -11,13 +11,12 @@ use advise::{
 };
 use clap::Args as ClapArgs;
 use serde_json::json;
+use terminal::text::{Table, bytes, label, next, paragraph, rate, time};
+use terminal::{Failure, Verdict, say, waiting};
 
 use crate::exchange::{self, Model, Shape, Solved, cells};
 use crate::scenario_file::read_model;
-use crate::session::{say, waiting};
 use crate::store;
-use crate::text::{Table, bytes, label, next, paragraph, rate, time};
-use crate::verdict::{Failure, Verdict};
 
 /// Solve a model by formula
 ///

@@ -9,14 +9,13 @@ use clap::Args as ClapArgs;
 use measure::Estimate;
 use serde::Serialize;
 use sim::{Options, Quantity};
-
-use crate::scenario_file::read_scenario;
-use crate::session::say;
-use crate::text::{
+use terminal::text::{
     Table, label, next, paragraph, quantile_estimate, rate, rate_estimate, sentence, time,
     time_estimate,
 };
-use crate::verdict::{Failure, Verdict};
+use terminal::{Failure, Verdict, say};
+
+use crate::scenario_file::read_scenario;
 
 /// What every question is put with.
 #[derive(ClapArgs)]

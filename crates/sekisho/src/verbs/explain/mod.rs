@@ -18,11 +18,10 @@ use std::path::{Path, PathBuf};
 
 use advise::{ExplainOptions, Explanation, Little, Pace, Span, Tool, ToolRun};
 use clap::Args as ClapArgs;
+use terminal::{Failure, Verdict, say};
 
 use self::outputs::{known, runs_of};
 use crate::bounded::{self, Bounded};
-use crate::session::say;
-use crate::verdict::{Failure, Verdict};
 
 /// Say what the output of wrk, wrk2, ab, hey, oha, h2load, weighttp, vegeta or pgbench means
 ///

@@ -23,13 +23,12 @@ use proxy::postgres::monitor::{
 };
 use proxy::postgres::secrets::{Hba, MockKey, Users};
 use serde_json::json;
+use terminal::text::{Table, label, next, sentence, time};
+use terminal::{Failure, Verdict, say};
 
 use super::{PolicyArgs, address, keep, reachable, slots};
 use crate::gate_file::{Disk, Files, translate};
-use crate::session::say;
-use crate::text::{Table, label, next, sentence, time};
 use crate::verbs::database;
-use crate::verdict::{Failure, Verdict};
 
 /// The port of PostgreSQL where nobody names another one.
 const PORT: u16 = 5432;

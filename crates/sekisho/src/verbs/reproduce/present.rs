@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use advise::Approximation;
 use serde_json::{Value, json};
+use terminal::text::{Table, paragraph};
+use terminal::{Failure, Verdict};
 
 use crate::report::{Cell, Column, Outcome, Report, Section, Table as PageTable};
-use crate::text::{Table, paragraph};
-use crate::verdict::{Failure, Verdict};
 
 use super::Reproduced;
 use super::claim::{Claim, Finding, Judged, Registry};

@@ -14,15 +14,14 @@ use gate::{WORTH, Why};
 use measure::Estimate;
 use serde_json::{Value, json};
 use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
-
-use crate::scenario_file::read_scenario;
-use crate::session::{say, waiting};
-use crate::store;
-use crate::text::{
+use terminal::text::{
     Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
     time_estimate,
 };
-use crate::verdict::{Failure, Verdict};
+use terminal::{Failure, Verdict, say, waiting};
+
+use crate::scenario_file::read_scenario;
+use crate::store;
 
 /// Simulate a scenario
 ///

@@ -14,6 +14,8 @@ use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use postgres::{Private, StartError};
 use serde_json::{Value, json};
+use terminal::text::{Table, filled, next, paragraph, sentence, time};
+use terminal::{Failure, Session, Verdict, progress, say};
 use workload::tpcc::Request;
 use workload::{Dist, stream};
 
@@ -22,12 +24,9 @@ use super::target::{PARAMETERS, Target};
 use super::terminals::{self, ExecuteName, IsolationName};
 use super::verified::{Verified, verified_text};
 use crate::bounded;
-use crate::session::{Session, progress, say};
 use crate::store;
-use crate::text::{Table, filled, next, paragraph, sentence, time};
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Kill the server under load, and look whether all it had acknowledged is there
 ///

@@ -5,15 +5,14 @@ use ::load::tpcc::{
 };
 use advise::Span;
 use clap::Args as ClapArgs;
+use terminal::text::{paragraph, time};
+use terminal::{Failure, Session};
 
 use super::kept::{Begun, Kept};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs, Watcher};
-use crate::session::Session;
 use crate::store;
-use crate::text::{paragraph, time};
 use crate::verbs::database::DatabaseArgs;
-use crate::verdict::Failure;
 
 #[derive(ClapArgs)]
 pub(super) struct PartArgs {

@@ -12,13 +12,13 @@ mod sizes;
 use measure::Ratio;
 
 use crate::report::Section;
-use crate::verdict::Failure;
 
 use super::super::Reproduced;
 use super::super::claim::{Answer, Judged, Registry};
 use super::super::measuring::Measuring;
 
 use press::Lab;
+use terminal::Failure;
 
 /// What an experiment gave.
 struct Part {

@@ -2,9 +2,9 @@
 
 use gate::Window;
 use measure::Estimate;
+use terminal::Failure;
 
 use crate::report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use crate::verdict::Failure;
 
 use super::balance::{self, Policy};
 use super::{scanning, tasks};

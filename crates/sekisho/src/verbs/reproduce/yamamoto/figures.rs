@@ -1,7 +1,8 @@
 //! The paper's figures 7 to 10, drawn again.
 
+use terminal::Failure;
+
 use crate::report::{Axis, Curves, Figure, Section, Series};
-use crate::verdict::Failure;
 
 use super::cluster::{self, Curve};
 use super::hits;

@@ -13,8 +13,7 @@ use proxy::postgres::monitor::{
     Address, Admission, Config, Database, Finished, Handle, Monitor, StartError, Stats,
 };
 use proxy::postgres::secrets::{MockKey, Users};
-
-use crate::verdict::Failure;
+use terminal::Failure;
 
 /// A TP monitor in a thread of this process, before one server. It ends with this value.
 pub(crate) struct Gate {

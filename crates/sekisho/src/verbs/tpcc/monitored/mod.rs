@@ -12,6 +12,8 @@ use ::load::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan, 
 use advise::Span;
 use clap::Args as ClapArgs;
 use measure::{Histogram, Ratio};
+use terminal::text::{Table, bytes, paragraph, rate, sentence, time};
+use terminal::{Failure, Session, Verdict, say};
 
 pub(crate) use self::gate::{Gate, Look, Memory};
 use super::kept::Kept;
@@ -20,12 +22,9 @@ use super::terminals;
 use crate::report::{
     Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable,
 };
-use crate::session::{Session, say};
 use crate::store;
-use crate::text::{Table, bytes, paragraph, rate, sentence, time};
 use crate::verbs::loop_report;
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Directly, through the monitor, and so on, directly at the end: what drifts changes both.
 const RUNS: usize = 5;

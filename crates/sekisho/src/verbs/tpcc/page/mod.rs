@@ -6,6 +6,7 @@ mod several;
 mod times;
 
 use ::load::tpcc::{Execution, NOT_AUDITED, Outcome, Pace, Record};
+use terminal::{Failure, Verdict};
 use workload::tpcc::Constants;
 
 use super::kept::Kept;
@@ -13,7 +14,6 @@ use super::terminals::{outcome_text, per_minute, verdict_of};
 use super::verified::and_verified;
 use crate::report::{self, FigureError, Report, TableError};
 use crate::verbs::loop_report::outcome;
-use crate::verdict::{Failure, Verdict};
 
 /// A run that was kept, and what became of it.
 #[derive(Debug)]

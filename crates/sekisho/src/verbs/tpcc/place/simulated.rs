@@ -14,18 +14,17 @@ use ::load::tpcc::place::{
 use ::load::tpcc::{Outcome, Pace};
 use ::measure::{Estimate, Ratio};
 use serde_json::{Value, json};
+use terminal::text::{Table, next, paragraph, sentence, time};
+use terminal::{Failure, Session, Verdict, say, turning};
 use workload::tpcc::Kind;
 
 use super::devices::{DISKS, Devices};
 use super::shown::{self, Form};
 use super::{Args, How, Measured, PARAMETERS, Stop, measure};
-use crate::session::{Session, say, turning};
 use crate::store;
-use crate::text::{Table, next, paragraph, sentence, time};
 use crate::verbs::disk_model::{DiskModel, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
 use crate::verbs::tpcc::target::Target;
 use crate::verbs::tpcc::terminals::{self, TerminalArgs};
-use crate::verdict::{Failure, Verdict};
 
 /// Connections of the runs on devices.
 const LOADS: [u32; 3] = [1, 4, 16];

@@ -3,11 +3,11 @@
 
 use measure::Estimate;
 use sim::StationKind;
+use terminal::Failure;
+use terminal::text::percent;
 use workload::DocumentSet;
 
 use crate::report::{Cell, Column, Section, Table};
-use crate::text::percent;
-use crate::verdict::Failure;
 
 use super::super::super::claim::{Answer, Judged, Registry};
 use super::super::closed::{Loop, SHARED};

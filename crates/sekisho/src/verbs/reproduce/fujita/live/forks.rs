@@ -3,10 +3,10 @@
 
 use measure::Ratio;
 use origin::{Demand, Origin, OriginConfig, Serving};
+use terminal::Failure;
 use workload::DocumentSet;
 
 use crate::report::{Cell, Column, Section, Table};
-use crate::verdict::Failure;
 
 use super::super::super::claim::{Answer, Registry};
 use super::Part;

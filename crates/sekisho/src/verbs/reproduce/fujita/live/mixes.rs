@@ -2,10 +2,10 @@
 
 use measure::{Estimate, Ratio};
 use sim::StationKind;
+use terminal::Failure;
+use terminal::text::percent;
 
 use crate::report::{Axis, Curves, Figure, Section, Series};
-use crate::text::percent;
-use crate::verdict::Failure;
 
 use super::super::super::claim::{Answer, Judged, Registry};
 use super::super::benchmark::{MIXES, mix};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// How a command that did its work ends. The codes are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// What was asked for holds, or nothing was asked.
     Holds,
     /// The interval straddles the limit: measure longer.
@@ -21,7 +21,8 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) fn code(self) -> u8 {
+    /// The exit code.
+    pub fn code(self) -> u8 {
         match self {
             Verdict::Holds => 0,
             Verdict::Fails => 3,
@@ -33,7 +34,7 @@ impl Verdict {
     }
 
     /// The word that begins a verdict line.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
             Verdict::Fails => "FAILS",
@@ -45,7 +46,7 @@ impl Verdict {
     }
 
     /// The worse of two, for a command that gives several.
-    pub(crate) fn and(self, other: Verdict) -> Verdict {
+    pub fn and(self, other: Verdict) -> Verdict {
         self.max(other)
     }
 }
@@ -58,7 +59,7 @@ impl From<Verdict> for ExitCode {
 
 /// Why a command could not do its work.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The user can mend it: what, where, and the way out. Exit code 2.
     Usage(String),
     /// The machine is in the way: a file that cannot be written, a port that is taken. Exit code 1.
@@ -68,15 +69,18 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(crate) fn usage(error: impl fmt::Display) -> Failure {
+    /// What the user can mend, as the error tells it.
+    pub fn usage(error: impl fmt::Display) -> Failure {
         Failure::Usage(error.to_string())
     }
 
-    pub(crate) fn machine(error: impl fmt::Display) -> Failure {
+    /// What the machine does not let happen, as the error tells it.
+    pub fn machine(error: impl fmt::Display) -> Failure {
         Failure::Machine(error.to_string())
     }
 
-    pub(crate) fn code(&self) -> u8 {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
         match self {
             Failure::Machine(_) => 1,
             Failure::Usage(_) => 2,

@@ -7,26 +7,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::verdict::Failure;
+use crate::Failure;
 
 /// One call of the program.
-pub(crate) struct Session {
-    /// The permission to start worker processes.
-    pub(crate) supervised: origin::Supervised,
+#[derive(Debug)]
+pub struct Session {
     /// Set when the user asks to stop.
-    pub(crate) interrupt: Arc<AtomicBool>,
+    pub interrupt: Arc<AtomicBool>,
     /// The words of the command line; no secret is ever an argument, but a URL may hold one.
-    pub(crate) command: Vec<String>,
+    pub command: Vec<String>,
 }
 
 impl Session {
-    pub(crate) fn new(supervised: origin::Supervised) -> Session {
+    /// The call with the words of this process, which nobody has interrupted yet.
+    #[expect(
+        clippy::new_without_default,
+        reason = "there is one call of a program, and it is made"
+    )]
+    pub fn new() -> Session {
         let command = std::env::args().map(|word| without_secret(&word)).collect();
-        Session { supervised, interrupt: Arc::new(AtomicBool::new(false)), command }
+        Session { interrupt: Arc::new(AtomicBool::new(false)), command }
     }
 
     /// From now on an interrupt sets a flag that long work looks at; a second one ends the program.
-    pub(crate) fn catch_interrupts(&self) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// If the system does not take the request.
+    pub fn catch_interrupts(&self) -> Result<(), Failure> {
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register_conditional_shutdown(
                 signal,
@@ -39,19 +46,20 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn interrupted(&self) -> bool {
+    /// Whether the user has asked to stop.
+    pub fn interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }
 }
 
 /// The program and its version, for records.
-pub(crate) fn tool() -> String {
+pub fn tool() -> String {
     format!("sekisho {}", env!("CARGO_PKG_VERSION"))
 }
 
 /// A bar for long work, on the terminal only: a pipe or `--json` sees nothing of it. Of 0 steps, their
 /// number is not known yet.
-pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
+pub fn progress(steps: u64, what: &str) -> ProgressBar {
     let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr_with_hz(5)
     } else {
@@ -72,7 +80,7 @@ fn bar_on(target: ProgressDrawTarget, steps: u64, what: &str) -> ProgressBar {
 }
 
 /// Something of unknown length that turns while it lasts, on the terminal only.
-pub(crate) fn waiting(what: &str) -> ProgressBar {
+pub fn waiting(what: &str) -> ProgressBar {
     turn(progress(0, what))
 }
 
@@ -88,7 +96,7 @@ fn turn(bar: ProgressBar) -> ProgressBar {
 
 /// Work of unknown length, during which something turns on the terminal; it is gone when the work ends,
 /// with or without a result.
-pub(crate) fn turning<T>(what: &str, work: impl FnOnce() -> T) -> T {
+pub fn turning<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let bar = waiting(what);
     let result = work();
     bar.finish_and_clear();
@@ -96,7 +104,10 @@ pub(crate) fn turning<T>(what: &str, work: impl FnOnce() -> T) -> T {
 }
 
 /// Writes what a person asked for; a closed pipe (`| head`) is no failure.
-pub(crate) fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+///
+/// # Errors
+/// If `out` cannot be written for another reason.
+pub fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
@@ -104,7 +115,7 @@ pub(crate) fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
 }
 
 /// A word of the command line without user and password of a URL, wherever they stand in it.
-pub(crate) fn without_secret(word: &str) -> String {
+pub fn without_secret(word: &str) -> String {
     const SECRET: &str = "password=";
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
     if let Some((before, after)) = rest.split_once(SECRET) {

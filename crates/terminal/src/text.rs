@@ -4,30 +4,30 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use measure::figures::{PLACES_MAX, WHOLE_MAX, digits, magnitude, time_unit};
-pub(crate) use measure::figures::{rate, time};
+pub use measure::figures::{rate, time};
 use measure::{Bound, Estimate};
 
 /// What a terminal shows of a line, wherever it is.
 const COLUMNS: usize = 80;
 
 /// A time with its interval: `12.3 ms ± 0.4`.
-pub(crate) fn time_estimate(estimate: &Estimate) -> String {
+pub fn time_estimate(estimate: &Estimate) -> String {
     let (factor, unit) = time_unit(estimate.mean);
     with_interval(estimate, factor, unit)
 }
 
 /// A quantile of a histogram, as far as that tells durations apart: `12.3 ms`, `beyond 1 h`.
-pub(crate) fn quantile(seconds: f64) -> String {
+pub fn quantile(seconds: f64) -> String {
     untold(seconds).map_or_else(|| time(seconds), str::to_owned)
 }
 
 /// The same with its interval: `12.3 ms ± 0.4`.
-pub(crate) fn quantile_estimate(estimate: &Estimate) -> String {
+pub fn quantile_estimate(estimate: &Estimate) -> String {
     untold(estimate.mean).map_or_else(|| time_estimate(estimate), str::to_owned)
 }
 
 /// The words for a quantile that a histogram does not tell apart from others.
-pub(crate) fn untold(seconds: f64) -> Option<&'static str> {
+pub fn untold(seconds: f64) -> Option<&'static str> {
     Bound::of(seconds).map(|bound| match bound {
         Bound::AtLeast => "beyond 1 h",
         Bound::AtMost => "below 1 us",
@@ -35,19 +35,19 @@ pub(crate) fn untold(seconds: f64) -> Option<&'static str> {
 }
 
 /// Two times in the unit of the second: `12.1/12.3 ms`; a missing one is a dash.
-pub(crate) fn times(first: Option<f64>, second: Option<f64>) -> String {
+pub fn times(first: Option<f64>, second: Option<f64>) -> String {
     let (factor, unit) = time_unit(second.or(first).unwrap_or(0.0));
     let one = |value: Option<f64>| value.map_or("-".into(), |value| digits(value * factor));
     format!("{}/{} {unit}", one(first), one(second))
 }
 
 /// A rate with its interval: `512 /s ± 3`.
-pub(crate) fn rate_estimate(estimate: &Estimate) -> String {
+pub fn rate_estimate(estimate: &Estimate) -> String {
     with_interval(estimate, 1.0, "/s")
 }
 
 /// A difference in percent, with its sign: `+3.1 %`; of nothing it is a dash.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     if !share.is_finite() {
         return "-".into();
     }
@@ -55,7 +55,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// A size with its unit: `50 kB`.
-pub(crate) fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     let value = bytes as f64;
     match bytes {
         0..1_000 => format!("{bytes} B"),
@@ -89,16 +89,19 @@ fn with_interval(estimate: &Estimate, factor: f64, unit: &str) -> String {
 }
 
 /// A table whose first column is text and whose others are numbers, two spaces between columns.
-pub(crate) struct Table {
+#[derive(Clone, Debug)]
+pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(crate) fn new(head: &[&str]) -> Table {
+    /// A table with these heads and no rows.
+    pub fn new(head: &[&str]) -> Table {
         Table { rows: vec![head.iter().map(|cell| (*cell).to_owned()).collect()] }
     }
 
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    /// Adds a row; cells that are missing at its end are empty.
+    pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 }
@@ -147,7 +150,7 @@ impl std::fmt::Display for Table {
 }
 
 /// A name of which no more is shown than a table has room for.
-pub(crate) fn label(name: &str) -> String {
+pub fn label(name: &str) -> String {
     const SHOWN: usize = 14;
     if name.chars().count() <= SHOWN {
         return name.to_owned();
@@ -156,17 +159,17 @@ pub(crate) fn label(name: &str) -> String {
 }
 
 /// Text broken into lines, indented by two.
-pub(crate) fn paragraph(text: &str) -> String {
+pub fn paragraph(text: &str) -> String {
     filled("  ", "  ", text)
 }
 
 /// Text broken into lines of which those after the first are indented by two.
-pub(crate) fn sentence(text: &str) -> String {
+pub fn sentence(text: &str) -> String {
     filled("", "  ", text)
 }
 
 /// Text broken between words, what stands before the first line and before the others. A word that is longer than a line, a path say, is left whole.
-pub(crate) fn filled(first: &str, rest: &str, text: &str) -> String {
+pub fn filled(first: &str, rest: &str, text: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();
     let mut bare = true;
@@ -191,7 +194,7 @@ pub(crate) fn filled(first: &str, rest: &str, text: &str) -> String {
 }
 
 /// What to type next, broken between words as a shell reads it, so that it can be pasted.
-pub(crate) fn next(command: &str) -> String {
+pub fn next(command: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from("  next:");
     for word in words(command) {
@@ -209,7 +212,7 @@ pub(crate) fn next(command: &str) -> String {
 
 /// A command or a statement, broken between words as a shell or PostgreSQL reads them, so that it can
 /// be pasted; `mark` stands where it is broken.
-pub(crate) fn pasted(text: &str, mark: &str) -> String {
+pub fn pasted(text: &str, mark: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from("   ");
     for word in words(text) {
@@ -227,7 +230,7 @@ pub(crate) fn pasted(text: &str, mark: &str) -> String {
 }
 
 /// A path as one word of a shell.
-pub(crate) fn shell_word(path: &std::path::Path) -> String {
+pub fn shell_word(path: &std::path::Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:$".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
@@ -245,7 +248,7 @@ fn words(command: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A message, each line that is longer than a terminal's broken between words.
-pub(crate) fn message(text: &str) -> String {
+pub fn message(text: &str) -> String {
     text.lines()
         .map(
             |line| {
