@@ -8,8 +8,10 @@
 //!
 //! A [`Verdict`] is the result of a command that did its work, a [`Failure`] the reason why it could
 //! not; each has its exit code. Lines, tables and numbers fit 80 columns ([`text`]). Progress shows on
-//! a terminal only. Arguments are parsed elsewhere.
+//! a terminal only. Records and predictions that a command keeps lie in the [`store`]. Arguments are
+//! parsed elsewhere.
 
+pub mod store;
 pub mod text;
 
 mod session;

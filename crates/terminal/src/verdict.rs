@@ -98,6 +98,12 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<formats::ReadError> for Failure {
+    fn from(error: formats::ReadError) -> Failure {
+        Failure::usage(error)
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
         Failure::machine(error)

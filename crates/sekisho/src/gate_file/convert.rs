@@ -1,10 +1,10 @@
 //! One value, from PgBouncer's way of writing it to ours and back, by its unit.
 
 use advise::{Bytes, Span};
+use formats::exchange::suggest;
 use toml::Value;
 
 use super::keys::Unit;
-use crate::exchange::suggest;
 
 /// No time in a file is longer \[s\]: ten years are a mistake.
 pub(super) const SPAN_MAX: f64 = 315_360_000.0;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use formats::exchange::suggest;
 use toml::{Table, Value};
 
 use super::config::GateFile;
@@ -10,7 +11,6 @@ use super::convert::{from_ini, shown};
 use super::ini::{Entries, Entry, Place, connection};
 use super::keys::{Key, Section, Unit, Verdict};
 use super::{FORMAT, FileError, Unmet};
-use crate::exchange::suggest;
 
 /// What a file of PgBouncer says.
 #[derive(Debug)]

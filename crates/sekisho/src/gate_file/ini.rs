@@ -6,10 +6,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use formats::exchange::suggest;
+
 use super::convert::shown;
 use super::keys::Section;
 use super::{FileError, Files};
-use crate::exchange::suggest;
 
 /// How deep files may include files, as in PgBouncer.
 const DEPTH_MAX: usize = 10;

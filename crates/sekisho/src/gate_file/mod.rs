@@ -93,7 +93,7 @@ pub struct Disk;
 impl Files for Disk {
     fn text(&self, path: &Path) -> Result<String, String> {
         self.stands(path)?;
-        let file = crate::bounded::open(path, FILE_MIB).map_err(|error| error.to_string())?;
+        let file = formats::bounded::open(path, FILE_MIB).map_err(|error| error.to_string())?;
         let bytes = file.whole().map_err(|error| error.to_string())?;
         String::from_utf8(bytes).map_err(|error| {
             let good = error.utf8_error().valid_up_to();

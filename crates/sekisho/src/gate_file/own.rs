@@ -1,5 +1,6 @@
 //! Our own format: reading, and where in the text a key stands.
 
+use formats::scenario_file::{explain, line_at};
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
@@ -7,7 +8,6 @@ use super::config::{FORMAT, GateFile};
 use super::keys::{OURS, Section, Verdict};
 use super::written::pruned;
 use super::{FileError, Files, Loaded, Unmet, check};
-use crate::scenario_file::{explain, line_at};
 
 /// Reads a configuration and says what is wrong with it, by lines.
 pub(super) fn read(name: &str, text: &str, files: &dyn Files) -> Result<Loaded, FileError> {

@@ -13,10 +13,9 @@ use terminal::text::{
     Table, filled, label, next, paragraph, percent, rate, rate_estimate, sentence, time,
     time_estimate,
 };
-use terminal::{Failure, Verdict, say, turning};
+use terminal::{Failure, Verdict, say, store, turning};
 
 use super::tpcc;
-use crate::store;
 
 /// Hold runs against expectations, or against a stored prediction
 #[derive(ClapArgs)]

@@ -21,13 +21,12 @@ use origin::{Demand, Document, Origin, OriginConfig, Serving};
 use proxy::http::{Config, Finished, Handle, Server, StartError};
 use sim::Options;
 use terminal::text::{paragraph, percent, sentence};
-use terminal::{Failure, Session, Verdict, progress, say};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::{Dist, DocumentSet};
 
 use super::check::{point_text, quick, score_text, verdict_of};
 use super::http_target::press;
 use super::{ask, fit, loop_report, tpcc};
-use crate::store;
 
 /// The whole loop on a real HTTP server on this machine: measure, fit, ask, gate, check
 ///

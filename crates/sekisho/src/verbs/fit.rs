@@ -8,15 +8,14 @@ use advise::{
     Scenario, SourceFit, SourceRow, Span, StatementEvidence,
 };
 use clap::{Args as ClapArgs, ValueEnum};
+use formats::sources::{self, Fields, Metrics};
 use measure::{Judgement, LoadShape, RunRecord};
 use terminal::text::{
     Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate,
 };
-use terminal::{Failure, Verdict, say, turning};
+use terminal::{Failure, Verdict, say, store, turning};
 
 use super::tpcc;
-use crate::sources::{self, Fields, Metrics};
-use crate::store;
 
 /// What a scenario is fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

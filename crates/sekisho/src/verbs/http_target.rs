@@ -14,10 +14,9 @@ use load::http::{
 use measure::{RunRecord, Until};
 use serde::Deserialize;
 use terminal::text::rate;
-use terminal::{Failure, Session, tool, without_secret};
+use terminal::{Failure, Session, store, tool, without_secret};
 use workload::{Document, DocumentSet, Draw};
 
-use crate::store;
 use crate::verbs::database::{PRESSES, out_of_reach, reach};
 
 #[derive(ClapArgs)]

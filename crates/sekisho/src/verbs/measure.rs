@@ -11,12 +11,11 @@ use measure::{Judgement, RunRecord, Until};
 use terminal::text::{
     Table, bytes, label, next, paragraph, rate_estimate, sentence, time_estimate,
 };
-use terminal::{Failure, Session, Verdict, progress, say};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::{Arrivals, Dist};
 
 use super::check::{Expectation, expect};
 use super::http_target::{TargetArgs, press};
-use crate::store;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {

@@ -32,7 +32,6 @@ mod interrupt;
 mod isolating;
 mod json;
 mod late_work;
-mod layered_range;
 mod live_policies;
 mod monitoring;
 mod placing;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use advise::questions::{Assessment, Busy, Change, ClassLoad, Growth, Hardness, Judged};
 use advise::{Approximation, Right, Scenario};
 use clap::Args as ClapArgs;
+use formats::exchange::read_scenario;
 use measure::Estimate;
 use serde::Serialize;
 use sim::{Options, Quantity};
@@ -14,8 +15,6 @@ use terminal::text::{
     time_estimate,
 };
 use terminal::{Failure, Verdict, say};
-
-use crate::scenario_file::read_scenario;
 
 /// What every question is put with.
 #[derive(ClapArgs)]

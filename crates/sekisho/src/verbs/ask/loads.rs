@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use advise::{Point, Prediction, Question, Rate, Value};
 use clap::Args as ClapArgs;
+use formats::exchange::read_scenario;
 use terminal::text::{Table, label, next, paragraph, percent, rate, sentence, time, times};
-use terminal::{Failure, Verdict, say, waiting};
+use terminal::{Failure, Verdict, say, store, waiting};
 
 use super::super::check::point_text;
-use crate::scenario_file::read_scenario;
-use crate::store;
 
 /// The question without a name: which loads, with which slots.
 #[derive(ClapArgs)]

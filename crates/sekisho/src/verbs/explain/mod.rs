@@ -1,27 +1,17 @@
 //! `sekisho explain`: what the output of somebody else's load tool means.
 //!
-//! The outputs are read here, one file a tool; what they mean is judged in `advise`.
+//! The outputs are read in `formats`, one file a tool; what they mean is judged in `advise`.
 
-mod ab;
-mod h2load;
-mod hey;
-mod json;
-mod outputs;
-mod pgbench;
-mod scan;
 mod show;
-mod vegeta;
-mod wrk;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use advise::{ExplainOptions, Explanation, Little, Pace, Span, Tool, ToolRun};
+use advise::{ExplainOptions, Explanation, Little, Span};
 use clap::Args as ClapArgs;
+use formats::bounded::{self, Bounded};
+use formats::load_tools::{known, runs_of};
 use terminal::{Failure, Verdict, say};
-
-use self::outputs::{known, runs_of};
-use crate::bounded::{self, Bounded};
 
 /// Say what the output of wrk, wrk2, ab, hey, oha, h2load, weighttp, vegeta or pgbench means
 ///
@@ -110,33 +100,4 @@ fn verdict(explanation: &Explanation) -> Verdict {
         Little::Closes | Little::ByConstruction | Little::Outstanding => Verdict::Holds,
     };
     explanation.little.iter().map(of).fold(Verdict::Holds, Verdict::and)
-}
-
-/// A run of which nothing is known yet.
-fn blank(tool: Tool) -> ToolRun {
-    ToolRun {
-        tool,
-        clients: None,
-        pace: if tool == Tool::Vegeta { Pace::Open } else { Pace::AtOnce },
-        offered: None,
-        throughput: 0.0,
-        response: None,
-        fastest: None,
-        quantiles: Vec::new(),
-        completed: 0,
-        failed: 0,
-        seconds: None,
-        connecting: None,
-        target: None,
-        parts: Vec::new(),
-        progress: Vec::new(),
-        traps: Vec::new(),
-    }
-}
-
-/// `99%`, or `99.9%`, or `99.00%`, as a share.
-fn percentile(text: &str) -> Option<f64> {
-    let value = text.strip_suffix('%').and_then(scan::number)?;
-    // So that p99.9 is 0.999 and not its neighbour.
-    (value <= 100.0).then(|| (value * 1e6).round() / 1e8)
 }

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use ::load::judge;
 use advise::{DisciplineEntry, Policies, RouterEntry, SightEntry};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use formats::scenario_file::parse_value;
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
 use measure::Recording;
 use terminal::{Failure, Verdict};
 
-use crate::scenario_file::parse_value;
 use crate::verbs::database::{STANDS_BEFORE, out_of_reach, reach};
 
 #[derive(ClapArgs)]

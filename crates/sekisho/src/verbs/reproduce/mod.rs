@@ -15,13 +15,12 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::report;
-use crate::store;
 use crate::verbs::private::PrivateArgs;
 
 use claim::{Judged, Registry};
 use measuring::{Extent, Measuring};
 use terminal::text::{paragraph, sentence};
-use terminal::{Failure, Session, Verdict, say, turning};
+use terminal::{Failure, Session, Verdict, say, store, turning};
 
 #[derive(ClapArgs)]
 #[command(after_help = "\

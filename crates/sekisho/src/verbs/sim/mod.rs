@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use advise::Scenario;
 use clap::{Args as ClapArgs, ValueEnum};
+use formats::exchange::read_scenario;
 use gate::{WORTH, Why};
 use measure::Estimate;
 use serde_json::{Value, json};
@@ -18,10 +19,7 @@ use terminal::text::{
     Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
     time_estimate,
 };
-use terminal::{Failure, Verdict, say, waiting};
-
-use crate::scenario_file::read_scenario;
-use crate::store;
+use terminal::{Failure, Verdict, say, store, waiting};
 
 /// Simulate a scenario
 ///

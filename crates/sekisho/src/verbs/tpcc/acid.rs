@@ -8,12 +8,11 @@ use ::load::tpcc::{
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use terminal::text::{filled, next, paragraph, sentence};
-use terminal::{Failure, Session, Verdict, progress, say};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 
 use super::target::Target;
 use super::terminals::{ExecuteName, IsolationName};
 use super::verified::{Verified, and_verified, verified_text};
-use crate::store;
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
 

@@ -12,10 +12,11 @@ use ::load::tpcc::survival::{Acknowledged, OrderKey, Survival, entries};
 use ::load::tpcc::{DeliveryResult, End, Pace, Plan, Record, Screen, Watch};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
+use formats::bounded;
 use postgres::{Private, StartError};
 use serde_json::{Value, json};
 use terminal::text::{Table, filled, next, paragraph, sentence, time};
-use terminal::{Failure, Session, Verdict, progress, say};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::tpcc::Request;
 use workload::{Dist, stream};
 
@@ -23,8 +24,6 @@ use super::kept::Begun;
 use super::target::{PARAMETERS, Target};
 use super::terminals::{self, ExecuteName, IsolationName};
 use super::verified::{Verified, verified_text};
-use crate::bounded;
-use crate::store;
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
 

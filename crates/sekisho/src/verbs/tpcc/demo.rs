@@ -18,13 +18,12 @@ use measure::{Judgement, RunRecord};
 use sim::Options;
 use solve::{ClosedNetwork, Station};
 use terminal::text::{Table, paragraph, percent, rate, sentence, time};
-use terminal::{Failure, Session, Verdict, say};
+use terminal::{Failure, Session, Verdict, say, store};
 
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
 use crate::report::{Cell, Column, Section, Table as ReportTable};
-use crate::store;
 use crate::verbs::check::{point_text, quick, score_text, verdict_of};
 use crate::verbs::private::PrivateArgs;
 use crate::verbs::{ask, fit, loop_report};

@@ -10,7 +10,7 @@ use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use terminal::text::{Table, next, paragraph, sentence, time};
-use terminal::{Failure, Session, Verdict, say, tool};
+use terminal::{Failure, Session, Verdict, say, store, tool};
 use workload::tpcc::Kind;
 
 use super::kept::Begun;
@@ -19,7 +19,6 @@ use super::report::written;
 use super::target::Target;
 use super::terminals::{self, ExecuteName, IsolationName};
 use super::verified::{Verified, and_verified, verified_text};
-use crate::store;
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
 

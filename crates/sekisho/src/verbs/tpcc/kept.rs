@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use ::load::tpcc::Record;
 use measure::RunRecord;
 use serde::{Deserialize, Serialize};
-use terminal::{Failure, Session, tool};
+use terminal::{Failure, Session, store, tool};
 
 use super::verified::Verified;
-use crate::store;
 
 /// The version of the format that is written and read.
 const FORMAT: u32 = 1;

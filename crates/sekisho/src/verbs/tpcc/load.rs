@@ -10,10 +10,9 @@ use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use terminal::text::{bytes, next, paragraph, time};
-use terminal::{Failure, Session, Verdict, progress, say};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 
 use super::terminals;
-use crate::store;
 use crate::verbs::database::DatabaseArgs;
 
 /// Fill a database with the warehouses of a seed

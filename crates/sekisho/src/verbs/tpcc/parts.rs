@@ -6,12 +6,11 @@ use ::load::tpcc::{
 use advise::Span;
 use clap::Args as ClapArgs;
 use terminal::text::{paragraph, time};
-use terminal::{Failure, Session};
+use terminal::{Failure, Session, store};
 
 use super::kept::{Begun, Kept};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs, Watcher};
-use crate::store;
 use crate::verbs::database::DatabaseArgs;
 
 #[derive(ClapArgs)]

@@ -16,14 +16,13 @@ use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use terminal::text::{Table, paragraph, time};
-use terminal::{Failure, Session, Verdict, progress, say};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::tpcc::{Kind, Request};
 
 use super::kept::{Begun, Kept};
 use super::parts;
 use super::target::Target;
 use super::verified::Verified;
-use crate::store;
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
 

@@ -13,7 +13,7 @@ use advise::Span;
 use clap::Args as ClapArgs;
 use measure::{Histogram, Ratio};
 use terminal::text::{Table, bytes, paragraph, rate, sentence, time};
-use terminal::{Failure, Session, Verdict, say};
+use terminal::{Failure, Session, Verdict, say, store};
 
 pub(crate) use self::gate::{Gate, Look, Memory};
 use super::kept::Kept;
@@ -22,7 +22,6 @@ use super::terminals;
 use crate::report::{
     Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable,
 };
-use crate::store;
 use crate::verbs::loop_report;
 use crate::verbs::private::PrivateArgs;
 

@@ -15,13 +15,12 @@ use ::load::tpcc::{Outcome, Pace};
 use ::measure::{Estimate, Ratio};
 use serde_json::{Value, json};
 use terminal::text::{Table, next, paragraph, sentence, time};
-use terminal::{Failure, Session, Verdict, say, turning};
+use terminal::{Failure, Session, Verdict, say, store, turning};
 use workload::tpcc::Kind;
 
 use super::devices::{DISKS, Devices};
 use super::shown::{self, Form};
 use super::{Args, How, Measured, PARAMETERS, Stop, measure};
-use crate::store;
 use crate::verbs::disk_model::{DiskModel, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
 use crate::verbs::tpcc::target::Target;
 use crate::verbs::tpcc::terminals::{self, TerminalArgs};

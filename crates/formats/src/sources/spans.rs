@@ -4,15 +4,18 @@ use std::path::Path;
 
 use advise::TraceSpan;
 use serde_json::Value;
-use terminal::Failure;
 
 use super::{text_of, wrong};
+use crate::ReadError;
 
 /// More spans do not make a fit better.
 const SPANS_MAX: usize = 2_000_000;
 
 /// Reads all spans of an export.
-pub(crate) fn read_spans(path: &Path) -> Result<Vec<TraceSpan>, Failure> {
+///
+/// # Errors
+/// If a file cannot be read, or a line of it: its place and the cause.
+pub fn read_spans(path: &Path) -> Result<Vec<TraceSpan>, ReadError> {
     let text = text_of(path)?;
     let mut spans = Vec::new();
     let mut stream = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
@@ -44,7 +47,7 @@ fn export(
     line: usize,
     value: &Value,
     spans: &mut Vec<TraceSpan>,
-) -> Result<(), Failure> {
+) -> Result<(), ReadError> {
     if value.get("resourceSpans").is_none() {
         return Err(wrong(path, line, "this JSON has no `resourceSpans`; wanted is OTLP JSON"));
     }

@@ -13,8 +13,9 @@
 use solve::layered::{CallCounts, CallKind, EntryId, Threads};
 
 use super::Model;
-use super::file::{self, ReadError, suggest};
+use super::file::{self, suggest};
 use super::layers::{Draft, DraftCall, IsShared, processor};
+use crate::ReadError;
 
 /// How many phases an entry has here.
 const PHASES: usize = 2;

@@ -4,11 +4,14 @@ use std::fmt;
 
 /// What is wrong with an output, and where.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Broken {
+pub struct Broken {
     /// The line of the whole input, from 1.
-    pub(super) line: usize,
-    pub(super) cause: String,
+    pub line: usize,
+    /// What is wrong there.
+    pub cause: String,
 }
+
+impl std::error::Error for Broken {}
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

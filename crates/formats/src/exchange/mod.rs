@@ -27,15 +27,15 @@ use advise::{
 };
 use solve::{Algorithm, Exactness, Network, NetworkAnswer};
 
-pub use file::ReadError;
+pub use file::suggest;
 pub use jmva::write as write_jmva;
 pub use layers::Layers;
 pub use table::{COLUMNS, cells, csv};
 
 use file::Lines;
-#[cfg(feature = "command")]
-pub(crate) use file::suggest;
 
+use crate::ReadError;
+use crate::bounded;
 use crate::scenario_file::{beside, parse, parse_json};
 use measure::figures::{rate, time};
 
@@ -99,6 +99,40 @@ pub fn read(name: &str, text: &str) -> Result<Model, ReadError> {
             Ok(Model { shape: Shape::Scenario(Box::new(scenario)), notes: Vec::new(), lines })
         }
     }
+}
+
+/// No model needs to be larger.
+const MODEL_MIB: u64 = 64;
+
+/// Reads a model of any format that is known.
+///
+/// # Errors
+/// If the file cannot be read, or is not of its format: the place and the way out.
+pub fn read_model(path: &Path) -> Result<Model, ReadError> {
+    let name = path.display().to_string();
+    if is_foreign(&name) {
+        return read(&name, &text_of(path, "model")?);
+    }
+    Ok(Model::of_scenario(&name, read_scenario(path)?))
+}
+
+/// Reads a scenario that can be run; a model of another format becomes one.
+///
+/// # Errors
+/// If the file cannot be read, is not of its format, or is no scenario that can be run.
+pub fn read_scenario(path: &Path) -> Result<Scenario, ReadError> {
+    if is_foreign(&path.display().to_string()) {
+        return read_model(path)?.scenario().map_err(ReadError::whole);
+    }
+    let text = text_of(path, "scenario")?;
+    let name = path.display().to_string();
+    parse(&name, &text, beside(path)).map_err(ReadError::whole)
+}
+
+fn text_of(path: &Path, what: &str) -> Result<String, ReadError> {
+    bounded::text(path, MODEL_MIB).map_err(|error| {
+        ReadError::whole(format!("cannot read the {what} {}: {error}", path.display()))
+    })
 }
 
 /// Reads a scenario from JSON, key by key as in a scenario file.
@@ -221,7 +255,10 @@ impl Model {
 }
 
 /// The formula's answer to the scenario in a file; else why there is none, and what holds all the same.
-pub(crate) fn formula(file: &str, scenario: &Scenario) -> Result<FormulaAnswer, String> {
+///
+/// # Errors
+/// If no formula answers it: the reason, and the bounds that hold without one.
+pub fn formula(file: &str, scenario: &Scenario) -> Result<FormulaAnswer, String> {
     advise::formula(scenario).map_err(|none| match none {
         NoFormula::Shape { reason, bounds } => {
             let rest = bounds.map_or(String::new(), |bounds| {

@@ -2,7 +2,8 @@
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::file::{self, ReadError, suggest};
+use super::file::{self, suggest};
+use crate::ReadError;
 
 /// No model that a formula can solve has more elements; what has more is refused before it is built.
 const NODES_MAX: u32 = 1_000_000;

@@ -6,7 +6,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// What is read, up to a bound.
-pub(crate) struct Bounded<R> {
+#[derive(Debug)]
+pub struct Bounded<R> {
     inner: R,
     left: u64,
     most_mib: u64,
@@ -14,12 +15,15 @@ pub(crate) struct Bounded<R> {
 
 impl<R: Read> Bounded<R> {
     /// At most so many MiB.
-    pub(crate) fn new(inner: R, most_mib: u64) -> Bounded<R> {
+    pub fn new(inner: R, most_mib: u64) -> Bounded<R> {
         Bounded { inner, left: most_mib << 20, most_mib }
     }
 
     /// All of it.
-    pub(crate) fn whole(mut self) -> io::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// If it cannot be read, or goes on beyond the bound.
+    pub fn whole(mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -44,12 +48,18 @@ impl<R: Read> Read for Bounded<R> {
 }
 
 /// Opens a file that may have so many MiB.
-pub(crate) fn open(path: &Path, most_mib: u64) -> io::Result<Bounded<File>> {
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open(path: &Path, most_mib: u64) -> io::Result<Bounded<File>> {
     Ok(Bounded::new(File::open(path)?, most_mib))
 }
 
 /// The text of a file that may have so many MiB.
-pub(crate) fn text(path: &Path, most_mib: u64) -> io::Result<String> {
+///
+/// # Errors
+/// If it cannot be read, is larger, or is no UTF-8.
+pub fn text(path: &Path, most_mib: u64) -> io::Result<String> {
     let mut text = String::new();
     open(path, most_mib)?.read_to_string(&mut text)?;
     Ok(text)

@@ -8,38 +8,37 @@ mod prometheus;
 mod spans;
 mod statements;
 
-pub(crate) use access_log::{Fields, read_log};
-pub(crate) use points::read_points;
-pub(crate) use prometheus::{Metrics, read_metrics};
-pub(crate) use spans::read_spans;
-pub(crate) use statements::read_statements;
+pub use access_log::{Fields, Log, read_log};
+pub use points::read_points;
+pub use prometheus::{Metrics, read_metrics};
+pub use spans::read_spans;
+pub use statements::read_statements;
 
 use std::path::Path;
 
-use terminal::Failure;
-
+use crate::ReadError;
 use crate::bounded::{self, Bounded};
 
 /// No source that is fitted needs to be larger.
 const SOURCE_MIB: u64 = 512;
 
 /// The whole of a source.
-fn text_of(path: &Path) -> Result<String, Failure> {
+fn text_of(path: &Path) -> Result<String, ReadError> {
     let failed = |cause: String| {
-        Failure::Usage(format!("cannot read the source {}: {cause}", path.display()))
+        ReadError::whole(format!("cannot read the source {}: {cause}", path.display()))
     };
     let bytes = bounded::open(path, SOURCE_MIB).and_then(Bounded::whole);
     let bytes = bytes.map_err(|error| failed(error.to_string()))?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-        Failure::Usage(format!("{}:{line}: this is no UTF-8 text", path.display()))
+        wrong(path, line, "this is no UTF-8 text")
     })
 }
 
 /// An error with its place.
-fn wrong(path: &Path, line: usize, cause: impl std::fmt::Display) -> Failure {
-    Failure::Usage(format!("{}:{line}: {cause}", path.display()))
+fn wrong(path: &Path, line: usize, cause: impl std::fmt::Display) -> ReadError {
+    ReadError::at(path.display(), line, cause)
 }
 
 /// What of a line is shown in an error.
@@ -53,7 +52,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// What one of a unit is in seconds.
-pub(crate) fn unit_s(unit: &str) -> Option<f64> {
+fn unit_s(unit: &str) -> Option<f64> {
     Some(match unit {
         "s" => 1.0,
         "ms" => 1e-3,

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use terminal::Failure;
-
 use super::wrong;
+use crate::ReadError;
 
 /// A record and the line on which it begins, from 1.
 pub(super) struct Record {
@@ -13,7 +12,7 @@ pub(super) struct Record {
 }
 
 /// All records, without empty lines; all have as many fields as the first.
-pub(super) fn records(path: &Path, text: &str) -> Result<Vec<Record>, Failure> {
+pub(super) fn records(path: &Path, text: &str) -> Result<Vec<Record>, ReadError> {
     let mut records: Vec<Record> = Vec::new();
     let mut chars = text.trim_start_matches('\u{feff}').chars().peekable();
     let mut line = 1;

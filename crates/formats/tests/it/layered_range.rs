@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use sekisho::exchange::{self, Solved};
+use formats::exchange::{self, Solved};
 
 /// Slots, and the stations behind them: kind, mean demand \[s\], squared coefficient of variation.
 type Held<'a> = (u32, &'a [(&'a str, f64, f64)]);

@@ -5,9 +5,9 @@ use roxmltree::Node;
 use solve::layered::{CallCounts, CallKind, EntryId, Threads};
 
 use super::Model;
-use super::file::ReadError;
 use super::layers::{Draft, DraftCall, IsShared, processor};
 use super::xml::{Element, Xml};
+use crate::ReadError;
 
 /// Reads a file.
 pub(super) fn read(file: &str, text: &str) -> Result<Model, ReadError> {

@@ -4,24 +4,27 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use advise::Statement;
-use terminal::Failure;
 
 use super::csv::{column, records};
 use super::{number, shown, text_of, wrong};
+use crate::ReadError;
 
 /// Reads the statements of one snapshot, or what happened between two.
-pub(crate) fn read_statements(paths: &[PathBuf]) -> Result<Vec<Statement>, Failure> {
+///
+/// # Errors
+/// If a file cannot be read, or a line of it: its place and the cause.
+pub fn read_statements(paths: &[PathBuf]) -> Result<Vec<Statement>, ReadError> {
     match paths {
         [one] => Ok(snapshot(one)?.into_values().collect()),
         [before, after] => difference(&snapshot(before)?, snapshot(after)?, after),
-        _ => Err(Failure::Usage(format!(
+        _ => Err(ReadError::whole(format!(
             "{} files of statements are given; give one snapshot, or the one before and the one after",
             paths.len()
         ))),
     }
 }
 
-fn snapshot(path: &Path) -> Result<BTreeMap<String, Statement>, Failure> {
+fn snapshot(path: &Path) -> Result<BTreeMap<String, Statement>, ReadError> {
     let text = text_of(path)?;
     let records = records(path, &text)?;
     let Some((header, rows)) = records.split_first() else {
@@ -70,12 +73,12 @@ fn difference(
     before: &BTreeMap<String, Statement>,
     after: BTreeMap<String, Statement>,
     path: &Path,
-) -> Result<Vec<Statement>, Failure> {
+) -> Result<Vec<Statement>, ReadError> {
     let mut rest = Vec::new();
     for (id, mut statement) in after {
         if let Some(earlier) = before.get(&id) {
             if statement.calls < earlier.calls || statement.seconds < earlier.seconds - 1e-6 {
-                return Err(Failure::Usage(format!(
+                return Err(ReadError::whole(format!(
                     "{}: `{}` was called less often than in the snapshot before: were the \
                      statistics reset, or the files given in the wrong order?",
                     path.display(),

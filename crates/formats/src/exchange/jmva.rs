@@ -14,9 +14,10 @@ use std::fmt::Write as _;
 
 use solve::{Load, Network, NetworkAnswer, SolveError, StationKind};
 
-use super::file::{Lines, ReadError, suggest};
+use super::file::{Lines, suggest};
 use super::xml::{Element, Xml, escaped};
 use super::{Model, Shape};
+use crate::ReadError;
 
 /// How far the load curves of the classes at one station may differ, relatively, and count as one:
 /// files hold them with a few digits.

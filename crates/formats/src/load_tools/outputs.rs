@@ -37,7 +37,7 @@ fn no_json(section: &Section<'_>) -> Result<ToolRun, Broken> {
 }
 
 /// The tools that are known, for a message.
-pub(super) fn known() -> String {
+pub fn known() -> String {
     let names: Vec<String> = Tool::ALL.iter().map(Tool::to_string).collect();
     format!("{} (oha and vegeta also as JSON)", names.join(", "))
 }
@@ -50,7 +50,10 @@ struct Found<'a> {
 }
 
 /// The runs of a text, in its order.
-pub(super) fn runs_of(text: &str) -> Result<Vec<ToolRun>, Broken> {
+///
+/// # Errors
+/// If an output is damaged, or contradicts itself.
+pub fn runs_of(text: &str) -> Result<Vec<ToolRun>, Broken> {
     let mut found: Vec<Found<'_>> = Vec::new();
     let mut command: Option<&str> = None;
     let mut read_to = 0;

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use advise::LoadPoint;
-use terminal::Failure;
 
 use super::csv::{column, records};
 use super::{number, shown, text_of, unit_s, wrong};
+use crate::ReadError;
 
 const CLIENTS: [&str; 6] = ["clients", "concurrency", "connections", "users", "threads", "n"];
 const THROUGHPUT: [&str; 8] =
@@ -14,7 +14,10 @@ const THROUGHPUT: [&str; 8] =
 const RESPONSE: [&str; 5] = ["latency", "response", "response_time", "mean", "r"];
 
 /// Reads the points of a table.
-pub(crate) fn read_points(path: &Path) -> Result<Vec<LoadPoint>, Failure> {
+///
+/// # Errors
+/// If a file cannot be read, or a line of it: its place and the cause.
+pub fn read_points(path: &Path) -> Result<Vec<LoadPoint>, ReadError> {
     let text = text_of(path)?;
     let records = records(path, &text)?;
     let Some((header, rows)) = records.split_first() else {
@@ -50,7 +53,7 @@ pub(crate) fn read_points(path: &Path) -> Result<Vec<LoadPoint>, Failure> {
 }
 
 /// The column of the response, and what its unit is in seconds.
-fn response(path: &Path, header: &super::csv::Record) -> Result<Option<(usize, f64)>, Failure> {
+fn response(path: &Path, header: &super::csv::Record) -> Result<Option<(usize, f64)>, ReadError> {
     for (at, field) in header.fields.iter().enumerate() {
         let field = field.trim().to_lowercase();
         if RESPONSE.contains(&field.as_str()) {

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use advise::LoggedRequest;
 use serde_json::Value;
-use terminal::Failure;
 
 use super::{number, shown, text_of, unit_s, wrong};
+use crate::ReadError;
 
 /// More requests do not make a fit better.
 const REQUESTS_MAX: usize = 5_000_000;
@@ -16,18 +16,22 @@ const CLASSES_MAX: usize = 20_000;
 
 /// How lines are read.
 #[derive(Clone, Debug)]
-pub(crate) struct Fields {
+pub struct Fields {
     /// Names of the fields of JSON lines: time, duration, class.
-    pub(crate) json: [String; 3],
+    pub json: [String; 3],
     /// The unit of durations that are plain numbers.
-    pub(crate) unit: Option<String>,
+    pub unit: Option<String>,
 }
 
-/// The requests of a log, the names of their classes, and how many lines failed (status 5xx).
-pub(crate) struct Log {
-    pub(crate) requests: Vec<LoggedRequest>,
-    pub(crate) classes: Vec<String>,
-    pub(crate) failed: usize,
+/// What a log says.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// Its requests, without those that failed.
+    pub requests: Vec<LoggedRequest>,
+    /// The names of their classes.
+    pub classes: Vec<String>,
+    /// How many lines failed (status 5xx).
+    pub failed: usize,
 }
 
 /// A line, read.
@@ -40,7 +44,10 @@ struct Entry {
 }
 
 /// Reads a log.
-pub(crate) fn read_log(path: &Path, fields: &Fields) -> Result<Log, Failure> {
+///
+/// # Errors
+/// If a file cannot be read, or a line of it: its place and the cause.
+pub fn read_log(path: &Path, fields: &Fields) -> Result<Log, ReadError> {
     let text = text_of(path)?;
     let mut classes: BTreeMap<String, usize> = BTreeMap::new();
     let mut log = Log { requests: Vec::new(), classes: Vec::new(), failed: 0 };

@@ -9,8 +9,9 @@ use solve::layered::{
     ProcessorDiscipline, Task, Threads,
 };
 
-use super::file::{Lines, ReadError, suggest};
+use super::file::{Lines, suggest};
 use super::{Model, Shape, Solved, trust};
+use crate::ReadError;
 
 /// A layered model that can be solved, with its parts.
 #[derive(Clone, Debug)]

@@ -6,48 +6,23 @@ use std::ops::Range;
 use std::path::Path;
 
 use advise::Scenario;
-#[cfg(feature = "command")]
-use terminal::Failure;
 
 use crate::bounded;
-#[cfg(feature = "command")]
-use crate::exchange::{self, Model};
-#[cfg(feature = "command")]
-use crate::store;
-
-/// Reads a model of any format that is known.
-#[cfg(feature = "command")]
-pub(crate) fn read_model(path: &Path) -> Result<Model, Failure> {
-    let name = path.display().to_string();
-    if exchange::is_foreign(&name) {
-        let text = store::read_text(path, "model")?;
-        return exchange::read(&name, &text).map_err(Failure::usage);
-    }
-    Ok(Model::of_scenario(&name, read_scenario(path)?))
-}
-
-/// Reads a scenario that can be run; a model of another format becomes one.
-#[cfg(feature = "command")]
-pub(crate) fn read_scenario(path: &Path) -> Result<Scenario, Failure> {
-    if exchange::is_foreign(&path.display().to_string()) {
-        return read_model(path)?.scenario().map_err(Failure::Usage);
-    }
-    let text = store::read_text(path, "scenario")?;
-    let name = path.display().to_string();
-    parse(&name, &text, beside(path)).map_err(Failure::Usage)
-}
 
 /// The most jobs that a trace may have, with long lines.
 const TRACE_MIB: u64 = 512;
 
 /// Reads a trace, which lies beside the scenario that names it.
-pub(crate) fn beside(scenario: &Path) -> impl Fn(&str) -> Result<String, String> {
+pub fn beside(scenario: &Path) -> impl Fn(&str) -> Result<String, String> {
     let folder = scenario.parent().unwrap_or(Path::new("")).to_owned();
     move |file| bounded::text(&folder.join(file), TRACE_MIB).map_err(|error| error.to_string())
 }
 
 /// A scenario that can be run from the text of the file of this name; else what is wrong.
-pub(crate) fn parse(
+///
+/// # Errors
+/// If it is none or cannot be run: the place, the cause and the way out.
+pub fn parse(
     name: &str,
     text: &str,
     read: impl FnMut(&str) -> Result<String, String>,
@@ -80,8 +55,10 @@ fn line_of(text: &str, place: &str) -> Option<usize> {
 }
 
 /// The value of a key of a scenario file from a flag: a name without its quotes, or a table.
-#[cfg(feature = "command")]
-pub(crate) fn parse_value<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+///
+/// # Errors
+/// If it is no such value: the cause.
+pub fn parse_value<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     #[derive(serde::Deserialize)]
     struct Wrapped<T> {
         value: T,
@@ -96,7 +73,10 @@ pub(crate) fn parse_value<T: serde::de::DeserializeOwned>(text: &str) -> Result<
 }
 
 /// A scenario from JSON, which has no lines that a person wrote.
-pub(crate) fn parse_json(name: &str, text: &str) -> Result<Scenario, String> {
+///
+/// # Errors
+/// If it is none or cannot be run: the cause.
+pub fn parse_json(name: &str, text: &str) -> Result<Scenario, String> {
     let mut scenario: Scenario = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(&*message, |(cause, _)| cause);
@@ -108,7 +88,7 @@ pub(crate) fn parse_json(name: &str, text: &str) -> Result<Scenario, String> {
 }
 
 /// `file:line:column: cause`, and the line with a mark under what is meant.
-pub(crate) fn explain(name: &str, text: &str, error: &toml::de::Error) -> String {
+pub fn explain(name: &str, text: &str, error: &toml::de::Error) -> String {
     let cause = cause(error.message());
     match error.span() {
         Some(span) => {
@@ -120,8 +100,7 @@ pub(crate) fn explain(name: &str, text: &str, error: &toml::de::Error) -> String
 }
 
 /// The line, from 1, on which a part of a text begins.
-#[cfg(feature = "command")]
-pub(crate) fn line_at(text: &str, span: Range<usize>) -> usize {
+pub fn line_at(text: &str, span: Range<usize>) -> usize {
     Place::of(text, span).line
 }
 

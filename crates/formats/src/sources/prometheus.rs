@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use advise::{DemandEvidence, Window};
 use serde_json::Value;
-use terminal::Failure;
 
 use super::{shown, text_of, wrong};
+use crate::ReadError;
 
 /// Which metrics are meant.
 #[derive(Clone, Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     /// The histogram or summary of requests, without `_count`; none if there is only one.
-    pub(crate) requests: Option<String>,
+    pub requests: Option<String>,
     /// The label that tells classes apart; none for one class.
-    pub(crate) by: Option<String>,
+    pub by: Option<String>,
     /// The counter of processor seconds; none for a usual one.
-    pub(crate) busy: Option<String>,
+    pub busy: Option<String>,
     /// The time between two scrapes without time stamps \[s\].
-    pub(crate) seconds: Option<f64>,
+    pub seconds: Option<f64>,
 }
 
 /// The usual counters of processor seconds, the likelier first.
@@ -42,17 +42,20 @@ fn milliseconds(seconds: f64) -> u64 {
 }
 
 /// Reads scrapes or range queries, and what they say about the use of the processors; and notes.
-pub(crate) fn read_metrics(
+///
+/// # Errors
+/// If a file cannot be read, or a line of it: its place and the cause.
+pub fn read_metrics(
     paths: &[PathBuf],
     metrics: &Metrics,
-) -> Result<(DemandEvidence, Vec<String>), Failure> {
+) -> Result<(DemandEvidence, Vec<String>), ReadError> {
     let mut series: BTreeMap<(String, String), Series> = BTreeMap::new();
     let texts = paths.iter().map(|path| text_of(path)).collect::<Result<Vec<_>, _>>()?;
     let is_json = texts.iter().map(|text| text.trim_start().starts_with('{'));
     let is_json: Vec<bool> = is_json.collect();
     if is_json.iter().any(|json| *json) && !is_json.iter().all(|json| *json) {
         let cause = "some files are JSON and some are text; give scrapes or range queries";
-        return Err(Failure::Usage(cause.into()));
+        return Err(ReadError::whole(cause.into()));
     }
     for (nth, (path, text)) in paths.iter().zip(&texts).enumerate() {
         if is_json[nth] {
@@ -83,7 +86,7 @@ fn range_query(
     path: &Path,
     text: &str,
     series: &mut BTreeMap<(String, String), Series>,
-) -> Result<(), Failure> {
+) -> Result<(), ReadError> {
     let value: Value = serde_json::from_str(text)
         .map_err(|error| wrong(path, error.line(), format!("this JSON is broken: {error}")))?;
     if let Some(error) = value.get("error").and_then(Value::as_str) {
@@ -135,7 +138,7 @@ fn scrape(
     given: Option<f64>,
     all: usize,
     series: &mut BTreeMap<(String, String), Series>,
-) -> Result<(), Failure> {
+) -> Result<(), ReadError> {
     if all < 2 {
         let cause = "one scrape has counts since the start of the program; give the one before too";
         return Err(wrong(path, 1, cause));
@@ -212,7 +215,7 @@ fn evidence(
     series: &[Series],
     paths: &[PathBuf],
     metrics: &Metrics,
-) -> Result<(DemandEvidence, Vec<String>), Failure> {
+) -> Result<(DemandEvidence, Vec<String>), ReadError> {
     let names: BTreeSet<&str> = series.iter().map(|series| series.name.as_str()).collect();
     let requests = requests_of(&names, metrics)?;
     let busy = busy_of(&names, metrics)?;
@@ -252,7 +255,7 @@ fn evidence(
     };
     let broken = windows.iter().filter(is_broken).count();
     if windows.is_empty() {
-        return Err(Failure::Usage(format!(
+        return Err(ReadError::whole(format!(
             "no two moments have `{busy}` and `{count}` both: query them with the same start, end \
              and step"
         )));
@@ -354,7 +357,7 @@ impl<'a> Histogram<'a> {
         class: &str,
         buckets: impl Iterator<Item = &'a Series>,
         notes: &mut Vec<String>,
-    ) -> Result<Histogram<'a>, Failure> {
+    ) -> Result<Histogram<'a>, ReadError> {
         let mut programs: BTreeMap<String, Vec<(f64, &Series)>> = BTreeMap::new();
         for series in buckets {
             let mut labels = series.labels.clone();
@@ -362,7 +365,7 @@ impl<'a> Histogram<'a> {
             let bound = le.parse::<f64>().ok().filter(|bound| !bound.is_nan());
             let bound = bound.ok_or_else(|| {
                 let name = &series.name;
-                Failure::Usage(format!(
+                ReadError::whole(format!(
                     "`{name}` has a bucket without a bound: le=\"{}\"",
                     shown(&le)
                 ))
@@ -428,14 +431,14 @@ fn growth<'a>(series: impl Iterator<Item = &'a Series>, from: u64, to: u64) -> O
 
 /// # Errors
 /// If no request has the label by which classes are told apart.
-fn check_label(counts: &[&Series], count: &str, metrics: &Metrics) -> Result<(), Failure> {
+fn check_label(counts: &[&Series], count: &str, metrics: &Metrics) -> Result<(), ReadError> {
     if let Some(label) = &metrics.by
         && !counts.iter().any(|series| series.labels.contains_key(label))
     {
         let known: BTreeSet<&str> =
             counts.iter().flat_map(|s| s.labels.keys().map(String::as_str)).collect();
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        return Err(Failure::Usage(format!(
+        return Err(ReadError::whole(format!(
             "`{count}` has no label `{label}` (--by); it has {known}"
         )));
     }
@@ -443,12 +446,14 @@ fn check_label(counts: &[&Series], count: &str, metrics: &Metrics) -> Result<(),
 }
 
 /// The counter of processor seconds, by name or because it is a usual one.
-fn busy_of<'a>(names: &BTreeSet<&'a str>, metrics: &'a Metrics) -> Result<&'a str, Failure> {
+fn busy_of<'a>(names: &BTreeSet<&'a str>, metrics: &'a Metrics) -> Result<&'a str, ReadError> {
     Ok(match &metrics.busy {
         Some(name) if names.contains(name.as_str()) => name.as_str(),
-        Some(name) => return Err(Failure::Usage(format!("no metric is called `{name}` (--busy)"))),
+        Some(name) => {
+            return Err(ReadError::whole(format!("no metric is called `{name}` (--busy)")));
+        }
         None => *BUSY.iter().find(|name| names.contains(**name)).ok_or_else(|| {
-            Failure::Usage(format!(
+            ReadError::whole(format!(
                 "no counter of processor seconds is there (looked for {}); name it with --busy",
                 BUSY.join(", ")
             ))
@@ -457,7 +462,7 @@ fn busy_of<'a>(names: &BTreeSet<&'a str>, metrics: &'a Metrics) -> Result<&'a st
 }
 
 /// The histogram of the requests, by name or because there is no other.
-fn requests_of(names: &BTreeSet<&str>, metrics: &Metrics) -> Result<String, Failure> {
+fn requests_of(names: &BTreeSet<&str>, metrics: &Metrics) -> Result<String, ReadError> {
     let has = |base: &str| {
         ["count", "bucket"].iter().any(|end| names.contains(format!("{base}_{end}").as_str()))
     };
@@ -467,17 +472,17 @@ fn requests_of(names: &BTreeSet<&str>, metrics: &Metrics) -> Result<String, Fail
         return if has(base) {
             Ok(base.to_owned())
         } else {
-            Err(Failure::Usage(format!("no metric is called `{base}_count` (--requests)")))
+            Err(ReadError::whole(format!("no metric is called `{base}_count` (--requests)")))
         };
     }
     let bases = names.iter().filter_map(|name| name.strip_suffix("_sum"));
     let found: Vec<&str> = bases.filter(|base| has(base)).collect();
     match found[..] {
         [one] => Ok(one.to_owned()),
-        [] => Err(Failure::Usage(
+        [] => Err(ReadError::whole(
             "no histogram or summary of requests is there (`..._count` with `..._sum`)".into(),
         )),
-        _ => Err(Failure::Usage(format!(
+        _ => Err(ReadError::whole(format!(
             "several histograms are there ({}): say which with --requests",
             found.join(", ")
         ))),

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use formats::bounded;
 use measure::{RunRecord, RunWriter};
-use terminal::Failure;
 
-use crate::bounded;
+use crate::Failure;
 
 /// No scenario, model, prediction or document set needs to be larger.
 const TEXT_MIB: u64 = 64;
@@ -19,12 +19,12 @@ const TEXT_MIB: u64 = 64;
 const RUN_MIB: u64 = 4096;
 
 /// The moment, UTC, as RFC 3339 to the second.
-pub(crate) fn now_rfc3339() -> String {
+pub fn now_rfc3339() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
 /// A name that no other run of this folder has: the moment to the millisecond, and the process.
-pub(crate) fn new_id() -> String {
+pub fn new_id() -> String {
     let now = SystemTime::now();
     let text = humantime::format_rfc3339_seconds(now).to_string().replace(['-', ':'], "");
     let millis = now.duration_since(UNIX_EPOCH).map_or(0, |span: Duration| span.subsec_millis());
@@ -32,14 +32,17 @@ pub(crate) fn new_id() -> String {
 }
 
 /// The seed of a call that was told none, drawn once: short enough to be typed again.
-pub(crate) fn drawn_seed() -> u64 {
+pub fn drawn_seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     // The state of a new hasher is the system's chance.
     *SEED.get_or_init(|| 2 + RandomState::new().build_hasher().finish() % 999_999_998)
 }
 
 /// A file under `./.sekisho/`, its folder made.
-pub(crate) fn path(kind: &str, name: &str) -> Result<PathBuf, Failure> {
+///
+/// # Errors
+/// If the folder cannot be made.
+pub fn path(kind: &str, name: &str) -> Result<PathBuf, Failure> {
     let folder = Path::new(".sekisho").join(kind);
     make_folder(&folder)?;
     Ok(folder.join(name))
@@ -52,7 +55,10 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Writes a file whole or not at all: first beside it, then in its place.
-pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+///
+/// # Errors
+/// If it cannot be written; what stood there before still does.
+pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
     let failed = |error| Failure::Machine(format!("cannot write {}: {error}", path.display()));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         make_folder(folder)?;
@@ -69,14 +75,20 @@ pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<(), 
 }
 
 /// Reads a text file; `what` says what it should have been.
-pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     bounded::text(path, TEXT_MIB).map_err(|error| {
         Failure::Usage(format!("cannot read the {what} {}: {error}", path.display()))
     })
 }
 
 /// Reads a run record.
-pub(crate) fn read_run(path: &Path) -> Result<RunRecord, Failure> {
+///
+/// # Errors
+/// If it cannot be read, or is none.
+pub fn read_run(path: &Path) -> Result<RunRecord, Failure> {
     let file = bounded::open(path, RUN_MIB).map_err(|error| {
         Failure::Usage(format!("cannot read the run {}: {error}", path.display()))
     })?;
@@ -85,7 +97,10 @@ pub(crate) fn read_run(path: &Path) -> Result<RunRecord, Failure> {
 }
 
 /// Writes a run record, finished or not.
-pub(crate) fn write_run(path: &Path, record: &RunRecord) -> Result<(), Failure> {
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_run(path: &Path, record: &RunRecord) -> Result<(), Failure> {
     let failed =
         |error| Failure::Machine(format!("cannot write the run {}: {error}", path.display()));
     let file = File::create(path).map_err(failed)?;

@@ -1,33 +1,6 @@
 //! Places in a file of another tool, so that whatever is wrong is told with its line.
 
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// Why a file is not read: where, what is wrong, and the way out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadError {
-    text: String,
-}
-
-impl ReadError {
-    /// What is wrong in a line, counted from 1.
-    pub(super) fn at(file: &str, line: u32, cause: impl fmt::Display) -> ReadError {
-        ReadError { text: format!("{file}:{line}: {cause}") }
-    }
-
-    /// A text that names its place itself.
-    pub(super) fn whole(text: String) -> ReadError {
-        ReadError { text }
-    }
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for ReadError {}
 
 /// The lines in which the parts of a model are declared, by their names.
 #[derive(Clone, Debug)]
@@ -61,7 +34,7 @@ impl Lines {
 }
 
 /// The way out for a name that is not known.
-pub(crate) fn suggest<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
+pub fn suggest<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
     match measure::nearest(name, known.clone()) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => {
