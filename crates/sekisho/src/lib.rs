@@ -5,7 +5,6 @@
 //! verdict first, then the numbers, then why, then the next command to type.
 
 pub mod gate_file;
-pub mod report;
 
 mod verbs;
 

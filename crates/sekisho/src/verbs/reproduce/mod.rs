@@ -14,7 +14,6 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use crate::report;
 use crate::verbs::private::PrivateArgs;
 
 use claim::{Judged, Registry};

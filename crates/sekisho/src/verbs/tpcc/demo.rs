@@ -15,6 +15,7 @@ use advise::{
 };
 use clap::Args as ClapArgs;
 use measure::{Judgement, RunRecord};
+use report::{Cell, Column, Section, Table as ReportTable};
 use sim::Options;
 use solve::{ClosedNetwork, Station};
 use terminal::text::{Table, paragraph, percent, rate, sentence, time};
@@ -23,7 +24,6 @@ use terminal::{Failure, Session, Verdict, say, store};
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
-use crate::report::{Cell, Column, Section, Table as ReportTable};
 use crate::verbs::check::{point_text, quick, score_text, verdict_of};
 use crate::verbs::private::PrivateArgs;
 use crate::verbs::{ask, fit, loop_report};

@@ -11,13 +11,12 @@ mod sizes;
 
 use measure::Ratio;
 
-use crate::report::Section;
-
 use super::super::Reproduced;
 use super::super::claim::{Answer, Judged, Registry};
 use super::super::measuring::Measuring;
 
 use press::Lab;
+use report::Section;
 use terminal::Failure;
 
 /// What an experiment gave.

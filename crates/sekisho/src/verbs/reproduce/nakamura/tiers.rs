@@ -13,12 +13,12 @@ use load::tpcc::{
 };
 use measure::{Estimate, Ratio};
 use postgres::Private;
+use report::{Axis, Curves, Figure, Reference, Section, Series};
 use terminal::Failure;
 use workload::tpcc::{Kind, rules};
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::super::measuring::{Extent, Measuring};
-use crate::report::{Axis, Curves, Figure, Reference, Section, Series};
 use crate::verbs::tpcc::monitored::{Gate, Look, Memory};
 
 /// The monitor's connections to the server, as in the paper.

@@ -14,6 +14,7 @@ use gate::ServerSpec;
 use measure::{Estimate, Ratio};
 use postgres::Private;
 use proxy::postgres::monitor::{Address, Database, Stats};
+use report::{Axis, Curves, Figure, Section, Series};
 use sim::Options;
 use terminal::Failure;
 use terminal::text::percent;
@@ -25,7 +26,6 @@ use super::balance::{
     Case, EV, LOWEST, Policy, RECENT, SCV, SERVERS, SERVICE_S, SHORTEST, SHORTEST_IN_SYSTEM,
     THINK_S,
 };
-use crate::report::{Axis, Curves, Figure, Section, Series};
 use crate::verbs::tpcc::monitored::Gate;
 
 /// A second of the paper is so many of ours.

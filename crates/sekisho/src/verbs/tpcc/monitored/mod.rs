@@ -12,6 +12,7 @@ use ::load::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan, 
 use advise::Span;
 use clap::Args as ClapArgs;
 use measure::{Histogram, Ratio};
+use report::{Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable};
 use terminal::text::{Table, bytes, paragraph, rate, sentence, time};
 use terminal::{Failure, Session, Verdict, say, store};
 
@@ -19,9 +20,6 @@ pub(crate) use self::gate::{Gate, Look, Memory};
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
-use crate::report::{
-    Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable,
-};
 use crate::verbs::loop_report;
 use crate::verbs::private::PrivateArgs;
 

@@ -333,7 +333,7 @@ fn the_libraries_are_the_published_ones() {
     ];
     let sums: String =
         files.iter().map(|(path, text)| format!("{}  {path}\n", sha256(text.as_bytes()))).collect();
-    assert_eq!(sums, include_str!("../../assets/SHA256SUMS"));
+    assert_eq!(sums, include_str!("../assets/SHA256SUMS"));
 }
 
 #[test]

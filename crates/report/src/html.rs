@@ -18,13 +18,13 @@ pub(super) struct Library {
 pub(super) const LIBRARIES: [Library; 2] = [
     Library {
         name: "d3 7.9.0",
-        script: include_str!("../../assets/d3-7.9.0/d3.min.js"),
-        licence: include_str!("../../assets/d3-7.9.0/LICENSE"),
+        script: include_str!("../assets/d3-7.9.0/d3.min.js"),
+        licence: include_str!("../assets/d3-7.9.0/LICENSE"),
     },
     Library {
         name: "Observable Plot 0.6.17",
-        script: include_str!("../../assets/plot-0.6.17/plot.umd.min.js"),
-        licence: include_str!("../../assets/plot-0.6.17/LICENSE"),
+        script: include_str!("../assets/plot-0.6.17/plot.umd.min.js"),
+        licence: include_str!("../assets/plot-0.6.17/LICENSE"),
     },
 ];
 
