@@ -2,8 +2,7 @@
 
 use advise::{MeanFrom, Pace, Tool, ToolMean, ToolRun};
 
-use super::scan::{Broken, Section, clients, count, number};
-use super::{blank, percentile};
+use super::scan::{Broken, Section, blank, clients, count, number, percentile};
 
 pub(super) fn starts(line: &str) -> bool {
     line.starts_with("This is ApacheBench") || line.starts_with("Server Software:")

@@ -2,8 +2,7 @@
 
 use advise::{MeanFrom, Pace, Tool, ToolMean, ToolRun};
 
-use super::blank;
-use super::scan::{Broken, Section, clients, count, number, rounding, time};
+use super::scan::{Broken, Section, blank, clients, count, number, rounding, time};
 
 pub(super) fn starts(line: &str) -> bool {
     line.starts_with("spawning thread #0:") && line.contains("total client(s)")

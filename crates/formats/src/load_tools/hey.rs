@@ -2,8 +2,9 @@
 
 use advise::{MeanFrom, Pace, Tool, ToolMean, ToolRun};
 
-use super::scan::{Broken, Line, Section, clients, count, number, rounding, time};
-use super::{blank, percentile};
+use super::scan::{
+    Broken, Line, Section, blank, clients, count, number, percentile, rounding, time,
+};
 
 pub(super) fn starts(line: &str) -> bool {
     line.trim() == "Summary:"

@@ -3,8 +3,8 @@
 use advise::{MeanFrom, Tool, ToolMean, ToolRun};
 use serde_json::Value;
 
-use super::scan::{Broken, Section};
-use super::{blank, vegeta};
+use super::scan::{Broken, Section, blank};
+use super::vegeta;
 
 /// Whether an object is one of those that are known.
 pub(super) fn is_known(value: &Value) -> bool {

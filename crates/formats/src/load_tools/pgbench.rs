@@ -2,8 +2,7 @@
 
 use advise::{MeanFrom, Pace, Tool, ToolMean, ToolPart, ToolRun};
 
-use super::blank;
-use super::scan::{Broken, Line, Section, clients, count, number};
+use super::scan::{Broken, Line, Section, blank, clients, count, number};
 
 pub(super) fn starts(line: &str) -> bool {
     line.starts_with("pgbench (") || line.starts_with("transaction type:")

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use advise::{Pace, Tool, ToolRun};
+
 /// What is wrong with an output, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broken {
@@ -16,6 +18,28 @@ impl std::error::Error for Broken {}
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.cause)
+    }
+}
+
+/// A run of which nothing is known yet.
+pub(super) fn blank(tool: Tool) -> ToolRun {
+    ToolRun {
+        tool,
+        clients: None,
+        pace: if tool == Tool::Vegeta { Pace::Open } else { Pace::AtOnce },
+        offered: None,
+        throughput: 0.0,
+        response: None,
+        fastest: None,
+        quantiles: Vec::new(),
+        completed: 0,
+        failed: 0,
+        seconds: None,
+        connecting: None,
+        target: None,
+        parts: Vec::new(),
+        progress: Vec::new(),
+        traps: Vec::new(),
     }
 }
 
@@ -116,6 +140,13 @@ pub(super) fn number(text: &str) -> Option<f64> {
         && text.ends_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     plain.then(|| text.parse().ok()).flatten().filter(|value: &f64| *value < 1e15)
+}
+
+/// `99%`, or `99.9%`, or `99.00%`, as a share.
+pub(super) fn percentile(text: &str) -> Option<f64> {
+    let value = text.strip_suffix('%').and_then(number)?;
+    // So that p99.9 is 0.999 and not its neighbour.
+    (value <= 100.0).then(|| (value * 1e6).round() / 1e8)
 }
 
 /// A count.

@@ -2,8 +2,9 @@
 
 use advise::{MeanFrom, Pace, Tool, ToolMean, ToolRun};
 
-use super::scan::{Broken, Section, clients, count, number, rounding, target, time};
-use super::{blank, percentile};
+use super::scan::{
+    Broken, Section, blank, clients, count, number, percentile, rounding, target, time,
+};
 
 pub(super) fn starts(line: &str) -> bool {
     line.starts_with("Running ") && line.contains(" test @ ")
