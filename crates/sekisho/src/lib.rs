@@ -4,8 +4,6 @@
 //! This crate is the command: it alone parses arguments. Each verb is a module of `verbs`, prints its
 //! verdict first, then the numbers, then why, then the next command to type.
 
-pub mod gate_file;
-
 mod verbs;
 
 pub use verbs::main;

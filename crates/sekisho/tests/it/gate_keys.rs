@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use gatefile::{Disk, Loaded, read, to_monitor};
 use postgres::{Private, Settings};
 use proxy::postgres::auth::Credential;
 use proxy::postgres::monitor::{Config, Finished, Handle, Monitor, PoolStats, Stats};
 use proxy::postgres::secrets::MockKey;
-use sekisho::gate_file::{Disk, Loaded, read, to_monitor};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 

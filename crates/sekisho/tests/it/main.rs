@@ -20,7 +20,6 @@ mod extremes;
 mod faults;
 mod finding;
 mod gate_config;
-mod gate_file;
 mod gate_hostile;
 mod gate_keys;
 mod gate_killed;

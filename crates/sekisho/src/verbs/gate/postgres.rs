@@ -14,6 +14,7 @@ use ::load::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use gate::{Conduct, GateSpec, ServerSpec};
+use gatefile::{Disk, Files, translate};
 use live::model::Fitted;
 use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
@@ -27,7 +28,6 @@ use terminal::text::{Table, label, next, sentence, time};
 use terminal::{Failure, Verdict, say};
 
 use super::{PolicyArgs, address, keep, reachable, slots};
-use crate::gate_file::{Disk, Files, translate};
 use crate::verbs::database;
 
 /// The port of PostgreSQL where nobody names another one.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use gatefile::{Disk, GateFile, Method, load, to_monitor, unresolved};
 use proxy::postgres::monitor::{Address, Config, Monitor};
 use proxy::postgres::secrets::MockKey;
 use serde_json::json;
@@ -13,7 +14,6 @@ use terminal::{Failure, Verdict, say};
 
 use super::names::{Names, ask_again};
 use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted, within_reach};
-use crate::gate_file::{Disk, GateFile, Method, load, to_monitor, unresolved};
 
 /// How many databases are named at the start.
 const NAMED: usize = 3;

@@ -212,7 +212,7 @@ What becomes of each in `sekisho gate postgres`: *kept* means the same; *better*
 beside it; *not yet* does nothing. A file that asks for what does nothing yet is told so with its line, and refused where
 going on would let somebody in. Keys and defaults are those of PgBouncer 1.25.
 
-This page is written by the list that reads the files (`crates/sekisho/src/gate_file`), and a test compares the two.
+This page is written by the list that reads the files (`crates/gatefile/src`), and a test compares the two.
 ";
 
 /// The support table as a document (Markdown).

@@ -5,15 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use advise::Span;
-use sekisho::gate_file::{
+use gatefile::{
     Disk, Files, GateFile, Leftover, Loaded, Method, Mode, Part, Reuse, Role, Slots, Spread,
     Timeout, TlsMode, TlsVersion, load, read, support, translate,
 };
 
-use crate::browser::Scratch;
-
-const INI: &str = include_str!("../fixtures/gate_file/office.ini");
-const TOML: &str = include_str!("../fixtures/gate_file/office.toml");
+const INI: &str = include_str!("../fixtures/office.ini");
+const TOML: &str = include_str!("../fixtures/office.toml");
 
 /// Files that a test names; every other one stands and is empty, but those called `missing`.
 #[derive(Default)]
@@ -507,7 +505,8 @@ fn what_the_gate_does_not_do_yet_is_told_and_refused_where_that_is_unsafe() {
 
 #[test]
 fn files_that_are_none_are_told() {
-    let folder = Scratch::new();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("files-that-are-none");
+    fs::create_dir_all(&folder).unwrap();
     let error = load(&folder.join(".")).unwrap_err().to_string();
     assert!(error.ends_with("it is a directory; name a file in it"), "{error}");
     let bytes = folder.join("bytes.ini");

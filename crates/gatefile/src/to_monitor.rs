@@ -4,7 +4,7 @@
 //! ([`Loaded::to_run`](super::Loaded::to_run)). Names of hosts are looked up here, users and rules
 //! read.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -96,12 +96,17 @@ fn listen(file: &GateFile) -> Result<Vec<SocketAddr>, FileError> {
         };
         let port = port.parse().map_err(|_| wrong("listen", format!("`{name}` has no port")))?;
         addresses.push(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
-        // A machine without IPv6 has no such address.
-        if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+        if has_ipv6() {
             addresses.push(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
         }
     }
     Ok(addresses)
+}
+
+/// Whether this machine has IPv6: without, it has no such address.
+#[expect(clippy::disallowed_types, reason = "nobody connects: whoever can listen there has IPv6")]
+fn has_ipv6() -> bool {
+    std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
 }
 
 fn sockets(file: &GateFile, files: &dyn Files) -> Result<Vec<SocketFile>, FileError> {

@@ -1,4 +1,4 @@
-//! Configurations of `sekisho gate postgres`: our own format, PgBouncer's, and each as the other.
+//! Files of the gate for PostgreSQL: our own format, PgBouncer's, and each as the other.
 //!
 //! | file | what it is |
 //! | --- | --- |
@@ -9,7 +9,8 @@
 //! what PgBouncer has and the gate has not yet is told too ([`Unmet`]), and is an error where
 //! leaving it aside would let somebody in. The one list of PgBouncer's keys is `keys.rs`; the
 //! support table ([`support`]) is made of it. Names of files are relative to the working directory,
-//! as PgBouncer has it, so that a translation means the same files.
+//! as PgBouncer has it, so that a translation means the same files. The gate that runs is told by
+//! [`to_monitor`].
 
 mod check;
 mod config;

@@ -172,7 +172,7 @@ pub struct ServerEntry {
 }
 
 /// PostgreSQL's own.
-pub(in crate::gate_file) fn server_port() -> u16 {
+pub(crate) fn server_port() -> u16 {
     5432
 }
 
