@@ -5,7 +5,7 @@ use advise::NodeAnswer;
 use measure::Estimate;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sekisho::exchange::{self, Model};
+use formats::exchange::{self, Model};
 use serde_json::{Value, json};
 use sim::{Options, Outcome, Plan, Stop};
 

@@ -13,7 +13,7 @@ import pytest
 import sekisho
 
 ROOT = Path(__file__).resolve().parents[2]
-MODELS = ROOT / "crates/sekisho/tests/models"
+MODELS = ROOT / "crates/formats/tests/models"
 OHMAE = ROOT / "studies/ohmae/software-bottleneck.toml"
 
 QUEUE = {

@@ -9,15 +9,13 @@ use advise::{Prediction, Quantity, Rate, Right, Score, Span, Tolerance, Value};
 use clap::Args as ClapArgs;
 use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
 use sim::Options;
-
-use super::tpcc;
-use crate::session::{say, turning};
-use crate::store;
-use crate::text::{
+use terminal::text::{
     Table, filled, label, next, paragraph, percent, rate, rate_estimate, sentence, time,
     time_estimate,
 };
-use crate::verdict::{Failure, Verdict};
+use terminal::{Failure, Verdict, say, store, turning};
+
+use super::tpcc;
 
 /// Hold runs against expectations, or against a stored prediction
 #[derive(ClapArgs)]
@@ -412,7 +410,7 @@ pub(crate) fn expect(
                 Metric::Rate => rate_estimate(&estimate),
                 Metric::Errors => format!("{:.3} %", estimate.mean * 100.0),
                 Metric::Mean => time_estimate(&estimate),
-                Metric::Quantile(_) => crate::text::quantile_estimate(&estimate),
+                Metric::Quantile(_) => terminal::text::quantile_estimate(&estimate),
             };
             outcome(
                 compare(&estimate, expectation.side, expectation.limit),

@@ -6,8 +6,7 @@ use ::load::{Reach, ReachError};
 use ::tpcc::{Config, PlaceError, SslMode, Verify};
 use clap::Args as ClapArgs;
 use monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
-
-use crate::verdict::Failure;
+use terminal::Failure;
 
 /// Where PostgreSQL's own packages put the socket.
 const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];

@@ -20,15 +20,13 @@ use load::http::{Load, PlanSpec, Reach, Target};
 use measure::{RunRecord, Until};
 use origin::{Demand, Document, Origin, OriginConfig, Serving};
 use sim::Options;
+use terminal::text::{paragraph, percent, sentence};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::{Dist, DocumentSet};
 
 use super::check::{point_text, quick, score_text, verdict_of};
 use super::http_target::press;
 use super::{ask, fit, loop_report, tpcc};
-use crate::session::{Session, progress, say};
-use crate::store;
-use crate::text::{paragraph, percent, sentence};
-use crate::verdict::{Failure, Verdict};
 
 /// The whole loop on a real HTTP server on this machine: measure, fit, ask, gate, check
 ///
@@ -402,7 +400,7 @@ impl Demo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::time;
+    use terminal::text::time;
 
     #[test]
     fn the_demo_is_in_the_regime_where_slots_matter() {

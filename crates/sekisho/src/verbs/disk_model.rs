@@ -12,9 +12,8 @@ use advise::{
 use measure::Estimate;
 use sim::{Options, Plan};
 use solve::FiniteSource;
+use terminal::Failure;
 use workload::tpcc::{Kind, rules};
-
-use crate::verdict::Failure;
 
 /// The scenario with one disk.
 const ONE: &str =

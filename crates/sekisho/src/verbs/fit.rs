@@ -8,14 +8,14 @@ use advise::{
     Scenario, SourceFit, SourceRow, Span, StatementEvidence,
 };
 use clap::{Args as ClapArgs, ValueEnum};
+use formats::sources::{self, Fields, Metrics};
 use measure::{Judgement, LoadShape, RunRecord};
+use terminal::text::{
+    Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate,
+};
+use terminal::{Failure, Verdict, say, store, turning};
 
 use super::tpcc;
-use crate::session::{say, turning};
-use crate::sources::{self, Fields, Metrics};
-use crate::store;
-use crate::text::{Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate};
-use crate::verdict::{Failure, Verdict};
 
 /// What a scenario is fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -407,7 +407,7 @@ pub(crate) fn source_text(fit: &SourceFit) -> String {
     for row in &fit.rows {
         let number = |value: f64| match row.unit {
             "s" => time(value),
-            "1/s" => crate::text::rate(value),
+            "1/s" => terminal::text::rate(value),
             _ => format!("{value:.3}"),
         };
         let residual = match row.stand {

@@ -13,13 +13,11 @@ use load::http::{
 };
 use measure::{RunRecord, Until};
 use serde::Deserialize;
+use terminal::text::rate;
+use terminal::{Failure, Session, store, tool, without_secret};
 use workload::{Document, DocumentSet, Draw};
 
-use crate::session::{Session, tool, without_secret};
-use crate::store;
-use crate::text::rate;
 use crate::verbs::database::{PRESSES, out_of_reach, reach};
-use crate::verdict::Failure;
 
 #[derive(ClapArgs)]
 pub(crate) struct TargetArgs {

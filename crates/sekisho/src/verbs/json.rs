@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use advise::{Quantity, Score};
+use terminal::Verdict;
 
 use super::check::{Outcome, quantity_text, verdict_of};
-use crate::verdict::Verdict;
 
 /// The name of a value as files have it: `connect-refused`.
 pub(crate) fn name(value: &impl Serialize) -> String {

@@ -8,12 +8,11 @@ use load::http::knee::{
     Found, Knee, KneeSpec, Limit, Outcome, Probe, ProbeError, Why, find, probe, verdict,
 };
 use serde_json::json;
+use terminal::text::{Table, next, paragraph, rate, sentence};
+use terminal::{Failure, Session, Verdict, progress, say};
 
 use super::check::{Metric, Side};
 use super::measure::HttpArgs;
-use crate::session::{Session, progress, say};
-use crate::text::{Table, next, paragraph, rate, sentence};
-use crate::verdict::{Failure, Verdict};
 
 /// The rates between which a knee is looked for [1/s].
 const RATES: (f64, f64) = (0.1, 1e6);

@@ -6,14 +6,13 @@ use std::path::Path;
 
 use advise::{Calibration, Fit, Load, Point, Prediction, Quantity, Right, Score};
 use measure::{Histogram, Judgement, LittleVerdict, LoadShape, RunRecord};
-
-use super::check::{load_text, point_text, quantity_text};
-use crate::report::{
+use report::{
     Axis, Cell, Column, Curves, Figure, FigureError, Kind, Live, Outcome, Plot, Quantiles,
     Reference, Report, Residuals, Role, Section, Series, Sliders, Stack, Strip, Table, TableError,
 };
-use crate::text;
-use crate::verdict::{Failure, Verdict};
+use terminal::{Failure, Verdict, text};
+
+use super::check::{load_text, point_text, quantity_text};
 
 /// What the page tells.
 pub(crate) struct Story<'a> {

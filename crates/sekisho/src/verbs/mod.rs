@@ -24,10 +24,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use crate::session::Session;
-use crate::text::message;
-use crate::verdict::{Failure, Verdict};
+use terminal::text::message;
+use terminal::{Failure, Session, Verdict};
 
 /// Measure a service, find the load at which it breaks and the queue that breaks it, put a gate
 /// there that holds, and check whether that was right.
@@ -85,9 +83,9 @@ pub fn main(supervised: origin::Supervised) -> ExitCode {
         // Help and version, which are no errors.
         Err(shown) => shown.exit(),
     };
-    let session = Session::new(supervised);
+    let session = Session::new();
     let mut out = std::io::stdout().lock();
-    match run(&call.verb, &session, &mut out) {
+    match run(&call.verb, supervised, &session, &mut out) {
         Ok(verdict) => verdict.into(),
         Err(failure) => {
             // Where even that cannot be written, the exit code still tells.
@@ -110,7 +108,12 @@ fn in_plain_words(error: &str) -> String {
     .fold(error.to_owned(), |text, (said, meant)| text.replace(said, meant))
 }
 
-fn run(verb: &Verb, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+fn run(
+    verb: &Verb,
+    supervised: origin::Supervised,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
     match verb {
         Verb::Demo(args) => demo::run(args, session, out),
         Verb::Measure(args) => measure::run(args, session, out),
@@ -123,7 +126,7 @@ fn run(verb: &Verb, session: &Session, out: &mut dyn Write) -> Result<Verdict, F
         Verb::Check(args) => check::run(args, out),
         Verb::Explain(args) => explain::run(args, out),
         Verb::Report(args) => report::run(args, out),
-        Verb::Reproduce(args) => reproduce::run(args, session, out),
+        Verb::Reproduce(args) => reproduce::run(args, supervised, session, out),
     }
 }
 

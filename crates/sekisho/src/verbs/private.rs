@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args as ClapArgs;
 use postgres::{MAJOR_MAX, MAJOR_MIN, Search, Settings};
+use terminal::Failure;
+use terminal::text::sentence;
 
 use super::database::DatabaseArgs;
-use crate::text::sentence;
-use crate::verdict::Failure;
 
 #[derive(ClapArgs, Clone, Debug, Default)]
 pub(crate) struct PrivateArgs {

@@ -5,18 +5,16 @@ use std::path::PathBuf;
 
 use advise::{Approximation, Prediction, Question, Rate, Scenario, Score, Tolerance};
 use clap::Args as ClapArgs;
+use formats::exchange::read_scenario;
 use measure::RunRecord;
 use sim::Options;
+use terminal::text::sentence;
+use terminal::{Failure, Verdict, say, store, turning};
 
 use super::ask;
 use super::check::{quick, read_prediction, verdict_of};
 use super::loop_report::{Story, page};
 use super::tpcc;
-use crate::scenario_file::read_scenario;
-use crate::session::{say, turning};
-use crate::store;
-use crate::text::sentence;
-use crate::verdict::{Failure, Verdict};
 
 /// Turn run records (.jsonl, .tpcc.json), a stored prediction (.json) or a scenario (.toml) into one HTML file
 ///

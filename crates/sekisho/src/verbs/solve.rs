@@ -10,14 +10,10 @@ use advise::{
     QueueAnswer, Scenario, Trust,
 };
 use clap::Args as ClapArgs;
+use formats::exchange::{self, Model, Shape, Solved, cells, read_model};
 use serde_json::json;
-
-use crate::exchange::{self, Model, Shape, Solved, cells};
-use crate::scenario_file::read_model;
-use crate::session::{say, waiting};
-use crate::store;
-use crate::text::{Table, bytes, label, next, paragraph, rate, time};
-use crate::verdict::{Failure, Verdict};
+use terminal::text::{Table, bytes, label, next, paragraph, rate, time};
+use terminal::{Failure, Verdict, say, store, waiting};
 
 /// Solve a model by formula
 ///

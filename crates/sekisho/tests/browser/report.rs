@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use sekisho::report::{
+use report::{
     Axis, Cell, Column, Curves, Figure, FigureError, Kind, Outcome, Plot, Quantiles, Reference,
     Report, Residuals, Role, Section, Series, Stack, Strip, Table, TableError, render,
 };

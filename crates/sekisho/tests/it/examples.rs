@@ -84,7 +84,7 @@ fn prepare(folder: &Path) {
     symlink(studies, folder.join("studies")).expect("a folder of our own");
     fs::write(folder.join("scenario.toml"), SCENARIO).expect("the same");
     write_documents(&folder.join("documents.toml"));
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/explain");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/fixtures/explain");
     for output in ["wrk-1.txt", "wrk-16.txt", "hey-16.txt", "pgbench-8.txt"] {
         fs::copy(fixtures.join(output), folder.join(output)).expect("the same");
     }

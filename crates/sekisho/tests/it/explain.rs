@@ -7,7 +7,7 @@ use crate::browser::Scratch;
 use crate::command::{Ended, PATIENCE, sekisho, shell};
 
 fn explain(words: &[&str]) -> Ended {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/explain");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/fixtures/explain");
     sekisho(&folder, &[&["explain"], words].concat())
 }
 
@@ -54,7 +54,7 @@ fn what_is_no_output_is_refused() {
     let scratch = Scratch::new();
     let folder = scratch.join("");
     fs::write(folder.join("prose.txt"), "The quick brown fox.\n").expect("a folder of our own");
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/explain");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/fixtures/explain");
     let wrk = fs::read_to_string(fixtures.join("wrk-16.txt")).expect("it is there");
     fs::write(folder.join("cut.txt"), &wrk[..wrk.find("Requests/sec").expect("it is there")])
         .expect("the same");

@@ -26,7 +26,8 @@ fn folder() -> Scratch {
     fs::write(scratch.join("s.toml"), SCENARIO).expect("a folder of our own");
     let points = "clients,throughput,latency_ms\n1,50,20\n4,180,22\n16,390,41\n";
     fs::write(scratch.join("points.csv"), points).expect("the same");
-    let output = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/explain/wrk-16.txt");
+    let output =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/fixtures/explain/wrk-16.txt");
     fs::copy(output, scratch.join("wrk.txt")).expect("the same");
     write_sources(&scratch.join(""));
     scratch

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use gatefile::{Disk, translate};
 use postgres::{Private, Settings};
-use sekisho::gate_file::{Disk, translate};
 use serde_json::Value;
 
 use crate::browser::Scratch;

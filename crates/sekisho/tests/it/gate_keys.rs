@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use gatefile::{Disk, Loaded, read, to_monitor};
 use monitor::{Config, Finished, Handle, Monitor, PoolStats, Stats};
 use pgwire::auth::Credential;
 use pgwire::secrets::MockKey;
 use postgres::{Private, Settings};
-use sekisho::gate_file::{Disk, Loaded, read, to_monitor};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 

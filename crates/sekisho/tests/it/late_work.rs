@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::fs;
 
-use sekisho::exchange;
+use formats::exchange;
 
 use crate::browser::Scratch;
 use crate::command::sekisho;

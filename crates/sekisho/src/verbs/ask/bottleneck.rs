@@ -5,11 +5,10 @@ use std::io::Write;
 use advise::Approximation;
 use advise::questions::{self, Bottleneck, Growth, Saturation};
 use clap::Args as ClapArgs;
+use terminal::text::{Table, label, rate_estimate};
+use terminal::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text, hardness, load_text, share, strip};
-use crate::session::waiting;
-use crate::text::{Table, label, rate_estimate};
-use crate::verdict::{Failure, Verdict};
 
 /// Ask who saturates first as the load grows, and who next
 ///

@@ -4,11 +4,10 @@ use std::io::Write;
 
 use advise::questions::{self, Capacity, CapacityPoint, Growth, Slo};
 use clap::Args as ClapArgs;
+use terminal::text::Table;
+use terminal::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text, limits, load_text, observed, sources, verdict_of};
-use crate::session::waiting;
-use crate::text::Table;
-use crate::verdict::{Failure, Verdict};
 
 /// Ask for the largest load that keeps an objective
 ///

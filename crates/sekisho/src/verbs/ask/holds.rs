@@ -4,13 +4,12 @@ use std::io::Write;
 
 use advise::questions::{self, Growth, Holds, Slo};
 use clap::Args as ClapArgs;
+use terminal::{Failure, Verdict, waiting};
 
 use super::answer::{
     Common, Text, error_of, limits, load_text, observed, sources, strip, verdict_of,
 };
 use super::bottleneck;
-use crate::session::waiting;
-use crate::verdict::{Failure, Verdict};
 
 /// Ask whether it holds under more load, and what breaks first
 ///

@@ -14,8 +14,7 @@ mod slots;
 use std::io::Write;
 
 use clap::{Args as ClapArgs, Subcommand};
-
-use crate::verdict::{Failure, Verdict};
+use terminal::{Failure, Verdict};
 
 pub(crate) use loads::{headline, predict, prediction_text, store_prediction};
 

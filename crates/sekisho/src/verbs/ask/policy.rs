@@ -5,11 +5,10 @@ use std::io::Write;
 use advise::Approximation;
 use advise::questions::{self, Policies, PolicyRow};
 use clap::Args as ClapArgs;
+use terminal::text::{Table, label, time};
+use terminal::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text, change_text, time_or_dash};
-use crate::session::waiting;
-use crate::text::{Table, label, time};
-use crate::verdict::{Failure, Verdict};
 
 /// Ask which router and which discipline
 ///

@@ -5,11 +5,10 @@ use std::io::Write;
 use advise::Approximation;
 use advise::questions::{self, Elasticity, Sensitivity};
 use clap::Args as ClapArgs;
+use terminal::text::Table;
+use terminal::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text};
-use crate::session::waiting;
-use crate::text::Table;
-use crate::verdict::{Failure, Verdict};
 
 /// Ask which parameters matter, and how much
 ///

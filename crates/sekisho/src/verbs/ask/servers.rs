@@ -4,13 +4,12 @@ use std::io::Write;
 
 use advise::questions::{self, Growth, Servers, Slo};
 use clap::Args as ClapArgs;
+use terminal::text::Table;
+use terminal::{Failure, Verdict, waiting};
 
 use super::answer::{
     Common, Text, error_of, limits, load_text, observed, share, sources, verdict_of,
 };
-use crate::session::waiting;
-use crate::text::Table;
-use crate::verdict::{Failure, Verdict};
 
 /// Ask how many servers are needed for more load
 ///

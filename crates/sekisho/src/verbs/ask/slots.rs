@@ -5,11 +5,10 @@ use std::io::Write;
 use advise::BestByFormula;
 use advise::questions::{self, Slots, SlotsRow};
 use clap::Args as ClapArgs;
+use terminal::text::{Table, rate_estimate, time};
+use terminal::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text, change_text, sources, time_or_dash};
-use crate::session::waiting;
-use crate::text::{Table, rate_estimate, time};
-use crate::verdict::{Failure, Verdict};
 
 /// Ask how many slots a gate should have
 ///

@@ -1,28 +1,17 @@
 //! `sekisho explain`: what the output of somebody else's load tool means.
 //!
-//! The outputs are read here, one file a tool; what they mean is judged in `advise`.
+//! The outputs are read in `formats`, one file a tool; what they mean is judged in `advise`.
 
-mod ab;
-mod h2load;
-mod hey;
-mod json;
-mod outputs;
-mod pgbench;
-mod scan;
 mod show;
-mod vegeta;
-mod wrk;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use advise::{ExplainOptions, Explanation, Little, Span};
 use clap::Args as ClapArgs;
-
-use self::outputs::{known, runs_of};
-use crate::bounded::{self, Bounded};
-use crate::session::say;
-use crate::verdict::{Failure, Verdict};
+use formats::bounded::{self, Bounded};
+use formats::load_tools::{known, runs_of};
+use terminal::{Failure, Verdict, say};
 
 /// Say what the output of wrk, wrk2, ab, hey, oha, h2load, weighttp, vegeta or pgbench means
 ///

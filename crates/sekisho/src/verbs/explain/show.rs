@@ -1,9 +1,8 @@
 //! How an explanation is printed.
 
 use advise::{Explanation, Knee, Little, LittleCheck, NextLoad, Pace, Side, Span, Tool, ToolRun};
-
-use crate::text::{Table, next, paragraph, percent, rate, sentence, time};
-use crate::verdict::Verdict;
+use terminal::Verdict;
+use terminal::text::{Table, next, paragraph, percent, rate, sentence, time};
 
 pub(super) fn json(
     verdict: Verdict,
@@ -156,7 +155,7 @@ fn throughput(run: &ToolRun) -> String {
         return rate(run.throughput);
     }
     let estimate = measure::Estimate::from_series(&run.progress, 0.95);
-    crate::text::rate_estimate(&measure::Estimate { mean: run.throughput, ..estimate })
+    terminal::text::rate_estimate(&measure::Estimate { mean: run.throughput, ..estimate })
 }
 
 /// The next run as a command of the same tool.

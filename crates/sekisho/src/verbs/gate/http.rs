@@ -10,11 +10,10 @@ use clap::{Args as ClapArgs, ValueEnum};
 use gate::{GateSpec, ServerSpec};
 use httpgate::{Class, Config, Finished, Key, Probe, Server, StartError, Tls};
 use serde_json::json;
+use terminal::text::{paragraph, sentence, time};
+use terminal::{Failure, Verdict, say};
 
 use super::{PolicyArgs, address, keep, reachable, slots};
-use crate::session::say;
-use crate::text::{paragraph, sentence, time};
-use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]
 pub(super) struct HttpArgs {

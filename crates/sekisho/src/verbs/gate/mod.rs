@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use ::load::judge;
 use advise::{DisciplineEntry, Policies, RouterEntry, SightEntry};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use formats::scenario_file::parse_value;
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
 use measure::Recording;
+use terminal::{Failure, Verdict};
 
-use crate::scenario_file::parse_value;
 use crate::verbs::database::{STANDS_BEFORE, out_of_reach, reach};
-use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {

@@ -14,6 +14,7 @@ use ::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use gate::{Conduct, GateSpec, ServerSpec};
+use gatefile::{Disk, Files, translate};
 use live::model::Fitted;
 use measure::Histogram;
 use monitor::{
@@ -23,13 +24,11 @@ use monitor::{
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{Hba, MockKey, Users};
 use serde_json::json;
+use terminal::text::{Table, label, next, sentence, time};
+use terminal::{Failure, Verdict, say};
 
 use super::{PolicyArgs, address, keep, reachable, slots};
-use crate::gate_file::{Disk, Files, translate};
-use crate::session::say;
-use crate::text::{Table, label, next, sentence, time};
 use crate::verbs::database;
-use crate::verdict::{Failure, Verdict};
 
 /// The port of PostgreSQL where nobody names another one.
 const PORT: u16 = 5432;

@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 
 use advise::Approximation;
 use serde::{Deserialize, Serialize};
-
-use crate::verdict::Verdict;
+use terminal::Verdict;
 
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -9,8 +9,6 @@ mod live;
 mod model;
 mod open;
 
-use crate::verdict::Failure;
-
 use super::Reproduced;
 use super::claim::{Live, Registry};
 use super::measuring::{Measuring, about};
@@ -59,6 +57,7 @@ pub(super) fn reproduce(
 
 #[cfg(target_os = "linux")]
 use live::measure;
+use terminal::Failure;
 
 #[cfg(not(target_os = "linux"))]
 fn measure(_: &Registry, _: &Measuring) -> Result<Reproduced, Failure> {
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
     use crate::verbs::reproduce::claim::{Finding, verdict};
     use crate::verbs::reproduce::present;
-    use crate::verdict::Verdict;
+    use terminal::Verdict;
 
     #[test]
     fn titles_and_values_of_the_list_fit_the_table() {

@@ -5,15 +5,14 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tpcc::{Config, LoadError, LoadPlan};
 
 use indicatif::ProgressBar;
 use postgres::{Private, StartError};
-use tpcc::{Config, LoadError, LoadPlan};
+use terminal::text::sentence;
+use terminal::{Failure, Session, progress};
 
-use crate::session::{Session, progress};
-use crate::text::sentence;
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::Failure;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +30,7 @@ pub(super) struct Measuring<'a> {
     pub(super) seconds: f64,
     pub(super) extent: Extent,
     choice: &'a PrivateArgs,
+    supervised: origin::Supervised,
     session: &'a Session,
     bar: ProgressBar,
     /// The release of PostgreSQL that was started.
@@ -42,7 +42,7 @@ impl<'a> Measuring<'a> {
     /// minutes. Nothing is started yet.
     pub(super) fn new(
         (seed, seconds, extent): (u64, f64, Extent),
-        (choice, session): (&'a PrivateArgs, &'a Session),
+        (choice, supervised, session): (&'a PrivateArgs, origin::Supervised, &'a Session),
         plan: &str,
     ) -> Measuring<'a> {
         let text = format!(
@@ -52,7 +52,16 @@ impl<'a> Measuring<'a> {
         // Who closed standard error does not want to know.
         let _ = write!(std::io::stderr(), "{}", sentence(&text));
         let bar = progress(0, "models");
-        Measuring { seed, seconds, extent, choice, session, bar, version: OnceLock::new() }
+        Measuring {
+            seed,
+            seconds,
+            extent,
+            choice,
+            supervised,
+            session,
+            bar,
+            version: OnceLock::new(),
+        }
     }
 
     /// The measurements begin, in so many steps. From now on an interrupt is waited for.
@@ -94,7 +103,7 @@ impl<'a> Measuring<'a> {
 
     /// The permission to start worker processes.
     pub(super) fn supervised(&self) -> origin::Supervised {
-        self.session.supervised
+        self.supervised
     }
 
     /// A private server with these settings, and with the password if one is given.
@@ -178,9 +187,13 @@ mod tests {
 
     #[test]
     fn an_interrupt_ends_the_step_that_it_came_in() {
-        let session = Session::new(origin::run_if_supervisor());
+        let session = Session::new();
         let choice = PrivateArgs::default();
-        let measuring = Measuring::new((1, 2.0, Extent::Small), (&choice, &session), "Two runs.");
+        let measuring = Measuring::new(
+            (1, 2.0, Extent::Small),
+            (&choice, origin::run_if_supervisor(), &session),
+            "Two runs.",
+        );
         measuring.bar.set_length(2);
         assert!(measuring.step("run 1 of 2").is_ok() && measuring.done("run 1 of 2").is_ok());
         assert_eq!(measuring.bar.position(), 1);

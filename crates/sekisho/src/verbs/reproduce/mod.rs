@@ -14,15 +14,12 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use crate::report;
-use crate::session::{Session, say, turning};
-use crate::store;
-use crate::text::{paragraph, sentence};
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::{Failure, Verdict};
 
 use claim::{Judged, Registry};
 use measuring::{Extent, Measuring};
+use terminal::text::{paragraph, sentence};
+use terminal::{Failure, Session, Verdict, say, store, turning};
 
 #[derive(ClapArgs)]
 #[command(after_help = "\
@@ -133,7 +130,11 @@ impl Args {
     }
 
     /// The measurements that are asked for, announced.
-    fn measuring<'a>(&'a self, session: &'a Session) -> Option<Measuring<'a>> {
+    fn measuring<'a>(
+        &'a self,
+        supervised: origin::Supervised,
+        session: &'a Session,
+    ) -> Option<Measuring<'a>> {
         if !self.live {
             return None;
         }
@@ -152,7 +153,11 @@ impl Args {
                 (seconds, fujita::plan(seconds))
             }
         };
-        Some(Measuring::new((self.seed, seconds, extent), (&self.private, session), &plan))
+        Some(Measuring::new(
+            (self.seed, seconds, extent),
+            (&self.private, supervised, session),
+            &plan,
+        ))
     }
 
     /// The same command with a report.
@@ -166,7 +171,12 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+pub(crate) fn run(
+    args: &Args,
+    supervised: origin::Supervised,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
     args.check()?;
     let registry = match args.study {
         Study::Fujita => fujita::registry(),
@@ -174,7 +184,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         Study::Nakamura => nakamura::registry(),
         Study::Ohmae => ohmae::registry(),
     };
-    let measuring = args.measuring(session);
+    let measuring = args.measuring(supervised, session);
     let live = measuring.as_ref();
     let work = || match args.study {
         Study::Fujita => fujita::reproduce(&registry, args.seed, live),

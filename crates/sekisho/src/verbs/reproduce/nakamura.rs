@@ -7,8 +7,9 @@ mod live;
 mod tiers;
 mod tool;
 
+use terminal::Failure;
+
 use crate::verbs::disk_model::Effort;
-use crate::verdict::Failure;
 
 use super::Reproduced;
 use super::claim::{Live, Registry};
@@ -88,7 +89,7 @@ mod tests {
 
     use super::*;
     use crate::verbs::reproduce::{claim, present};
-    use crate::verdict::Verdict;
+    use terminal::Verdict;
 
     /// Where the formulas beside the claims were approximate, nothing said so. Those of this study are exact
     /// (terminals before disks that serve exponential times have a product form), so that the other case

@@ -7,7 +7,7 @@ mod live;
 mod scanning;
 mod tasks;
 
-use crate::verdict::Failure;
+use terminal::Failure;
 
 use super::Reproduced;
 use super::claim::{Live, Registry};
@@ -86,7 +86,7 @@ fn reproduce_with(effort: &Effort, registry: &Registry, seed: u64) -> Result<Rep
 mod tests {
     use super::*;
     use crate::verbs::reproduce::{claim, present};
-    use crate::verdict::Verdict;
+    use terminal::Verdict;
 
     /// Everything, at a tenth of the length. The seed is fixed, so this cannot fail by chance; the
     /// claims and tolerances are those of the full length.

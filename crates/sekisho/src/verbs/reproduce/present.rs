@@ -3,11 +3,10 @@
 use std::fmt::Write;
 
 use advise::Approximation;
+use report::{Cell, Column, Outcome, Report, Section, Table as PageTable};
 use serde_json::{Value, json};
-
-use crate::report::{Cell, Column, Outcome, Report, Section, Table as PageTable};
-use crate::text::{Table, paragraph};
-use crate::verdict::{Failure, Verdict};
+use terminal::text::{Table, paragraph};
+use terminal::{Failure, Verdict};
 
 use super::Reproduced;
 use super::claim::{Claim, Finding, Judged, Registry};
@@ -316,7 +315,7 @@ mod tests {
         assert!(object["claims"][0]["refuted_by"].is_string(), "{object}");
         let reproduced = Reproduced { judged, sections: Vec::new(), facts: Vec::new() };
         let page = page(&registry, &reproduced, Verdict::Holds, 7).unwrap();
-        let html = crate::report::render(&page);
+        let html = report::render(&page);
         assert!(html.contains("two is one") && html.contains("Two is two."));
     }
 

@@ -5,7 +5,7 @@ mod cluster;
 mod figures;
 mod hits;
 
-use crate::verdict::Failure;
+use terminal::Failure;
 
 use super::Reproduced;
 use super::claim::{Live, Registry};
@@ -33,7 +33,7 @@ pub(super) fn reproduce(registry: &Registry, seed: u64) -> Result<Reproduced, Fa
 mod tests {
     use super::*;
     use crate::verbs::reproduce::{claim, present};
-    use crate::verdict::Verdict;
+    use terminal::Verdict;
 
     #[test]
     fn every_claim_is_judged_as_expected() {

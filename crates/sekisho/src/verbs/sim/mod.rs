@@ -10,19 +10,16 @@ use std::path::PathBuf;
 
 use advise::Scenario;
 use clap::{Args as ClapArgs, ValueEnum};
+use formats::exchange::read_scenario;
 use gate::{WORTH, Why};
 use measure::Estimate;
 use serde_json::{Value, json};
 use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
-
-use crate::scenario_file::read_scenario;
-use crate::session::{say, waiting};
-use crate::store;
-use crate::text::{
+use terminal::text::{
     Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
     time_estimate,
 };
-use crate::verdict::{Failure, Verdict};
+use terminal::{Failure, Verdict, say, store, waiting};
 
 /// Simulate a scenario
 ///

@@ -12,9 +12,9 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 use sim::{Outcome, SizeRange};
+use terminal::Failure;
 
 use super::significant;
-use crate::verdict::Failure;
 
 /// Rows of numbers.
 pub(super) struct Numbers {

@@ -2,9 +2,9 @@
 //! not push the answer off the screen.
 
 use sim::StationOutcome;
+use terminal::text::{Table, label, time};
 
 use super::{count, percent, time_or_dash};
-use crate::text::{Table, label, time};
 
 /// Of so many equal stations each still has a row.
 const ROWS_MAX: usize = 8;

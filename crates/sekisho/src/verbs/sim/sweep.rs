@@ -6,14 +6,13 @@ use std::sync::Arc;
 use advise::Scenario;
 use serde_json::{Value, json};
 use sim::{Network, Options, Outcome, Plan, SimError, Stop};
+use terminal::text::{Table, label, next, paragraph, rate_estimate, sentence};
+use terminal::{Failure, Verdict, progress, say};
 
 use super::numbers::Numbers;
 use super::{
     Args, class_json, gate_json, plan_word, quantile, quantile_or_dash, station_json, time_or_dash,
 };
-use crate::session::{progress, say};
-use crate::text::{Table, label, next, paragraph, rate_estimate, sentence};
-use crate::verdict::{Failure, Verdict};
 
 /// A parameter and the values that it takes.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,16 +7,14 @@ use ::tpcc::{
 };
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
+use terminal::text::{filled, next, paragraph, sentence};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 
 use super::target::Target;
 use super::terminals::{ExecuteName, IsolationName};
 use super::verified::{Verified, and_verified, verified_text};
-use crate::session::{Session, progress, say};
-use crate::store;
-use crate::text::{filled, next, paragraph, sentence};
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Interleave transactions, and check whether they are kept apart
 ///

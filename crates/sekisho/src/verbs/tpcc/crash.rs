@@ -12,8 +12,11 @@ use ::tpcc::survival::{Acknowledged, OrderKey, Survival, entries};
 use ::tpcc::{DeliveryResult, End, Pace, Plan, Record, Screen, Watch};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
+use formats::bounded;
 use postgres::{Private, StartError};
 use serde_json::{Value, json};
+use terminal::text::{Table, filled, next, paragraph, sentence, time};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::tpcc::Request;
 use workload::{Dist, stream};
 
@@ -21,13 +24,8 @@ use super::kept::Begun;
 use super::target::{PARAMETERS, Target};
 use super::terminals::{self, ExecuteName, IsolationName};
 use super::verified::{Verified, verified_text};
-use crate::bounded;
-use crate::session::{Session, progress, say};
-use crate::store;
-use crate::text::{Table, filled, next, paragraph, sentence, time};
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Kill the server under load, and look whether all it had acknowledged is there
 ///

@@ -15,20 +15,18 @@ use advise::{
 };
 use clap::Args as ClapArgs;
 use measure::{Judgement, RunRecord};
+use report::{Cell, Column, Section, Table as ReportTable};
 use sim::Options;
 use solve::{ClosedNetwork, Station};
+use terminal::text::{Table, paragraph, percent, rate, sentence, time};
+use terminal::{Failure, Session, Verdict, say, store};
 
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
-use crate::report::{Cell, Column, Section, Table as ReportTable};
-use crate::session::{Session, say};
-use crate::store;
-use crate::text::{Table, paragraph, percent, rate, sentence, time};
 use crate::verbs::check::{point_text, quick, score_text, verdict_of};
 use crate::verbs::private::PrivateArgs;
 use crate::verbs::{ask, fit, loop_report};
-use crate::verdict::{Failure, Verdict};
 
 /// Share of the most throughput from which on more connections are not worth it.
 const ENOUGH: f64 = 0.95;

@@ -9,6 +9,8 @@ use ::tpcc::{NOT_AUDITED, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
+use terminal::text::{Table, next, paragraph, sentence, time};
+use terminal::{Failure, Session, Verdict, say, store, tool};
 use workload::tpcc::Kind;
 
 use super::kept::Begun;
@@ -17,12 +19,8 @@ use super::report::written;
 use super::target::Target;
 use super::terminals::{self, ExecuteName, IsolationName};
 use super::verified::{Verified, and_verified, verified_text};
-use crate::session::{Session, say, tool};
-use crate::store;
-use crate::text::{Table, next, paragraph, sentence, time};
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Of a trend over shorter runs nothing can be said.
 const STEADY_LEAST: Duration = Duration::from_secs(100);

@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 use ::tpcc::Record;
 use measure::RunRecord;
 use serde::{Deserialize, Serialize};
+use terminal::{Failure, Session, store, tool};
 
 use super::verified::Verified;
-use crate::session::{Session, tool};
-use crate::store;
-use crate::verdict::Failure;
 
 /// The version of the format that is written and read.
 const FORMAT: u32 = 1;

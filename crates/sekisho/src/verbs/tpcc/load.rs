@@ -9,13 +9,11 @@ use ::tpcc::{
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
+use terminal::text::{bytes, next, paragraph, time};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 
 use super::terminals;
-use crate::session::{Session, progress, say};
-use crate::store;
-use crate::text::{bytes, next, paragraph, time};
 use crate::verbs::database::DatabaseArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Fill a database with the warehouses of a seed
 ///

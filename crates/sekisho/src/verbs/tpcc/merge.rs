@@ -6,14 +6,13 @@ use std::path::PathBuf;
 use ::tpcc::Record;
 use clap::Args as ClapArgs;
 use serde_json::json;
+use terminal::{Failure, Session, Verdict, say};
 
 use super::kept::{Begun, Kept};
 use super::page::Run;
 use super::report::ReportArgs;
 use super::run::text;
 use super::terminals;
-use crate::session::{Session, say};
-use crate::verdict::{Failure, Verdict};
 
 /// Make one record of those of all parts of a run, and judge it
 ///

@@ -23,9 +23,7 @@ mod verify;
 use std::io::Write;
 
 use clap::{Args as ClapArgs, Subcommand};
-
-use crate::session::Session;
-use crate::verdict::{Failure, Verdict};
+use terminal::{Failure, Session, Verdict};
 
 pub(crate) use kept::{is_record, read_run};
 

@@ -3,15 +3,13 @@
 use ::tpcc::{MeetError, Meeting, PartRecord, Plan, Record, RunError, RunPart, facts, run_part};
 use advise::Span;
 use clap::Args as ClapArgs;
+use terminal::text::{paragraph, time};
+use terminal::{Failure, Session, store};
 
 use super::kept::{Begun, Kept};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs, Watcher};
-use crate::session::Session;
-use crate::store;
-use crate::text::{paragraph, time};
 use crate::verbs::database::DatabaseArgs;
-use crate::verdict::Failure;
 
 #[derive(ClapArgs)]
 pub(super) struct PartArgs {

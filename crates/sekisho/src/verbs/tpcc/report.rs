@@ -4,12 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use terminal::text::{paragraph, sentence};
+use terminal::{Failure, Verdict, say};
 
 use super::kept::Kept;
 use super::page::{Run, apart, headline, page};
-use crate::session::say;
-use crate::text::{paragraph, sentence};
-use crate::verdict::{Failure, Verdict};
 
 /// Turn the record of a run, or of several, into one HTML file
 ///

@@ -8,6 +8,8 @@ use ::tpcc::{MEASURE_LEAST, Outcome, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::json;
+use terminal::text::{next, paragraph, sentence};
+use terminal::{Failure, Session, Verdict, say};
 
 use super::page::Run;
 use super::parts::{self, PartArgs};
@@ -15,10 +17,7 @@ use super::report::{ReportArgs, written};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use super::verified::verified_text;
-use crate::session::{Session, say};
-use crate::text::{next, paragraph, sentence};
 use crate::verbs::database::DatabaseArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Let ten terminals a warehouse key and think, and judge what they see
 ///

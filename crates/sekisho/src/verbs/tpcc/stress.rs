@@ -7,6 +7,8 @@ use ::tpcc::{NOT_AUDITED, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use serde_json::json;
+use terminal::text::{Table, paragraph, sentence, time};
+use terminal::{Failure, Session, Verdict, say};
 use workload::tpcc::Kind;
 
 use super::kept::Kept;
@@ -16,9 +18,6 @@ use super::report::{ReportArgs, written};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use super::verified::verified_text;
-use crate::session::{Session, say};
-use crate::text::{Table, paragraph, sentence, time};
-use crate::verdict::{Failure, Verdict};
 
 /// Let as many terminals as connections work without keying and thinking
 ///
@@ -147,5 +146,5 @@ fn text(runs: &[Run], args: &Args, target: &Target, report: &Result<PathBuf, Fai
     text += &written(report);
     text += &paragraph(&format!("Seed {}.", kept.record.plan.seed));
     let command = terminals::run_next(target.room(), kept.record.plan.warehouses, 10, "10min");
-    text + &crate::text::next(&args.terminals.database.again(&command))
+    text + &terminal::text::next(&args.terminals.database.again(&command))
 }

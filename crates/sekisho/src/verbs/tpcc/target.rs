@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use ::tpcc::{Config, LoadError, LoadPlan, Phase, facts};
 use postgres::{Private, StartError};
+use terminal::{Failure, Session, progress};
 
 use super::monitored::Gate;
 use super::terminals;
-use crate::session::{Session, progress};
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::Failure;
 
 /// With which a private server runs, unless a verb has reasons for others.
 pub(super) const PARAMETERS: [(&str, &str); 2] =

@@ -15,18 +15,16 @@ use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
+use terminal::text::{Table, paragraph, time};
+use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::tpcc::{Kind, Request};
 
 use super::kept::{Begun, Kept};
 use super::parts;
 use super::target::Target;
 use super::verified::Verified;
-use crate::session::{Session, progress, say};
-use crate::store;
-use crate::text::{Table, paragraph, time};
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::{Failure, Verdict};
 
 #[derive(ClapArgs)]
 pub(super) struct TerminalArgs {

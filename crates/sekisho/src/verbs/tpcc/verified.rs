@@ -2,11 +2,10 @@
 
 use ::tpcc::verify::{Outcome, Part, Verification, VerifyError, verify};
 use serde::{Deserialize, Serialize};
+use terminal::text::paragraph;
+use terminal::{Failure, Session, Verdict, progress};
 
 use super::target::Target;
-use crate::session::{Session, progress};
-use crate::text::paragraph;
-use crate::verdict::{Failure, Verdict};
 
 /// The checks that were made of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

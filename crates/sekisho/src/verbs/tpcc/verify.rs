@@ -7,12 +7,11 @@ use ::tpcc::facts;
 use ::tpcc::verify::{Outcome, Part, ROWS_MAX, Verification, VerifyError, name, verify};
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
+use terminal::text::{filled, next, paragraph, sentence, time};
+use terminal::{Failure, Session, Verdict, progress, say};
 
 use super::terminals;
-use crate::session::{Session, progress, say};
-use crate::text::{filled, next, paragraph, sentence, time};
 use crate::verbs::database::DatabaseArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Check a database: the twelve consistency conditions, counters, population
 ///

@@ -5,16 +5,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use gatefile::{Disk, GateFile, Method, load, to_monitor, unresolved};
 use monitor::{Address, Config, Monitor};
 use pgwire::secrets::MockKey;
 use serde_json::json;
+use terminal::text::{next, sentence};
+use terminal::{Failure, Verdict, say};
 
 use super::names::{Names, ask_again};
 use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted, within_reach};
-use crate::gate_file::{Disk, GateFile, Method, load, to_monitor, unresolved};
-use crate::session::say;
-use crate::text::{next, sentence};
-use crate::verdict::{Failure, Verdict};
 
 /// How many databases are named at the start.
 const NAMED: usize = 3;

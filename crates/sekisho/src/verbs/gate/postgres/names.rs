@@ -3,10 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use gatefile::{AGAIN, Disk, Files, GateFile, to_monitor};
 use monitor::{Address, Config, Handle, ReloadError};
 use pgwire::secrets::MockKey;
-
-use crate::gate_file::{AGAIN, Disk, Files, GateFile, to_monitor};
 
 /// The file as it was read last, and the hosts in it that had no address then.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::gate_file::{read, unresolved};
+    use gatefile::{read, unresolved};
 
     /// A machine on which a name has an address from some moment on.
     struct Later(Cell<bool>);

@@ -3,10 +3,9 @@
 //! their machines nobody can measure again; `--live` measures on this one.
 
 use solve::SaturatedLoop;
+use terminal::Failure;
+use terminal::text::percent;
 use workload::{Document, DocumentSet};
-
-use crate::text::percent;
-use crate::verdict::Failure;
 
 use super::super::claim::{Claim, Evidence, Judged, Registry};
 use super::closed::{Loop, Simulated};

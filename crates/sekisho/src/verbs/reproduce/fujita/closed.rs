@@ -6,9 +6,8 @@ use sim::{
     Class, ClassOutcome, Demand, GateNode, Load, Network, Options, Sizes, Station, StationKind,
     Step,
 };
+use terminal::Failure;
 use workload::{Dist, DocumentSet, Draw};
-
-use crate::verdict::Failure;
 
 /// A run of the benchmark.
 #[derive(Clone, Debug)]

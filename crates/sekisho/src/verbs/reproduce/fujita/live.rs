@@ -11,14 +11,13 @@ mod sizes;
 
 use measure::Ratio;
 
-use crate::report::Section;
-use crate::verdict::Failure;
-
 use super::super::Reproduced;
 use super::super::claim::{Answer, Judged, Registry};
 use super::super::measuring::Measuring;
 
 use press::Lab;
+use report::Section;
+use terminal::Failure;
 
 /// What an experiment gave.
 struct Part {

@@ -9,9 +9,8 @@ use sim::{
     StationKind, Step,
 };
 use solve::{Mg1Lps, Moments};
+use terminal::Failure;
 use workload::{Arrivals, Dist};
-
-use crate::verdict::Failure;
 
 /// a of g(x) = a x + b, the work demand of a document of x bytes \[s/byte\] (eq. 5).
 pub(super) const PER_BYTE_S: f64 = 0.000_485_1e-3;

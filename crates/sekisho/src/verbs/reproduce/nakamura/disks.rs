@@ -3,13 +3,13 @@
 
 use advise::Approximation;
 use measure::Estimate;
+use terminal::Failure;
+use terminal::text::percent;
 use tpcc::place::{Arrangement, Kind, LOG, Pattern, Rated, assign};
 use workload::tpcc::Kind as Transaction;
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
-use crate::text::percent;
 use crate::verbs::disk_model::{self, DiskModel, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
-use crate::verdict::Failure;
 
 /// Table 6, sectors a second at 8 warehouses: all on one disk; the three disks.
 const SECTORS_ONE: f64 = 3992.47;

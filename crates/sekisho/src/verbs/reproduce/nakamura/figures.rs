@@ -1,9 +1,10 @@
 //! Table 5 as a figure, and table 6.
 
+use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
+use terminal::Failure;
+
 use super::disks::{Row, Runs, SECTORS};
-use crate::report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
 use crate::verbs::disk_model::{PAPER_ONE, PAPER_THREE, Point, limit};
-use crate::verdict::Failure;
 
 /// The sections of the report that show them.
 pub(super) fn sections(runs: &Runs) -> Result<Vec<Section>, Failure> {

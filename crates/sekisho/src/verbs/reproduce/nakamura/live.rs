@@ -2,14 +2,14 @@
 //! bring.
 
 use std::time::Duration;
+use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Watch, run};
 
 use measure::{Estimate, Ratio};
 use postgres::Private;
-use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Watch, run};
+use terminal::Failure;
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::super::measuring::Measuring;
-use crate::verdict::Failure;
 
 /// The paper's table 3 as PostgreSQL had it, in today's names: buffers of what then was the default's
 /// order, a log of a few segments. (Sort memory, free space map and vacuum have no part in a run of seconds.)

@@ -7,17 +7,17 @@
 
 use std::num::NonZeroU32;
 use std::time::Duration;
+use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Record, Watch, run};
 
 use measure::{Estimate, Ratio};
 use postgres::Private;
-use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Record, Watch, run};
+use report::{Axis, Curves, Figure, Reference, Section, Series};
+use terminal::Failure;
 use workload::tpcc::{Kind, rules};
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::super::measuring::{Extent, Measuring};
-use crate::report::{Axis, Curves, Figure, Reference, Section, Series};
 use crate::verbs::tpcc::monitored::{Gate, Look, Memory};
-use crate::verdict::Failure;
 
 /// The monitor's connections to the server, as in the paper.
 const SLOTS: u32 = 20;

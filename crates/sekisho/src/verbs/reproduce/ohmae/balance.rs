@@ -11,11 +11,11 @@ use sim::{
     Class, ClassOutcome, Comparison, Demand, GateNode, Load, Network, Of, Options, Quantity,
     Station, StationKind, Step,
 };
+use terminal::Failure;
+use terminal::text::percent;
 use workload::Dist;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
-use crate::text::percent;
-use crate::verdict::Failure;
 
 /// Servers, think time and mean service time of the paper.
 pub(super) const SERVERS: usize = 5;

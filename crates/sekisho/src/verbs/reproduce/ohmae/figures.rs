@@ -2,9 +2,8 @@
 
 use gate::Window;
 use measure::Estimate;
-
-use crate::report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use crate::verdict::Failure;
+use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
+use terminal::Failure;
 
 use super::balance::{self, Policy};
 use super::{scanning, tasks};

@@ -14,7 +14,10 @@ use gate::ServerSpec;
 use measure::{Estimate, Ratio};
 use monitor::{Address, Database, Stats};
 use postgres::Private;
+use report::{Axis, Curves, Figure, Section, Series};
 use sim::Options;
+use terminal::Failure;
+use terminal::text::percent;
 use workload::Dist;
 
 use super::super::claim::{Answer, Judged, Registry};
@@ -23,10 +26,7 @@ use super::balance::{
     Case, EV, LOWEST, Policy, RECENT, SCV, SERVERS, SERVICE_S, SHORTEST, SHORTEST_IN_SYSTEM,
     THINK_S,
 };
-use crate::report::{Axis, Curves, Figure, Section, Series};
-use crate::text::percent;
 use crate::verbs::tpcc::monitored::Gate;
-use crate::verdict::Failure;
 
 /// A second of the paper is so many of ours.
 const SCALE: f64 = 0.01;
@@ -340,10 +340,10 @@ impl Measured {
 mod tests {
     use super::super::registry;
     use super::*;
-    use crate::session::Session;
     use crate::verbs::private::PrivateArgs;
     use crate::verbs::reproduce::claim::Finding;
     use crate::verbs::reproduce::measuring::Extent;
+    use terminal::Session;
 
     fn about(mean: f64) -> Estimate {
         Estimate { mean, half_width: 0.02 * mean, confidence: 0.95, n: 30 }
@@ -370,9 +370,13 @@ mod tests {
     /// less on a busy machine; what is off by half beyond its interval is no chance.
     #[test]
     fn five_servers_do_as_the_simulation_says() {
-        let session = Session::new(origin::run_if_supervisor());
+        let session = Session::new();
         let choice = PrivateArgs::default();
-        let measuring = Measuring::new((1, 2.0, Extent::Full), (&choice, &session), "Short runs.");
+        let measuring = Measuring::new(
+            (1, 2.0, Extent::Full),
+            (&choice, origin::run_if_supervisor(), &session),
+            "Short runs.",
+        );
         let measured = Measured::by(Lab::open(&measuring).unwrap(), 0.05).unwrap();
         assert_eq!(measured.0.len(), 12);
         for point in &measured.0 {

@@ -6,10 +6,10 @@ use advise::Scenario;
 use measure::Estimate;
 use sim::Options;
 use solve::{ClosedNetwork, Mmc, Station};
+use terminal::Failure;
+use terminal::text::percent;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
-use crate::text::percent;
-use crate::verdict::Failure;
 
 macro_rules! study {
     ($file:literal) => {

@@ -5,10 +5,10 @@ use advise::{Approximation, DistEntry, DistName, RouterEntry, Scenario, ShapedEn
 use gate::Queues;
 use measure::Estimate;
 use sim::Options;
+use terminal::Failure;
+use terminal::text::percent;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
-use crate::text::percent;
-use crate::verdict::Failure;
 
 /// The model, with six tasks at today's servers.
 const SCENARIO: &str = include_str!(concat!(

@@ -2,10 +2,10 @@
 //! can lose.
 
 use solve::{Cluster, ClusterAnswer, Cohorts, SolveError, chord_hit_ratio, lru_hit_ratio};
+use terminal::Failure;
+use terminal::text::percent;
 
 use super::super::claim::{Claim, Evidence, Judged, Registry};
-use crate::text::percent;
-use crate::verdict::Failure;
 
 /// Agents that one server caches.
 const CACHED: f64 = 200_000.0;

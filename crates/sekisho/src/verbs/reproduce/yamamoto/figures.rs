@@ -1,7 +1,7 @@
 //! The paper's figures 7 to 10, drawn again.
 
-use crate::report::{Axis, Curves, Figure, Section, Series};
-use crate::verdict::Failure;
+use report::{Axis, Curves, Figure, Section, Series};
+use terminal::Failure;
 
 use super::cluster::{self, Curve};
 use super::hits;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use gate::{Cached, CohortScheduler, CohortSpec};
 use solve::lru_hit_ratio;
+use terminal::Failure;
+use terminal::text::percent;
 use workload::{Chance, Deck, Document, DocumentSet, stream};
 
 use super::super::claim::{Evidence, Judged, Registry};
-use crate::text::percent;
-use crate::verdict::Failure;
 
 /// Agents; the ratios do not depend on their number once there are some hundreds.
 pub(super) const AGENTS: u32 = 4_000;

@@ -12,20 +12,16 @@ use ::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan, SESSIO
 use advise::Span;
 use clap::Args as ClapArgs;
 use measure::{Histogram, Ratio};
+use report::{Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable};
+use terminal::text::{Table, bytes, paragraph, rate, sentence, time};
+use terminal::{Failure, Session, Verdict, say, store};
 
 pub(crate) use self::gate::{Gate, Look, Memory};
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
-use crate::report::{
-    Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable,
-};
-use crate::session::{Session, say};
-use crate::store;
-use crate::text::{Table, bytes, paragraph, rate, sentence, time};
 use crate::verbs::loop_report;
 use crate::verbs::private::PrivateArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Directly, through the monitor, and so on, directly at the end: what drifts changes both.
 const RUNS: usize = 5;

@@ -6,14 +6,14 @@ mod several;
 mod times;
 
 use ::tpcc::{Execution, NOT_AUDITED, Outcome, Pace, Record};
+use report::{self, FigureError, Report, TableError};
+use terminal::{Failure, Verdict};
 use workload::tpcc::Constants;
 
 use super::kept::Kept;
 use super::terminals::{outcome_text, per_minute, verdict_of};
 use super::verified::and_verified;
-use crate::report::{self, FigureError, Report, TableError};
 use crate::verbs::loop_report::outcome;
-use crate::verdict::{Failure, Verdict};
 
 /// A run that was kept, and what became of it.
 #[derive(Debug)]

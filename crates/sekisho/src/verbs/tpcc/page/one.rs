@@ -2,14 +2,12 @@
 
 use ::tpcc::{Check, Finding, MEASURE_LEAST, Outcome, Pace, Record, SESSION_SETTINGS};
 use measure::Histogram;
+use report::{Axis, Cell, Column, Curves, Figure, Reference, Report, Section, Series, Table};
+use terminal::text::time;
 use workload::tpcc::{Kind, rules};
 
 use super::times::{self, Limit};
 use super::{Broken, Run, command, counted, facts};
-use crate::report::{
-    Axis, Cell, Column, Curves, Figure, Reference, Report, Section, Series, Table,
-};
-use crate::text::time;
 
 /// No figure of throughput has many more points than this.
 const POINTS: usize = 240;

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use ::tpcc::{Outcome, Pace, Record};
+use report::{
+    Axis, Cell, Column, Curves, Figure, FigureError, Reference, Report, Section, Series, Table,
+};
 use workload::tpcc::Kind;
 
 use super::one::{BAND, settings};
 use super::{Broken, Run, command, counted, facts};
-use crate::report::{
-    Axis, Cell, Column, Curves, Figure, FigureError, Reference, Report, Section, Series, Table,
-};
 use crate::verbs::tpcc::terminals::{outcome_text, per_minute};
 
 /// A number of a run, `None` where it has none.

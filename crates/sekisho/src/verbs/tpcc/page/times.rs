@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use measure::Histogram;
+use report::{Axis, Curves, Figure, Quantiles, Reference, Series};
+use terminal::text::{self, time};
 
 use super::Broken;
-use crate::report::{Axis, Curves, Figure, Quantiles, Reference, Series};
-use crate::text::{self, time};
 
 /// Stretches of a frequency distribution; the specification asks for 20 at least (8.1.6.5).
 const STRETCHES: usize = 40;

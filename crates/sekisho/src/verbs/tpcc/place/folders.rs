@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::verdict::Failure;
+use terminal::Failure;
 
 /// More directories than a machine of tables has use for.
 const MOST: usize = 16;

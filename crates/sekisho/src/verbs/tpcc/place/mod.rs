@@ -16,6 +16,8 @@ use ::tpcc::place::{
 use ::tpcc::{Config, Outcome, Pace};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
+use terminal::text::shell_word;
+use terminal::{Failure, Session, Verdict, progress, say};
 
 use self::folders::Disks;
 use self::shown::Form;
@@ -23,10 +25,7 @@ use super::kept::Kept;
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use super::verified::and_verified;
-use crate::session::{Session, progress, say};
-use crate::text::shell_word;
 use crate::verbs::database::DatabaseArgs;
-use crate::verdict::{Failure, Verdict};
 
 /// Spread tables, indexes and the log over directories, so that access rates even out
 ///

@@ -3,14 +3,14 @@
 use ::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
 use ::tpcc::{NOT_AUDITED, Outcome};
 use serde_json::{Value, json};
+use terminal::Verdict;
+use terminal::text::{Table, next, paragraph, pasted, sentence, shell_word, time};
 use workload::tpcc::Kind as Transaction;
 
 use super::super::kept::Kept;
 use super::super::verified::{Verified, verified_text};
 use super::{Measured, Placed};
-use crate::text::{Table, next, paragraph, pasted, sentence, shell_word, time};
 use crate::verbs::database::DatabaseArgs;
-use crate::verdict::Verdict;
 
 /// Who reads it.
 #[derive(Clone, Copy, PartialEq, Eq)]

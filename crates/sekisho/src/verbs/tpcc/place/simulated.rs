@@ -12,18 +12,16 @@ use ::measure::{Estimate, Ratio};
 use ::tpcc::place::{Accesses, Arrangement, Placement, Step, assign, perform, steps as statements};
 use ::tpcc::{Outcome, Pace};
 use serde_json::{Value, json};
+use terminal::text::{Table, next, paragraph, sentence, time};
+use terminal::{Failure, Session, Verdict, say, store, turning};
 use workload::tpcc::Kind;
 
 use super::devices::{DISKS, Devices};
 use super::shown::{self, Form};
 use super::{Args, How, Measured, PARAMETERS, Stop, measure};
-use crate::session::{Session, say, turning};
-use crate::store;
-use crate::text::{Table, next, paragraph, sentence, time};
 use crate::verbs::disk_model::{DiskModel, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
 use crate::verbs::tpcc::target::Target;
 use crate::verbs::tpcc::terminals::{self, TerminalArgs};
-use crate::verdict::{Failure, Verdict};
 
 /// Connections of the runs on devices.
 const LOADS: [u32; 3] = [1, 4, 16];

@@ -24,10 +24,8 @@ use super::kept::Kept;
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use super::verified::{and_verified, verified_text};
-use crate::session::{Session, progress, say, tool};
-use crate::store;
-use crate::verdict::{Failure, Verdict};
 use kernel::Kernel;
+use terminal::{Failure, Session, Verdict, progress, say, store, tool};
 use trial::{Bench, Change, Trial, Tried};
 
 /// Find the settings of PostgreSQL that help, one at a time, by trying them

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use ::tpcc::tuning::{Observed, What};
 use ::tpcc::{NOT_AUDITED, Outcome};
+use terminal::Verdict;
+use terminal::text::{Table, next, paragraph, sentence};
 
 use super::trial::{Trial, Tried, name};
 use super::{Tuning, kernel};
-use crate::text::{Table, next, paragraph, sentence};
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::tpcc::terminals::run_next;
-use crate::verdict::Verdict;
 
 /// Waits of which each is more than this share of the samples are told.
 const WAIT_LEAST: f64 = 0.02;

@@ -10,11 +10,10 @@ use ::tpcc::{Outcome, Plan};
 use indicatif::ProgressBar;
 use measure::{ChangeVerdict, Ratio};
 use serde::Serialize;
+use terminal::{Failure, Session};
 
 use super::super::target::Target;
 use super::super::terminals;
-use crate::session::Session;
-use crate::verdict::Failure;
 
 /// How long a server that is not ours may take to answer after its restart.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -3,11 +3,10 @@
 
 use measure::{Estimate, Ratio};
 use origin::Memory;
+use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
+use terminal::Failure;
+use terminal::text::{bytes, percent, time};
 use workload::DocumentSet;
-
-use crate::report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use crate::text::{bytes, percent, time};
-use crate::verdict::Failure;
 
 use super::super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::press::{Ask, Lab, Seen, undisturbed};

@@ -2,12 +2,11 @@
 //! 12 helpers and 16 clients: formula, ideal simulation, fair-share simulation, measurement.
 
 use measure::Estimate;
+use report::{Cell, Column, Section, Table};
 use sim::StationKind;
+use terminal::Failure;
+use terminal::text::percent;
 use workload::DocumentSet;
-
-use crate::report::{Cell, Column, Section, Table};
-use crate::text::percent;
-use crate::verdict::Failure;
 
 use super::super::super::claim::{Answer, Judged, Registry};
 use super::super::closed::{Loop, SHARED};

@@ -3,10 +3,9 @@
 
 use measure::Ratio;
 use origin::{Demand, Origin, OriginConfig, Serving};
+use report::{Cell, Column, Section, Table};
+use terminal::Failure;
 use workload::DocumentSet;
-
-use crate::report::{Cell, Column, Section, Table};
-use crate::verdict::Failure;
 
 use super::super::super::claim::{Answer, Registry};
 use super::Part;

@@ -10,10 +10,9 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
 
+use report::{Cell, Column, Section, Table};
+use terminal::Failure;
 use workload::DocumentSet;
-
-use crate::report::{Cell, Column, Section, Table};
-use crate::verdict::Failure;
 
 use super::super::super::claim::{Answer, Registry};
 use super::Part;

@@ -7,11 +7,8 @@ use std::time::Duration;
 use load::http::{Closing, Connections, Load, Naming, Plan, PlanSpec, Reach, Target};
 use measure::{Estimate, Fault, Until};
 use origin::{Apache, ApacheConfig, ApacheServer, Work};
+use terminal::{Failure, store, tool};
 use workload::{Dist, DocumentSet};
-
-use crate::session::tool;
-use crate::store;
-use crate::verdict::Failure;
 
 use super::super::super::claim::Judged;
 use super::super::super::measuring::Measuring;

@@ -2,11 +2,10 @@
 //! because the other experiments are predicted from it.
 
 use measure::Ratio;
+use report::{Axis, Curves, Figure, Section, Series};
+use terminal::Failure;
+use terminal::text::{percent, time};
 use workload::DocumentSet;
-
-use crate::report::{Axis, Curves, Figure, Section, Series};
-use crate::text::{percent, time};
-use crate::verdict::Failure;
 
 use super::super::super::claim::{Answer, Judged, Registry};
 use super::Part;

@@ -1,0 +1,243 @@
+//! What a configuration says of pools, databases, servers and users.
+
+use std::collections::BTreeMap;
+
+use advise::Span;
+use serde::{Deserialize, Serialize};
+
+use super::super::values::{Hidden, Slots, Timeout};
+
+/// What holds for each pool: (database, user) as the client asked for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Pool {
+    /// What a client holds a server connection for.
+    pub mode: Mode,
+    /// Server connections at most.
+    pub slots: Slots,
+    /// Server connections that are kept open although nobody needs them.
+    pub slots_kept: u32,
+    /// Further server connections for clients that have waited long; of several servers each has its
+    /// part, rounded up.
+    pub reserve: u32,
+    /// How long that is; `"off"` leaves the reserve alone.
+    pub reserve_after: Timeout,
+    /// The longest wait for a slot.
+    pub wait_max: Span,
+    /// Clients that may wait.
+    pub room: u64,
+    /// For how long it is remembered how fast a queue moves: a job is refused at once that would wait
+    /// in vain at that rate. `"off"` refuses none so.
+    pub foresight: Timeout,
+    /// For how long a client's reads do not go to replicas after it may have written, so that it finds
+    /// what it wrote.
+    pub own_writes: Span,
+    /// Which idle connection is taken.
+    pub reuse: Reuse,
+    /// What becomes of jobs that have not begun while the server that they would go to cannot be
+    /// reached, though it could be before.
+    pub unreachable: Unreachable,
+}
+
+/// What becomes of jobs while a server restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unreachable {
+    /// They wait for it, no longer than `wait-max`.
+    Wait,
+    /// They are refused.
+    Refuse,
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        Pool {
+            mode: Mode::Transaction,
+            slots: Slots::Fixed(20),
+            slots_kept: 0,
+            reserve: 0,
+            reserve_after: Timeout::After(Span(5.0)),
+            wait_max: Span(120.0),
+            room: 10_000,
+            foresight: Timeout::After(Span(60.0)),
+            own_writes: Span(10.0),
+            reuse: Reuse::Last,
+            unreachable: Unreachable::Wait,
+        }
+    }
+}
+
+/// What a client holds a server connection for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// All of its connection.
+    Session,
+    /// A transaction.
+    Transaction,
+    /// A statement; transactions of several are refused.
+    Statement,
+}
+
+/// Which idle connection is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// The one used last, so that few have most of the work.
+    Last,
+    /// One after the other.
+    Turn,
+}
+
+/// The band in which slots are sought that are `"auto"`, at each server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Auto {
+    /// Slots are never fewer.
+    pub floor: u32,
+    /// Slots are never more.
+    pub ceiling: u32,
+    /// Whether it only says what it would do; the slots stay at the ceiling.
+    pub shadow: bool,
+}
+
+impl Default for Auto {
+    fn default() -> Auto {
+        Auto { floor: 1, ceiling: 100, shadow: false }
+    }
+}
+
+/// A database that clients may ask for. What is left out is as the pool's table has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Database {
+    /// Its name for clients; `*` is every name that stands nowhere.
+    pub name: String,
+    /// The PostgreSQL servers that have it.
+    pub server: Vec<ServerEntry>,
+    /// Its name at the servers; left out, as the client says.
+    pub dbname: Option<String>,
+    /// As whom every client logs in; left out, as itself.
+    pub user: Option<String>,
+    /// The forced user's password; left out, the users file has its secret.
+    pub password: Option<Hidden>,
+    /// What a client holds a server connection for.
+    pub mode: Option<Mode>,
+    /// Server connections of a pool at most.
+    pub slots: Option<Slots>,
+    /// Server connections of a pool that are kept open.
+    pub slots_kept: Option<u32>,
+    /// Server connections of all its pools at most; left out, as `limits.database-slots`.
+    pub slots_all: Option<u32>,
+    /// Further server connections for clients that have waited long.
+    pub reserve: Option<u32>,
+    /// The longest wait for a slot.
+    pub wait_max: Option<Span>,
+    /// Clients that may wait.
+    pub room: Option<u64>,
+    /// Clients at most; left out, as `limits.database-connections`.
+    pub connections_max: Option<u32>,
+    /// After how long a server connection is replaced.
+    pub lifetime: Option<Span>,
+    /// What is asked on a fresh server connection before clients have it.
+    pub connect_query: Option<String>,
+    /// Which server a new connection goes to.
+    pub spread: Option<Spread>,
+    /// As whom secrets are looked up.
+    pub query_user: Option<String>,
+    /// What is asked for them.
+    pub query: Option<String>,
+    /// In which database.
+    pub query_database: Option<String>,
+    /// Settings that its server connections start with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A PostgreSQL server of a database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ServerEntry {
+    /// A name, an address, or the directory of its socket.
+    pub host: String,
+    /// Its port.
+    #[serde(default = "server_port")]
+    pub port: u16,
+    /// Its share of the jobs, in whole numbers; `router = "weighted"` goes by it.
+    #[serde(default = "server_weight", skip_serializing_if = "is_usual_weight")]
+    pub weight: u32,
+    /// What it may be asked.
+    #[serde(default = "server_role", skip_serializing_if = "is_usual_role")]
+    pub role: Role,
+}
+
+/// PostgreSQL's own.
+pub(crate) fn server_port() -> u16 {
+    5432
+}
+
+fn server_weight() -> u32 {
+    1
+}
+
+fn is_usual_weight(weight: &u32) -> bool {
+    *weight == server_weight()
+}
+
+fn server_role() -> Role {
+    Role::Primary
+}
+
+fn is_usual_role(role: &Role) -> bool {
+    *role == server_role()
+}
+
+/// What a server may be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Everything.
+    Primary,
+    /// What only reads.
+    Replica,
+}
+
+/// Which server of several a new connection goes to, where no router decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// One after the other.
+    RoundRobin,
+    /// The same until it fails.
+    Stay,
+}
+
+/// What is different for a user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// What a client holds a server connection for.
+    pub mode: Option<Mode>,
+    /// Server connections of a pool at most.
+    pub slots: Option<Slots>,
+    /// Server connections of all its pools at most; left out, as `limits.user-slots`.
+    pub slots_all: Option<u32>,
+    /// Further server connections for clients that have waited long.
+    pub reserve: Option<u32>,
+    /// Clients at most; left out, as `limits.user-connections`.
+    pub connections_max: Option<u32>,
+    /// Importance of its jobs that no class holds; larger goes first.
+    pub priority: Option<u8>,
+    /// The longest wait for a slot.
+    pub wait_max: Option<Span>,
+    /// How long a query may take.
+    pub query: Option<Timeout>,
+    /// How long a transaction may be open.
+    pub transaction: Option<Timeout>,
+    /// How long an open transaction may say nothing.
+    pub idle_transaction: Option<Timeout>,
+    /// How long a client may say nothing.
+    pub client_idle: Option<Timeout>,
+}

@@ -1,0 +1,21 @@
+//! Terminal: what a person reads there, and how a command ends.
+//!
+//! ```text
+//!   work ──▶ Verdict or Failure ──▶ text ──▶ say ──▶ standard output, exit code
+//!    ├──▶ progress, waiting ──▶ standard error
+//!    └◀── Session: Ctrl-C
+//! ```
+//!
+//! A [`Verdict`] is the result of a command that did its work, a [`Failure`] the reason why it could
+//! not; each has its exit code. Lines, tables and numbers fit 80 columns ([`text`]). Progress shows on
+//! a terminal only. Records and predictions that a command keeps lie in the [`store`]. Arguments are
+//! parsed elsewhere.
+
+pub mod store;
+pub mod text;
+
+mod session;
+mod verdict;
+
+pub use session::{Session, progress, say, tool, turning, waiting, without_secret};
+pub use verdict::{Failure, Verdict};

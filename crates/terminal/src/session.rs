@@ -1,0 +1,221 @@
+//! What every command of one call has in common: where it writes, how it was called, and whether the
+//! user has interrupted it.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::Failure;
+
+/// One call of the program.
+#[derive(Debug)]
+pub struct Session {
+    /// Set when the user asks to stop.
+    pub interrupt: Arc<AtomicBool>,
+    /// The words of the command line; no secret is ever an argument, but a URL may hold one.
+    pub command: Vec<String>,
+}
+
+impl Session {
+    /// The call with the words of this process, which nobody has interrupted yet.
+    #[expect(
+        clippy::new_without_default,
+        reason = "there is one call of a program, and it is made"
+    )]
+    pub fn new() -> Session {
+        let command = std::env::args().map(|word| without_secret(&word)).collect();
+        Session { interrupt: Arc::new(AtomicBool::new(false)), command }
+    }
+
+    /// From now on an interrupt sets a flag that long work looks at; a second one ends the program.
+    ///
+    /// # Errors
+    /// If the system does not take the request.
+    pub fn catch_interrupts(&self) -> Result<(), Failure> {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                130,
+                Arc::clone(&self.interrupt),
+            )
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&self.interrupt)))
+            .map_err(Failure::machine)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the user has asked to stop.
+    pub fn interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+}
+
+/// The program and its version, for records.
+pub fn tool() -> String {
+    format!("sekisho {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// A bar for long work, on the terminal only: a pipe or `--json` sees nothing of it. Of 0 steps, their
+/// number is not known yet.
+pub fn progress(steps: u64, what: &str) -> ProgressBar {
+    let target = if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr_with_hz(5)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    bar_on(target, steps, what)
+}
+
+/// The bar takes what the words leave of a line, and nothing is drawn before all of them are known.
+fn bar_on(target: ProgressDrawTarget, steps: u64, what: &str) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("  {msg:32} {wide_bar} {elapsed}, {eta} left {prefix}")
+            .expect("the template is a constant");
+    // A bar of no steps would be drawn as full.
+    ProgressBar::with_draw_target((steps > 0).then_some(steps), target)
+        .with_style(style)
+        .with_message(what.to_owned())
+}
+
+/// Something of unknown length that turns while it lasts, on the terminal only.
+pub fn waiting(what: &str) -> ProgressBar {
+    turn(progress(0, what))
+}
+
+/// Draws at once, and turns from then on. A bar that has a thread to turn it takes no tick but from that
+/// thread, which on a busy machine may come after the work has ended.
+fn turn(bar: ProgressBar) -> ProgressBar {
+    let style = ProgressStyle::with_template("  {spinner} {msg} {elapsed}");
+    bar.set_style(style.expect("the template is a constant"));
+    bar.tick();
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar
+}
+
+/// Work of unknown length, during which something turns on the terminal; it is gone when the work ends,
+/// with or without a result.
+pub fn turning<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let bar = waiting(what);
+    let result = work();
+    bar.finish_and_clear();
+    result
+}
+
+/// Writes what a person asked for; a closed pipe (`| head`) is no failure.
+///
+/// # Errors
+/// If `out` cannot be written for another reason.
+pub fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    match out.write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// A word of the command line without user and password of a URL, wherever they stand in it.
+pub fn without_secret(word: &str) -> String {
+    const SECRET: &str = "password=";
+    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    if let Some((before, after)) = rest.split_once(SECRET) {
+        let after = after.split_once('&').map_or(String::new(), |(_, after)| format!("&{after}"));
+        return without_secret(&format!("{scheme}://{before}{after}"));
+    }
+    // A password of a database may hold a slash: its address ends its user at the first @.
+    let end = match scheme.ends_with("postgresql") || scheme.ends_with("postgres") {
+        true => rest.find('@').map_or(0, |at| at + 1),
+        false => 0,
+    };
+    let end = end + rest[end..].find(['/', '?', '#']).unwrap_or(rest[end..].len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        None => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use indicatif::TermLike;
+
+    use super::*;
+
+    /// A terminal of 80 columns that keeps what is written.
+    #[derive(Debug, Default, Clone)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.write_str(&format!("{line}\n"))
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.write_str("\n")
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Bars began full, and with the rate behind them took two lines of a terminal of 80 columns.
+    #[test]
+    fn a_bar_begins_empty_and_stays_on_its_line() {
+        let screen = Screen::default();
+        let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+        let bar = bar_on(target, 0, "loading rows");
+        bar.tick();
+        let begun = std::mem::take(&mut *screen.0.lock().unwrap());
+        assert!(begun.contains("loading rows") && !begun.contains('█'), "{begun}");
+        bar.set_length(100);
+        bar.set_position(50);
+        bar.set_prefix("1215798 rows/s");
+        bar.force_draw();
+        let drawn = screen.0.lock().unwrap().clone();
+        assert!(drawn.contains('█') && drawn.contains("1215798 rows/s"), "{drawn}");
+        let widest = drawn.lines().map(|line| line.trim_end().chars().count()).max();
+        assert!(widest <= Some(80), "{widest:?} {drawn}");
+    }
+
+    /// Work of a millisecond ended before the thread that turns the bar had drawn it.
+    #[test]
+    fn what_turns_is_there_at_once() {
+        let screen = Screen::default();
+        let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+        let bar = turn(bar_on(target, 0, "solving"));
+        assert!(screen.0.lock().unwrap().contains("solving"));
+        bar.finish_and_clear();
+    }
+
+    #[test]
+    fn a_record_keeps_no_password() {
+        assert_eq!(without_secret("http://me:secret@host:1/a@b"), "http://host:1/a@b");
+        assert_eq!(without_secret("http://host/me@home"), "http://host/me@home");
+        assert_eq!(without_secret("http://me:secret@host?x=1@b"), "http://host?x=1@b");
+        assert_eq!(without_secret("--clients"), "--clients");
+        let slash = "--db=postgresql://me:se/cret@host/db";
+        assert_eq!(without_secret(slash), "--db=postgresql://host/db");
+        assert_eq!(without_secret("postgres://me:se@c/r@host/db"), "postgres://c/r@host/db");
+        let url = "postgresql://me@host/db?password=hidden&x=1";
+        assert_eq!(without_secret(url), "postgresql://host/db?&x=1");
+    }
+}

@@ -1,0 +1,111 @@
+//! How a command ends: a verdict with its exit code, or a failure that names the way out.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How a command that did its work ends. The codes are part of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// What was asked for holds, or nothing was asked.
+    Holds,
+    /// The interval straddles the limit: measure longer.
+    Inconclusive,
+    /// An expectation fails.
+    Fails,
+    /// The model does not fit what was measured.
+    DoesNotFit,
+    /// The measurement is invalid: the generator was the limit, or the run was not stationary.
+    Invalid,
+    /// The user interrupted it; what was measured so far is kept.
+    Interrupted,
+}
+
+impl Verdict {
+    /// The exit code.
+    pub fn code(self) -> u8 {
+        match self {
+            Verdict::Holds => 0,
+            Verdict::Fails => 3,
+            Verdict::Inconclusive => 4,
+            Verdict::Invalid => 5,
+            Verdict::DoesNotFit => 6,
+            Verdict::Interrupted => 130,
+        }
+    }
+
+    /// The word that begins a verdict line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "FAILS",
+            Verdict::Inconclusive => "inconclusive",
+            Verdict::Invalid => "INVALID",
+            Verdict::DoesNotFit => "DOES NOT FIT",
+            Verdict::Interrupted => "interrupted",
+        }
+    }
+
+    /// The worse of two, for a command that gives several.
+    pub fn and(self, other: Verdict) -> Verdict {
+        self.max(other)
+    }
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> ExitCode {
+        ExitCode::from(verdict.code())
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// The user can mend it: what, where, and the way out. Exit code 2.
+    Usage(String),
+    /// The machine is in the way: a file that cannot be written, a port that is taken. Exit code 1.
+    Machine(String),
+    /// The user asked to stop: what it was at. Exit code 130.
+    Interrupted(String),
+}
+
+impl Failure {
+    /// What the user can mend, as the error tells it.
+    pub fn usage(error: impl fmt::Display) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+
+    /// What the machine does not let happen, as the error tells it.
+    pub fn machine(error: impl fmt::Display) -> Failure {
+        Failure::Machine(error.to_string())
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Machine(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Interrupted(_) => Verdict::Interrupted.code(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(text) | Failure::Machine(text) => f.write_str(text),
+            Failure::Interrupted(at) => write!(f, "interrupted while {at}"),
+        }
+    }
+}
+
+impl From<formats::ReadError> for Failure {
+    fn from(error: formats::ReadError) -> Failure {
+        Failure::usage(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        Failure::machine(error)
+    }
+}
