@@ -7,9 +7,8 @@ mod live;
 mod tiers;
 mod tool;
 
+use advise::disk_model::{DiskModelError, Effort};
 use terminal::Failure;
-
-use crate::verbs::disk_model::Effort;
 
 use super::Reproduced;
 use super::claim::{Live, Registry};
@@ -74,7 +73,10 @@ pub(super) fn reproduce(
 
 fn reproduce_with(effort: Effort, registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
     let mut judged = tool::judge(registry, seed);
-    let runs = disks::Runs::simulate(effort, seed)?;
+    let runs = disks::Runs::simulate(effort, seed).map_err(|error| match error {
+        DiskModelError::NeverTheLimit => Failure::usage(error),
+        error => Failure::machine(error),
+    })?;
     judged.extend(disks::judge(registry, &runs)?);
     let facts = vec![
         ("disk time of a transaction, fitted to one disk".into(), runs.demand_text(), "s".into()),
