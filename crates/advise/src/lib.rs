@@ -13,6 +13,7 @@
 
 mod approximation;
 mod corrected;
+pub mod disk_model;
 mod explain;
 mod fit;
 mod formula;

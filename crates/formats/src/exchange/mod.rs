@@ -25,6 +25,7 @@ use advise::{
     Bounds, CacheAnswer, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, ProductBounds,
     QueueAnswer, Scenario, Trust, product_form,
 };
+use measure::figures::{rate, time};
 use solve::{Algorithm, Exactness, Network, NetworkAnswer};
 
 pub use file::suggest;
@@ -37,7 +38,6 @@ use file::Lines;
 use crate::ReadError;
 use crate::bounded;
 use crate::scenario_file::{beside, parse, parse_json};
-use measure::figures::{rate, time};
 
 /// A model that was read, and what its file says beside it.
 #[derive(Clone, Debug)]

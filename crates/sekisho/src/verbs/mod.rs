@@ -4,7 +4,6 @@ mod ask;
 mod check;
 mod database;
 mod demo;
-mod disk_model;
 mod explain;
 mod fit;
 mod gate;

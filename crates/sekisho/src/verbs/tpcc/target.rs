@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use ::tpcc::{Config, LoadError, LoadPlan, Phase, facts};
 use postgres::{Private, StartError};
+use studies::Gate;
 use terminal::{Failure, Session, progress};
 
-use super::monitored::Gate;
 use super::terminals;
 use crate::verbs::database::DatabaseArgs;
 use crate::verbs::private::PrivateArgs;

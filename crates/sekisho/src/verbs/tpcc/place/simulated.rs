@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use ::measure::{Estimate, Ratio};
 use ::tpcc::place::{Accesses, Arrangement, Placement, Step, assign, perform, steps as statements};
 use ::tpcc::{Outcome, Pace};
+use advise::disk_model::{DiskModel, DiskModelError, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
 use serde_json::{Value, json};
 use terminal::text::{Table, next, paragraph, sentence, time};
 use terminal::{Failure, Session, Verdict, say, store, turning};
@@ -19,7 +20,6 @@ use workload::tpcc::Kind;
 use super::devices::{DISKS, Devices};
 use super::shown::{self, Form};
 use super::{Args, How, Measured, PARAMETERS, Stop, measure};
-use crate::verbs::disk_model::{DiskModel, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
 use crate::verbs::tpcc::target::Target;
 use crate::verbs::tpcc::terminals::{self, TerminalArgs};
 
@@ -272,7 +272,7 @@ fn model_story(
     said: &str,
     seed: u64,
 ) -> Result<Story, Failure> {
-    let one = DiskModel::fitted(&PAPER_ONE)?;
+    let one = DiskModel::fitted(&PAPER_ONE).map_err(unanswered)?;
     let three = one.over(&placement.rates);
     let printed = |points: &[Point], warehouses: u32| {
         points.iter().find(|(of, _)| *of == warehouses).map(|(_, p90)| *p90)
@@ -281,12 +281,13 @@ fn model_story(
     for (warehouses, _) in PAPER_THREE {
         sizes.push(Size {
             warehouses,
-            one: one.p90_of_one(warehouses)?,
-            three: three.answer(warehouses, EFFORT, seed)?.p90,
+            one: one.p90_of_one(warehouses).map_err(unanswered)?,
+            three: three.answer(warehouses, EFFORT, seed).map_err(unanswered)?.p90,
             paper: [printed(&PAPER_ONE, warehouses), printed(&PAPER_THREE, warehouses)],
         });
     }
-    let valid = [one.valid_most(EFFORT, seed)?, three.valid_most(EFFORT, seed)?];
+    let valid = |model: &DiskModel| model.valid_most(EFFORT, seed).map_err(unanswered);
+    let valid = [valid(&one)?, valid(&three)?];
     let faster = sizes.iter().all(|size| size.three.high() < size.one);
     // The paper's is 2.5 times; half of what three disks could bring at most is a shape.
     let holds = faster && f64::from(valid[1]) >= 1.5 * f64::from(valid[0]);
@@ -316,6 +317,13 @@ fn model_story(
         "scenario": path.display().to_string(),
     });
     Ok(Story { verdict, text, object })
+}
+
+fn unanswered(error: DiskModelError) -> Failure {
+    match error {
+        DiskModelError::NeverTheLimit => Failure::usage(error),
+        error => Failure::machine(error),
+    }
 }
 
 /// Blocks read and written a transaction, in the run.

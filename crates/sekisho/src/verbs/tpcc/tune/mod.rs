@@ -19,13 +19,13 @@ use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
 use measure::{ChangeVerdict, Ratio};
 use serde::Serialize;
+use terminal::{Failure, Session, Verdict, progress, say, store, tool};
 
 use super::kept::Kept;
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use super::verified::{and_verified, verified_text};
 use kernel::Kernel;
-use terminal::{Failure, Session, Verdict, progress, say, store, tool};
 use trial::{Bench, Change, Trial, Tried};
 
 /// Find the settings of PostgreSQL that help, one at a time, by trying them

@@ -7,20 +7,23 @@ mod hits;
 
 use terminal::Failure;
 
-use super::Reproduced;
 use super::claim::{Live, Registry};
+use crate::Reproduced;
 
 /// The paper's claims, and how each is expected to be judged.
 const EXPECTED: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/yamamoto/expected.toml"));
 
 /// The list of claims.
-pub(super) fn registry() -> Registry {
+pub fn registry() -> Registry {
     Registry::parse(EXPECTED)
 }
 
 /// Judges every claim on the model.
-pub(super) fn reproduce(registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
+///
+/// # Errors
+/// If a model has no answer, or a measurement cannot be made or is interrupted.
+pub fn reproduce(registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
     let hits = hits::Runs::simulate(seed);
     let mut judged = hits.judge(registry)?;
     judged.extend(cluster::judge(registry)?);
@@ -32,7 +35,7 @@ pub(super) fn reproduce(registry: &Registry, seed: u64) -> Result<Reproduced, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::reproduce::{claim, present};
+    use crate::{claim, present};
     use terminal::Verdict;
 
     #[test]

@@ -8,15 +8,13 @@ use std::time::Duration;
 use tpcc::{Config, LoadError, LoadPlan};
 
 use indicatif::ProgressBar;
-use postgres::{Private, StartError};
+use postgres::{Private, Settings, StartError};
 use terminal::text::sentence;
 use terminal::{Failure, Session, progress};
 
-use crate::verbs::private::PrivateArgs;
-
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub enum Extent {
     /// Every point of the paper's figures.
     Full,
     /// The points that claims are about.
@@ -24,12 +22,13 @@ pub(super) enum Extent {
 }
 
 /// Measurements, one step after the other.
-pub(super) struct Measuring<'a> {
+#[derive(Debug)]
+pub struct Measuring<'a> {
     pub(super) seed: u64,
     /// Length of each measured run \[s\].
     pub(super) seconds: f64,
     pub(super) extent: Extent,
-    choice: &'a PrivateArgs,
+    server: Settings,
     supervised: origin::Supervised,
     session: &'a Session,
     bar: ProgressBar,
@@ -39,10 +38,10 @@ pub(super) struct Measuring<'a> {
 
 impl<'a> Measuring<'a> {
     /// Says what is going to be done, and what an interrupt leaves: before all else, since it takes
-    /// minutes. Nothing is started yet.
-    pub(super) fn new(
+    /// minutes. Nothing is started yet. Private servers are made from `server`.
+    pub fn new(
         (seed, seconds, extent): (u64, f64, Extent),
-        (choice, supervised, session): (&'a PrivateArgs, origin::Supervised, &'a Session),
+        (server, supervised, session): (Settings, origin::Supervised, &'a Session),
         plan: &str,
     ) -> Measuring<'a> {
         let text = format!(
@@ -56,7 +55,7 @@ impl<'a> Measuring<'a> {
             seed,
             seconds,
             extent,
-            choice,
+            server,
             supervised,
             session,
             bar,
@@ -114,8 +113,13 @@ impl<'a> Measuring<'a> {
     ) -> Result<Private, Failure> {
         let what = "starting a server";
         self.unless_interrupted(what)?;
-        let settings = self.choice.settings(parameters, Some(Arc::clone(&self.session.interrupt)));
-        let server = Private::start(&postgres::Settings { password, ..settings });
+        let parameters = parameters.iter().map(|&(name, value)| (name.into(), value.into()));
+        let server = Private::start(&Settings {
+            parameters: parameters.collect(),
+            password,
+            interrupt: Some(Arc::clone(&self.session.interrupt)),
+            ..self.server.clone()
+        });
         let server = server.map_err(|error| match error {
             StartError::Interrupted => Failure::Interrupted(what.into()),
             error => Failure::machine(error),
@@ -152,7 +156,7 @@ impl<'a> Measuring<'a> {
     }
 
     /// What it takes to know what was measured: key, value, unit.
-    pub(super) fn facts(&self) -> Vec<(String, String, String)> {
+    pub fn facts(&self) -> Vec<(String, String, String)> {
         let extent = match self.extent {
             Extent::Full => "full",
             Extent::Small => "small",
@@ -188,10 +192,9 @@ mod tests {
     #[test]
     fn an_interrupt_ends_the_step_that_it_came_in() {
         let session = Session::new();
-        let choice = PrivateArgs::default();
         let measuring = Measuring::new(
             (1, 2.0, Extent::Small),
-            (&choice, origin::run_if_supervisor(), &session),
+            (Settings::default(), origin::run_if_supervisor(), &session),
             "Two runs.",
         );
         measuring.bar.set_length(2);

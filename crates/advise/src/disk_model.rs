@@ -6,26 +6,28 @@
 //! disk is fitted to measured response times of one disk; over several it is divided by the share of
 //! the accesses that each of them gets. Every time that comes of it is one of this model.
 
-use advise::{
-    Approximation, DemandEntry, DistEntry, DistName, RouteEntry, Scenario, ShapedEntry, Span,
-};
 use measure::Estimate;
-use sim::{Options, Plan};
-use solve::FiniteSource;
-use terminal::Failure;
+use sim::{Options, Plan, SimError};
+use solve::{FiniteSource, SolveError};
+use thiserror::Error;
 use workload::tpcc::{Kind, rules};
+
+use crate::{
+    Approximation, DemandEntry, DistEntry, DistName, NoFormula, RouteEntry, Scenario,
+    ScenarioError, ShapedEntry, Span,
+};
 
 /// The scenario with one disk.
 const ONE: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/nakamura/one-disk.toml"));
 
 /// The limit on the 90th percentile of a New-Order \[s\].
-pub(crate) fn limit() -> f64 {
+pub fn limit() -> f64 {
     Kind::NewOrder.rules().response_max.as_secs_f64()
 }
 
 /// What a terminal does between two transactions, over a deck of cards \[s\].
-pub(crate) fn think() -> f64 {
+pub fn think() -> f64 {
     let cards: f64 = Kind::ALL.iter().map(|kind| f64::from(kind.rules().cards)).sum();
     let time = |kind: &Kind| {
         let rules = kind.rules();
@@ -35,48 +37,72 @@ pub(crate) fn think() -> f64 {
 }
 
 /// What a New-Order's 90th percentile was with so many warehouses \[s\].
-pub(crate) type Point = (u32, f64);
+pub type Point = (u32, f64);
 
 /// nakamura's table 5 with all on one disk: what the model is fitted to, and nothing else.
-pub(crate) const PAPER_ONE: [Point; 3] = [(4, 1.440), (6, 4.983), (8, 8.250)];
+pub const PAPER_ONE: [Point; 3] = [(4, 1.440), (6, 4.983), (8, 8.250)];
 /// The same with tables and log over three disks.
-pub(crate) const PAPER_THREE: [Point; 5] =
-    [(4, 0.735), (6, 0.783), (8, 1.133), (15, 3.793), (16, 5.910)];
+pub const PAPER_THREE: [Point; 5] = [(4, 0.735), (6, 0.783), (8, 1.133), (15, 3.793), (16, 5.910)];
 
 /// A machine whose transactions work at disks.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct DiskModel {
+pub struct DiskModel {
     /// How long a transaction works at disks in all, in the mean \[s\].
-    pub(crate) demand: f64,
+    pub demand: f64,
     /// The share of that at each disk; they sum to 1.
-    pub(crate) shares: Vec<f64>,
+    pub shares: Vec<f64>,
 }
 
 /// What the model says of so many warehouses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// Mean response by formula \[s\].
-    pub(crate) response: f64,
+    pub response: f64,
     /// Transactions by formula [1/s].
-    pub(crate) throughput: f64,
+    pub throughput: f64,
     /// How far the two may be off.
-    pub(crate) approximation: Approximation,
+    pub approximation: Approximation,
     /// The 90th percentile of the response \[s\], simulated.
-    pub(crate) p90: Estimate,
+    pub p90: Estimate,
 }
 
 /// How long one point is simulated: requests of each of so many independent runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Effort {
-    pub(crate) requests: u64,
-    pub(crate) runs: u64,
+pub struct Effort {
+    /// Requests of a run.
+    pub requests: u64,
+    /// Independent runs.
+    pub runs: u64,
+}
+
+/// Why the model gives no answer.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum DiskModelError {
+    /// The distribution of its response times cannot be computed.
+    #[error(transparent)]
+    Solve(#[from] SolveError),
+    /// No formula answers its scenario.
+    #[error(transparent)]
+    Formula(#[from] NoFormula),
+    /// Its scenario cannot be run.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Its scenario cannot be simulated.
+    #[error(transparent)]
+    Simulate(#[from] SimError),
+    /// The disks hold any number of warehouses.
+    #[error("a transaction hardly works at the disks, so they are never the limit")]
+    NeverTheLimit,
 }
 
 impl DiskModel {
     /// One disk, whose demand makes the exact 90th percentiles as close as can be to those of the
     /// points: the least squares of the logarithms.
-    pub(crate) fn fitted(points: &[Point]) -> Result<DiskModel, Failure> {
-        let off = |demand: f64| -> Result<f64, Failure> {
+    ///
+    /// # Errors
+    /// If a 90th percentile cannot be computed.
+    pub fn fitted(points: &[Point]) -> Result<DiskModel, DiskModelError> {
+        let off = |demand: f64| -> Result<f64, DiskModelError> {
             let mut sum = 0.0;
             for (warehouses, p90) in points {
                 let model = DiskModel { demand, shares: vec![1.0] };
@@ -100,21 +126,24 @@ impl DiskModel {
     }
 
     /// The same transactions over disks with these shares of the accesses.
-    pub(crate) fn over(&self, rates: &[f64]) -> DiskModel {
+    pub fn over(&self, rates: &[f64]) -> DiskModel {
         let all: f64 = rates.iter().sum();
         DiskModel { demand: self.demand, shares: rates.iter().map(|rate| rate / all).collect() }
     }
 
     /// The exact 90th percentile, if all is on one disk \[s\].
-    pub(crate) fn p90_of_one(&self, warehouses: u32) -> Result<f64, Failure> {
+    ///
+    /// # Errors
+    /// If it cannot be computed.
+    pub fn p90_of_one(&self, warehouses: u32) -> Result<f64, DiskModelError> {
         let terminals = warehouses * u32::from(rules::TERMINALS);
         FiniteSource::new(terminals, think(), self.demand)
             .and_then(|disk| disk.response_quantile(rules::RESPONSE_QUANTILE))
-            .map_err(Failure::machine)
+            .map_err(DiskModelError::from)
     }
 
     /// The scenario of so many warehouses.
-    pub(crate) fn scenario(&self, warehouses: u32) -> Scenario {
+    pub fn scenario(&self, warehouses: u32) -> Scenario {
         let mut scenario: Scenario =
             toml::from_str(ONE).expect("the study's scenario is well formed");
         let disks = self.shares.len();
@@ -140,15 +169,18 @@ impl DiskModel {
     }
 
     /// What formula and simulation say of so many warehouses.
-    pub(crate) fn answer(
+    ///
+    /// # Errors
+    /// If one of them has no answer.
+    pub fn answer(
         &self,
         warehouses: u32,
         effort: Effort,
         seed: u64,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, DiskModelError> {
         let scenario = self.scenario(warehouses);
-        let formula = advise::formula(&scenario).map_err(Failure::machine)?;
-        let network = scenario.network().map_err(Failure::machine)?;
+        let formula = crate::formula(&scenario)?;
+        let network = scenario.network()?;
         let mut p90s = Vec::new();
         for run in 0..effort.runs {
             let options = Options {
@@ -160,7 +192,7 @@ impl DiskModel {
                 threads: Some(1),
                 ..Options::default()
             };
-            let outcome = sim::run(&network, &options).map_err(Failure::machine)?;
+            let outcome = sim::run(&network, &options)?;
             let histogram = &outcome.classes[0].histogram;
             p90s.push(histogram.quantile(rules::RESPONSE_QUANTILE).as_secs_f64());
         }
@@ -173,8 +205,11 @@ impl DiskModel {
     }
 
     /// The most warehouses whose 90th percentile is within the limit; 0 if not even one is.
-    pub(crate) fn valid_most(&self, effort: Effort, seed: u64) -> Result<u32, Failure> {
-        let is_valid = |warehouses: u32| -> Result<bool, Failure> {
+    ///
+    /// # Errors
+    /// If a 90th percentile has no answer, or the disks are never the limit.
+    pub fn valid_most(&self, effort: Effort, seed: u64) -> Result<u32, DiskModelError> {
+        let is_valid = |warehouses: u32| -> Result<bool, DiskModelError> {
             if self.shares.len() == 1 {
                 return Ok(self.p90_of_one(warehouses)? <= limit());
             }
@@ -184,9 +219,7 @@ impl DiskModel {
         while is_valid(high)? {
             (low, high) = (high, high * 2);
             if high > 512 {
-                return Err(Failure::Usage(
-                    "a transaction hardly works at the disks, so they are never the limit".into(),
-                ));
+                return Err(DiskModelError::NeverTheLimit);
             }
         }
         while high - low > 1 {

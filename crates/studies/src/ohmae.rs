@@ -9,16 +9,16 @@ mod tasks;
 
 use terminal::Failure;
 
-use super::Reproduced;
 use super::claim::{Live, Registry};
 use super::measuring::{Measuring, about};
+use crate::Reproduced;
 
 /// The paper's claims, and how each is expected to be judged.
 const EXPECTED: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/ohmae/expected.toml"));
 
 /// The list of claims.
-pub(super) fn registry() -> Registry {
+pub fn registry() -> Registry {
     Registry::parse(EXPECTED)
 }
 
@@ -39,10 +39,10 @@ impl Effort {
 }
 
 /// How long a measured run is, unless the user says \[s\].
-pub(super) const SECONDS: f64 = 15.0;
+pub const SECONDS: f64 = 15.0;
 
 /// What is going to be measured, for how long, in a sentence.
-pub(super) fn plan(seconds: f64) -> String {
+pub fn plan(seconds: f64) -> String {
     // Each point is warmed up, and then simulated; the models before take about half a minute.
     let estimate = about(f64::from(live::RUNS) * (1.1 * seconds + 2.5) + 45.0);
     format!(
@@ -54,7 +54,10 @@ pub(super) fn plan(seconds: f64) -> String {
 }
 
 /// Judges every claim; those about servers in real time only if they are to be measured.
-pub(super) fn reproduce(
+///
+/// # Errors
+/// If a model has no answer, or a measurement cannot be made or is interrupted.
+pub fn reproduce(
     registry: &Registry,
     seed: u64,
     live: Option<&Measuring>,
@@ -85,7 +88,7 @@ fn reproduce_with(effort: &Effort, registry: &Registry, seed: u64) -> Result<Rep
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::reproduce::{claim, present};
+    use crate::{claim, present};
     use terminal::Verdict;
 
     /// Everything, at a tenth of the length. The seed is fixed, so this cannot fail by chance; the

@@ -7,13 +7,12 @@ mod live;
 mod tiers;
 mod tool;
 
+use advise::disk_model::{DiskModelError, Effort};
 use terminal::Failure;
 
-use crate::verbs::disk_model::Effort;
-
-use super::Reproduced;
 use super::claim::{Live, Registry};
 use super::measuring::{Extent, Measuring, about};
+use crate::Reproduced;
 
 /// The paper's claims, and how each is expected to be judged.
 const EXPECTED: &str =
@@ -22,7 +21,7 @@ const EXPECTED: &str =
 const FULL: Effort = Effort { requests: 60_000, runs: 8 };
 
 /// How long a measured run is, unless the user says \[s\].
-pub(super) fn seconds(extent: Extent) -> f64 {
+pub fn seconds(extent: Extent) -> f64 {
     match extent {
         Extent::Full => 6.0,
         Extent::Small => 3.0,
@@ -30,7 +29,7 @@ pub(super) fn seconds(extent: Extent) -> f64 {
 }
 
 /// What is going to be measured, for how long, in a sentence or two.
-pub(super) fn plan(extent: Extent, seconds: f64) -> String {
+pub fn plan(extent: Extent, seconds: f64) -> String {
     let sizes: Vec<String> = tiers::warehouses(extent).iter().map(u32::to_string).collect();
     let runs = live::RUNS + tiers::runs(extent);
     // Each run has a second of ramp and about one until its terminals are in; a warehouse takes two
@@ -49,12 +48,15 @@ pub(super) fn plan(extent: Extent, seconds: f64) -> String {
 }
 
 /// The list of claims.
-pub(super) fn registry() -> Registry {
+pub fn registry() -> Registry {
     Registry::parse(EXPECTED)
 }
 
 /// Judges every claim; those that need a PostgreSQL only if it is to be measured.
-pub(super) fn reproduce(
+///
+/// # Errors
+/// If a model has no answer, or a measurement cannot be made or is interrupted.
+pub fn reproduce(
     registry: &Registry,
     seed: u64,
     live: Option<&Measuring>,
@@ -74,7 +76,10 @@ pub(super) fn reproduce(
 
 fn reproduce_with(effort: Effort, registry: &Registry, seed: u64) -> Result<Reproduced, Failure> {
     let mut judged = tool::judge(registry, seed);
-    let runs = disks::Runs::simulate(effort, seed)?;
+    let runs = disks::Runs::simulate(effort, seed).map_err(|error| match error {
+        DiskModelError::NeverTheLimit => Failure::usage(error),
+        error => Failure::machine(error),
+    })?;
     judged.extend(disks::judge(registry, &runs)?);
     let facts = vec![
         ("disk time of a transaction, fitted to one disk".into(), runs.demand_text(), "s".into()),
@@ -88,7 +93,7 @@ mod tests {
     use advise::Approximation;
 
     use super::*;
-    use crate::verbs::reproduce::{claim, present};
+    use crate::{claim, present};
     use terminal::Verdict;
 
     /// Where the formulas beside the claims were approximate, nothing said so. Those of this study are exact

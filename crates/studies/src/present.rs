@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use terminal::text::{Table, paragraph};
 use terminal::{Failure, Verdict};
 
-use super::Reproduced;
 use super::claim::{Claim, Finding, Judged, Registry};
+use crate::Reproduced;
 
 /// The finding in one line: what reproduces, what does not, and whether that was known.
 fn line(judged: &[Judged]) -> String {
@@ -42,7 +42,7 @@ fn line(judged: &[Judged]) -> String {
 }
 
 /// The whole text: verdict, a line a claim, and why.
-pub(super) fn text(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64) -> String {
+pub fn text(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64) -> String {
     let mut text = wrapped(&format!("{}: {}.", verdict.word(), line(judged)));
     let _ = writeln!(text, "\n{}", paragraph(&format!("{}. Seed {seed}.", registry.title)));
     let (taken, own): (Vec<&Judged>, Vec<&Judged>) =
@@ -138,7 +138,7 @@ fn why(claim: &Claim, one: &Judged) -> String {
 }
 
 /// One object with everything that the text says.
-pub(super) fn json(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64) -> Value {
+pub fn json(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64) -> Value {
     let claims = judged.iter().map(|one| {
         let claim = registry.claim(&one.id);
         json!({
@@ -175,7 +175,10 @@ pub(super) fn json(registry: &Registry, judged: &[Judged], verdict: Verdict, see
 }
 
 /// The report: the verdict, all claims in a table, then the figures.
-pub(super) fn page(
+///
+/// # Errors
+/// If a table is refused.
+pub fn page(
     registry: &Registry,
     reproduced: &Reproduced,
     verdict: Verdict,

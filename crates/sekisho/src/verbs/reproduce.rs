@@ -1,25 +1,17 @@
 //! `sekisho reproduce`: a paper's values beside formula, simulation and measurement, and a verdict
 //! for each of its claims.
 
-mod claim;
-mod fujita;
-mod measuring;
-mod nakamura;
-mod ohmae;
-mod present;
-mod yamamoto;
-
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
-
-use crate::verbs::private::PrivateArgs;
-
-use claim::{Judged, Registry};
-use measuring::{Extent, Measuring};
+use studies::{
+    Extent, Measuring, Registry, Reproduced, fujita, nakamura, ohmae, present, yamamoto,
+};
 use terminal::text::{paragraph, sentence};
 use terminal::{Failure, Session, Verdict, say, store, turning};
+
+use crate::verbs::private::PrivateArgs;
 
 #[derive(ClapArgs)]
 #[command(after_help = "\
@@ -89,16 +81,6 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What the judging of a paper gave.
-struct Reproduced {
-    /// All claims that were to be judged, in the order of the paper.
-    judged: Vec<Judged>,
-    /// Figures and tables for the report.
-    sections: Vec<report::Section>,
-    /// What is needed to judge or to repeat it: key, value, unit.
-    facts: Vec<(String, String, String)>,
-}
-
 impl Args {
     /// Refuses what the paper has no use for.
     fn check(&self) -> Result<(), Failure> {
@@ -153,11 +135,8 @@ impl Args {
                 (seconds, fujita::plan(seconds))
             }
         };
-        Some(Measuring::new(
-            (self.seed, seconds, extent),
-            (&self.private, supervised, session),
-            &plan,
-        ))
+        let server = self.private.settings(&[], None);
+        Some(Measuring::new((self.seed, seconds, extent), (server, supervised, session), &plan))
     }
 
     /// The same command with a report.
@@ -219,7 +198,7 @@ fn told(
         .iter()
         .map(|(key, value, unit)| format!("{key} {value} {unit}").trim_end().to_owned())
         .collect();
-    let verdict = claim::verdict(&reproduced.judged);
+    let verdict = studies::verdict(&reproduced.judged);
     reproduced.facts.extend(facts);
     if let Some(path) = &args.report {
         let page = present::page(registry, &reproduced, verdict, args.seed);
@@ -259,48 +238,4 @@ fn interrupted(args: &Args, at: &str, out: &mut dyn Write) -> Result<Verdict, Fa
     };
     say(out, &text)?;
     Ok(verdict)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::claim::Finding;
-    use super::*;
-
-    macro_rules! readme {
-        ($path:literal) => {
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $path))
-        };
-    }
-
-    /// The README said "31 of 33 claims", of which ten could have failed. Each finding is held to the
-    /// list elsewhere, so that the list's counts are the truth.
-    #[test]
-    fn the_readmes_count_what_could_have_failed() {
-        let lists: [(Registry, &str); 4] = [
-            (fujita::registry(), readme!("studies/fujita/README.md")),
-            (ohmae::registry(), readme!("studies/ohmae/README.md")),
-            (nakamura::registry(), readme!("studies/nakamura/README.md")),
-            (yamamoto::registry(), readme!("studies/yamamoto/README.md")),
-        ];
-        for (registry, study) in lists {
-            let offline = registry.claims.iter().filter(|claim| !claim.live);
-            let expected: Vec<Finding> = offline.map(|claim| claim.expect).collect();
-            let count = |is: fn(&Finding) -> bool| expected.iter().filter(|one| is(one)).count();
-            let counted = count(|one| one.counts());
-            let holds = counted - count(|one| *one == Finding::DoesNotReproduce);
-            let taken = count(|one| *one == Finding::Taken);
-            let words = format!("{holds} of {counted} claims that could have failed");
-            let others = format!("{taken} more are taken from the paper");
-            for (name, text) in [("its own", study), ("the", readme!("README.md"))] {
-                let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-                for words in [&words, &others] {
-                    assert!(
-                        flat.contains(words.as_str()),
-                        "{}: {name} README lacks `{words}`",
-                        registry.study
-                    );
-                }
-            }
-        }
-    }
 }

@@ -85,9 +85,10 @@ pub(super) struct Claim {
 /// All claims of a paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Registry {
+pub struct Registry {
     format: u32,
-    pub(super) study: String,
+    /// The name of the study.
+    pub study: String,
     pub(super) title: String,
     #[serde(rename = "claim")]
     pub(super) claims: Vec<Claim>,
@@ -183,7 +184,7 @@ impl Claim {
 
 /// A claim that was judged.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Judged {
+pub struct Judged {
     pub(super) id: String,
     /// Values, short.
     pub(super) formula: String,
@@ -387,7 +388,7 @@ impl Answer {
 }
 
 /// The verdict over all claims.
-pub(super) fn verdict(judged: &[Judged]) -> Verdict {
+pub fn verdict(judged: &[Judged]) -> Verdict {
     judged.iter().fold(Verdict::Holds, |all, one| all.and(one.verdict()))
 }
 

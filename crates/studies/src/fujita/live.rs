@@ -11,9 +11,9 @@ mod sizes;
 
 use measure::Ratio;
 
-use super::super::Reproduced;
 use super::super::claim::{Answer, Judged, Registry};
 use super::super::measuring::Measuring;
+use crate::Reproduced;
 
 use press::Lab;
 use report::Section;

@@ -1,4 +1,4 @@
-//! What stands between the terminals and the server, and what the server's processes take of memory.
+//! A TP monitor before a private server, and what the server's processes take of memory.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,20 +14,27 @@ use postgres::Private;
 use terminal::Failure;
 
 /// A TP monitor in a thread of this process, before one server. It ends with this value.
-pub(crate) struct Gate {
+#[derive(Debug)]
+pub struct Gate {
     handle: Handle,
     running: Option<JoinHandle<Result<Finished, StartError>>>,
 }
 
 impl Gate {
     /// Lets so many clients in, and `slots` transactions at a time.
-    pub(crate) fn start(to: &::tpcc::Config, slots: u32, clients: u32) -> Result<Gate, Failure> {
+    ///
+    /// # Errors
+    /// If the monitor cannot start.
+    pub fn start(to: &::tpcc::Config, slots: u32, clients: u32) -> Result<Gate, Failure> {
         Gate::over(to, clients, |name, server| Database::new(name, vec![server], slots))
     }
 
     /// The same before a database that is made of its name and one of its servers; clients log in as
     /// at that one, and so does the gate at all.
-    pub(crate) fn over(
+    ///
+    /// # Errors
+    /// If the monitor cannot start.
+    pub fn over(
         to: &::tpcc::Config,
         clients: u32,
         database: impl FnOnce(&str, Address) -> Database,
@@ -56,12 +63,18 @@ impl Gate {
     }
 
     /// What has passed so far.
-    pub(crate) fn stats(&self) -> Result<Stats, Failure> {
+    ///
+    /// # Errors
+    /// If the monitor has ended.
+    pub fn stats(&self) -> Result<Stats, Failure> {
         self.handle.stats().map_err(Failure::machine)
     }
 
     /// Where who means this server finds the gate.
-    pub(crate) fn before(&self, server: &Private) -> Result<::tpcc::Config, Failure> {
+    ///
+    /// # Errors
+    /// If its address is none.
+    pub fn before(&self, server: &Private) -> Result<::tpcc::Config, Failure> {
         let place = |port: u16| format!(":{port}/");
         let own = self.handle.address().port();
         let url = server.url().as_str().replace(&place(server.port()), &place(own));
@@ -69,7 +82,10 @@ impl Gate {
     }
 
     /// Lets what is under way end, and says what passed.
-    pub(crate) fn stop(mut self) -> Result<Finished, Failure> {
+    ///
+    /// # Errors
+    /// If the monitor has failed.
+    pub fn stop(mut self) -> Result<Finished, Failure> {
         self.handle.drain().map_err(Failure::machine)?;
         let running = self.running.take().expect("it was not stopped yet");
         let ended = running.join().map_err(|_| Failure::Machine("the monitor panicked".into()))?;
@@ -88,20 +104,24 @@ impl Drop for Gate {
 }
 
 /// Looks, once, after some time, at the memory of a process and of those that it has started.
-pub(crate) struct Look {
+#[derive(Debug)]
+pub struct Look {
     cancel: mpsc::Sender<()>,
     looking: JoinHandle<Option<Memory>>,
 }
 
 /// What processes take of memory \[byte\], shared pages divided among those who share them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memory {
-    pub(crate) resident: u64,
-    pub(crate) swapped: u64,
+pub struct Memory {
+    /// In memory.
+    pub resident: u64,
+    /// On the swap device.
+    pub swapped: u64,
 }
 
 impl Look {
-    pub(crate) fn after(span: Duration, process: Option<u32>) -> Look {
+    /// Looks when `span` has passed, unless it is asked before.
+    pub fn after(span: Duration, process: Option<u32>) -> Look {
         let (cancel, cancelled) = mpsc::channel();
         let looking = thread::spawn(move || {
             // Nobody sends: who has stopped waiting has dropped the other end.
@@ -114,7 +134,7 @@ impl Look {
     }
 
     /// What it saw; `None` where it came to nothing.
-    pub(crate) fn seen(self) -> Option<Memory> {
+    pub fn seen(self) -> Option<Memory> {
         drop(self.cancel);
         self.looking.join().ok().flatten()
     }

@@ -9,21 +9,23 @@ mod live;
 mod model;
 mod open;
 
-use super::Reproduced;
+use terminal::Failure;
+
 use super::claim::{Live, Registry};
 use super::measuring::{Measuring, about};
+use crate::Reproduced;
 
 /// The paper's claims, and how each is expected to be judged.
 const EXPECTED: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/fujita/expected.toml"));
 
 /// The list of claims.
-pub(super) fn registry() -> Registry {
+pub fn registry() -> Registry {
     Registry::parse(EXPECTED)
 }
 
 /// What is going to be measured, for how long, in a sentence.
-pub(super) fn plan(seconds: f64) -> String {
+pub fn plan(seconds: f64) -> String {
     // In all about 60 of the runs as they are named, the longer ones counted by their length.
     let estimate = about(75.0 * (seconds + 0.5) + 60.0);
     format!(
@@ -33,7 +35,10 @@ pub(super) fn plan(seconds: f64) -> String {
 }
 
 /// Judges every claim; those that only a measurement can judge if they are to be measured.
-pub(super) fn reproduce(
+///
+/// # Errors
+/// If a model has no answer, or a measurement cannot be made or is interrupted.
+pub fn reproduce(
     registry: &Registry,
     seed: u64,
     live: Option<&Measuring>,
@@ -57,7 +62,6 @@ pub(super) fn reproduce(
 
 #[cfg(target_os = "linux")]
 use live::measure;
-use terminal::Failure;
 
 #[cfg(not(target_os = "linux"))]
 fn measure(_: &Registry, _: &Measuring) -> Result<Reproduced, Failure> {
@@ -67,8 +71,8 @@ fn measure(_: &Registry, _: &Measuring) -> Result<Reproduced, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::reproduce::claim::{Finding, verdict};
-    use crate::verbs::reproduce::present;
+    use crate::claim::{Finding, verdict};
+    use crate::present;
     use terminal::Verdict;
 
     #[test]

@@ -3,8 +3,6 @@
 //! TPC-C without waits from more and more clients on a private PostgreSQL, each number by turns
 //! directly and through the monitor, and how many clients either way serves in time.
 
-mod gate;
-
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -13,10 +11,10 @@ use advise::Span;
 use clap::Args as ClapArgs;
 use measure::{Histogram, Ratio};
 use report::{Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable};
+use studies::{Gate, Look, Memory};
 use terminal::text::{Table, bytes, paragraph, rate, sentence, time};
 use terminal::{Failure, Session, Verdict, say, store};
 
-pub(crate) use self::gate::{Gate, Look, Memory};
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;

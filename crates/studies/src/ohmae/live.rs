@@ -26,7 +26,7 @@ use super::balance::{
     Case, EV, LOWEST, Policy, RECENT, SCV, SERVERS, SERVICE_S, SHORTEST, SHORTEST_IN_SYSTEM,
     THINK_S,
 };
-use crate::verbs::tpcc::monitored::Gate;
+use crate::monitor::Gate;
 
 /// A second of the paper is so many of ours.
 const SCALE: f64 = 0.01;
@@ -340,9 +340,8 @@ impl Measured {
 mod tests {
     use super::super::registry;
     use super::*;
-    use crate::verbs::private::PrivateArgs;
-    use crate::verbs::reproduce::claim::Finding;
-    use crate::verbs::reproduce::measuring::Extent;
+    use crate::claim::Finding;
+    use crate::measuring::Extent;
     use terminal::Session;
 
     fn about(mean: f64) -> Estimate {
@@ -371,10 +370,9 @@ mod tests {
     #[test]
     fn five_servers_do_as_the_simulation_says() {
         let session = Session::new();
-        let choice = PrivateArgs::default();
         let measuring = Measuring::new(
             (1, 2.0, Extent::Full),
-            (&choice, origin::run_if_supervisor(), &session),
+            (postgres::Settings::default(), origin::run_if_supervisor(), &session),
             "Short runs.",
         );
         let measured = Measured::by(Lab::open(&measuring).unwrap(), 0.05).unwrap();

@@ -1,10 +1,10 @@
 //! Table 5 as a figure, and table 6.
 
+use advise::disk_model::{PAPER_ONE, PAPER_THREE, Point, limit};
 use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
 use terminal::Failure;
 
 use super::disks::{Row, Runs, SECTORS};
-use crate::verbs::disk_model::{PAPER_ONE, PAPER_THREE, Point, limit};
 
 /// The sections of the report that show them.
 pub(super) fn sections(runs: &Runs) -> Result<Vec<Section>, Failure> {

@@ -17,7 +17,7 @@ use workload::tpcc::{Kind, rules};
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::super::measuring::{Extent, Measuring};
-use crate::verbs::tpcc::monitored::{Gate, Look, Memory};
+use crate::monitor::{Gate, Look, Memory};
 
 /// The monitor's connections to the server, as in the paper.
 const SLOTS: u32 = 20;
@@ -449,7 +449,7 @@ fn range(Ratio { low, high, .. }: Ratio) -> String {
 mod tests {
     use super::super::registry;
     use super::*;
-    use crate::verbs::reproduce::claim::Finding;
+    use crate::claim::Finding;
 
     fn rate(mean: f64) -> Estimate {
         Estimate { mean, half_width: 0.01 * mean, confidence: 0.95, n: 6 }

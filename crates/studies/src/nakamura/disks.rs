@@ -2,6 +2,9 @@
 //! disk (table 6), and what the placement followed.
 
 use advise::Approximation;
+use advise::disk_model::{
+    self, DiskModel, DiskModelError, Effort, PAPER_ONE, PAPER_THREE, Point, limit,
+};
 use measure::Estimate;
 use terminal::Failure;
 use terminal::text::percent;
@@ -9,7 +12,6 @@ use tpcc::place::{Arrangement, Kind, LOG, Pattern, Rated, assign};
 use workload::tpcc::Kind as Transaction;
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
-use crate::verbs::disk_model::{self, DiskModel, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
 
 /// Table 6, sectors a second at 8 warehouses: all on one disk; the three disks.
 const SECTORS_ONE: f64 = 3992.47;
@@ -32,10 +34,10 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn simulate(effort: Effort, seed: u64) -> Result<Runs, Failure> {
+    pub(super) fn simulate(effort: Effort, seed: u64) -> Result<Runs, DiskModelError> {
         let one = DiskModel::fitted(&PAPER_ONE)?;
         let three = one.over(&SECTORS);
-        let rows = |model: &DiskModel, points: &[Point]| -> Result<Vec<Row>, Failure> {
+        let rows = |model: &DiskModel, points: &[Point]| -> Result<Vec<Row>, DiskModelError> {
             let row = |(warehouses, paper): &Point| {
                 let answer = model.answer(*warehouses, effort, seed)?;
                 Ok(Row { warehouses: *warehouses, paper: *paper, answer })

@@ -1,0 +1,14 @@
+//! The outcome of a study: claims, figures, facts.
+
+use crate::claim::Judged;
+
+/// What the judging of a paper gave.
+#[derive(Debug)]
+pub struct Reproduced {
+    /// All claims that were to be judged, in the order of the paper.
+    pub judged: Vec<Judged>,
+    /// Figures and tables for the report.
+    pub sections: Vec<report::Section>,
+    /// What is needed to judge or to repeat it: key, value, unit.
+    pub facts: Vec<(String, String, String)>,
+}
