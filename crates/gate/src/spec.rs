@@ -69,6 +69,15 @@ impl GateSpec {
         }
     }
 
+    /// The share of the jobs that each server gets whatever becomes of the others: with a queue for each,
+    /// as [`RouterSpec::shares`] has it; `None` where jobs go to whoever is free or best.
+    pub fn shares(&self) -> Option<Vec<f64>> {
+        match self.queues {
+            Queues::Shared => None,
+            Queues::PerServer => self.router.shares(self.servers.len()),
+        }
+    }
+
     /// Whether there can be such a gate.
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         match self.servers.len() {

@@ -1,7 +1,7 @@
 //! A network compiled for the event loop: routes become flat lists of operations, checked once, so
 //! that the loop has nothing left to doubt.
 
-use gate::{GateSpec, Queues, RouterSpec};
+use gate::GateSpec;
 use workload::DocumentSet;
 
 use crate::network::{
@@ -330,24 +330,16 @@ impl Compiler<'_> {
         let capacity = |station: usize| {
             self.network.stations[station].kind.capacity().map_or(f64::INFINITY, f64::from)
         };
-        let blind = flow::deals_blindly(node);
-        let weights = match &node.spec.router {
-            RouterSpec::Weighted { weights, .. } if node.spec.queues == Queues::PerServer => {
-                weights
-            }
-            _ => &Vec::new(),
-        };
-        let weight_sum: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
+        let shares = node.spec.shares();
         let total: f64 = node.stations.iter().map(|&station| capacity(station)).sum();
         // At the speed of the fastest server it is the least work.
         let speed = node.speeds.iter().copied().fold(f64::NAN, f64::max);
-        self.flow.is_whole &= speed.is_nan() && (blind || weight_sum > 0);
+        self.flow.is_whole &= speed.is_nan() && shares.is_some();
         let rate = if speed.is_nan() { rate } else { rate / speed };
         for (at, &station) in node.stations.iter().enumerate() {
-            let share = match capacity(station) {
-                _ if weight_sum > 0 => f64::from(weights[at]) / weight_sum as f64,
-                _ if blind => 1.0 / node.stations.len() as f64,
-                own if total.is_finite() => own / total,
+            let share = match (&shares, capacity(station)) {
+                (Some(shares), _) => shares[at],
+                (None, own) if total.is_finite() => own / total,
                 _ => 0.0,
             };
             self.demand(station, demand, rate * share)?;
