@@ -46,6 +46,8 @@ pub struct ClassCounts {
     pub refused_deadline: u64,
     /// Jobs refused at once that would have waited in vain.
     pub refused_hopeless: u64,
+    /// Jobs refused because no server was up.
+    pub refused_unreachable: u64,
     /// Jobs whose owners went while they waited.
     pub reneged: u64,
 }
@@ -71,6 +73,8 @@ pub struct ClassStats {
     pub refused_deadline: u64,
     /// Jobs refused at once that would have waited in vain.
     pub refused_hopeless: u64,
+    /// Jobs refused because no server was up.
+    pub refused_unreachable: u64,
     /// Jobs whose owners went while they waited.
     pub reneged: u64,
 }
@@ -164,6 +168,7 @@ impl Tallies {
             Reason::QueueFull => counts.refused_queue_full += 1,
             Reason::Deadline => counts.refused_deadline += 1,
             Reason::Hopeless => counts.refused_hopeless += 1,
+            Reason::Unreachable => counts.refused_unreachable += 1,
         }
     }
 
@@ -189,6 +194,7 @@ impl Tallies {
                 refused_queue_full: counts.refused_queue_full,
                 refused_deadline: counts.refused_deadline,
                 refused_hopeless: counts.refused_hopeless,
+                refused_unreachable: counts.refused_unreachable,
                 reneged: counts.reneged,
             })
         });

@@ -1,6 +1,8 @@
 //! A network compiled for the event loop: routes become flat lists of operations, checked once, so
 //! that the loop has nothing left to doubt.
 
+use std::time::Duration;
+
 use gate::GateSpec;
 use workload::DocumentSet;
 
@@ -365,7 +367,8 @@ impl Compiler<'_> {
         if self.comes_back_at_once(&node.spec) {
             let cause = format!(
                 "class `{}` has no think time, so a customer that is refused here would come back at \
-                 once, for ever: give it a think time, or the gate more room",
+                 once, for ever: give it a think time, or the gate more room or time for its servers to \
+                 come up",
                 self.class.name
             );
             return Err(NetworkError::new(place, cause));
@@ -404,9 +407,10 @@ impl Compiler<'_> {
         let Load::Closed { population, think } = &self.class.load else { return false };
         let first = self.ops.last().is_none_or(|op| matches!(op, Op::Done));
         let slots: u64 = spec.servers.iter().map(|server| u64::from(server.slots)).sum();
-        think.mean() == 0.0
-            && spec.room.is_some_and(|room| room.saturating_add(slots) < u64::from(*population))
-            && first
+        let is_full =
+            spec.room.is_some_and(|room| room.saturating_add(slots) < u64::from(*population));
+        let is_left = self.network.agenda.is_some() && spec.unreachable_max == Some(Duration::ZERO);
+        think.mean() == 0.0 && (is_full || is_left) && first
     }
 
     fn choose(&mut self, ways: &[(f64, Vec<Step>)], rate: f64) -> Result<(), NetworkError> {
@@ -513,7 +517,8 @@ impl Compiler<'_> {
 
 /// Whether a gate may turn jobs away.
 fn refuses(spec: &GateSpec, class: &Class) -> bool {
-    spec.room.is_some() || spec.wait_max.is_some() || class.deadline.is_some()
+    let waits = [spec.wait_max, spec.unreachable_max, class.deadline];
+    spec.room.is_some() || waits.iter().any(Option::is_some)
 }
 
 /// Whether some gate on this way may turn jobs away.

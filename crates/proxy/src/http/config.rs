@@ -48,7 +48,8 @@ pub const ROOM: u64 = 1024;
 
 impl Config {
     /// A gate that listens on `listen`, with `slots` slots for each of `upstreams`: first in,
-    /// first out, one queue with room for [`ROOM`] jobs, which wait 30 s at most, round robin.
+    /// first out, one queue with room for [`ROOM`] jobs, which wait 30 s at most, and not at all while no
+    /// server is up; round robin.
     pub fn new(listen: SocketAddr, upstreams: Vec<SocketAddr>, slots: u32) -> Config {
         let servers = vec![ServerSpec { slots }; upstreams.len()];
         Config {
@@ -62,6 +63,7 @@ impl Config {
                 discipline: DisciplineSpec::Fifo,
                 room: Some(ROOM),
                 wait_max: Some(Duration::from_secs(30)),
+                unreachable_max: Some(Duration::ZERO),
                 seed: 0,
                 foresight: None,
                 reserve: None,

@@ -201,6 +201,7 @@ impl Driver {
         };
         stats.refused_queue_full = sum(|counts| counts.refused_queue_full);
         stats.refused_deadline = sum(|counts| counts.refused_deadline + counts.refused_hopeless);
+        stats.refused_no_upstream = sum(|counts| counts.refused_unreachable);
         stats.reneged = sum(|counts| counts.reneged);
         for ((at, upstream), server) in (0..).zip(&mut stats.upstreams).zip(gate.servers()) {
             upstream.up = server.up;

@@ -50,6 +50,7 @@ mod tpcc_closed;
 mod tpcc_records;
 mod tpcc_report;
 mod tuning;
+mod unreachable;
 mod verdicts;
 mod verifying;
 mod witnesses;

@@ -187,6 +187,7 @@ fn write_classes(pools: &[Pool], text: &mut Text) {
             ("queue-full", class.refused_queue_full),
             ("deadline", class.refused_deadline),
             ("hopeless", class.refused_hopeless),
+            ("unreachable", class.refused_unreachable),
         ] {
             let labels = format!("{labels},{}", label("reason", reason));
             text.sample("sekisho_refused_total", &labels, count);

@@ -261,8 +261,20 @@ pub struct Class {
     pub refused_deadline: u64,
     /// Turned away at once, because they would have waited too long.
     pub refused_hopeless: u64,
+    /// Turned away because no server could be reached.
+    pub refused_unreachable: u64,
     /// Clients that left while they waited.
     pub reneged: u64,
+}
+
+impl Class {
+    /// Turned away, for whatever reason.
+    pub fn refused(&self) -> u64 {
+        self.refused_queue_full
+            + self.refused_deadline
+            + self.refused_hopeless
+            + self.refused_unreachable
+    }
 }
 
 /// What a connection is for.

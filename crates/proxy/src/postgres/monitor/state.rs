@@ -33,6 +33,7 @@ use super::wire::{Chunks, Writes};
 use super::workers::Watchers;
 use crate::postgres::SqlState;
 use crate::postgres::message::{Report, Severity, write};
+use crate::postgres::startup::Replication;
 
 /// Whether clients still come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,13 +220,22 @@ impl Loop {
         }
     }
 
-    /// A client's job arrives at the gate of its pool.
+    /// A client's job arrives at the gate of its pool. Where nobody gets in, it may be the one that
+    /// tries again.
     pub(super) fn arrive(&mut self, key: Key, since: Time) -> JobId {
         let job = self.job_of(key);
-        let pool = self.clients.get(key).expect("who asks is there").pool;
+        let client = self.clients.get(key).expect("who asks is there");
+        let (pool, is_own) = (client.pool, client.replication != Replication::No);
+        let tried = self.open_for_one(pool, is_own);
         let wait_max = self.config.classes.list()[job.class as usize].wait_max;
         let deadline = wait_max.map(|wait_max| since + wait_max);
-        self.tell(pool, |driver, now| driver.arrive(now, key, since, Job { deadline, ..job }))
+        let job = Job { deadline, ..job };
+        let id = self.tell(pool, |driver, now| driver.arrive(now, key, since, job));
+        if let Some(place) = tried {
+            // It has its slot; whoever comes behind it is refused until it is known what came of it.
+            self.tell(pool, |driver, now| driver.lower(now, place));
+        }
+        id
     }
 
     /// Writes to a client; a broken connection is found when it is read.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use advise::Span;
+use advise::{Span, Unreachable};
 use clap::{Args as ClapArgs, ValueEnum};
 use gate::{GateSpec, ServerSpec};
 use proxy::http::{Class, Config, Finished, Key, Probe, Server, StartError, Tls};
@@ -47,6 +47,10 @@ pub(super) struct HttpArgs {
     /// How long a request may wait
     #[arg(long, value_name = "TIME", default_value = "30s")]
     wait_max: Span,
+    /// How long a request may wait while no server can be reached: a time, `refuse` for not at all, or
+    /// `wait` for as long as for a slot
+    #[arg(long, value_name = "TIME", default_value = "refuse")]
+    unreachable: Unreachable,
     /// How long a server may take to begin its response
     #[arg(long, value_name = "TIME", default_value = "60s")]
     timeout: Span,
@@ -166,10 +170,12 @@ impl HttpArgs {
         let servers = self.servers(upstreams.len())?;
         let mut config = Config::new(address("--listen", &self.listen)?, upstreams, 1);
         config.classes = self.classes()?;
+        let wait_max = Duration::from_secs_f64(self.wait_max.0);
         let gate = GateSpec {
             servers,
             room: Some(self.room),
-            wait_max: Some(Duration::from_secs_f64(self.wait_max.0)),
+            wait_max: Some(wait_max),
+            unreachable_max: self.unreachable.limit(Some(wait_max)),
             ..config.gate
         };
         let prefixes = config.classes.iter().map(|class| &*class.prefix);

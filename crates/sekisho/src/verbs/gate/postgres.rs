@@ -19,7 +19,7 @@ use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
     Address, Admission, Auto, Config, Database, Encryption, Finished, Logged, Mode, Monitor,
-    PoolStats, ServerTls, StartError, Tls,
+    PoolStats, ServerTls, StartError, Tls, Unreachable,
 };
 use proxy::postgres::secrets::{Hba, MockKey, Users};
 use serde_json::json;
@@ -37,7 +37,7 @@ const PORT: u16 = 5432;
 const LISTEN: &str = "127.0.0.1:6432";
 
 /// What a file says in place of these.
-const REPLACED: [&str; 26] = [
+const REPLACED: [&str; 27] = [
     "db",
     "slots",
     "slots_least",
@@ -53,6 +53,7 @@ const REPLACED: [&str; 26] = [
     "seed",
     "room",
     "wait_max",
+    "unreachable",
     "users",
     "hba",
     "auth",
@@ -114,6 +115,10 @@ pub(super) struct PostgresArgs {
     /// How long a client may wait for a slot
     #[arg(long, value_name = "TIME", default_value = "120s")]
     wait_max: Span,
+    /// What becomes of a client while a server that could be reached cannot be: `wait`, no longer than
+    /// --wait-max, or `refuse`
+    #[arg(long, value_enum, default_value = "wait")]
+    unreachable: UnreachableName,
     /// Who is known, as in PgBouncer's userlist.txt; left out, the user of `--db` with its password
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
@@ -206,6 +211,14 @@ enum ModeName {
     Transaction,
     /// For a statement; transactions of several are refused
     Statement,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum UnreachableName {
+    /// It waits for it
+    Wait,
+    /// It is refused
+    Refuse,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -395,6 +408,7 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
             "refused_queue_full": counters.refused_queue_full,
             "refused_deadline": counters.refused_deadline,
             "refused_hopeless": counters.refused_hopeless,
+            "refused_unreachable": counters.refused_unreachable,
             "reneged": counters.reneged,
             "connects": counters.connects,
             "connects_failed": counters.connects_failed,
@@ -544,6 +558,10 @@ impl PostgresArgs {
         let database = self.database(&places)?;
         let users = self.known(database.login.as_ref())?;
         let mut config = Config::new(listen, vec![database], users);
+        config.unreachable = match self.unreachable {
+            UnreachableName::Wait => Unreachable::Wait,
+            UnreachableName::Refuse => Unreachable::Refuse,
+        };
         config.admission = match &self.hba {
             Some(path) => Admission::Rules(read(path, "--hba", Hba::parse)?),
             None => Admission::Everybody(match self.auth {
