@@ -18,6 +18,7 @@ pub mod prometheus;
 mod control;
 mod driver;
 mod estimate;
+mod figures;
 mod tally;
 
 pub use control::{Auto, Controlled, Moved};

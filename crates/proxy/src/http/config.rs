@@ -10,9 +10,10 @@ use thiserror::Error;
 
 pub use super::rewrite::Forwarded;
 pub use crate::tls::{Tls, TlsError};
+pub use live::Auto;
 
 /// The parameters of an HTTP gate.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Where clients connect to; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -21,6 +22,11 @@ pub struct Config {
     /// The gate. Its `room` and `wait_max` must be set: every queue of a live server has a bound
     /// and every wait a deadline.
     pub gate: GateSpec,
+    /// How the slots of each server are found, if that is left to the gate; it begins with those of
+    /// `gate`, which are [`Auto::start`](live::Auto::start) then.
+    pub auto: Option<Auto>,
+    /// Who is told, line by line, what was decided about the slots.
+    pub decisions: Option<fn(&str)>,
     /// Which requests are of which class and priority; the first that fits. A request that none
     /// fits is of class 0 and priority 0, without a size.
     pub classes: Vec<Class>,
@@ -69,6 +75,8 @@ impl Config {
                 reserve: None,
                 roles: Vec::new(),
             },
+            auto: None,
+            decisions: None,
             classes: Vec::new(),
             key: Key::Path,
             timeouts: Timeouts::default(),
@@ -94,6 +102,9 @@ impl Config {
         if self.gate.wait_max.is_none() {
             return Err(ConfigError::NoWaitMax);
         }
+        if let Some(auto) = &self.auto {
+            auto.check().map_err(ConfigError::Auto)?;
+        }
         let slots = self.gate.servers.iter().map(|server| server.slots).max().unwrap_or(0);
         let limits = &self.limits;
         let ranges = [
@@ -115,6 +126,15 @@ impl Config {
             return Err(ConfigError::ProbePath(path.to_owned()));
         }
         Ok(())
+    }
+
+    /// The names of the classes, by their number: that of requests of none is `other`.
+    pub(crate) fn class_names(&self) -> Vec<String> {
+        let prefix = |number: usize| {
+            let class = self.classes.iter().find(|class| class.class as usize == number);
+            class.map_or_else(|| "other".to_owned(), |class| class.prefix.clone())
+        };
+        (0..=self.classes.len()).map(prefix).collect()
     }
 }
 
@@ -287,6 +307,9 @@ pub enum ConfigError {
     /// The wait has no deadline.
     #[error("the wait at the gate has no limit; a live gate must have one: set wait_max")]
     NoWaitMax,
+    /// The slots cannot be found so.
+    #[error("the slots cannot be left to the gate: {0}")]
+    Auto(gate::ControlError),
     /// A limit is out of its range.
     #[error("{name} is {value}, but must be {least} to {most}")]
     Limit {

@@ -226,6 +226,9 @@ impl Connection {
             };
             tries -= 1;
             let outcome = self.exchange(plan, &mut held).await;
+            if let (Some(held), false) = (&mut held, matches!(outcome, Outcome::Delivered(_))) {
+                held.fails();
+            }
             // Whatever happened, the slot is not held while the client is told of it.
             drop(held);
             return match outcome {

@@ -66,7 +66,8 @@ fn simulated() -> Recording {
     ";
     let scenario: Scenario = toml::from_str(text).unwrap();
     let network = scenario.network().unwrap();
-    let options = Options { record: Some((0, 100)), plan: Plan::Replications(2), ..Options::default() };
+    let options =
+        Options { record: Some((0, 100)), plan: Plan::Replications(2), ..Options::default() };
     let outcome = sim::run(&network, &options).unwrap();
     assert!(outcome.gates[0].refused_unreachable.mean > 0.0);
     outcome.recording.unwrap()

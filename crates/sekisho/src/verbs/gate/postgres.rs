@@ -4,7 +4,6 @@ mod from_file;
 mod names;
 mod service;
 
-use std::fmt;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -13,8 +12,7 @@ use std::time::Duration;
 use ::load::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
-use gate::{Conduct, GateSpec, ServerSpec};
-use live::model::Fitted;
+use gate::{GateSpec, ServerSpec};
 use measure::Histogram;
 use proxy::postgres::auth::{Credential, Method};
 use proxy::postgres::monitor::{
@@ -24,6 +22,7 @@ use proxy::postgres::monitor::{
 use proxy::postgres::secrets::{Hba, MockKey, Users};
 use serde_json::json;
 
+use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::{PolicyArgs, address, keep, reachable, slots};
 use crate::gate_file::{Disk, Files, translate};
 use crate::session::say;
@@ -91,19 +90,8 @@ pub(super) struct PostgresArgs {
         required_unless_present_any = ["translate", "config", "check"]
     )]
     slots: Vec<Slots>,
-    /// The fewest slots with `--slots auto`
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    slots_least: u32,
-    /// The most slots with `--slots auto`; each is a connection to the server
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    slots_most: u32,
-    /// With `--slots auto`: only tell what would be done; the slots stay the most
-    #[arg(long)]
-    shadow: bool,
-    /// Write what the model has found at the end as a scenario for `sekisho ask`; of a second pool to
-    /// FILE.2, and so on. No file if it has found no knee
-    #[arg(long, value_name = "FILE")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    auto: AutoArgs,
     /// For how long a client keeps its slot
     #[arg(long, value_enum, default_value = "transaction")]
     mode: ModeName,
@@ -176,33 +164,6 @@ pub(super) struct PostgresArgs {
     check: Option<PathBuf>,
 }
 
-/// A number of slots, if it is not left to the gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slots {
-    Auto,
-    Number(u32),
-}
-
-impl std::str::FromStr for Slots {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Slots, String> {
-        match text {
-            "auto" => Ok(Slots::Auto),
-            number => number.parse().map(Slots::Number).map_err(|_| "a number, or auto".to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for Slots {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Slots::Auto => out.write_str("auto"),
-            Slots::Number(slots) => write!(out, "{slots}"),
-        }
-    }
-}
-
 #[derive(Clone, Copy, ValueEnum)]
 enum ModeName {
     /// From its first message until it leaves
@@ -257,7 +218,8 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     say(out, &beginning(args, &monitor, &pool))?;
     out.flush()?;
     let finished = monitor.run().map_err(Failure::machine)?;
-    let written = Written { record: args.policy.record.as_deref(), model: args.model.as_deref() };
+    let written =
+        Written { record: args.policy.record.as_deref(), model: args.auto.model.as_deref() };
     end(&finished, written, args.json, out)
 }
 
@@ -296,9 +258,7 @@ fn end(
         if let (Some(path), Some(fitted)) = (model, &pool.fitted) {
             let path = numbered(path, at);
             let name = format!("{}/{}", pool.database, pool.user);
-            std::fs::write(&path, scenario(&name, fitted)).map_err(|error| {
-                Failure::Usage(format!("`--model {}` cannot be written: {error}", path.display()))
-            })?;
+            keep_model(&path, (&name, "database"), fitted)?;
             modelled.push(path);
         }
     }
@@ -308,22 +268,6 @@ fn end(
     };
     say(out, &text)?;
     Ok(Verdict::Holds)
-}
-
-/// What was found, as a scenario.
-fn scenario(name: &str, fitted: &Fitted) -> String {
-    let Fitted { clients, think, slots, delay, demand, servers } = fitted;
-    let name = toml::Value::from(format!("{name}, as the gate saw it"));
-    format!(
-        "# A closed network of its clients, its slots and what is behind them, fitted while it ran.\n\
-         sekisho = 1\nname = {name}\nseed = 1\n\n\
-         [[class]]\nname = \"clients\"\npopulation = {clients}\nthink = \"{think:.9}s\"\n\
-         route = [\"slots\"]\n\n\
-         [[gate]]\nname = \"slots\"\nslots = {slots}\ninside = [\"elsewhere\", \"database\"]\n\n\
-         [[station]]\nname = \"elsewhere\"\nkind = \"delay\"\ndemand = \"{delay:.9}s\"\n\n\
-         [[station]]\nname = \"database\"\nkind = \"queue\"\nservers = {servers}\n\
-         demand = {{ mean = \"{demand:.9}s\", dist = \"exponential\" }}\n"
-    )
 }
 
 /// The file of a pool's recording: that of the first is the one that was named.
@@ -415,7 +359,7 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
             "wait": quantiles(&pool.wait),
             "hold": quantiles(&pool.hold),
             "model": pool.model,
-            "slots": control_json(pool),
+            "slots": control_json(pool.slots, pool.control.as_ref()),
         })
     });
     let object = json!({
@@ -435,66 +379,9 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
     format!("{object}\n")
 }
 
-/// The fewest slots that keep 95 % of the throughput, if a knee was seen and the model fits.
-fn best_slots(pool: &PoolStats) -> Option<f64> {
-    pool.fitted.as_ref()?;
-    pool.model.iter().find(|row| row.what == "slots for 95 %").map(|row| row.value)
-}
-
-/// The slots at the end, and what was decided about them.
-fn control_json(pool: &PoolStats) -> serde_json::Value {
-    let Some(control) = &pool.control else { return json!({"now": pool.slots}) };
-    let moves = control.moves.iter().map(|moved| {
-        json!({
-            "at_s": moved.at.since(gate::Time::ZERO).as_secs_f64(),
-            "server": moved.server,
-            "slots": moved.made.slots,
-            "why": moved.made.why.to_string(),
-        })
-    });
-    json!({
-        "now": pool.slots,
-        "standing": control.standing,
-        "shadow": control.conduct == Conduct::Shadows,
-        "moves": moves.collect::<Vec<_>>(),
-        "moves_in_all": control.made,
-    })
-}
-
-/// What the models have found, and what stands of the slots.
-fn models(pools: &[PoolStats]) -> String {
-    let mut table = Table::new(&["model", "", "95 %", "unit"]);
-    for row in pools.iter().flat_map(|pool| &pool.model) {
-        let interval = row
-            .interval
-            .map_or("-".to_owned(), |(low, high)| format!("{} .. {}", number(low), number(high)));
-        let what = if row.of.contains(' ') {
-            format!("{} {}", row.of.split_once(' ').map_or("", |(_, part)| part), row.what)
-        } else {
-            row.what.clone()
-        };
-        table.row(vec![what, number(row.value), interval, row.unit.clone()]);
-    }
-    let mut text = String::new();
-    if pools.iter().any(|pool| !pool.model.is_empty()) {
-        text += &table.to_string();
-    }
-    for pool in pools {
-        if let Some(row) = pool.model.first() {
-            text += &sentence(&format!("  {}: {}", label(&row.of), row.basis));
-        }
-    }
-    text
-}
-
-/// Four digits of a number that may be large or small.
-fn number(value: f64) -> String {
-    let digits = 3 - value.abs().max(1e-9).log10().floor() as i32;
-    format!("{value:.*}", digits.clamp(0, 9) as usize)
-}
-
 fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String {
     let pools = &finished.stats.pools;
+    let found = |pool: &PoolStats| best_slots(pool.fitted.as_ref(), &pool.model);
     let sum = |of: fn(&PoolStats) -> u64| pools.iter().map(of).sum::<u64>();
     let transactions = sum(|pool| pool.counters.xact_count);
     let refused = sum(|pool| pool.counters.refused());
@@ -529,11 +416,11 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
     if !pools.is_empty() {
         text += &table.to_string();
     }
-    text += &models(pools);
+    text += &models(pools.iter().map(|pool| &*pool.model));
     for path in kept {
         text += &sentence(&format!("  recorded: {}", path.display()));
     }
-    match (modelled, pools.iter().find_map(best_slots)) {
+    match (modelled, pools.iter().find_map(found)) {
         ([model, ..], _) => {
             text += &sentence(&format!("  modelled: {}", model.display()));
             text + &next(&format!("sekisho ask bottleneck {}", model.display()))
@@ -587,10 +474,7 @@ impl PostgresArgs {
         config.takeover.clone_from(&self.take_over);
         // Failed logins, servers that are not reached, jobs that are refused: as from a file.
         config.logged = Logged { errors: true, ..Logged::default() };
-        config.decisions = Some(|line| {
-            // Whoever reads standard error may have gone; the gate goes on.
-            let _ = write!(std::io::stderr(), "{}", sentence(&format!("gate: {line}")));
-        });
+        config.decisions = Some(tell);
         Ok(config)
     }
 
@@ -635,7 +519,7 @@ impl PostgresArgs {
         database.auto = self.auto()?;
         let slots = match &database.auto {
             Some(auto) => vec![ServerSpec { slots: auto.start() }; database.servers.len()],
-            None => slots("--db", &self.numbers(), database.servers.len())?,
+            None => slots("--db", &numbers(&self.slots), database.servers.len())?,
         };
         if slots.iter().all(|server| server.slots == 0) {
             return Err(Failure::Usage("`--slots 0` lets nobody in".into()));
@@ -662,39 +546,15 @@ impl PostgresArgs {
 
     /// Whether the slots are left to the gate, and how.
     fn auto(&self) -> Result<Option<Auto>, Failure> {
-        let wrong = |cause: &str| Err(Failure::Usage(cause.to_owned()));
-        if !self.slots.contains(&Slots::Auto) {
-            let limits = (self.slots_least, self.slots_most) != (1, 100);
-            return match limits || self.shadow {
-                true => wrong(
-                    "`--slots-least`, `--slots-most` and `--shadow` go with `--slots auto` only",
-                ),
-                false => Ok(None),
-            };
-        }
-        if self.slots.len() > 1 {
-            return wrong("`--slots auto` is for all servers: it stands alone");
-        }
-        if matches!(self.mode, ModeName::Session) {
-            return wrong(
+        let auto = self.auto.auto(&self.slots)?;
+        if auto.is_some() && matches!(self.mode, ModeName::Session) {
+            return Err(Failure::Usage(
                 "`--slots auto` needs `--mode transaction` or `statement`: how long a session is \
-                 says nothing of the work",
-            );
+                 says nothing of the work"
+                    .into(),
+            ));
         }
-        let conduct = if self.shadow { Conduct::Shadows } else { Conduct::Acts };
-        let (floor, ceiling) = (self.slots_least, self.slots_most);
-        if floor == 0 || floor > ceiling {
-            return wrong("`--slots-least` is at least 1, and at most `--slots-most`");
-        }
-        Ok(Some(Auto { floor, ceiling, conduct, ..Auto::default() }))
-    }
-
-    fn numbers(&self) -> Vec<u32> {
-        let number = |slots: &Slots| match slots {
-            Slots::Auto => None,
-            Slots::Number(number) => Some(*number),
-        };
-        self.slots.iter().filter_map(number).collect()
+        Ok(auto)
     }
 
     /// Who is known: those of the list, or the user of `--db`.
