@@ -30,7 +30,7 @@ struct Histograms {
 }
 
 /// What was counted of one class, as far as it takes little room.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounts {
     /// Jobs that wait.
     pub waiting: u64,
@@ -50,6 +50,23 @@ pub struct ClassCounts {
     pub refused_unreachable: u64,
     /// Jobs whose owners went while they waited.
     pub reneged: u64,
+}
+
+impl ClassCounts {
+    /// Jobs refused, by the names of the reasons.
+    pub fn refused_by_reason(&self) -> [(&'static str, u64); 4] {
+        [
+            ("queue-full", self.refused_queue_full),
+            ("deadline", self.refused_deadline),
+            ("hopeless", self.refused_hopeless),
+            ("unreachable", self.refused_unreachable),
+        ]
+    }
+
+    /// Jobs refused, for whatever reason.
+    pub fn refused(&self) -> u64 {
+        self.refused_by_reason().iter().map(|(_, count)| count).sum()
+    }
 }
 
 /// Counts and times of the jobs of one class at one gate.

@@ -158,7 +158,7 @@ fn respond(shared: &Shared, request: &Request<'_, '_>, peer: SocketAddr) -> (u16
     let target = request.target.rest;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     match (request.method, path) {
-        ("GET", "/metrics") => (200, shared.snapshot().prometheus()),
+        ("GET", "/metrics") => (200, shared.snapshot().prometheus(&shared.estimates())),
         ("GET", "/health") => health(shared),
         ("POST", "/slots" | "/report" | "/pause" | "/resume") => {
             let from_page = request.fields.iter().any(|f| f.name.eq_ignore_ascii_case("origin"));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gate::{Job, JobId, Reason, Report, Slot, Time};
 use live::model::{Fitted, Refusal, Work};
-use live::{Controlled, Estimate, WhatIf};
+use live::{ClassCounts, Controlled, Estimate, WhatIf};
 use measure::Recording;
 use tokio::sync::Notify;
 
@@ -32,6 +32,8 @@ pub(crate) struct Driver {
     died: Notify,
     /// Who is told what was decided about the slots, if anybody.
     decisions: Option<fn(&str)>,
+    /// What its classes are called.
+    names: Vec<String>,
 }
 
 /// Declares the gate dead unless it is disarmed.
@@ -80,6 +82,7 @@ impl Driver {
         let gate = gate.modelled(config.auto.as_ref());
         Ok(Driver {
             decisions: config.decisions,
+            names: config.class_names(),
             inner: RefCell::new(Inner { gate, places: Vec::new(), vacant: Vec::new() }),
             began: Instant::now(),
             armed: Cell::new(Time::MAX),
@@ -208,8 +211,14 @@ impl Driver {
     pub(crate) fn refresh_stats(&self, stats: &mut Stats) {
         let gate = &self.inner.borrow().gate;
         stats.waiting = gate.waiting();
-        let sum = |count: fn(&live::ClassCounts) -> u64| {
-            gate.counts().map(|(_, counts)| count(counts)).sum::<u64>()
+        let none = |name: &String| (name.clone(), ClassCounts::default());
+        stats.classes = self.names.iter().map(none).collect();
+        for (class, counts) in gate.counts() {
+            stats.classes[class].1.clone_from(counts);
+        }
+        let classes = &stats.classes;
+        let sum = |count: fn(&ClassCounts) -> u64| {
+            classes.iter().map(|(_, counts)| count(counts)).sum::<u64>()
         };
         stats.refused_queue_full = sum(|counts| counts.refused_queue_full);
         stats.refused_deadline = sum(|counts| counts.refused_deadline + counts.refused_hopeless);
@@ -223,9 +232,9 @@ impl Driver {
         }
     }
 
-    /// What is found of the servers, with classes by these names.
-    pub(crate) fn estimates(&self, names: &[String]) -> Vec<Estimate> {
-        let class = |class: u32| names.get(class as usize).cloned().unwrap_or_default();
+    /// What is found of the servers.
+    pub(crate) fn estimates(&self) -> Vec<Estimate> {
+        let class = |class: u32| self.names.get(class as usize).cloned().unwrap_or_default();
         self.inner.borrow().gate.estimates(NAME, class)
     }
 

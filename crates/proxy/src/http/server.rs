@@ -91,7 +91,7 @@ impl Shared {
 
     /// What is found of the servers.
     pub(crate) fn estimates(&self) -> Vec<Estimate> {
-        self.driver.estimates(&self.config.class_names())
+        self.driver.estimates()
     }
 
     /// Connections of clients that are open.

@@ -97,15 +97,18 @@ impl Gate {
         Gate { listening: at("listening"), admin: at("admin"), running }
     }
 
-    /// A number of the metrics.
+    /// A number of the metrics: the sum of all samples whose names and labels begin so.
     fn metric(&self, name: &str) -> f64 {
         let mut stream = connect(&self.admin);
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             .expect("the gate reads");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("text");
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        value.unwrap_or_else(|| panic!("no {name} in {text}"))
+        let samples = text.lines().filter(|line| line.starts_with(name));
+        let values: Vec<f64> =
+            samples.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+        assert!(!values.is_empty(), "no {name} in {text}");
+        values.iter().sum()
     }
 
     fn wait_until(&self, what: &str, holds: impl Fn(&Gate) -> bool) {
@@ -167,7 +170,7 @@ fn join_idle_queue_fills_the_idle_before_it_queues() {
         };
         gate.wait_until("served", busy);
         gate.wait_until("in line", |gate| {
-            gate.metric("sekisho_waiting") == nth.saturating_sub(3) as f64
+            gate.metric("sekisho_waiting{") == nth.saturating_sub(3) as f64
         });
         if nth <= 3 {
             let most = servers.iter().map(|server| server.seen().len()).max();
@@ -193,7 +196,7 @@ fn deficit_round_robin_and_ageing_order_a_line() {
             ask(&mut client, target);
             clients.push(client);
             gate.wait_until("at work", |_| servers[0].seen().len() == 1);
-            gate.wait_until("in line", |gate| gate.metric("sekisho_waiting") == waiting as f64);
+            gate.wait_until("in line", |gate| gate.metric("sekisho_waiting{") == waiting as f64);
         }
         servers[0].word = None;
         for client in &clients {
@@ -341,7 +344,6 @@ fn flags_of_slots_that_are_left_to_the_gate_go_with_auto_only() {
     let servers = [StandIn::start()];
     let flags = ["--slots", "auto", "--slots-most", "5", "--shadow"];
     let gate = Gate::start(&scratch, &servers, &flags);
-    let slots = format!("sekisho_slots{{upstream=\"{}\"}}", servers[0].address);
-    assert_eq!(gate.metric(&slots), 5.0, "they stay the most");
+    assert_eq!(gate.metric("sekisho_slots "), 5.0, "they stay the most");
     gate.end();
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use live::{Estimate, Times};
+use live::{ClassCounts, Estimate, Times};
 use serde::Serialize;
 
 use super::json;
@@ -268,12 +268,24 @@ pub struct Class {
 }
 
 impl Class {
+    /// The same as its gate counts it.
+    pub fn counts(&self) -> ClassCounts {
+        ClassCounts {
+            waiting: self.waiting.into(),
+            busy: self.busy,
+            wait: self.wait.clone(),
+            hold: self.hold.clone(),
+            refused_queue_full: self.refused_queue_full,
+            refused_deadline: self.refused_deadline,
+            refused_hopeless: self.refused_hopeless,
+            refused_unreachable: self.refused_unreachable,
+            reneged: self.reneged,
+        }
+    }
+
     /// Turned away, for whatever reason.
     pub fn refused(&self) -> u64 {
-        self.refused_queue_full
-            + self.refused_deadline
-            + self.refused_hopeless
-            + self.refused_unreachable
+        self.counts().refused()
     }
 }
 

@@ -10,6 +10,8 @@ use proxy::postgres::console::{
 use serde_json::{Value, json};
 
 use super::sample::{empty, filled};
+use crate::controls::admin;
+use crate::support::{self, Upstream};
 
 /// A sample: its name, its labels and its value.
 type Sample = (String, BTreeMap<String, String>, f64);
@@ -260,4 +262,47 @@ fn collect<'a>(value: &'a Value, to: &mut Vec<&'a str>) {
         Value::Array(values) => values.iter().for_each(|value| collect(value, to)),
         _ => {}
     }
+}
+
+/// Names and labels of what a gate tells of itself, without the labels that tell one gate from others.
+fn of_gates(text: &str) -> BTreeSet<(String, String, Vec<String>)> {
+    let (families, samples) = read(text);
+    let gates = ["slots", "slots_busy", "waiting", "class_busy", "refused_total", "reneged_total"];
+    let gates = gates.into_iter().chain(["wait_seconds", "hold_seconds", "model"]);
+    let gates: BTreeSet<String> = gates.map(|name| format!("sekisho_{name}")).collect();
+    let family = |sample: &str| {
+        let parts = ["_bucket", "_sum", "_count"];
+        let base = parts.iter().find_map(|part| sample.strip_suffix(part)).unwrap_or(sample);
+        gates.get(base).or_else(|| gates.get(sample)).cloned()
+    };
+    let told = samples.iter().filter_map(|(name, labels, _)| {
+        let family = family(name)?;
+        let labels = labels.keys().filter(|label| !["database", "user"].contains(&&***label));
+        Some((name.clone(), families[&family].clone(), labels.cloned().collect()))
+    });
+    told.filter(|(name, ..)| name != "sekisho_model").collect()
+}
+
+/// The reasons for which jobs are refused.
+fn reasons(text: &str) -> BTreeSet<String> {
+    let refused = read(text).1.into_iter().filter(|(name, ..)| name == "sekisho_refused_total");
+    refused.map(|(_, labels, _)| labels["reason"].clone()).collect()
+}
+
+/// One query serves the gate in front of HTTP and the one in front of PostgreSQL.
+#[test]
+fn both_gates_tell_of_themselves_by_the_same_names_and_labels() {
+    let upstream = Upstream::echo();
+    let gate = support::Gate::start(support::config(&[upstream.address], 2));
+    gate.client().get("/x");
+    let (http, postgres) = (admin(&gate, "GET /metrics"), prometheus(&filled()));
+    let told = of_gates(http.text());
+    assert_eq!(told, of_gates(&postgres));
+    assert_eq!(reasons(http.text()), reasons(&postgres));
+    let names: BTreeSet<&str> = told.iter().map(|(name, ..)| &**name).collect();
+    assert_eq!(
+        names.len(),
+        12,
+        "two gauges, four by class, and two histograms of three: {names:?}"
+    );
 }
