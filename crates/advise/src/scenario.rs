@@ -382,7 +382,8 @@ pub struct GateEntry {
     /// Who turns the slots while it runs, beginning with those given; left out, nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlEntry>,
-    /// What is done while the slot is held.
+    /// What is done while the slot is held. Another gate may stand there: slots over several pools are
+    /// a gate inside that of each pool, as in `studies/slots/quotas.toml`.
     pub inside: Vec<RouteEntry>,
 }
 

@@ -38,6 +38,7 @@ mod monitoring;
 mod placing;
 mod progress;
 mod questions;
+mod quotas;
 mod recording;
 mod records;
 mod scarce;

@@ -23,7 +23,7 @@ use super::operating::Operating;
 use super::patience::Patiences;
 use super::pool::{Pool, PoolIndex};
 use super::probing::Probes;
-use super::quotas::Quota;
+use super::quotas::QuotaChain;
 use super::reload::{Reads, Reloading};
 use super::server::Server;
 use super::stats::Stats;
@@ -82,9 +82,8 @@ pub(super) struct Loop {
     /// Connections to servers that are being made, and those that wait for their turn.
     pub(super) connecting: usize,
     pub(super) connects: VecDeque<Key>,
-    /// Slots over several pools, and those of them whose gate has decided something.
-    pub(super) quotas: Vec<Quota>,
-    pub(super) decided_quotas: VecDeque<usize>,
+    /// Slots over several pools.
+    pub(super) quotas: QuotaChain,
     /// The probes of each database.
     pub(super) probes: Vec<Option<Probes>>,
     pub(super) crowd: Crowd,
@@ -144,8 +143,7 @@ impl Loop {
             decided: VecDeque::new(),
             connecting: 0,
             connects: VecDeque::new(),
-            quotas: Vec::new(),
-            decided_quotas: VecDeque::new(),
+            quotas: QuotaChain::default(),
             probes,
             crowd: Crowd::default(),
             log: Log::default(),
@@ -197,7 +195,7 @@ impl Loop {
     pub(super) fn settle(&mut self) {
         loop {
             self.settle_pools();
-            if self.decided_quotas.is_empty() {
+            if !self.quotas.chain.has_decided() {
                 return;
             }
             self.settle_quotas();
