@@ -125,7 +125,10 @@ fn simulated(outcome: &Outcome) -> Value {
         let jobs = Cell::of(&gate.waiting).plus(Cell::of(&gate.busy));
         let times = gate.wait.as_ref().zip(gate.hold.as_ref());
         let response = times.map(|(wait, hold)| Cell::of(wait).plus(Cell::of(hold)));
-        let refused = gate.refused_full.mean + gate.refused_deadline.mean + gate.reneged.mean;
+        let refused = gate.refused_full.mean
+            + gate.refused_deadline.mean
+            + gate.refused_unreachable.mean
+            + gate.reneged.mean;
         let started = Cell::of(&gate.started);
         let busy = Cell::of(&gate.busy).scaled(1.0 / f64::from(gate.slots));
         let arrivals = started.scaled(1.0 / (1.0 - refused));

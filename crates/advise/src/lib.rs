@@ -54,8 +54,8 @@ pub use scenario::{
     NoticedName, NumberKind, NumericParameter, OfTrace, OrderName, Parameter, PiecesName, Policies,
     RepeatEntry, ReplacementName, RetryEntry, RouteEntry, RouterEntry, Scenario, ScenarioError,
     SendEntry, ServerEntry, Setting, ShapedEntry, SightEntry, SizesEntry, SizesName, StateName,
-    StationEntry, StationName, Stops, TraceEntry, Turns, VisitEntry, VisitsEntry, disciplines,
-    routers,
+    StationEntry, StationName, Stops, TraceEntry, Turns, Unreachable, VisitEntry, VisitsEntry,
+    disciplines, routers,
 };
 pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
 pub use units::{Bytes, PerByte, Rate, Span, UnitError};

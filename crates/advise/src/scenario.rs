@@ -23,6 +23,7 @@ mod path;
 mod policies;
 mod setting;
 mod trace;
+mod unreachable;
 
 pub use behaviour::{
     AgendaEntry, CacheEntry, ChangeEntry, ClientEntry, ControlEntry, CurveEntry, FullName,
@@ -34,6 +35,7 @@ pub use path::{NumberKind, NumericParameter};
 pub use policies::{DisciplineEntry, Policies, RouterEntry, SightEntry};
 pub use setting::{Control, Setting, Stops, Turns, disciplines, routers};
 pub use trace::TraceEntry;
+pub use unreachable::Unreachable;
 
 /// A model of a service and the load on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -373,10 +375,15 @@ pub struct GateEntry {
     /// The longest wait; left out, without limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_max: Option<Span>,
+    /// How long a job waits while no server is up: `"refuse"` for not at all, `"wait"` for as long as for
+    /// a slot, or a time; left out, a server that is down is as one that is busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<Unreachable>,
     /// Who turns the slots while it runs, beginning with those given; left out, nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlEntry>,
-    /// What is done while the slot is held.
+    /// What is done while the slot is held. Another gate may stand there: slots over several pools are
+    /// a gate inside that of each pool, as in `studies/slots/quotas.toml`.
     pub inside: Vec<RouteEntry>,
 }
 

@@ -184,6 +184,13 @@ pub enum Event {
         /// The longest wait.
         Option<Duration>,
     ),
+    /// How long a job may wait from now on while no server is up, as
+    /// [`GateSpec::unreachable_max`](crate::GateSpec::unreachable_max) has it. If none is, those that
+    /// wait may do so for as long from now.
+    UnreachableMax(
+        /// How long; `None` makes no difference.
+        Option<Duration>,
+    ),
     /// How many jobs may wait from now on, as [`GateSpec::room`](crate::GateSpec::room) has it; those
     /// that wait stay.
     Room(
@@ -259,6 +266,9 @@ pub enum Reason {
     Deadline,
     /// It came when it was foreseen that it could not: see [`Foresight`](crate::Foresight).
     Hopeless,
+    /// No server was up for as long as it might wait for one: see
+    /// [`GateSpec::unreachable_max`](crate::GateSpec::unreachable_max).
+    Unreachable,
 }
 
 /// What the driver must do now. The list that [`Gate::handle`](crate::Gate::handle) fills is

@@ -1,6 +1,6 @@
 //! The gate itself: queues, slots and deadlines around the two open choices, discipline and router.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::discipline::{Discipline, Fifo};
@@ -38,6 +38,12 @@ pub struct Gate {
     router: Box<dyn Router>,
     room: Option<u64>,
     wait_max: Option<Duration>,
+    unreachable_max: Option<Duration>,
+    /// How many servers are up, whether they have a free slot or not.
+    up: usize,
+    /// The moments from which on jobs wait in vain if no server comes up, in order, and so in that of the
+    /// jobs; empty while a server is up.
+    stranded: VecDeque<(Time, JobId)>,
     /// How fast each queue moves, and for how long that counts.
     meters: Option<Box<(Duration, Vec<Meter>)>>,
     lending: Option<Box<Lending>>,
@@ -82,6 +88,9 @@ impl Gate {
             router: spec.router.build(spec.seed),
             room: spec.room,
             wait_max: spec.wait_max,
+            unreachable_max: spec.unreachable_max,
+            up: spec.servers.len(),
+            stranded: VecDeque::new(),
             meters: spec
                 .foresight
                 .map(|foresight| Box::new((foresight.memory, vec![Meter::default(); queues]))),
@@ -120,7 +129,7 @@ impl Gate {
         if let Some(watch) = &mut self.watch {
             watch.tick(now);
         }
-        if !self.deadlines.is_empty() {
+        if self.has_deadlines() {
             self.expire(now, Expire::Before, actions);
         }
         if let Event::Depart(slot) = event {
@@ -139,7 +148,7 @@ impl Gate {
             self.lend(now, actions);
         }
         // Without a free slot and without a deadline there is nobody to see to.
-        if self.waiting > 0 && (self.available > 0 || !self.deadlines.is_empty()) {
+        if self.waiting > 0 && (self.available > 0 || self.has_deadlines()) {
             self.settle(now, touched, actions);
         }
         if self.meters.is_some() {
@@ -154,6 +163,8 @@ impl Gate {
             return None;
         }
         let deadline = self.deadlines.first().map(|&(time, _)| time);
+        let stranded = self.stranded.front().map(|&(time, _)| time);
+        let deadline = [deadline, stranded].into_iter().flatten().min();
         let next = match (self.next_ready(), deadline) {
             (Some(ready), Some(deadline)) => Some(ready.min(deadline)),
             (ready, deadline) => ready.or(deadline),
@@ -277,6 +288,11 @@ impl Gate {
                 self.wait_max = span;
                 Touched::None
             }
+            Event::UnreachableMax(span) => {
+                self.unreachable_max = span;
+                self.strand(now);
+                Touched::None
+            }
             Event::Room(room) => {
                 self.room = room;
                 Touched::None
@@ -312,7 +328,11 @@ impl Gate {
             job.deadline = Some(job.deadline.map_or(latest, |own| own.min(latest)));
         }
         if job.deadline.is_some_and(|deadline| deadline < now) {
-            actions.push(Action::Refuse { job: job.id, reason: Reason::Deadline });
+            actions.push(Action::Refuse { job: job.id, reason: self.reason_of_deadline() });
+            return Touched::None;
+        }
+        if self.up == 0 && self.unreachable_max == Some(Duration::ZERO) {
+            actions.push(Action::Refuse { job: job.id, reason: Reason::Unreachable });
             return Touched::None;
         }
         self.waiting += 1;
@@ -334,6 +354,9 @@ impl Gate {
             }
             if let Some(deadline) = job.deadline {
                 self.deadlines.insert((deadline, job.id));
+            }
+            if let (0, Some(span)) = (self.up, self.unreachable_max) {
+                self.stranded.push_back((now + span, job.id));
             }
             if let Some(lending) = &mut self.lending {
                 lending.join(job);
@@ -544,6 +567,8 @@ impl Gate {
     fn up(&mut self, now: Time, server: u32) -> Touched {
         self.forget_rates();
         self.change(server, Work::Same, |s| s.up = true);
+        self.count_up();
+        self.stranded.clear();
         let mut unrouted = std::mem::take(&mut self.unrouted);
         while let Some(job) = unrouted.pop(now) {
             self.enqueue(now, &job);
@@ -553,7 +578,13 @@ impl Gate {
 
     fn down(&mut self, now: Time, server: u32) -> Touched {
         self.forget_rates();
+        let before = self.up;
         self.change(server, Work::Same, |s| s.up = false);
+        self.count_up();
+        // Said twice, it is no reason to wait for longer.
+        if self.up < before {
+            self.strand(now);
+        }
         if self.queued == Queues::Shared {
             return Touched::None;
         }
@@ -567,6 +598,24 @@ impl Gate {
         }
         assert!(left.is_empty(), "a discipline that holds jobs back needs a drain");
         Touched::All
+    }
+
+    fn count_up(&mut self) {
+        self.up = self.servers.iter().filter(|server| server.up).count();
+    }
+
+    /// If no server is up: from now on those who wait may do so only as long as that is allowed.
+    fn strand(&mut self, now: Time) {
+        self.stranded.clear();
+        let (0, Some(span)) = (self.up, self.unreachable_max) else { return };
+        let mut ids: Vec<JobId> = self.queue(now).into_iter().map(|job| job.id).collect();
+        ids.sort_unstable();
+        self.stranded.extend(ids.into_iter().map(|id| (now + span, id)));
+    }
+
+    #[inline]
+    fn has_deadlines(&self) -> bool {
+        !self.deadlines.is_empty() || !self.stranded.is_empty()
     }
 
     /// Changes one server and what is derived from it.
@@ -593,7 +642,7 @@ impl Gate {
         if self.next_ready().is_some_and(|ready| ready <= now) {
             self.dispatch(now, Touched::All, actions);
         }
-        if !self.deadlines.is_empty() {
+        if self.has_deadlines() {
             self.expire(now, Expire::UpTo, actions);
         }
         self.assert_invariants(touched);
@@ -619,6 +668,9 @@ impl Gate {
             Some(job)
         })?;
         self.waiting -= 1;
+        if let Ok(at) = self.stranded.binary_search_by_key(&id, |&(_, one)| one) {
+            self.stranded.remove(at);
+        }
         if let Some(lending) = &mut self.lending {
             lending.leave(&job);
         }
@@ -686,13 +738,32 @@ impl Gate {
     /// Refuses the jobs whose deadline has passed. A slot that frees exactly at a deadline still
     /// serves the job, so the deadlines of `now` itself fall due only after the event.
     fn expire(&mut self, now: Time, which: Expire, actions: &mut Vec<Action>) {
+        let is_due = |moment: Time| moment < now || (which == Expire::UpTo && moment == now);
         while let Some(&(deadline, id)) = self.deadlines.first() {
-            if deadline > now || (which == Expire::Before && deadline == now) {
-                return;
+            if !is_due(deadline) {
+                break;
             }
             self.deadlines.pop_first();
             self.take_out(id).expect("only waiting jobs have a deadline");
-            actions.push(Action::Refuse { job: id, reason: Reason::Deadline });
+            actions.push(Action::Refuse { job: id, reason: self.reason_of_deadline() });
+        }
+        while let Some(&(moment, id)) = self.stranded.front() {
+            if !is_due(moment) {
+                break;
+            }
+            let job = self.take_out(id).expect("only waiting jobs are stranded");
+            if let Some(deadline) = job.deadline {
+                self.deadlines.remove(&(deadline, id));
+            }
+            actions.push(Action::Refuse { job: id, reason: Reason::Unreachable });
+        }
+    }
+
+    /// Why a job was not started before its deadline.
+    fn reason_of_deadline(&self) -> Reason {
+        match self.unreachable_max {
+            Some(_) if self.up == 0 => Reason::Unreachable,
+            _ => Reason::Deadline,
         }
     }
 

@@ -314,6 +314,40 @@ impl RouterSpec {
         }
     }
 
+    /// The share of the jobs that each of so many servers gets, where that depends on nothing but turns
+    /// and chance; `None` where it depends on the servers' states or on the jobs.
+    pub fn shares(&self, servers: usize) -> Option<Vec<f64>> {
+        match self {
+            RouterSpec::Random | RouterSpec::RoundRobin => {
+                Some(vec![1.0 / servers as f64; servers])
+            }
+            RouterSpec::Weighted { weights, .. } => {
+                let sum: f64 = weights.iter().map(|&weight| f64::from(weight)).sum();
+                Some(weights.iter().map(|&weight| f64::from(weight) / sum).collect())
+            }
+            RouterSpec::ShortestQueue { .. }
+            | RouterSpec::LowestUtilisation { .. }
+            | RouterSpec::Ev { .. }
+            | RouterSpec::PowerOfD { .. }
+            | RouterSpec::JoinIdleQueue { .. }
+            | RouterSpec::LeastWork { .. }
+            | RouterSpec::ByKey { .. } => None,
+        }
+    }
+
+    /// What of a job must be known before it is sent to one of several servers; `None` if nothing. A
+    /// table that names no key sends all jobs alike, so it needs none.
+    pub fn reads(&self) -> Option<KeyOf> {
+        match self {
+            RouterSpec::ByKey {
+                map: KeyMap::Table { rows, default: KeyDefault::Server(_) },
+                ..
+            } if rows.is_empty() => None,
+            RouterSpec::ByKey { of, .. } => Some(*of),
+            _ => None,
+        }
+    }
+
     /// Whether it decides without a look at any server's state.
     pub fn is_blind(&self) -> bool {
         matches!(

@@ -32,6 +32,12 @@ pub struct GateSpec {
     pub room: Option<u64>,
     /// The longest wait, counted from arrival; a job's own deadline may be earlier.
     pub wait_max: Option<Duration>,
+    /// The longest wait while no server is up, counted from a job's arrival or from the moment when the
+    /// last server went down, whichever is later; 0 refuses at once. Who waited in vain for that is
+    /// refused as [`Unreachable`](crate::Reason::Unreachable). `None` makes no difference between a
+    /// server that is down and one that is busy.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub unreachable_max: Option<Duration>,
     /// Whether jobs are refused at once that would wait in vain; `None` lets them.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub foresight: Option<Foresight>,
@@ -62,10 +68,20 @@ impl GateSpec {
             discipline: DisciplineSpec::Fifo,
             room: None,
             wait_max: None,
+            unreachable_max: None,
             foresight: None,
             reserve: None,
             roles: Vec::new(),
             seed: 0,
+        }
+    }
+
+    /// The share of the jobs that each server gets whatever becomes of the others: with a queue for each,
+    /// as [`RouterSpec::shares`] has it; `None` where jobs go to whoever is free or best.
+    pub fn shares(&self) -> Option<Vec<f64>> {
+        match self.queues {
+            Queues::Shared => None,
+            Queues::PerServer => self.router.shares(self.servers.len()),
         }
     }
 

@@ -5,6 +5,8 @@
 //! | --- | --- |
 //! | `GET /metrics` | what is counted, as Prometheus reads it |
 //! | `GET /health` | 200 while a server is up and the gate does not drain, else 503 |
+//! | `GET /model` | what is found of the servers, as JSON: SHOW MODEL of the gate for PostgreSQL |
+//! | `GET /whatif?slots=16` | what would be with other `slots`, `arrivals` (`x1.5`), `servers` or `policy` (`shared`), as JSON: SHOW WHATIF |
 //! | `POST /slots?server=0&slots=8` | gives that server so many slots |
 //! | `POST /report?server=0&waiting=2&busy=8&utilisation=0.9` | says how that server is, to a router that goes by reports |
 //! | `POST /pause`, `POST /resume` | starts no jobs; starts them again |
@@ -17,6 +19,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use gate::{Report, Share};
+use live::{Estimate, WhatIf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
@@ -65,15 +68,17 @@ async fn answer(shared: &Shared, mut stream: TcpStream, peer: SocketAddr) -> std
         }
         let refuse = |error: super::message::HeadError| (error.status(), format!("{error}\n"));
         let mut fields = room();
-        let (status, text) = match scan.scan(&bytes, HEAD_MAX) {
+        let (status, kind, text) = match scan.scan(&bytes, HEAD_MAX) {
             Ok(None) => continue,
             Ok(Some(span)) => match Request::parse(&bytes[span.start..span.end], &mut fields) {
-                Ok(request) => respond(shared, &request, peer),
-                Err(error) => refuse(error),
+                Ok(request) => match modelled(shared, &request).await {
+                    Some((status, text)) => (status, JSON, text),
+                    None => plain(respond(shared, &request, peer)),
+                },
+                Err(error) => plain(refuse(error)),
             },
-            Err(error) => refuse(error),
+            Err(error) => plain(refuse(error)),
         };
-        let kind = "text/plain; version=0.0.4; charset=utf-8";
         let answer = Answer { kind, ..Answer::plain(status, &text) };
         answer.write(Version::Http11, WithBody::Yes, After::Close, &mut out);
         break;
@@ -90,11 +95,70 @@ async fn answer(shared: &Shared, mut stream: TcpStream, peer: SocketAddr) -> std
     Ok(())
 }
 
+const JSON: &str = "application/json";
+
+fn plain((status, text): (u16, String)) -> (u16, &'static str, String) {
+    (status, "text/plain; version=0.0.4; charset=utf-8", text)
+}
+
+/// What is asked of the model, if anything is.
+async fn modelled(shared: &Shared, request: &Request<'_, '_>) -> Option<(u16, String)> {
+    let target = request.target.rest;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let wrong = |cause: String| serde_json::json!({ "error": cause }).to_string() + "\n";
+    let right = |rows: &[Estimate]| {
+        serde_json::to_string(rows).expect("numbers and texts become JSON") + "\n"
+    };
+    match (request.method, path) {
+        ("GET", "/model") => Some((200, right(&shared.estimates()))),
+        ("GET", "/whatif") => {
+            let Some(asked) = parse_what_if(query) else {
+                let wanted = "slots=<n>&arrivals=x<factor>&servers=<n>&policy=<name>, one at least";
+                return Some((400, wrong(format!("wanted: /whatif?{wanted}"))));
+            };
+            let answers = shared.driver.what_if(shared.clients());
+            // Reckoning takes a while, in which the gate goes on.
+            let answer = tokio::task::spawn_blocking(move || answers(&asked)).await;
+            Some(match answer {
+                Ok(Ok(rows)) => (200, right(&rows)),
+                Ok(Err(refusal)) => (409, wrong(refusal.to_string())),
+                Err(_) => (500, wrong("the model could not be asked".to_owned())),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// What would be otherwise, each thing at most once and one at least.
+fn parse_what_if(query: &str) -> Option<WhatIf> {
+    let mut asked = WhatIf::default();
+    for pair in query.split('&') {
+        let count = |value: &str| value.parse().ok().filter(|count: &u32| *count > 0);
+        let twice = match pair.split_once('=')? {
+            ("slots", value) => asked.slots.replace(count(value)?).is_some(),
+            ("servers", value) => asked.servers.replace(count(value)?).is_some(),
+            ("arrivals", value) => {
+                let factor = value.strip_prefix(['x', 'X']).unwrap_or(value).parse().ok();
+                let factor = factor.filter(|factor: &f64| factor.is_finite() && *factor > 0.0);
+                asked.arrivals.replace(factor?).is_some()
+            }
+            ("policy", value) if !value.is_empty() => {
+                asked.policy.replace(value.to_lowercase()).is_some()
+            }
+            _ => return None,
+        };
+        if twice {
+            return None;
+        }
+    }
+    Some(asked)
+}
+
 fn respond(shared: &Shared, request: &Request<'_, '_>, peer: SocketAddr) -> (u16, String) {
     let target = request.target.rest;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     match (request.method, path) {
-        ("GET", "/metrics") => (200, shared.snapshot().prometheus()),
+        ("GET", "/metrics") => (200, shared.snapshot().prometheus(&shared.estimates())),
         ("GET", "/health") => health(shared),
         ("POST", "/slots" | "/report" | "/pause" | "/resume") => {
             let from_page = request.fields.iter().any(|f| f.name.eq_ignore_ascii_case("origin"));
@@ -103,12 +167,17 @@ fn respond(shared: &Shared, request: &Request<'_, '_>, peer: SocketAddr) -> (u16
             }
             control(shared, path, query)
         }
-        (_, "/metrics" | "/health" | "/slots" | "/report" | "/pause" | "/resume") => {
-            (405, "GET /metrics and /health, POST /slots, /report, /pause and /resume\n".to_owned())
-        }
-        _ => (404, "there are /metrics, /health, /slots, /report, /pause and /resume\n".to_owned()),
+        (
+            _,
+            "/metrics" | "/health" | "/model" | "/whatif" | "/slots" | "/report" | "/pause"
+            | "/resume",
+        ) => (405, format!("GET {GETS}, POST {POSTS}\n")),
+        _ => (404, format!("there are GET {GETS}, POST {POSTS}\n")),
     }
 }
+
+const GETS: &str = "/metrics, /health, /model and /whatif";
+const POSTS: &str = "/slots, /report, /pause and /resume";
 
 fn health(shared: &Shared) -> (u16, String) {
     if shared.draining.get() {
@@ -200,6 +269,18 @@ mod tests {
             "server=1&server=1&waiting=2&busy=3&utilisation=0.5",
         ] {
             assert_eq!(parse_report(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_question_to_the_model_is_taken_only_whole() {
+        let asked = WhatIf { slots: Some(8), arrivals: Some(1.5), ..WhatIf::default() };
+        assert_eq!(parse_what_if("slots=8&arrivals=x1.5"), Some(asked));
+        let asked = WhatIf { servers: Some(2), policy: Some("shared".into()), ..WhatIf::default() };
+        assert_eq!(parse_what_if("policy=Shared&servers=2"), Some(asked));
+        for bad in ["", "slots", "slots=0", "slots=1&slots=2", "arrivals=x-1", "policy=", "load=2"]
+        {
+            assert_eq!(parse_what_if(bad), None, "{bad}");
         }
     }
 

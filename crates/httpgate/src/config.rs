@@ -9,10 +9,11 @@ use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
 use thiserror::Error;
 
 pub use super::rewrite::Forwarded;
+pub use live::Auto;
 pub use tls::{Tls, TlsError};
 
 /// The parameters of an HTTP gate.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Where clients connect to; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -21,6 +22,11 @@ pub struct Config {
     /// The gate. Its `room` and `wait_max` must be set: every queue of a live server has a bound
     /// and every wait a deadline.
     pub gate: GateSpec,
+    /// How the slots of each server are found, if that is left to the gate; it begins with those of
+    /// `gate`, which are [`Auto::start`](live::Auto::start) then.
+    pub auto: Option<Auto>,
+    /// Who is told, line by line, what was decided about the slots.
+    pub decisions: Option<fn(&str)>,
     /// Which requests are of which class and priority; the first that fits. A request that none
     /// fits is of class 0 and priority 0, without a size.
     pub classes: Vec<Class>,
@@ -48,7 +54,8 @@ pub const ROOM: u64 = 1024;
 
 impl Config {
     /// A gate that listens on `listen`, with `slots` slots for each of `upstreams`: first in,
-    /// first out, one queue with room for [`ROOM`] jobs, which wait 30 s at most, round robin.
+    /// first out, one queue with room for [`ROOM`] jobs, which wait 30 s at most, and not at all while no
+    /// server is up; round robin.
     pub fn new(listen: SocketAddr, upstreams: Vec<SocketAddr>, slots: u32) -> Config {
         let servers = vec![ServerSpec { slots }; upstreams.len()];
         Config {
@@ -62,11 +69,14 @@ impl Config {
                 discipline: DisciplineSpec::Fifo,
                 room: Some(ROOM),
                 wait_max: Some(Duration::from_secs(30)),
+                unreachable_max: Some(Duration::ZERO),
                 seed: 0,
                 foresight: None,
                 reserve: None,
                 roles: Vec::new(),
             },
+            auto: None,
+            decisions: None,
             classes: Vec::new(),
             key: Key::Path,
             timeouts: Timeouts::default(),
@@ -92,6 +102,9 @@ impl Config {
         if self.gate.wait_max.is_none() {
             return Err(ConfigError::NoWaitMax);
         }
+        if let Some(auto) = &self.auto {
+            auto.check().map_err(ConfigError::Auto)?;
+        }
         let slots = self.gate.servers.iter().map(|server| server.slots).max().unwrap_or(0);
         let limits = &self.limits;
         let ranges = [
@@ -113,6 +126,15 @@ impl Config {
             return Err(ConfigError::ProbePath(path.to_owned()));
         }
         Ok(())
+    }
+
+    /// The names of the classes, by their number: that of requests of none is `other`.
+    pub(crate) fn class_names(&self) -> Vec<String> {
+        let prefix = |number: usize| {
+            let class = self.classes.iter().find(|class| class.class as usize == number);
+            class.map_or_else(|| "other".to_owned(), |class| class.prefix.clone())
+        };
+        (0..=self.classes.len()).map(prefix).collect()
     }
 }
 
@@ -285,6 +307,9 @@ pub enum ConfigError {
     /// The wait has no deadline.
     #[error("the wait at the gate has no limit; a live gate must have one: set wait_max")]
     NoWaitMax,
+    /// The slots cannot be found so.
+    #[error("the slots cannot be left to the gate: {0}")]
+    Auto(gate::ControlError),
     /// A limit is out of its range.
     #[error("{name} is {value}, but must be {least} to {most}")]
     Limit {

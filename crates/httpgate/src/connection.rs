@@ -72,7 +72,6 @@ enum Patience {
 /// Why a request got no slot.
 enum Refusal {
     Gate(Reason),
-    NoUpstream,
     /// The client left.
     Reneged,
 }
@@ -227,6 +226,9 @@ impl Connection {
             };
             tries -= 1;
             let outcome = self.exchange(plan, &mut held).await;
+            if let (Some(held), false) = (&mut held, matches!(outcome, Outcome::Delivered(_))) {
+                held.fails();
+            }
             // Whatever happened, the slot is not held while the client is told of it.
             drop(held);
             return match outcome {
@@ -254,11 +256,6 @@ impl Connection {
     /// closes, it reneges.
     async fn admit(&mut self, plan: &Plan, since: Time) -> Result<Held, Refusal> {
         let Connection { shared, client, wires, .. } = self;
-        // Who waits already waits on, for a server may come back before the deadline; but nobody
-        // joins a line that does not move.
-        if !shared.driver.any_up() {
-            return Err(Refusal::NoUpstream);
-        }
         let ticket = shared.driver.arrive(plan.wanted, since);
         std::future::poll_fn(|cx| {
             if let Poll::Ready(verdict) = ticket.poll(cx) {
@@ -313,14 +310,13 @@ impl Connection {
         let reason = match refusal {
             Refusal::Reneged => return Next::Drop,
             Refusal::Gate(Reason::QueueFull) => "queue-full",
-            Refusal::Gate(_) => "deadline",
-            Refusal::NoUpstream => {
-                self.shared.stats.borrow_mut().refused_no_upstream += 1;
-                "no-upstream"
-            }
+            Refusal::Gate(Reason::Unreachable) => "no-upstream",
+            Refusal::Gate(Reason::Deadline | Reason::Hopeless) => "deadline",
         };
         let seconds = match refusal {
-            Refusal::NoUpstream => self.shared.config.health.interval.as_secs().max(1),
+            Refusal::Gate(Reason::Unreachable) => {
+                self.shared.config.health.interval.as_secs().max(1)
+            }
             _ => self.shared.driver.retry_after(),
         };
         let fields = [("Retry-After", &*seconds.to_string()), ("Sekisho-Refused", reason)];

@@ -6,13 +6,18 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use gate::{GateSpec, Job, JobId, Reason, Report, Slot, Time};
-use live::model::Work;
+use gate::{Job, JobId, Reason, Report, Slot, Time};
+use live::model::{Fitted, Refusal, Work};
+use live::{ClassCounts, Controlled, Estimate, WhatIf};
 use measure::Recording;
 use tokio::sync::Notify;
 
+use super::config::Config;
 use super::stats::Stats;
 use super::watch::{First, first};
+
+/// What the one gate is called in what is told of it.
+const NAME: &str = "gate";
 
 /// A gate, driven by the clock of the machine. One thread owns it.
 #[derive(Debug)]
@@ -25,6 +30,10 @@ pub(crate) struct Driver {
     /// Whether the gate has panicked: what it would say now cannot be trusted.
     dead: Cell<bool>,
     died: Notify,
+    /// Who is told what was decided about the slots, if anybody.
+    decisions: Option<fn(&str)>,
+    /// What its classes are called.
+    names: Vec<String>,
 }
 
 /// Declares the gate dead unless it is disarmed.
@@ -65,14 +74,15 @@ enum Place {
 }
 
 impl Driver {
-    /// Drives a fresh gate of `spec`, which `Config::check` has passed, for jobs of so many classes.
-    pub(crate) fn new(
-        spec: &GateSpec,
-        classes: usize,
-        record_max: usize,
-    ) -> Result<Driver, gate::SpecError> {
-        let gate = live::Driver::new(spec, classes, record_max)?;
+    /// Drives a fresh gate, which `Config::check` has passed.
+    pub(crate) fn new(config: &Config) -> Result<Driver, gate::SpecError> {
+        // Beside those of the configuration there are requests of none.
+        let classes = config.classes.len() + 1;
+        let gate = live::Driver::new(&config.gate, classes, config.record_max)?;
+        let gate = gate.modelled(config.auto.as_ref());
         Ok(Driver {
+            decisions: config.decisions,
+            names: config.class_names(),
             inner: RefCell::new(Inner { gate, places: Vec::new(), vacant: Vec::new() }),
             began: Instant::now(),
             armed: Cell::new(Time::MAX),
@@ -106,6 +116,11 @@ impl Driver {
             let decided = Place::Decided(decision.outcome);
             if let Place::Waits(Some(waker)) = std::mem::replace(place, decided) {
                 waker.wake();
+            }
+        }
+        if let Some(told) = self.decisions {
+            while let Some(moved) = inner.gate.next_untold() {
+                told(&moved.line(NAME));
             }
         }
         if let Some(wakeup) = inner.gate.next_wakeup()
@@ -196,11 +211,18 @@ impl Driver {
     pub(crate) fn refresh_stats(&self, stats: &mut Stats) {
         let gate = &self.inner.borrow().gate;
         stats.waiting = gate.waiting();
-        let sum = |count: fn(&live::ClassCounts) -> u64| {
-            gate.counts().map(|(_, counts)| count(counts)).sum::<u64>()
+        let none = |name: &String| (name.clone(), ClassCounts::default());
+        stats.classes = self.names.iter().map(none).collect();
+        for (class, counts) in gate.counts() {
+            stats.classes[class].1.clone_from(counts);
+        }
+        let classes = &stats.classes;
+        let sum = |count: fn(&ClassCounts) -> u64| {
+            classes.iter().map(|(_, counts)| count(counts)).sum::<u64>()
         };
         stats.refused_queue_full = sum(|counts| counts.refused_queue_full);
         stats.refused_deadline = sum(|counts| counts.refused_deadline + counts.refused_hopeless);
+        stats.refused_no_upstream = sum(|counts| counts.refused_unreachable);
         stats.reneged = sum(|counts| counts.reneged);
         for ((at, upstream), server) in (0..).zip(&mut stats.upstreams).zip(gate.servers()) {
             upstream.up = server.up;
@@ -208,6 +230,30 @@ impl Driver {
             upstream.slots = server.slots;
             [upstream.wait, upstream.hold] = gate.times_at(at).map(Clone::clone);
         }
+    }
+
+    /// What is found of the servers.
+    pub(crate) fn estimates(&self) -> Vec<Estimate> {
+        let class = |class: u32| self.names.get(class as usize).cloned().unwrap_or_default();
+        self.inner.borrow().gate.estimates(NAME, class)
+    }
+
+    /// What is found, as the parts of a scenario with so many clients.
+    pub(crate) fn fitted(&self, clients: u32) -> Option<Fitted> {
+        self.inner.borrow().gate.fitted(clients)
+    }
+
+    /// What was decided about the slots, where that is left to the gate.
+    pub(crate) fn controlled(&self) -> Option<Controlled> {
+        self.inner.borrow().gate.controlled()
+    }
+
+    /// What answers a question about other slots, loads or servers, with so many clients. That takes as
+    /// long as it takes: it is not for the thread of the gate.
+    pub(crate) fn what_if(&self, clients: u32) -> impl Fn(&WhatIf) -> Answer + Send + 'static {
+        let gate = &self.inner.borrow().gate;
+        let (model, now) = (gate.model().cloned(), gate.stands(clients));
+        move |asked| model.as_ref().expect("a driver of HTTP has a model").what_if(NAME, asked, now)
     }
 
     /// What was recorded so far.
@@ -232,6 +278,9 @@ impl Driver {
         }
     }
 }
+
+/// What a model says, or why it says nothing.
+pub(crate) type Answer = Result<Vec<Estimate>, Refusal>;
 
 /// Whether a server may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,7 +315,8 @@ impl Ticket {
                 *place = Place::Vacant;
                 let driver = Rc::clone(&self.driver);
                 let since = driver.now();
-                Poll::Ready(outcome.map(|slot| Held { driver, slot, since }))
+                let work = Work::Done;
+                Poll::Ready(outcome.map(|slot| Held { driver, slot, since, work }))
             }
             Place::Vacant => unreachable!("a decision is taken once"),
         }
@@ -302,9 +352,15 @@ pub(crate) struct Held {
     driver: Rc<Driver>,
     slot: Slot,
     since: Time,
+    work: Work,
 }
 
 impl Held {
+    /// What it is held for has come to nothing.
+    pub(crate) fn fails(&mut self) {
+        self.work = Work::Failed;
+    }
+
     pub(crate) fn server(&self) -> usize {
         self.slot.server as usize
     }
@@ -317,14 +373,14 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.driver.event(|gate, now| {
-            gate.depart(now, self.slot, Work::Done);
+            gate.depart(now, self.slot, self.work);
         });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use gate::Event;
+    use gate::{Event, GateSpec};
 
     use super::*;
 
@@ -340,7 +396,9 @@ mod tests {
             wait_max: Some(Duration::from_secs(9)),
             ..GateSpec::fifo(slots)
         };
-        Rc::new(Driver::new(&spec, 1, 100).unwrap())
+        let upstream = "127.0.0.1:1".parse().unwrap();
+        let config = Config::new(upstream, vec![upstream], slots);
+        Rc::new(Driver::new(&Config { gate: spec, record_max: 100, ..config }).unwrap())
     }
 
     fn poll(ticket: &Ticket) -> Poll<Result<Held, Reason>> {

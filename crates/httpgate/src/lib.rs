@@ -54,9 +54,9 @@ mod stats;
 mod watch;
 
 pub use config::{
-    Class, Config, ConfigError, Forwarded, Health, Key, Limits, Probe, ROOM, StartError, Timeouts,
-    Tls, TlsError,
+    Auto, Class, Config, ConfigError, Forwarded, Health, Key, Limits, Probe, ROOM, StartError,
+    Timeouts, Tls, TlsError,
 };
 pub use live::{BUCKETS, Times};
-pub use server::{ControlError, Finished, Handle, Server};
+pub use server::{ControlError, Finished, Handle, Modelled, Server};
 pub use stats::{Stats, UpstreamError, UpstreamStats};

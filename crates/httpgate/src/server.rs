@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc as reply};
 use std::time::Duration;
 
-use gate::Report;
+use gate::{Conduct, Report};
+use live::model::Fitted;
+use live::{Controlled, Estimate};
 use measure::Recording;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -42,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) draining: Cell<bool>,
     pub(crate) tls: Option<TlsAcceptorDebug>,
     open: Cell<usize>,
+    /// The most that were open at once.
+    open_most: Cell<usize>,
     closed: Notify,
     drain: Notify,
 }
@@ -78,8 +82,29 @@ impl Shared {
         if slots > SLOTS_MAX {
             return Err(ControlError::Slots { slots });
         }
+        if self.config.auto.is_some_and(|auto| auto.conduct == Conduct::Acts) {
+            return Err(ControlError::Auto);
+        }
         self.driver.resize(server, slots);
         Ok(())
+    }
+
+    /// What is found of the servers.
+    pub(crate) fn estimates(&self) -> Vec<Estimate> {
+        self.driver.estimates()
+    }
+
+    /// Connections of clients that are open.
+    pub(crate) fn clients(&self) -> u32 {
+        self.open.get() as u32
+    }
+
+    fn modelled(&self) -> Modelled {
+        Modelled {
+            estimates: self.estimates(),
+            control: self.driver.controlled(),
+            fitted: self.driver.fitted(self.open_most.get() as u32),
+        }
     }
 
     pub(crate) fn report(&self, server: usize, report: Report) -> Result<(), ControlError> {
@@ -104,6 +129,7 @@ impl Shared {
     /// Counts a client's connection until it is dropped.
     fn open(self: &Rc<Self>) -> Open {
         self.open.set(self.open.get() + 1);
+        self.open_most.set(self.open_most.get().max(self.open.get()));
         let mut stats = self.stats.borrow_mut();
         stats.connections += 1;
         stats.connections_accepted += 1;
@@ -162,8 +188,21 @@ pub struct Finished {
     pub stats: Stats,
     /// What was recorded, if anything was to be.
     pub recording: Option<Recording>,
+    /// What was found of the servers.
+    pub modelled: Modelled,
     /// Connections that were cut because the drain took too long.
     pub cut: usize,
+}
+
+/// What a gate has found of the servers behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Modelled {
+    /// In numbers.
+    pub estimates: Vec<Estimate>,
+    /// What was decided about the slots, where that was left to the gate.
+    pub control: Option<Controlled>,
+    /// As the parts of a scenario, if a knee was seen.
+    pub fitted: Option<Fitted>,
 }
 
 impl Server {
@@ -225,7 +264,7 @@ impl Server {
         let Server { config, runtime, listener, admin, tls, commands, handle, signals } = self;
         drop(handle);
         let stats = Rc::new(RefCell::new(Stats::new(&config.upstreams)));
-        let driver = Driver::new(&config.gate, 1, config.record_max)?;
+        let driver = Driver::new(&config)?;
         let pools = config.upstreams.iter().enumerate();
         let shared = Rc::new(Shared {
             driver: Rc::new(driver),
@@ -236,6 +275,7 @@ impl Server {
             draining: Cell::new(false),
             tls: tls.map(|config| TlsAcceptorDebug(TlsAcceptor::from(config))),
             open: Cell::new(0),
+            open_most: Cell::new(0),
             closed: Notify::new(),
             drain: Notify::new(),
             config,
@@ -254,7 +294,12 @@ impl Server {
         })?;
         // Tasks that were cut give back their slots here, so the recording ends complete.
         drop(tasks);
-        Ok(Finished { stats: shared.snapshot(), recording: shared.driver.recording(), cut })
+        Ok(Finished {
+            stats: shared.snapshot(),
+            recording: shared.driver.recording(),
+            modelled: shared.modelled(),
+            cut,
+        })
     }
 }
 
@@ -408,6 +453,9 @@ pub enum ControlError {
         /// How many there are.
         servers: usize,
     },
+    /// The gate finds the slots itself.
+    #[error("the slots are left to the gate: start it with a number of slots to set them")]
+    Auto,
     /// So many slots would only cost memory.
     #[error("{slots} slots are more than {SLOTS_MAX}")]
     Slots {

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use live::prometheus::{self, Text, Times};
+use live::prometheus::{self, GateFigures, Text, Times};
+use live::{ClassCounts, Estimate};
 
 /// Where a response came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +103,8 @@ pub struct Stats {
     pub paused: bool,
     /// Whether the gate lets out what is in and lets nothing in.
     pub draining: bool,
+    /// What was counted of each class of requests, by its prefix; `other` are those of none.
+    pub classes: Vec<(String, ClassCounts)>,
     /// Each server, in the order of the configuration.
     pub upstreams: Vec<UpstreamStats>,
     /// By source and hundreds of the status.
@@ -133,6 +136,7 @@ impl Stats {
             clients_lost: 0,
             paused: false,
             draining: false,
+            classes: Vec::new(),
             upstreams: upstreams.iter().map(upstream).collect(),
             responses: [[0; 5]; 2],
         }
@@ -147,12 +151,13 @@ impl Stats {
         self.responses.iter().flatten().sum()
     }
 
-    /// The text that Prometheus reads (exposition format 0.0.4).
-    pub fn prometheus(&self) -> String {
+    /// The text that Prometheus reads (exposition format 0.0.4), with what a model has found.
+    pub fn prometheus(&self, model: &[Estimate]) -> String {
         let mut text = Text::new();
         self.write_clients(&mut text);
         self.write_gate(&mut text);
         self.write_upstreams(&mut text);
+        prometheus::write_model(&mut text, model, usize::MAX);
         text.finish()
     }
 
@@ -176,15 +181,15 @@ impl Stats {
     }
 
     fn write_gate(&self, text: &mut Text) {
-        text.family("sekisho_waiting", "gauge", "Jobs that wait for a slot.");
-        text.sample("sekisho_waiting", "", self.waiting);
-        let name = "sekisho_refused_total";
-        text.family(name, "counter", "Requests that the gate turned away, by reason.");
-        text.sample(name, "reason=\"queue-full\"", self.refused_queue_full);
-        text.sample(name, "reason=\"deadline\"", self.refused_deadline);
-        text.sample(name, "reason=\"no-upstream\"", self.refused_no_upstream);
-        text.family("sekisho_reneged_total", "counter", "Clients that left while they waited.");
-        text.sample("sekisho_reneged_total", "", self.reneged);
+        let sum = |of: fn(&UpstreamStats) -> u32| self.upstreams.iter().map(of).sum();
+        let classes = self.classes.iter().map(|(name, counts)| (&**name, counts.clone()));
+        let gate = GateFigures {
+            labels: String::new(),
+            slots: sum(|upstream| upstream.slots),
+            busy: sum(|upstream| upstream.busy),
+            classes: classes.collect(),
+        };
+        prometheus::write_gates(text, &[gate]);
         text.family("sekisho_paused", "gauge", "1 while the gate starts no job.");
         text.sample("sekisho_paused", "", u64::from(self.paused));
         text.family("sekisho_draining", "gauge", "1 while the gate drains.");
@@ -195,8 +200,8 @@ impl Stats {
         type Value = fn(&UpstreamStats) -> u64;
         let plain: [(&str, &str, &str, Value); 6] = [
             ("sekisho_upstream_up", "gauge", "1 if the server is up.", |u| u64::from(u.up)),
-            ("sekisho_slots_busy", "gauge", "Slots that are held.", |u| u64::from(u.busy)),
-            ("sekisho_slots", "gauge", "Slots that exist.", |u| u64::from(u.slots)),
+            ("sekisho_upstream_busy", "gauge", "Its slots that are held.", |u| u64::from(u.busy)),
+            ("sekisho_upstream_slots", "gauge", "Its slots that exist.", |u| u64::from(u.slots)),
             ("sekisho_upstream_connections_total", "counter", "Connections opened.", |u| {
                 u.connections_opened
             }),
@@ -221,13 +226,16 @@ impl Stats {
                 text.sample(name, &labels, upstream.errors(error));
             }
         }
-        text.family("sekisho_wait_seconds", "histogram", "From arrival to start of a job.");
-        for upstream in &self.upstreams {
-            text.times("sekisho_wait_seconds", &label(upstream), &upstream.wait);
-        }
-        text.family("sekisho_hold_seconds", "histogram", "From start to departure of a job.");
-        for upstream in &self.upstreams {
-            text.times("sekisho_hold_seconds", &label(upstream), &upstream.hold);
+        type Of = fn(&UpstreamStats) -> &Times;
+        let times: [(&str, &str, Of); 2] = [
+            ("sekisho_upstream_wait_seconds", "From arrival to start of its jobs.", |u| &u.wait),
+            ("sekisho_upstream_hold_seconds", "From start to departure of its jobs.", |u| &u.hold),
+        ];
+        for (name, help, of) in times {
+            text.family(name, "histogram", help);
+            for upstream in &self.upstreams {
+                text.times(name, &label(upstream), of(upstream));
+            }
         }
     }
 }
@@ -249,7 +257,7 @@ mod tests {
         stats.upstreams[0].wait.observe(Duration::from_secs(200));
         stats.upstreams[0].count_error(UpstreamError::Garbage);
         stats.count_response(Source::Gate, 503);
-        let text = stats.prometheus();
+        let text = stats.prometheus(&[]);
         let mut family = "";
         for line in text.lines() {
             if let Some(help) = line.strip_prefix("# HELP ") {
@@ -262,11 +270,11 @@ mod tests {
             }
         }
         let has = |line: &str| assert!(text.contains(&format!("{line}\n")), "{line} in {text}");
-        has("sekisho_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"0.0001\"} 0");
-        has("sekisho_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"0.0002\"} 1");
-        has("sekisho_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"100\"} 1");
-        has("sekisho_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"+Inf\"} 2");
-        has("sekisho_wait_seconds_sum{upstream=\"127.0.0.1:80\"} 200.00015");
+        has("sekisho_upstream_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"0.0001\"} 0");
+        has("sekisho_upstream_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"0.0002\"} 1");
+        has("sekisho_upstream_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"100\"} 1");
+        has("sekisho_upstream_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"+Inf\"} 2");
+        has("sekisho_upstream_wait_seconds_sum{upstream=\"127.0.0.1:80\"} 200.00015");
         has("sekisho_requests_total{status=\"5xx\",source=\"gate\"} 1");
         has("sekisho_upstream_errors_total{upstream=\"127.0.0.1:80\",kind=\"garbage\"} 1");
     }

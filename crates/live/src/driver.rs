@@ -44,6 +44,7 @@ pub struct Driver<O> {
     starts: u64,
     roles: Vec<Role>,
     wait_max: Duration,
+    unreachable_max: Option<Duration>,
     wait: Histogram,
     hold: Histogram,
     /// The mean hold, recent ones weighing more [s]; `None` before the first.
@@ -172,6 +173,7 @@ impl<O: Copy> Driver<O> {
                 roles => roles.to_vec(),
             },
             wait_max: spec.wait_max.unwrap_or(Duration::MAX),
+            unreachable_max: spec.unreachable_max,
             wait: Histogram::new(),
             hold: Histogram::new(),
             hold_mean: None,
@@ -272,6 +274,13 @@ impl<O: Copy> Driver<O> {
             roles => roles.to_vec(),
         };
         self.wait_max = spec.wait_max.unwrap_or(Duration::MAX);
+        if spec.unreachable_max != self.unreachable_max {
+            // While nobody gets in, another limit may hold than the configured one.
+            match self.any_up() {
+                true => self.unreachable_max = spec.unreachable_max,
+                false => self.handle(now, Event::UnreachableMax(self.unreachable_max)),
+            }
+        }
         let number = |class: u32| classes.get(class as usize).copied().flatten().unwrap_or(0);
         for held in self.held.iter_mut().flatten().flatten() {
             held.class = number(held.class);
@@ -425,8 +434,8 @@ impl<O: Copy> Driver<O> {
         }
     }
 
-    /// A server was found to be down. The last one stays up: who waits for it hears why it cannot
-    /// be reached. Whether others are up.
+    /// A server was found to be down. The last one stays up until whoever has found it says what
+    /// becomes of those who wait, and [lowers](Driver::lower) it. Whether others are up.
     pub fn fall(&mut self, now: Time, server: u32) -> bool {
         let others = self.has_others(server);
         if others && std::mem::replace(&mut self.up[server as usize], false) {
@@ -464,6 +473,18 @@ impl<O: Copy> Driver<O> {
     pub fn set_wait_max(&mut self, now: Time, longest: Duration) {
         self.wait_max = longest;
         self.tell(now, Event::WaitMax(Some(longest)));
+    }
+
+    /// From now on jobs wait so long at most while no server is up.
+    pub fn set_unreachable_max(&mut self, now: Time, longest: Option<Duration>) {
+        if std::mem::replace(&mut self.unreachable_max, longest) != longest {
+            self.tell(now, Event::UnreachableMax(longest));
+        }
+    }
+
+    /// How long jobs wait at most while no server is up; `None` makes no difference.
+    pub fn unreachable_max(&self) -> Option<Duration> {
+        self.unreachable_max
     }
 
     /// How long jobs wait at most.

@@ -10,16 +10,19 @@
 //! A [`Driver`] owns one gate. A server tells it what happens, each time with the moment, and carries
 //! out what it decides; it asks when it wants to be woken. So every live gate is recorded, measured and
 //! controlled alike, and all of it runs in virtual time as well: nothing here has a clock, a thread or
-//! a socket.
+//! a socket. A [`Chain`] has several gates that a job passes one after the other, as quotas are.
 
 pub mod model;
 pub mod prometheus;
 
+mod chain;
 mod control;
 mod driver;
 mod estimate;
+mod figures;
 mod tally;
 
+pub use chain::{Chain, PassId, Passed, Permits, TURN, make_room, turns};
 pub use control::{Auto, Controlled, Moved};
 pub use driver::{Anew, Decision, Driver, Server, Waiting, placed};
 pub use estimate::{Estimate, WhatIf};

@@ -6,6 +6,9 @@
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
+use crate::estimate::Estimate;
+use crate::tally::ClassCounts;
+
 /// The upper bounds of the buckets, 100 us to 100 s \[us\].
 pub const BUCKETS: [u64; 19] = [
     100,
@@ -129,6 +132,108 @@ impl Text {
         let _ = writeln!(self.0, "{name}_bucket{{{label},le=\"+Inf\"}} {count}");
         let _ = writeln!(self.0, "{name}_sum{{{label}}} {sum}");
         let _ = writeln!(self.0, "{name}_count{{{label}}} {count}");
+    }
+}
+
+/// A gate as its metrics tell it.
+#[derive(Clone, Debug)]
+pub struct GateFigures<'f> {
+    /// The labels that tell it from a server's other gates, as [`label`] writes them; empty if it is the
+    /// only one.
+    pub labels: String,
+    /// Its slots.
+    pub slots: u32,
+    /// Those that are held.
+    pub busy: u32,
+    /// What was counted of each of its classes, by name.
+    pub classes: Vec<(&'f str, ClassCounts)>,
+}
+
+impl GateFigures<'_> {
+    /// The labels of a class of its jobs.
+    fn of_class(&self, class: &str) -> String {
+        self.with(&label("class", class))
+    }
+
+    fn with(&self, further: &str) -> String {
+        match &*self.labels {
+            "" => further.to_owned(),
+            labels => format!("{labels},{further}"),
+        }
+    }
+}
+
+/// Writes what every live gate tells, by the same names whatever it stands in front of: slots and who
+/// holds them, who waits, who was refused and why, waits and holds.
+pub fn write_gates(text: &mut Text, gates: &[GateFigures<'_>]) {
+    type OfGate = fn(&GateFigures<'_>) -> u32;
+    let plain: [(&str, &str, OfGate); 2] = [
+        ("sekisho_slots", "Slots that exist.", |gate| gate.slots),
+        ("sekisho_slots_busy", "Slots that are held.", |gate| gate.busy),
+    ];
+    for (name, help, value) in plain {
+        text.family(name, "gauge", help);
+        for gate in gates {
+            text.sample(name, &gate.labels, value(gate));
+        }
+    }
+    let classes = || {
+        gates.iter().flat_map(|gate| {
+            gate.classes.iter().map(|(name, counts)| (gate.of_class(name), counts))
+        })
+    };
+    type OfClass = fn(&ClassCounts) -> u64;
+    let plain: [(&str, &str, &str, OfClass); 3] = [
+        ("sekisho_waiting", "gauge", "Jobs that wait for a slot.", |class| class.waiting),
+        ("sekisho_class_busy", "gauge", "Slots that the class holds.", |class| class.busy.into()),
+        ("sekisho_reneged_total", "counter", "Clients that left while they waited.", |class| {
+            class.reneged
+        }),
+    ];
+    for (name, kind, help, value) in plain {
+        text.family(name, kind, help);
+        for (labels, class) in classes() {
+            text.sample(name, &labels, value(class));
+        }
+    }
+    let name = "sekisho_refused_total";
+    text.family(name, "counter", "Jobs that the gate turned away, by reason.");
+    for (labels, class) in classes() {
+        for (reason, count) in class.refused_by_reason() {
+            text.sample(name, &format!("{labels},{}", label("reason", reason)), count);
+        }
+    }
+    type Of = fn(&ClassCounts) -> &Times;
+    let times: [(&str, &str, Of); 2] = [
+        ("sekisho_wait_seconds", "From arrival to start of a job.", |class| &class.wait),
+        ("sekisho_hold_seconds", "From start to departure of a job.", |class| &class.hold),
+    ];
+    for (name, help, of) in times {
+        text.family(name, "histogram", help);
+        for (labels, class) in classes() {
+            text.times(name, &labels, of(class));
+        }
+    }
+}
+
+/// Writes numbers of models and what they predict, at most so many.
+pub fn write_model(text: &mut Text, estimates: &[Estimate], most: usize) {
+    let told = || estimates.iter().take(most);
+    let labels = |estimate: &Estimate| {
+        let labels = [("of", &estimate.of), ("what", &estimate.what), ("unit", &estimate.unit)];
+        labels.map(|(name, value)| label(name, value)).join(",")
+    };
+    let name = "sekisho_model";
+    text.family(name, "gauge", "Numbers of the model and what it predicts.");
+    for estimate in told() {
+        text.sample(name, &labels(estimate), estimate.value);
+    }
+    let name = "sekisho_model_happened";
+    text.family(name, "gauge", "What happened, of predictions whose time has come.");
+    for estimate in told() {
+        if let Some(happened) = estimate.happened {
+            text.sample(name, &labels(estimate), happened);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ struct Histograms {
 }
 
 /// What was counted of one class, as far as it takes little room.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounts {
     /// Jobs that wait.
     pub waiting: u64,
@@ -46,8 +46,27 @@ pub struct ClassCounts {
     pub refused_deadline: u64,
     /// Jobs refused at once that would have waited in vain.
     pub refused_hopeless: u64,
+    /// Jobs refused because no server was up.
+    pub refused_unreachable: u64,
     /// Jobs whose owners went while they waited.
     pub reneged: u64,
+}
+
+impl ClassCounts {
+    /// Jobs refused, by the names of the reasons.
+    pub fn refused_by_reason(&self) -> [(&'static str, u64); 4] {
+        [
+            ("queue-full", self.refused_queue_full),
+            ("deadline", self.refused_deadline),
+            ("hopeless", self.refused_hopeless),
+            ("unreachable", self.refused_unreachable),
+        ]
+    }
+
+    /// Jobs refused, for whatever reason.
+    pub fn refused(&self) -> u64 {
+        self.refused_by_reason().iter().map(|(_, count)| count).sum()
+    }
 }
 
 /// Counts and times of the jobs of one class at one gate.
@@ -71,6 +90,8 @@ pub struct ClassStats {
     pub refused_deadline: u64,
     /// Jobs refused at once that would have waited in vain.
     pub refused_hopeless: u64,
+    /// Jobs refused because no server was up.
+    pub refused_unreachable: u64,
     /// Jobs whose owners went while they waited.
     pub reneged: u64,
 }
@@ -164,6 +185,7 @@ impl Tallies {
             Reason::QueueFull => counts.refused_queue_full += 1,
             Reason::Deadline => counts.refused_deadline += 1,
             Reason::Hopeless => counts.refused_hopeless += 1,
+            Reason::Unreachable => counts.refused_unreachable += 1,
         }
     }
 
@@ -189,6 +211,7 @@ impl Tallies {
                 refused_queue_full: counts.refused_queue_full,
                 refused_deadline: counts.refused_deadline,
                 refused_hopeless: counts.refused_hopeless,
+                refused_unreachable: counts.refused_unreachable,
                 reneged: counts.reneged,
             })
         });

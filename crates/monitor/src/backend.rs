@@ -900,8 +900,8 @@ impl Loop {
         if let Some(slot) = server.slot {
             self.tell(at, |driver, now| driver.depart(now, slot, server.work));
         }
-        if let Some((quota, job)) = server.asks {
-            self.give_up(quota, job);
+        if let Some(pass) = server.asks {
+            self.quotas.chain.withdraw(self.now, pass);
         }
         self.release_permits(server.permits);
         if server.probe.is_some() {

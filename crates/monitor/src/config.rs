@@ -296,6 +296,7 @@ impl Database {
                 discipline: DisciplineSpec::Fifo,
                 room: Some(ROOM),
                 wait_max: Some(Duration::from_secs(120)),
+                unreachable_max: None,
                 foresight: Some(Foresight::default()),
                 reserve: None,
                 roles: Vec::new(),
@@ -345,7 +346,17 @@ impl Database {
     }
 
     /// The gate and the mode of the pool that a user with these terms has.
-    pub(super) fn pool(&self, terms: Option<&UserTerms>) -> (GateSpec, Mode) {
+    pub(super) fn pool(
+        &self,
+        terms: Option<&UserTerms>,
+        unreachable: Unreachable,
+    ) -> (GateSpec, Mode) {
+        let (mut gate, mode) = self.pool_as_reached(terms);
+        gate.unreachable_max = unreachable.limit(gate.wait_max);
+        (gate, mode)
+    }
+
+    fn pool_as_reached(&self, terms: Option<&UserTerms>) -> (GateSpec, Mode) {
         let mut gate = self.gate.clone();
         let Some(terms) = terms else { return (gate, self.mode) };
         if let Some(slots) = terms.slots {

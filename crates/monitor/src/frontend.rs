@@ -538,9 +538,6 @@ impl Loop {
             return;
         }
         if let Some(&key) = guests.front() {
-            if let Some(words) = self.out_words(pool) {
-                return self.turn_guests_away(pool, &words);
-            }
             let job = self.arrive(key, self.now);
             let client = self.clients.get_mut(key).expect("guests are there");
             client.state = State::Guest(Some(job));
@@ -621,11 +618,6 @@ impl Loop {
     fn ask_for_server(&mut self, key: Key) -> Hearing {
         let client = self.clients.get_mut(key).expect("its caller has it");
         (client.since, client.asked, client.needs) = (self.now, self.now, 0);
-        let pool = client.pool;
-        if let Some(words) = self.out_words(pool) {
-            self.answer_or_end(key, &words);
-            return Hearing::GoesOn;
-        }
         if let Err(hearing) = self.says_where(key) {
             return hearing;
         }

@@ -1,7 +1,6 @@
 //! What the running monitor says of its models: estimates, what would be, and what was decided about
 //! the slots.
 
-use gate::Time;
 use live::model::{Fitted, Model, Now, Refusal};
 use live::{Estimate, WhatIf};
 
@@ -18,41 +17,12 @@ impl Pool {
         let class = |class: u32| {
             classes.get(class as usize).map_or_else(String::new, |class| class.name.clone())
         };
-        let model = self.driver.model().map(|model| model.estimates(&of, class));
-        let mut rows = model.unwrap_or_default();
-        let Some(controlled) = self.driver.controlled() else { return rows };
-        for (server, standing) in controlled.standing.iter().enumerate() {
-            let mut moves = controlled.moves.iter().rev();
-            let last = moves.find(|moved| moved.server as usize == server && moved.stands());
-            let basis = match last {
-                Some(moved) => moved.made.why.to_string(),
-                None => "as it began".to_owned(),
-            };
-            let (least, most) = (controlled.band.least.into(), controlled.band.most.into());
-            rows.push(Estimate {
-                of: format!("{of} server {}", server + 1),
-                what: match controlled.conduct {
-                    gate::Conduct::Acts => "slots".to_owned(),
-                    gate::Conduct::Shadows => "slots, if it acted".to_owned(),
-                },
-                unit: "slots".to_owned(),
-                value: f64::from(*standing),
-                interval: Some((least, most)),
-                happened: None,
-                basis,
-            });
-        }
-        rows
+        self.driver.estimates(&of, class)
     }
 
     /// What is found, as the parts of a scenario.
     pub(super) fn fitted(&self) -> Option<Fitted> {
-        self.driver.model()?.fitted(self.now(self.clients_most))
-    }
-
-    fn now(&self, clients: u32) -> Now {
-        let servers = self.driver.slots_each().count() as u32;
-        Now { clients, servers, slots: self.driver.slots() / servers.max(1) }
+        self.driver.fitted(self.clients_most)
     }
 
     fn named(&self, database: &str) -> String {
@@ -87,7 +57,7 @@ impl Loop {
         let there = self.pools.iter().enumerate().filter(|(_, pool)| !pool.vacant);
         let models = there.filter_map(|(at, pool)| {
             let of = pool.named(&self.config.databases[pool.database].name);
-            Some((of, pool.driver.model()?.clone(), pool.now(self.clients_of(at))))
+            Some((of, pool.driver.model()?.clone(), pool.driver.stands(self.clients_of(at))))
         });
         Models(models.collect())
     }
@@ -115,10 +85,7 @@ impl Loop {
         for pool in &mut self.pools {
             let of = pool.named(&self.config.databases[pool.database].name);
             while let Some(moved) = pool.driver.next_untold() {
-                let (slots, why) = (moved.made.slots, moved.made.why);
-                let seconds = moved.at.since(Time::ZERO).as_secs_f64();
-                let server = moved.server + 1;
-                told(&format!("{seconds:.1} s: {of} server {server}: {slots} slots: {why}"));
+                told(&moved.line(&of));
             }
         }
     }

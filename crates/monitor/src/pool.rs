@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use gate::{GateSpec, KeyDefault, KeyMap, KeyOf, RouterSpec, Time};
+use gate::{GateSpec, KeyOf, Time};
 use live::{Auto, Driver, placed};
 
 use super::arena::Key;
@@ -111,7 +111,7 @@ impl Pool {
         let database = &config.databases[at];
         let Database { reuse, servers, login, .. } = database;
         let terms = config.terms.get(&user);
-        let (gate, mode) = database.pool(terms);
+        let (gate, mode) = database.pool(terms, config.unreachable);
         let (credential, source) = match configured(login.as_ref(), &user) {
             Some(credential) => (credential, Source::Configured),
             None => (Credential::Nothing, Source::Learnt),
@@ -217,20 +217,9 @@ impl Pool {
         if self.addresses.len() < 2 {
             return Says::Nothing;
         }
-        match &self.spec.router {
-            // All go to the first that is up.
-            RouterSpec::ByKey {
-                map: KeyMap::Table { rows, default: KeyDefault::Server(_) },
-                ..
-            } if rows.is_empty() => self.says_access(),
-            RouterSpec::ByKey { of: KeyOf::Key, .. }
-                if !config.databases[self.database].keys.is_empty() =>
-            {
-                Says::Key
-            }
-            RouterSpec::ByKey { of: KeyOf::Class, .. } if config.classes.look_at_texts() => {
-                Says::Class
-            }
+        match self.spec.router.reads() {
+            Some(KeyOf::Key) if !config.databases[self.database].keys.is_empty() => Says::Key,
+            Some(KeyOf::Class) if config.classes.look_at_texts() => Says::Class,
             _ => self.says_access(),
         }
     }

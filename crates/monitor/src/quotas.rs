@@ -1,11 +1,10 @@
 //! Slots over several pools: of all, of a database, of a user. Behind its pool's gate a job passes
-//! the gates of these, one after the other, before it has a connection.
+//! the gates of these, one after the other, before it has a connection: a [`Chain`].
 
 use std::collections::BTreeMap;
 
-use gate::{DisciplineSpec, GateSpec, Job, JobId, Reason, Slot};
-use live::Driver;
-use live::model::Work;
+use gate::{Reason, Slot};
+use live::{Chain, Permits};
 
 use super::arena::Key;
 use super::client;
@@ -14,10 +13,6 @@ use super::pool::{Pool, PoolIndex};
 use super::server::{Server, State};
 use super::state::Loop;
 use super::stats::QuotaStats;
-
-/// So many jobs of one pool go before those of another have their turn, where both wait: a
-/// connection is closed and another one made for each turn, and not for each job.
-const TURN: u64 = 32;
 
 /// Slots over several pools. Jobs that are served at once count, and connections are never more: an
 /// idle one of another pool is closed where one is needed. Those of probes are beyond them.
@@ -102,31 +97,43 @@ fn scopes(database: usize, user: &[u8]) -> [Scope; 4] {
 /// The slots of a quota that was lifted: more than all pools can have.
 pub(super) const UNBOUNDED: u32 = 1 << 24;
 
-/// A quota, with a gate of its own.
+/// A quota. Its gate has the same place in the chain.
 #[derive(Debug)]
 pub(super) struct Quota {
     scope: Scope,
     slots: u32,
-    pub(super) driver: Driver<Key>,
+}
+
+/// All quotas, with their gates one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct QuotaChain {
+    pub(super) list: Vec<Quota>,
+    pub(super) chain: Chain<Key>,
+}
+
+impl QuotaChain {
+    /// A new quota, in this place.
+    fn set(&mut self, at: usize, scope: Scope, slots: u32, config: &Config) {
+        let room = config.databases.iter().filter_map(|database| database.gate.room).sum();
+        let gate = live::turns(slots, Some(room));
+        self.chain.set(at, &gate, config.record_max).expect("its parts were checked");
+        let quota = Quota { scope, slots };
+        match self.list.get_mut(at) {
+            Some(place) => *place = quota,
+            None => self.list.push(quota),
+        }
+    }
+
+    /// The place of each that is somebody's.
+    pub(super) fn places(&self) -> impl Iterator<Item = usize> + '_ {
+        self.list.iter().enumerate().filter(|(_, quota)| !quota.is_vacant()).map(|(at, _)| at)
+    }
 }
 
 impl Quota {
     /// Whether it is nobody's any more.
     pub(super) fn is_vacant(&self) -> bool {
         self.scope == Scope::Nobody
-    }
-
-    fn new(scope: Scope, slots: u32, config: &Config) -> Quota {
-        let room = config.databases.iter().filter_map(|database| database.gate.room).sum();
-        let spec = GateSpec {
-            discipline: DisciplineSpec::DeficitRoundRobin { quantum: TURN, weights: Vec::new() },
-            room: Some(room),
-            // Each job brings the deadline that it has at its pool's gate.
-            wait_max: None,
-            ..GateSpec::fifo(slots)
-        };
-        let driver = Driver::new(&spec, 1, config.record_max).expect("its parts were checked");
-        Quota { scope, slots, driver }
     }
 }
 
@@ -137,15 +144,12 @@ impl Loop {
         let mut passed = Vec::new();
         for scope in scopes(database, user) {
             let Some(slots) = self.slots_over(&scope) else { continue };
-            let there = self.quotas.iter().position(|quota| quota.scope == scope);
-            let vacant = || self.quotas.iter().position(Quota::is_vacant);
-            let at = there.or_else(vacant).unwrap_or(self.quotas.len());
+            let list = &self.quotas.list;
+            let there = list.iter().position(|quota| quota.scope == scope);
+            let vacant = || list.iter().position(Quota::is_vacant);
+            let at = there.or_else(vacant).unwrap_or(list.len());
             if there.is_none() {
-                let quota = Quota::new(scope, slots, &self.config);
-                match self.quotas.get_mut(at) {
-                    Some(place) => *place = quota,
-                    None => self.quotas.push(quota),
-                }
+                self.quotas.set(at, scope, slots, &self.config);
             }
             passed.push(at);
         }
@@ -156,7 +160,7 @@ impl Loop {
     pub(super) fn leave_quotas(&mut self, quotas: &[usize]) {
         for at in quotas {
             if !self.pools.iter().any(|pool| !pool.vacant && pool.quotas.contains(at)) {
-                self.quotas[*at].scope = Scope::Nobody;
+                self.quotas.list[*at].scope = Scope::Nobody;
             }
         }
     }
@@ -177,34 +181,24 @@ impl Loop {
         if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
             client.state = client::State::Served(key);
         }
-        self.ask_quota(key);
-        key
-    }
-
-    /// Asks for the next slot that an admission lacks.
-    fn ask_quota(&mut self, key: Key) {
-        let server = self.servers.get(key).expect("its caller has it");
-        let (pool, passed) = (server.pool, server.permits.len());
-        let Some(&quota) = self.pools[pool].quotas.get(passed) else { return self.admitted(key) };
-        let client = server.client.and_then(|client| self.clients.get(client));
+        let class = pool as u32;
+        let client = client.and_then(|client| self.clients.get(client));
         let since = client.map_or(self.now, |client| client.since);
-        let slot = server.slot.expect("who asks holds a slot of its pool");
         let deadline = self.pools[pool].driver.deadline_at(slot);
-        let job = Job { class: pool as u32, deadline, ..Job::new(JobId(0)) };
-        let job = self.quotas[quota].driver.arrive(self.now, key, since, job);
-        self.servers.get_mut(key).expect("it was there above").asks = Some((quota, job));
-        self.decided_quotas.push_back(quota);
+        let passed = &self.pools[pool].quotas;
+        let pass = self.quotas.chain.enter(self.now, (key, class), passed, (since, deadline));
+        self.servers.get_mut(key).expect("it was just put there").asks = Some(pass);
+        key
     }
 
     /// The configuration says other slots over several pools: those that there are have as many from now
     /// on, and pools that pass others pass these too.
     pub(super) fn reload_quotas(&mut self) {
-        for at in 0..self.quotas.len() {
-            let slots = self.slots_over(&self.quotas[at].scope).unwrap_or(UNBOUNDED);
-            if self.quotas[at].slots != slots {
-                self.quotas[at].slots = slots;
-                self.quotas[at].driver.resize(self.now, 0, slots);
-                self.decided_quotas.push_back(at);
+        for at in 0..self.quotas.list.len() {
+            let slots = self.slots_over(&self.quotas.list[at].scope).unwrap_or(UNBOUNDED);
+            if self.quotas.list[at].slots != slots {
+                self.quotas.list[at].slots = slots;
+                self.quotas.chain.resize(self.now, at, slots);
             }
         }
         self.catch_up_quotas();
@@ -216,7 +210,7 @@ impl Loop {
         for pool in (0..self.pools.len()).filter(|at| !self.pools[*at].vacant).collect::<Vec<_>>() {
             let (database, user) = (self.pools[pool].database, self.pools[pool].user.clone());
             let lacks = |scope: &Scope| {
-                let at = self.quotas.iter().position(|quota| quota.scope == *scope);
+                let at = self.quotas.list.iter().position(|quota| quota.scope == *scope);
                 let passes = at.is_some_and(|at| self.pools[pool].quotas.contains(&at));
                 self.slots_over(scope).is_some() && !passes
             };
@@ -245,7 +239,7 @@ impl Loop {
         let mine = self.servers.iter().filter(|(_, one)| one.pool == pool && one.slot.is_some());
         let mine: Vec<Key> = mine.map(|(key, _)| key).collect();
         for key in mine {
-            let slot = self.quotas[quota].driver.occupy(self.now, pool as u32);
+            let slot = self.quotas.chain.occupy(self.now, quota, pool as u32);
             if let Some(server) = self.servers.get_mut(key) {
                 server.permits.push((quota, slot));
             }
@@ -269,40 +263,24 @@ impl Loop {
         }
     }
 
-    /// Wakes the gates of quotas whose moment has come.
-    pub(super) fn wake_quotas(&mut self) {
-        for (at, quota) in self.quotas.iter_mut().enumerate() {
-            if quota.driver.next_wakeup().is_some_and(|moment| moment <= self.now) {
-                quota.driver.wake(self.now);
-                self.decided_quotas.push_back(at);
-            }
-        }
-    }
-
     /// Carries out what the gates of quotas have decided.
     pub(super) fn settle_quotas(&mut self) {
-        while let Some(at) = self.decided_quotas.pop_front() {
-            while let Some(verdict) = self.quotas[at].driver.next_decision() {
-                let key = verdict.owner;
-                let server = self.servers.get_mut(key).expect("who goes while waiting reneges");
-                assert_eq!(server.asks.take(), Some((at, verdict.job)));
-                match verdict.outcome {
-                    Ok(slot) => {
-                        server.permits.push((at, slot));
-                        self.ask_quota(key);
-                    }
-                    Err(reason) => self.not_admitted(key, reason),
-                }
+        while let Some(passed) = self.quotas.chain.next_passed(self.now) {
+            let key = passed.owner;
+            let server = self.servers.get_mut(key).expect("who goes while waiting is withdrawn");
+            assert_eq!(server.asks.take(), Some(passed.pass));
+            match passed.outcome {
+                Ok(permits) => self.admitted(key, permits),
+                Err(reason) => self.not_admitted(key, reason),
             }
         }
     }
 
     /// An admission has all slots that it needs.
-    fn admitted(&mut self, key: Key) {
+    fn admitted(&mut self, key: Key, permits: Permits) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let (pool, client) = (server.pool, server.client.take());
         let slot = server.slot.take().expect("it holds one of its pool");
-        let permits = std::mem::take(&mut server.permits);
         let is_scout = self.pools[pool].scout == Some(key);
         self.drop_server(key);
         self.tell(pool, |driver, now| driver.admitted(now, slot));
@@ -329,32 +307,21 @@ impl Loop {
     }
 
     /// Gives back what a server holds of quotas.
-    pub(super) fn release_permits(&mut self, permits: Vec<(usize, Slot)>) {
-        for (quota, slot) in permits {
-            self.quotas[quota].driver.depart(self.now, slot, Work::Done);
-            self.decided_quotas.push_back(quota);
-        }
-    }
-
-    /// A server that waited to be admitted goes.
-    pub(super) fn give_up(&mut self, quota: usize, job: JobId) {
-        self.quotas[quota].driver.renege(self.now, job);
-        self.decided_quotas.push_back(quota);
+    pub(super) fn release_permits(&mut self, permits: Permits) {
+        self.quotas.chain.release(self.now, permits);
     }
 
     /// Closes idle connections of other pools, the ones used longest ago first, where one more would be
     /// too many.
     pub(super) fn make_room(&mut self, pool: PoolIndex) {
         for at in 0..self.pools[pool].quotas.len() {
-            let quota = &self.quotas[self.pools[pool].quotas[at]];
-            let (scope, slots) = (quota.scope.clone(), quota.slots as usize);
-            while self.open_within(&scope) >= slots {
-                let within = || self.pools.iter().filter(|pool| scope.has(pool));
-                let used = |key: &Key| self.servers.get(*key).map(|server| server.active);
-                let Some(oldest) = within().flat_map(Pool::idle_longest).min_by_key(used) else {
-                    break;
-                };
-                self.drop_server(oldest);
+            let quota = &self.quotas.list[self.pools[pool].quotas[at]];
+            let within = self.pools.iter().filter(|pool| quota.scope.has(pool));
+            let used = |key: Key| Some((key, self.servers.get(key)?.active));
+            let idle = within.flat_map(Pool::idle_longest).filter_map(used);
+            let open = self.open_within(&quota.scope);
+            for key in live::make_room(open, quota.slots as usize, idle) {
+                self.drop_server(key);
             }
         }
     }
@@ -368,15 +335,15 @@ impl Loop {
     /// Whether a pool may have one connection more without closing others'.
     pub(super) fn has_room(&self, pool: PoolIndex) -> bool {
         self.pools[pool].quotas.iter().all(|&at| {
-            let quota = &self.quotas[at];
+            let quota = &self.quotas.list[at];
             self.open_within(&quota.scope) < quota.slots as usize
         })
     }
 
     /// What there is to say of the quotas.
     pub(super) fn quota_stats(&self) -> Vec<QuotaStats> {
-        let there = self.quotas.iter().filter(|quota| !quota.is_vacant());
-        let said = there.map(|quota| QuotaStats {
+        let there = self.quotas.places().map(|at| (at, &self.quotas.list[at]));
+        let said = there.map(|(at, quota)| QuotaStats {
             name: match &quota.scope {
                 Scope::All => "all".to_owned(),
                 Scope::Database(at) => format!("database {}", self.config.databases[*at].name),
@@ -388,9 +355,9 @@ impl Loop {
                 Scope::Nobody => String::new(),
             },
             slots: quota.slots,
-            busy: quota.driver.busy(),
-            waiting: quota.driver.waiting(),
-            wait: quota.driver.wait().clone(),
+            busy: self.quotas.chain.busy(at),
+            waiting: self.quotas.chain.waiting(at),
+            wait: self.quotas.chain.wait(at).clone(),
         });
         said.collect()
     }

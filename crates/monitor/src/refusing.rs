@@ -17,10 +17,8 @@ impl Loop {
     pub(super) fn turn_away(&mut self, key: Key, reason: Reason) {
         let client = self.clients.get_mut(key).expect("who waits is there");
         // The gate knows nothing of the job any more.
-        match client.state {
-            client::State::Guest(_) => client.state = client::State::Guest(None),
-            _ => client.state = client::State::Idle,
-        }
+        let is_guest = matches!(client.state, client::State::Guest(_));
+        client.state = if is_guest { client::State::Guest(None) } else { client::State::Idle };
         let at = client.pool;
         let pool = &mut self.pools[at];
         let (sqlstate, message, counter) = match reason {
@@ -28,6 +26,11 @@ impl Loop {
                 SqlState::CANNOT_CONNECT_NOW,
                 "no server is there that takes writes",
                 &mut pool.counters.refused_deadline,
+            ),
+            Reason::Unreachable => (
+                SqlState::CANNOT_CONNECT_NOW,
+                "no server can be reached",
+                &mut pool.counters.refused_unreachable,
             ),
             Reason::Hopeless => (
                 SqlState::TOO_MANY_CONNECTIONS,
@@ -44,7 +47,13 @@ impl Loop {
             }
         };
         *counter += 1;
-        if let (Reason::Deadline, Some(words)) = (reason, self.waited_for(at)) {
+        if matches!(reason, Reason::Deadline | Reason::Unreachable)
+            && let Some(words) = self.pools[at].tended.words()
+        {
+            if is_guest && self.pools[at].tended.out_at_once().is_some() {
+                // It has asked for all guests.
+                return self.turn_guests_away(at, &words);
+            }
             return self.leave_unserved(key, &words);
         }
         let pool = &self.pools[at];

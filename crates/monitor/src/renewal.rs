@@ -73,7 +73,7 @@ impl Loop {
         let pool = &self.pools[at];
         let database = &self.config.databases[pool.database];
         let terms = self.config.terms.get(&pool.user);
-        let (gate, mode) = database.pool(terms);
+        let (gate, mode) = database.pool(terms, self.config.unreachable);
         let (mut waits, mut now) = (Vec::new(), pool.mode);
         let auto = database.auto(terms).copied();
         if mode != pool.mode {
@@ -97,6 +97,7 @@ impl Loop {
                 discipline: gate.discipline,
                 room: gate.room,
                 wait_max: gate.wait_max,
+                unreachable_max: gate.unreachable_max,
                 foresight: gate.foresight,
                 ..pool.spec.clone()
             };
@@ -108,6 +109,7 @@ impl Loop {
             servers: pool.spec.servers.clone(),
             room: pool.spec.room,
             wait_max: pool.spec.wait_max,
+            unreachable_max: pool.spec.unreachable_max,
             ..gate.clone()
         };
         let auto = auto.filter(|_| now != Mode::Session);
@@ -180,6 +182,19 @@ impl Loop {
         }
         if let Some(room) = room {
             self.tell(at, |driver, now| driver.set_room(now, room));
+        }
+        self.follow_unreachable(at, gate.unreachable_max);
+    }
+
+    /// So long jobs may wait while no server is up, unless nobody gets in for another reason.
+    pub(super) fn follow_unreachable(
+        &mut self,
+        at: PoolIndex,
+        longest: Option<std::time::Duration>,
+    ) {
+        self.pools[at].spec.unreachable_max = longest;
+        if self.pools[at].tended.out_at_once().is_none() {
+            self.tell(at, |driver, now| driver.set_unreachable_max(now, longest));
         }
     }
 

@@ -435,7 +435,7 @@ impl Running {
         }
         let gates = self.inner.pools.iter().filter_map(|pool| pool.driver.next_wakeup()).min();
         let sweep = (!self.inner.pools.is_empty()).then_some(self.sweep);
-        let quotas = self.inner.quotas.iter().filter_map(|quota| quota.driver.next_wakeup()).min();
+        let quotas = self.inner.quotas.chain.next_wakeup();
         let (deadline, takeover) =
             (self.inner.deadlines.next(), self.inner.takeover.next_deadline());
         let moments = [gates, quotas, sweep, deadline, self.accept_again, self.until, takeover];
@@ -519,7 +519,7 @@ impl Running {
                 self.inner.tell(pool, |driver, now| driver.wake(now));
             }
         }
-        self.inner.wake_quotas();
+        self.inner.quotas.chain.wake(self.inner.now);
         self.inner.settle();
         while let Some(socket) = self.inner.deadlines.due(now) {
             match socket {
@@ -700,8 +700,9 @@ impl Running {
         self.inner.log.end();
         let stats = self.inner.snapshot();
         let recordings = self.inner.recordings();
-        let quotas = self.inner.quotas.iter().filter(|quota| !quota.is_vacant());
-        let quota_recordings = quotas.map(|quota| quota.driver.recording().cloned()).collect();
+        let quotas = &self.inner.quotas;
+        let recording = |at| quotas.chain.recording(at).cloned();
+        let quota_recordings = quotas.places().map(recording).collect();
         Finished { stats, recordings, quota_recordings, cut }
     }
 }

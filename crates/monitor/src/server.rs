@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use gate::{JobId, Slot, Time};
+use gate::{Slot, Time};
 use live::model::Work;
+use live::{PassId, Permits};
 
 use super::approach::Approach;
 use super::arena::Key;
@@ -95,9 +96,9 @@ pub(super) struct Server {
     pub(super) address: Address,
     /// The slot of the job that it serves.
     pub(super) slot: Option<Slot>,
-    /// The slots of quotas that go with it, and the one that it waits for.
-    pub(super) permits: Vec<(usize, Slot)>,
-    pub(super) asks: Option<(usize, JobId)>,
+    /// The slots of quotas that go with it, and its way to them as long as it waits.
+    pub(super) permits: Permits,
+    pub(super) asks: Option<PassId>,
     /// Whose it is.
     pub(super) client: Option<Key>,
     pub(super) relay: Relay,
@@ -153,7 +154,7 @@ impl Server {
             place,
             address,
             slot: None,
-            permits: Vec::new(),
+            permits: Permits::new(),
             asks: None,
             client: None,
             relay,

@@ -575,6 +575,10 @@ impl Loop {
     /// Closes idle connections that are not needed any more, and tries servers that were down.
     pub(super) fn sweep(&mut self) {
         for at in 0..self.pools.len() {
+            if self.pools[at].tended.out_at_once().is_some() {
+                // Whoever comes tries them, one after the other.
+                continue;
+            }
             for place in 0..self.pools[at].retries.len() {
                 if self.pools[at].retries[place].is_some_and(|moment| moment <= self.now) {
                     self.pools[at].retries[place] = None;

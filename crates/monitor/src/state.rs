@@ -23,7 +23,7 @@ use super::operating::Operating;
 use super::patience::Patiences;
 use super::pool::{Pool, PoolIndex};
 use super::probing::Probes;
-use super::quotas::Quota;
+use super::quotas::QuotaChain;
 use super::reload::{Reads, Reloading};
 use super::server::Server;
 use super::stats::Stats;
@@ -33,6 +33,7 @@ use super::wire::{Chunks, Writes};
 use super::workers::Watchers;
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
+use pgwire::startup::Replication;
 
 /// Whether clients still come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +82,8 @@ pub(super) struct Loop {
     /// Connections to servers that are being made, and those that wait for their turn.
     pub(super) connecting: usize,
     pub(super) connects: VecDeque<Key>,
-    /// Slots over several pools, and those of them whose gate has decided something.
-    pub(super) quotas: Vec<Quota>,
-    pub(super) decided_quotas: VecDeque<usize>,
+    /// Slots over several pools.
+    pub(super) quotas: QuotaChain,
     /// The probes of each database.
     pub(super) probes: Vec<Option<Probes>>,
     pub(super) crowd: Crowd,
@@ -143,8 +143,7 @@ impl Loop {
             decided: VecDeque::new(),
             connecting: 0,
             connects: VecDeque::new(),
-            quotas: Vec::new(),
-            decided_quotas: VecDeque::new(),
+            quotas: QuotaChain::default(),
             probes,
             crowd: Crowd::default(),
             log: Log::default(),
@@ -196,7 +195,7 @@ impl Loop {
     pub(super) fn settle(&mut self) {
         loop {
             self.settle_pools();
-            if self.decided_quotas.is_empty() {
+            if !self.quotas.chain.has_decided() {
                 return;
             }
             self.settle_quotas();
@@ -219,13 +218,22 @@ impl Loop {
         }
     }
 
-    /// A client's job arrives at the gate of its pool.
+    /// A client's job arrives at the gate of its pool. Where nobody gets in, it may be the one that
+    /// tries again.
     pub(super) fn arrive(&mut self, key: Key, since: Time) -> JobId {
         let job = self.job_of(key);
-        let pool = self.clients.get(key).expect("who asks is there").pool;
+        let client = self.clients.get(key).expect("who asks is there");
+        let (pool, is_own) = (client.pool, client.replication != Replication::No);
+        let tried = self.open_for_one(pool, is_own);
         let wait_max = self.config.classes.list()[job.class as usize].wait_max;
         let deadline = wait_max.map(|wait_max| since + wait_max);
-        self.tell(pool, |driver, now| driver.arrive(now, key, since, Job { deadline, ..job }))
+        let job = Job { deadline, ..job };
+        let id = self.tell(pool, |driver, now| driver.arrive(now, key, since, job));
+        if let Some(place) = tried {
+            // It has its slot; whoever comes behind it is refused until it is known what came of it.
+            self.tell(pool, |driver, now| driver.lower(now, place));
+        }
+        id
     }
 
     /// Writes to a client; a broken connection is found when it is read.

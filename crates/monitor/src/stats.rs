@@ -33,6 +33,8 @@ pub struct Counters {
     pub refused_deadline: u64,
     /// Jobs refused at once that would have waited in vain.
     pub refused_hopeless: u64,
+    /// Jobs refused because no server could be reached.
+    pub refused_unreachable: u64,
     /// Jobs whose key should have been told by their first messages, and was not.
     pub keys_missing: u64,
     /// Jobs whose clients went while they waited.
@@ -59,7 +61,10 @@ pub struct Counters {
 impl Counters {
     /// Jobs refused, for whatever reason.
     pub fn refused(&self) -> u64 {
-        self.refused_queue_full + self.refused_deadline + self.refused_hopeless
+        self.refused_queue_full
+            + self.refused_deadline
+            + self.refused_hopeless
+            + self.refused_unreachable
     }
 }
 

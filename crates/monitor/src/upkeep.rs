@@ -89,6 +89,16 @@ pub enum Unreachable {
     Refuse,
 }
 
+impl Unreachable {
+    /// The limit of a gate at which jobs wait so long for a slot.
+    pub(super) fn limit(self, wait_max: Option<Duration>) -> Option<Duration> {
+        match self {
+            Unreachable::Wait => wait_max,
+            Unreachable::Refuse => Some(Duration::ZERO),
+        }
+    }
+}
+
 /// What clients hear of it while nobody gets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hear {
@@ -100,18 +110,30 @@ enum Hear {
 
 /// Nobody gets in.
 #[derive(Debug)]
-struct Out {
+pub(super) struct Out {
     hear: Hear,
     /// The message that clients hear: the server's own, if it was reached.
     words: Vec<u8>,
     /// When it was tried last.
     tried: Time,
+    /// The server that is tried next.
+    next: u32,
 }
 
 impl Tended {
     /// A connection was made, or may be.
     pub(super) fn is_in(&mut self) {
         (self.out, self.spare_from) = (None, None);
+    }
+
+    /// Where nobody gets in and whoever comes hears so at once.
+    pub(super) fn out_at_once(&self) -> Option<&Out> {
+        self.out.as_ref().filter(|out| out.hear == Hear::AtOnce)
+    }
+
+    /// The message that says why nobody gets in.
+    pub(super) fn words(&self) -> Option<Vec<u8>> {
+        self.out.as_ref().map(|out| out.words.clone())
     }
 
     pub(super) fn is_made(&mut self, key: Key) {
@@ -230,7 +252,8 @@ impl Loop {
             let driver = &self.pools[pool].driver;
             let most = part.slots.min(driver.slots_of(place as u32)) as usize;
             while self.pools[pool].connections[place] < most
-                && self.pools[pool].driver.is_up(place as u32)
+                && (self.pools[pool].driver.is_up(place as u32)
+                    || self.pools[pool].tended.out_at_once().is_some())
                 && self.has_room(pool)
             {
                 self.make_spare(pool, place as u32);
@@ -445,7 +468,7 @@ impl Loop {
     }
 
     /// A connection could not be made, and there is no other server to turn to. If the pool has none
-    /// that works, whoever waits hears why, and so does whoever comes before it is tried again.
+    /// that works, its gate refuses whoever waits, and whoever comes before it is tried again.
     pub(super) fn goes_out(&mut self, pool: PoolIndex, place: u32, words: &[u8]) {
         self.rest(pool);
         let works = |server: &Server| {
@@ -456,18 +479,23 @@ impl Loop {
         {
             return;
         }
-        let (hear, words) = (Hear::AtOnce, words.to_vec());
-        self.pools[pool].tended.out = Some(Out { hear, words: words.clone(), tried: self.now });
-        let words = &words[..];
+        let out = Out {
+            hear: Hear::AtOnce,
+            words: words.to_vec(),
+            tried: self.now,
+            next: (place + 1) % self.pools[pool].addresses.len() as u32,
+        };
+        self.pools[pool].tended.out = Some(out);
         let soon = self.now + self.retry();
+        self.pools[pool].retries[place as usize] = Some(soon);
         for retry in self.pools[pool].retries.iter_mut().flatten() {
             *retry = soon.min(*retry);
         }
         self.turn_guests_away(pool, words);
-        let waiting = self.pools[pool].driver.queue(self.now);
-        for client in waiting.into_iter().map(|job| job.owner) {
-            self.leave_unserved(client, words);
-        }
+        self.tell(pool, |driver, now| {
+            driver.set_unreachable_max(now, Some(Duration::ZERO));
+            driver.lower(now, place);
+        });
         let not_begun = |server: &Server| {
             server.pool == pool && server.wire.is_none() && server.probe.is_none()
         };
@@ -491,10 +519,14 @@ impl Loop {
     pub(super) fn awaits_return(&mut self, pool: PoolIndex, place: u32, words: &[u8]) {
         self.rest(pool);
         let (hear, words) = (Hear::InTheEnd, words.to_vec());
-        self.pools[pool].tended.out = Some(Out { hear, words, tried: self.now });
+        self.pools[pool].tended.out = Some(Out { hear, words, tried: self.now, next: place });
         let soon = self.now + self.retry();
         self.pools[pool].retries[place as usize] = Some(soon);
-        self.tell(pool, |driver, now| driver.lower(now, place));
+        let longest = self.pools[pool].spec.unreachable_max;
+        self.tell(pool, |driver, now| {
+            driver.set_unreachable_max(now, longest);
+            driver.lower(now, place);
+        });
     }
 
     /// Whether who asks for a server that cannot be reached waits for it: it was reached before.
@@ -509,28 +541,50 @@ impl Loop {
         }
     }
 
-    /// Why the server could not be reached for which a job of a pool has waited in vain.
-    pub(super) fn waited_for(&self, pool: PoolIndex) -> Option<Vec<u8>> {
-        let out = self.pools[pool].tended.out.as_ref()?;
-        (out.hear == Hear::InTheEnd).then(|| out.words.clone())
-    }
-
     /// How long after the last try of a server nobody tries again.
     fn retry(&self) -> Duration {
         RETRY.min(self.config.timeouts.server_retry)
     }
 
-    /// What a client of a pool hears where nobody gets in; none if it may try.
-    pub(super) fn out_words(&mut self, pool: PoolIndex) -> Option<Vec<u8>> {
-        let retry = self.retry();
-        let now = self.now;
-        let out = self.pools[pool].tended.out.as_mut().filter(|out| out.hear == Hear::AtOnce)?;
-        if now.since(out.tried) >= retry {
-            // Others hear of what becomes of it.
-            out.tried = now;
+    /// Where nobody gets in to a pool, and the last try is some time ago, or is not this job's to be
+    /// kept from: the server that is up for one job that is about to arrive. Others hear of what becomes of
+    /// it.
+    pub(super) fn open_for_one(&mut self, pool: PoolIndex, is_own: bool) -> Option<u32> {
+        let (now, retry) = (self.now, self.retry());
+        let Pool { tended, driver, addresses, retries, .. } = &mut self.pools[pool];
+        let Some(out) = &mut tended.out else {
+            self.let_in_again(pool);
+            return None;
+        };
+        if out.hear == Hear::InTheEnd || driver.any_up() {
             return None;
         }
-        Some(out.words.clone())
+        if now.since(out.tried) < retry && !is_own {
+            return None;
+        }
+        let servers = addresses.len() as u32;
+        let place = out.next % servers;
+        (out.tried, out.next) = (now, (place + 1) % servers);
+        retries[place as usize].get_or_insert(now);
+        self.tell(pool, |driver, now| driver.rise(now, place));
+        Some(place)
+    }
+
+    /// What has kept all out of a pool is over, and no other server was found to be up since: those that
+    /// were to be tried again are up.
+    fn let_in_again(&mut self, pool: PoolIndex) {
+        let longest = self.pools[pool].spec.unreachable_max;
+        if self.pools[pool].driver.unreachable_max() != longest {
+            self.tell(pool, |driver, now| driver.set_unreachable_max(now, longest));
+        }
+        if self.pools[pool].driver.any_up() {
+            return;
+        }
+        for place in 0..self.pools[pool].retries.len() {
+            if self.pools[pool].retries[place].take().is_some() {
+                self.tell(pool, |driver, now| driver.rise(now, place as u32));
+            }
+        }
     }
 
     /// Nobody can tell the guests of a pool its servers' settings.

@@ -167,7 +167,7 @@ impl ClassState<'_> {
             busy: class.busy,
             wait: TimesState::new(&class.wait),
             hold: TimesState::new(&class.hold),
-            refused: class.refused_queue_full + class.refused_deadline + class.refused_hopeless,
+            refused: class.refused(),
             reneged: class.reneged,
         }
     }

@@ -1,12 +1,11 @@
 //! The snapshot as Prometheus reads it.
 //!
-//! Names are those of the HTTP gate where they mean the same. Totals only grow as long as the gate
-//! runs; what is now is a gauge.
+//! What every gate tells is written by `live`, so that it has the names that the HTTP gate has. Totals only
+//! grow as long as the gate runs; what is now is a gauge.
 
-use live::Times;
-use live::prometheus::{Text, label};
+use live::prometheus::{GateFigures, Text, label, write_gates, write_model};
 
-use super::snapshot::{Class, ClientState, Phase, Pool, Snapshot};
+use super::snapshot::{ClientState, Phase, Pool, Snapshot};
 
 /// How many classes of pools are told at most; the gauge `sekisho_classes_left_out` says how many
 /// more there are. Two histograms of each make some 4 kB.
@@ -29,9 +28,9 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
     text.sample(name, "", left_out);
     write_pools(pools, &mut text);
     write_counts(pools, &mut text);
-    write_classes(pools, &mut text);
+    write_gates(&mut text, &pools.iter().map(figures).collect::<Vec<_>>());
     write_pins(snapshot, pools, &mut text);
-    write_model(snapshot, &mut text);
+    write_model(&mut text, &snapshot.model, CLASSES_MAX);
     text.finish()
 }
 
@@ -89,21 +88,10 @@ fn labels(pool: &Pool) -> String {
 }
 
 fn write_pools(pools: &[Pool], text: &mut Text) {
-    type Value = fn(&Pool) -> f64;
-    let plain: [(&str, &str, Value); 3] = [
-        ("sekisho_slots", "Slots that exist.", |pool| pool.gate.slots.into()),
-        ("sekisho_slots_busy", "Slots that are held.", |pool| pool.gate.busy.into()),
-        (
-            "sekisho_wait_oldest_seconds",
-            "For how long the client that waits longest has waited.",
-            |pool| pool.wait_oldest.as_secs_f64(),
-        ),
-    ];
-    for (name, help, value) in plain {
-        text.family(name, "gauge", help);
-        for pool in pools {
-            text.sample(name, &labels(pool), value(pool));
-        }
+    let name = "sekisho_wait_oldest_seconds";
+    text.family(name, "gauge", "For how long the client that waits longest has waited.");
+    for pool in pools {
+        text.sample(name, &labels(pool), pool.wait_oldest.as_secs_f64());
     }
     text.family("sekisho_clients", "gauge", "Clients of the pool by what they do.");
     for pool in pools {
@@ -166,51 +154,14 @@ fn write_counts(pools: &[Pool], text: &mut Text) {
     }
 }
 
-fn write_classes(pools: &[Pool], text: &mut Text) {
-    let classes = || {
-        pools.iter().flat_map(|pool| {
-            let class = |class| (of_class(pool, class), class);
-            pool.classes.iter().map(class)
-        })
-    };
-    text.family("sekisho_waiting", "gauge", "Jobs that wait for a slot.");
-    for (labels, class) in classes() {
-        text.sample("sekisho_waiting", &labels, class.waiting);
+/// The gate of a pool, with its classes.
+fn figures(pool: &Pool) -> GateFigures<'_> {
+    GateFigures {
+        labels: labels(pool),
+        slots: pool.gate.slots,
+        busy: pool.gate.busy,
+        classes: pool.classes.iter().map(|class| (&*class.name, class.counts())).collect(),
     }
-    text.family("sekisho_class_busy", "gauge", "Slots that the class holds.");
-    for (labels, class) in classes() {
-        text.sample("sekisho_class_busy", &labels, class.busy);
-    }
-    text.family("sekisho_refused_total", "counter", "Jobs that the gate turned away, by reason.");
-    for (labels, class) in classes() {
-        for (reason, count) in [
-            ("queue-full", class.refused_queue_full),
-            ("deadline", class.refused_deadline),
-            ("hopeless", class.refused_hopeless),
-        ] {
-            let labels = format!("{labels},{}", label("reason", reason));
-            text.sample("sekisho_refused_total", &labels, count);
-        }
-    }
-    text.family("sekisho_reneged_total", "counter", "Clients that left while they waited.");
-    for (labels, class) in classes() {
-        text.sample("sekisho_reneged_total", &labels, class.reneged);
-    }
-    type Of = fn(&Class) -> &Times;
-    let times: [(&str, &str, Of); 2] = [
-        ("sekisho_wait_seconds", "From arrival to start of a job.", |class| &class.wait),
-        ("sekisho_hold_seconds", "From start to departure of a job.", |class| &class.hold),
-    ];
-    for (name, help, of) in times {
-        text.family(name, "histogram", help);
-        for (labels, class) in classes() {
-            text.times(name, &labels, of(class));
-        }
-    }
-}
-
-fn of_class(pool: &Pool, class: &Class) -> String {
-    format!("{},{}", labels(pool), label("class", &class.name))
 }
 
 fn write_pins(of: &Snapshot, pools: &[Pool], text: &mut Text) {
@@ -229,25 +180,4 @@ fn write_pins(of: &Snapshot, pools: &[Pool], text: &mut Text) {
         // A sum of nothing is a negative zero.
         text.sample(name, &labels(pool), cost.max(0.0));
     }
-}
-
-fn write_model(of: &Snapshot, text: &mut Text) {
-    let told = || of.model.iter().take(CLASSES_MAX);
-    let name = "sekisho_model";
-    text.family(name, "gauge", "Numbers of the model and what it predicts.");
-    for estimate in told() {
-        text.sample(name, &of_estimate(estimate), estimate.value);
-    }
-    let name = "sekisho_model_happened";
-    text.family(name, "gauge", "What happened, of predictions whose time has come.");
-    for estimate in told() {
-        if let Some(happened) = estimate.happened {
-            text.sample(name, &of_estimate(estimate), happened);
-        }
-    }
-}
-
-fn of_estimate(estimate: &live::Estimate) -> String {
-    let labels = [("of", &estimate.of), ("what", &estimate.what), ("unit", &estimate.unit)];
-    labels.map(|(name, value)| label(name, value)).join(",")
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use live::{Estimate, Times};
+use live::{ClassCounts, Estimate, Times};
 use serde::Serialize;
 
 use super::json;
@@ -261,8 +261,32 @@ pub struct Class {
     pub refused_deadline: u64,
     /// Turned away at once, because they would have waited too long.
     pub refused_hopeless: u64,
+    /// Turned away because no server could be reached.
+    pub refused_unreachable: u64,
     /// Clients that left while they waited.
     pub reneged: u64,
+}
+
+impl Class {
+    /// The same as its gate counts it.
+    pub fn counts(&self) -> ClassCounts {
+        ClassCounts {
+            waiting: self.waiting.into(),
+            busy: self.busy,
+            wait: self.wait.clone(),
+            hold: self.hold.clone(),
+            refused_queue_full: self.refused_queue_full,
+            refused_deadline: self.refused_deadline,
+            refused_hopeless: self.refused_hopeless,
+            refused_unreachable: self.refused_unreachable,
+            reneged: self.reneged,
+        }
+    }
+
+    /// Turned away, for whatever reason.
+    pub fn refused(&self) -> u64 {
+        self.counts().refused()
+    }
 }
 
 /// What a connection is for.

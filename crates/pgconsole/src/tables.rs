@@ -684,8 +684,6 @@ fn gate(of: &Snapshot, to: &mut Sink<'_>) {
     let mean = |times: &Times| times.mean().map(|mean| Value::Float8(mean.as_secs_f64()));
     for pool in &of.pools {
         for class in &pool.classes {
-            let refused =
-                class.refused_queue_full + class.refused_deadline + class.refused_hopeless;
             to(&[
                 (&pool.database).into(),
                 (&pool.user).into(),
@@ -696,7 +694,7 @@ fn gate(of: &Snapshot, to: &mut Sink<'_>) {
                 small(class.busy),
                 small(class.waiting),
                 large(class.wait.count()),
-                large(refused),
+                large(class.refused()),
                 large(class.reneged),
                 mean(&class.wait).into(),
                 between(&class.wait, 0.5),

@@ -85,6 +85,7 @@ impl Found {
                 &mut gate.refused_full,
                 &mut gate.refused_deadline,
                 &mut gate.reneged,
+                &mut gate.refused_unreachable,
             ];
             means.into_iter().enumerate().for_each(|(n, mean)| with(("gate", at, 0, n), mean));
             gate.wait.iter_mut().for_each(|mean| with(("gate wait", at, 0, 0), mean));

@@ -160,6 +160,8 @@ pub struct GateOutcome {
     pub refused_full: Estimate,
     /// Share of jobs refused because of their deadline.
     pub refused_deadline: Estimate,
+    /// Share of jobs refused because no server was up.
+    pub refused_unreachable: Estimate,
     /// Share of jobs whose client gave up while they waited.
     pub reneged: Estimate,
     /// All waits.
@@ -453,7 +455,8 @@ fn gate(program: &Program, over: &Over<'_>, at: usize) -> GateOutcome {
     let share = |of: fn(&crate::tally::GateTally) -> u64| {
         over.share(move |part| {
             let tally = part.gates[at];
-            let left = tally.refused_full + tally.refused_deadline + tally.reneged;
+            let refused = tally.refused_full + tally.refused_deadline + tally.refused_unreachable;
+            let left = refused + tally.reneged;
             (of(tally) as f64, (tally.started + left) as f64)
         })
     };
@@ -468,6 +471,7 @@ fn gate(program: &Program, over: &Over<'_>, at: usize) -> GateOutcome {
         busy: over.rate(|part| part.gates[at].busy_area * 1e-9),
         refused_full: share(|tally| tally.refused_full),
         refused_deadline: share(|tally| tally.refused_deadline),
+        refused_unreachable: share(|tally| tally.refused_unreachable),
         reneged: share(|tally| tally.reneged),
         wait_histogram: over.merged(|part| &part.gates[at].wait),
         moves: over.parts.first().map_or_else(Vec::new, |part| part.gates[at].moves.clone()),

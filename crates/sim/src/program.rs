@@ -1,7 +1,9 @@
 //! A network compiled for the event loop: routes become flat lists of operations, checked once, so
 //! that the loop has nothing left to doubt.
 
-use gate::{GateSpec, Queues, RouterSpec};
+use std::time::Duration;
+
+use gate::GateSpec;
 use workload::DocumentSet;
 
 use crate::network::{
@@ -330,24 +332,16 @@ impl Compiler<'_> {
         let capacity = |station: usize| {
             self.network.stations[station].kind.capacity().map_or(f64::INFINITY, f64::from)
         };
-        let blind = flow::deals_blindly(node);
-        let weights = match &node.spec.router {
-            RouterSpec::Weighted { weights, .. } if node.spec.queues == Queues::PerServer => {
-                weights
-            }
-            _ => &Vec::new(),
-        };
-        let weight_sum: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
+        let shares = node.spec.shares();
         let total: f64 = node.stations.iter().map(|&station| capacity(station)).sum();
         // At the speed of the fastest server it is the least work.
         let speed = node.speeds.iter().copied().fold(f64::NAN, f64::max);
-        self.flow.is_whole &= speed.is_nan() && (blind || weight_sum > 0);
+        self.flow.is_whole &= speed.is_nan() && shares.is_some();
         let rate = if speed.is_nan() { rate } else { rate / speed };
         for (at, &station) in node.stations.iter().enumerate() {
-            let share = match capacity(station) {
-                _ if weight_sum > 0 => f64::from(weights[at]) / weight_sum as f64,
-                _ if blind => 1.0 / node.stations.len() as f64,
-                own if total.is_finite() => own / total,
+            let share = match (&shares, capacity(station)) {
+                (Some(shares), _) => shares[at],
+                (None, own) if total.is_finite() => own / total,
                 _ => 0.0,
             };
             self.demand(station, demand, rate * share)?;
@@ -373,7 +367,8 @@ impl Compiler<'_> {
         if self.comes_back_at_once(&node.spec) {
             let cause = format!(
                 "class `{}` has no think time, so a customer that is refused here would come back at \
-                 once, for ever: give it a think time, or the gate more room",
+                 once, for ever: give it a think time, or the gate more room or time for its servers to \
+                 come up",
                 self.class.name
             );
             return Err(NetworkError::new(place, cause));
@@ -412,9 +407,10 @@ impl Compiler<'_> {
         let Load::Closed { population, think } = &self.class.load else { return false };
         let first = self.ops.last().is_none_or(|op| matches!(op, Op::Done));
         let slots: u64 = spec.servers.iter().map(|server| u64::from(server.slots)).sum();
-        think.mean() == 0.0
-            && spec.room.is_some_and(|room| room.saturating_add(slots) < u64::from(*population))
-            && first
+        let is_full =
+            spec.room.is_some_and(|room| room.saturating_add(slots) < u64::from(*population));
+        let is_left = self.network.agenda.is_some() && spec.unreachable_max == Some(Duration::ZERO);
+        think.mean() == 0.0 && (is_full || is_left) && first
     }
 
     fn choose(&mut self, ways: &[(f64, Vec<Step>)], rate: f64) -> Result<(), NetworkError> {
@@ -521,7 +517,8 @@ impl Compiler<'_> {
 
 /// Whether a gate may turn jobs away.
 fn refuses(spec: &GateSpec, class: &Class) -> bool {
-    spec.room.is_some() || spec.wait_max.is_some() || class.deadline.is_some()
+    let waits = [spec.wait_max, spec.unreachable_max, class.deadline];
+    spec.room.is_some() || waits.iter().any(Option::is_some)
 }
 
 /// Whether some gate on this way may turn jobs away.

@@ -146,6 +146,7 @@ pub(crate) struct GateTally {
     pub(crate) started: u64,
     pub(crate) refused_full: u64,
     pub(crate) refused_deadline: u64,
+    pub(crate) refused_unreachable: u64,
     pub(crate) reneged: u64,
     pub(crate) wait_sum: f64,
     pub(crate) hold_sum: f64,
@@ -167,6 +168,7 @@ impl GateTally {
             started: 0,
             refused_full: 0,
             refused_deadline: 0,
+            refused_unreachable: 0,
             reneged: 0,
             wait_sum: 0.0,
             hold_sum: 0.0,
@@ -206,6 +208,7 @@ impl GateTally {
         self.started += other.started;
         self.refused_full += other.refused_full;
         self.refused_deadline += other.refused_deadline;
+        self.refused_unreachable += other.refused_unreachable;
         self.reneged += other.reneged;
         self.wait_sum += other.wait_sum;
         self.hold_sum += other.hold_sum;

@@ -52,6 +52,7 @@ pub(super) fn build(
             queues: None,
             room: None,
             wait_max: None,
+            unreachable: None,
             control: None,
             inside: vec![RouteEntry::Name(names::CPU.into())],
         }],

@@ -233,6 +233,7 @@ impl<'a> Compiler<'a> {
             queues: entry.queues.unwrap_or(Queues::Shared),
             room: entry.room,
             wait_max,
+            unreachable_max: entry.unreachable.and_then(|unreachable| unreachable.limit(wait_max)),
             ..GateSpec::fifo(1)
         };
         let spec = self.policies(entry, spec).map_err(|cause| error(&*place, cause))?;

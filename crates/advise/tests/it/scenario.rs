@@ -55,6 +55,7 @@ slots = 8
 discipline = "priority"
 room = 100
 wait-max = "5s"
+unreachable = "2s"
 inside = ["cpu", "disk"]
 
 [[gate]]
@@ -178,6 +179,7 @@ fn gates_by_hand() -> Vec<GateNode> {
         discipline: DisciplineSpec::Priority,
         room: Some(100),
         wait_max: Some(Duration::from_secs(5)),
+        unreachable_max: Some(Duration::from_secs(2)),
         ..GateSpec::fifo(8)
     };
     let farm = GateSpec {
@@ -870,4 +872,19 @@ fn a_gate_whose_slots_are_controlled_begins_within_its_limits() {
         };
         assert!(error.contains(why), "{to}: {error}");
     }
+}
+
+#[test]
+fn a_gate_without_servers_refuses_waits_or_waits_for_so_long() {
+    let limit = |to: &str| {
+        let scenario = read(&ALL.replace("unreachable = \"2s\"\n", to));
+        assert_eq!(read(&toml::to_string(&scenario).unwrap()), scenario);
+        scenario.network().unwrap().gates[0].spec.unreachable_max
+    };
+    assert_eq!(limit("unreachable = \"refuse\"\n"), Some(Duration::ZERO));
+    assert_eq!(limit("unreachable = \"wait\"\n"), Some(Duration::from_secs(5)), "as `wait-max`");
+    assert_eq!(limit(""), None);
+    let wrong = ALL.replace("unreachable = \"2s\"", "unreachable = \"later\"");
+    let error = toml::from_str::<Scenario>(&wrong).unwrap_err().to_string();
+    assert!(error.contains("nor \"refuse\" or \"wait\""), "{error}");
 }

@@ -1,9 +1,10 @@
 //! When it is too late to be started, to the nanosecond.
 
-use gate::{DisciplineSpec, Event, GateSpec, Time};
+use gate::{Action, DisciplineSpec, Event, GateSpec, JobId, Reason, RouterSpec, Time};
 
 use crate::play::{
-    Play, arrive, arrive_until, at, depart, full, late, ms, renege, resize, shared, start,
+    Play, arrive, arrive_until, at, depart, full, late, ms, per_server, renege, resize, shared,
+    start,
 };
 
 #[test]
@@ -133,5 +134,65 @@ fn deadlines_run_on_while_nobody_may_start() {
         (30, Event::Down(0), &[late(3)]),
         (30, arrive(4), &[]),
         (41, Event::Up(0), &[late(4)]),
+    ]);
+}
+
+fn unreachable(id: u64) -> Action {
+    Action::Refuse { job: JobId(id), reason: Reason::Unreachable }
+}
+
+#[test]
+fn while_no_server_is_up_jobs_wait_as_long_as_they_may_and_are_refused_for_that() {
+    let spec = GateSpec {
+        wait_max: Some(ms(30)),
+        unreachable_max: Some(ms(10)),
+        ..per_server(&[1, 1], RouterSpec::RoundRobin)
+    };
+    let mut play = Play::new(&spec);
+    play.table(&[
+        (0, Event::Down(0), &[]),
+        (0, arrive(1), &[start(1, 1, 0)]),
+        (1, arrive(2), &[]),
+        (20, arrive(3), &[]),
+        (25, Event::Down(1), &[]), // From here on they wait for 10 ms at most.
+        (28, Event::Down(1), &[]), // Said twice, it changes nothing.
+        (29, arrive(4), &[]),
+        (31, Event::Wake, &[unreachable(2)]), // Its own deadline, while nobody is there.
+    ]);
+    assert_eq!(play.gate.next_wakeup(), Some(at(35)));
+    play.table(&[
+        (35, Event::Wake, &[unreachable(3)]),
+        (36, depart(1, 0), &[]),
+        (38, Event::Up(0), &[start(4, 0, 0)]),
+        (39, arrive(5), &[]), // A server is up: the limit does not hold.
+        (69, Event::Wake, &[late(5)]),
+    ]);
+}
+
+#[test]
+fn without_a_limit_of_its_own_a_gate_without_servers_is_one_that_is_busy() {
+    let mut play = Play::new(&GateSpec { wait_max: Some(ms(30)), ..shared(&[1]) });
+    play.table(&[(0, Event::Down(0), &[]), (0, arrive(1), &[]), (30, Event::Wake, &[late(1)])]);
+}
+
+#[test]
+fn a_limit_of_nothing_refuses_at_once_whoever_waits_or_comes() {
+    let mut play = Play::new(&GateSpec { unreachable_max: Some(ms(0)), ..shared(&[1]) });
+    play.table(&[
+        (0, arrive(1), &[start(1, 0, 0)]),
+        (0, arrive(2), &[]),
+        (0, arrive_until(3, 9), &[]),
+        (1, Event::Down(0), &[unreachable(2), unreachable(3)]),
+        (2, arrive(4), &[unreachable(4)]),
+        // Whoever tries whether it is up again lets one in and says what it was.
+        (3, depart(0, 0), &[]),
+        (4, Event::Up(0), &[]),
+        (4, arrive(5), &[start(5, 0, 0)]),
+        (4, Event::Down(0), &[]),
+        (5, arrive(6), &[unreachable(6)]),
+        (6, Event::UnreachableMax(Some(ms(5))), &[]),
+        (6, arrive(7), &[]),
+        (8, Event::UnreachableMax(Some(ms(1))), &[]), // From now.
+        (9, Event::Wake, &[unreachable(7)]),
     ]);
 }

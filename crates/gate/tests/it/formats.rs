@@ -30,6 +30,7 @@ fn spec() -> GateSpec {
         discipline: DisciplineSpec::Priority,
         room: Some(7),
         wait_max: Some(ms(1500)),
+        unreachable_max: None,
         foresight: None,
         reserve: None,
         roles: Vec::new(),
@@ -122,6 +123,7 @@ fn events_go_round() {
     holds(&Event::Resume, json!("resume"));
     holds(&Event::WaitMax(Some(ms(3))), json!({"wait-max": {"secs": 0, "nanos": 3_000_000}}));
     holds(&Event::WaitMax(None), json!({"wait-max": null}));
+    holds(&Event::UnreachableMax(None), json!({"unreachable-max": null}));
     holds(&Event::Room(Some(7)), json!({"room": 7}));
     holds(&Event::Room(None), json!({"room": null}));
     holds(&Event::Occupy(slot), json!({"occupy": {"server": 1, "index": 2}}));
@@ -133,7 +135,11 @@ fn actions_go_round() {
     let slot_json = json!({"server": 0, "index": 1});
     let job = JobId(5);
     holds(&Action::Start { job, slot }, json!({"start": {"job": 5, "slot": slot_json}}));
-    for (reason, name) in [(Reason::QueueFull, "queue-full"), (Reason::Deadline, "deadline")] {
+    for (reason, name) in [
+        (Reason::QueueFull, "queue-full"),
+        (Reason::Deadline, "deadline"),
+        (Reason::Unreachable, "unreachable"),
+    ] {
         holds(&Action::Refuse { job, reason }, json!({"refuse": {"job": 5, "reason": name}}));
     }
 }

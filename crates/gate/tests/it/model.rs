@@ -1,6 +1,8 @@
 //! The gate once more, as slowly and plainly as possible: lists that are searched from end to end,
 //! nothing that is kept up to date.
 
+use std::time::Duration;
+
 use gate::{
     Action, DisciplineSpec, Event, GateSpec, Job, Length, Queues, Reason, RouterSpec, Slot, Ties,
     Time,
@@ -12,6 +14,8 @@ pub(crate) struct Model {
     /// Who waits, in the order of arrival, and for which server; `None` for any.
     waiting: Vec<(Job, Option<usize>)>,
     paused: bool,
+    /// Since when no server is up, or other limits hold of that.
+    all_down: Option<Time>,
     now: Time,
     /// The server chosen last.
     last: Option<usize>,
@@ -48,6 +52,7 @@ impl Model {
             servers,
             waiting: Vec::new(),
             paused: false,
+            all_down: None,
             now: Time::ZERO,
             last: None,
             clock: 0,
@@ -64,7 +69,11 @@ impl Model {
                 let latest = self.spec.wait_max.map(|span| now + span);
                 job.deadline = [job.deadline, latest].into_iter().flatten().min();
                 if job.deadline.is_some_and(|deadline| deadline < now) {
-                    actions.push(Action::Refuse { job: job.id, reason: Reason::Deadline });
+                    actions.push(Action::Refuse { job: job.id, reason: self.late() });
+                } else if self.all_down.is_some()
+                    && self.spec.unreachable_max == Some(Duration::ZERO)
+                {
+                    actions.push(Action::Refuse { job: job.id, reason: Reason::Unreachable });
                 } else {
                     job.since = now;
                     let server = self.route_waiting();
@@ -79,13 +88,23 @@ impl Model {
             Event::Resize { server, slots } => self.resize(server as usize, slots),
             Event::Up(server) => {
                 self.servers[server as usize].up = true;
+                self.all_down = None;
                 for at in 0..self.waiting.len() {
                     if self.waiting[at].1.is_none() {
                         self.waiting[at].1 = self.route_waiting();
                     }
                 }
             }
-            Event::Down(server) => self.down(server as usize),
+            Event::Down(server) => {
+                self.down(server as usize);
+                if self.all_down.is_none() && !self.servers.iter().any(|server| server.up) {
+                    self.all_down = Some(now);
+                }
+            }
+            Event::UnreachableMax(span) => {
+                self.spec.unreachable_max = span;
+                self.all_down = self.all_down.map(|_| now);
+            }
             Event::Pause => self.paused = true,
             Event::Resume => self.paused = false,
             Event::WaitMax(span) => self.spec.wait_max = span,
@@ -116,7 +135,30 @@ impl Model {
         refused.sort_unstable();
         for (_, id) in refused {
             self.waiting.retain(|(job, _)| job.id != id);
-            actions.push(Action::Refuse { job: id, reason: Reason::Deadline });
+            actions.push(Action::Refuse { job: id, reason: self.late() });
+        }
+        let Some((since, span)) = self.all_down.zip(self.spec.unreachable_max) else { return };
+        let stranded = |job: &Job| is_late(job.since.max(since) + span);
+        let refused: Vec<_> = self
+            .waiting
+            .iter()
+            .map(|(job, _)| job)
+            .filter(|job| stranded(job))
+            .map(|job| job.id)
+            .collect();
+        let mut refused = refused;
+        refused.sort_unstable();
+        for id in refused {
+            self.waiting.retain(|(job, _)| job.id != id);
+            actions.push(Action::Refuse { job: id, reason: Reason::Unreachable });
+        }
+    }
+
+    /// Why who is late is refused.
+    fn late(&self) -> Reason {
+        match (self.all_down, self.spec.unreachable_max) {
+            (Some(_), Some(_)) => Reason::Unreachable,
+            _ => Reason::Deadline,
         }
     }
 

@@ -197,6 +197,8 @@ fn draw_spec(chance: &mut Xoshiro256PlusPlus, policy: Policy) -> GateSpec {
         discipline: policy.discipline,
         room: pick(chance, &[None, None, Some(0), Some(1), Some(4), Some(40)]),
         wait_max: pick(chance, &[None, None, Some(Duration::from_nanos(12))]),
+        unreachable_max: pick(chance, &[None, Some(0), Some(5), Some(20)])
+            .map(Duration::from_nanos),
         foresight: None,
         reserve: None,
         roles: Vec::new(),
@@ -214,7 +216,13 @@ fn draw_steps(chance: &mut Xoshiro256PlusPlus, spec: &GateSpec, len: usize) -> S
         let server = below(chance, servers) as u32;
         let draw = below(chance, 100);
         let step = if draw < outside {
-            match below(chance, 9) {
+            match below(chance, 10) {
+                8 => {
+                    let spans = [None, Some(0), Some(4), Some(20)];
+                    Step::Tell(Event::UnreachableMax(
+                        pick(chance, &spans).map(Duration::from_nanos),
+                    ))
+                }
                 0 => Step::Resize { server, slots: pick(chance, &[0, 1, 2, 3, 5]) },
                 1 => Step::Tell(Event::Down(server)),
                 2 => Step::Tell(Event::Up(server)),
@@ -310,8 +318,12 @@ struct Books {
     paused: bool,
     room: u64,
     wait_max: Option<Duration>,
+    unreachable_max: Option<Duration>,
+    /// Since when no server is up, or for how long jobs may wait since then.
+    all_down: Option<Time>,
     last: u64,
     waiting: BTreeMap<JobId, Option<Time>>,
+    arrivals: BTreeMap<JobId, Time>,
     held: BTreeMap<Slot, JobId>,
     arrived: u64,
     /// Started, refused or reneged.
@@ -327,8 +339,11 @@ impl Books {
             paused: false,
             room: spec.room.unwrap_or(u64::MAX),
             wait_max: spec.wait_max,
+            unreachable_max: spec.unreachable_max,
+            all_down: None,
             last: 0,
             waiting: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
             held: BTreeMap::new(),
             arrived: 0,
             settled: 0,
@@ -373,6 +388,7 @@ impl Books {
                 let latest = self.wait_max.map(|span| now + span);
                 let deadline = [job.deadline, latest].into_iter().flatten().min();
                 self.waiting.insert(job.id, deadline);
+                self.arrivals.insert(job.id, now);
                 self.arrived += 1;
                 arrived = Some(job.id);
             }
@@ -380,8 +396,20 @@ impl Books {
                 self.held.remove(&slot);
             }
             Event::Resize { server, slots } => self.servers[server as usize].0 = slots,
-            Event::Up(server) => self.servers[server as usize].1 = true,
-            Event::Down(server) => self.servers[server as usize].1 = false,
+            Event::Up(server) => {
+                self.servers[server as usize].1 = true;
+                self.all_down = None;
+            }
+            Event::Down(server) => {
+                self.servers[server as usize].1 = false;
+                if self.all_down.is_none() && !self.servers.iter().any(|(_, up)| *up) {
+                    self.all_down = Some(now);
+                }
+            }
+            Event::UnreachableMax(span) => {
+                self.unreachable_max = span;
+                self.all_down = self.all_down.map(|_| now);
+            }
             Event::Pause => self.paused = true,
             Event::Resume => self.paused = false,
             Event::WaitMax(span) => self.wait_max = span,
@@ -429,7 +457,11 @@ impl Books {
         must(gate.busy() as usize == self.held.len(), || format!("busy: {}", gate.busy()))?;
         let slots: u32 = self.servers.iter().map(|(slots, _)| slots).sum();
         must(gate.slots() == slots, || format!("slots: {} for {slots}", gate.slots()))?;
-        let wakeup = self.waiting.values().flatten().min().copied();
+        let stranded = self.all_down.zip(self.unreachable_max).and_then(|(since, span)| {
+            self.waiting.keys().map(|id| self.arrivals[id].max(since) + span).min()
+        });
+        let deadline = self.waiting.values().flatten().min().copied();
+        let wakeup = [stranded, deadline].into_iter().flatten().min();
         must(gate.next_wakeup() == wakeup, || format!("wake-up: {:?}", gate.next_wakeup()))?;
         must(wakeup.is_none_or(|wakeup| wakeup > now), || format!("a wake-up at {wakeup:?}"))?;
         for (at, (view, &(slots, up))) in gate.servers().iter().zip(&self.servers).enumerate() {

@@ -1,6 +1,9 @@
 //! Where to: every router, both lengths, all ties, with one queue and with several.
 
-use gate::{Event, GateSpec, Length, Queues, RouterSpec, Ties};
+use gate::{
+    Event, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, Queues, RouterSpec, Ties,
+    WeightedOrder,
+};
 
 use crate::play::{Play, arrive, depart, per_server, shared, start};
 
@@ -135,4 +138,44 @@ fn chance_breaks_ties_only() {
         servers.sort_unstable();
         assert_eq!(servers, [0, 1, 2], "seed {seed}");
     }
+}
+
+/// What is said of the shares is what is dealt: to servers of very different sizes, and to a few of them.
+#[test]
+fn shares_are_said_of_the_routers_that_deal_whatever_the_servers_do() {
+    let weighted = |order| RouterSpec::Weighted { weights: vec![1, 2, 5], order };
+    let dealt = [
+        RouterSpec::Random,
+        RouterSpec::RoundRobin,
+        weighted(WeightedOrder::Rotate),
+        weighted(WeightedOrder::Random),
+    ];
+    for router in dealt {
+        let spec = per_server(&[1, 1000, 7], router);
+        let shares = spec.shares().expect("its shares are fixed");
+        let mut play = Play::new(&spec);
+        (1..=8000).for_each(|id| drop(play.tell(0, arrive(id))));
+        let jobs = play.gate.servers().iter().map(|s| s.waiting + u64::from(s.busy));
+        for (share, jobs) in shares.into_iter().zip(jobs) {
+            // A binomial count of 8000 strays by at most 45 (one sigma); this is four of them.
+            assert!((share * 8000.0 - jobs as f64).abs() < 180.0, "{:?}: {jobs}", spec.router);
+        }
+        assert_eq!(
+            GateSpec { queues: Queues::Shared, ..spec }.shares(),
+            None,
+            "who is free gets it"
+        );
+    }
+    assert_eq!(shortest(Length::InSystem, Ties::Lowest).shares(3), None);
+}
+
+#[test]
+fn a_router_by_key_says_what_it_must_know() {
+    let by_key = |of, map| RouterSpec::ByKey { of, map, down: KeyDown::Next };
+    let table = |rows| KeyMap::Table { rows, default: KeyDefault::Server(0) };
+    assert_eq!(by_key(KeyOf::Key, KeyMap::Hash).reads(), Some(KeyOf::Key));
+    let row = KeyRow { key: 1, server: 0 };
+    assert_eq!(by_key(KeyOf::Class, table(vec![row])).reads(), Some(KeyOf::Class));
+    assert_eq!(by_key(KeyOf::Class, table(Vec::new())).reads(), None, "all go to one server");
+    assert_eq!(RouterSpec::Random.reads(), None);
 }

@@ -6,7 +6,7 @@ use httpgate::{ConfigError, ControlError, Server, StartError};
 
 use crate::support::*;
 
-fn admin(gate: &Gate, request: &str) -> Response {
+pub(crate) fn admin(gate: &Gate, request: &str) -> Response {
     let mut client = Client::connect(gate.handle.admin_address().expect("it was asked for"));
     client.send(format!("{request} HTTP/1.1\r\nHost: admin\r\n\r\n"));
     client.response()
@@ -79,12 +79,14 @@ fn metrics_tell_what_happened() {
         "sekisho_requests_total{status=\"2xx\",source=\"upstream\"} 5",
         "sekisho_requests_total{status=\"4xx\",source=\"gate\"} 1",
         "sekisho_connections_accepted_total 1",
-        "sekisho_waiting 0",
-        &format!("sekisho_slots{{{label}}} 2"),
-        &format!("sekisho_slots_busy{{{label}}} 0"),
-        &format!("sekisho_wait_seconds_count{{{label}}} 5"),
-        &format!("sekisho_hold_seconds_count{{{label}}} 5"),
-        &format!("sekisho_hold_seconds_bucket{{{label},le=\"+Inf\"}} 5"),
+        "sekisho_waiting{class=\"other\"} 0",
+        "sekisho_slots 2",
+        "sekisho_slots_busy 0",
+        "sekisho_wait_seconds_count{class=\"other\"} 5",
+        "sekisho_hold_seconds_count{class=\"other\"} 5",
+        &format!("sekisho_upstream_slots{{{label}}} 2"),
+        &format!("sekisho_upstream_hold_seconds_count{{{label}}} 5"),
+        &format!("sekisho_upstream_hold_seconds_bucket{{{label},le=\"+Inf\"}} 5"),
         &format!("sekisho_upstream_reused_total{{{label}}} 4"),
     ] {
         assert!(response.text().contains(&format!("{line}\n")), "{line}: {}", response.text());

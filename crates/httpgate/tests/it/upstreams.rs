@@ -183,6 +183,24 @@ fn a_server_that_is_down_is_passed_over_and_comes_back() {
 }
 
 #[test]
+fn a_request_waits_for_a_server_that_is_down_as_long_as_it_may() {
+    let address = nobody();
+    let mut config = config(&[address], 1);
+    config.gate.unreachable_max = Some(ms(300));
+    let gate = Gate::start(config);
+    let mut client = gate.client();
+    assert_eq!(client.get("/").status(), 502);
+    let began = Instant::now();
+    client.get("/").assert_refused("no-upstream");
+    assert!(began.elapsed() >= ms(300), "{:?}", began.elapsed());
+    client.send("GET /back HTTP/1.1\r\nHost: a\r\n\r\n");
+    gate.wait_for("waiting", |stats| stats.waiting == 1);
+    let _upstream = Upstream::start_at(address, |stream, seen| ok(stream, seen.target()));
+    assert_eq!(client.response().text(), "/back");
+    assert_eq!(gate.finish().stats.refused_no_upstream, 1);
+}
+
+#[test]
 fn a_request_that_could_not_connect_goes_to_another_server() {
     let upstream = Upstream::echo();
     let gate = Gate::start(config(&[nobody(), upstream.address], 2));

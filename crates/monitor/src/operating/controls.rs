@@ -300,11 +300,13 @@ impl Loop {
         for at in 0..self.pools.len() {
             let pool = &self.pools[at];
             let terms = self.config.terms.get(&pool.user);
-            let (gate, _) = self.config.databases[pool.database].pool(terms);
+            let (gate, _) =
+                self.config.databases[pool.database].pool(terms, self.config.unreachable);
             if let Some(longest) = gate.wait_max
                 && longest != self.pools[at].driver.wait_max()
             {
                 self.tell(at, |driver, now| driver.set_wait_max(now, longest));
+                self.follow_unreachable(at, gate.unreachable_max);
             }
         }
     }

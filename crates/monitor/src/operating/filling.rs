@@ -560,6 +560,7 @@ fn class_now(name: String, counts: &ClassCounts) -> Class {
         refused_queue_full: counts.refused_queue_full,
         refused_deadline: counts.refused_deadline,
         refused_hopeless: counts.refused_hopeless,
+        refused_unreachable: counts.refused_unreachable,
         reneged: counts.reneged,
     }
 }

@@ -14,6 +14,7 @@
 mod asking;
 mod commands;
 mod drivers;
+mod exposition;
 mod metrics;
 mod sample;
 mod tables;

@@ -72,7 +72,7 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-fn ask(stream: &mut TcpStream, target: &str) {
+fn ask(stream: &mut impl Write, target: &str) {
     write!(stream, "GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").expect("the gate reads");
 }
 
@@ -97,15 +97,18 @@ impl Gate {
         Gate { listening: at("listening"), admin: at("admin"), running }
     }
 
-    /// A number of the metrics.
+    /// A number of the metrics: the sum of all samples whose names and labels begin so.
     fn metric(&self, name: &str) -> f64 {
         let mut stream = connect(&self.admin);
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             .expect("the gate reads");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("text");
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        value.unwrap_or_else(|| panic!("no {name} in {text}"))
+        let samples = text.lines().filter(|line| line.starts_with(name));
+        let values: Vec<f64> =
+            samples.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+        assert!(!values.is_empty(), "no {name} in {text}");
+        values.iter().sum()
     }
 
     fn wait_until(&self, what: &str, holds: impl Fn(&Gate) -> bool) {
@@ -167,7 +170,7 @@ fn join_idle_queue_fills_the_idle_before_it_queues() {
         };
         gate.wait_until("served", busy);
         gate.wait_until("in line", |gate| {
-            gate.metric("sekisho_waiting") == nth.saturating_sub(3) as f64
+            gate.metric("sekisho_waiting{") == nth.saturating_sub(3) as f64
         });
         if nth <= 3 {
             let most = servers.iter().map(|server| server.seen().len()).max();
@@ -193,7 +196,7 @@ fn deficit_round_robin_and_ageing_order_a_line() {
             ask(&mut client, target);
             clients.push(client);
             gate.wait_until("at work", |_| servers[0].seen().len() == 1);
-            gate.wait_until("in line", |gate| gate.metric("sekisho_waiting") == waiting as f64);
+            gate.wait_until("in line", |gate| gate.metric("sekisho_waiting{") == waiting as f64);
         }
         servers[0].word = None;
         for client in &clients {
@@ -219,4 +222,128 @@ fn deficit_round_robin_and_ageing_order_a_line() {
     let ageing = ["--discipline", "{ priority-ageing = { interval = \"1ns\" } }"];
     let found = order(&[ageing, ["--priority", "/vip=1"]].concat(), &["/old", "/vip", "/new"]);
     assert_eq!(found, ["/old", "/vip", "/new"]);
+}
+
+/// A server at which a request calls something that many may call at once, and then uses the one thing
+/// that there is of its kind.
+fn with_one_lock() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let lock = Arc::new(Mutex::new(()));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+                while head(&mut reader).is_some() {
+                    thread::sleep(Duration::from_millis(20));
+                    let held = lock.lock();
+                    thread::sleep(Duration::from_millis(5));
+                    drop(held);
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").ok();
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Status and body of an answer at the gate's own address.
+fn asked(admin: &str, request: &str) -> (String, String) {
+    let mut stream = connect(admin);
+    write!(stream, "{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("text");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    (head.split(' ').nth(1).expect("a status").to_owned(), body.to_owned())
+}
+
+/// Slots that are left to the gate, in front of HTTP as in front of PostgreSQL: it says what it has found
+/// and what would be, and writes it as a scenario.
+#[test]
+fn slots_are_left_to_the_gate_and_its_model_answers() {
+    let scratch = Scratch::new();
+    let upstream = with_one_lock().to_string();
+    let model = scratch.join("model.toml");
+    let model_name = model.to_str().expect("a path");
+    let mut words = vec!["gate", "http", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    words.extend(["--upstream", &upstream, "--json", "--slots", "auto", "--slots-most", "30"]);
+    words.extend(["--model", model_name]);
+    let running = start(&scratch.join(""), &words);
+    let said = running.says("}\n");
+    let first: Value = serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
+    let at = |name: &str| first[name].as_str().expect("an address").to_owned();
+    let (listening, admin) = (at("listening"), at("admin"));
+    let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let clients = (0..24).map(|_| {
+        let (over, listening) = (Arc::clone(&over), listening.clone());
+        thread::spawn(move || {
+            let stream = connect(&listening);
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                ask(&mut &stream, "/");
+                let status = head(&mut BufReader::new(&stream));
+                assert_eq!(status.as_deref(), Some("200"));
+            }
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    let begun = Instant::now();
+    let answer = loop {
+        let (status, body) = asked(&admin, "GET /whatif?slots=2");
+        if status == "200" {
+            break body;
+        }
+        assert_eq!(status, "409", "{body}");
+        assert!(begun.elapsed() < PATIENCE, "never an answer: {body}");
+        thread::sleep(Duration::from_millis(200));
+    };
+    let rows = |text: &str| serde_json::from_str::<Vec<Value>>(text).expect("rows");
+    let of = |rows: &[Value], what: &str| {
+        let row = rows.iter().find(|row| row["what"] == what).cloned();
+        row.unwrap_or_else(|| panic!("no {what} in {rows:?}"))
+    };
+    let answer = rows(&answer);
+    // Two slots do two jobs in 25 ms at most.
+    let throughput = of(&answer, "throughput")["value"].as_f64().expect("a number");
+    assert!((10.0..90.0).contains(&throughput), "{answer:?}");
+    let (status, found) = asked(&admin, "GET /model");
+    assert_eq!(status, "200");
+    let slots = of(&rows(&found), "slots");
+    assert_eq!((&slots["of"], &slots["unit"]), (&"gate server 1".into(), &"slots".into()));
+    let (status, why) = asked(&admin, "POST /slots?server=0&slots=3");
+    assert_eq!((&*status, why.contains("left to the gate")), ("400", true), "{why}");
+    over.store(true, std::sync::atomic::Ordering::Relaxed);
+    clients.into_iter().for_each(|client| client.join().expect("it was served"));
+    running.signal("TERM");
+    let ended = running.ended(PATIENCE);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let last = ended.out.lines().last().expect("a line");
+    let last: Value = serde_json::from_str(last).expect("JSON");
+    assert_eq!(last["slots"]["shadow"], false, "{last}");
+    assert!(!last["model"].as_array().expect("rows").is_empty(), "{last}");
+    if model.exists() {
+        let scenario = std::fs::read_to_string(&model).expect("it was written");
+        let scenario: advise::Scenario = toml::from_str(&scenario).expect("a scenario");
+        scenario.network().expect("it can be run");
+    }
+}
+
+#[test]
+fn flags_of_slots_that_are_left_to_the_gate_go_with_auto_only() {
+    let scratch = Scratch::new();
+    let gate = ["gate", "http", "--upstream", "127.0.0.1:1", "--slots"];
+    for (flags, cause) in [
+        (&["2", "--shadow"][..], "go with `--slots auto` only"),
+        (&["auto,2"], "it stands alone"),
+        (&["auto", "--slots-least", "0"], "`--slots-least` is at least 1"),
+    ] {
+        let ended = start(&scratch.join(""), &[&gate[..], flags].concat()).ended(PATIENCE);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.err.contains(cause), "{ended:?}");
+    }
+    let servers = [StandIn::start()];
+    let flags = ["--slots", "auto", "--slots-most", "5", "--shadow"];
+    let gate = Gate::start(&scratch, &servers, &flags);
+    assert_eq!(gate.metric("sekisho_slots "), 5.0, "they stay the most");
+    gate.end();
 }

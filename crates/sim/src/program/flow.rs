@@ -1,6 +1,6 @@
 //! What the open classes bring to each part: what is too much, and how slowly the network settles.
 
-use gate::{Queues, RouterSpec};
+use gate::Queues;
 
 use super::check;
 use crate::network::{Client, GateNode, Load, Network, NetworkError};
@@ -138,7 +138,7 @@ impl Flow {
                 squares: self.held[at] * 2.0 * mean,
             };
             longest = longest.max(held.behind(gate));
-            if gate.stations.len() < 2 || deals_blindly(gate) {
+            if gate.stations.len() < 2 || gate.spec.shares().is_some() {
                 continue;
             }
             // No station has a share of its own: the router, or one queue, gives to whoever has least.
@@ -186,7 +186,7 @@ impl Brought {
         if gate.spec.queues == Queues::Shared || gate.spec.servers.len() < 2 || together == 0.0 {
             return together;
         }
-        if deals_blindly(gate) {
+        if gate.spec.shares().is_some() {
             // Each is alone with its share.
             let n = gate.spec.servers.len() as f64;
             let Brought { servers, work, squares } = self;
@@ -207,14 +207,4 @@ pub(super) type Visit = (f64, f64, f64);
 
 fn slots(gate: &GateNode) -> f64 {
     gate.spec.servers.iter().map(|server| f64::from(server.slots)).sum()
-}
-
-/// Whether each server has a queue, and a share of the jobs whatever the others have.
-pub(super) fn deals_blindly(gate: &GateNode) -> bool {
-    let router = &gate.spec.router;
-    let looks = !matches!(
-        router,
-        RouterSpec::Random | RouterSpec::RoundRobin | RouterSpec::Weighted { .. }
-    );
-    gate.spec.queues == Queues::PerServer && !looks
 }

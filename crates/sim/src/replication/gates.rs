@@ -127,7 +127,8 @@ impl Replication<'_> {
                 Action::Refuse { job, reason } => {
                     match reason {
                         Reason::QueueFull => guard.tally.refused_full += 1,
-                        _ => guard.tally.refused_deadline += 1,
+                        Reason::Unreachable => guard.tally.refused_unreachable += 1,
+                        Reason::Deadline | Reason::Hopeless => guard.tally.refused_deadline += 1,
                     }
                     refused.push(customer_of(job));
                     customer_of(job)

@@ -2,17 +2,18 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use advise::Span;
+use advise::{Span, Unreachable};
 use clap::{Args as ClapArgs, ValueEnum};
 use gate::{GateSpec, ServerSpec};
-use httpgate::{Class, Config, Finished, Key, Probe, Server, StartError, Tls};
+use httpgate::{Class, Config, Finished, Key, Modelled, Probe, Server, StartError, Tls};
 use serde_json::json;
-use terminal::text::{paragraph, sentence, time};
+use terminal::text::{next, paragraph, sentence, time};
 use terminal::{Failure, Verdict, say};
 
+use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::{PolicyArgs, address, keep, reachable, slots};
 
 #[derive(ClapArgs)]
@@ -23,9 +24,12 @@ pub(super) struct HttpArgs {
     /// A server behind the gate; say it once for each
     #[arg(long, value_name = "ADDRESS", required = true)]
     upstream: Vec<String>,
-    /// Slots of each server: one number for all, or one for each
+    /// Slots of each server: one number for all, one for each, or `auto`: as many as a model and trials
+    /// say, told on standard error
     #[arg(long, value_delimiter = ',', value_name = "N,...", required = true)]
-    slots: Vec<u32>,
+    slots: Vec<Slots>,
+    #[command(flatten)]
+    auto: AutoArgs,
     /// Requests whose path begins so have this priority; larger goes first (`/pay/=9`)
     #[arg(long, value_name = "PREFIX=N")]
     priority: Vec<String>,
@@ -46,6 +50,10 @@ pub(super) struct HttpArgs {
     /// How long a request may wait
     #[arg(long, value_name = "TIME", default_value = "30s")]
     wait_max: Span,
+    /// How long a request may wait while no server can be reached: a time, `refuse` for not at all, or
+    /// `wait` for as long as for a slot
+    #[arg(long, value_name = "TIME", default_value = "refuse")]
+    unreachable: Unreachable,
     /// How long a server may take to begin its response
     #[arg(long, value_name = "TIME", default_value = "60s")]
     timeout: Span,
@@ -91,7 +99,16 @@ pub(super) fn run(args: &HttpArgs, out: &mut dyn Write) -> Result<Verdict, Failu
     if let (Some(path), Some(recording)) = (&args.policy.record, &finished.recording) {
         keep(path, recording)?;
     }
-    say(out, &if args.json { ending_json(&finished) } else { ending(&finished) })?;
+    let mut modelled = None;
+    if let (Some(path), Some(fitted)) = (&args.auto.model, &finished.modelled.fitted) {
+        keep_model(path, (&args.upstream.join(","), "server"), fitted)?;
+        modelled = Some(path.as_path());
+    }
+    let text = match args.json {
+        true => ending_json(&finished),
+        false => ending(&finished, modelled),
+    };
+    say(out, &text)?;
     Ok(Verdict::Holds)
 }
 
@@ -124,6 +141,7 @@ fn ending_json(finished: &Finished) -> String {
             "hold_mean_s": mean(upstream.hold.mean()),
         })
     });
+    let slots = stats.upstreams.iter().map(|upstream| upstream.slots).sum();
     let object = json!({
         "verdict": Verdict::Holds.word(),
         "exit_code": Verdict::Holds.code(),
@@ -133,11 +151,13 @@ fn ending_json(finished: &Finished) -> String {
         "refused_deadline": stats.refused_deadline,
         "refused_no_upstream": stats.refused_no_upstream,
         "servers": servers.collect::<Vec<_>>(),
+        "model": finished.modelled.estimates,
+        "slots": control_json(slots, finished.modelled.control.as_ref()),
     });
     format!("{object}\n")
 }
 
-fn ending(finished: &Finished) -> String {
+fn ending(finished: &Finished, modelled: Option<&Path>) -> String {
     let stats = &finished.stats;
     let mean = |of: Option<Duration>| of.map_or("-".into(), |span| time(span.as_secs_f64()));
     let mut text = String::new();
@@ -149,7 +169,17 @@ fn ending(finished: &Finished) -> String {
             mean(upstream.hold.mean())
         ));
     }
-    format!("drained: {} responses\n{text}", stats.responses())
+    let Modelled { estimates, fitted, .. } = &finished.modelled;
+    text += &models(std::iter::once(&**estimates));
+    let text = format!("drained: {} responses\n{text}", stats.responses());
+    match (modelled, best_slots(fitted.as_ref(), estimates)) {
+        (Some(model), _) => {
+            let told = sentence(&format!("  modelled: {}", model.display()));
+            text + &told + &next(&format!("sekisho ask bottleneck {}", model.display()))
+        }
+        (None, Some(slots)) => text + &next(&format!("sekisho gate http --slots {slots:.0}")),
+        (None, None) => text,
+    }
 }
 
 impl HttpArgs {
@@ -162,13 +192,21 @@ impl HttpArgs {
         for (name, upstream) in self.upstream.iter().zip(&upstreams) {
             reachable(name, [upstream.ip()], self.public)?;
         }
-        let servers = self.servers(upstreams.len())?;
+        let auto = self.auto.auto(&self.slots)?;
+        let servers = match &auto {
+            Some(auto) => vec![ServerSpec { slots: auto.start() }; upstreams.len()],
+            None => self.servers(upstreams.len())?,
+        };
         let mut config = Config::new(address("--listen", &self.listen)?, upstreams, 1);
         config.classes = self.classes()?;
+        config.auto = auto;
+        config.decisions = Some(tell);
+        let wait_max = Duration::from_secs_f64(self.wait_max.0);
         let gate = GateSpec {
             servers,
             room: Some(self.room),
-            wait_max: Some(Duration::from_secs_f64(self.wait_max.0)),
+            wait_max: Some(wait_max),
+            unreachable_max: self.unreachable.limit(Some(wait_max)),
             ..config.gate
         };
         let prefixes = config.classes.iter().map(|class| &*class.prefix);
@@ -191,12 +229,13 @@ impl HttpArgs {
     }
 
     fn servers(&self, upstreams: usize) -> Result<Vec<ServerSpec>, Failure> {
-        if self.admin.is_none() && self.slots.iter().all(|&slots| slots == 0) {
+        let numbers = numbers(&self.slots);
+        if self.admin.is_none() && numbers.iter().all(|&slots| slots == 0) {
             return Err(Failure::Usage(
                 "`--slots 0` lets nobody in, and without `--admin` nobody can change that".into(),
             ));
         }
-        slots("--upstream", &self.slots, upstreams)
+        slots("--upstream", &numbers, upstreams)
     }
 
     /// The classes that the flags name, each prefix one, in the order of the flags.

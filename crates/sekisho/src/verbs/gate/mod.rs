@@ -1,6 +1,7 @@
 //! `sekisho gate`: a gate in front of a service. What the gates have in common is here: their policies
 //! and what is recorded of them.
 
+mod auto;
 mod http;
 mod postgres;
 
@@ -35,6 +36,8 @@ enum What {
 While it runs, on the admin address (loopback only):
   curl ADMIN/metrics                       Prometheus
   curl -X POST 'ADMIN/slots?server=0&slots=16'
+  curl ADMIN/model                         what the model has found
+  curl 'ADMIN/whatif?slots=16&arrivals=x2' what would be
 
 Example:
   sekisho gate http --listen 127.0.0.1:8080 --upstream 127.0.0.1:9000 --slots 8")]

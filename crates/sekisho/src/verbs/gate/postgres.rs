@@ -4,7 +4,6 @@ mod from_file;
 mod names;
 mod service;
 
-use std::fmt;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -13,13 +12,12 @@ use std::time::Duration;
 use ::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
-use gate::{Conduct, GateSpec, ServerSpec};
+use gate::{GateSpec, ServerSpec};
 use gatefile::{Disk, Files, translate};
-use live::model::Fitted;
 use measure::Histogram;
 use monitor::{
     Address, Admission, Auto, Config, Database, Encryption, Finished, Logged, Mode, Monitor,
-    PoolStats, ServerTls, StartError, Tls,
+    PoolStats, ServerTls, StartError, Tls, Unreachable,
 };
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{Hba, MockKey, Users};
@@ -27,6 +25,7 @@ use serde_json::json;
 use terminal::text::{Table, label, next, sentence, time};
 use terminal::{Failure, Verdict, say};
 
+use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::{PolicyArgs, address, keep, reachable, slots};
 use crate::verbs::database;
 
@@ -36,7 +35,7 @@ const PORT: u16 = 5432;
 const LISTEN: &str = "127.0.0.1:6432";
 
 /// What a file says in place of these.
-const REPLACED: [&str; 26] = [
+const REPLACED: [&str; 27] = [
     "db",
     "slots",
     "slots_least",
@@ -52,6 +51,7 @@ const REPLACED: [&str; 26] = [
     "seed",
     "room",
     "wait_max",
+    "unreachable",
     "users",
     "hba",
     "auth",
@@ -89,19 +89,8 @@ pub(super) struct PostgresArgs {
         required_unless_present_any = ["translate", "config", "check"]
     )]
     slots: Vec<Slots>,
-    /// The fewest slots with `--slots auto`
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    slots_least: u32,
-    /// The most slots with `--slots auto`; each is a connection to the server
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    slots_most: u32,
-    /// With `--slots auto`: only tell what would be done; the slots stay the most
-    #[arg(long)]
-    shadow: bool,
-    /// Write what the model has found at the end as a scenario for `sekisho ask`; of a second pool to
-    /// FILE.2, and so on. No file if it has found no knee
-    #[arg(long, value_name = "FILE")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    auto: AutoArgs,
     /// For how long a client keeps its slot
     #[arg(long, value_enum, default_value = "transaction")]
     mode: ModeName,
@@ -113,6 +102,10 @@ pub(super) struct PostgresArgs {
     /// How long a client may wait for a slot
     #[arg(long, value_name = "TIME", default_value = "120s")]
     wait_max: Span,
+    /// What becomes of a client while a server that could be reached cannot be: `wait`, no longer than
+    /// --wait-max, or `refuse`
+    #[arg(long, value_enum, default_value = "wait")]
+    unreachable: UnreachableName,
     /// Who is known, as in PgBouncer's userlist.txt; left out, the user of `--db` with its password
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
@@ -170,33 +163,6 @@ pub(super) struct PostgresArgs {
     check: Option<PathBuf>,
 }
 
-/// A number of slots, if it is not left to the gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slots {
-    Auto,
-    Number(u32),
-}
-
-impl std::str::FromStr for Slots {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Slots, String> {
-        match text {
-            "auto" => Ok(Slots::Auto),
-            number => number.parse().map(Slots::Number).map_err(|_| "a number, or auto".to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for Slots {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Slots::Auto => out.write_str("auto"),
-            Slots::Number(slots) => write!(out, "{slots}"),
-        }
-    }
-}
-
 #[derive(Clone, Copy, ValueEnum)]
 enum ModeName {
     /// From its first message until it leaves
@@ -205,6 +171,14 @@ enum ModeName {
     Transaction,
     /// For a statement; transactions of several are refused
     Statement,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum UnreachableName {
+    /// It waits for it
+    Wait,
+    /// It is refused
+    Refuse,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -243,7 +217,8 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     say(out, &beginning(args, &monitor, &pool))?;
     out.flush()?;
     let finished = monitor.run().map_err(Failure::machine)?;
-    let written = Written { record: args.policy.record.as_deref(), model: args.model.as_deref() };
+    let written =
+        Written { record: args.policy.record.as_deref(), model: args.auto.model.as_deref() };
     end(&finished, written, args.json, out)
 }
 
@@ -282,9 +257,7 @@ fn end(
         if let (Some(path), Some(fitted)) = (model, &pool.fitted) {
             let path = numbered(path, at);
             let name = format!("{}/{}", pool.database, pool.user);
-            std::fs::write(&path, scenario(&name, fitted)).map_err(|error| {
-                Failure::Usage(format!("`--model {}` cannot be written: {error}", path.display()))
-            })?;
+            keep_model(&path, (&name, "database"), fitted)?;
             modelled.push(path);
         }
     }
@@ -294,22 +267,6 @@ fn end(
     };
     say(out, &text)?;
     Ok(Verdict::Holds)
-}
-
-/// What was found, as a scenario.
-fn scenario(name: &str, fitted: &Fitted) -> String {
-    let Fitted { clients, think, slots, delay, demand, servers } = fitted;
-    let name = toml::Value::from(format!("{name}, as the gate saw it"));
-    format!(
-        "# A closed network of its clients, its slots and what is behind them, fitted while it ran.\n\
-         sekisho = 1\nname = {name}\nseed = 1\n\n\
-         [[class]]\nname = \"clients\"\npopulation = {clients}\nthink = \"{think:.9}s\"\n\
-         route = [\"slots\"]\n\n\
-         [[gate]]\nname = \"slots\"\nslots = {slots}\ninside = [\"elsewhere\", \"database\"]\n\n\
-         [[station]]\nname = \"elsewhere\"\nkind = \"delay\"\ndemand = \"{delay:.9}s\"\n\n\
-         [[station]]\nname = \"database\"\nkind = \"queue\"\nservers = {servers}\n\
-         demand = {{ mean = \"{demand:.9}s\", dist = \"exponential\" }}\n"
-    )
 }
 
 /// The file of a pool's recording: that of the first is the one that was named.
@@ -394,13 +351,14 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
             "refused_queue_full": counters.refused_queue_full,
             "refused_deadline": counters.refused_deadline,
             "refused_hopeless": counters.refused_hopeless,
+            "refused_unreachable": counters.refused_unreachable,
             "reneged": counters.reneged,
             "connects": counters.connects,
             "connects_failed": counters.connects_failed,
             "wait": quantiles(&pool.wait),
             "hold": quantiles(&pool.hold),
             "model": pool.model,
-            "slots": control_json(pool),
+            "slots": control_json(pool.slots, pool.control.as_ref()),
         })
     });
     let object = json!({
@@ -420,66 +378,9 @@ fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
     format!("{object}\n")
 }
 
-/// The fewest slots that keep 95 % of the throughput, if a knee was seen and the model fits.
-fn best_slots(pool: &PoolStats) -> Option<f64> {
-    pool.fitted.as_ref()?;
-    pool.model.iter().find(|row| row.what == "slots for 95 %").map(|row| row.value)
-}
-
-/// The slots at the end, and what was decided about them.
-fn control_json(pool: &PoolStats) -> serde_json::Value {
-    let Some(control) = &pool.control else { return json!({"now": pool.slots}) };
-    let moves = control.moves.iter().map(|moved| {
-        json!({
-            "at_s": moved.at.since(gate::Time::ZERO).as_secs_f64(),
-            "server": moved.server,
-            "slots": moved.made.slots,
-            "why": moved.made.why.to_string(),
-        })
-    });
-    json!({
-        "now": pool.slots,
-        "standing": control.standing,
-        "shadow": control.conduct == Conduct::Shadows,
-        "moves": moves.collect::<Vec<_>>(),
-        "moves_in_all": control.made,
-    })
-}
-
-/// What the models have found, and what stands of the slots.
-fn models(pools: &[PoolStats]) -> String {
-    let mut table = Table::new(&["model", "", "95 %", "unit"]);
-    for row in pools.iter().flat_map(|pool| &pool.model) {
-        let interval = row
-            .interval
-            .map_or("-".to_owned(), |(low, high)| format!("{} .. {}", number(low), number(high)));
-        let what = if row.of.contains(' ') {
-            format!("{} {}", row.of.split_once(' ').map_or("", |(_, part)| part), row.what)
-        } else {
-            row.what.clone()
-        };
-        table.row(vec![what, number(row.value), interval, row.unit.clone()]);
-    }
-    let mut text = String::new();
-    if pools.iter().any(|pool| !pool.model.is_empty()) {
-        text += &table.to_string();
-    }
-    for pool in pools {
-        if let Some(row) = pool.model.first() {
-            text += &sentence(&format!("  {}: {}", label(&row.of), row.basis));
-        }
-    }
-    text
-}
-
-/// Four digits of a number that may be large or small.
-fn number(value: f64) -> String {
-    let digits = 3 - value.abs().max(1e-9).log10().floor() as i32;
-    format!("{value:.*}", digits.clamp(0, 9) as usize)
-}
-
 fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String {
     let pools = &finished.stats.pools;
+    let found = |pool: &PoolStats| best_slots(pool.fitted.as_ref(), &pool.model);
     let sum = |of: fn(&PoolStats) -> u64| pools.iter().map(of).sum::<u64>();
     let transactions = sum(|pool| pool.counters.xact_count);
     let refused = sum(|pool| pool.counters.refused());
@@ -514,11 +415,11 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
     if !pools.is_empty() {
         text += &table.to_string();
     }
-    text += &models(pools);
+    text += &models(pools.iter().map(|pool| &*pool.model));
     for path in kept {
         text += &sentence(&format!("  recorded: {}", path.display()));
     }
-    match (modelled, pools.iter().find_map(best_slots)) {
+    match (modelled, pools.iter().find_map(found)) {
         ([model, ..], _) => {
             text += &sentence(&format!("  modelled: {}", model.display()));
             text + &next(&format!("sekisho ask bottleneck {}", model.display()))
@@ -543,6 +444,10 @@ impl PostgresArgs {
         let database = self.database(&places)?;
         let users = self.known(database.login.as_ref())?;
         let mut config = Config::new(listen, vec![database], users);
+        config.unreachable = match self.unreachable {
+            UnreachableName::Wait => Unreachable::Wait,
+            UnreachableName::Refuse => Unreachable::Refuse,
+        };
         config.admission = match &self.hba {
             Some(path) => Admission::Rules(read(path, "--hba", Hba::parse)?),
             None => Admission::Everybody(match self.auth {
@@ -568,10 +473,7 @@ impl PostgresArgs {
         config.takeover.clone_from(&self.take_over);
         // Failed logins, servers that are not reached, jobs that are refused: as from a file.
         config.logged = Logged { errors: true, ..Logged::default() };
-        config.decisions = Some(|line| {
-            // Whoever reads standard error may have gone; the gate goes on.
-            let _ = write!(std::io::stderr(), "{}", sentence(&format!("gate: {line}")));
-        });
+        config.decisions = Some(tell);
         Ok(config)
     }
 
@@ -616,7 +518,7 @@ impl PostgresArgs {
         database.auto = self.auto()?;
         let slots = match &database.auto {
             Some(auto) => vec![ServerSpec { slots: auto.start() }; database.servers.len()],
-            None => slots("--db", &self.numbers(), database.servers.len())?,
+            None => slots("--db", &numbers(&self.slots), database.servers.len())?,
         };
         if slots.iter().all(|server| server.slots == 0) {
             return Err(Failure::Usage("`--slots 0` lets nobody in".into()));
@@ -643,39 +545,15 @@ impl PostgresArgs {
 
     /// Whether the slots are left to the gate, and how.
     fn auto(&self) -> Result<Option<Auto>, Failure> {
-        let wrong = |cause: &str| Err(Failure::Usage(cause.to_owned()));
-        if !self.slots.contains(&Slots::Auto) {
-            let limits = (self.slots_least, self.slots_most) != (1, 100);
-            return match limits || self.shadow {
-                true => wrong(
-                    "`--slots-least`, `--slots-most` and `--shadow` go with `--slots auto` only",
-                ),
-                false => Ok(None),
-            };
-        }
-        if self.slots.len() > 1 {
-            return wrong("`--slots auto` is for all servers: it stands alone");
-        }
-        if matches!(self.mode, ModeName::Session) {
-            return wrong(
+        let auto = self.auto.auto(&self.slots)?;
+        if auto.is_some() && matches!(self.mode, ModeName::Session) {
+            return Err(Failure::Usage(
                 "`--slots auto` needs `--mode transaction` or `statement`: how long a session is \
-                 says nothing of the work",
-            );
+                 says nothing of the work"
+                    .into(),
+            ));
         }
-        let conduct = if self.shadow { Conduct::Shadows } else { Conduct::Acts };
-        let (floor, ceiling) = (self.slots_least, self.slots_most);
-        if floor == 0 || floor > ceiling {
-            return wrong("`--slots-least` is at least 1, and at most `--slots-most`");
-        }
-        Ok(Some(Auto { floor, ceiling, conduct, ..Auto::default() }))
-    }
-
-    fn numbers(&self) -> Vec<u32> {
-        let number = |slots: &Slots| match slots {
-            Slots::Auto => None,
-            Slots::Number(number) => Some(*number),
-        };
-        self.slots.iter().filter_map(number).collect()
+        Ok(auto)
     }
 
     /// Who is known: those of the list, or the user of `--db`.

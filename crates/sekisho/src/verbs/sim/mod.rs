@@ -381,6 +381,7 @@ fn refusals(gate: &GateOutcome) -> String {
     for (share, why) in [
         (&gate.refused_full, "its queue was full"),
         (&gate.refused_deadline, "they waited too long"),
+        (&gate.refused_unreachable, "no server was up"),
     ] {
         if share.mean > 0.0 {
             let share = percent(share, 1.0);
@@ -578,6 +579,7 @@ fn gate_json(gate: &GateOutcome) -> Value {
         "slots_held": gate.busy,
         "refused_full_share": gate.refused_full,
         "refused_deadline_share": gate.refused_deadline,
+        "refused_unreachable_share": gate.refused_unreachable,
         "moves": moves_json(gate),
     })
 }

@@ -86,6 +86,9 @@ impl Numbers {
             rows.row("slots held", "slots", &gate.busy);
             rows.row("refused full", "share", &gate.refused_full);
             rows.row("refused deadline", "share", &gate.refused_deadline);
+            if gate.refused_unreachable.mean > 0.0 {
+                rows.row("refused unreachable", "share", &gate.refused_unreachable);
+            }
         }
         rows.kind = "station";
         for station in &outcome.stations {

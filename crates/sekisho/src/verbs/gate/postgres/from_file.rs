@@ -73,7 +73,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     out.flush()?;
     service::ready();
     let finished = monitor.run().map_err(Failure::machine)?;
-    let written = Written { record: record.as_deref(), model: args.model.as_deref() };
+    let written = Written { record: record.as_deref(), model: args.auto.model.as_deref() };
     end(&finished, written, args.json, out)
 }
 
@@ -131,8 +131,7 @@ pub(super) fn check(
 /// Says on standard error what was decided about slots that are left to the gate, and how a takeover
 /// goes.
 fn decided(line: &str) {
-    // Whoever reads standard error may have gone; the gate goes on.
-    let _ = write!(std::io::stderr(), "{}", sentence(&format!("gate: {line}")));
+    super::tell(line);
 }
 
 /// Says on standard error what is remarkable about a file.
