@@ -29,7 +29,8 @@ usage: cargo xtask <verb>
   ci                          the same as test
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
   supply                      licences, versions and origins of what we depend on (deny.toml)
-  web                         builds the module of the reports' sliders (WebAssembly)
+  web [--check]               builds the module of the reports' sliders (WebAssembly) that is kept with the
+                              code; --check compares it with the kept one instead
   drivers                     installs real drivers of PostgreSQL and runs them against the gate
   python                      builds the Python package in target/python and runs its tests
   demo [ARGS]                 builds the release binary and runs `sekisho demo ARGS`
@@ -63,7 +64,7 @@ fn run(args: &[String]) -> Result<(), Stop> {
     let Some((verb, rest)) = args.split_first() else {
         return Err(Stop::Unusable(USAGE.to_owned()));
     };
-    let takes_args = matches!(verb.as_str(), "demo" | "bench" | "fuzz");
+    let takes_args = matches!(verb.as_str(), "demo" | "bench" | "fuzz" | "web");
     if !takes_args && !rest.is_empty() {
         return Err(Stop::Unusable(format!(
             "xtask {verb}: takes no arguments, got `{}`\n\n{USAGE}",
@@ -78,7 +79,7 @@ fn run(args: &[String]) -> Result<(), Stop> {
         }
         "tidy" => own_check(verb, tidy::run(&root)),
         "supply" => own_check(verb, supply::run(&root)),
-        "web" => own_check(verb, web::build(&root)),
+        "web" => web(&root, rest),
         "python" => own_check(verb, python::run(&root)),
         "drivers" => own_check(verb, drivers::run(&root, &mut |line| println!("{line}"))),
         "demo" => demo(&root, rest),
@@ -99,8 +100,15 @@ fn own_check(verb: &str, result: Result<(), String>) -> Result<(), Stop> {
     })
 }
 
+fn web(root: &Path, args: &[String]) -> Result<(), Stop> {
+    match args {
+        [] => own_check("web", web::build(root)),
+        [flag] if flag == "--check" => own_check("web --check", web::check(root)),
+        _ => Err(Stop::Unusable(format!("xtask web: takes --check alone\n\n{USAGE}"))),
+    }
+}
+
 fn demo(root: &Path, args: &[String]) -> Result<(), Stop> {
-    own_check("web", web::build(root))?;
     let mut command = exec::cargo(root, &["run", "--release", "-p", "sekisho", "--", "demo"]);
     let status = command
         .args(args)
