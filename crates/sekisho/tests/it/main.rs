@@ -35,6 +35,7 @@ mod late_work;
 mod layered_range;
 mod live_policies;
 mod monitoring;
+mod parquet_files;
 mod placing;
 mod progress;
 mod questions;
