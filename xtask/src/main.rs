@@ -21,11 +21,16 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pipeline::Suite;
+
 const USAGE: &str = "\
 usage: cargo xtask <verb>
 
   check                       format, tidy, clippy and tests: before every commit
-  test                        installs what the tests need, then everything that CI runs
+  test                        installs what the tests need, then runs what CI runs: a bounded share of seeds,
+                              tables and crashes
+  test --long                 the whole of them, soaks of 120 s each, real drivers, optional features too:
+                              hours; SEKISHO_LONG=SECONDS asks one test for the same
   ci                          the same as test
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
   supply                      licences, versions and origins of what we depend on (deny.toml)
@@ -64,7 +69,7 @@ fn run(args: &[String]) -> Result<(), Stop> {
     let Some((verb, rest)) = args.split_first() else {
         return Err(Stop::Unusable(USAGE.to_owned()));
     };
-    let takes_args = matches!(verb.as_str(), "demo" | "bench" | "fuzz" | "web");
+    let takes_args = matches!(verb.as_str(), "demo" | "bench" | "fuzz" | "web" | "test");
     if !takes_args && !rest.is_empty() {
         return Err(Stop::Unusable(format!(
             "xtask {verb}: takes no arguments, got `{}`\n\n{USAGE}",
@@ -74,8 +79,17 @@ fn run(args: &[String]) -> Result<(), Stop> {
     match verb.as_str() {
         "check" => pipeline::check(&root),
         "test" | "ci" => {
+            let suite = match rest {
+                [] => Suite::Short,
+                [flag] if flag == "--long" => Suite::Long,
+                _ => {
+                    return Err(Stop::Unusable(format!(
+                        "xtask test: takes --long alone\n\n{USAGE}"
+                    )));
+                }
+            };
             needs::install().map_err(Stop::Unusable)?;
-            pipeline::test(&root)
+            pipeline::test(&root, suite)
         }
         "tidy" => own_check(verb, tidy::run(&root)),
         "supply" => own_check(verb, supply::run(&root)),

@@ -16,5 +16,6 @@ mod passing;
 mod policies;
 mod postgres;
 mod refusing;
+mod suite;
 mod support;
 mod upstreams;
