@@ -33,6 +33,7 @@ usage: cargo xtask <verb>
                               hours; SEKISHO_LONG=SECONDS asks one test for the same
   ci                          the same as test
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
+  tidy --figures              lines, largest circle, notes and openings of every crate
   supply                      licences, versions and origins of what we depend on (deny.toml)
   web [--check]               builds the module of the reports' sliders (WebAssembly) that is kept with the
                               code; --check compares it with the kept one instead
@@ -69,7 +70,7 @@ fn run(args: &[String]) -> Result<(), Stop> {
     let Some((verb, rest)) = args.split_first() else {
         return Err(Stop::Unusable(USAGE.to_owned()));
     };
-    let takes_args = matches!(verb.as_str(), "demo" | "bench" | "fuzz" | "web" | "test");
+    let takes_args = matches!(verb.as_str(), "demo" | "bench" | "fuzz" | "web" | "test" | "tidy");
     if !takes_args && !rest.is_empty() {
         return Err(Stop::Unusable(format!(
             "xtask {verb}: takes no arguments, got `{}`\n\n{USAGE}",
@@ -91,7 +92,7 @@ fn run(args: &[String]) -> Result<(), Stop> {
             needs::install().map_err(Stop::Unusable)?;
             pipeline::test(&root, suite)
         }
-        "tidy" => own_check(verb, tidy::run(&root)),
+        "tidy" => tidy(&root, rest),
         "supply" => own_check(verb, supply::run(&root)),
         "web" => web(&root, rest),
         "python" => own_check(verb, python::run(&root)),
@@ -112,6 +113,17 @@ fn own_check(verb: &str, result: Result<(), String>) -> Result<(), Stop> {
         eprintln!("{report}");
         Stop::Failed
     })
+}
+
+fn tidy(root: &Path, args: &[String]) -> Result<(), Stop> {
+    match args {
+        [] => own_check("tidy", tidy::run(root)),
+        [flag] if flag == "--figures" => {
+            print!("{}", tidy::figures(root).map_err(Stop::Unusable)?);
+            Ok(())
+        }
+        _ => Err(Stop::Unusable(format!("xtask tidy: takes --figures alone\n\n{USAGE}"))),
+    }
 }
 
 fn web(root: &Path, args: &[String]) -> Result<(), Stop> {

@@ -92,10 +92,10 @@ pub(crate) fn check(root: &Path) -> Result<(), Stop> {
     pipeline.end()
 }
 
-/// How much is tested.
+/// The share of the tests' work that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suite {
-    /// What CI runs: a bounded share of seeds, tables and crashes.
+    /// The suite of CI: a bounded share of seeds, tables and crashes.
     Short,
     /// All of it, soaks, real drivers and optional features too.
     Long,

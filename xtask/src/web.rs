@@ -109,7 +109,7 @@ fn fresh(root: &Path) -> Result<(Vec<u8>, String), String> {
     Ok((module, made_of))
 }
 
-/// What makes the compiler name files alike wherever they lie.
+/// The flags that make the compiler name files alike wherever they lie.
 fn without_folders(root: &Path) -> String {
     let home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)
