@@ -1,9 +1,9 @@
-//! Looks for the WebAssembly module of the reports' sliders, which `cargo xtask web` puts to
-//! `target/web-module/sekisho.wasm`, and tells the report whether there is one to embed.
+//! Chooses the WebAssembly module of the reports' sliders that is embedded: the one that `cargo xtask web`
+//! has put to `target/web-module/`, else the one that is kept with the code, `web/sekisho.wasm`.
 //!
-//! A module that is older than one of the sources that it was made of is not embedded: its numbers
-//! might be others than those of the command beside it. `SEKISHO_WEB_MODULE` names a module instead,
-//! for whoever builds packages; that one must exist, and its age is not looked at.
+//! A module of other sources than those that are there is not embedded: its numbers might be others
+//! than those of the command beside it. `SEKISHO_WEB_MODULE` names a module instead, for whoever builds
+//! packages; that one must exist, and its sources are not looked at.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -22,7 +22,10 @@ fn main() {
             assert!(path.is_file(), "{VARIABLE} names {}, which is no file", path.display());
             (Some(path), "")
         }
-        None => find(),
+        None => match fresh().or_else(kept) {
+            Some(module) => (Some(module), ""),
+            None => (None, "was changed after the module that answers them was built"),
+        },
     };
     println!("cargo::rustc-env=SEKISHO_WEB_NONE={why_none}");
     if let Some(path) = module {
@@ -31,31 +34,47 @@ fn main() {
     }
 }
 
-/// The module in the folder that cargo builds into, or why there is none to embed.
-fn find() -> (Option<PathBuf>, &'static str) {
-    let Some(target) = target_folder() else {
-        return (None, "was built without the module that answers them");
-    };
-    let folder = target.join("web-module");
+/// The module in the folder that cargo builds into, unless one of its sources is newer.
+fn fresh() -> Option<PathBuf> {
+    let folder = target_folder()?.join("web-module");
     // Watched as a folder, which therefore must exist: a file that is missing would count as changed
     // at every build.
     fs::create_dir_all(&folder).ok();
     println!("cargo::rerun-if-changed={}", folder.display());
     let module = folder.join("sekisho.wasm");
-    let Ok(list) = fs::read_to_string(folder.join("sekisho.d")) else {
-        return (None, "was built without the module that answers them");
-    };
+    let list = fs::read_to_string(folder.join("sekisho.d")).ok()?;
     let sources = sources(&list);
     for source in sources.iter().filter(|source| source.is_file()) {
         println!("cargo::rerun-if-changed={}", source.display());
     }
-    if !module.is_file() {
-        return (None, "was built without the module that answers them");
+    let is_fresh = module.is_file() && !sources.iter().any(|source| is_newer(source, &module));
+    is_fresh.then_some(module)
+}
+
+/// The module that is kept with the code, if it was made of the sources that are there.
+fn kept() -> Option<PathBuf> {
+    let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
+    let root = folder.ancestors().nth(2)?;
+    let list = folder.join("web/made-of.txt");
+    println!("cargo::rerun-if-changed={}", folder.join("web").display());
+    let text = fs::read_to_string(list).ok()?;
+    let (mut wanted, mut sum) = (None, 0xcbf2_9ce4_8422_2325);
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(checksum) = line.strip_prefix("sources ") {
+            wanted = u64::from_str_radix(checksum, 16).ok();
+        } else if !line.starts_with("compiler ") && !line.starts_with("module ") {
+            let source = root.join(line);
+            println!("cargo::rerun-if-changed={}", source.display());
+            sum = fnv_1a(fnv_1a(sum, line.as_bytes()), &fs::read(source).ok()?);
+        }
     }
-    if sources.iter().any(|source| is_newer(source, &module)) {
-        return (None, "was changed after the module that answers them was built");
-    }
-    (Some(module), "")
+    (wanted == Some(sum)).then(|| folder.join("web/sekisho.wasm"))
+}
+
+/// The checksum goes on with these bytes and a zero, as `cargo xtask web` has computed it.
+fn fnv_1a(sum: u64, bytes: &[u8]) -> u64 {
+    let bytes = bytes.iter().chain(b"\0");
+    bytes.fold(sum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The folder that cargo builds into: `OUT_DIR` is `target/[TRIPLE/]PROFILE/build/NAME/out` in it.

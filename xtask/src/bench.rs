@@ -12,7 +12,7 @@ use crate::Stop;
 use crate::exec;
 use crate::tree::Tree;
 
-/// Where the programs are.
+/// The folder of the programs.
 const FOLDER: &str = "crates/bench/src/bin/";
 
 /// Runs the benchmarks that are named, or all.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::exec;
 
-/// Where the programs and their lists of versions are.
+/// The folder of the programs and their lists of versions are.
 const SOURCES: &str = "crates/sekisho/tests/drivers";
 /// Of the whole workspace, so that nothing is built again that its tests have built.
 pub(crate) const TESTS: [&str; 4] = ["test", "--workspace", "--test", "drivers"];
@@ -39,7 +39,7 @@ fn install(root: &Path) -> Result<(), String> {
 
 struct Place<'a> {
     root: &'a Path,
-    /// Where it is installed.
+    /// The folder that it is installed in.
     target: PathBuf,
     sources: PathBuf,
 }

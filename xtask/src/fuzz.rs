@@ -12,12 +12,12 @@ use crate::{Stop, exec};
 /// How long each target runs unless told, in seconds.
 const SECONDS: u64 = 60;
 
-/// What the command line asks for.
+/// The wish of the command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Wish {
     /// One target, or all.
     target: Option<String>,
-    /// How long each runs, in seconds.
+    /// The time that each runs, in seconds.
     seconds: u64,
 }
 

@@ -21,15 +21,22 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pipeline::Suite;
+
 const USAGE: &str = "\
 usage: cargo xtask <verb>
 
   check                       format, tidy, clippy and tests: before every commit
-  test                        installs what the tests need, then everything that CI runs
+  test                        installs what the tests need, then runs what CI runs: a bounded share of seeds,
+                              tables and crashes
+  test --long                 the whole of them, soaks of 120 s each, real drivers, optional features too:
+                              hours; SEKISHO_LONG=SECONDS asks one test for the same
   ci                          the same as test
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
+  tidy --figures              lines, largest circle, notes and openings of every crate
   supply                      licences, versions and origins of what we depend on (deny.toml)
-  web                         builds the module of the reports' sliders (WebAssembly)
+  web [--check]               builds the module of the reports' sliders (WebAssembly) that is kept with the
+                              code; --check compares it with the kept one instead
   drivers                     installs real drivers of PostgreSQL and runs them against the gate
   python                      builds the Python package in target/python and runs its tests
   demo [ARGS]                 builds the release binary and runs `sekisho demo ARGS`
@@ -63,7 +70,7 @@ fn run(args: &[String]) -> Result<(), Stop> {
     let Some((verb, rest)) = args.split_first() else {
         return Err(Stop::Unusable(USAGE.to_owned()));
     };
-    let takes_args = matches!(verb.as_str(), "demo" | "bench" | "fuzz");
+    let takes_args = matches!(verb.as_str(), "demo" | "bench" | "fuzz" | "web" | "test" | "tidy");
     if !takes_args && !rest.is_empty() {
         return Err(Stop::Unusable(format!(
             "xtask {verb}: takes no arguments, got `{}`\n\n{USAGE}",
@@ -73,12 +80,21 @@ fn run(args: &[String]) -> Result<(), Stop> {
     match verb.as_str() {
         "check" => pipeline::check(&root),
         "test" | "ci" => {
+            let suite = match rest {
+                [] => Suite::Short,
+                [flag] if flag == "--long" => Suite::Long,
+                _ => {
+                    return Err(Stop::Unusable(format!(
+                        "xtask test: takes --long alone\n\n{USAGE}"
+                    )));
+                }
+            };
             needs::install().map_err(Stop::Unusable)?;
-            pipeline::test(&root)
+            pipeline::test(&root, suite)
         }
-        "tidy" => own_check(verb, tidy::run(&root)),
+        "tidy" => tidy(&root, rest),
         "supply" => own_check(verb, supply::run(&root)),
-        "web" => own_check(verb, web::build(&root)),
+        "web" => web(&root, rest),
         "python" => own_check(verb, python::run(&root)),
         "drivers" => own_check(verb, drivers::run(&root, &mut |line| println!("{line}"))),
         "demo" => demo(&root, rest),
@@ -99,8 +115,26 @@ fn own_check(verb: &str, result: Result<(), String>) -> Result<(), Stop> {
     })
 }
 
+fn tidy(root: &Path, args: &[String]) -> Result<(), Stop> {
+    match args {
+        [] => own_check("tidy", tidy::run(root)),
+        [flag] if flag == "--figures" => {
+            print!("{}", tidy::figures(root).map_err(Stop::Unusable)?);
+            Ok(())
+        }
+        _ => Err(Stop::Unusable(format!("xtask tidy: takes --figures alone\n\n{USAGE}"))),
+    }
+}
+
+fn web(root: &Path, args: &[String]) -> Result<(), Stop> {
+    match args {
+        [] => own_check("web", web::build(root)),
+        [flag] if flag == "--check" => own_check("web --check", web::check(root)),
+        _ => Err(Stop::Unusable(format!("xtask web: takes --check alone\n\n{USAGE}"))),
+    }
+}
+
 fn demo(root: &Path, args: &[String]) -> Result<(), Stop> {
-    own_check("web", web::build(root))?;
     let mut command = exec::cargo(root, &["run", "--release", "-p", "sekisho", "--", "demo"]);
     let status = command
         .args(args)

@@ -31,6 +31,36 @@ const TESTS: Step = Step {
     args: &["test", "--workspace", "--no-fail-fast"],
     env: Some(("RUST_TEST_THREADS", "4")),
 };
+/// The long suite builds what is off by default too.
+const LONG_CLIPPY: Step = Step {
+    name: "clippy",
+    args: &[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--features",
+        OPTIONAL,
+        "--",
+        "-D",
+        "warnings",
+    ],
+    env: None,
+};
+const LONG_BUILD: Step = Step {
+    name: "build the tests",
+    args: &["test", "--workspace", "--features", OPTIONAL, "--no-run"],
+    env: None,
+};
+const LONG_TESTS: Step = Step {
+    name: "tests",
+    args: &["test", "--workspace", "--features", OPTIONAL, "--no-fail-fast"],
+    env: TESTS.env,
+};
+/// The features that are off by default.
+const OPTIONAL: &str = "sekisho/parquet";
+/// The variable that asks the tests for all of their seeds, tables and crashes, and for soaks of so many
+/// seconds each.
+const LONG: (&str, &str) = ("SEKISHO_LONG", "120");
 const DOCUMENTS: Step = Step {
     name: "documentation",
     args: &["doc", "--workspace", "--no-deps", "--keep-going"],
@@ -62,16 +92,28 @@ pub(crate) fn check(root: &Path) -> Result<(), Stop> {
     pipeline.end()
 }
 
-/// Everything that CI runs.
-pub(crate) fn test(root: &Path) -> Result<(), Stop> {
+/// The share of the tests' work that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suite {
+    /// The suite of CI: a bounded share of seeds, tables and crashes.
+    Short,
+    /// All of it, soaks, real drivers and optional features too.
+    Long,
+}
+
+/// Everything that a suite runs.
+pub(crate) fn test(root: &Path, suite: Suite) -> Result<(), Stop> {
     let mut pipeline = Pipeline::new(root);
+    pipeline.suite = suite;
     pipeline.cargo(&FORMAT);
     pipeline.own("tidy", tidy::run);
     pipeline.own("supply", supply::run);
-    pipeline.own("web", web::build);
-    pipeline.cargo(&CLIPPY);
+    pipeline.own("web --check", web::check);
+    pipeline.cargo(pipeline.of_suite(&CLIPPY, &LONG_CLIPPY));
     pipeline.tests();
-    pipeline.drivers();
+    if suite == Suite::Long {
+        pipeline.drivers();
+    }
     pipeline.cargo(&DOCUMENTS);
     pipeline.own("python", python::run);
     pipeline.end()
@@ -123,6 +165,7 @@ fn without_colours(line: &str) -> String {
 /// Steps in a row. A step that fails does not stop the next: one run shows all that is wrong.
 struct Pipeline<'a> {
     root: &'a Path,
+    suite: Suite,
     tally: Tally,
     /// Steps that have failed because tests have.
     of_tests: usize,
@@ -132,7 +175,16 @@ struct Pipeline<'a> {
 
 impl<'a> Pipeline<'a> {
     fn new(root: &'a Path) -> Pipeline<'a> {
-        Pipeline { root, tally: Tally::default(), of_tests: 0, failures: Vec::new() }
+        let suite = Suite::Short;
+        Pipeline { root, suite, tally: Tally::default(), of_tests: 0, failures: Vec::new() }
+    }
+
+    /// A step of the suite, which has one of its own where it is the long one.
+    fn of_suite(&self, short: &'static Step, long: &'static Step) -> &'static Step {
+        match self.suite {
+            Suite::Short => short,
+            Suite::Long => long,
+        }
     }
 
     /// Runs one step; is it well?
@@ -168,12 +220,17 @@ impl<'a> Pipeline<'a> {
 
     /// Builds the tests, then runs them; apart, so that the times are told apart.
     fn tests(&mut self) {
-        if !self.cargo(&BUILD) {
+        if !self.cargo(self.of_suite(&BUILD, &LONG_BUILD)) {
             return;
         }
         let mut tally = Tally::default();
-        let mut command = TESTS.command(self.root);
-        self.step(TESTS.name, &TESTS.line(), || {
+        let tests = self.of_suite(&TESTS, &LONG_TESTS);
+        let (mut command, mut line) = (tests.command(self.root), tests.line());
+        if self.suite == Suite::Long {
+            command.env(LONG.0, LONG.1);
+            line = format!("{}={} {line}", LONG.0, LONG.1);
+        }
+        self.step(tests.name, &line, || {
             exec::listen(&mut command, exec::SILENCE_MAX, &mut |line| {
                 tally.read(line);
                 println!("{line}");

@@ -52,6 +52,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
                 "tree",
                 "--locked",
                 "--workspace",
+                "--all-features",
                 "--target",
                 target,
                 "--edges",

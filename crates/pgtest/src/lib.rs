@@ -8,6 +8,7 @@
 )]
 
 pub mod script;
+pub mod suite;
 
 use pgwire::auth::{Credential, Login, LoginStep, Terms};
 use pgwire::frame::{Frames, HEAD, Limits, Piece, Tag};

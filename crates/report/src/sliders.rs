@@ -1,5 +1,5 @@
 //! The sliders of a report: a model that the reader turns, answered inside the page by the module of
-//! the crate `web`, which the build embeds where `cargo xtask web` has made it.
+//! the crate `web`, which the build embeds; `cargo xtask web` makes it.
 
 use std::io::Write as _;
 use std::sync::OnceLock;

@@ -3,6 +3,7 @@
 
 mod ascii;
 mod circles;
+mod figures;
 mod functions;
 mod graph;
 mod heads;
@@ -10,6 +11,7 @@ mod imports;
 mod links;
 mod lints;
 mod names;
+mod openings;
 mod size;
 mod words;
 
@@ -27,9 +29,9 @@ struct Finding {
     path: String,
     /// The line, counted from 1.
     line: usize,
-    /// Which rule is broken, and by what.
+    /// The rule that is broken, and by what.
     cause: String,
-    /// What to do.
+    /// The way to mend it.
     way_out: String,
 }
 
@@ -65,15 +67,30 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     Err(report.join("\n"))
 }
 
+/// A table of figures that the rules are about.
+///
+/// # Errors
+/// The repository cannot be read.
+pub(crate) fn figures(root: &Path) -> Result<String, String> {
+    let tree = Tree::read(root)?;
+    Ok(figures::table(&scanned(&tree), &manifest::packages(root)?))
+}
+
+/// All Rust files, scanned.
+fn scanned(tree: &Tree) -> Vec<(&str, Source<'_>)> {
+    tree.with_extension("rs").map(|(path, text)| (path, Source::scan(text))).collect()
+}
+
 fn check(tree: &Tree, packages: &[manifest::Package]) -> Vec<Finding> {
     let mut findings = graph::check(tree, packages);
     findings.extend(lints::check(tree, packages));
     findings.extend(links::check(tree));
     findings.extend(size::check(tree, packages));
-    let sources: Vec<(&str, Source)> =
-        tree.with_extension("rs").map(|(path, text)| (path, Source::scan(text))).collect();
+    let sources = scanned(tree);
     findings.extend(functions::check(&sources, tree.text(functions::LIST).unwrap_or_default()));
     findings.extend(circles::check(&sources, packages));
+    let list = tree.text(openings::LIST).unwrap_or_default();
+    findings.extend(openings::check(&sources, packages, list));
     for (path, source) in &sources {
         findings.extend(ascii::check(path, source));
         findings.extend(heads::check(path, source));
@@ -109,7 +126,8 @@ mod tests {
                 (format!("crates/gate/src/m{n}.rs"), text)
             })
             .collect();
-        let source = format!("struct UserInfo;\nlet \u{e9} = dbg!(1);\nfn f() {{\n{long}}}\n");
+        let source =
+            format!("/// Whether.\nstruct UserInfo;\nlet \u{e9} = dbg!(1);\nfn f() {{\n{long}}}\n");
         let mut files = vec![
             ("crates/gate/src/lib.rs", &*source),
             ("crates/gate/src/many.rs", &many),
@@ -134,6 +152,7 @@ mod tests {
             "UserInfo",          // names
             "20000 are allowed", // size
             "9 files import",    // circles
+            "begin with What",   // openings
             "dbg!",              // words
         ] {
             assert!(causes.iter().any(|cause| cause.contains(part)), "{part} in {causes:#?}");

@@ -161,7 +161,7 @@ fn a_mutated_scenario_gives_an_answer_or_an_error() {
         include_str!("../../../../studies/ohmae/scan-stations.toml"),
     ];
     let (mut read, mut compiled, mut simulated, mut answered) = (0, 0, 0, 0);
-    for seed in 0..6_000 {
+    for seed in 0..if crate::is_long() { 60_000 } else { 6_000 } {
         // Shown if a panic follows: the seed is what replays it.
         println!("seed {seed}");
         let mut chance = stream(seed, 0);

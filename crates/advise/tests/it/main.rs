@@ -29,3 +29,8 @@ mod variation;
 mod cases;
 #[path = "../grid/table.rs"]
 mod table;
+
+/// Is this the long suite, which leaves nothing out?
+fn is_long() -> bool {
+    std::env::var_os("SEKISHO_LONG").is_some()
+}

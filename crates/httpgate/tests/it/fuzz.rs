@@ -4,6 +4,8 @@
 use httpgate::body::{ChunkedDecoder, EXTRA_MAX, Framing, Piece};
 use httpgate::message::{Asked, HeadError, HeadScan, Request, Response, room};
 
+use crate::suite::many;
+
 /// xorshift64*: enough for choosing mutations.
 pub(crate) struct Chance(u64);
 
@@ -158,9 +160,9 @@ fn check_request(head: &[u8], request: &Request<'_, '_>) {
 fn a_request_that_is_taken_is_beyond_doubt() {
     let mut chance = Chance::new(0x5e15_0001);
     let mut taken = 0;
-    for round in 0..150_000 {
+    for round in 0..many(150_000) {
         let mut bytes = REQUESTS[chance.below(REQUESTS.len())].as_bytes().to_vec();
-        if round >= REQUESTS.len() {
+        if round >= REQUESTS.len() as u64 {
             mutate(&mut bytes, &mut chance);
         }
         if let Ok(Some(span)) = HeadScan::default().scan(&bytes, 4096) {
@@ -179,7 +181,7 @@ fn a_request_that_is_taken_is_beyond_doubt() {
 fn a_response_that_is_taken_is_beyond_doubt() {
     let mut chance = Chance::new(0x5e15_0002);
     let mut taken = 0;
-    for _ in 0..80_000 {
+    for _ in 0..many(80_000) {
         let mut bytes = RESPONSES[chance.below(RESPONSES.len())].as_bytes().to_vec();
         mutate(&mut bytes, &mut chance);
         let Ok(Some(span)) = HeadScan::default().scan(&bytes, 4096) else { continue };
@@ -205,9 +207,9 @@ fn a_response_that_is_taken_is_beyond_doubt() {
 #[test]
 fn heads_are_found_the_same_at_every_split() {
     let mut chance = Chance::new(0x5e15_0003);
-    for round in 0..4_000 {
+    for round in 0..many(4_000) {
         let mut bytes = REQUESTS[chance.below(REQUESTS.len())].as_bytes().to_vec();
-        if round >= REQUESTS.len() {
+        if round >= REQUESTS.len() as u64 {
             mutate(&mut bytes, &mut chance);
         }
         let whole = HeadScan::default().scan(&bytes, 60);
@@ -302,7 +304,7 @@ fn a_chunked_body_that_is_taken_is_beyond_doubt_in_any_portions() {
     ];
     let mut chance = Chance::new(0x5e15_0004);
     let mut taken = 0;
-    for _ in 0..60_000 {
+    for _ in 0..many(60_000) {
         let mut bytes = BODIES[chance.below(BODIES.len())].as_bytes().to_vec();
         mutate(&mut bytes, &mut chance);
         assert!(bytes.len() < EXTRA_MAX);
@@ -320,7 +322,7 @@ fn a_chunked_body_that_is_taken_is_beyond_doubt_in_any_portions() {
 #[test]
 fn nothing_makes_the_parsers_panic() {
     let mut chance = Chance::new(0x5e15_0005);
-    for _ in 0..60_000 {
+    for _ in 0..many(60_000) {
         let length = chance.below(80);
         let bytes: Vec<u8> = (0..length)
             .flat_map(|_| match chance.below(3) {

@@ -14,5 +14,6 @@ mod life;
 mod passing;
 mod policies;
 mod refusing;
+mod suite;
 mod support;
 mod upstreams;

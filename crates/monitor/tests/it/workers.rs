@@ -1,5 +1,5 @@
 //! Several workers: one gate for all of them, whoever's connections these are, and nothing is heard
-//! otherwise than by way of one. `SEKISHO_SOAK=SECONDS` has the crowd go on for so long;
+//! otherwise than by way of one. `SEKISHO_LONG=SECONDS` has the crowd go on for so long;
 //! `SEKISHO_WORKERS=N` gives the monitors of all other tests so many.
 
 use std::io::{Read, Write};
@@ -13,6 +13,7 @@ use pgwire::startup::{Version, write_cancel};
 
 use super::encrypting::{self, Encrypted, encrypted, promised};
 use super::{Gate, Raw, database, enter, runtime, shown, trusting};
+use pgtest::suite::soak;
 
 const WORKERS: usize = 3;
 
@@ -41,8 +42,7 @@ fn fairness(counts: &[u64]) -> f64 {
 #[test]
 fn clients_of_all_workers_wait_in_one_line_and_have_the_same() {
     let gate = gate(Mode::Transaction, 2);
-    let soak = std::env::var("SEKISHO_SOAK").ok().map(|text| text.parse().unwrap());
-    let soak = soak.map_or(Duration::ZERO, Duration::from_secs);
+    let soak = soak().unwrap_or_default();
     let began = Instant::now();
     loop {
         let over = AtomicBool::new(false);

@@ -10,6 +10,7 @@ use pgwire::startup::{
 };
 
 use pgtest::Chance;
+use pgtest::suite::many;
 
 const LIMITS: Limits = Limits { length_max: 100_000, whole_max: 64 };
 /// A short message of a server is the largest that must be whole \[byte\].
@@ -210,7 +211,7 @@ fn frontend_stream() -> Vec<u8> {
 fn damage<T: Tag>(stream: &[u8], seed: u64, reads: impl Fn(T, &[u8]) -> bool) -> (usize, usize) {
     let mut chance = Chance::new(seed);
     let (mut read, mut refused) = (0, 0);
-    for _ in 0..8000 {
+    for _ in 0..many(8000) {
         let mut bytes = stream.to_vec();
         mutate(&mut bytes, &mut chance);
         let whole = cut::<T>(&bytes, bytes.len().max(1), &mut chance);
@@ -243,7 +244,7 @@ fn an_undamaged_stream_is_read_to_its_last_message() {
 fn a_reader_takes_any_bytes() {
     let mut chance = Chance::new(0x5e15_0113);
     let tags: Vec<Backend> = (0..=255).filter_map(Backend::from_byte).collect();
-    for _ in 0..100_000 {
+    for _ in 0..many(100_000) {
         let bytes: Vec<u8> = (0..chance.below(24))
             .map(|_| if chance.below(2) == 0 { 0 } else { chance.below(256) as u8 })
             .collect();
@@ -268,7 +269,7 @@ fn a_damaged_opening_is_read_in_one_way_or_refused() {
     write_ssl_request(&mut ssl);
     let mut chance = Chance::new(0x5e15_0114);
     let (mut sessions, mut refused) = (0, 0);
-    for _ in 0..30_000 {
+    for _ in 0..many(30_000) {
         let packets = [&startup, &startup, &startup, &cancel, &ssl];
         let mut bytes = packets[chance.below(packets.len())].clone();
         mutate(&mut bytes, &mut chance);
@@ -319,7 +320,7 @@ fn damaged_lists_of_users_and_rules_are_read_or_refused_with_a_line() {
     let mut chance = Chance::new(0x5e15_0115);
     let (mut taken, mut refused) = (0, 0);
     // Few rounds: a hash that is damaged is a password, and takes a millisecond.
-    for _ in 0..2000 {
+    for _ in 0..many(2000) {
         for (text, is_users) in [(&users, true), (&rules, false)] {
             let mut bytes = text.clone();
             mutate(&mut bytes, &mut chance);

@@ -4,15 +4,13 @@ use std::fs;
 use std::time::Duration;
 
 use measure::Histogram;
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::RowAccessor;
 
 use crate::browser::Scratch;
 use crate::command::sekisho;
 use crate::records;
 
 /// Five customers that take two hours a turn, and never wait for each other.
-const LONG: &str = "sekisho = 1\nname = \"long\"\n\
+pub(crate) const LONG: &str = "sekisho = 1\nname = \"long\"\n\
     [[class]]\nname = \"c\"\npopulation = 5\nthink = { mean = \"1s\", dist = \"exponential\" }\n\
     route = [\"post\"]\n\
     [[station]]\nname = \"post\"\nkind = \"delay\"\n\
@@ -23,17 +21,7 @@ const LONG: &str = "sekisho = 1\nname = \"long\"\n\
 fn files_for_programs_say_that_a_quantile_is_a_bound() {
     let scratch = Scratch::new();
     let folder = scratch.join("");
-    let sim = [
-        "sim",
-        "s.toml",
-        "--precision",
-        "20%",
-        "--csv",
-        "s.csv",
-        "--parquet",
-        "s.parquet",
-        "--json",
-    ];
+    let sim = ["sim", "s.toml", "--precision", "20%", "--csv", "s.csv", "--json"];
     for (text, bound, [low, high]) in [
         (LONG.to_owned(), "at-least", [3600.0, 3604.0]),
         (LONG.replace("2h", "100ns"), "at-most", [0.0, 1.001e-6]),
@@ -64,16 +52,6 @@ fn files_for_programs_say_that_a_quantile_is_a_bound() {
         if bound == "at-least" {
             assert_eq!(row("response p50")[5], "", "no interval: {csv}");
         }
-        let file = fs::File::open(folder.join("s.parquet")).expect("it was written");
-        let reader = SerializedFileReader::new(file).expect("it is a Parquet file");
-        let bounds: Vec<String> = reader
-            .get_row_iter(None)
-            .expect("it has rows")
-            .map(|row| row.expect("it can be read").get_string(7).expect("a text").clone())
-            .collect();
-        let of_csv: Vec<&str> =
-            csv.lines().skip(1).filter_map(|line| line.rsplit(',').next()).collect();
-        assert_eq!(bounds, of_csv);
     }
 }
 

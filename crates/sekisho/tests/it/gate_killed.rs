@@ -292,7 +292,8 @@ fn killed(mode: &str) {
     place.enter().ask("create table kept (n text)");
     place.until([0, 0, 0]);
     let mut sizes = Vec::new();
-    for _ in 0..ROUNDS {
+    let long = std::env::var_os("SEKISHO_LONG").map_or(1, |_| 10);
+    for _ in 0..long * ROUNDS {
         let mut lines = place.clients();
         lines.extend(place.waiting());
         kill(lines);

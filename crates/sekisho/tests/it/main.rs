@@ -34,6 +34,7 @@ mod json;
 mod late_work;
 mod live_policies;
 mod monitoring;
+mod parquet_files;
 mod placing;
 mod progress;
 mod questions;

@@ -1,5 +1,5 @@
 //! The intervals of runs hold what is true as often as they say: the committed table of the
-//! whole grid, and a bounded share of it anew.
+//! whole grid, and a bounded share of it anew; all of it in the long suite, `SEKISHO_LONG`.
 
 use crate::cases::Case;
 use crate::coverage;
@@ -61,6 +61,30 @@ fn a_share_of_the_grid_is_found_again() {
     assert!(counts.iter().all(|count| count.precise == count.runs), "{counts:?}");
     let held: u64 = counts.iter().map(|count| count.held).sum();
     assert!(held >= 69, "{held} of 80 hold the truth: {counts:?}");
+    if is_long() {
+        the_tables_are_found_again();
+    }
+}
+
+fn is_long() -> bool {
+    std::env::var_os("SEKISHO_LONG").is_some()
+}
+
+/// Every row of both tables, from the seeds that it was made of.
+fn the_tables_are_found_again() {
+    for (at, case) in Case::all().iter().enumerate() {
+        let counts = coverage::count(case, at, 0..Case::SEEDS, 2);
+        for (class, count) in counts.iter().enumerate() {
+            let row = coverage::row(case, at, class, count);
+            assert!(TABLE.lines().any(|kept| kept == row), "{row} is not in the table");
+        }
+    }
+    for (at, tail) in Tail::all().iter().enumerate() {
+        for (q, count) in QUANTILES.iter().zip(tail.count(at, 0..Tail::SEEDS)) {
+            let row = tail.row(at, *q, &count);
+            assert!(TAILS.lines().any(|kept| kept == row), "{row} is not in the table");
+        }
+    }
 }
 
 /// The story: of the intervals of p99.9 at M/M/4, loaded to 0.8, that were finite 81 % held the truth: few

@@ -7,7 +7,13 @@ use solve::{
 
 use crate::near;
 
+/// The cases of each property in the short suite.
 const CASES: u64 = 400;
+
+/// The seeds of a property: ten times as many in the long suite, `SEKISHO_LONG`.
+fn seeds() -> std::ops::Range<u64> {
+    0..if std::env::var_os("SEKISHO_LONG").is_some() { 10 * CASES } else { CASES }
+}
 
 /// A linear congruential generator (Knuth's MMIX constants), so that a seed is a case for ever.
 pub(crate) struct Lcg(u64);
@@ -80,7 +86,7 @@ fn sound(value: f64, case: &dyn std::fmt::Debug) {
 
 #[test]
 fn bounds_hold_the_exact_answer_and_nest() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let network = lcg.network(300, 1);
         let answer = network.solve();
@@ -105,7 +111,7 @@ fn bounds_hold_the_exact_answer_and_nest() {
 
 #[test]
 fn bounds_hold_with_many_servers_too() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let network = Lcg::new(seed).network(100, 64);
         let (answer, outer) = (network.solve(), network.asymptotic_bounds());
         for bounds in [outer, network.balanced_job_bounds(), network.geometric_bounds()] {
@@ -121,7 +127,7 @@ fn bounds_hold_with_many_servers_too() {
 
 #[test]
 fn balanced_networks_meet_their_balanced_job_bounds() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let d = lcg.scale(1e-3, 10.0);
         let (n, k) = (lcg.count(1, 200), lcg.count(1, 6));
@@ -139,7 +145,7 @@ fn balanced_networks_meet_their_balanced_job_bounds() {
 
 #[test]
 fn open_bounds_hold_the_exact_answer() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let stations = lcg.stations(1);
         let idle = OpenNetwork::new(0.0, &stations).unwrap();
@@ -157,7 +163,7 @@ fn open_bounds_hold_the_exact_answer() {
 
 #[test]
 fn littles_law_holds_in_every_part_of_a_closed_network() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let think = lcg.scale(1e-3, 1e3);
         let (n, stations) = (lcg.count(1, 100), lcg.stations(20));
@@ -180,7 +186,7 @@ fn littles_law_holds_in_every_part_of_a_closed_network() {
 
 #[test]
 fn more_clients_mean_more_throughput_and_longer_responses() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let network = Lcg::new(seed).network(120, 16);
         let curve = network.throughputs();
         near(*curve.last().unwrap(), network.solve().throughput, 1e-12, &(seed, &network));
@@ -196,7 +202,7 @@ fn more_clients_mean_more_throughput_and_longer_responses() {
 
 #[test]
 fn more_slots_never_slow_the_gate_and_more_cores_neither() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let demand = lcg.moments();
         let delay = demand.mean() * lcg.scale(0.01, 1000.0);
@@ -221,7 +227,7 @@ fn more_slots_never_slow_the_gate_and_more_cores_neither() {
 
 #[test]
 fn limited_sharing_lies_between_its_limits() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let demand = lcg.moments();
         let lambda = lcg.unit() / demand.mean();
@@ -250,7 +256,7 @@ fn limited_sharing_lies_between_its_limits() {
 
 #[test]
 fn more_load_and_fewer_servers_mean_longer_waits() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let (service, c) = (lcg.scale(1e-6, 1e3), lcg.count(1, 500));
         let rho = lcg.unit() * 0.999;
@@ -294,7 +300,7 @@ fn large_systems_stay_finite_and_positive() {
             at_most(station.utilisation.unwrap_or(0.0), 1.0, &case);
         }
     }
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let demand = lcg.moments();
         let delay = demand.mean() * lcg.scale(1e-6, 1e6);
@@ -309,7 +315,7 @@ fn large_systems_stay_finite_and_positive() {
 /// Times from 1e-99 to 1e99 in one system: absurd, but accepted, so it must be answered.
 #[test]
 fn absurd_scales_stay_finite_and_positive() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let mut time = || lcg.scale(1e-99, 1e99);
         let (think, demand) = (time(), time());
@@ -335,7 +341,7 @@ fn absurd_scales_stay_finite_and_positive() {
 /// Think times that dwarf a response must not cost it its digits.
 #[test]
 fn a_long_think_time_costs_no_digits() {
-    for seed in 0..CASES {
+    for seed in seeds() {
         let mut lcg = Lcg::new(seed);
         let (n, d) = (lcg.count(2, 50), lcg.scale(1e-3, 10.0));
         let network = ClosedNetwork::new(n, 1e9, &[Station::queue(d).unwrap()]).unwrap();

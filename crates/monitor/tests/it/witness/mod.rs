@@ -6,7 +6,7 @@
 //!
 //! Each value that a client asks for is its own, so a row of somebody else's is seen even where
 //! nothing is compared. `SEKISHO_SEED=N` replays the case of this number in either mode,
-//! `SEKISHO_SOAK=SECONDS` plays cases of new numbers for so long. A case that fails is
+//! `SEKISHO_LONG=SECONDS` plays cases of new numbers for so long, after the old ones. A case that fails is
 //! played again with less and less in it, and what is left is shown.
 
 mod found;
@@ -31,6 +31,7 @@ use super::{Gate, config, login, server, workers};
 use pgtest::Chance;
 use pgtest::password_of;
 use pgtest::script::{bind, execute, parse, query, runs, sync};
+use pgtest::suite::soak;
 
 /// More clients than this are in no case.
 const CLIENTS: usize = 14;
@@ -378,19 +379,18 @@ fn cases_of(
             shrinking::report(&place, case, &trouble);
         }
     };
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    match (number("SEKISHO_SEED"), number("SEKISHO_SOAK")) {
-        (Some(seed), _) => play(seed),
-        (None, Some(seconds)) => {
+    match std::env::var("SEKISHO_SEED") {
+        Ok(seed) => play(seed.parse().unwrap()),
+        Err(_) => {
+            numbers.for_each(play);
             let began = Instant::now();
             let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
             let mut seed = since.as_secs() << 20;
-            while began.elapsed().as_secs() < seconds {
+            while began.elapsed() < soak().unwrap_or_default() {
                 seed += 1;
                 play(seed);
             }
         }
-        (None, None) => numbers.for_each(play),
     }
     let finished = gate.end();
     let [rounds, cancelled, unlike, noise] =

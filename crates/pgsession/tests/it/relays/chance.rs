@@ -6,6 +6,7 @@ use pgwire::frame::Frontend;
 use pgwire::message::write;
 
 use super::*;
+use pgtest::suite::many;
 
 const TEXTS: [&str; 22] = [
     "select 1",
@@ -156,7 +157,7 @@ pub(super) const TABLES: &str = "create table if not exists t (n int); \
 /// Plays scripts, each of which its seed replays.
 fn play(scripts: u64, portions: fn(u64) -> Portions) {
     let replays = std::env::var("SEKISHO_SEED").is_ok();
-    let scripts = if replays { 1 } else { scripts };
+    let scripts = if replays { 1 } else { many(scripts) };
     let mut gate = Gate::new(3, Bounds { server_max: 4, replies_max: 12, ..Bounds::default() });
     gate.strictness = Strictness::UpToFailed;
     make_tables();
@@ -211,7 +212,7 @@ fn scripts_of_chance_read_what_they_read_on_connections_of_their_own() {
     let mut chance = Chance::new(20_261_122);
     let mut gate = Gate::new(3, Bounds { server_max: 3, replies_max: 12, ..Bounds::default() });
     gate.strictness = Strictness::UpToFailed;
-    for _ in 0..200 {
+    for _ in 0..many(200) {
         let steps: Vec<_> = (0..9).map(|_| (chance.below(3), messages(&mut chance))).collect();
         same(&mut gate, &steps);
         assert_eq!(gate.free.len(), 3);

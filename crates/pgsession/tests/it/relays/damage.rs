@@ -1,12 +1,13 @@
 //! Bytes that nobody should send, from either side: no panic, nothing that grows without bound, the
 //! same in any portions. `SEKISHO_SEED` replays a run; the seeds are those of the fuzzer.
-//! `SEKISHO_SOAK=SECONDS` lets clients take turns by one seed after another for so long.
+//! `SEKISHO_LONG=SECONDS` lets clients take turns by one seed after another for so long.
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pgtest::Chance;
+use pgtest::suite::{many, soak};
 
 #[path = "../../../../../fuzz/fuzz_targets/exchanging.rs"]
 mod exchanging;
@@ -35,7 +36,7 @@ fn hostile_bytes_of_either_side_neither_panic_nor_grow() {
     for seed in &seeds {
         relaying::run(seed);
     }
-    for _ in 0..100_000 {
+    for _ in 0..many(100_000) {
         let mut input = seeds[chance.below(seeds.len())].clone();
         for _ in 0..chance.below(3) {
             let other = &seeds[chance.below(seeds.len())];
@@ -100,8 +101,7 @@ fn exchanges(mut chance: Chance) {
 
 #[test]
 fn clients_that_take_turns_hear_what_a_server_of_their_own_says() {
-    let soak = std::env::var("SEKISHO_SOAK").ok().map(|text| text.parse().unwrap());
-    let Some(soak) = soak.map(Duration::from_secs) else { return exchanges(Chance::new(98)) };
+    let Some(soak) = soak() else { return exchanges(Chance::new(98)) };
     let (began, mut seed) = (Instant::now(), 0);
     while began.elapsed() < soak {
         seed += 1;

@@ -4,6 +4,7 @@
 use super::chance::anything;
 use super::*;
 use crate::talks::Author;
+use pgtest::suite::many;
 
 /// The next client of a server hears the reply to its question and nothing else.
 fn proves_free(gate: &mut Gate, at: usize, nonce: &str) {
@@ -24,7 +25,7 @@ fn trap_9_a_client_that_goes_at_any_byte_leaves_nothing_behind() {
     let mut gate = Gate::new(2, Bounds { server_max: 4, replies_max: 12, ..Bounds::default() });
     make_tables();
     let mut closed = 0;
-    let scripts = if replays { 1 } else { 250 };
+    let scripts = if replays { 1 } else { many(250) };
     for number in 1..=scripts {
         let seed = 7_u64.wrapping_add(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut chance = Chance::new(seed);
@@ -41,7 +42,7 @@ fn trap_9_a_client_that_goes_at_any_byte_leaves_nothing_behind() {
         proves_free(&mut gate, at, &format!("nonce {seed}"));
     }
     println!("{closed} connections were closed");
-    assert!(replays || (closed > 0 && closed < 125), "{closed}");
+    assert!(replays || (closed > 0 && closed as u64 * 2 < scripts), "{closed}");
 }
 
 #[test]
@@ -50,7 +51,7 @@ fn odd_messages_leave_a_server_that_is_clean_or_closed() {
     let mut gate = Gate::new(2, Bounds { server_max: 4, replies_max: 12, ..Bounds::default() });
     make_tables();
     let (mut closed, mut faults) = (0, 0);
-    let scripts = if replays { 1 } else { 250 };
+    let scripts = if replays { 1 } else { many(250) };
     for number in 1..=scripts {
         let seed = 13_u64.wrapping_add(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut author = Author(Chance::new(seed));
@@ -73,7 +74,10 @@ fn odd_messages_leave_a_server_that_is_clean_or_closed() {
         proves_free(&mut gate, at, &format!("nonce {seed}"));
     }
     println!("{closed} connections were closed, {faults} clients refused");
-    assert!(replays || (closed > 0 && faults > 0 && closed < 125), "{closed} {faults}");
+    assert!(
+        replays || (closed > 0 && faults > 0 && closed as u64 * 2 < scripts),
+        "{closed} {faults}"
+    );
 }
 
 #[test]

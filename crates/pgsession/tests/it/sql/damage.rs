@@ -10,6 +10,7 @@ use pgsession::sql::{
 };
 
 use pgtest::Chance;
+use pgtest::suite::many;
 
 const SEEDS: [&str; 14] = [
     "set search_path to a, \"B\", 'c', -1.5e3; reset all; set time zone interval '1' hour",
@@ -78,7 +79,7 @@ fn keys() -> KeyRules {
 fn damaged_texts_are_read_or_unclear() {
     let mut chance = Chance::new(0xda3a);
     let keys = keys();
-    for _ in 0..30_000 {
+    for _ in 0..many(30_000) {
         let mut text = SEEDS[chance.below(SEEDS.len())].as_bytes().to_vec();
         for _ in 0..=chance.below(4) {
             let at = chance.below(text.len() + 1);

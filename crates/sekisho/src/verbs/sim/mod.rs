@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// Write every number with its interval to this file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// The same as a Parquet file
+    /// The same as a Parquet file; needs a build with the feature `parquet`
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
 }
@@ -94,10 +94,23 @@ impl Args {
         if let Some(path) = &self.csv {
             store::write_whole(path, numbers.csv())?;
         }
+        #[cfg(feature = "parquet")]
         if let Some(path) = &self.parquet {
             store::write_whole(path, numbers.parquet()?)?;
         }
         Ok(())
+    }
+
+    /// Refuses before the work what this build cannot write after it.
+    fn check(&self) -> Result<(), Failure> {
+        if cfg!(feature = "parquet") || self.parquet.is_none() {
+            return Ok(());
+        }
+        Err(Failure::Usage(
+            "this build writes no Parquet files; use `--csv`, or build it with \
+             `cargo install --path crates/sekisho --features parquet`"
+                .to_owned(),
+        ))
     }
 }
 
@@ -111,6 +124,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    args.check()?;
     let scenario = read_scenario(&args.scenario)?;
     let failed = |error: String| Failure::Usage(format!("{}: {error}", args.scenario.display()));
     let network = scenario.network().map_err(|error| failed(error.to_string()))?;
