@@ -9,7 +9,7 @@ use super::openings;
 use crate::manifest::Package;
 use crate::source::{Kind, Source};
 
-/// A table with a line for every crate, and one for every folder of a monitor.
+/// A table with a line for every crate.
 pub(super) fn table(sources: &[(&str, Source)], packages: &[Package]) -> String {
     let mut text = format!(
         "{:<24}{:>8}{:>8}{:>9}{:>10}\n",
@@ -19,10 +19,6 @@ pub(super) fn table(sources: &[(&str, Source)], packages: &[Package]) -> String 
         let folder = source_folder(package);
         let circle = circles(&of_package(package, sources)).first().map_or(0, Vec::len);
         line(&mut text, sources, &package.name, &folder, &circle.to_string());
-        for part in monitors(sources, &folder) {
-            let name = format!("  {}", part[folder.len()..].trim_end_matches('/'));
-            line(&mut text, sources, &name, part, "");
-        }
     }
     text
 }
@@ -54,22 +50,12 @@ fn notes_of(source: &Source) -> usize {
     notes
 }
 
-/// The folders that are named `monitor`, with a slash at their ends.
-fn monitors<'a>(sources: &'a [(&str, Source)], folder: &str) -> Vec<&'a str> {
-    let end = |path: &str| path.find("/monitor/").map(|at| at + "/monitor/".len());
-    let files = sources.iter().filter(|(path, _)| path.starts_with(folder));
-    let mut found: Vec<&str> =
-        files.filter_map(|(path, _)| end(path).map(|end| &path[..end])).collect();
-    found.dedup();
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_crate_and_its_monitor_have_a_line_each() {
+    fn a_crate_has_a_line() {
         let package = Package {
             name: "proxy".to_owned(),
             manifest: "crates/proxy/Cargo.toml".to_owned(),
@@ -86,7 +72,6 @@ mod tests {
         let lines: Vec<Vec<&str>> =
             table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["proxy", "10", "2", "10.0", "34"]);
-        assert_eq!(lines[2], ["monitor", "8", "12.5", "50"]);
-        assert_eq!(lines.len(), 3);
+        assert_eq!(lines.len(), 2);
     }
 }
