@@ -34,6 +34,7 @@ usage: cargo xtask <verb>
   ci                          the same as test
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
   tidy --figures              lines, largest circle, notes and openings of every crate
+  tidy --policies             writes the tables of the policies into docs/gate.md
   supply                      licences, versions and origins of what we depend on (deny.toml)
   web [--check]               builds the module of the reports' sliders (WebAssembly) that is kept with the
                               code; --check compares it with the kept one instead
@@ -122,7 +123,8 @@ fn tidy(root: &Path, args: &[String]) -> Result<(), Stop> {
             print!("{}", tidy::figures(root).map_err(Stop::Unusable)?);
             Ok(())
         }
-        _ => Err(Stop::Unusable(format!("xtask tidy: takes --figures alone\n\n{USAGE}"))),
+        [flag] if flag == "--policies" => own_check("policies", tidy::policies::write(root)),
+        _ => Err(Stop::Unusable(format!("xtask tidy: takes one of its flags\n\n{USAGE}"))),
     }
 }
 

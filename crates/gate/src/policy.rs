@@ -562,3 +562,20 @@ pub enum KeyDown {
     /// It waits until its server is up, or until its deadline: for data that no other server has.
     Wait,
 }
+
+#[cfg(test)]
+mod tests {
+    /// The two tables above are what `docs/gate.md` shows: each policy is in one of them.
+    #[test]
+    fn every_policy_is_in_a_table() {
+        let code = include_str!("policy.rs");
+        let names: Vec<&str> = code
+            .lines()
+            .filter_map(|line| line.split_once("=> \"")?.1.strip_suffix("\","))
+            .collect();
+        assert_eq!(names.len(), 18, "{names:?}");
+        for name in names {
+            assert!(code.contains(&format!("/// | `{name}` |")), "{name} is in no table");
+        }
+    }
+}

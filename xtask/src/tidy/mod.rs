@@ -12,6 +12,7 @@ mod links;
 mod lints;
 mod names;
 mod openings;
+pub(crate) mod policies;
 mod size;
 mod words;
 
@@ -85,6 +86,7 @@ fn check(tree: &Tree, packages: &[manifest::Package]) -> Vec<Finding> {
     let mut findings = graph::check(tree, packages);
     findings.extend(lints::check(tree, packages));
     findings.extend(links::check(tree));
+    findings.extend(policies::check(tree));
     findings.extend(size::check(tree, packages));
     let sources = scanned(tree);
     findings.extend(functions::check(&sources, tree.text(functions::LIST).unwrap_or_default()));
