@@ -168,7 +168,7 @@ impl Section {
 /// A whole report.
 ///
 /// ```
-/// use sekisho::report::{Axis, Curves, Figure, Outcome, Report, Section, Series, render};
+/// use report::{Axis, Curves, Figure, Outcome, Report, Section, Series, render};
 ///
 /// let throughput = Curves::new(Axis::linear("Load", "clients"), Axis::linear("Throughput", "1/s"))
 ///     .series(Series::line("formula", [(1.0, 95.0), (2.0, 180.0), (4.0, 310.0)]))
@@ -179,7 +179,7 @@ impl Section {
 ///     .fact("seed", "42", "")
 ///     .section(Section::new("Throughput").figure(figure));
 /// assert!(render(&report).starts_with("<!DOCTYPE html>"));
-/// # Ok::<(), sekisho::report::FigureError>(())
+/// # Ok::<(), report::FigureError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
