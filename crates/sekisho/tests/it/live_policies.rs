@@ -303,9 +303,11 @@ fn slots_are_left_to_the_gate_and_its_model_answers() {
         row.unwrap_or_else(|| panic!("no {what} in {rows:?}"))
     };
     let answer = rows(&answer);
-    // Two slots do two jobs in 25 ms at most.
-    let throughput = of(&answer, "throughput")["value"].as_f64().expect("a number");
-    assert!((10.0..90.0).contains(&throughput), "{answer:?}");
+    let throughput = of(&answer, "throughput");
+    // Two slots do two jobs in 25 ms at most; what the model says of so few is a region.
+    let low = throughput["interval"][0].as_f64().expect("a number");
+    assert_eq!(throughput["unit"], "1/s");
+    assert!(low > 0.0 && low < 80.0, "{answer:?}");
     let (status, found) = asked(&admin, "GET /model");
     assert_eq!(status, "200");
     let slots = of(&rows(&found), "slots");
@@ -333,7 +335,7 @@ fn flags_of_slots_that_are_left_to_the_gate_go_with_auto_only() {
     let scratch = Scratch::new();
     let gate = ["gate", "http", "--upstream", "127.0.0.1:1", "--slots"];
     for (flags, cause) in [
-        (&["2", "--shadow"][..], "go with `--slots auto` only"),
+        (&["2", "--shadow"][..], "go with `--slots auto`"),
         (&["auto,2"], "it stands alone"),
         (&["auto", "--slots-least", "0"], "`--slots-least` is at least 1"),
     ] {

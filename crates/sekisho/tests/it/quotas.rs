@@ -17,8 +17,10 @@ const ALL: usize = 2;
 /// The first replication as each of the gates saw it.
 fn simulated() -> (Vec<Recording>, sim::Network) {
     let path = format!("{}/../../studies/slots/quotas.toml", env!("CARGO_MANIFEST_DIR"));
-    let scenario: Scenario = toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let network = scenario.network().unwrap();
+    let scenario: Scenario =
+        toml::from_str(&std::fs::read_to_string(path).expect("it is committed"))
+            .expect("a scenario");
+    let network = scenario.network().expect("it can be run");
     let recorded = |gate| {
         let options = Options {
             plan: Plan::Replications(2),
@@ -26,7 +28,7 @@ fn simulated() -> (Vec<Recording>, sim::Network) {
             record: Some((gate, 1_000_000)),
             ..Options::default()
         };
-        sim::run(&network, &options).unwrap().recording.unwrap()
+        sim::run(&network, &options).expect("it is stable").recording.expect("it was asked for")
     };
     ((0..=ALL).map(recorded).collect(), network.clone())
 }
@@ -48,9 +50,9 @@ impl Live {
         let all = &network.gates[ALL].spec;
         let turns = live::turns(all.servers[0].slots, None);
         assert_eq!(format!("{:?}", turns.servers), format!("{:?}", all.servers));
-        chain.set(0, &turns, 1_000_000).unwrap();
+        chain.set(0, &turns, 1_000_000).expect("a gate");
         let pool = |pool: usize| {
-            let mut driver = Driver::new(&network.gates[pool].spec, 1, 1_000_000).unwrap();
+            let mut driver = Driver::new(&network.gates[pool].spec, 1, 1_000_000).expect("a gate");
             driver.keep_waiting();
             driver
         };
@@ -138,9 +140,9 @@ fn the_live_chain_and_the_simulator_take_the_same_decisions() {
     let simulated = decisions(&recordings[ALL]);
     let waits = simulated.iter().filter(|(_, what)| what.ends_with("comes")).count();
     assert!(simulated.len() > 4_000 && waits > 500, "{waits} of {} wait", simulated.len());
-    assert_eq!(decisions(live.chain.recording(0).unwrap()), simulated, "over all");
+    assert_eq!(decisions(live.chain.recording(0).expect("it records")), simulated, "over all");
     for pool in POOLS {
-        let recording = live.pools[pool].recording().unwrap();
+        let recording = live.pools[pool].recording().expect("it records");
         assert_eq!(decisions(recording), decisions(&recordings[pool]), "pool {pool}");
     }
 }

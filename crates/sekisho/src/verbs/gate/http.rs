@@ -101,7 +101,7 @@ pub(super) fn run(args: &HttpArgs, out: &mut dyn Write) -> Result<Verdict, Failu
     }
     let mut modelled = None;
     if let (Some(path), Some(fitted)) = (&args.auto.model, &finished.modelled.fitted) {
-        keep_model(path, (&args.upstream.join(","), "server"), fitted)?;
+        keep_model(path, (&args.upstream.join(","), "servers"), fitted)?;
         modelled = Some(path.as_path());
     }
     let text = match args.json {
