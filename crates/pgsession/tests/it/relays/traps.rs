@@ -462,9 +462,17 @@ fn trap_17_a_statement_of_another_shape_at_another_server_is_refused() {
         assert_eq!(bench.relay.kept(), None);
     }
     // Whoever prepares it again has what it is now.
-    let out = bench.asks(&[close("a"), parse("a", "select v from t", &[]), sync()].concat());
-    assert_eq!(tags(&out), [Frontend::Sync], "the server has it as it is");
-    bench.says(&idle);
+    let anew = [close("a"), parse("a", "select v from t", &[]), sync()].concat();
+    let out = bench.asks(&anew);
+    let prepares = [Frontend::Close, Frontend::Parse, Frontend::Describe, Frontend::Sync];
+    assert_eq!(tags(&out), prepares, "whether it is still that only the server knows");
+    let closed = replies(&[Backend::CloseComplete]);
+    bench.says(&[closed, completes, described("w", 23), idle.clone()].concat());
     let out = bench.asks(&again("a"));
     assert_eq!(tags(&out), [Frontend::Bind, Frontend::Execute, Frontend::Sync]);
+    bench.says(&[replies(&[Backend::BindComplete]), completed("SELECT 0"), idle.clone()].concat());
+    // Without a name the gate answers, as often as it is asked.
+    let out = bench.asks(&[parse("", "select v from t", &[]), sync()].concat());
+    assert_eq!(tags(&out), [Frontend::Sync], "the server has it as it is");
+    bench.says(&idle);
 }
