@@ -85,11 +85,17 @@ pub(super) fn extended(out: &mut Vec<u8>, sql: &str) {
 
 /// A session of its own at the server, without a gate.
 pub(super) fn at_the_server(parameters: &[(&str, &str)]) -> Raw {
+    let database = super::account(server().url().as_str()).get_dbname().unwrap().to_owned();
+    at_the_database(&database, parameters)
+}
+
+/// The same of another database there.
+pub(super) fn at_the_database(database: &str, parameters: &[(&str, &str)]) -> Raw {
     let stream = TcpStream::connect(("127.0.0.1", server().port())).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut raw = Raw { stream, process: 0, secret: Vec::new() };
-    raw.start(Version::V3_0, parameters);
+    raw.start_at(database, Version::V3_0, parameters);
     let mut proof = Proof::of(&password());
     loop {
         match raw.hear() {

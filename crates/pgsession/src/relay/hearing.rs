@@ -199,6 +199,13 @@ impl Relay {
             Backend::CommandComplete if is_clients => {
                 news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body), left });
             }
+            Backend::CommandComplete
+                if self.own.front() == Some(&self.conversation.front_number()) =>
+            {
+                let count = body.strip_suffix(b"\0").and_then(|tag| tag.strip_prefix(b"SELECT "));
+                let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
+                self.own_rows = count.unwrap_or(0);
+            }
             // What it does it may have done already.
             Backend::PortalSuspended | Backend::EmptyQueryResponse
                 if is_clients && !left.is_empty() =>
@@ -217,7 +224,8 @@ impl Relay {
             && self.own.front() == Some(&number)
         {
             self.own.pop_front();
-            news(News::Own { failed: self.own_failed.take() });
+            let rows = std::mem::take(&mut self.own_rows);
+            news(News::Own { failed: self.own_failed.take(), rows });
         }
         Ok(())
     }

@@ -186,6 +186,8 @@ pub enum News<'a> {
     Own {
         /// Of its first error; none if there was none.
         failed: Option<SqlState>,
+        /// How many rows its last command has told.
+        rows: u64,
     },
     /// The server ends the session, and says why.
     Ended(Option<Fields<'a>>),
@@ -252,6 +254,8 @@ pub struct Relay {
     /// The numbers of the gate's own queries, and the error of the first.
     own: VecDeque<u64>,
     own_failed: Option<SqlState>,
+    /// The rows of the last command of the first of them.
+    own_rows: u64,
     scratch: Vec<u8>,
     /// Replies of the gate's own that are due. As PostgreSQL holds its own until it has to send, they
     /// go with what the server says next, or where the client has sent Flush: alone they would only
@@ -272,6 +276,7 @@ impl Relay {
             said: Rest::None,
             own: VecDeque::new(),
             own_failed: None,
+            own_rows: 0,
             scratch: Vec::new(),
             due: Vec::new(),
             prepares: Prepares::default(),

@@ -193,9 +193,22 @@ impl Catalogue {
         self.choices = choices.clone();
     }
 
-    /// A text has asked what sequences its session has moved: from here on no session has others'.
-    pub(super) fn asked_of_sequences(&mut self) {
+    /// A text has asked what sequences its session has moved, or something in the database does: from
+    /// here on no session has others'.
+    pub fn asked_of_sequences(&mut self) {
         self.asks_of_sequences = true;
+    }
+
+    /// Whether anything has asked what sequences its session has moved.
+    pub fn asks_of_sequences(&self) -> bool {
+        self.asks_of_sequences
+    }
+
+    /// Whether it counts if something in the database asks that, and is not known.
+    pub fn minds_sequences(&self) -> bool {
+        let always = SequenceChoice::DiscardAlways;
+        !self.asks_of_sequences
+            && ![SequenceChoice::Trust, always].contains(&self.choices.sequences)
     }
 
     /// Whether a server's sequences are discarded before a client has it.

@@ -62,7 +62,9 @@
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
 //!
-//! A session tells what it has moved of sequences (`currval`, `lastval`), whoever had it then. A text that
+//! A session tells what it has moved of sequences (`currval`, `lastval`), whoever had it then. Whether
+//! something in the database asks for that unseen is said from outside
+//! ([`Catalogue::asked_of_sequences`]). A text that
 //! asks for that where others may have moved some waits until these are discarded
 //! ([`Stop::Sequences`](super::relay::Stop::Sequences)), and is refused where its own transaction has begun.
 //!

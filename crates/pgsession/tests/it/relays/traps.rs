@@ -174,11 +174,14 @@ fn trap_13_a_setting_of_the_gates_own_is_told_to_it_alone() {
     let reply = [completed("SELECT 1"), told.clone(), ready(Status::Idle)].concat();
     assert_eq!(bench.says(&reply), reply, "what its own command has changed is told");
     let changed = ["TimeZone=utc", "SELECT 1", "TimeZone=utc", "Ready(Idle)"];
-    assert_eq!(bench.news, [&changed[..1], &["Own { failed: None }"], &changed[1..]].concat());
+    assert_eq!(
+        bench.news,
+        [&changed[..1], &["Own { failed: None, rows: 0 }"], &changed[1..]].concat()
+    );
     bench.relay.query("selec", &mut bench.to_server).unwrap();
     let failed = [error(Severity::Error, SqlState::SYNTAX_ERROR), ready(Status::Idle)].concat();
     assert_eq!(bench.says(&failed), b"");
-    assert_eq!(bench.news[5], "Own { failed: Some(SqlState(42601)) }");
+    assert_eq!(bench.news[5], "Own { failed: Some(SqlState(42601)), rows: 0 }");
 }
 
 #[test]
