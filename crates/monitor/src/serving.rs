@@ -44,7 +44,10 @@ impl Heard {
                 self.block |= status != Status::Idle;
                 settings.ready(status);
             }
-            News::Parameter { name, value, own } => settings.reported(name, value, own),
+            News::Parameter { name, value, own, instead } => {
+                *instead.borrow_mut() = settings.reported(name, value, own);
+            }
+            News::Tells(told) => settings.tell(&mut told.borrow_mut()),
             News::Own { failed, rows } => self.own = Some((failed, rows)),
             News::Ended(fields) => {
                 self.ended = true;

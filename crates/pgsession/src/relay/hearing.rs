@@ -1,7 +1,9 @@
 //! From the server: what a message means, who hears it, and what follows from it.
 
+use std::cell::RefCell;
+
 use super::out::{Out, Run};
-use super::{Names, News, Presence, Relay, Rest, ServerFault, Stop, Taken};
+use super::{Instead, Names, News, Presence, Relay, Rest, ServerFault, Stop, Taken};
 use crate::conversation::{End, Fate, Forwarded, Kept, Received, To};
 use crate::sql::Leaf;
 use crate::statements::{Catalogue, Client, Completed, Treatment};
@@ -153,21 +155,34 @@ impl Relay {
             Names::Kept => None,
         };
         let left = completed.as_ref().map_or(&[][..], Completed::leaves);
-        self.tell(&mut hearing.news, (tag, received), hears, body, left)?;
+        let instead = self.tell(&mut hearing.news, (tag, received), hears, body, left)?;
+        if let Instead::Value(value) = &instead
+            && is_clients
+        {
+            let (name, _) = read::parameter_status(body)?;
+            write::parameter_status(&mut self.scratch, name, value);
+        }
+        if tag == Backend::ReadyForQuery && is_clients {
+            let told = tells(&mut hearing.news);
+            if !told.is_empty() {
+                hearing.run.put(&told);
+            }
+        }
         self.answer(hearing.catalogue);
         let mut locals = std::mem::take(&mut self.scratch);
         locals.append(&mut self.due);
         while let Some(status) = self.conversation.next_ready() {
             if hears {
-                write::ready_for_query(&mut locals, status);
                 (hearing.news)(News::Ready(status));
+                locals.append(&mut tells(&mut hearing.news));
+                write::ready_for_query(&mut locals, status);
             }
         }
         self.scratch = locals;
-        Ok(is_clients && treatment == Treatment::Pass)
+        Ok(is_clients && treatment == Treatment::Pass && instead == Instead::Same)
     }
 
-    /// Tells what concerns more than the client.
+    /// Tells what concerns more than the client; what that is told for it.
     fn tell(
         &mut self,
         news: &mut impl FnMut(News<'_>),
@@ -175,12 +190,14 @@ impl Relay {
         hears: bool,
         body: &[u8],
         left: &[Leaf],
-    ) -> Result<(), ServerFault> {
+    ) -> Result<Instead, ServerFault> {
+        let instead = RefCell::default();
         let is_clients = received.to == To::Client && hears;
         match tag {
             Backend::ParameterStatus => {
                 let (name, value) = read::parameter_status(body)?;
-                news(News::Parameter { name, value, own: received.to == To::Nobody });
+                let own = received.to == To::Nobody;
+                news(News::Parameter { name, value, own, instead: &instead });
             }
             Backend::NotificationResponse if !hears => {
                 news(News::Unheard { notification: body });
@@ -227,7 +244,7 @@ impl Relay {
             let rows = std::mem::take(&mut self.own_rows);
             news(News::Own { failed: self.own_failed.take(), rows });
         }
-        Ok(())
+        Ok(instead.into_inner())
     }
 
     /// Says to the server what follows from what it has said.
@@ -243,4 +260,11 @@ impl Relay {
             Presence::There => {}
         }
     }
+}
+
+/// What a client is to be told before a ReadyForQuery.
+fn tells(news: &mut impl FnMut(News<'_>)) -> Vec<u8> {
+    let told = RefCell::default();
+    news(News::Tells(&told));
+    told.into_inner()
 }

@@ -45,6 +45,7 @@
 mod hearing;
 mod out;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use thiserror::Error;
@@ -165,9 +166,13 @@ pub enum News<'a> {
         /// Whether a [query of the gate's](Relay::query) has brought it about, so that the client does
         /// not get it.
         own: bool,
+        /// What the client is told for it.
+        instead: &'a RefCell<Instead>,
     },
     /// A request of the client's is done, and the session is in this state.
     Ready(Status),
+    /// Its ReadyForQuery is about to go: what else the client is to be told first.
+    Tells(&'a RefCell<Vec<u8>>),
     /// A statement of the client's is done: CommandComplete with this tag.
     Completed {
         /// As in `SELECT 3`.
@@ -191,6 +196,18 @@ pub enum News<'a> {
     },
     /// The server ends the session, and says why.
     Ended(Option<Fields<'a>>),
+}
+
+/// What a client is told of a setting that its server reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Instead {
+    /// What the server says.
+    #[default]
+    Same,
+    /// Nothing.
+    Nothing,
+    /// This value.
+    Value(Vec<u8>),
 }
 
 /// Prepared statements, as PgBouncer counts them.

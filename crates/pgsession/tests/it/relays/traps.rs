@@ -52,6 +52,9 @@ impl Bench {
         let client = (presence == Presence::There).then_some(&mut self.client);
         let mut out = Copied::new(bytes, &mut self.to_client);
         let news = |one: News<'_>| {
+            if matches!(one, News::Tells(_)) {
+                return;
+            }
             self.news.push(match one {
                 News::Parameter { name, value, .. } => {
                     format!("{}={}", name.escape_ascii(), value.escape_ascii())
