@@ -29,8 +29,8 @@ usage: cargo xtask <verb>
   check                       format, tidy, clippy and tests: before every commit
   test                        installs what the tests need, then runs what CI runs: a bounded share of seeds,
                               tables and crashes
-  test --long                 the whole of them, soaks of 120 s each, real drivers, optional features too:
-                              hours; SEKISHO_LONG=SECONDS asks one test for the same
+  test --long                 the whole of them, soaks of 120 s each, optional features too: hours;
+                              SEKISHO_LONG=SECONDS asks one test for the same
   ci                          the same as test
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
   tidy --figures              lines, largest circle, notes and openings of every crate

@@ -97,7 +97,7 @@ pub(crate) fn check(root: &Path) -> Result<(), Stop> {
 pub(crate) enum Suite {
     /// The suite of CI: a bounded share of seeds, tables and crashes.
     Short,
-    /// All of it, soaks, real drivers and optional features too.
+    /// All of it, soaks and optional features too.
     Long,
 }
 
@@ -111,9 +111,7 @@ pub(crate) fn test(root: &Path, suite: Suite) -> Result<(), Stop> {
     pipeline.own("web --check", web::check);
     pipeline.cargo(pipeline.of_suite(&CLIPPY, &LONG_CLIPPY));
     pipeline.tests();
-    if suite == Suite::Long {
-        pipeline.drivers();
-    }
+    pipeline.drivers();
     pipeline.cargo(&DOCUMENTS);
     pipeline.own("python", python::run);
     pipeline.end()

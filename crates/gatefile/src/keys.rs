@@ -575,7 +575,9 @@ static DATABASE: [Key; 23] = [
     says("auth_user", "", Text, "query-user").part(Lookup).guards(),
     says("auth_query", "", Text, "query").part(Lookup).guards(),
     says("auth_dbname", "", Text, "query-database").part(Lookup).guards(),
-    says("pool_size", "", Count, "slots"),
+    says("pool_size", "", Count, "slots").because(
+        "Jobs at once; where these are fewer than the hosts, a connection to each host is kept.",
+    ),
     says("min_pool_size", "", Count, "slots-kept").part(Upkeep),
     says("reserve_pool_size", "", Count, "reserve").part(Quotas),
     says("reserve_pool", "", Count, "reserve")

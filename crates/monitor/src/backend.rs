@@ -554,6 +554,9 @@ impl Loop {
     /// Gives a clean server the settings of the client that has it, if it has others, and has it forget
     /// what others have moved of sequences, where clients ask for that.
     pub(super) fn prepare(&mut self, key: Key) {
+        if self.inquire(key) {
+            return;
+        }
         let server = self.servers.get_mut(key).expect("its caller has it");
         let at = server.client.expect("somebody has it");
         let client = self.clients.get_mut(at).expect("who has a server is there");
@@ -646,8 +649,8 @@ impl Loop {
         }
     }
 
-    /// A question of the gate's own is answered; with this code, if not well.
-    pub(super) fn answered(&mut self, key: Key, failed: Option<SqlState>) {
+    /// A question of the gate's own is answered with so many rows; with this code, if not well.
+    pub(super) fn answered(&mut self, key: Key, failed: Option<SqlState>, rows: u64) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         match (std::mem::replace(&mut server.state, State::Idle), failed) {
@@ -702,6 +705,7 @@ impl Loop {
                 server.session.discarded();
                 self.begin_anew(key);
             }
+            (State::Inquiring, failed) => self.inquired(key, failed, rows),
             (State::Introducing, failed) => self.introduced(key, failed),
             (State::Checking, None) if server.client.is_some() => self.prepare(key),
             (State::Checking, None) => self.give_back(key),

@@ -232,8 +232,9 @@ pub struct Database {
     pub servers: Vec<Address>,
     /// How connections to them are encrypted.
     pub encryption: Encryption,
-    /// How many connections each of its pools may have over all servers, where that is fewer than there
-    /// are servers, so that the slots of [`gate`](Database::gate) do not say it.
+    /// How many jobs each of its pools may serve at once over all servers, where that is fewer than there
+    /// are servers, so that the slots of [`gate`](Database::gate) do not say it. A connection to each
+    /// server is kept all the same.
     pub scarce: Option<u32>,
     /// The gate of each of its pools. Its `room` and `wait_max` must be set: every queue of a live
     /// server has a bound and every wait a deadline.

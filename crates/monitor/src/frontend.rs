@@ -559,6 +559,8 @@ impl Loop {
         client.state = State::Idle;
         client.since = self.now;
         self.deadlines.clear(Socket::Client(key), &mut client.deadline);
+        self.begin_as_told(key);
+        let client = self.clients.get_mut(key).expect("guests are there");
         let mut out = std::mem::take(&mut self.to_client);
         out.clear();
         for (name, value) in self.pools[client.pool].parameters.iter().flatten() {

@@ -17,6 +17,7 @@ use super::state::Loop;
 use super::stats::Pin;
 use super::wire::Chunks;
 use pgsession::conversation::Kept;
+use pgsession::relay::Instead;
 use pgsession::sql::{Cleaning, Leaf, Lost, Settings, SettingsBounds, Side, What};
 use pgwire::SqlState;
 use pgwire::message::{Status, write};
@@ -164,14 +165,35 @@ impl Following<'_> {
         }
     }
 
-    /// ParameterStatus has come, for a question of the gate's `own` perhaps.
-    pub(super) fn reported(&mut self, name: &[u8], value: &[u8], own: bool) {
+    /// ParameterStatus has come, for a question of the gate's `own` perhaps; what the client is told for
+    /// it. What it has reset has the value that it began with, and not that of its server.
+    pub(super) fn reported(&mut self, name: &[u8], value: &[u8], own: bool) -> Instead {
+        let small = name.to_ascii_lowercase();
+        let is_first = self.session.settings.is_first(&small, value);
+        let client = self.client.as_deref_mut().filter(|_| !own && self.serves && is_first);
+        if let Some(client) = client
+            && let Some(begun) = client.begins_again(&small)
+        {
+            let knows = client.value(&small).is_some_and(|told| told == begun);
+            Arc::make_mut(client).reported(name, &begun);
+            self.session.settings.reported(name, value);
+            (self.session.agreed, self.changed) = (None, true);
+            return if knows { Instead::Nothing } else { Instead::Value(begun) };
+        }
         let told = self.client.as_ref().filter(|_| own);
         let told = told.and_then(|client| client.value(&name.to_ascii_lowercase()));
         if told.is_some_and(|told| told != value) {
             write::parameter_status(&mut self.news, name, value);
         }
         self.both(|settings| settings.reported(name, value));
+        Instead::Same
+    }
+
+    /// Writes what the client has again and was told otherwise since.
+    pub(super) fn tell(&mut self, told: &mut Vec<u8>) {
+        if let Some(client) = self.client.as_deref_mut().filter(|_| self.serves) {
+            write_untold(client, told);
+        }
     }
 
     /// A command has completed, and this was found in it.
@@ -359,14 +381,18 @@ impl client::Client {
     /// Tells it what it has again and was told otherwise since. False if it cannot be written to.
     pub(super) fn tell_settings(&mut self, chunks: &mut Chunks) -> bool {
         let mut out = Vec::new();
-        for (name, value) in self.settings.untold() {
-            write::parameter_status(&mut out, name, &value);
-        }
-        if out.is_empty() {
-            return true;
-        }
-        Arc::make_mut(&mut self.settings).told();
-        self.wire.send(&out, chunks).is_ok()
+        write_untold(&mut self.settings, &mut out);
+        out.is_empty() || self.wire.send(&out, chunks).is_ok()
+    }
+}
+
+fn write_untold(settings: &mut Arc<Settings>, out: &mut Vec<u8>) {
+    let before = out.len();
+    for (name, value) in settings.untold() {
+        write::parameter_status(out, name, &value);
+    }
+    if out.len() > before {
+        Arc::make_mut(settings).told();
     }
 }
 
@@ -511,6 +537,17 @@ impl Loop {
         let known =
             parameters.as_ref().and_then(|told| known.of_beginner(&settings, told.as_slice()));
         client.settings = known.unwrap_or_else(|| Arc::new(settings));
+    }
+
+    /// What a client has begun with itself is what servers will make of that.
+    pub(super) fn begin_as_told(&mut self, key: Key) {
+        let Some(client::Client { settings, pool, .. }) = self.clients.get_mut(key) else { return };
+        if settings.begun_with().next().is_some() {
+            let settings = Arc::make_mut(settings);
+            for (name, value) in self.pools[*pool].parameters.iter().flatten() {
+                settings.begins(name, value);
+            }
+        }
     }
 
     /// A client is told what servers report: so it has it, but for what it has begun with itself.

@@ -95,6 +95,8 @@ pub(super) struct Pool {
     pub(super) vacant: bool,
     /// What is done for its connections.
     pub(super) tended: Tended,
+    /// When it was asked last whether something in the database asks for sequences.
+    pub(super) inquired: Option<Time>,
 }
 
 impl Pool {
@@ -151,6 +153,7 @@ impl Pool {
             retries: vec![None; servers.len()],
             vacant: false,
             tended: Tended::default(),
+            inquired: None,
         })
     }
 

@@ -15,7 +15,9 @@ use super::state::Loop;
 use super::stats::QuotaStats;
 
 /// Slots over several pools. Jobs that are served at once count, and connections are never more: an
-/// idle one of another pool is closed where one is needed. Those of probes are beyond them.
+/// idle one of another pool is closed where one is needed. Those of probes are beyond them. Where they
+/// are fewer than a pool's servers, a job that goes to another of these than the one before finds no
+/// connection there.
 ///
 /// Pools take turns where several wait. A job that waits here holds a slot of its pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,7 +72,7 @@ enum Scope {
     All,
     Database(usize),
     User(Vec<u8>),
-    /// Of one pool that may have fewer connections than it has servers.
+    /// Of one pool that may serve fewer jobs at once than it has servers.
     Pool(usize, Vec<u8>),
     /// Nobody's any more.
     Nobody,
@@ -319,8 +321,8 @@ impl Loop {
             let within = self.pools.iter().filter(|pool| quota.scope.has(pool));
             let used = |key: Key| Some((key, self.servers.get(key)?.active));
             let idle = within.flat_map(Pool::idle_longest).filter_map(used);
-            let open = self.open_within(&quota.scope);
-            for key in live::make_room(open, quota.slots as usize, idle) {
+            let (open, most) = (self.open_within(&quota.scope), self.connections_most(quota));
+            for key in live::make_room(open, most, idle) {
                 self.drop_server(key);
             }
         }
@@ -336,8 +338,19 @@ impl Loop {
     pub(super) fn has_room(&self, pool: PoolIndex) -> bool {
         self.pools[pool].quotas.iter().all(|&at| {
             let quota = &self.quotas.list[at];
-            self.open_within(&quota.scope) < quota.slots as usize
+            self.open_within(&quota.scope) < self.connections_most(quota)
         })
+    }
+
+    /// How many connections a quota lets be: as many as jobs, but for those of a pool with more servers,
+    /// to which jobs go by turns. A connection at each is kept there, idle ones too, or each job would
+    /// have one made for it and another one's closed.
+    fn connections_most(&self, quota: &Quota) -> usize {
+        let servers = match &quota.scope {
+            Scope::Pool(database, _) => self.config.databases[*database].servers.len(),
+            _ => 0,
+        };
+        servers.max(quota.slots as usize)
     }
 
     /// What there is to say of the quotas.

@@ -55,6 +55,8 @@ pub(super) enum State {
     Cleaning,
     /// It is asked how it is.
     Probing,
+    /// It is asked whether something in its database asks what a session has moved of sequences.
+    Inquiring,
     /// It is asked what its database wants asked on a fresh session.
     Introducing,
     /// It was idle for long, and is asked whether it is alive, before a client has it.
@@ -135,6 +137,8 @@ pub(super) struct Server {
     pub(super) closing: bool,
     /// Whether it was idle when its client got it.
     pub(super) reused: bool,
+    /// Whether it was time to ask it of what its database has.
+    pub(super) inquired: bool,
     /// Whether it is told to discard its sequences with the settings that it is given.
     pub(super) discards: bool,
 }
@@ -177,6 +181,7 @@ impl Server {
             work: Work::Done,
             closing: false,
             reused: false,
+            inquired: false,
             discards: false,
         }
     }

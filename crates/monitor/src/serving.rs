@@ -27,7 +27,7 @@ struct Heard {
     transactions: u32,
     /// Whether a transaction of several statements was open.
     block: bool,
-    own: Option<Option<SqlState>>,
+    own: Option<(Option<SqlState>, u64)>,
     ended: bool,
     /// The error with which it has ended, if it can be read.
     words: Vec<u8>,
@@ -44,8 +44,11 @@ impl Heard {
                 self.block |= status != Status::Idle;
                 settings.ready(status);
             }
-            News::Parameter { name, value, own } => settings.reported(name, value, own),
-            News::Own { failed } => self.own = Some(failed),
+            News::Parameter { name, value, own, instead } => {
+                *instead.borrow_mut() = settings.reported(name, value, own);
+            }
+            News::Tells(told) => settings.tell(&mut told.borrow_mut()),
+            News::Own { failed, rows } => self.own = Some((failed, rows)),
             News::Ended(fields) => {
                 self.ended = true;
                 if let Some(fields) = fields {
@@ -305,9 +308,14 @@ impl Loop {
             return;
         }
         let database = self.pools[by].database;
+        let asks = self.pools[by].catalogue.asks_of_sequences();
         let others = self.pools.iter_mut().enumerate().filter(|(at, _)| *at != by);
         for (_, pool) in others.filter(|(_, pool)| pool.database == database) {
             pool.catalogue.schema_changed();
+            if asks {
+                // What was made may be behind what others ask for.
+                pool.catalogue.asked_of_sequences();
+            }
         }
     }
 
@@ -329,9 +337,9 @@ impl Loop {
             }
             Ok(_) if broken => self.lost(key),
             Ok(_) => {
-                if let Some(failed) = heard.own {
+                if let Some((failed, rows)) = heard.own {
                     // Who has the server now has not said anything to it yet, and keeps it.
-                    self.answered(key, failed);
+                    self.answered(key, failed, rows);
                 } else {
                     self.refuse_block(key, heard.block);
                     self.look_after(key);

@@ -60,6 +60,27 @@ impl Default for Check {
 /// costs no system call for it.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long a pool believes that nothing in its database asks for sequences: the question reads what the database has of defaults, views and functions, a tenth of a second where
+/// these are ten thousand.
+const INQUIRES_AGAIN: Duration = Duration::from_secs(60);
+
+/// One row if a function, a default, a view or rule, a constraint, a trigger's condition or a policy of
+/// the database calls `currval` (function 1575 of PostgreSQL) or `lastval` (2559). Functions of SQL and
+/// other languages are texts; what PostgreSQL has read has numbers. Its own, which begin below 16384,
+/// call neither.
+const HIDDEN: &str = "SELECT 1 WHERE EXISTS (SELECT FROM pg_catalog.pg_proc AS f \
+     WHERE f.oid >= 16384 AND pg_catalog.lower(f::text) OPERATOR(pg_catalog.~~) \
+     ANY ('{%currval%,%lastval%,%:funcid 1575 %,%:funcid 2559 %}')) \
+     OR EXISTS (SELECT FROM (SELECT adbin FROM pg_catalog.pg_attrdef \
+     UNION ALL SELECT ev_action FROM pg_catalog.pg_rewrite WHERE oid >= 16384 \
+     UNION ALL SELECT ev_qual FROM pg_catalog.pg_rewrite WHERE oid >= 16384 \
+     UNION ALL SELECT conbin FROM pg_catalog.pg_constraint \
+     UNION ALL SELECT typdefaultbin FROM pg_catalog.pg_type WHERE oid >= 16384 \
+     UNION ALL SELECT tgqual FROM pg_catalog.pg_trigger \
+     UNION ALL SELECT polqual FROM pg_catalog.pg_policy \
+     UNION ALL SELECT polwithcheck FROM pg_catalog.pg_policy) AS t (tree) \
+     WHERE tree::text OPERATOR(pg_catalog.~~) ANY ('{%:funcid 1575 %,%:funcid 2559 %}'))";
+
 /// How long clients hear why nobody gets in before one of them tries again.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -151,7 +172,11 @@ impl Server {
     pub(super) fn is_unheard(&self) -> bool {
         let unheard = matches!(
             self.state,
-            State::Introducing | State::Checking | State::Setting(_) | State::Encoding
+            State::Inquiring
+                | State::Introducing
+                | State::Checking
+                | State::Setting(_)
+                | State::Encoding
         );
         unheard && self.client.is_some() && self.pinned.is_none() && !self.is_pinned()
     }
@@ -394,6 +419,38 @@ impl Loop {
         self.release_permits(permits);
         if let Some(slot) = slot {
             self.tell(pool, |driver, now| driver.depart(now, slot, Work::Failed));
+        }
+    }
+
+    /// Asks a server that others had before whether something in its database asks what a session has moved
+    /// of sequences, which no text shows that uses it: once on each connection. False if it is known, or
+    /// was asked a while ago.
+    pub(super) fn inquire(&mut self, key: Key) -> bool {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        let pool = &self.pools[server.pool];
+        if !server.relay.has_others_sequences() || !pool.catalogue.minds_sequences() {
+            return false;
+        }
+        let asked = std::mem::replace(&mut server.inquired, true);
+        if pool.inquired.is_some_and(|at| asked || self.now.since(at) < INQUIRES_AGAIN) {
+            return false;
+        }
+        server.state = State::Inquiring;
+        self.query(key, HIDDEN.as_bytes());
+        true
+    }
+
+    /// It has answered. One that cannot tell may have anything.
+    pub(super) fn inquired(&mut self, key: Key, failed: Option<SqlState>, rows: u64) {
+        let server = self.servers.get(key).expect("its caller has it");
+        let pool = &mut self.pools[server.pool];
+        pool.inquired = Some(self.now);
+        if failed.is_some() || rows > 0 {
+            pool.catalogue.asked_of_sequences();
+        }
+        match server.client {
+            Some(_) => self.prepare(key),
+            None => self.give_back(key),
         }
     }
 

@@ -128,9 +128,9 @@ pub enum SequenceLeftover {
     /// What any client has moved.
     Trust,
     /// An error of the server: sequences are discarded between clients, from the first text that names
-    /// one of the two.
+    /// one of the two, or from the beginning where a function, a default or a view of the database does.
     Discard,
-    /// The same from the beginning, where functions name them, which no text shows.
+    /// The same from the beginning, whatever the database has.
     DiscardAlways,
     /// The same, but who has named one keeps its slot from then on, and has its own values.
     Pin,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use monitor::{Address, Mode};
+use pgsession::sql::SequenceChoice;
 use pgwire::frame::Backend;
 use pgwire::message::{Status, write};
 use pgwire::startup::{Version, write_startup};
@@ -528,7 +529,9 @@ fn half_a_notice_behind_an_answer_is_waited_for() {
     // before: whoever had it next heard the whole.
     let mut database = database(Mode::Transaction, 1);
     database.servers = vec![talkative_server()];
-    let gate = Gate::new(trusting(database));
+    let mut config = trusting(database);
+    config.leftovers.sequences = SequenceChoice::Trust;
+    let gate = Gate::new(config);
     let mut clients =
         [Raw::enter(&gate, Version::V3_0, &[]), Raw::enter(&gate, Version::V3_0, &[])];
     for turn in 0..4 {

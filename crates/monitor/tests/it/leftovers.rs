@@ -85,11 +85,17 @@ pub(super) fn extended(out: &mut Vec<u8>, sql: &str) {
 
 /// A session of its own at the server, without a gate.
 pub(super) fn at_the_server(parameters: &[(&str, &str)]) -> Raw {
+    let database = super::account(server().url().as_str()).get_dbname().unwrap().to_owned();
+    at_the_database(&database, parameters)
+}
+
+/// The same of another database there.
+pub(super) fn at_the_database(database: &str, parameters: &[(&str, &str)]) -> Raw {
     let stream = TcpStream::connect(("127.0.0.1", server().port())).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut raw = Raw { stream, process: 0, secret: Vec::new() };
-    raw.start(Version::V3_0, parameters);
+    raw.start_at(database, Version::V3_0, parameters);
     let mut proof = Proof::of(&password());
     loop {
         match raw.hear() {
@@ -456,32 +462,114 @@ fn what_is_ignored_of_a_start_is_no_setting_and_options_come_in_every_form() {
 fn a_client_is_told_the_settings_that_it_begins_with() {
     let gate = gate(1, Choices::default());
     let base = [("DateStyle", "German"), ("application_name", "told")];
-    for _ in 0..2 {
-        let mut raw = Raw::connect(&gate);
-        raw.start(Version::V3_0, &base);
-        let mut told = Vec::new();
-        loop {
-            match raw.hear() {
-                (Backend::ReadyForQuery, _) => break,
-                (Backend::ParameterStatus, body) => {
-                    let (name, value) = read::parameter_status(&body).unwrap();
-                    told.push(format!("{}={}", name.escape_ascii(), value.escape_ascii()));
-                }
-                _ => {}
+    let mut raw = Raw::connect(&gate);
+    raw.start(Version::V3_0, &base);
+    let told = greeting(&mut raw);
+    let has = |setting: &str| told.iter().any(|one| one == setting);
+    assert!(has("application_name=told") && has("client_encoding=UTF8"), "{told:?}");
+    assert!(has("DateStyle=German, DMY"), "{told:?}");
+    assert_eq!(raw.ask("show datestyle")[0], "German, DMY");
+    drop(raw);
+    gate.end();
+}
+
+/// The settings that are told up to the first ReadyForQuery.
+fn greeting(raw: &mut Raw) -> Vec<String> {
+    let mut told = Vec::new();
+    loop {
+        match raw.hear() {
+            (Backend::ReadyForQuery, _) => return told,
+            (Backend::ParameterStatus, body) => {
+                let (name, value) = read::parameter_status(&body).unwrap();
+                told.push(format!("{}={}", name.escape_ascii(), value.escape_ascii()));
             }
-        }
-        let has = |setting: &str| told.iter().any(|one| one == setting);
-        assert!(has("application_name=told") && has("client_encoding=UTF8"), "{told:?}");
-        // Before a server was asked it is what the client has said; then, what the server made of it.
-        assert!(has("DateStyle=German") || has("DateStyle=German, DMY"), "{told:?}");
-        assert_eq!(raw.ask("show datestyle")[0], "German, DMY");
-        let exact = has("DateStyle=German, DMY");
-        drop(raw);
-        if exact {
-            return drop(gate.end());
+            _ => {}
         }
     }
-    panic!("the second one was not told what the server had made of it");
+}
+
+/// At login the gate told what the start-up packet said ("German", "utc"), and what servers make of it
+/// with the first question; what a client reset was told as the server's own value ('' for its program);
+/// and ISO with the order of days that another client had left: "ISO, DMY".
+#[test]
+fn what_a_session_begins_with_is_told_as_by_postgresql() {
+    let gate = gate(1, Choices::default());
+    let mut german = Raw::enter(&gate, Version::V3_0, &[("DateStyle", "German")]);
+    let all: [&[(&str, &str)]; 13] = [
+        &[("application_name", "B")],
+        &[("DateStyle", "ISO")],
+        &[("DateStyle", "German"), ("application_name", "B")],
+        &[("DateStyle", "sql,european")],
+        &[("options", "-c datestyle=sql -c timezone=asia/tokyo")],
+        &[("TimeZone", "utc")],
+        &[("TimeZone", "est5edt")],
+        &[("client_encoding", "utf8")],
+        &[("client_encoding", "latin1")],
+        &[("client_encoding", "Windows-1252")],
+        &[("IntervalStyle", "ISO_8601")],
+        &[("standard_conforming_strings", "OFF")],
+        &[("DateStyle", "Postgres"), ("TimeZone", "Europe/berlin"), ("client_encoding", "UTF-8")],
+    ];
+    for begins in all {
+        german.ask("select 1");
+        let mut gated = Raw::connect(&gate);
+        gated.start(Version::V3_0, begins);
+        let said = greeting(&mut gated);
+        let mut direct = at_the_server(begins);
+        for one in &said {
+            let (name, value) = one.split_once('=').unwrap();
+            if begins.iter().any(|(begun, _)| begun.eq_ignore_ascii_case(name)) {
+                assert_eq!(direct.ask(&format!("show {name}"))[0], value, "{begins:?}");
+            }
+        }
+        for text in changes_of(begins) {
+            let (gated, direct) = (all_of(&mut gated, &text), all_of(&mut direct, &text));
+            assert_eq!(gated, direct, "{begins:?}: {text}");
+            german.ask("select 1");
+        }
+    }
+    gate.end();
+}
+
+/// Texts that change these settings and go back to them.
+fn changes_of(begins: &[(&str, &str)]) -> Vec<String> {
+    let mut texts = vec!["select 1".to_owned(), "show datestyle".to_owned()];
+    for (name, _) in begins {
+        let (name, other) = match *name {
+            "application_name" => ("application_name", "'Z'"),
+            "TimeZone" => ("TimeZone", "'Asia/Tokyo'"),
+            "client_encoding" => ("client_encoding", "'LATIN9'"),
+            "IntervalStyle" => ("IntervalStyle", "'sql_standard'"),
+            "standard_conforming_strings" => ("standard_conforming_strings", "on"),
+            _ => ("DateStyle", "'SQL, YMD'"),
+        };
+        let resets = [
+            format!("reset {name}"),
+            format!("set {name} to default"),
+            format!("begin; set {name} to default; commit"),
+            "reset all".to_owned(),
+            format!("begin; reset {name}; rollback"),
+            "discard all".to_owned(),
+        ];
+        for reset in resets {
+            texts.extend([format!("set {name} = {other}"), reset, format!("show {name}")]);
+        }
+        texts.push(format!("reset {name}"));
+    }
+    texts
+}
+
+/// All that is heard of a text.
+fn all_of(raw: &mut Raw, text: &str) -> Vec<String> {
+    raw.query(text);
+    let mut heard = Vec::new();
+    loop {
+        let (tag, body) = raw.hear();
+        heard.push(format!("{tag:?} {}", body.escape_ascii()));
+        if tag == Backend::ReadyForQuery {
+            return heard;
+        }
+    }
 }
 
 /// A client of the gate, and the same in a session of its own.

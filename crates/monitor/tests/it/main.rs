@@ -279,7 +279,16 @@ impl Raw {
     }
 
     fn start_at(&mut self, database: &str, version: Version, parameters: &[(&str, &str)]) {
-        let all = [("user", "sekisho"), ("database", database)];
+        self.start_of(("sekisho", database), version, parameters);
+    }
+
+    fn start_of(
+        &mut self,
+        (user, database): (&str, &str),
+        version: Version,
+        parameters: &[(&str, &str)],
+    ) {
+        let all = [("user", user), ("database", database)];
         let all =
             all.iter().chain(parameters).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let mut out = Vec::new();

@@ -247,6 +247,99 @@ fn a_plan_that_would_change_its_result_is_refused_at_every_server() {
     }
 }
 
+/// Whoever prepared a text behind a change made past the gate was answered from memory, with another
+/// client's statement from before: 0A000 at each use of it, for ever, and so for every client to come.
+#[test]
+fn who_prepares_behind_a_change_past_the_gate_has_what_is_there_then() {
+    let again = || [bind("", "a", &[]), execute(""), sync()].concat();
+    let statement = || parse("a", "select * from past.t", &[]);
+    let describe = || [pgtest::script::describe("a"), sync()].concat();
+    let refused = "ERROR 0A000 cached plan must not change result type";
+    let comes: [&[Vec<u8>]; 5] = [
+        &[[statement(), sync()].concat(), again()],
+        &[[statement(), again()].concat()],
+        &[[statement(), sync()].concat(), describe(), again()],
+        &[query("begin"), [statement(), sync()].concat(), again(), query("commit")],
+        &[[statement(), sync()].concat(), query("execute a")],
+    ];
+    for (number, comes) in comes.into_iter().enumerate() {
+        make("past", "create table past.t (v int); insert into past.t values (1)");
+        let gate = gate(2, CodeChoice::Trust);
+        let mut old = Twin::new(&gate);
+        let mut first: Vec<Raw> = (0..2).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+        for raw in &mut first {
+            raw.query("begin");
+            raw.answer();
+            raw.say(&[statement(), again()].concat());
+            raw.answer();
+        }
+        first.iter_mut().for_each(|raw| raw.query("commit"));
+        first.iter_mut().for_each(|raw| drop(raw.answer()));
+        drop(first);
+        old.says(&[[statement(), sync()].concat(), again()]);
+        // Known by its name alone, at servers that others have prepared it at.
+        let mut told = Twin::new(&gate);
+        told.says(&[[statement(), sync()].concat()]);
+        let mut direct = at_the_server(&[]);
+        direct.query("alter table past.t add column z int default 9");
+        direct.answer();
+        for _ in 0..3 {
+            let mut new = Twin::new(&gate);
+            let said = new.says(comes);
+            assert!(said.contains(&"1".to_owned()), "{number}: {said:?}");
+            for _ in 0..4 {
+                new.says(&[again()]);
+                new.says(&[query("execute a")]);
+            }
+            // Who was told what it was is refused as before.
+            assert_eq!(old.says(&[again()])[0], refused);
+            assert_eq!(old.says(&[query("execute a")])[0], refused);
+        }
+        assert_eq!(told.says(&[again()])[0], refused);
+    }
+}
+
+/// Who has no name for it parses it each time, and the gate answers that: of a change past the gate one
+/// of all clients is told, once, and none behind it.
+#[test]
+fn of_a_change_past_the_gate_unnamed_statements_tell_once() {
+    make(
+        "past_unnamed",
+        "create table past_unnamed.t (v int); create table past_unnamed.u (v int)",
+    );
+    let gate = gate(2, CodeChoice::Trust);
+    let texts = ["select * from past_unnamed.t", "select * from past_unnamed.u"];
+    let runs = |raw: &mut Raw, text: &str| {
+        raw.say(&once(text, &[]));
+        raw.answer()
+    };
+    let mut clients: Vec<Raw> = (0..2).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
+    for raw in &mut clients {
+        raw.query("begin");
+        raw.answer();
+        texts.iter().for_each(|text| drop(runs(raw, text)));
+    }
+    for raw in &mut clients {
+        raw.query("commit");
+        raw.answer();
+    }
+    let mut direct = at_the_server(&[]);
+    direct.query("alter table past_unnamed.t add z int; alter table past_unnamed.u add z int");
+    direct.answer();
+    let mut said = Vec::new();
+    for _ in 0..4 {
+        let mut new = Raw::enter(&gate, Version::V3_0, &[]);
+        for text in texts {
+            said.extend(runs(&mut new, text));
+            for raw in &mut clients {
+                said.extend(runs(raw, text));
+            }
+        }
+    }
+    assert_eq!(said.iter().filter(|one| one.starts_with("ERROR 0A000")).count(), 1, "{said:?}");
+    assert_eq!(said.iter().filter(|one| one.starts_with("ERROR")).count(), 1, "{said:?}");
+}
+
 /// PostgreSQL keeps the types that parameters had, so that what a client sends as four bytes goes on being
 /// an integer; a server that prepares the text anew would read them as another type's, or not at all.
 #[test]

@@ -181,13 +181,39 @@ fn a_pool_may_have_fewer_slots_than_servers_and_any_of_them_serves() {
             gate.until("it waits", |stats| {
                 stats.pools[0].waiting == 1 || stats.quotas[0].waiting == 1
             });
-            assert_eq!(connections(&gate), 1);
+            assert!(connections(&gate) <= 2, "one at each server");
+            assert_eq!(gate.stats().quotas[0].busy, 1, "jobs at once");
             assert_eq!(says(&mut clients[round % 3], "commit"), "COMMIT");
             assert_eq!(clients[next].answer()[0], "patient");
         }
         let name = gate.stats().quotas[0].name.clone();
         assert!(name.starts_with("pool ") && name.ends_with("/sekisho"), "{name}");
         drop(clients);
+        gate.end();
+    }
+}
+
+/// Each job went to the server whose turn it was, found the one connection at the other, and had its own
+/// made: 12 transactions on 12 connections.
+#[test]
+fn a_pool_of_fewer_slots_than_servers_keeps_a_connection_at_each() {
+    let up = database(Mode::Transaction, 1).servers[0].clone();
+    for (slots, count) in [(1, 2), (2, 3)] {
+        let mut database = database(Mode::Transaction, 1);
+        database.gate.servers = Share::Together.of(slots, count);
+        database.servers = vec![up.clone(); count];
+        (database.share, database.scarce) = (Share::Together, Some(slots));
+        let gate = Gate::new(trusting(database));
+        let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+        let asked = (0..12).map(|_| says(&mut client, "select pg_backend_pid()"));
+        let asked: Vec<String> = asked.collect();
+        let distinct: std::collections::BTreeSet<&String> = asked.iter().collect();
+        assert_eq!(distinct.len(), count, "{asked:?}");
+        for at in 0..12 - count {
+            assert_eq!(asked[at], asked[at + count], "each has its turn: {asked:?}");
+        }
+        assert_eq!(connections(&gate), count);
+        drop(client);
         gate.end();
     }
 }

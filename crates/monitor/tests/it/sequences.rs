@@ -1,11 +1,12 @@
 //! `currval` and `lastval` of clients that share servers: never the value of somebody else.
 
-use monitor::Mode;
+use monitor::{Config, Mode};
 use pgsession::sql::{Choices, Reason, SequenceChoice};
 use pgwire::message::write;
+use pgwire::secrets::{MockKey, Users};
 use pgwire::startup::Version;
 
-use super::leftovers::at_the_server;
+use super::leftovers::{at_the_database, at_the_server};
 use super::{Gate, Raw, database, trusting};
 
 const ROUNDS: usize = 200;
@@ -153,23 +154,142 @@ fn code_that_names_it_has_sequences_discarded_too() {
     gate.end();
 }
 
+/// Nothing showed that a default, a function or a view asked for it: each told the other client's value, 50 of
+/// 50 times.
 #[test]
-fn a_function_that_names_it_is_seen_by_no_text_and_needs_always() {
-    let table = made("function");
-    let mut server = at_the_server(&[]);
-    server.says(&format!(
-        "create or replace function of_{table}() returns bigint language sql as \
-         $$ select currval('{table}_id_seq') $$"
-    ));
-    for (sequences, error) in
-        [(SequenceChoice::DiscardAlways, true), (SequenceChoice::Discard, false)]
-    {
-        let gate = gate(1, sequences);
-        let (mut one, mut other) = (enter(&gate), enter(&gate));
-        other.says(&format!("insert into {table} (of) values (2)"));
-        let told = one.says(&format!("select of_{table}()"));
-        assert_eq!(told[0] == undefined(&table), error, "{sequences:?} {told:?}");
+fn what_asks_behind_a_default_a_function_or_a_view_gets_nobody_elses_value() {
+    let unseen = [
+        ("default", "create table AS (parent bigint default currval('SEQ'), of int)", ""),
+        ("default_last", "create table AS (parent bigint default lastval(), of int)", ""),
+        (
+            "plpgsql",
+            "create function AS() returns bigint language plpgsql as \
+                     'begin return CurrVal(''SEQ''); end'",
+            "select AS()",
+        ),
+        ("standard", "create function AS() returns bigint return lastval()", "select AS()"),
+        ("view", "create view AS as select currval('SEQ') as id", "select id from AS"),
+        (
+            "domain",
+            "create domain AS_of as bigint default currval('SEQ'); \
+                    create table AS (parent AS_of, of int)",
+            "",
+        ),
+        (
+            "argument",
+            "create function AS(id bigint default lastval()) returns bigint \
+                      language sql as 'select id'",
+            "select AS()",
+        ),
+    ];
+    let own = OwnDatabase::new("unseen");
+    let mut server = own.server();
+    server.says("create table moved (id serial, of int)");
+    for (name, makes, asks) in unseen {
+        server.says("begin");
+        let said = server.says(&makes.replace("AS", "thing").replace("SEQ", "moved_id_seq"));
+        assert!(!said[0].starts_with("ERROR"), "{name}: {said:?}");
+        server.says("commit");
+        let asks = match asks {
+            "" => "insert into thing (of) values (1) returning parent".to_owned(),
+            asks => asks.replace("AS", "thing"),
+        };
+        let gate = own.gate(SequenceChoice::Discard);
+        let (mut one, mut other) = (own.enter(&gate), own.enter(&gate));
+        let insert = "insert into moved (of) values (1) returning id";
+        for _ in 0..5 {
+            one.says(insert);
+            other.says(insert);
+            let said = one.says(&asks);
+            assert_eq!(said[0].split(' ').nth(1), Some("55000"), "{name}: {said:?}");
+            // In one transaction it is as ever.
+            one.says("begin");
+            let id = one.says(insert)[0].clone();
+            assert_eq!(one.says(&asks)[0], id, "{name}");
+            one.says("commit");
+        }
         gate.end();
+        for kind in ["table", "view", "function", "domain"] {
+            let of = if kind == "domain" { "thing_of" } else { "thing" };
+            server.says(&format!("drop {kind} if exists {of} cascade"));
+        }
+    }
+}
+
+/// Where nothing asks nothing is discarded, and what is made past the gate is not known at once.
+#[test]
+fn where_the_database_has_nothing_that_asks_nothing_is_discarded() {
+    let own = OwnDatabase::new("unasked");
+    let mut server = own.server();
+    server.says("create table moved (id serial, of int)");
+    let gate = own.gate(SequenceChoice::Discard);
+    let (mut one, mut other) = (own.enter(&gate), own.enter(&gate));
+    one.says("select 1");
+    other.says("select 1");
+    let id = one.says("insert into moved (of) values (1) returning id")[0].clone();
+    server.says("create function thing() returns bigint language sql as 'select lastval()'");
+    assert_eq!(other.says("select thing()")[0], id);
+    gate.end();
+}
+
+/// What a client of one pool makes counts for the clients of all pools of the database at once.
+#[test]
+fn what_is_made_through_the_gate_counts_for_all_users_of_the_database() {
+    let own = OwnDatabase::new("made");
+    let mut server = own.server();
+    server.says("create table moved (id serial, of int)");
+    server.says("drop role if exists sequences_made");
+    server.says("create role sequences_made superuser login password 'made'");
+    let mut config = own.config(SequenceChoice::Discard);
+    let password = String::from_utf8(super::password()).unwrap();
+    let users = format!("\"sekisho\" \"{password}\"\n\"sequences_made\" \"made\"\n");
+    config.users = Users::parse(&users, MockKey::new([7; 32])).unwrap();
+    config.databases[0].login = None;
+    let gate = Gate::new(config);
+    let (mut one, mut other) = (own.enter(&gate), own.enter(&gate));
+    let insert = "insert into moved (of) values (1) returning id";
+    one.says(insert);
+    let mut maker = Raw::connect(&gate);
+    maker.start_of(("sequences_made", &own.0), Version::V3_0, &[]);
+    let makes = "create function thing() returns bigint language sql as \
+                 $$ select currval('moved_id_seq') $$";
+    assert_eq!(maker.entered().says(makes)[0], "CREATE FUNCTION");
+    other.says(insert);
+    assert_eq!(one.says("select thing()")[0], undefined("moved"));
+    gate.end();
+}
+
+/// A database of one test's own: what it has is nobody else's.
+struct OwnDatabase(String);
+
+impl OwnDatabase {
+    fn new(name: &str) -> OwnDatabase {
+        let own = OwnDatabase(format!("of_sequences_{name}"));
+        let mut server = at_the_server(&[]);
+        server.says(&format!("drop database if exists {}", own.0));
+        let said = server.says(&format!("create database {}", own.0));
+        assert_eq!(said[0], "CREATE DATABASE");
+        own
+    }
+
+    fn server(&self) -> Raw {
+        at_the_database(&self.0, &[])
+    }
+
+    fn config(&self, sequences: SequenceChoice) -> Config {
+        let mut database = database(Mode::Transaction, 1);
+        database.name.clone_from(&self.0);
+        let mut config = trusting(database);
+        config.leftovers = Choices { sequences, ..Choices::default() };
+        config
+    }
+
+    fn gate(&self, sequences: SequenceChoice) -> Gate {
+        Gate::new(self.config(sequences))
+    }
+
+    fn enter(&self, gate: &Gate) -> Raw {
+        Raw::enter_at(gate, &self.0)
     }
 }
 

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use monitor::{Address, Mode};
+use pgsession::sql::SequenceChoice;
 use pgwire::frame::Backend;
 use pgwire::message::{read, write};
 use pgwire::secrets::{MockKey, Users};
@@ -172,7 +173,9 @@ fn trap_13_a_setting_is_sent_when_the_server_has_another_and_not_else() {
     let passage = Passage::to(SocketAddr::from(([127, 0, 0, 1], server().port())));
     let mut database = database(Mode::Transaction, 1);
     database.servers = vec![Address::Tcp(passage.address())];
-    let gate = Gate::new(trusting(database));
+    let mut config = trusting(database);
+    config.leftovers.sequences = SequenceChoice::Trust;
+    let gate = Gate::new(config);
     let german = [("DateStyle", "German, DMY"), ("TimeZone", "Asia/Tokyo")];
     let mut one = Raw::enter(&gate, Version::V3_0, &german);
     let mut other = Raw::enter(&gate, Version::V3_0, &[("DateStyle", "ISO, MDY")]);

@@ -1,7 +1,9 @@
 //! From the server: what a message means, who hears it, and what follows from it.
 
+use std::cell::RefCell;
+
 use super::out::{Out, Run};
-use super::{Names, News, Presence, Relay, Rest, ServerFault, Stop, Taken};
+use super::{Instead, Names, News, Presence, Relay, Rest, ServerFault, Stop, Taken};
 use crate::conversation::{End, Fate, Forwarded, Kept, Received, To};
 use crate::sql::Leaf;
 use crate::statements::{Catalogue, Client, Completed, Treatment};
@@ -153,21 +155,34 @@ impl Relay {
             Names::Kept => None,
         };
         let left = completed.as_ref().map_or(&[][..], Completed::leaves);
-        self.tell(&mut hearing.news, (tag, received), hears, body, left)?;
+        let instead = self.tell(&mut hearing.news, (tag, received), hears, body, left)?;
+        if let Instead::Value(value) = &instead
+            && is_clients
+        {
+            let (name, _) = read::parameter_status(body)?;
+            write::parameter_status(&mut self.scratch, name, value);
+        }
+        if tag == Backend::ReadyForQuery && is_clients {
+            let told = tells(&mut hearing.news);
+            if !told.is_empty() {
+                hearing.run.put(&told);
+            }
+        }
         self.answer(hearing.catalogue);
         let mut locals = std::mem::take(&mut self.scratch);
         locals.append(&mut self.due);
         while let Some(status) = self.conversation.next_ready() {
             if hears {
-                write::ready_for_query(&mut locals, status);
                 (hearing.news)(News::Ready(status));
+                locals.append(&mut tells(&mut hearing.news));
+                write::ready_for_query(&mut locals, status);
             }
         }
         self.scratch = locals;
-        Ok(is_clients && treatment == Treatment::Pass)
+        Ok(is_clients && treatment == Treatment::Pass && instead == Instead::Same)
     }
 
-    /// Tells what concerns more than the client.
+    /// Tells what concerns more than the client; what that is told for it.
     fn tell(
         &mut self,
         news: &mut impl FnMut(News<'_>),
@@ -175,12 +190,14 @@ impl Relay {
         hears: bool,
         body: &[u8],
         left: &[Leaf],
-    ) -> Result<(), ServerFault> {
+    ) -> Result<Instead, ServerFault> {
+        let instead = RefCell::default();
         let is_clients = received.to == To::Client && hears;
         match tag {
             Backend::ParameterStatus => {
                 let (name, value) = read::parameter_status(body)?;
-                news(News::Parameter { name, value, own: received.to == To::Nobody });
+                let own = received.to == To::Nobody;
+                news(News::Parameter { name, value, own, instead: &instead });
             }
             Backend::NotificationResponse if !hears => {
                 news(News::Unheard { notification: body });
@@ -198,6 +215,13 @@ impl Relay {
             }
             Backend::CommandComplete if is_clients => {
                 news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body), left });
+            }
+            Backend::CommandComplete
+                if self.own.front() == Some(&self.conversation.front_number()) =>
+            {
+                let count = body.strip_suffix(b"\0").and_then(|tag| tag.strip_prefix(b"SELECT "));
+                let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
+                self.own_rows = count.unwrap_or(0);
             }
             // What it does it may have done already.
             Backend::PortalSuspended | Backend::EmptyQueryResponse
@@ -217,9 +241,10 @@ impl Relay {
             && self.own.front() == Some(&number)
         {
             self.own.pop_front();
-            news(News::Own { failed: self.own_failed.take() });
+            let rows = std::mem::take(&mut self.own_rows);
+            news(News::Own { failed: self.own_failed.take(), rows });
         }
-        Ok(())
+        Ok(instead.into_inner())
     }
 
     /// Says to the server what follows from what it has said.
@@ -235,4 +260,11 @@ impl Relay {
             Presence::There => {}
         }
     }
+}
+
+/// What a client is to be told before a ReadyForQuery.
+fn tells(news: &mut impl FnMut(News<'_>)) -> Vec<u8> {
+    let told = RefCell::default();
+    news(News::Tells(&told));
+    told.into_inner()
 }

@@ -45,6 +45,7 @@
 mod hearing;
 mod out;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use thiserror::Error;
@@ -165,9 +166,13 @@ pub enum News<'a> {
         /// Whether a [query of the gate's](Relay::query) has brought it about, so that the client does
         /// not get it.
         own: bool,
+        /// What the client is told for it.
+        instead: &'a RefCell<Instead>,
     },
     /// A request of the client's is done, and the session is in this state.
     Ready(Status),
+    /// Its ReadyForQuery is about to go: what else the client is to be told first.
+    Tells(&'a RefCell<Vec<u8>>),
     /// A statement of the client's is done: CommandComplete with this tag.
     Completed {
         /// As in `SELECT 3`.
@@ -186,9 +191,23 @@ pub enum News<'a> {
     Own {
         /// Of its first error; none if there was none.
         failed: Option<SqlState>,
+        /// How many rows its last command has told.
+        rows: u64,
     },
     /// The server ends the session, and says why.
     Ended(Option<Fields<'a>>),
+}
+
+/// What a client is told of a setting that its server reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Instead {
+    /// What the server says.
+    #[default]
+    Same,
+    /// Nothing.
+    Nothing,
+    /// This value.
+    Value(Vec<u8>),
 }
 
 /// Prepared statements, as PgBouncer counts them.
@@ -252,6 +271,8 @@ pub struct Relay {
     /// The numbers of the gate's own queries, and the error of the first.
     own: VecDeque<u64>,
     own_failed: Option<SqlState>,
+    /// The rows of the last command of the first of them.
+    own_rows: u64,
     scratch: Vec<u8>,
     /// Replies of the gate's own that are due. As PostgreSQL holds its own until it has to send, they
     /// go with what the server says next, or where the client has sent Flush: alone they would only
@@ -272,6 +293,7 @@ impl Relay {
             said: Rest::None,
             own: VecDeque::new(),
             own_failed: None,
+            own_rows: 0,
             scratch: Vec::new(),
             due: Vec::new(),
             prepares: Prepares::default(),

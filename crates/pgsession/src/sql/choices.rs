@@ -48,10 +48,11 @@ pub enum CodeChoice {
 pub enum SequenceChoice {
     /// They pass, and tell what anybody has moved.
     Trust,
-    /// From the first text that names one, sequences are discarded before each client's turn, so that the
-    /// server itself refuses what the same transaction has not moved.
+    /// From the first text that names one, or from the beginning where the database has a function, a
+    /// default or a view that does, sequences are discarded before each client's turn, so that the server
+    /// itself refuses what the same transaction has not moved.
     Discard,
-    /// The same from the beginning, where functions name them.
+    /// The same from the beginning, whatever the database has.
     DiscardAlways,
     /// The same as discarding, and from its first text that names one a client keeps its server.
     Pin,

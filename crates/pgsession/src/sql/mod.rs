@@ -27,6 +27,7 @@ mod reading;
 mod settings;
 mod tags;
 pub mod tokens;
+mod told;
 
 pub use choices::{
     Choice, Choices, CodeChoice, Decision, Followed, Reason, Reasons, Refusal, SequenceChoice,

@@ -9,7 +9,12 @@
 //! Where a server reports a setting, its word is the truth, whatever the texts seemed to say: `ISO`
 //! and `ISO, MDY` are alike there, and what a function has set is seen too.
 //!
-//! A client's RESET goes to the value that its own connection began with: behind the text that has
+//! A client is told of what it has begun with itself as servers tell it (`told.rs`), before one has
+//! been asked, and so it is handed over: what `SET DateStyle TO ISO` makes of the order of day and month
+//! depends on what was there before.
+//!
+//! A client's RESET goes to the value that its own connection began with, and that is what it is told of it:
+//! behind the text that has
 //! reset it in a transaction ([`Settings::begun_again`]), else with its next transaction. What is
 //! behind it in the same text or the same series sees the value that its server's connection began
 //! with, and a DateStyle of which only half is set then takes the other half from there. Of a custom
@@ -27,6 +32,7 @@ use thiserror::Error;
 use super::fingerprint::Hash;
 use super::leaves::What;
 use super::tokens::{Encoding, Lexis, Strings};
+use super::told::as_told;
 use pgwire::message::Status;
 pub use resting::{Named, RestingSettings};
 
@@ -474,6 +480,13 @@ impl Settings {
                 continue;
             }
             let told = self.reported.remove(&name);
+            if let (Some(told), Some(begun)) = (&told, self.first.get(&name)) {
+                if told != begun {
+                    self.untold.insert(name.clone());
+                }
+                self.reported.insert(name, begun.clone());
+                continue;
+            }
             if told.is_some_and(|told| self.value(&name).is_some_and(|value| value != told)) {
                 self.untold.insert(name);
             }
@@ -519,6 +532,40 @@ impl Settings {
             self.reported.insert(name, value.to_vec());
             self.check_bounds();
         }
+    }
+
+    /// A client is told this of servers at its login: of what it has begun with itself, it is told what
+    /// they will make of that, as far as it is known.
+    pub fn begins(&mut self, name: &[u8], own: &[u8]) {
+        let name = lower(name);
+        if self.reported.contains_key(&name) || self.set.contains_key(&name) {
+            return;
+        }
+        if let Some(Value::Whole(said)) = self.base.get(&name)
+            && let Some(told) = as_told(&name, said, own)
+        {
+            self.reported(&name, &told);
+        }
+    }
+
+    /// The value that a client has begun with of a setting, in lower case, as servers tell it, if it has
+    /// reset it: whatever a server then has of its own.
+    pub fn begins_again(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let is_reset = match self.changed(name) {
+            Some(change) => matches!(change, Change::Reset),
+            None => self.forgotten.contains(name),
+        };
+        if is_reset { self.begun(name) } else { None }
+    }
+
+    fn begun(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let said = self.base.get(name)?;
+        Some(self.first.get(name).cloned().unwrap_or_else(|| said.joined()))
+    }
+
+    /// Whether this is the value that a server had of a setting, in lower case, at first.
+    pub fn is_first(&self, name: &[u8], value: &[u8]) -> bool {
+        self.first.get(name).is_some_and(|first| first == value)
     }
 
     /// What the server must be told before this client's next transaction. None if it has all.
@@ -611,8 +658,10 @@ impl Settings {
         for (name, value) in self.base.iter().filter(|(name, _)| *name != b"role").chain(role) {
             let kept = self.open.iter().rev().find_map(|level| level.changes.get(name));
             if matches!(kept, Some(Change::Reset)) {
-                write_set(&mut text, name, value);
-                sets.push(What::Set { name: name.clone(), value: Some(value.clone()) });
+                // Half of a DateStyle would leave the other half as it is now.
+                let value = self.first.get(name).map_or(value.clone(), |v| Value::Whole(v.clone()));
+                write_set(&mut text, name, &value);
+                sets.push(What::Set { name: name.clone(), value: Some(value) });
             }
         }
         if sets.is_empty() {
@@ -637,6 +686,11 @@ impl Settings {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         client.reported.clone_from(&server.reported);
+        for name in client.base.keys().filter(|name| !client.set.contains_key(*name)) {
+            if let Some(value) = client.reported.get(name) {
+                client.first.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
         server.check_bounds();
         client.digest = Some(client.digest());
         server.agreed = client.digest;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::recent::Recent;
 use super::server::is_types;
-use super::shape;
+use super::shape::{self, Shape};
 use super::sql::{Found, Target, is_dated, is_shaped, look, names};
 use super::{Bounds, Client};
 use crate::sql::tokens::{Encoding, Lexis, Strings};
@@ -37,7 +37,18 @@ pub(super) struct Entry {
     pub(super) is_shaped: bool,
     /// From when its last Parse by a client is.
     version: Version,
+    /// The shape that a server has told last, and at which changes of a schema.
+    shape: Option<(u64, Shape)>,
     references: usize,
+}
+
+/// Whether a statement has another shape than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Not as far as is known, or behind a change of a schema that was seen.
+    Seen,
+    /// It has, and nothing was seen that would have changed it.
+    Unseen,
 }
 
 /// From when a statement is: by the changes of a schema, and by the Parses of its text where each makes
@@ -182,9 +193,22 @@ impl Catalogue {
         self.choices = choices.clone();
     }
 
-    /// A text has asked what sequences its session has moved: from here on no session has others'.
-    pub(super) fn asked_of_sequences(&mut self) {
+    /// A text has asked what sequences its session has moved, or something in the database does: from
+    /// here on no session has others'.
+    pub fn asked_of_sequences(&mut self) {
         self.asks_of_sequences = true;
+    }
+
+    /// Whether anything has asked what sequences its session has moved.
+    pub fn asks_of_sequences(&self) -> bool {
+        self.asks_of_sequences
+    }
+
+    /// Whether it counts if something in the database asks that, and is not known.
+    pub fn minds_sequences(&self) -> bool {
+        let always = SequenceChoice::DiscardAlways;
+        !self.asks_of_sequences
+            && ![SequenceChoice::Trust, always].contains(&self.choices.sequences)
     }
 
     /// Whether a server's sequences are discarded before a client has it.
@@ -273,6 +297,16 @@ impl Catalogue {
         Version { epoch: self.epoch, parse: self.entry(id).version.parse }
     }
 
+    /// A server tells the shape that an entry has there now.
+    pub(super) fn has_shape(&mut self, id: EntryId, shape: Shape) -> Change {
+        let epoch = self.epoch;
+        let before = self.entry_mut(id).shape.replace((epoch, shape));
+        match before {
+            Some((of, was)) if of == epoch && was != shape => Change::Unseen,
+            _ => Change::Seen,
+        }
+    }
+
     /// A client parses an entry: from here on no server may have it from before.
     pub(super) fn parsed(&mut self, id: EntryId) {
         let epoch = self.epoch;
@@ -331,6 +365,7 @@ impl Catalogue {
             dated: is_dated(&tail[..end], lexis),
             is_shaped: is_shaped(&tail[..end], lexis),
             version: Version::default(),
+            shape: None,
             references,
         };
         self.next += 1;

@@ -38,12 +38,14 @@
 //!
 //! Whoever parses a text gets what the server would make of it now: a Parse is answered here only if nothing
 //! was seen since that may have changed a schema, by any client of the database (DDL, `DO`, `CALL`
-//! unless code is trusted, and the end of a transaction that has done so), and never if a literal of it
-//! may say when it is read, such as `'now'`. From then on a Bind finds no older one at any server.
+//! unless code is trusted, and the end of a transaction that has done so; or a statement that has another
+//! shape than before), and never if a literal of it may say when it is read, such as `'now'`, nor if the
+//! client gives it a name and it has a shape. From then on a Bind finds no older one at any server.
 //!
 //! PostgreSQL holds a prepared statement to the parameters and columns that it had at its Parse, and says
 //! 0A000 where a schema has changed them. So a Describe of ours goes with each Parse, in the same send, and
-//! a client's name keeps the shape that was told, whether the client has asked for it or not. Where a
+//! a client's name keeps the shape that was told, whether the client has asked for it or not; of a Parse
+//! that the gate has answered, the one that the server has when that is used first without an error. Where a
 //! server gets a statement by the gate's own Parse, the message that needs it waits for that reply, and is
 //! refused in PostgreSQL's words if the shape is another one: once for each statement and server. Of a
 //! description longer than 8 KiB the columns behind that count by their length alone. Parameters keep the
@@ -60,7 +62,9 @@
 //! In a failed transaction a statement that its server lacks cannot be prepared: whatever uses it is
 //! told of the failed transaction, where PostgreSQL may see another fault first, or describe it.
 //!
-//! A session tells what it has moved of sequences (`currval`, `lastval`), whoever had it then. A text that
+//! A session tells what it has moved of sequences (`currval`, `lastval`), whoever had it then. Whether
+//! something in the database asks for that unseen is said from outside
+//! ([`Catalogue::asked_of_sequences`]). A text that
 //! asks for that where others may have moved some waits until these are discarded
 //! ([`Stop::Sequences`](super::relay::Stop::Sequences)), and is refused where its own transaction has begun.
 //!
@@ -71,8 +75,9 @@
 //! Not kept: which types the parameters have of a text that one client has prepared under two names and
 //! two values that no text shows, in one transaction: the last Parse's; how a text is cut behind a
 //! `standard_conforming_strings` of such a value, in the same series; changes of a schema that the gate does
-//! not see (by functions, `SELECT INTO`, past the gate, or under another name of the database): each
-//! server tells of them once per statement, with 0A000; when a literal was read that says so, where
+//! not see (by functions, `SELECT INTO`, past the gate, or under another name of the database): the first
+//! client that uses an unnamed statement of what was changed is told 0A000, and from then on all Parses are
+//! the server's again; when a literal was read that says so, where
 //! another client or another server has parsed it since, and a `time with time zone`, which has the
 //! summer time of the day of any earlier Parse; `EXECUTE` and `DEALLOCATE` within a function or `DO`, which find
 //! no statement of the protocol; names in `pg_prepared_statements`, which are ours; what of a text is done

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use self::portals::{Portal, Portals};
 use self::words::{Moved, names, refused_text};
 use super::Client;
-use super::catalogue::{Catalogue, EntryId, Version};
+use super::catalogue::{Catalogue, Change, EntryId, Version};
 use super::recent::Recent;
 use super::shape::{self, Known, Shape};
 use super::sql::Target;
@@ -134,9 +134,11 @@ enum Altered {
         change: u64,
         whose: Whose,
     },
-    /// Nothing; but this entry is what the message speaks of.
+    /// Nothing; but this entry is what the message speaks of. `unproven`: its client does not know its
+    /// shape, since the gate has answered its Parse.
     Uses {
         number: u64,
+        unproven: bool,
     },
 }
 
@@ -542,8 +544,9 @@ impl Server {
                         treatment = self.completed(client, catalogue, body, instead);
                     }
                     if matches!(front, Some((_, Step::PutDescribe))) {
-                        self.described(client, message);
+                        self.described(client, catalogue, message);
                     }
+                    self.proven(client, catalogue);
                     self.done(catalogue);
                 }
                 if tag == Backend::ReadyForQuery {
@@ -690,7 +693,7 @@ impl Server {
 
     /// The server has told the shape of a statement that it has parsed. What the client has named by
     /// that Parse has it, and what it has named since by one that the gate has answered.
-    fn described(&mut self, client: &mut Client, message: &[u8]) {
+    fn described(&mut self, client: &mut Client, catalogue: &mut Catalogue, message: &[u8]) {
         let Some(front) = self.expected.front() else { return };
         let Altered::Described { id, number, change, whose } = front.altered else { return };
         let (head, body) = message.split_at(HEAD);
@@ -700,6 +703,9 @@ impl Server {
         let prepared = self.prepared.peek_mut(number);
         if let Some(prepared) = prepared.filter(|prepared| prepared.change == change) {
             prepared.shape = Some(shape);
+            if !prepared.passing && catalogue.has_shape(id, shape) == Change::Unseen {
+                catalogue.has_changed_schema();
+            }
         }
         let name = front.name.clone();
         let mut own = (whose == Whose::Client).then(|| name.clone());
@@ -729,6 +735,47 @@ impl Server {
         }
         if let Some(known) = &mut client.unnamed {
             tell(known, None);
+        }
+    }
+
+    /// The server has done what was asked first: what that uses has had its shape since its client's
+    /// Parse, which the gate has answered, and the client is held to it from here on.
+    fn proven(&mut self, client: &mut Client, catalogue: &Catalogue) {
+        let Some(front) = self.expected.front() else { return };
+        match front.altered {
+            Altered::Uses { number, unproven: true } => {
+                let name = front.name.clone();
+                self.prove(number, name.as_ref(), client, catalogue);
+            }
+            _ if matches!(front.step, Step::Query | Step::Execute) => {
+                for (number, name) in std::mem::take(&mut self.executed) {
+                    self.prove(number, Some(&name), client, catalogue);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn prove(
+        &mut self,
+        number: u64,
+        name: Option<&Arc<[u8]>>,
+        client: &mut Client,
+        catalogue: &Catalogue,
+    ) {
+        let Some(shape) = self.prepared.peek(number).and_then(|prepared| prepared.shape) else {
+            return;
+        };
+        let later = self.expected.iter_mut().find_map(|one| match (&mut one.renamed, name) {
+            (Renamed::Named(renamed, was), Some(name)) if renamed == name => Some(was.as_mut()),
+            (Renamed::Unnamed(was), None) => Some(was.as_mut()),
+            _ => None,
+        });
+        let known = later.unwrap_or_else(|| client.known_mut(name.map_or(b"", |name| name)));
+        if let Some(known) = known
+            && catalogue.entry(known.id).number == number
+        {
+            known.shape.get_or_insert(shape);
         }
     }
 
@@ -894,8 +941,14 @@ impl Server {
         let fields = read::fields(message.get(HEAD..).unwrap_or_default()).ok();
         let mut treatment = Treatment::Pass;
         if let Some(fields) = fields {
-            if let Some(Altered::Uses { number }) = front.as_ref().map(|front| front.altered) {
-                self.doubt(number, fields);
+            match front.as_ref().map(|front| (front.altered, front.step)) {
+                Some((Altered::Uses { number, .. }, _)) => self.doubt(number, catalogue, fields),
+                Some((_, Step::Query | Step::Execute)) => {
+                    for at in 0..self.executed.len() {
+                        self.doubt(self.executed[at].0, catalogue, fields);
+                    }
+                }
+                _ => {}
             }
             let refused = front
                 .as_ref()
@@ -909,6 +962,10 @@ impl Server {
                 self.translate(catalogue, fields, told, to_client);
                 treatment = Treatment::Swallow;
             }
+        }
+        // The rest of its text is not run.
+        if front.is_some_and(|front| matches!(front.step, Step::Query | Step::Execute)) {
+            self.executed.clear();
         }
         if let Some(next) = next {
             self.skip(next, client, catalogue);
@@ -960,14 +1017,19 @@ impl Server {
         self.push(number, Step::Sync, Renamed::Nothing, Altered::Nothing, 0);
     }
 
-    /// The server says that it lacks what it was thought to have, or that its columns have changed.
-    fn doubt(&mut self, number: u64, fields: Fields<'_>) {
+    /// The server says that it lacks what it was thought to have, or that its columns have changed: then
+    /// somebody has changed a schema, past the gate perhaps, and no Parse from before is an answer to one
+    /// that comes now.
+    fn doubt(&mut self, number: u64, catalogue: &mut Catalogue, fields: Fields<'_>) {
         // By where it comes from: the words depend on the server's language.
         let changed = fields.sqlstate() == Some(SqlState::FEATURE_NOT_SUPPORTED)
             && fields.field(b'R') == Some(b"RevalidateCachedQuery");
         if (changed || fields.sqlstate() == Some(SqlState::UNDEFINED_STATEMENT))
             && let Some(prepared) = self.prepared.peek_mut(number)
         {
+            if changed && prepared.state != State::Doubtful {
+                catalogue.has_changed_schema();
+            }
             prepared.state = State::Doubtful;
         }
     }

@@ -380,7 +380,9 @@ impl Turn<'_> {
             let differs = prepared.shape.zip(known.shape).filter(|(has, knows)| has != knows);
             match differs {
                 None => {
-                    if let Some(known) = self.client.known_mut(name) {
+                    // What the server has just told is what the client has; what it has told others
+                    // before may be another one by now, and nobody has told this client.
+                    if let Some(known) = self.client.known_mut(name).filter(|_| was_asked) {
                         known.shape = known.shape.or(prepared.shape);
                     }
                     self.server.prepared.touch(number);
@@ -505,7 +507,8 @@ impl Turn<'_> {
             }
         };
         let number = self.catalogue.entry(id).number;
-        if self.waits_for(number) {
+        let is_named = !name.is_empty() && self.catalogue.entry(id).is_shaped;
+        if self.waits_for(number) || (is_named && self.must_be_sure(id)) {
             self.catalogue.release(id);
             return self.later();
         }
@@ -516,9 +519,8 @@ impl Turn<'_> {
             self.catalogue.release(id);
             return if self.is_at_rest() { Forward::Sequences } else { self.later() };
         }
-        // What the gate answers itself the server has in the shape that it has.
-        let prepared = self.server.prepared.peek(number);
-        let known = Known { id, shape: prepared.and_then(|prepared| prepared.shape) };
+        // Its shape is told by the server: of this Parse, or when what the gate answers is used.
+        let known = Known { id, shape: None };
         let renamed = if name.is_empty() {
             Renamed::Unnamed(self.client.unnamed.replace(known))
         } else {
@@ -529,23 +531,40 @@ impl Turn<'_> {
         if let Renamed::Named(..) = renamed {
             self.check_sql_name(name, tail);
         }
-        self.parsed(id, number, renamed);
+        self.parsed(id, is_named, renamed);
         Forward::Nothing
     }
 
-    /// Answers a Parse, or has it answered.
-    fn parsed(&mut self, id: EntryId, number: u64, renamed: Renamed) {
-        self.catalogue.parsed(id);
+    /// Whether a Parse of what the server may have waits until it is known that no transaction has failed:
+    /// one that has would be left without it.
+    fn must_be_sure(&self, id: EntryId) -> bool {
+        let unsure = !self.server.is_sound(self.conversation.status());
+        unsure && self.server.boundaries > 0 && self.lasts(id)
+    }
+
+    /// Whether the server has what it would make of an entry now, as far as the gate knows.
+    fn lasts(&self, id: EntryId) -> bool {
         let version = self.catalogue.version(id);
-        let prepared = self.server.prepared.peek(number).filter(|one| one.version == version);
-        let lasts = prepared.is_some_and(|one| one.state != State::Doubtful && !one.passing);
-        if !lasts || self.is_passing(id) || self.server.may_alter {
+        let prepared = self.server.prepared.peek(self.catalogue.entry(id).number);
+        let prepared = prepared.filter(|one| one.version == version);
+        prepared.is_some_and(|one| one.state != State::Doubtful && !one.passing)
+            && !self.is_passing(id)
+            && !self.server.may_alter
+    }
+
+    /// Answers a Parse, or has it answered. A name is to stand for what its text means now, and only the
+    /// server knows whether a schema was changed past the gate: it parses the text anew. Who has no name
+    /// for it parses it each time, and is answered.
+    fn parsed(&mut self, id: EntryId, is_named: bool, renamed: Renamed) {
+        self.catalogue.parsed(id);
+        let sound = self.server.is_sound(self.conversation.status());
+        if !self.lasts(id) || (is_named && sound) {
             let altered = self.prepare(id);
             self.catalogue.write_parse(self.out, id);
             self.push(Step::Parse, renamed, altered);
             self.describe_parsed(id, altered, Whose::Client);
-        } else if self.server.is_sound(self.conversation.status()) {
-            self.server.prepared.touch(number);
+        } else if sound {
+            self.server.prepared.touch(self.catalogue.entry(id).number);
             self.push(Step::OwnParse, renamed, Altered::Nothing);
         } else {
             self.catalogue.write_parse_as(self.out, None, id);
@@ -615,14 +634,15 @@ impl Turn<'_> {
             self.special(name);
             return Ok((Some(Given::Lacking(0)), Altered::Nothing));
         };
-        let number = self.catalogue.entry(known.id).number;
+        let entry = self.catalogue.entry(known.id);
+        let (number, unproven) = (entry.number, known.shape.is_none() && entry.is_shaped);
         if self.waits_for(number) {
             return Err(Unresolved::Waits);
         }
         if self.provide(name, known)? == Provided::Now {
             self.server.name(self.client, name);
         }
-        Ok((Some(Given::Entry(number)), Altered::Uses { number }))
+        Ok((Some(Given::Entry(number)), Altered::Uses { number, unproven }))
     }
 
     fn bind(&mut self, message: Message<'_>) -> Forward {

@@ -45,7 +45,8 @@ impl Line {
         let (mut to_client, mut to_server, mut own) = (Vec::new(), Vec::new(), 0);
         let mut out = Copied::new(bytes, &mut to_client);
         let (client, catalogue) = (Some(&mut self.client), &mut self.catalogue);
-        let news = |news: News<'_>| own += usize::from(matches!(news, News::Own { failed: None }));
+        let news =
+            |news: News<'_>| own += usize::from(matches!(news, News::Own { failed: None, .. }));
         let taken =
             self.relay.from_server(client, catalogue, bytes, &mut out, &mut to_server, news);
         assert_eq!(taken.unwrap().bytes, bytes.len());
