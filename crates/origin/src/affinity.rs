@@ -1,5 +1,5 @@
-//! Which CPUs this thread may use, and how to keep it on one: demands add up to a known load only
-//! when all workers share one CPU and nobody else is told to use it.
+//! CPU affinity of this thread, to keep it on one CPU: demands add up to a known load only when all
+//! workers share one CPU and nobody else is told to use it.
 
 use std::io;
 

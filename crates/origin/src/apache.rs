@@ -22,14 +22,14 @@ use crate::kept::Kept;
 use crate::kernel;
 use crate::origin::Memory;
 
-/// Where Debian puts the program and its modules.
+/// Debian's paths of the program and its modules.
 const PROGRAM: &str = "/usr/sbin/apache2";
 const MODULES: &str = "/usr/lib/apache2/modules";
 /// The most helpers.
 const HELPERS_MAX: u32 = 1024;
-/// How long Apache may take until all helpers are there, and to end.
+/// Time limit until all helpers are there, and of the end.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often another free port is tried if somebody takes it before Apache does.
+/// Limit of further free ports that are tried if somebody takes one before Apache does.
 const PORTS_MAX: usize = 5;
 /// A document that no caller can name. That our log grows shows that our Apache answered.
 const READY: &str = ".ready";
@@ -55,7 +55,7 @@ pub struct ApacheMissing {
     pub missing: PathBuf,
 }
 
-/// What makes a request for a document cost CPU time.
+/// Source of the CPU time of a request for a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Each response is compressed, at level 1, although its bytes do not become fewer: some 14 us
@@ -68,23 +68,23 @@ pub enum Work {
     NoSendfile,
 }
 
-/// What a private Apache serves, and how.
+/// Configuration of a private Apache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApacheConfig {
     /// Served at `/<name>`, filled with random bytes.
     pub documents: Vec<Document>,
     /// The seed of those bytes.
     pub seed: u64,
-    /// How many helper processes there are, r: always that many; 1 to 1024.
+    /// Number of helper processes, r: always that many; 1 to 1024.
     pub helpers: u32,
-    /// What costs CPU time.
+    /// The source of CPU time.
     pub work: Work,
-    /// Whether a connection may carry several requests; it then holds its helper for up to 5 s of
+    /// True if a connection may carry several requests; it then holds its helper for up to 5 s of
     /// silence.
     pub keep_alive: bool,
     /// The CPU that all helpers share; `None` leaves them where the caller runs.
     pub cpu: Option<usize>,
-    /// How many connections the kernel queues in front of the helpers.
+    /// Length of the kernel's queue of connections in front of the helpers.
     pub backlog: u32,
     /// The size of a socket's send buffer \[byte\]; `None` leaves it to the kernel, which takes up to
     /// some 4 MB of a document out of the helper's hands at once.
@@ -97,7 +97,7 @@ pub enum ApacheError {
     /// No helpers, or more than there may be.
     #[error("{helpers} helpers: use 1 to {HELPERS_MAX}")]
     Helpers {
-        /// How many were asked for.
+        /// The number that was asked for.
         helpers: u32,
     },
     /// The kernel would silently cut the backlog.
@@ -106,9 +106,9 @@ pub enum ApacheError {
          use 1 to {limit}, or raise net.core.somaxconn"
     )]
     Backlog {
-        /// What was asked for.
+        /// The number that was asked for.
         backlog: u32,
-        /// What the kernel allows.
+        /// The kernel's limit.
         limit: u32,
     },
     /// A document cannot be served.
@@ -122,13 +122,13 @@ pub enum ApacheError {
     Cpu {
         /// The CPU.
         cpu: usize,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// It ended, or did not answer in time.
     #[error("Apache {what}; it says: {log}")]
     NotReady {
-        /// What it did.
+        /// The behaviour of Apache.
         what: String,
         /// The end of its error log.
         log: String,
@@ -136,14 +136,14 @@ pub enum ApacheError {
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What it was for.
+        /// The purpose of the call.
         what: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
-/// What a private Apache has done so far.
+/// Work of a private Apache so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApacheUsage {
     /// Requests that were answered, with any status.
@@ -152,7 +152,7 @@ pub struct ApacheUsage {
     pub helpers: Vec<HelperUsage>,
 }
 
-/// What one helper has used.
+/// CPU time and requests of one helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HelperUsage {
     /// Its process.
@@ -295,7 +295,7 @@ impl ApacheConfig {
 }
 
 impl ApacheServer {
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -305,7 +305,7 @@ impl ApacheServer {
         self.kept.pid()
     }
 
-    /// What it has done so far.
+    /// Its work so far.
     ///
     /// # Errors
     /// If its log or its processes cannot be looked at.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, 
 /// The most workers that an origin may have.
 pub(crate) const WORKERS_MAX: usize = 1024;
 
-/// What is counted. All zero at the start, so that fresh memory from the kernel is a valid one.
+/// The counters. All zero at the start, so that fresh memory from the kernel is a valid one.
 #[repr(C)]
 pub(crate) struct Counters {
     pub(crate) served: AtomicU64,
@@ -30,7 +30,7 @@ pub(crate) struct Counters {
     pub(crate) workers: [Row; WORKERS_MAX],
 }
 
-/// What is known of one worker.
+/// Row of one worker.
 #[repr(C)]
 pub(crate) struct Row {
     /// Its process, 0 for none; unused where workers are threads.

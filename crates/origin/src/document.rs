@@ -1,5 +1,5 @@
-//! What a server stands ready to send: documents of a stated size under a safe name, and bytes
-//! that do not compress to fill them.
+//! The documents of a server: documents of a stated size under a safe name, and bytes that do not
+//! compress to fill them.
 
 /// A thing that is asked for by name: `GET /<name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub(crate) fn check(documents: &[Document]) -> Result<(), DocumentError> {
 /// The size of a piece of a body \[byte\].
 pub(crate) const PIECE: usize = 64 * 1024;
 
-/// What every piece of the built-in origin's bodies is cut from. A body repeats it, but further
-/// apart than the 32 KiB over which deflate looks back.
+/// The bytes of every piece of the built-in origin's bodies. A body repeats them, but further apart
+/// than the 32 KiB over which deflate looks back.
 pub(crate) static PIECE_BYTES: [u8; PIECE] = piece();
 
 const fn piece() -> [u8; PIECE] {

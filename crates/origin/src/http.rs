@@ -41,29 +41,29 @@ impl Refusal {
 pub(crate) struct Request {
     /// The size of what it asks for \[byte\], or why it gets nothing.
     pub(crate) bytes: Result<u64, Refusal>,
-    /// What it wants of it.
+    /// The wanted part of it.
     pub(crate) part: Part,
-    /// What becomes of the connection.
+    /// The fate of the connection.
     pub(crate) after: After,
     /// The length of its head \[byte\].
     pub(crate) head: usize,
 }
 
-/// What of a document is sent.
+/// The part of a document that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     HeadOnly,
     Whole,
 }
 
-/// What becomes of the connection after the response.
+/// Fate of the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     Close,
     Keep,
 }
 
-/// What can be asked for.
+/// The documents that can be asked for.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
     documents: HashMap<String, u64>,
@@ -127,7 +127,7 @@ impl Catalogue {
     }
 }
 
-/// What the header fields say about the connection; refuses a request with a body, and one of
+/// The fate of the connection by the header fields; refuses a request with a body, and one of
 /// HTTP/1.1 that does not name its host exactly once (RFC 9112, section 3.2).
 fn read_fields(fields: &[httparse::Header<'_>], minor: u8) -> Result<After, Refusal> {
     let named = |name: &'static str| {

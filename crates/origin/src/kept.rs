@@ -17,7 +17,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Kept {
     pid: u32,
-    /// How it ended. While this is empty the child is not reaped, and its number still its own.
+    /// Its exit status. While this is empty the child is not reaped, and its number still its own.
     status: Arc<Mutex<Option<ExitStatus>>>,
     ended: mpsc::Receiver<()>,
     keeper: Option<JoinHandle<()>>,
@@ -69,7 +69,7 @@ impl Kept {
         self.pid
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(crate) fn status(&self) -> Option<ExitStatus> {
         *lock(&self.status)
     }

@@ -1,4 +1,4 @@
-//! What the kernel tells of processes and of its network: CPU time, memory, overflows. Read only.
+//! The kernel's counters of processes and of its network: CPU time, memory, overflows. Read only.
 
 use crate::origin::Memory;
 

@@ -16,7 +16,7 @@ use crate::http::{After, Catalogue};
 use crate::supervisor::{Processes, Supervised};
 use crate::worker::{Open, Service, Worker};
 
-/// What to serve, at what cost, by whom.
+/// Configuration of an origin: documents, cost and workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OriginConfig {
     /// Served at `/<name>`.
@@ -25,23 +25,23 @@ pub struct OriginConfig {
     pub bytes_max: u64,
     /// The CPU time that each request costs.
     pub demand: Demand,
-    /// How many requests are served at once, at most; 1 to 1024.
+    /// Limit of requests served at once; 1 to 1024.
     pub workers: u32,
-    /// What a worker is.
+    /// The kind of a worker.
     pub serving: Serving,
     /// The CPU that all workers share; `None` leaves them where the caller runs.
     pub cpu: Option<usize>,
-    /// How many connections the kernel queues in front of the workers, first come, first served. More
-    /// are dropped and come again a second later: see
+    /// Length of the kernel's queue of connections in front of the workers, first come, first
+    /// served. More are dropped and come again a second later: see
     /// [`listen_overflows`](crate::listen_overflows).
     pub backlog: u32,
-    /// Whether a connection may carry several requests. A worker then belongs to its connection
+    /// True if a connection may carry several requests. A worker then belongs to its connection
     /// until the client closes it or is silent for 5 s, so there must be at least as many workers
     /// as connections.
     pub keep_alive: bool,
 }
 
-/// What a worker is.
+/// Kind of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serving {
     /// A thread of this process.
@@ -60,7 +60,7 @@ pub enum StartError {
     /// No workers, or more than there may be.
     #[error("{workers} workers: use 1 to {WORKERS_MAX}")]
     Workers {
-        /// How many were asked for.
+        /// The number that was asked for.
         workers: u32,
     },
     /// A document cannot be served.
@@ -78,9 +78,9 @@ pub enum StartError {
          use 1 to {limit}, or raise net.core.somaxconn"
     )]
     Backlog {
-        /// What was asked for.
+        /// The number that was asked for.
         backlog: u32,
-        /// What the kernel allows.
+        /// The kernel's limit.
         limit: u32,
     },
     /// The workers cannot run on the CPU that was named.
@@ -88,7 +88,7 @@ pub enum StartError {
     Cpu {
         /// The CPU.
         cpu: usize,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// Process modes need Linux.
@@ -97,15 +97,15 @@ pub enum StartError {
     /// The process that forks the workers did not come up.
     #[error("the origin's supervisor process did not start: {reason}")]
     Supervisor {
-        /// What it said, or how it ended.
+        /// Its message, or its exit status.
         reason: String,
     },
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What it was for.
+        /// The purpose of the call.
         what: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
@@ -116,7 +116,7 @@ impl StartError {
     }
 }
 
-/// What an origin has done so far.
+/// Work of an origin so far.
 ///
 /// Exact when no request is in service; otherwise the CPU time lacks what current requests have
 /// spent. Where no request was refused or broken, [`cpu`](Usage::cpu) is
@@ -153,7 +153,7 @@ pub struct Usage {
 /// The memory that worker processes cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// How many worker processes there are.
+    /// Number of worker processes.
     pub workers: u32,
     /// Their proportional set size in all: own pages, and their share of those they share \[byte\].
     pub workers_pss: u64,
@@ -207,12 +207,12 @@ impl Origin {
         Ok(Origin { address, board, running })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has done so far.
+    /// Its work so far.
     pub fn usage(&self) -> Usage {
         let board = &self.board;
         // First, so that a request seen out of service is seen in all that follows.

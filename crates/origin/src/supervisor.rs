@@ -100,11 +100,11 @@ mod system {
     use crate::origin::{OriginConfig, Serving, StartError};
     use crate::worker::{Open, Service, Worker};
 
-    /// What the supervisor says when all is ready. Anything else is why it is not.
+    /// The supervisor's message when all is ready. Anything else is why it is not.
     const READY: &str = "ready";
-    /// What it says instead when the CPU cannot be had; the number of the error follows.
+    /// Its message when the CPU cannot be had; the number of the error follows.
     const NOT_PINNED: &str = "not pinned: ";
-    /// How long it may take to come up, and to end.
+    /// Time limit of its start, and of its end.
     const PATIENCE: Duration = Duration::from_secs(10);
 
     /// The supervisor, as seen by who started it.
@@ -211,7 +211,7 @@ mod system {
         Ok(polled.map(|entry| entry.revents != 0))
     }
 
-    /// What a supervisor is told. Names of documents hold no space, comma or colon.
+    /// The instructions of a supervisor. Names of documents hold no space, comma or colon.
     fn encode(config: &OriginConfig, [listener, board]: [RawFd; 2]) -> String {
         let serving = match config.serving {
             Serving::Threads => "threads",

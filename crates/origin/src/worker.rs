@@ -21,20 +21,20 @@ use crate::demand::{Demand, Spin, thread_cpu_ns};
 use crate::document::{PIECE, PIECE_BYTES};
 use crate::http::{After, Catalogue, HEAD_MAX, Part, Refusal, Request, write_head};
 
-/// How long a worker waits for the first byte of a request on a connection.
+/// Time limit for the first byte of a request on a connection.
 const IDLE_MAX: Duration = Duration::from_secs(5);
-/// How long a client may take from the first byte of a head to the last.
+/// Time limit from the first byte of a head to the last.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a send may stand still before the client counts as gone.
+/// Time limit of a send that stands still, after which the client counts as gone.
 const SEND_STALL_MAX: Duration = Duration::from_secs(10);
-/// How long, and for how many bytes, a worker reads on after a refusal, so that the client
+/// Time for which a worker reads on after a refusal, and limit of the bytes, so that the client
 /// sees the refusal and not a reset.
 const LINGER_MAX: Duration = Duration::from_millis(500);
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 /// A request that reaches the end of its work this far above its demand is an overrun [ns].
 const OVERRUN_NS: i64 = 5_000;
 
-/// What all workers of an origin serve, and at what cost.
+/// Documents and their cost, the same for all workers of an origin.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) catalogue: Catalogue,
@@ -65,7 +65,7 @@ impl Open {
     }
 }
 
-/// How a connection is left.
+/// End of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Nothing unread is expected: closing sends a FIN.
@@ -74,7 +74,7 @@ enum End {
     Unread,
 }
 
-/// What came on a connection.
+/// Event on a connection.
 enum Next {
     Gone,
     Refused(Refusal),
@@ -91,7 +91,7 @@ pub(crate) struct Worker<'a> {
     /// Up to where on the CPU clock all work is paid for [ns].
     paid_ns: i64,
     buffer: Vec<u8>,
-    /// How much of the buffer holds bytes that were received and not yet used.
+    /// Number of bytes in the buffer that were received and not yet used.
     held: usize,
     head: Vec<u8>,
 }
@@ -116,7 +116,7 @@ impl<'a> Worker<'a> {
         self.paid_ns -= debt_ns;
     }
 
-    /// What it spent that no request has paid for [ns].
+    /// The time that it spent and no request has paid for [ns].
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn unpaid_ns(&self) -> i64 {
         thread_cpu_ns() - self.paid_ns

@@ -1,5 +1,5 @@
-//! What a client says that has no server: what needs one, what the gate does in a server's place, and
-//! what is passed over of a series that was refused.
+//! Client without a server: the messages that need one, the replies that the gate gives in a
+//! server's place, and the messages passed over in a series that was refused.
 //!
 //! At rest nothing is owed, no transaction is open and no COPY runs. Then PostgreSQL answers Sync with
 //! ReadyForQuery, does nothing for Flush, and ignores what is left of a COPY; none of it needs a server.
@@ -35,7 +35,7 @@ pub struct AtRest {
     series: Series,
 }
 
-/// What becomes of the messages that come.
+/// Treatment of the messages that come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Series {
     /// They count.
@@ -45,17 +45,17 @@ enum Series {
     Refused,
 }
 
-/// What a client has said.
+/// Result of hearing a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Heard {
     /// The bytes that are done with \[byte\].
     pub bytes: usize,
-    /// What comes next.
+    /// The next step.
     pub next: Next,
 }
 
-/// What the bytes begin with that were not taken.
+/// The bytes that were not taken, by their beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing yet: more of it must come.
@@ -66,7 +66,7 @@ pub enum Next {
     Terminated,
 }
 
-/// What a client has said that cannot be: it is told so, as FATAL, and closed.
+/// Protocol fault of a client: it is told so, as FATAL, and closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Nonsense {
     /// It is no message.
@@ -88,7 +88,7 @@ impl Nonsense {
 }
 
 impl AtRest {
-    /// Whether what comes next counts: nothing is passed over of a series that was refused.
+    /// True if what comes next counts: nothing is passed over of a series that was refused.
     pub fn is_heard(&self) -> bool {
         self.series == Series::Heard
     }
@@ -133,8 +133,9 @@ impl AtRest {
         }
     }
 
-    /// What the client asks, with which the readable bytes begin, is refused: it has been told, or will
-    /// be before what this writes. How many bytes are done with; the rest is [heard](AtRest::hear).
+    /// Refuses the request with which the readable bytes begin: the client has been told, or will
+    /// be before what this writes. Returns the number of bytes that are done with; the rest is
+    /// [heard](AtRest::hear).
     ///
     /// # Errors
     /// If no message can begin so.
@@ -174,8 +175,8 @@ mod tests {
         out
     }
 
-    /// What a client hears that says this in pieces of so many bytes, and is refused whatever it asks:
-    /// E for an error, Z for ReadyForQuery. Whether it has terminated.
+    /// The replies to a client that says this in pieces of so many bytes, and is refused whatever
+    /// it asks: E for an error, Z for ReadyForQuery; then true if it has terminated.
     fn refused(said: &[u8], step: usize) -> Result<(String, bool), Nonsense> {
         let (mut rest, mut frames) = (AtRest::default(), Frames::new(Limits::SESSION));
         let (mut heard, mut here, mut to_come) = (String::new(), Vec::new(), said.chunks(step));

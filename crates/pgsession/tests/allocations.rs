@@ -1,5 +1,5 @@
-//! What a relay allocates while messages pass: nothing, once its queues have their size. A program
-//! of its own, because it counts what the whole program allocates.
+//! Allocations of a relay while messages pass: none, once its queues have their size. A program of
+//! its own, because it counts what the whole program allocates.
 
 #![allow(unsafe_code, reason = "an allocator that counts has no safe interface")]
 
@@ -14,7 +14,7 @@ use pgwire::message::{Status, write};
 struct Counting;
 
 thread_local! {
-    /// How often this thread has allocated: others of the test harness do not count.
+    /// Number of this thread's allocations: others of the test harness do not count.
     static ALLOCATED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -42,7 +42,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How many allocations `rounds` exchanges of these bytes make, after some that nobody counts.
+/// Number of allocations of `rounds` exchanges of these bytes, after some that nobody counts.
 fn allocations(prepare: &[u8], asked: &[u8], said: &[u8], rounds: u32) -> u64 {
     let mut relay = Relay::new(Limits::SESSION);
     let mut catalogue = Catalogue::new([7; 8], Bounds::default());

@@ -48,7 +48,7 @@ impl Proof {
         Proof(Some(Login::new(b"sekisho", credential, Terms::default(), CLIENT_NONCE)))
     }
 
-    /// What it says to an Authentication with this body, which may be nothing.
+    /// Its answer to an Authentication with this body, which may be nothing.
     pub fn answer(&mut self, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let asked = read::authentication(body).unwrap();

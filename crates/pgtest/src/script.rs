@@ -1,4 +1,4 @@
-//! What a client says, message by message, as the scripts of tests write it.
+//! Messages of a client, one by one, as the scripts of tests write them.
 
 use pgwire::frame::{Frontend, HEAD};
 use pgwire::message::write;
@@ -93,7 +93,7 @@ pub fn again(name: &str) -> Vec<u8> {
     [bind("", name, &[]), execute(""), sync()].concat()
 }
 
-/// What a client sends in one go: some messages and the mark.
+/// The bytes that a client sends in one go: some messages and the mark.
 pub fn step(messages: &[Vec<u8>]) -> Vec<u8> {
     let mark = "sekisho_test_mark";
     let mut step = messages.concat();
@@ -105,7 +105,7 @@ pub fn step(messages: &[Vec<u8>]) -> Vec<u8> {
     step
 }
 
-/// Whether a server's message answers the mark.
+/// True if a server's message answers the mark.
 pub fn is_mark(message: &[u8]) -> bool {
     message[0] == b't' && message[HEAD..] == [&[0, 1], &MARK.to_be_bytes()[..]].concat()
 }

@@ -33,7 +33,7 @@ use super::SqlState;
 /// The bytes before a body: the tag and the length \[byte\].
 pub const HEAD: usize = 5;
 
-/// How messages of a kind come in.
+/// Reading of messages of a kind: whole or in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// Small by its nature: it is always whole, and refused if it is not small.
@@ -44,7 +44,7 @@ pub enum Size {
     Bulk,
 }
 
-/// Who sends a message.
+/// Sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// A client.
@@ -64,7 +64,7 @@ impl fmt::Display for Side {
 
 /// The byte that names a message: [`Frontend`] or [`Backend`].
 pub trait Tag: Copy + fmt::Debug + PartialEq {
-    /// Who sends these.
+    /// The side that sends these.
     const SIDE: Side;
     /// The greatest length of a [`Size::Short`] message \[byte\].
     const SHORT_MAX: u32;
@@ -75,7 +75,7 @@ pub trait Tag: Copy + fmt::Debug + PartialEq {
     /// The byte on the wire.
     fn byte(self) -> u8;
 
-    /// How these messages come in.
+    /// The way in which these messages come in.
     fn size(self) -> Size;
 }
 
@@ -188,7 +188,7 @@ tags! {
     EmptyQueryResponse = b'I' Short,
     /// An error.
     ErrorResponse = b'E' Long,
-    /// What a function said.
+    /// Result of a function.
     FunctionCallResponse = b'V' Long,
     /// An older version than was asked for, or options that are not known.
     NegotiateProtocolVersion = b'v' Short,
@@ -196,7 +196,7 @@ tags! {
     NoData = b'n' Short,
     /// A notice, at any time.
     NoticeResponse = b'N' Long,
-    /// What another session has notified, at any time.
+    /// Notification of another session, at any time.
     NotificationResponse = b'A' Long,
     /// The types of a statement's parameters.
     ParameterDescription = b't' Long,
@@ -212,7 +212,7 @@ tags! {
     RowDescription = b'T' Long,
 }
 
-/// How large messages may be.
+/// Length limits of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The greatest length of any message, as the length counts: without the tag \[byte\].
@@ -230,17 +230,17 @@ impl Limits {
     pub const AUTHENTICATION: Limits = Limits { length_max: 8191, whole_max: 8192 };
 }
 
-/// What stands at the front of the readable bytes.
+/// The piece at the front of the readable bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<T> {
     /// Too little to say: at least `missing` more bytes are needed.
     More {
-        /// How many \[byte\].
+        /// Their number \[byte\].
         missing: usize,
     },
     /// A whole message: the first `len` bytes, of which the first [`HEAD`] are no body.
     Whole {
-        /// Which one.
+        /// The message.
         tag: T,
         /// Its bytes, head included \[byte\].
         len: usize,
@@ -248,7 +248,7 @@ pub enum Piece<T> {
     /// The first `here` bytes of a large message. Of a [`Size::Long`] one these are at least
     /// [`Limits::whole_max`], so that what stands at its front can be read.
     Begin {
-        /// Which one.
+        /// The message.
         tag: T,
         /// Its bytes in all, head included \[byte\].
         len: usize,
@@ -257,15 +257,15 @@ pub enum Piece<T> {
     },
     /// The next bytes of the message that began.
     Rest {
-        /// How many \[byte\].
+        /// Their number \[byte\].
         here: usize,
-        /// How many follow \[byte\]; 0 if this ends it.
+        /// The number that follows \[byte\]; 0 if this ends it.
         left: usize,
     },
 }
 
 impl<T> Piece<T> {
-    /// How many of the readable bytes it covers; 0 only if more are needed \[byte\].
+    /// The number of readable bytes that it covers; 0 only if more are needed \[byte\].
     pub fn bytes(&self) -> usize {
         match *self {
             Piece::More { .. } => 0,
@@ -281,7 +281,7 @@ pub enum FrameError {
     /// No message begins with this byte.
     #[error("invalid {side} message type {byte}")]
     UnknownTag {
-        /// Who sent it.
+        /// The side that sent it.
         side: Side,
         /// The byte.
         byte: u8,
@@ -289,7 +289,7 @@ pub enum FrameError {
     /// The length does not even count itself.
     #[error("invalid length {length} of {side} message type {tag}: the least is 4")]
     TooShort {
-        /// Who sent it.
+        /// The side that sent it.
         side: Side,
         /// The tag.
         tag: char,
@@ -299,7 +299,7 @@ pub enum FrameError {
     /// The length is more than such a message may have.
     #[error("invalid length {length} of {side} message type {tag}: the most is {length_max}")]
     TooLong {
-        /// Who sent it.
+        /// The side that sent it.
         side: Side,
         /// The tag.
         tag: char,
@@ -336,7 +336,7 @@ impl<T: Tag> Frames<T> {
         self.limits = limits;
     }
 
-    /// Whether the next byte begins a message.
+    /// True if the next byte begins a message.
     pub fn is_between(&self) -> bool {
         self.left == 0
     }

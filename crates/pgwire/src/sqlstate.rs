@@ -60,7 +60,7 @@ impl SqlState {
     /// XX000: something is not as it must be.
     pub const INTERNAL_ERROR: SqlState = SqlState(*b"XX000");
 
-    /// Whether work that fails so was in vain, and more slots make more of it: a conflict of
+    /// True if work that fails so was in vain, and more slots make more of it: a conflict of
     /// transactions (40), too few resources (53), a lock (55P03), a time-out or another end from
     /// outside (57), the system's failure (58, XX).
     pub fn is_waste(self) -> bool {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::process;
 
-/// Who serves where we are root, best first.
+/// Accounts that serve where we are root, best first.
 const NAMES: [&str; 2] = ["postgres", "nobody"];
 const PASSWD: &str = "/etc/passwd";
 
@@ -34,7 +34,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Who is to serve: `None` is the user who runs us.
+    /// The account that is to serve: `None` is the user who runs us.
     pub(crate) fn to_serve() -> Result<Option<Account>, AccountError> {
         if !process::is_root() {
             return Ok(None);

@@ -31,7 +31,7 @@ const PACKED_MAX: u64 = 64 << 20;
 const UNPACKED_MAX: u64 = 512 << 20;
 /// The memory that unpacking may take \[KiB\].
 const MEMORY_MAX: u32 = 256 << 10;
-/// How long a connection, an answer's beginning and the whole transfer may take.
+/// Time limits of a connection, of an answer's beginning and of the whole transfer.
 const CONNECT: Duration = Duration::from_secs(15);
 const ANSWER: Duration = Duration::from_secs(30);
 const TRANSFER: Duration = Duration::from_secs(900);
@@ -88,25 +88,25 @@ pub enum FetchError {
     /// No certificate to check a server by.
     #[error("no certificates to check {url} by: install the package ca-certificates")]
     NoRoots {
-        /// Where the archive is.
+        /// The address of the archive.
         url: String,
     },
     /// The repository did not hand it out.
     #[error("cannot fetch {url}: {cause}")]
     Transfer {
-        /// Where the archive is.
+        /// The address of the archive.
         url: String,
-        /// What happened.
+        /// The cause.
         cause: String,
     },
     /// It is not the file that it should be.
     #[error("{url} has the SHA-256 {found} and not {expected}: it is damaged, or not what we know")]
     Checksum {
-        /// Where the archive is.
+        /// The address of the archive.
         url: String,
-        /// What was found.
+        /// The checksum found.
         found: String,
-        /// What it should be.
+        /// The checksum expected.
         expected: &'static str,
     },
     /// It cannot be unpacked or kept.
@@ -114,7 +114,7 @@ pub enum FetchError {
     Keep {
         /// The cache.
         folder: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The user asked to stop.
@@ -122,7 +122,7 @@ pub enum FetchError {
     Interrupted,
 }
 
-/// Where to fetch from, and where to keep it.
+/// Source of an archive, and the folder that keeps it.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     /// The address or the folder of a Maven repository.

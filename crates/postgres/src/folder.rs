@@ -67,7 +67,7 @@ impl Folder {
         self.log.try_clone()
     }
 
-    /// How long the log is \[byte\].
+    /// Length of the log \[byte\].
     pub(crate) fn log_length(&self) -> u64 {
         self.log.metadata().map_or(0, |log| log.len())
     }

@@ -22,15 +22,15 @@ use crate::watchdog::Watchdog;
 /// The server's only user, and the database that every server has.
 const USER: &str = "sekisho";
 const DATABASE: &str = "postgres";
-/// Where servers live: on a disk, which the folder for short-lived files need not be.
+/// Folder of servers: on a disk, which the folder for short-lived files need not be.
 const PARENT: &str = "/var/tmp";
-/// How often another free port is tried if somebody takes it before the server does.
+/// Limit of further free ports that are tried if somebody takes one before the server does.
 const PORTS_MAX: u32 = 5;
 /// The most that the path of a socket may be \[byte\], by the kernel's structure.
 const SOCKET_MAX: usize = 107;
-/// How often the state of a server is looked at.
+/// Interval between looks at the state of a server.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a server that will not stop is left before it is made to.
+/// Time that a server has to stop before it is killed.
 const STOP: Duration = Duration::from_secs(60);
 const STOP_AT_ONCE: Duration = Duration::from_secs(5);
 
@@ -48,7 +48,7 @@ mv data/pg_wal.new data/pg_wal
 rm -rf -- data/pg_wal.old
 "#;
 
-/// What becomes of a server's folder at the end.
+/// Fate of a server's folder at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
     /// It is removed.
@@ -58,14 +58,14 @@ pub enum Keep {
     Folder,
 }
 
-/// What a private server is made from.
+/// Settings of a private server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to look for PostgreSQL's programs.
+    /// The places to look for PostgreSQL's programs.
     pub search: Search,
-    /// Where to fetch them from: the address or the folder of a Maven repository.
+    /// The source to fetch them from: the address or the folder of a Maven repository.
     pub repository: String,
-    /// Where fetched programs are kept; `None` is the user's cache, for root `/var/cache`.
+    /// The folder of fetched programs; `None` is the user's cache, for root `/var/cache`.
     pub cache: Option<PathBuf>,
     /// The folder below which the server gets one of its own; `/var/tmp` by default.
     pub parent: PathBuf,
@@ -74,9 +74,9 @@ pub struct Settings {
     pub parameters: Vec<(String, String)>,
     /// The password of its user, for servers that one gate stands before; `None` draws one.
     pub password: Option<String>,
-    /// How long the server may take until it answers, recovery after a crash included.
+    /// Time limit until the server answers, recovery after a crash included.
     pub patience: Duration,
-    /// What becomes of the folder.
+    /// The fate of the folder.
     pub keep: Keep,
     /// Set by whoever wants to stop while this waits.
     pub interrupt: Option<Arc<AtomicBool>>,
@@ -110,7 +110,7 @@ pub enum StartError {
          apt-get install --yes --no-install-recommends postgresql", missing(rejected, fetch.as_ref())
     )]
     Missing {
-        /// What was found and will not do.
+        /// The programs that were found and will not do.
         rejected: Vec<Rejected>,
         /// Why none was fetched, if it was tried.
         fetch: Option<FetchError>,
@@ -149,13 +149,13 @@ pub enum StartError {
     Init {
         /// The server's folder.
         folder: PathBuf,
-        /// What `initdb` said at the end.
+        /// The last output of `initdb`.
         log: String,
     },
     /// The server ended, or was not ready in time.
     #[error("PostgreSQL {what}{}; its log ends:\n{log}", advice(log))]
     NotReady {
-        /// What it did.
+        /// The behaviour of the server.
         what: String,
         /// The end of its log.
         log: String,
@@ -166,9 +166,9 @@ pub enum StartError {
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What it was for.
+        /// The purpose of the call.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -182,7 +182,7 @@ pub enum StopError {
     /// It had to be killed.
     #[error("PostgreSQL did not stop within {} s and was killed", waited.as_secs())]
     Killed {
-        /// How long it was given.
+        /// The time that it was given.
         waited: Duration,
     },
     /// Its folder is still there.
@@ -190,7 +190,7 @@ pub enum StopError {
     Remove {
         /// The server's folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A system call failed.
@@ -272,12 +272,12 @@ impl Private {
         Ok(server)
     }
 
-    /// Where to connect by TCP, password included.
+    /// The address for TCP, password included.
     pub fn url(&self) -> Url {
         Url::new(USER, &self.password, "127.0.0.1", self.port, DATABASE)
     }
 
-    /// Where to connect by the socket, which costs less than TCP; password included.
+    /// The address for the socket, which costs less than TCP; password included.
     pub fn socket_url(&self) -> Url {
         let folder = self.folder.path().to_string_lossy().into_owned();
         Url::new(USER, &self.password, &folder, self.port, DATABASE)
@@ -585,7 +585,7 @@ impl Drop for Private {
     }
 }
 
-/// How a wait for a child ended.
+/// End of a wait for a child.
 enum Waited {
     Ready,
     Ended(std::process::ExitStatus),
@@ -646,7 +646,7 @@ fn missing(rejected: &[Rejected], fetch: Option<&FetchError>) -> String {
     text
 }
 
-/// What to do about what a log says.
+/// The advice for the errors of a log.
 fn advice(log: &str) -> &'static str {
     let known = [
         ("No space left on device", ": the disk is full; make room, or put it elsewhere"),

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::process::Child;
 
-/// Whether we may do everything.
+/// True if we are root.
 pub(crate) fn is_root() -> bool {
     // SAFETY: a plain system call.
     unsafe { libc::geteuid() == 0 }
@@ -68,7 +68,7 @@ pub(crate) fn child_titled(parent: u32, title: &str) -> io::Result<u32> {
     children(parent)?.into_iter().find(is_it).ok_or_else(missing)
 }
 
-/// Whether a command line, which ends in zeros and spaces, is this title.
+/// True if a command line, which ends in zeros and spaces, is this title.
 fn is_titled(line: &[u8], title: &str) -> bool {
     let line = String::from_utf8_lossy(line);
     line.trim_end_matches(['\0', ' ']) == title

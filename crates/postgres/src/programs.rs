@@ -1,4 +1,4 @@
-//! Where PostgreSQL's programs are: on the search path, where systems install them, or fetched.
+//! Places of PostgreSQL's programs: on the search path, where systems install them, or fetched.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ pub const MAJOR_MIN: u32 = 14;
 pub const MAJOR_MAX: u32 = 18;
 /// The programs that a server needs.
 const NEEDED: [&str; 2] = ["postgres", "initdb"];
-/// Where systems install releases side by side: a folder, and what is in between.
+/// Folders in which systems install releases side by side, and the part of the path in between.
 const ROOTS: [(&str, &str, &str); 4] = [
     ("/usr/lib/postgresql", "", "bin"),
     ("/usr", "pgsql-", "bin"),
@@ -21,7 +21,7 @@ const ROOTS: [(&str, &str, &str); 4] = [
     ("/usr/local", "pgsql", "bin"),
 ];
 
-/// Where to look for PostgreSQL's programs.
+/// Places to look for PostgreSQL's programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Search {
     /// On this machine; if there is none that will do, fetched.
@@ -50,7 +50,7 @@ pub struct Programs {
 pub struct Rejected {
     /// The folder.
     pub folder: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub cause: String,
 }
 

@@ -1,4 +1,5 @@
-//! What outlives us: a shell that waits for our end, then ends the server and removes its folder.
+//! The process that outlives us: a shell that waits for our end, then ends the server and removes
+//! its folder.
 //!
 //! It waits on a pipe whose other end only we hold, so it notices our end however we end. The
 //! kernel's own way (`PR_SET_PDEATHSIG`) looks at the thread that started the server, not at the

@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 
-/// Where a certificate lies.
+/// Place of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// The certificate and its chain, PEM.
@@ -24,7 +24,7 @@ pub struct Tls {
 pub struct TlsError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub cause: String,
 }
 

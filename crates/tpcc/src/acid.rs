@@ -22,9 +22,9 @@ use super::terminals::RunError;
 use super::transactions::{Execution, Isolation, TransactionError};
 use stage::Stage;
 
-/// How often a wish to stop is looked for.
+/// Interval between looks for a wish to stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a test may take; one takes a fraction of a second.
+/// Time limit of a test; one takes a fraction of a second.
 const TEST_MAX: Duration = Duration::from_secs(60);
 
 /// A test of clause 3.
@@ -141,16 +141,16 @@ impl AcidTest {
         self.words().1
     }
 
-    /// What is done.
+    /// The steps of the test.
     pub fn steps(self) -> &'static str {
         self.words().2
     }
 }
 
-/// What to test.
+/// Plan of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcidPlan {
-    /// Who runs the profiles.
+    /// The side that runs the profiles.
     pub execution: Execution,
     /// The isolation of the sessions.
     pub isolation: Isolation,
@@ -158,7 +158,7 @@ pub struct AcidPlan {
     pub seed: u64,
 }
 
-/// What must be seen, of one thing that is looked at.
+/// Expected value of one observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The same at every level.
@@ -173,13 +173,13 @@ pub enum Expected {
         /// At READ COMMITTED.
         read_committed: String,
     },
-    /// What clause 3.4.1 demands, and the anomaly that READ COMMITTED shows in its place.
+    /// The demand of clause 3.4.1, and the anomaly that READ COMMITTED shows in its place.
     Isolated {
         /// At REPEATABLE READ and SERIALIZABLE.
         snapshot: String,
         /// At READ COMMITTED.
         read_committed: String,
-        /// What that is called.
+        /// The name of that anomaly.
         anomaly: &'static str,
     },
 }
@@ -187,15 +187,15 @@ pub enum Expected {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// Which: `T2's retries`.
+    /// The thing observed: `T2's retries`.
     pub what: String,
-    /// What must be seen.
+    /// The value that must be seen.
     pub expected: Expected,
-    /// What was seen.
+    /// The value that was seen.
     pub seen: String,
 }
 
-/// How a test, or a thing in it, came out.
+/// Result of a test, or of an observation in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AcidFinding {
     /// As an isolated execution would.
@@ -209,14 +209,14 @@ pub enum AcidFinding {
 /// A test that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// Which.
+    /// The test.
     pub test: AcidTest,
     /// Everything that was looked at, in order.
     pub observations: Vec<Observation>,
 }
 
 impl Observation {
-    /// What must be seen at a level.
+    /// The value that must be seen at a level.
     pub fn expected_at(&self, level: Isolation) -> &str {
         let weak = level == Isolation::ReadCommitted;
         match &self.expected {
@@ -232,7 +232,7 @@ impl Observation {
         }
     }
 
-    /// How it came out, if the sessions were at this level.
+    /// The result, if the sessions were at this level.
     pub fn finding(&self, level: Isolation) -> AcidFinding {
         match &self.expected {
             _ if self.seen != self.expected_at(level) => AcidFinding::Fails,
@@ -245,7 +245,7 @@ impl Observation {
 }
 
 impl Trial {
-    /// How it came out, if the sessions were at this level: the worst of what was seen.
+    /// The result, if the sessions were at this level: the worst of what was seen.
     pub fn finding(&self, level: Isolation) -> AcidFinding {
         let findings = self.observations.iter().map(|seen| seen.finding(level));
         findings.max().unwrap_or(AcidFinding::Fails)
@@ -264,25 +264,25 @@ pub enum AcidError {
          name another one"
     )]
     Busy {
-        /// How many.
+        /// Their number.
         sessions: i64,
     },
     /// A transaction could not be performed at all.
     #[error("{doing}: {source}")]
     Transaction {
-        /// Which test.
+        /// The test.
         doing: &'static str,
-        /// What the database says.
+        /// The message of the database.
         source: TransactionError,
     },
-    /// What a test has changed beside its transactions could not be put back.
+    /// The changes that a test has made beside its transactions could not be put back.
     #[error("what {test} changed could not be put back ({cause}): run this yourself: {statement}")]
     NotUndone {
-        /// Which test.
+        /// The test.
         test: &'static str,
-        /// What the database says.
+        /// The message of the database.
         cause: String,
-        /// What puts it back.
+        /// The statement that puts them back.
         statement: String,
     },
     /// The user asked to stop.

@@ -30,7 +30,7 @@ use super::transactions::reason;
 use load::certificates::Lenient;
 use load::{Reach, ReachError, judge, resolve};
 
-/// How long whoever listens may take to let a session begin, where `connect_timeout` says nothing.
+/// Time limit for the listener to let a session begin, where `connect_timeout` says nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// PostgreSQL's own port.
 const PORT: u16 = 5432;
@@ -54,7 +54,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// What the database itself said, if it did.
+    /// The error of the database itself, if it gave one.
     pub(super) fn said(&self) -> Option<&DbError> {
         match self {
             ConnectError::Refused(error) => error.as_db_error(),
@@ -75,22 +75,23 @@ pub enum PlaceError {
     /// Hosts and their addresses do not belong together.
     #[error("{hosts} hosts have {addresses} addresses (hostaddr): name one for each, or none")]
     Unpaired {
-        /// How many hosts.
+        /// The number of hosts.
         hosts: usize,
-        /// How many addresses.
+        /// The number of addresses.
         addresses: usize,
     },
     /// Hosts and ports do not belong together.
     #[error("{hosts} hosts have {ports} ports: name one for all, or one for each")]
     Ports {
-        /// How many hosts.
+        /// The number of hosts.
         hosts: usize,
-        /// How many ports.
+        /// The number of ports.
         ports: usize,
     },
 }
 
-/// How to connect to a database, as tokio-postgres has it, whom to trust there, and how far it may be.
+/// Connection to a database: the parameters of tokio-postgres, the trusted authorities, and the
+/// distance that is allowed.
 ///
 /// Whatever connects without regard to the trust fails where there is to be one: the mode is then
 /// [`SslMode::Require`], which a connection without encryption refuses.
@@ -109,7 +110,7 @@ enum Trust {
     Anybody,
     /// Whoever one of these authorities has certified, under whatever name: `verify-ca`.
     Authorities(Vec<CertificateDer<'static>>),
-    /// Who is certified by one of them under the name that is asked for: `verify-full`.
+    /// A server certified by one of them under the name that is asked for: `verify-full`.
     Named(Vec<CertificateDer<'static>>),
 }
 
@@ -123,7 +124,7 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// How much of a certificate is verified.
+/// Extent of the verification of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
     /// That one of the authorities has signed it.
@@ -141,9 +142,9 @@ pub enum TrustError {
     /// One that nothing can be verified with.
     #[error("certificate {number} is no authority's: {cause}")]
     NotAuthority {
-        /// Which one, from 1.
+        /// Its number, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The fault.
         cause: rustls::Error,
     },
 }
@@ -165,7 +166,8 @@ impl Config {
         Ok(Config { place, trust: self.trust.clone(), reach })
     }
 
-    /// Where it connects to: what was looked up and allowed, or, if nobody has asked yet, that.
+    /// The addresses that it connects to: those looked up and allowed, or, if nobody has asked yet,
+    /// that.
     pub(crate) fn judged(&self) -> Result<tokio_postgres::Config, PlaceError> {
         addressed(&self.place, self.reach)
     }

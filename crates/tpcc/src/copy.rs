@@ -7,7 +7,7 @@ use workload::tpcc::population::{
     Address, Customer, District, History, Item, Order, OrderLine, Stock, Warehouse,
 };
 
-/// How much is sent at once: large enough to make messages rare, small enough for a cache.
+/// Bytes sent at once: large enough to make messages rare, small enough for a cache.
 pub(super) const SENT_BYTES: usize = 128 * 1024;
 
 /// Rows on their way into COPY.
@@ -25,7 +25,7 @@ impl Rows {
         Rows { buffer }
     }
 
-    /// What is to be sent, once there is enough of it.
+    /// The bytes to be sent, once there are enough of them.
     pub(super) fn full(&mut self) -> Option<Bytes> {
         (self.buffer.len() >= SENT_BYTES).then(|| {
             let sent = self.buffer.split().freeze();
@@ -120,8 +120,8 @@ impl Rows {
     }
 }
 
-/// What all rows of a chunk share: their warehouse, and the time of the load in microseconds since
-/// the year 2000. Columns come in the order of [`super::schema::TABLES`].
+/// Values that all rows of a chunk share: their warehouse, and the time of the load in microseconds
+/// since the year 2000. Columns come in the order of [`super::schema::TABLES`].
 #[derive(Clone, Copy)]
 pub(super) struct Context {
     pub(super) warehouse: u32,

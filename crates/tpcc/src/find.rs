@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{End, Record};
 use super::verdict::{Check, Finding, MEASURE_FULL, MEASURE_LEAST, Outcome, RATE_LEAST};
 
-/// How many times longer than planned a probe may become.
+/// Factor by which a probe may become longer than planned.
 const LENGTHEN_MOST: u32 = 4;
 /// Failures that rule a size out.
 const FAILS_ENOUGH: usize = 2;
@@ -27,15 +27,15 @@ const CONFIRMATIONS_MOST: usize = 3;
 /// The share of the warehouses by which a search steps down after a failed confirmation, or one.
 const STEP_DOWN: u32 = 20;
 
-/// What is searched, and how long it may take.
+/// Range of a search, and its time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchPlan {
     /// The most warehouses that are tried, 1 or more; the database holds as many.
     pub max: u32,
-    /// How long a probe measures at first; it may become four times as long.
+    /// The first measuring time of a probe; it may become four times as long.
     pub probe: Duration,
-    /// How long the confirmation measures.
+    /// The measuring time of the confirmation.
     pub confirm: Duration,
 }
 
@@ -57,13 +57,13 @@ pub struct Tried {
     pub warehouses: u32,
     /// Why.
     pub stage: Stage,
-    /// How long it was to be measured.
+    /// The measuring time planned.
     pub measure: Duration,
-    /// What it says.
+    /// The reading.
     pub reading: Reading,
 }
 
-/// What a run says of its number of warehouses.
+/// Reading of a run: its meaning for the number of warehouses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
@@ -81,7 +81,7 @@ pub enum Reading {
     Interrupted,
 }
 
-/// What a search does next.
+/// Next step of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Try this size.
@@ -90,14 +90,14 @@ pub enum Step {
         warehouses: u32,
         /// Why.
         stage: Stage,
-        /// How long to measure.
+        /// The measuring time.
         measure: Duration,
     },
     /// There is nothing more to try.
     End(Answer),
 }
 
-/// What a search has found.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -105,7 +105,7 @@ pub enum Answer {
     Qualifies {
         /// Active warehouses.
         warehouses: u32,
-        /// What is known of more of them.
+        /// The knowledge of more of them.
         above: Above,
     },
     /// The last run meets every rule for as long as it was measured, which is shorter than that.
@@ -114,7 +114,7 @@ pub enum Answer {
         warehouses: u32,
         /// For how many whole minutes.
         minutes: u64,
-        /// What is known of more of them.
+        /// The knowledge of more of them.
         above: Above,
     },
     /// The last run violates no rule, and saw too few to tell of these.
@@ -123,14 +123,14 @@ pub enum Answer {
         warehouses: u32,
         /// The rules, with what was measured.
         rules: Vec<String>,
-        /// What is known of more of them.
+        /// The knowledge of more of them.
         above: Above,
     },
     /// The last run violates no rule, and is shorter than a run of which anything is said.
     TooShort {
         /// Active warehouses.
         warehouses: u32,
-        /// What is known of more of them.
+        /// The knowledge of more of them.
         above: Above,
     },
     /// Not even one warehouse qualifies.
@@ -143,7 +143,7 @@ pub enum Answer {
     Interrupted,
 }
 
-/// What is known of more warehouses than qualify.
+/// Knowledge of more warehouses than qualify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Above {
@@ -155,7 +155,7 @@ pub enum Above {
     Undecided(u32),
 }
 
-/// What the probes of a size come to.
+/// Result of the probes of a size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Status {
     Holds,
@@ -166,7 +166,7 @@ enum Status {
 }
 
 impl SearchPlan {
-    /// What to do after these trials, in the order in which they were made.
+    /// The step after these trials, in the order in which they were made.
     ///
     /// # Panics
     /// If there is no warehouse to try.
@@ -334,7 +334,7 @@ fn failed(trials: &[Tried]) -> Vec<u32> {
 const PROBED: [&str; 6] = ["2.1", "5.2.5.1", "5.2.5.3", "2.7.2.2", "4.2.2", "5.5.1"];
 
 impl Record {
-    /// What a run says of its number of warehouses, for a search.
+    /// The reading of a run for its number of warehouses, for a search.
     pub fn reading(&self, stage: Stage) -> Reading {
         let verdict = self.judge();
         match (&self.end, verdict.outcome) {

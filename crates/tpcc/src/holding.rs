@@ -14,32 +14,32 @@ use workload::{Dist, stream};
 
 use crate::{Config, PlaceError};
 
-/// What is to be asked for.
+/// Load to be asked for.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many clients there are, at least 1.
+    /// Number of clients, at least 1.
     pub clients: u32,
-    /// How long one thinks before each job \[s\].
+    /// Think time before each job \[s\].
     pub think: Dist,
-    /// How long a job holds its server \[s\]. PostgreSQL sleeps for whole milliseconds, and so what is
+    /// Hold of a job at its server \[s\]. PostgreSQL sleeps for whole milliseconds, and so what is
     /// drawn is rounded, to one at least.
     pub hold: Dist,
-    /// What is not counted, before.
+    /// The time before, which is not counted.
     pub ramp: Duration,
-    /// What is counted.
+    /// The time that is counted.
     pub measure: Duration,
     /// Of all chance.
     pub seed: u64,
 }
 
-/// What was seen of the jobs that ended while it counted.
+/// Observations of the jobs that ended while it counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     /// From asked to answered, in the order of the answers \[s\].
     pub responses: Vec<f64>,
-    /// How long each was told to sleep \[s\].
+    /// The sleep that each was told \[s\].
     pub holds: Vec<f64>,
-    /// How long it counted \[s\].
+    /// The time counted \[s\].
     pub elapsed_s: f64,
 }
 
@@ -59,11 +59,11 @@ pub enum HoldingError {
     /// The server, or what stands before it, has refused something.
     #[error("client {client} of {clients}: {source}")]
     Refused {
-        /// Which, from 1.
+        /// The client, from 1.
         client: u32,
         /// Of how many.
         clients: u32,
-        /// What it was told.
+        /// The error that it got.
         source: tokio_postgres::Error,
     },
 }
@@ -71,7 +71,7 @@ pub enum HoldingError {
 /// One job: when it was answered, how long that took, and how long it was told to sleep \[s\].
 type Job = (Instant, f64, f64);
 
-/// How often it is looked whether to stop.
+/// Interval between looks for a wish to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Lets the clients ask, all of them logged in before the first asks, until they have or `stop` is

@@ -14,7 +14,7 @@ const INTERVALS_MAX: u32 = 600;
 /// Their length in a run that is short enough.
 const LENGTH_LEAST: Duration = Duration::from_millis(500);
 
-/// What clocks of the machine show.
+/// Readings of the machine's clocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meters {
     /// The processor time of the terminals' thread.
@@ -46,7 +46,7 @@ struct Open {
     in_flight_s: f64,
 }
 
-/// How long the intervals of a run of this length are.
+/// Length of the intervals of a run of this length.
 pub(super) fn length(run: Duration) -> Duration {
     let shares = run.as_nanos().div_ceil(u128::from(INTERVALS_MAX) * LENGTH_LEAST.as_nanos());
     LENGTH_LEAST * u32::try_from(shares.max(1)).unwrap_or(u32::MAX)

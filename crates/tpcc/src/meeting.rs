@@ -1,4 +1,4 @@
-//! Where the parts of a run meet: in the database that all of them load, so that no further port is
+//! Meeting of the parts of a run: in the database that all of them load, so that no further port is
 //! needed.
 //!
 //! A part is there as long as its connection holds an advisory lock on its number; a row in
@@ -18,9 +18,9 @@ use super::transactions::reason;
 /// A part that is to meet the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Meeting {
-    /// Which part of how many.
+    /// The part, and the number of parts.
     pub part: RunPart,
-    /// How long it waits for the others.
+    /// The time limit of its wait for the others.
     pub patience: Duration,
 }
 
@@ -34,11 +34,11 @@ pub enum MeetError {
         parts::named(numbers)
     )]
     Missing {
-        /// Who is missing.
+        /// The parts that are missing.
         numbers: Vec<u32>,
-        /// How many parts there are.
+        /// The number of parts.
         of: u32,
-        /// How long they were waited for.
+        /// The time that they were waited for.
         patience: Duration,
     },
     /// They are still in another run.
@@ -47,9 +47,9 @@ pub enum MeetError {
         parts::named(numbers)
     )]
     UnderWay {
-        /// Who runs.
+        /// The parts that run.
         numbers: Vec<u32>,
-        /// How long its end was waited for.
+        /// The time that their end was waited for.
         patience: Duration,
     },
     /// Another part waits to run another plan.
@@ -64,7 +64,7 @@ pub enum MeetError {
          that one or be another part"
     )]
     Twice {
-        /// Which part.
+        /// The part.
         number: u32,
         /// The process of the server that serves it.
         pid: i32,
@@ -72,9 +72,9 @@ pub enum MeetError {
     /// Some parts would have nothing to do.
     #[error("{of} parts are too many for {warehouses} warehouses: each needs one of its own")]
     TooMany {
-        /// How many parts.
+        /// The number of parts.
         of: u32,
-        /// How many warehouses.
+        /// The number of warehouses.
         warehouses: u32,
     },
     /// The user did not want to wait.
@@ -89,20 +89,20 @@ pub enum MeetError {
 pub(super) struct Start {
     /// When it is, by this machine's clock.
     pub(super) at: Instant,
-    /// What is kept of it.
+    /// The record that is kept of it.
     pub(super) record: PartRecord,
 }
 
 /// The first number of our advisory locks: "sekp" in ASCII. The second is a part's number, and 0 for
 /// who looks at the table or writes to it.
 const LOCKS: i32 = 0x7365_6b70;
-/// How often a part looks whether the others are there.
+/// Interval between a part's looks for the others.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the server may take to notice that a client was killed.
+/// Time that the server may take to notice that a client was killed.
 const LINGERS: Duration = Duration::from_secs(2);
-/// How far ahead the start is laid down: all parts must have seen it and read the clock by then.
+/// Lead with which the start is laid down: all parts must have seen it and read the clock by then.
 const LEAD_US: i64 = 1_500_000;
-/// How often the clock is read; the shortest round trip counts.
+/// Number of readings of the clock; the shortest round trip counts.
 const READINGS: u32 = 15;
 
 const CREATE: &str = "set local client_min_messages = warning; \
@@ -197,7 +197,7 @@ impl Meeting {
         }
     }
 
-    /// Whether the one that holds the lock on this part's number is in a run.
+    /// True if the one that holds the lock on this part's number is in a run.
     async fn runs(&self, client: &Client) -> Result<bool, Error> {
         let there = client.query_one("select to_regclass('tpcc_part') is not null", &[]).await?;
         if !there.get::<_, bool>(0) {

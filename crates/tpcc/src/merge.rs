@@ -12,8 +12,8 @@ use super::record::{
     Plan, Record, Server,
 };
 
-/// How far apart the parts of a run may have begun \[s\]: the length of the shortest bucket in which
-/// its throughput is counted.
+/// Limit of the distance between the starts of a run's parts \[s\]: the length of the shortest
+/// bucket in which its throughput is counted.
 const APART_MOST_S: f64 = 1.0;
 
 /// Why records are not those of the parts of one run.
@@ -25,21 +25,21 @@ pub enum MergeError {
     /// One is not of a part.
     #[error("record {nth} is of a whole run and not of a part; merge what `--part` has left")]
     NotAPart {
-        /// Which of those given, from 1.
+        /// Its place among those given, from 1.
         nth: usize,
     },
     /// Some are missing.
     #[error("{} of {of} {} missing; give the record of each part", named(numbers), being(numbers))]
     Missing {
-        /// Which.
+        /// The parts.
         numbers: Vec<u32>,
-        /// How many parts there are.
+        /// The number of parts.
         of: u32,
     },
     /// One is given twice.
     #[error("part {number} is given twice; give one record of each part")]
     Twice {
-        /// Which.
+        /// The part.
         number: u32,
     },
     /// They ran different plans, or on different databases.
@@ -50,7 +50,7 @@ pub enum MergeError {
     Differs {
         /// The other part of the two.
         with: u32,
-        /// What differs, and how.
+        /// The difference.
         difference: Difference,
     },
     /// They did not begin together.
@@ -63,7 +63,7 @@ pub enum MergeError {
         one: u32,
         /// The other.
         other: u32,
-        /// How far apart they may have begun \[s\], the errors of their clocks included.
+        /// The distance between their starts at most \[s\], the errors of their clocks included.
         apart_s: f64,
     },
 }

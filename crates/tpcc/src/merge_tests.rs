@@ -27,7 +27,7 @@ fn plan() -> Plan {
     }
 }
 
-/// What the terminals of a part do, by chance that is each terminal's own, so that it is the same
+/// The work of a part's terminals, by chance that is each terminal's own, so that it is the same
 /// whoever counts it.
 fn counted(plan: &Plan, part: RunPart, whole: bool) -> Record {
     let (begin, end) = (Time::ZERO + plan.ramp, Time::ZERO + plan.ramp + plan.measure);

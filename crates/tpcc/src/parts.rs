@@ -30,12 +30,12 @@ impl RunPart {
     /// A run in one process.
     pub(super) const WHOLE: RunPart = RunPart { number: 1, of: 1 };
 
-    /// Which one, from 1.
+    /// Its number, from 1.
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// How many there are, 1000 at most.
+    /// The number of parts, 1000 at most.
     pub fn of(self) -> u32 {
         self.of
     }
@@ -105,7 +105,8 @@ impl fmt::Display for RunPart {
 }
 
 impl Plan {
-    /// What of a plan must be the same in all parts: names, and values as a person reads them.
+    /// The facts of a plan that must be the same in all parts: names, and values as a person reads
+    /// them.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
         let Plan { pace, warehouses, connections, ramp, measure, execution, isolation, seed } =
             self;
@@ -132,7 +133,7 @@ pub(super) struct Present {
     pub(super) start_us: Option<i64>,
 }
 
-/// What a meeting has come to.
+/// State of a meeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// All are here: the start can be laid down.
@@ -152,15 +153,15 @@ pub(super) enum Standing {
 pub struct Difference {
     /// The other part.
     pub part: u32,
-    /// What differs, in words.
+    /// The thing that differs, in words.
     pub what: String,
-    /// What it is there.
+    /// Its value there.
     pub there: String,
-    /// What it is here.
+    /// Its value here.
     pub here: String,
 }
 
-/// What the meeting of a part has come to, in view of those who are there; it may be one of them.
+/// The state of a part's meeting, in view of those who are there; it may be one of them.
 pub(super) fn standing(part: RunPart, plan: &[String], present: &[Present]) -> Standing {
     let own = present.iter().find(|other| other.number == part.number);
     if let Some(start) = own.and_then(|own| own.start_us) {

@@ -11,30 +11,30 @@ use workload::tpcc::Kind;
 use super::parts::RunPart;
 use super::{Execution, Isolation};
 
-/// What a run is to be.
+/// Plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Whether terminals wait as people do.
+    /// The pace of the terminals.
     pub pace: Pace,
     /// Active warehouses, from 1; each has ten terminals.
     pub warehouses: u32,
     /// Connections to the database, 1 or more, whatever the number of terminals. Of a part, its
     /// own; those of the parts add up.
     pub connections: u32,
-    /// How long the run goes on before it is measured.
+    /// The time before the measurement.
     pub ramp: Duration,
     /// The measurement interval.
     pub measure: Duration,
-    /// Who runs the profiles.
+    /// The side that runs the profiles.
     pub execution: Execution,
     /// The isolation of the transactions.
     pub isolation: Isolation,
-    /// What chance is drawn from.
+    /// The seed of all chance.
     pub seed: u64,
 }
 
-/// Whether terminals wait as people do.
+/// Pace of terminals: whether they wait as people do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
@@ -48,12 +48,12 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Whether terminals wait at all.
+    /// True if terminals wait at all.
     pub fn waits(self) -> bool {
         self != Pace::Stress
     }
 
-    /// How long a terminal waits that a person would wait for so long.
+    /// The wait of a terminal where a person would wait for so long.
     pub(super) fn wait(self, person: Duration) -> Duration {
         match self {
             Pace::Paced => person,
@@ -64,7 +64,7 @@ impl Pace {
 }
 
 impl Plan {
-    /// How long a bucket of [`Record::new_orders`] is: 10 s, and 1 s in a run without waits or with
+    /// Length of a bucket of [`Record::new_orders`]: 10 s, and 1 s in a run without waits or with
     /// short ones, which is short.
     pub fn bucket(&self) -> Duration {
         match self.pace {
@@ -73,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// How many terminals there are.
+    /// Number of terminals.
     pub fn terminals(&self) -> u32 {
         match self.pace {
             Pace::Stress => self.connections,
@@ -82,19 +82,19 @@ impl Plan {
     }
 }
 
-/// What happened in a run.
+/// Record of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// What it was to be.
+    /// The plan.
     pub plan: Plan,
     /// The machine of the terminals; of a merged run, that of part 1.
     pub host: Host,
     /// The database.
     pub server: Server,
-    /// How it ended.
+    /// The end.
     pub end: End,
-    /// How long was measured \[s\]: less than planned in a run that ended early.
+    /// The time measured \[s\]: less than planned in a run that ended early.
     pub measured_s: f64,
     /// By kind, in the order of [`Kind::ALL`].
     pub kinds: [KindRecord; 5],
@@ -102,7 +102,7 @@ pub struct Record {
     pub menu: Histogram,
     /// The deferred part of Deliveries.
     pub deferred: DeferredRecord,
-    /// What was drawn, for the audit of the inputs.
+    /// The inputs that were drawn, for their audit.
     pub inputs: InputCounts,
     /// New-Orders completed in each [bucket](Plan::bucket) since the run began, the ramp included.
     pub new_orders: Vec<u64>,
@@ -110,11 +110,11 @@ pub struct Record {
     pub checkpoints: Vec<Checkpoints>,
     /// Transactions that the database refused, by SQLSTATE, in the whole run.
     pub errors: BTreeMap<String, u64>,
-    /// What it said the first time.
+    /// The first error message.
     pub error_first: Option<String>,
-    /// What the terminals themselves cost.
+    /// The cost of the terminals themselves.
     pub client: Client,
-    /// Which part of a run in several processes this is.
+    /// The part of a run in several processes that this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartRecord>,
     /// Of a run that was [merged](Record::merge), its parts in their order.
@@ -141,7 +141,7 @@ impl Record {
         }
     }
 
-    /// What was recorded of one kind.
+    /// The record of one kind.
     pub fn of(&self, kind: Kind) -> &KindRecord {
         &self.kinds[kind.index()]
     }
@@ -164,29 +164,30 @@ impl Record {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartRecord {
-    /// Which part of how many.
+    /// The part, and the number of parts.
     pub part: RunPart,
     /// The start that all parts agreed on, by the database's clock \[us since 1970\].
     pub start_us: i64,
-    /// How far this machine's reading of that clock may be off \[s\]: half the shortest round trip.
+    /// The error of this machine's reading of that clock \[s\], at most: half the shortest round
+    /// trip.
     pub clock_error_s: f64,
-    /// How long after the start its terminals began \[s\].
+    /// The delay from the start until its terminals began \[s\].
     pub late_s: f64,
 }
 
-/// What a merged record keeps of a part as it was.
+/// Facts that a merged record keeps of a part as they were.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MergedPart {
-    /// Which it was, and when it began.
+    /// The part, and its beginning.
     pub part: PartRecord,
     /// Its machine.
     pub host: Host,
-    /// How it ended.
+    /// The end.
     pub end: End,
-    /// How long it measured \[s\].
+    /// The time measured \[s\].
     pub measured_s: f64,
-    /// What its terminals cost.
+    /// The cost of its terminals.
     pub client: Client,
 }
 
@@ -194,7 +195,7 @@ pub struct MergedPart {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// What it calls itself.
+    /// Its version, as it gives it.
     pub version: String,
     /// The version of TLS that its connections speak, if they do: `TLSv1.3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,7 +209,7 @@ pub struct Server {
     pub settings: BTreeMap<String, String>,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
@@ -250,18 +251,18 @@ pub struct KindRecord {
 pub struct DeferredRecord {
     /// From the queue to the end, of those that ended.
     pub times: Histogram,
-    /// How many were still open at the end although their limit had passed.
+    /// The number still open at the end although their limit had passed.
     pub overdue: u64,
-    /// How many were answered, and not done some seconds after the end: overdue ones among them.
+    /// The number answered, and not done some seconds after the end: overdue ones among them.
     #[serde(default)]
     pub unfinished: u64,
-    /// How many the database refused.
+    /// The number that the database refused.
     pub failed: u64,
     /// Districts without an order to deliver.
     pub skipped: u64,
 }
 
-/// What the inputs of the completed transactions were.
+/// Inputs of the completed transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputCounts {
@@ -291,7 +292,7 @@ pub struct Checkpoints {
     pub requested: i64,
 }
 
-/// What the terminals cost, and how late they were.
+/// Cost of the terminals, and their lateness.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
@@ -301,7 +302,7 @@ pub struct Client {
     pub elapsed_s: f64,
     /// For how many transactions, deferred ones counted once.
     pub transactions: u64,
-    /// How late transactions were sent, inside the measurement interval; how late forms appear is
-    /// the menu's response time.
+    /// Lateness of the sending of transactions, inside the measurement interval; the lateness of
+    /// forms is the menu's response time.
     pub lag: Histogram,
 }

@@ -139,7 +139,7 @@ create table tpcc_load_chunk (
     part text not null, warehouse integer not null, rows bigint not null,
     primary key (part, warehouse));";
 
-/// Whether a table's name is one of the eleven of a load, or that of the parts of a run.
+/// True if a table's name is one of the eleven of a load, or that of the parts of a run.
 pub fn is_ours(name: &str) -> bool {
     name == LOAD || name == CHUNKS || name == PARTS || TABLES.iter().any(|table| table.name == name)
 }
@@ -150,7 +150,7 @@ impl Table {
         format!("create table {} ({});", self.name, self.columns)
     }
 
-    /// What builds the primary key and the indexes: names in the catalogue, statements.
+    /// The builders of the primary key and the indexes: names in the catalogue, statements.
     pub(super) fn build(&self) -> Vec<(String, String)> {
         let name = self.name;
         let key = self.key.map(|columns| {
@@ -164,7 +164,7 @@ impl Table {
         key.into_iter().chain(indexes).collect()
     }
 
-    /// What adds the references to other tables: names in the catalogue, statements.
+    /// The builders of the references to other tables: names in the catalogue, statements.
     pub(super) fn refer(&self) -> Vec<(String, String)> {
         let name = self.name;
         self.references

@@ -29,12 +29,12 @@ const SETTINGS: [&str; 14] = [
     "work_mem",
 ];
 
-/// What is known of a database before anything is asked of it.
+/// Facts of a database before anything is asked of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
     /// The release of its server, as in `15.18`.
     pub version: String,
-    /// What it was loaded with; `None` where it was not by us, or its record cannot be read: whoever
+    /// The record of its load; `None` where it was not by us, or its record cannot be read: whoever
     /// needs one says so.
     pub load: Option<LoadRecord>,
 }

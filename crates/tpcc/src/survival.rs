@@ -1,4 +1,4 @@
-//! What a database still holds, after its server died, of what it had acknowledged (3.5.4).
+//! Survival of acknowledged work in a database after its server died (3.5.4).
 //!
 //! Everything since the load is read in one snapshot and compared by [`Survival::of`], which asks
 //! nobody.
@@ -17,12 +17,12 @@ pub use acknowledged::{
 use super::connection::Config;
 use super::transactions::{OpenError, connect};
 
-/// What the database holds of orders and payments since it was loaded.
+/// Orders and payments that the database holds since it was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
     /// Each order with its lines.
     pub orders: BTreeMap<OrderKey, AcknowledgedOrder>,
-    /// How many equal payments there are of each.
+    /// Numbers of equal payments.
     pub payments: BTreeMap<AcknowledgedPayment, u64>,
 }
 

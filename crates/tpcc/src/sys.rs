@@ -47,7 +47,7 @@ impl Alarm {
             .map(drop)
     }
 
-    /// Whether it has rung since this was asked last. If not, its ring wakes the task.
+    /// True if it has rung since this was asked last. If not, its ring wakes the task.
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> io::Result<bool> {
         let mut rang = false;
         while let Poll::Ready(ready) = self.0.poll_read_ready(context) {
@@ -62,7 +62,7 @@ impl Alarm {
     }
 }
 
-/// What an unprivileged process may still write to the file system of a path \[bytes\].
+/// Space that an unprivileged process may still fill on the file system of a path \[bytes\].
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: all zero is a valid value of the plain struct.

@@ -1,5 +1,6 @@
-//! What the terminals count. Only what lies inside the measurement interval is measured; the
-//! New-Orders of the whole run are counted by buckets, so that it can be seen whether it was steady.
+//! Counts of the terminals. Only what lies inside the measurement interval is measured; the
+//! New-Orders of the whole run are counted by buckets, so that it can be seen whether it was
+//! steady.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub(super) struct Tally {
     intervals: Option<Intervals>,
 }
 
-/// What was counted.
+/// Counts of the terminals.
 pub(super) struct Counted {
     pub(super) kinds: [KindRecord; 5],
     pub(super) menu: Histogram,
@@ -72,7 +73,7 @@ impl Tally {
         }
     }
 
-    /// Whether something that lasted from one moment to another lies inside the interval.
+    /// True if something that lasted from one moment to another lies inside the interval.
     fn inside(&self, from: Time, to: Time) -> bool {
         self.begin <= from && to < self.end
     }
@@ -127,7 +128,7 @@ impl Tally {
         }
     }
 
-    /// What a completed transaction was about.
+    /// Counts the inputs of a completed transaction.
     pub(super) fn inputs(&mut self, sent: Time, now: Time, request: &Request, screen: &Screen) {
         if !self.inside(sent, now) {
             return;

@@ -31,7 +31,7 @@ use super::transactions::{
 };
 use crate::sys::Alarm;
 
-/// Who looks on while a run goes on.
+/// Observer of a run while it goes on.
 pub trait Watch {
     /// About once a second: how long it has run, and the New-Orders completed so far.
     fn tick(&mut self, elapsed: Duration, new_orders: u64);
@@ -74,9 +74,9 @@ pub enum RunError {
          with `sekisho tpcc load --warehouses {asked} --replace`"
     )]
     TooFewWarehouses {
-        /// How many the run wants.
+        /// The number that the run wants.
         asked: u32,
-        /// How many there are.
+        /// The number that there is.
         loaded: u32,
     },
     /// The database was not loaded by us.
@@ -90,7 +90,7 @@ pub enum RunError {
          --resume`"
     )]
     Incomplete {
-        /// How many it was to have.
+        /// The number that it was to have.
         warehouses: u32,
     },
     /// The parts of the run have not met.
@@ -104,18 +104,18 @@ pub enum RunError {
     Machine(#[from] std::io::Error),
 }
 
-/// How often the loop looks whether it is to stop, at least.
+/// Interval between the loop's looks for a wish to stop, at most.
 const LOOK: Duration = Duration::from_millis(100);
-/// How late a menu may be: a thousandth of what its 90th percentile may be (5.2.5.1).
+/// Limit of a menu's lateness: a thousandth of what its 90th percentile may be (5.2.5.1).
 const MENU_SLACK: Duration = Duration::from_millis(2);
 
-/// How long the end of a run waits for transactions under way.
+/// Time limit of the wait for transactions under way, at the end of a run.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long it waits for Deliveries that were answered when they were queued.
+/// Time limit of the wait for Deliveries that were answered when they were queued.
 const GRACE_DEFERRED: Duration = Duration::from_secs(5);
 
-/// How many Deliveries may wait for one warehouse; more are refused and counted as failed.
+/// Limit of the Deliveries that wait for one warehouse; more are refused and counted as failed.
 const LANE_MAX: usize = 10_000;
 
 /// After so many refused transactions a run ends: what the database refuses is not the load.
@@ -213,7 +213,7 @@ async fn begin(start: Start, stop: &AtomicBool) -> Result<(Instant, PartRecord),
     Ok((start.at, PartRecord { late_s, ..start.record }))
 }
 
-/// What a terminal does next.
+/// Next step of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Its user picks from the menu.
@@ -277,7 +277,7 @@ struct Job {
     request: Request,
     /// When it was sent, or queued.
     sent: Time,
-    /// Who waits for its end; nobody for a Delivery that was queued.
+    /// The terminal that waits for its end; nobody for a Delivery that was queued.
     waits: Option<u32>,
 }
 

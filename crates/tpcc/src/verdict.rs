@@ -1,5 +1,4 @@
-//! What may be concluded from a run: a pure function of its record, so that a stored record can be
-//! judged again.
+//! Verdict on a run: a pure function of its record, so that a stored record can be judged again.
 //!
 //! A rule is about what was seen: inside of what it allows it is *met*, outside it is *violated*. Of a
 //! number that chance makes there may be *too few*: so few that terminals by the rules would miss it
@@ -18,7 +17,7 @@ use super::parts::RunPart;
 use super::record::{Client, End, Pace, PartRecord, Record};
 use super::transactions::Isolation;
 
-/// What is said with every result.
+/// Remark that goes with every result.
 pub const NOT_AUDITED: &str = "This is not an audited TPC result, nor comparable with one.";
 
 /// The measurement interval that the specification asks for (5.5.2.1).
@@ -31,19 +30,19 @@ const CHECKPOINT_SPACING_MAX_S: f64 = 30.0 * 60.0;
 pub(super) const RATE_LEAST: f64 = 9.0;
 /// The most that keying and think times allow.
 const RATE_MOST: f64 = 12.86;
-/// What a crash costs where one of these is off (3.5).
+/// The cost of a crash where one of these is off (3.5).
 const DURABLE: [(&str, &str); 3] = [
     ("synchronous_commit", "an answered transaction may be lost in a crash"),
     ("fsync", "the database may not survive a crash"),
     ("full_page_writes", "a page torn by a crash may be lost"),
 ];
-/// How late a terminal may be, in all but one case of a hundred: the resolution that the
+/// Limit of a terminal's lateness in all but one case of a hundred: the resolution that the
 /// specification asks of response times (5.2.5.1).
 const LAG_MOST: Duration = Duration::from_millis(100);
 /// Share of a processor above which the terminals themselves were the limit.
 const CLIENT_BUSY_MOST: f64 = 0.95;
 
-/// What is concluded from a run.
+/// Conclusions from a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// In a word.
@@ -52,7 +51,7 @@ pub struct Verdict {
     pub new_orders_per_minute: Estimate,
     /// Each rule and what became of it.
     pub checks: Vec<Check>,
-    /// What the run did otherwise than the specification asks, by name.
+    /// Deviations of the run from the specification, by name.
     pub deviations: Vec<String>,
     /// Checkpoints that were seen inside the measurement interval.
     pub checkpoints: u64,
@@ -83,24 +82,24 @@ pub enum Outcome {
     Part(RunPart),
     /// The user ended it.
     Interrupted,
-    /// What was measured is not the database under the load that was asked for; and why.
+    /// The measurement is not of the database under the load that was asked for; and why.
     Invalid(String),
 }
 
 /// A rule, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// What is asked for.
+    /// The demand.
     pub rule: String,
-    /// Where the specification asks for it.
+    /// The clause of the specification that asks for it.
     pub clause: &'static str,
-    /// What became of it.
+    /// The finding.
     pub finding: Finding,
-    /// What was measured.
+    /// The value that was measured.
     pub measured: String,
 }
 
-/// What became of a rule.
+/// Finding on a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
@@ -111,7 +110,7 @@ pub enum Finding {
     /// It is not, but terminals by the rules would miss it with so few in more runs than its share of
     /// one in twenty; or it could not be seen.
     TooFew {
-        /// How many of what is counted it takes.
+        /// The number that it takes of what is counted.
         needs: u64,
     },
 }
@@ -230,7 +229,7 @@ fn checkpoints_inside(record: &Record) -> u64 {
     checkpoints_begun(record).iter().filter(|at| inside.contains(at)).count() as u64
 }
 
-/// What the run did otherwise than the specification asks.
+/// The deviations of the run from the specification.
 fn deviations(record: &Record) -> Vec<String> {
     let mut found = Vec::new();
     let mut add = |text: String| found.push(text);

@@ -96,7 +96,7 @@ fn finding(record: &Record, rule: &str) -> Finding {
     found[0].finding
 }
 
-/// What becomes of a rule after a change.
+/// The finding on a rule after a change.
 fn after(rule: &str, change: impl FnOnce(&mut Record)) -> Finding {
     let mut record = good();
     change(&mut record);

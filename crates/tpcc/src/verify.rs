@@ -1,5 +1,6 @@
-//! Whether a database holds what the specification says it must: the twelve consistency conditions
-//! (3.3.2), the counters that every transaction keeps, and the rules of its population (4.3.3.1).
+//! Verification that a database holds what the specification says it must: the twelve consistency
+//! conditions (3.3.2), the counters that every transaction keeps, and the rules of its population
+//! (4.3.3.1).
 //!
 //! All of it is asked in one snapshot that writes nothing, so it can be asked at any time, also
 //! while a run goes on. Each pass reads a table or two as sets; groups are joined in full, and what
@@ -28,12 +29,12 @@ pub use population::Rule;
 
 /// The rows that are named for a check that fails.
 pub const ROWS_MAX: usize = 10;
-/// How long a connection may take, where the caller does not say.
+/// Time limit of a connection, where the caller does not say.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How often a wish to stop is looked for.
+/// Interval between looks for a wish to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What can be asked.
+/// Part of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The consistency conditions and the counters; they hold at any time.
@@ -56,9 +57,9 @@ pub enum Check {
 /// A check and what broke it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What was checked.
+    /// The check.
     pub check: Check,
-    /// How many rows or groups break it.
+    /// The number of rows or groups that break it.
     pub broken: u64,
     /// The first of them, at most [`ROWS_MAX`].
     pub rows: Vec<Offence>,
@@ -67,13 +68,13 @@ pub struct Outcome {
 /// A row, or a group of rows, that breaks a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offence {
-    /// Which: `w 1, d 3, o 3001`.
+    /// The row: `w 1, d 3, o 3001`.
     pub row: String,
-    /// What it says, and what others say: `O_OL_CNT 9, lines 8`.
+    /// Its values, and those of others: `O_OL_CNT 9, lines 8`.
     pub says: String,
 }
 
-/// What was found.
+/// Findings of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verification {
     /// The warehouses of the database.
@@ -91,9 +92,9 @@ pub enum VerifyError {
     /// There is no way into the database.
     #[error("no connection to the database {database}: {cause}")]
     Connect {
-        /// Which one: `tpcc at 10.0.0.1:5432`.
+        /// The database: `tpcc at 10.0.0.1:5432`.
         database: String,
-        /// What the server or the system says.
+        /// The message of the server or the system.
         cause: String,
     },
     /// The user asked to stop.
@@ -105,7 +106,7 @@ pub enum VerifyError {
          differently; load it with `sekisho tpcc load --warehouses N`, or name another one"
     )]
     NotOurs {
-        /// What is missing first.
+        /// The first thing that is missing.
         missing: String,
     },
     /// There is nothing to verify.
@@ -119,15 +120,15 @@ pub enum VerifyError {
          load the database again with `sekisho tpcc load --warehouses N`"
     )]
     Load {
-        /// How many rows it has.
+        /// The number of its rows.
         rows: usize,
     },
     /// The database failed.
     #[error("{asking}: {}", database(source))]
     Database {
-        /// What it was asked.
+        /// The question.
         asking: String,
-        /// What it said.
+        /// The answer.
         source: tokio_postgres::Error,
     },
 }
@@ -141,7 +142,7 @@ impl Check {
         }
     }
 
-    /// What must hold, in the words of the specification's columns.
+    /// The condition, in the words of the specification's columns.
     pub fn statement(&self) -> &'static str {
         match self {
             Check::Condition(condition) => condition.statement(),
@@ -151,7 +152,7 @@ impl Check {
 }
 
 impl Verification {
-    /// Whether every check holds.
+    /// True if every check holds.
     pub fn holds(&self) -> bool {
         self.outcomes.iter().all(|outcome| outcome.broken == 0)
     }
@@ -303,7 +304,7 @@ fn asking(asking: impl Into<String>) -> impl FnOnce(tokio_postgres::Error) -> Ve
     move |source| VerifyError::Database { asking, source }
 }
 
-/// What the server said, where it said something; a broken connection says little.
+/// The message of the server, where it gave one; a broken connection says little.
 fn database(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => said.message().to_owned(),

@@ -83,7 +83,7 @@ pub(crate) fn receive_one(mut stream: &TcpStream) -> Response {
     }
 }
 
-/// Whether nothing comes within `span`.
+/// True if nothing comes within `span`.
 pub(crate) fn is_silent(mut stream: &TcpStream, span: Duration) -> bool {
     stream.set_read_timeout(Some(span)).unwrap();
     let result = stream.read(&mut [0; 1]);

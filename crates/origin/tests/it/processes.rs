@@ -63,7 +63,7 @@ fn work_is_as_ordered(supervised: Supervised) {
     }
 }
 
-/// What the kernel says that a process has used.
+/// CPU time of a process by the kernel.
 fn cpu_of(pid: u32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())

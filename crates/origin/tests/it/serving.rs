@@ -233,7 +233,7 @@ pub(crate) fn check_work(usage: &Usage, seen: Duration, ordered: f64) {
     assert!((ratio - 1.0).abs() < 0.03, "{seen:?} is {ratio:.4} of {ordered} s: {usage:?}");
 }
 
-/// What the kernel says that the threads of our workers have used.
+/// CPU time of the threads of our workers by the kernel.
 #[cfg(target_os = "linux")]
 fn cpu_of_workers() -> Duration {
     workers()

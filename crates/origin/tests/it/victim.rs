@@ -8,7 +8,7 @@ use origin::{Apache, Origin, OriginConfig, Serving, Supervised};
 
 use crate::client::eventually;
 
-/// What makes this executable a victim; the server to start follows.
+/// The argument that makes this executable a victim; the server to start follows.
 pub(crate) const ARGUMENT: &str = "--victim=";
 
 /// The victim's life: it says which processes it started and waits to be killed.
@@ -51,7 +51,7 @@ pub(crate) fn kill_one(role: &str, pids_min: usize) -> u32 {
     victim.id()
 }
 
-/// Whether there is such a process that has not ended. One that has, but that the system's first
+/// True if there is such a process that has not ended. One that has, but that the system's first
 /// process has not reaped yet, is none of ours any more.
 pub(crate) fn exists(pid: u32) -> bool {
     let path = Path::new("/proc").join(pid.to_string()).join("stat");

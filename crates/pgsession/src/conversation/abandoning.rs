@@ -1,4 +1,5 @@
-//! What the gate says on its own: to end a doubt, and to clean up behind a client that has gone.
+//! Messages of the gate's own: to resolve an ambiguous Sync after a failed COPY, and to clean up
+//! behind a client that has gone.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use pgwire::message::{Status, write};
 /// The name of a portal that nobody has.
 const FENCE: &[u8] = b"Psekisho: a fence\0";
 
-/// Whether the last message of a client that has gone is at the server as a whole.
+/// State of the last message of a client that has gone: whole at the server, or in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
     /// It is.
@@ -20,7 +21,7 @@ pub enum Forwarded {
     InPart,
 }
 
-/// What a server needs whose client has gone.
+/// Needs of a server whose client has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abandoned {
     /// Nothing more: it is free.

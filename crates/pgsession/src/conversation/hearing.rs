@@ -1,4 +1,4 @@
-//! What comes from the server: to which request it belongs, and what becomes of that.
+//! Messages from the server: the request that each belongs to, and its effect on that.
 
 use thiserror::Error;
 
@@ -11,7 +11,7 @@ use pgwire::frame::Backend;
 use pgwire::message::Status;
 use pgwire::message::read::{self, ReadError};
 
-/// Who hears a message.
+/// Receiver of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// The client.
@@ -20,7 +20,7 @@ pub enum To {
     Nobody,
 }
 
-/// What a message means for the requests.
+/// Meaning of a message for the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It answers nothing: a notice, a notification, a setting.
@@ -42,12 +42,12 @@ pub enum Fate {
     Ended(End),
 }
 
-/// What to do with a message.
+/// Receiver and meaning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Who hears it.
+    /// The receiver.
     pub to: To,
-    /// What it means.
+    /// The meaning.
     pub fate: Fate,
 }
 
@@ -57,15 +57,15 @@ pub enum Violation {
     /// Nobody has asked for it.
     #[error("the server sent {tag:?}, and nothing was asked")]
     Unasked {
-        /// What came.
+        /// The message that came.
         tag: Backend,
     },
     /// Something else was asked for.
     #[error("the server sent {tag:?} in answer to {asked}")]
     Unfitting {
-        /// What came.
+        /// The message that came.
         tag: Backend,
-        /// What was asked.
+        /// The request.
         asked: &'static str,
     },
     /// A message cannot be read.
@@ -74,7 +74,7 @@ pub enum Violation {
     /// The connection had ended before.
     #[error("the server sent {tag:?} after the end")]
     Ended {
-        /// What came.
+        /// The message that came.
         tag: Backend,
     },
 }
@@ -86,7 +86,7 @@ impl Violation {
     }
 }
 
-/// What a reply does to the request at the front.
+/// Effect of a reply on the request at the front.
 enum Step {
     Goes,
     /// A statement of several is done, perhaps the last.
@@ -235,7 +235,7 @@ impl Conversation {
         Ok(Received { to: front.to(), fate: Fate::Underway })
     }
 
-    /// What a reply does, if the server can give it to such a request now.
+    /// The effect of a reply, if the server can give it to such a request now.
     fn step(&self, kind: Kind, tag: Backend) -> Option<Step> {
         use Backend as B;
         use Kind as K;
@@ -381,7 +381,7 @@ impl Request {
         }
     }
 
-    /// Whether a message that answers nothing comes of this question of the gate's own. Settings are
+    /// True if this internal query brings about a message that answers nothing. Settings are
     /// reported before ReadyForQuery, those of a client's request perhaps before that of a Sync of
     /// the gate's.
     fn brings_about(&self, tag: Backend) -> bool {
@@ -418,7 +418,7 @@ impl Request {
     }
 }
 
-/// Whether an error ends the session, from as much of its body as is here: servers put the severity
+/// True if an error ends the session, from as much of its body as is here: servers put the severity
 /// first, and a second time in English.
 fn is_fatal(body: &[u8]) -> bool {
     body.split(|&byte| byte == 0)

@@ -1,4 +1,5 @@
-//! What a server still owes on one connection, and whether the connection may go to another client.
+//! Protocol pipeline of one server connection: the replies that the server still owes, and the
+//! reasons why the connection may not go to another client.
 //!
 //! [`Conversation`] is told of every message that goes to the server ([`send`](Conversation::send))
 //! and of every one that comes from it ([`receive`](Conversation::receive)), and follows the server
@@ -63,10 +64,10 @@ use pgwire::SqlState;
 use pgwire::frame::{Frontend, Tag};
 use pgwire::message::Status;
 
-/// How many requests of a client may be outstanding; two bytes each.
+/// Limit of a client's outstanding requests; two bytes each.
 pub const OWED_MAX: usize = 4096;
 
-/// Who asked.
+/// Side that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// The client: it hears the replies.
@@ -85,7 +86,7 @@ pub enum Local {
     CloseComplete,
 }
 
-/// What a message does that is sent now.
+/// Effect of a message that is sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It is a request of this number, and the server will reply. Numbers count from 0, with gaps
@@ -193,7 +194,7 @@ impl fmt::Display for Kept {
     }
 }
 
-/// How a connection has ended. It is to be closed.
+/// End of a connection. It is to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Terminate was sent.
@@ -204,7 +205,7 @@ pub enum End {
     Lost,
 }
 
-/// Who must go on.
+/// Side that must go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// The server: a reply will come without anything more.
@@ -213,7 +214,7 @@ pub enum Turn {
     Client,
 }
 
-/// What was asked of the server.
+/// Kind of a request to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Parse,
@@ -245,13 +246,13 @@ struct Request {
 }
 
 impl Request {
-    /// Whether the server answers it by something that is not ReadyForQuery.
+    /// True if the server answers it by something that is not ReadyForQuery.
     fn has_reply_of_its_own(self) -> bool {
         !matches!(self.kind, Kind::Sync | Kind::CopyEnd | Kind::Here(_) | Kind::Void)
     }
 }
 
-/// How far the request at the front is.
+/// Progress of the request at the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Fresh,
@@ -281,7 +282,7 @@ enum Copy {
     },
 }
 
-/// Whether the server skips to the next Sync. While it does, nothing is outstanding.
+/// The server's skipping to the next Sync. While it skips, nothing is outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Skip {
     No,
@@ -290,7 +291,7 @@ enum Skip {
     Maybe,
 }
 
-/// What was sent since the last Sync, whatever becomes of it.
+/// State of the series sent since the last Sync, whatever becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Series {
     Closed,
@@ -307,7 +308,7 @@ enum Series {
 #[derive(Clone, Debug)]
 pub struct Conversation {
     queue: VecDeque<Request>,
-    /// How many of these may be the end of a COPY.
+    /// Number of these that may be the end of a COPY.
     copy_ends: u32,
     /// The number of the request at the front.
     front_number: u64,
@@ -318,9 +319,9 @@ pub struct Conversation {
     series: Series,
     /// ReadyForQuery that may come beyond those owed: Syncs in doubt.
     extra: u32,
-    /// Whether the fence for these stands.
+    /// The sync marker for these.
     fence: Fence,
-    /// What was asked to know whether the server skips.
+    /// The probe that tells whether the server skips.
     question: Option<Box<Question>>,
     flushed: Flushed,
     status: Status,
@@ -334,10 +335,10 @@ enum Fence {
     Placed,
 }
 
-/// Whether the server skips, as its replies tell.
+/// Probe that tells by the replies whether the server skips.
 #[derive(Clone, Debug)]
 struct Question {
-    /// What was ready, with these states, and is held back; once the answer is there, the client's.
+    /// ReadyForQuery with these states, held back; once the answer is there, the client's.
     held: VecDeque<Status>,
     answer: Answer,
 }
@@ -352,7 +353,7 @@ enum Answer {
     Given,
 }
 
-/// Whether the server has been asked to send what it has.
+/// Request to the server to send what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flushed {
     No,
@@ -432,7 +433,7 @@ impl Conversation {
         }
     }
 
-    /// Who must go on: for deadlines, and for whom a held slot is charged to.
+    /// The side that must go on: for deadlines, and for the charge of a held slot.
     pub fn turn(&self) -> Turn {
         let comes = self.ready_owed > 0 || self.flushed == Flushed::Yes && !self.queue.is_empty();
         match self.copy {
@@ -445,7 +446,7 @@ impl Conversation {
         }
     }
 
-    /// Whether [`SendError::Full`] would be the answer to a client's next request.
+    /// True if [`SendError::Full`] would be the answer to a client's next request.
     pub fn is_full(&self) -> bool {
         self.queue.len() >= OWED_MAX && !matches!(self.copy, Copy::In { .. })
     }
@@ -534,8 +535,8 @@ impl Conversation {
         Ok(sent)
     }
 
-    /// Whether [`send`](Conversation::send) would refuse a message of the client for another reason
-    /// than that too many are outstanding.
+    /// Fails if [`send`](Conversation::send) would refuse a message of the client for another
+    /// reason than that too many are outstanding.
     pub(super) fn permits(&self, tag: Frontend) -> Result<(), SendError> {
         use Frontend as F;
         let copies = matches!(tag, F::CopyData | F::CopyDone | F::CopyFail);
@@ -550,9 +551,9 @@ impl Conversation {
         }
     }
 
-    /// Whether a message of the client's has to wait until the server has said more: behind a COPY that
-    /// has failed, or may fail, with a Sync inside it cannot be known what becomes of it. What would
-    /// bring the reply is asked for.
+    /// True if a message of the client's has to wait until the server has said more: behind a COPY
+    /// that has failed, or may fail, with a Sync inside it cannot be known what becomes of it. What
+    /// would bring the reply is asked for.
     pub(super) fn must_wait(&mut self, tag: Frontend, out: &mut Vec<u8>) -> bool {
         use Frontend as F;
         let asks = self.question.as_ref().is_some_and(|one| one.answer != Answer::Given);
@@ -575,37 +576,38 @@ impl Conversation {
         true
     }
 
-    /// Whether a message of the client's stands behind what the server will end by ReadyForQuery, so
-    /// that it may begin a transaction of its own. What is in doubt behind a COPY counts as soon as the
-    /// server has been asked.
+    /// True if a message of the client's stands behind what the server will end by ReadyForQuery,
+    /// so that it may begin a transaction of its own. What is in doubt behind a COPY counts as soon
+    /// as the server has been asked.
     pub(super) fn may_begin_anew(&self, tag: Frontend) -> bool {
         use Frontend as F;
         !matches!(tag, F::CopyData | F::CopyDone | F::CopyFail | F::Sync | F::Flush)
             && self.ready_owed > 0
     }
 
-    /// Whether a message of the client's is the first that runs anything in a series of which it has
-    /// asked for the replies before: what it has prepared so far has said nothing of what is run.
+    /// True if a message of the client's is the first that runs anything in a series of which it
+    /// has asked for the replies before: what it has prepared so far has said nothing of what is
+    /// run.
     pub(super) fn runs_late(&self, tag: Frontend) -> bool {
         matches!(tag, Frontend::Bind | Frontend::Query | Frontend::FunctionCall)
             && (self.series, self.status) == (Series::Prepared, Status::Idle)
             && (self.skip, self.end, self.extra) == (Skip::No, None, 0)
     }
 
-    /// Whether the server is to say something yet: at once, or when the client asks for it.
+    /// True if the server is to say something yet: at once, or when the client asks for it.
     pub(super) fn is_owed(&self) -> bool {
         let is_servers =
             |request: &Request| !matches!(request.kind, Kind::Here(_) | Kind::CopyEnd | Kind::Void);
         self.end.is_none() && self.queue.iter().any(is_servers)
     }
 
-    /// Whether nothing is outstanding.
+    /// True if nothing is outstanding.
     pub(super) fn is_answered(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Whether the end of a COPY was sent, if it is one, that has a Sync inside. What comes behind has
-    /// no place of its own until that COPY is done or has failed.
+    /// True if the end of a COPY was sent, if it is one, that has a Sync inside. What comes behind
+    /// has no place of its own until that COPY is done or has failed.
     fn may_be_swallowed(&self) -> bool {
         match self.copy {
             Copy::InEnded { syncs } => syncs > 0,
@@ -622,18 +624,18 @@ impl Conversation {
         self.front_number
     }
 
-    /// Whether a COPY has swallowed the request of this number.
+    /// True if a COPY has swallowed the request of this number.
     pub(super) fn is_void(&self, number: u64) -> bool {
         let at = number.checked_sub(self.front_number).and_then(|at| usize::try_from(at).ok());
         at.and_then(|at| self.queue.get(at)).is_some_and(|request| request.kind == Kind::Void)
     }
 
-    /// Whether all that is not a Sync will be passed over.
+    /// True if all that is not a Sync will be passed over.
     pub(super) fn is_skipping(&self) -> bool {
         self.skip != Skip::No
     }
 
-    /// Whether the server waits for rows of the client.
+    /// True if the server waits for rows of the client.
     pub(super) fn takes_rows(&self) -> bool {
         matches!(self.copy, Copy::In { .. })
     }
@@ -728,7 +730,7 @@ impl Series {
         }
     }
 
-    /// Whether it has begun, and only Sync ends it.
+    /// True if it has begun, and only Sync ends it.
     fn is_open(self) -> bool {
         matches!(self, Series::Preparing | Series::Prepared | Series::Open)
     }

@@ -117,7 +117,7 @@ impl Relay {
         }
     }
 
-    /// What a message means; whether the client gets it as it is.
+    /// Takes a message by its meaning; true if the client gets it as it is.
     fn said<O: Out, N: FnMut(News<'_>)>(
         &mut self,
         hearing: &mut Hearing<'_, '_, O, N>,

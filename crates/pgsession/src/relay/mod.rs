@@ -1,4 +1,4 @@
-//! What passes between a client and the server that it has now: the one place that knows of both the
+//! Traffic between a client and the server that it has now: the one place that knows of both the
 //! replies that a server owes and the names of statements.
 //!
 //! ```text
@@ -63,10 +63,10 @@ use pgwire::frame::{Backend, FrameError, Frames, Frontend, Limits, Piece};
 use pgwire::message::read::{Fields, ReadError};
 use pgwire::message::{Status, write};
 
-/// How much of what was written between messages is kept room for \[byte\].
+/// Room that is kept for what was written between messages \[byte\].
 const SCRATCH_MAX: usize = 1 << 16;
 
-/// How much of replies of the gate's own is held at most, as PostgreSQL sends a full buffer \[byte\].
+/// Limit of replies of the gate's own that are held, as PostgreSQL sends a full buffer \[byte\].
 const DUE_MAX: usize = 8192;
 
 /// A client, and the statements of its pool.
@@ -74,17 +74,17 @@ const DUE_MAX: usize = 8192;
 pub struct Guest<'a> {
     /// Its names for statements.
     pub client: &'a mut Client,
-    /// What they stand for.
+    /// The statements that they stand for.
     pub catalogue: &'a mut Catalogue,
 }
 
-/// How many of the readable bytes were taken, and why no more.
+/// Number of the readable bytes that were taken, and the reason why no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Taken {
     /// Those that are done with \[byte\].
     pub bytes: usize,
-    /// What it takes to go on.
+    /// The condition to go on.
     pub stop: Stop,
 }
 
@@ -94,7 +94,7 @@ pub enum Stop {
     /// So many must be readable, those counted that are and were not taken. It is more than
     /// [`Limits::whole_max`] only for a Parse.
     More {
-        /// How many \[byte\].
+        /// Their number \[byte\].
         needs: usize,
     },
     /// The server must reply first: the same bytes again after it was heard. What would bring the
@@ -111,7 +111,7 @@ pub enum Stop {
     Ended,
 }
 
-/// What a client has said that cannot be. It is told so, as FATAL, and closed; the server is
+/// Protocol fault of a client. It is told so, as FATAL, and closed; the server is
 /// [left](Relay::leave) as by a client that has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ClientFault {
@@ -133,7 +133,7 @@ impl ClientFault {
     }
 }
 
-/// What a server has said that cannot be. The connection to it is to be closed, its client told.
+/// Protocol fault of a server. The connection to it is to be closed, its client told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ServerFault {
     /// It is no message.
@@ -154,7 +154,7 @@ impl ServerFault {
     }
 }
 
-/// What a server has said that concerns more than its client.
+/// Event at a server that concerns more than its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News<'a> {
     /// A setting has this value now.
@@ -163,8 +163,8 @@ pub enum News<'a> {
         name: &'a [u8],
         /// Its value.
         value: &'a [u8],
-        /// Whether a [query of the gate's](Relay::query) has brought it about, so that the client does
-        /// not get it.
+        /// True if a [query of the gate's](Relay::query) has brought it about, so that the client
+        /// does not get it.
         own: bool,
         /// What the client is told for it.
         instead: &'a RefCell<Instead>,
@@ -177,7 +177,7 @@ pub enum News<'a> {
     Completed {
         /// As in `SELECT 3`.
         tag: &'a [u8],
-        /// What it has left in the session.
+        /// Its effects on the session.
         left: &'a [Leaf],
     },
     /// A statement of the client's has failed; none if more of the error is there than is waited for.
@@ -221,7 +221,7 @@ pub struct Prepares {
     pub binds: u64,
 }
 
-/// What becomes of a message whose rest is still to come.
+/// Treatment of a message whose rest is still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     None,
@@ -229,7 +229,7 @@ enum Rest {
     Falls,
 }
 
-/// Whose statements have which names.
+/// Owner of the statements' names.
 #[derive(Debug)]
 enum Names {
     /// The server's own: its client has it for itself.
@@ -238,8 +238,8 @@ enum Names {
     Rewritten(Box<Server>),
 }
 
-/// What becomes of that which a client asks behind the end of what may be a transaction, before the
-/// server has said whether it is one.
+/// Treatment of a client's messages behind the end of what may be a transaction, before the server
+/// has said whether it is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ahead {
     /// It passes: one server is as good as another.
@@ -250,7 +250,7 @@ pub enum Ahead {
     Waits,
 }
 
-/// Whether the client that asked is still there.
+/// Presence of the client that asked.
 #[derive(Debug)]
 enum Presence {
     There,
@@ -449,10 +449,10 @@ impl Relay {
         Ok(None)
     }
 
-    /// Whether a message may belong to another server, and waits until this one can be left. A series
-    /// that has only prepared something, up to the client's Flush, is ended for that when it is
-    /// answered, unless it has failed: whoever waits for the shape of a statement before it says the
-    /// values would run it where nothing was known of them.
+    /// True if a message may belong to another server, and waits until this one can be left. A
+    /// series that has only prepared something, up to the client's Flush, is ended for that when it
+    /// is answered, unless it has failed: whoever waits for the shape of a statement before it says
+    /// the values would run it where nothing was known of them.
     fn must_part(&mut self, tag: Frontend) -> bool {
         if self.conversation.may_begin_anew(tag) {
             return true;
@@ -610,7 +610,7 @@ impl Relay {
         }
     }
 
-    /// Whether the session may have moved sequences for clients before.
+    /// True if the session may have moved sequences for clients before.
     pub fn has_others_sequences(&self) -> bool {
         match &self.names {
             Names::Rewritten(statements) => statements.has_others_sequences(),
@@ -625,8 +625,8 @@ impl Relay {
         }
     }
 
-    /// What clients have left in the session, as far as their texts tell. Nothing is looked at where
-    /// the relay is [transparent](Relay::transparent).
+    /// Session state left by clients, as far as their texts tell. Nothing is looked at where the
+    /// relay is [transparent](Relay::transparent).
     pub fn left(&self) -> Left {
         match &self.names {
             Names::Rewritten(statements) => *statements.left(),
@@ -680,12 +680,12 @@ impl Relay {
         self.conversation.status()
     }
 
-    /// Who must go on: for deadlines, and for whom a held slot is charged to.
+    /// The side that must go on: for deadlines, and for the charge of a held slot.
     pub fn turn(&self) -> Turn {
         self.conversation.turn()
     }
 
-    /// What was prepared since this was last asked.
+    /// The statements that were prepared since this was last asked.
     pub fn take_prepares(&mut self) -> Prepares {
         let Prepares { client_parses, binds, .. } = std::mem::take(&mut self.prepares);
         let server_parses = match &mut self.names {
@@ -695,7 +695,7 @@ impl Relay {
         Prepares { client_parses, server_parses, binds }
     }
 
-    /// How many statements the server has prepared for clients, as far as that is known.
+    /// Number of statements that the server has prepared for clients, as far as that is known.
     pub fn prepared(&self) -> usize {
         match &self.names {
             Names::Rewritten(statements) => statements.prepared(),
@@ -704,7 +704,7 @@ impl Relay {
     }
 }
 
-/// What becomes of a message where names are as they are.
+/// Treatment of a message where names are as they are.
 fn transparently(
     conversation: &mut Conversation,
     tag: Frontend,

@@ -1,8 +1,8 @@
-//! How a relay says where bytes go, without moving them itself.
+//! Output of a relay as places of bytes, which it does not move itself.
 
 use std::ops::Range;
 
-/// Where a direction goes: bytes of what was given as readable, and others between them.
+/// Destination of a direction: bytes of what was given as readable, and others between them.
 pub trait Out {
     /// These of the readable bytes. Ranges come in order, and never one that begins where the one
     /// before has ended, unless something was [put](Out::put) between.

@@ -8,7 +8,7 @@ use super::settings::{is_meaning, is_reported};
 use super::tokens::{Lexis, Unclear};
 use pgwire::SqlState;
 
-/// What may become of what its server must keep.
+/// Policy for session state that its server must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The client keeps its server until what it left is gone.
@@ -17,7 +17,7 @@ pub enum Choice {
     Refuse,
 }
 
-/// What may become of a SET.
+/// Policy for SET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetChoice {
     /// The setting goes with the client from server to server; one whose value cannot be seen pins.
@@ -28,7 +28,7 @@ pub enum SetChoice {
     Refuse,
 }
 
-/// What may become of DO and CALL, which may do anything unseen.
+/// Policy for DO and CALL, which may do anything unseen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeChoice {
     /// They pass, and are trusted to leave nothing behind.
@@ -42,7 +42,7 @@ pub enum CodeChoice {
     Refuse,
 }
 
-/// What may become of `currval` and `lastval`, which tell what the session of a server has moved last,
+/// Policy for `currval` and `lastval`, which tell what the session of a server has moved last,
 /// whoever had it then. What moves a sequence is not looked for: defaults and triggers hide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequenceChoice {
@@ -114,7 +114,7 @@ impl Default for Choices {
 }
 
 impl Choices {
-    /// What becomes of a SET of this.
+    /// The policy for a SET of this.
     fn set(&self, name: &[u8]) -> SetChoice {
         let always = is_reported(name) || self.tracked.iter().any(|one| one == name);
         if always { SetChoice::Track } else { self.set }
@@ -131,7 +131,7 @@ pub enum Reason {
     Role,
     /// Another user.
     Authorization,
-    /// What it listens to.
+    /// The channels that it listens to.
     Listen,
     /// A lock.
     AdvisoryLock,
@@ -145,7 +145,7 @@ pub enum Reason {
     Load,
     /// Code that may do anything.
     Code,
-    /// What its session has moved of sequences.
+    /// The sequences that its session has moved.
     Sequence,
     /// Its text cannot be read.
     Unreadable,
@@ -213,12 +213,12 @@ impl Reasons {
         Reasons(1 << reason as u8)
     }
 
-    /// Whether it is none.
+    /// True if it is none.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this is among them.
+    /// True if this is among them.
     pub fn has(self, reason: Reason) -> bool {
         self.0 & Reasons::of(reason).0 != 0
     }
@@ -260,7 +260,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What becomes of a text.
+/// Decision on a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It leaves nothing behind.
@@ -283,7 +283,7 @@ pub enum Decision {
 /// Why a text is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What it would leave.
+    /// The session state that it would leave.
     pub reason: Reason,
     /// The words that say so.
     pub at: Range<usize>,
@@ -295,7 +295,7 @@ impl Refusal {
         SqlState::FEATURE_NOT_SUPPORTED
     }
 
-    /// What the client is told.
+    /// The message to the client.
     pub fn message(&self) -> String {
         let verb = if self.reason == Reason::Unreadable { "is" } else { self.verb() };
         format!("{} {verb} not allowed in transaction mode", self.reason)
@@ -335,7 +335,8 @@ impl Refusal {
         }
     }
 
-    /// Where in the text, for the field Position of an error: in characters from 1, if it is UTF-8.
+    /// The place in the text, for the field Position of an error: in characters from 1, if it is
+    /// UTF-8.
     pub fn position(&self, text: &[u8]) -> Option<usize> {
         let before = std::str::from_utf8(text.get(..self.at.start)?).ok()?;
         Some(before.chars().count() + 1)
@@ -411,7 +412,7 @@ impl Verdict {
     }
 }
 
-/// What becomes of a text that leaves this. A text that its server refuses as a whole passes.
+/// Decision on a text with these session effects. A text that its server refuses as a whole passes.
 pub fn decide(leaves: &Leaves, choices: &Choices) -> Decision {
     if leaves.unclear == Some(Unclear::Encoding) {
         return Decision::Pin { reason: Reason::Unreadable, at: 0..0 };
@@ -438,11 +439,11 @@ pub fn decide(leaves: &Leaves, choices: &Choices) -> Decision {
 pub struct Followed {
     leaves: Leaves,
     pins: Reasons,
-    /// Whether it asks what sequences its session has moved.
+    /// The mark of a text that asks what sequences its session has moved.
     sequences: Sequences,
 }
 
-/// Whether a text asks what sequences its session has moved.
+/// Question of a text for the sequences that its session has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sequences {
     Asked,
@@ -496,8 +497,8 @@ impl Followed {
         Ok(Some(Followed { leaves: found, pins, sequences }))
     }
 
-    /// What may run any code and cannot be looked into: a text that is too long to be read, a call by
-    /// number. It is never refused. None if it is trusted.
+    /// A text that may run any code and cannot be looked into: a text that is too long to be read,
+    /// a call by number. It is never refused. None if it is trusted.
     pub fn code(choices: &Choices) -> Option<Followed> {
         let leaf = Leaf { command: 0, at: 0..0, what: What::Code };
         let pins = match choices.code {
@@ -545,7 +546,7 @@ impl Followed {
         Followed { leaves, pins: Reasons::of(Reason::Unreadable), sequences }
     }
 
-    /// What it leaves.
+    /// Its session effects.
     pub fn leaves(&self) -> &Leaves {
         &self.leaves
     }
@@ -555,8 +556,8 @@ impl Followed {
         self.pins
     }
 
-    /// Whether what comes behind it waits for its end: it may mean something else then, or has to find
-    /// the value again that its client began with.
+    /// True if what comes behind it waits for its end: it may mean something else then, or has to
+    /// find the value again that its client began with.
     pub fn changes_meaning(&self) -> bool {
         self.leaves.leaves.iter().any(|leaf| match &leaf.what {
             What::Set { name, .. } => is_meaning(name),
@@ -573,17 +574,17 @@ impl Followed {
         })
     }
 
-    /// Whether it asks what sequences its session has moved.
+    /// True if it asks what sequences its session has moved.
     pub fn asks_of_sequences(&self) -> bool {
         self.sequences == Sequences::Asked
     }
 
-    /// Whether its session is another one behind it, as far as that is followed.
+    /// True if its session is another one behind it, as far as that is followed.
     pub fn leaves_something(&self) -> bool {
         !self.leaves.leaves.is_empty() || self.leaves.unclear.is_some()
     }
 
-    /// Whether it prepares statements in SQL.
+    /// True if it prepares statements in SQL.
     pub fn prepares(&self) -> bool {
         self.leaves.leaves.iter().any(|leaf| leaf.what == What::Prepare)
     }

@@ -4,7 +4,7 @@ use super::fingerprint::Fingerprint;
 use super::tags::Tags;
 use super::tokens::Lexis;
 
-/// What a rule compares with: a text as it is, or with `*` at its end all that begin so.
+/// Pattern that a rule compares with: a text as it is, or with `*` at its end all that begin so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// As it is.
@@ -33,7 +33,7 @@ impl Pattern {
 /// One condition of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// Who asks.
+    /// The user that asks.
     User(Pattern),
     /// Of which database.
     Database(Pattern),
@@ -50,7 +50,7 @@ pub enum Test {
     Statement(Fingerprint),
 }
 
-/// What a class is at the gate.
+/// Class and priority of a job at the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Class {
     /// Its number, [`gate::Job::class`].
@@ -68,7 +68,7 @@ pub struct Rule {
     pub class: Class,
 }
 
-/// What a rule may look at.
+/// Facts that a rule may look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The user.
@@ -79,7 +79,7 @@ pub struct Subject<'a> {
     pub application_name: &'a [u8],
     /// The first text of the transaction.
     pub text: &'a [u8],
-    /// How to read it.
+    /// The lexer mode of the text.
     pub lexis: Lexis,
 }
 
@@ -95,7 +95,7 @@ impl Rules {
         Rules { rules }
     }
 
-    /// Whether a rule looks at texts. If none does, the class is a session's until its settings
+    /// True if a rule looks at texts. If none does, the class is a session's until its settings
     /// change.
     pub fn look_at_texts(&self) -> bool {
         let tests = self.rules.iter().flat_map(|rule| &rule.tests);

@@ -6,33 +6,33 @@ use super::settings::{Settings, write_reset};
 use super::tokens::Unclear;
 use pgwire::message::Status;
 
-/// What was left at a server since it was clean.
+/// Session state left at a server since it was clean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// What is there.
+    /// The kinds that are there.
     kinds: u16,
-    /// What an open transaction has left, which a rollback takes back.
+    /// The kinds that an open transaction has left, which a rollback takes back.
     open: u16,
-    /// What texts may have left that are on their way.
+    /// The kinds that texts on their way may have left.
     asked: u16,
     /// Gone, if the transaction commits.
     going: u16,
-    /// Whether the transaction has failed.
+    /// True if the transaction has failed.
     failed: bool,
 }
 
-/// What a session has that is not a setting and goes with DISCARD ALL: all but a library.
+/// Session state that is not a setting and goes with DISCARD ALL: all but a library.
 const DISCARDED: u16 = !bit(Reason::Load);
-/// What keeps a client at its server for as long as it is there.
+/// Session state that keeps a client at its server for as long as it is there.
 const KEEPS: u16 = !(bit(Reason::Set) | bit(Reason::Role) | bit(Reason::Code));
-/// What no rollback takes back.
+/// Session state that no rollback takes back.
 const STAYS: u16 = bit(Reason::AdvisoryLock)
     | bit(Reason::Prepare)
     | bit(Reason::Load)
     | bit(Reason::Code)
     | bit(Reason::Sequence)
     | bit(Reason::Unreadable);
-/// What may be there though its command has failed.
+/// Session state that may be there though its command has failed.
 const SLIPS: u16 = STAYS & !bit(Reason::Prepare);
 
 /// A search_path under which things may be temporary: DISCARD TEMP is not the end of them while it is
@@ -125,28 +125,28 @@ impl Left {
         (self.open, self.going, self.failed) = (0, 0, false);
     }
 
-    /// Whether something is under way that decides what is left.
+    /// True while something is under way that decides what is left.
     pub fn is_moving(&self) -> bool {
         self.open | self.asked | self.going != 0 || self.failed
     }
 
-    /// Whether this may be there.
+    /// True if this may be there.
     pub fn has(&self, reason: Reason) -> bool {
         self.reasons().has(reason)
     }
 
-    /// What may be there.
+    /// The kinds that may be there.
     pub fn reasons(&self) -> Reasons {
         Reasons((self.kinds | self.open | self.asked) & !PATH)
     }
 
-    /// Whether nothing is there that goes with no client: what [`Settings`] follow goes with it.
+    /// True if nothing is there that goes with no client: what [`Settings`] follow goes with it.
     pub fn is_clean(&self) -> bool {
         let followed = bit(Reason::Set) | bit(Reason::Role);
         self.reasons().0 & !followed == 0
     }
 
-    /// What there is that only this server has, for as long as it does.
+    /// The kinds that only this server has, for as long as it does.
     pub fn keeps(&self) -> impl Iterator<Item = Reason> {
         Reasons(self.reasons().0 & KEEPS).iter()
     }
@@ -157,7 +157,7 @@ impl Left {
     }
 }
 
-/// What a server needs before another client has it. It is outside of a transaction then.
+/// Cleaning of a server before another client has it. It is outside of a transaction then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cleaning {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What makes statements alike: a number for a text without its literals.
+//! Fingerprints, which make statements alike: a number for a text without its literals.
 
 use std::fmt;
 use std::str::FromStr;
@@ -101,7 +101,7 @@ pub(super) enum Sign {
     None,
 }
 
-/// Where a list may stand whose length does not count.
+/// State of a list whose length does not count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum List {
     No,
@@ -120,7 +120,7 @@ pub(super) struct Places<'a> {
     tokens: Tokens<'a>,
     hash: Hash,
     list: List,
-    /// Whether a sign here would be of a number.
+    /// The mark that a sign here would be of a number.
     signs: Signs,
     /// One that waits for a number.
     sign: Option<Token>,

@@ -3,7 +3,7 @@
 
 use super::tokens::{Encoding, Lexis};
 
-/// What a glance tells.
+/// Result of the prefilter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glance {
     /// It leaves nothing, opens no transaction that was not open, and is not COPY.
@@ -39,9 +39,9 @@ pub fn glance(text: &[u8], lexis: Lexis) -> Glance {
     if reads && ends && !is_suspect(rest) { Glance::Nothing } else { Glance::Unknown }
 }
 
-/// Whether a command that reads or writes rows has something in it that may leave more: another
-/// command, `set_config`, a function for advisory locks or of sequences, a temporary table, an escaped
-/// name.
+/// True if a command that reads or writes rows has something in it that may leave more: another
+/// command, `set_config`, a function for advisory locks or of sequences, a temporary table, an
+/// escaped name.
 fn is_suspect(text: &[u8]) -> bool {
     text.iter().enumerate().any(|(at, byte)| {
         let behind = &text[at + 1..];

@@ -21,7 +21,7 @@ pub enum KeyType {
     Text,
 }
 
-/// How a value becomes a number.
+/// Mapping of a value to a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mapping {
     /// By its hash, the same for an integer in text and in binary: for [`gate::KeyMap::Hash`].
@@ -32,7 +32,7 @@ pub enum Mapping {
     Table(BTreeMap<Vec<u8>, u64>),
 }
 
-/// Where a rule finds a key.
+/// Place of a key, by a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Where {
     /// In the tag of this name, in any text.
@@ -65,11 +65,11 @@ pub enum Where {
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRule {
-    /// Where the key is.
+    /// The place of the key.
     pub at: Where,
     /// Its type.
     pub of: KeyType,
-    /// How it becomes a number.
+    /// The mapping of the key to a number.
     pub mapping: Mapping,
 }
 
@@ -111,7 +111,7 @@ pub enum Format {
     Binary,
 }
 
-/// Where the key of a text is.
+/// Source of the key of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
     /// No rule is for this text.
@@ -234,17 +234,18 @@ impl KeyRules {
         KeyRules { rules }
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Whether a text says anything of where its key is: not where the first rule is for all of them.
+    /// True if a text says anything of where its key is: not where the first rule is for all of
+    /// them.
     pub fn look_at_texts(&self) -> bool {
         !matches!(self.rules.first(), None | Some(KeyRule { at: Where::AnyParameter { .. }, .. }))
     }
 
-    /// Where the key of a text is, by the first rule that is for it.
+    /// The source of a text's key, by the first rule that is for it.
     ///
     /// # Errors
     ///
@@ -288,7 +289,7 @@ impl KeyRules {
     }
 }
 
-/// How many places of a text a rule may name.
+/// Limit of the places of a text that a rule may name.
 const PLACES_MAX: usize = 256;
 
 fn places(text: &[u8], lexis: Lexis) -> Result<(Fingerprint, Vec<Place>), Unclear> {

@@ -15,15 +15,15 @@ use super::reading::{Reader, values};
 use super::settings::{Value, is_meaning};
 use super::tokens::{Kind, Lexis, Token, Unclear};
 
-/// What of one text is told at most; one with more is [`What::Many`].
+/// Limit of the session effects that are told of one text; one with more is [`What::Many`].
 const LEAVES_MAX: usize = 256;
 
-/// What a text leaves behind.
+/// Session effects of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leaves {
     /// In the text's order.
     pub leaves: Vec<Leaf>,
-    /// How many commands the text has, if that is known: as many complete where none fails.
+    /// The number of its commands, if that is known: as many complete where none fails.
     pub commands: Option<usize>,
     /// Nothing is claimed of it, and why.
     pub unclear: Option<Unclear>,
@@ -44,11 +44,11 @@ pub struct Leaf {
     pub command: usize,
     /// The words that say so.
     pub at: Range<usize>,
-    /// What it is.
+    /// The effect.
     pub what: What,
 }
 
-/// What a command leaves in its session.
+/// Effect of a command on its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A setting of the session, `role` among them.
@@ -128,7 +128,7 @@ pub enum What {
 }
 
 impl What {
-    /// What a SET that leaves this is as a SET LOCAL: none for what changes no text's meaning.
+    /// The effect of this SET as a SET LOCAL: none for what changes no text's meaning.
     pub(super) fn locally(self) -> Option<What> {
         match self {
             What::Set { name, value } => {
@@ -148,7 +148,7 @@ impl What {
         }
     }
 
-    /// Whether things may be temporary that are made without a schema behind it.
+    /// True if things may be temporary that are made without a schema behind it.
     fn sets_temporary_path(&self) -> bool {
         match self {
             What::Set { name, value } if name == b"search_path" => {
@@ -163,7 +163,7 @@ impl What {
     }
 }
 
-/// What `text` leaves behind.
+/// Session effects of `text`.
 pub fn leaves(text: &[u8], lexis: Lexis) -> Leaves {
     let mut found = Leaves::default();
     let read = Reader::new(text, lexis).and_then(|reader| {
@@ -177,7 +177,7 @@ pub fn leaves(text: &[u8], lexis: Lexis) -> Leaves {
     found
 }
 
-/// What INTO may be behind in a command.
+/// Meaning of INTO in a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Into {
     /// A new table's name.
@@ -186,7 +186,7 @@ enum Into {
     Not,
 }
 
-/// Whether strings in a command are code that it runs or makes.
+/// Meaning of strings in a command: code that it runs or makes, or none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bodies {
     None,
@@ -456,7 +456,7 @@ impl Look<'_, '_> {
         self.reader.advance()
     }
 
-    /// Whether something temporary is made: TEMP, TEMPORARY, or a name in its schema.
+    /// True if something temporary is made: TEMP, TEMPORARY, or a name in its schema.
     fn temporary(&mut self, start: usize) -> Result<bool, Unclear> {
         let word = self.is("temp") || self.is("temporary");
         let now = self.reader.now();
@@ -709,7 +709,7 @@ impl Look<'_, '_> {
         Ok(())
     }
 
-    /// What transactions of the session are from now on.
+    /// The characteristics of the session's transactions from now on.
     fn characteristics(&mut self, start: usize) -> Step {
         self.takes("as")?;
         self.takes("transaction")?;
@@ -757,7 +757,7 @@ fn is_local(name: &[u8]) -> bool {
     )
 }
 
-/// What a function does to the locks of the session; those of the transaction end with it.
+/// The effect of a function on the locks of the session; those of the transaction end with it.
 fn lock(name: &[u8]) -> Option<What> {
     Some(match name {
         b"pg_advisory_lock"
@@ -771,18 +771,18 @@ fn lock(name: &[u8]) -> Option<What> {
     })
 }
 
-/// Whether a text names `currval` or `lastval` anywhere, in whatever string or comment.
+/// True if a text names `currval` or `lastval` anywhere, in whatever string or comment.
 pub(super) fn asks_of_sequences(text: &[u8]) -> bool {
     let is = |at: &[u8], name: &[u8]| at.eq_ignore_ascii_case(name);
     text.windows(7).any(|at| is(at, b"currval") || is(at, b"lastval"))
 }
 
-/// Whether a function tells what the session has moved of sequences.
+/// True if a function tells what the session has moved of sequences.
 fn asks_of_sequence(name: &[u8]) -> bool {
     matches!(name, b"currval" | b"lastval")
 }
 
-/// Whether a function is all that its command has.
+/// Mark of a function that is all that its command has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alone {
     /// It is.

@@ -1,4 +1,4 @@
-//! What a text says to a gate that sees texts and no plans, and the settings that go with a client.
+//! SQL texts as a gate understands them that sees no plans, and the settings that go with a client.
 //!
 //! ```text
 //!   text ──▶ glance ──▶ nothing is left, as of nearly all

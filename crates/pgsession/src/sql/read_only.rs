@@ -8,7 +8,7 @@ use super::reading::{Reader, values};
 use super::settings::Value;
 use super::tokens::{Lexis, Unclear};
 
-/// What a text says of its transaction.
+/// Access that a text claims for its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// It reads, and the server holds it to that.
@@ -19,7 +19,7 @@ pub enum Access {
     Unsaid,
 }
 
-/// What `text` says.
+/// The access that `text` claims.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub fn access(text: &[u8], lexis: Lexis) -> Result<Access, Unclear> {
     Ok(access)
 }
 
-/// Whether ROLLBACK goes to a savepoint, and PREPARE is of a statement.
+/// True if ROLLBACK goes to a savepoint, and if PREPARE is of a statement.
 fn savepoint(reader: &Reader<'_>) -> Result<bool, Unclear> {
     let mut ahead = reader.clone();
     if ahead.takes("prepare")? {

@@ -4,18 +4,18 @@ use super::leaves::{Alone, What};
 use super::settings::Value;
 use super::tokens::{Commands, Kind, Lexis, Token, Unclear};
 
-/// How many values a SET may list.
+/// Limit of the values that a SET may list.
 const VALUES_MAX: usize = 256;
 
-/// How many tokens an argument of `set_config` may have to be looked at.
+/// Limit of the tokens of an argument of `set_config` that is looked at.
 const TOKENS_MAX: usize = 64;
 
-/// Where a text is read, and the token there.
+/// Reader of a text, and the token in sight.
 #[derive(Clone)]
 pub(super) struct Reader<'a> {
     commands: Commands<'a>,
     now: Token,
-    /// Where the token before ended.
+    /// The end of the token before.
     behind: usize,
 }
 
@@ -38,12 +38,12 @@ impl<'a> Reader<'a> {
         self.behind
     }
 
-    /// How many parentheses are open behind the token in sight.
+    /// Number of parentheses that are open behind the token in sight.
     pub(super) fn depth(&self) -> usize {
         self.commands.depth()
     }
 
-    /// Whether the token in sight is in the body of a function.
+    /// True if the token in sight is in the body of a function.
     pub(super) fn is_in_body(&self) -> bool {
         self.commands.is_in_body()
     }
@@ -120,8 +120,8 @@ impl<'a> Reader<'a> {
         Ok(Some(name))
     }
 
-    /// What stands behind `set_config`. The outer none is what cannot be read; the inner one counts for
-    /// nothing, neither behind the transaction nor in it.
+    /// The setting behind `set_config`. The outer none is what cannot be read; the inner one counts
+    /// for nothing, neither behind the transaction nor in it.
     pub(super) fn set_config(&mut self) -> Result<Option<(Option<What>, Alone)>, Unclear> {
         if !self.mark(b'(')? {
             return Ok(None);
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a SELECT of one function ends here, perhaps behind a name for its column.
+    /// True if a SELECT of one function ends here, perhaps behind a name for its column.
     pub(super) fn ends_select(&mut self) -> Result<bool, Unclear> {
         if self.takes("as")? {
             self.advance()?;
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
 struct Argument {
     /// Its first token.
     token: Token,
-    /// How many it has.
+    /// The number of its tokens.
     tokens: usize,
 }
 

@@ -50,9 +50,9 @@ impl Value {
         Value::Items(items.into_iter().collect())
     }
 
-    /// Whether things may be temporary that are made without a schema while `search_path` is this.
-    /// They are made in the first schema that is there, so the one for temporary things need not stand
-    /// first: only behind one that is always there it does not count.
+    /// True if things may be temporary that are made without a schema while `search_path` is this.
+    /// They are made in the first schema that is there, so the one for temporary things need not
+    /// stand first: only behind one that is always there it does not count.
     pub(super) fn has_temporary_schema(&self) -> bool {
         let is_temporary = |item: &[u8]| item.starts_with(b"pg_temp");
         let is_there = |item: &[u8]| item == b"pg_catalog";
@@ -74,7 +74,7 @@ impl Value {
         }
     }
 
-    /// How much of the bound it takes \[byte\].
+    /// Its part of the bound \[byte\].
     fn len(&self) -> usize {
         match self {
             Value::Items(items) => items.iter().map(|item| item.len() + 16).sum(),
@@ -115,7 +115,7 @@ const QUOTED_LISTS: [&[u8]; 6] = [
     b"unix_socket_directories",
 ];
 
-/// What every server reports, and a session may set.
+/// Settings that every server reports, and a session may set.
 const REPORTED: [&[u8]; 6] = [
     b"application_name",
     b"client_encoding",
@@ -125,11 +125,11 @@ const REPORTED: [&[u8]; 6] = [
     b"timezone",
 ];
 
-/// What some report.
+/// Settings that some servers report.
 const REPORTED_SOMETIMES: [&[u8]; 3] =
     [b"default_transaction_read_only", b"scram_iterations", b"search_path"];
 
-/// What changes the meaning of a text that is prepared.
+/// Settings that change the meaning of a text that is prepared.
 const MEANING: [&[u8]; 14] = [
     b"search_path",
     b"role",
@@ -147,17 +147,17 @@ const MEANING: [&[u8]; 14] = [
     b"xmloption",
 ];
 
-/// Whether a text may mean something else under another value of this.
+/// True if a text may mean something else under another value of this.
 pub(super) fn is_meaning(name: &[u8]) -> bool {
     MEANING.contains(&name)
 }
 
-/// Whether servers report this setting and sessions may set it.
+/// True if servers report this setting and sessions may set it.
 pub(super) fn is_reported(name: &[u8]) -> bool {
     REPORTED.contains(&name)
 }
 
-/// How much is remembered of one session at most.
+/// Limits of what is remembered of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingsBounds {
     /// Names, those of savepoints too.
@@ -172,7 +172,7 @@ impl Default for SettingsBounds {
     }
 }
 
-/// Whose settings they are.
+/// Owner of the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// A client's.
@@ -206,12 +206,12 @@ enum Change {
     Reset,
 }
 
-/// What an open transaction has changed since a savepoint or its beginning.
+/// Changes of an open transaction since a savepoint or its beginning.
 #[derive(Clone, Debug, Default)]
 struct Level {
     savepoint: Vec<u8>,
     changes: BTreeMap<Vec<u8>, Change>,
-    /// What it has changed since until it ends; under an empty name what may be any setting.
+    /// Changes since then that last until it ends; under an empty name what may be any setting.
     local: BTreeMap<Vec<u8>, Change>,
 }
 
@@ -229,11 +229,11 @@ impl Level {
 pub struct Settings {
     side: Side,
     bounds: SettingsBounds,
-    /// What it began with.
+    /// The values that it began with.
     base: BTreeMap<Vec<u8>, Value>,
-    /// What it has set and committed.
+    /// The values that it has set and committed.
     set: BTreeMap<Vec<u8>, Value>,
-    /// What it has not committed yet; the first level is the transaction's own.
+    /// The changes that it has not committed yet; the first level is the transaction's own.
     open: Vec<Level>,
     /// Committed, with a value that only a report can tell.
     unknown: BTreeSet<Vec<u8>>,
@@ -243,13 +243,13 @@ pub struct Settings {
     /// has again.
     untold: BTreeSet<Vec<u8>>,
     reported: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What it reported of each first.
+    /// The value of each that it reported first.
     first: BTreeMap<Vec<u8>, Vec<u8>>,
     failed: Failed,
     lost: Option<Lost>,
     /// Of the client whose settings a server has, since nothing changed.
     agreed: Option<u64>,
-    /// What tells these settings from others, where it is known.
+    /// The digest that tells these settings from others, where it is known.
     digest: Option<u64>,
 }
 
@@ -301,8 +301,8 @@ impl Settings {
         self.reported.get(name).cloned().or_else(|| self.effective(name).map(Value::joined))
     }
 
-    /// What a client has again and has been told another value of since, by its name as servers spell
-    /// it.
+    /// Settings that a client has again and has been told another value of since, by their names as
+    /// servers spell them.
     pub fn untold(&self) -> impl Iterator<Item = (&[u8], Vec<u8>)> {
         let spelt = |name: &'_ [u8]| -> Option<&'static [u8]> {
             let all: [&[u8]; 3] = [b"DateStyle", b"IntervalStyle", b"TimeZone"];
@@ -318,8 +318,8 @@ impl Settings {
         self.untold.clear();
     }
 
-    /// How the session's next text is to be read. A client that has had no server yet must have
-    /// been told ([`Settings::reported`]) what it was told at its login.
+    /// Lexer mode of the session's next text. A client that has had no server yet must have been
+    /// told ([`Settings::reported`]) what it was told at its login.
     pub fn lexis(&self) -> Lexis {
         let now = |name: &[u8]| match self.changed(name) {
             Some(Change::Set(value)) => Some(value.joined()),
@@ -347,7 +347,7 @@ impl Settings {
         names.into_iter()
     }
 
-    /// Whether a setting is reported with another value than at first.
+    /// True if a setting is reported with another value than at first.
     fn moved(&self, name: &[u8]) -> bool {
         self.reported.get(name) != self.first.get(name)
     }
@@ -440,7 +440,7 @@ impl Settings {
         self.check_bounds();
     }
 
-    /// Where changes go now; none if nothing is known any more.
+    /// The level that changes go to now; none if nothing is known any more.
     fn level(&mut self) -> Option<&mut Level> {
         if self.lost.is_some() {
             return None;
@@ -568,7 +568,8 @@ impl Settings {
         self.first.get(name).is_some_and(|first| first == value)
     }
 
-    /// What the server must be told before this client's next transaction. None if it has all.
+    /// Commands that the server must be told before this client's next transaction. None if it has
+    /// all.
     ///
     /// It is one text of several commands, to be sent as a query of its own, outside of a
     /// transaction: all of it takes effect or nothing. Its replies are for nobody, nor is
@@ -613,7 +614,8 @@ impl Settings {
         Ok(Some(text))
     }
 
-    /// What differs, without the role: the wanted value, or none where it is the server's own.
+    /// The settings that differ, without the role: the wanted value, or none where it is the
+    /// server's own.
     fn changes<'a>(
         server: &'a Settings,
         client: &'a Settings,
@@ -645,8 +647,9 @@ impl Settings {
         })
     }
 
-    /// What the open transaction of a client has reset, and its connection began with another value of
-    /// than its server's: as commands that set it to that, and what these leave. None if it is nothing.
+    /// Commands that set again what the open transaction of a client has reset, to the values that
+    /// its connection began with and its server's did not, and the effects of these. None if there
+    /// are none.
     pub fn begun_again(&self) -> Option<(Vec<u8>, Vec<What>)> {
         if self.open.is_empty() || self.base.is_empty() || self.lost.is_some() {
             return None;
@@ -740,28 +743,28 @@ impl Settings {
         Some(hash.end())
     }
 
-    /// What the open transaction has made of a setting last, whether that stays or ends with it.
+    /// The last change of a setting by the open transaction, whether that stays or ends with it.
     fn changed(&self, name: &[u8]) -> Option<&Change> {
         let mut levels = self.open.iter().rev();
         levels.find_map(|level| level.local.get(name).or_else(|| level.changes.get(name)))
     }
 
-    /// Whether a transaction is open that has changed settings, or has savepoints.
+    /// True while a transaction is open that has changed settings, or has savepoints.
     pub fn is_moving(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// What was done to them is not known, and will not be.
+    /// The changes made to them are not known, and will not be.
     pub fn unfollowed(&mut self) {
         self.lose(Lost::Unknown);
     }
 
-    /// How many settings the session has beside the server's own.
+    /// Number of settings that the session has beside the server's own.
     pub fn len(&self) -> usize {
         self.base.len() + self.set.len()
     }
 
-    /// What it has begun with.
+    /// The settings that it has begun with.
     pub fn begun_with(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.base.iter().filter_map(|(name, value)| match value {
             Value::Whole(whole) => Some((&name[..], &whole[..])),
@@ -769,7 +772,7 @@ impl Settings {
         })
     }
 
-    /// Whether it has none.
+    /// True if it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -781,7 +784,7 @@ impl Settings {
         names.into_iter()
     }
 
-    /// Whether both are the same in all that can be told, with nothing under way.
+    /// True if both are the same in all that can be told, with nothing under way.
     pub fn is_same(&self, other: &Settings) -> bool {
         let at_rest = |one: &Settings| {
             one.open.is_empty()
@@ -798,7 +801,7 @@ impl Settings {
             && self.untold == other.untold
     }
 
-    /// Whether these began as those do, and have changed nothing since.
+    /// True if these began as those do, and have changed nothing since.
     pub fn begins_as(&self, beginner: &Settings) -> bool {
         self.base == beginner.base
             && self.set.is_empty()
@@ -809,8 +812,9 @@ impl Settings {
             && self.side == beginner.side
     }
 
-    /// What a server must be told first where [`Settings::difference`] is [`Lost::Encoding`]: the
-    /// encoding alone, which is ASCII. It counts when the server has done it ([`Settings::encoded`]).
+    /// The command that a server must be told first where [`Settings::difference`] is
+    /// [`Lost::Encoding`]: the encoding alone, which is ASCII. It counts when the server has done
+    /// it ([`Settings::encoded`]).
     pub fn encoding_first(client: &Settings) -> Vec<u8> {
         let name: &[u8] = b"client_encoding";
         let mut text = Vec::new();

@@ -13,7 +13,7 @@ use super::tokens::{Kind, Lexis, Tokens, Unclear};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags(Vec<(Vec<u8>, Vec<u8>)>);
 
-/// How many pairs are read of a text.
+/// Limit of the pairs that are read of a text.
 const TAGS_MAX: usize = 64;
 
 impl Tags {

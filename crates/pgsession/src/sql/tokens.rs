@@ -11,7 +11,7 @@ use std::ops::Range;
 /// The bytes by which a server tells names apart (NAMEDATALEN - 1) \[byte\].
 const NAME_MAX: usize = 63;
 
-/// What a backslash is in a string without prefix.
+/// Meaning of a backslash in a string without prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strings {
     /// A backslash: `standard_conforming_strings` is on, as it is by default.
@@ -21,7 +21,7 @@ pub enum Strings {
     Backslash,
 }
 
-/// What a client's encoding does to ASCII.
+/// Effect of a client's encoding on ASCII.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// A byte below 0x80 is an ASCII character wherever it stands: UTF-8 and all single-byte ones.
@@ -65,7 +65,7 @@ impl Encoding {
     }
 }
 
-/// How a session's texts are to be read; the server reports both.
+/// Lexer mode of a session's texts; the server reports both parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lexis {
     /// By `standard_conforming_strings`.
@@ -79,7 +79,7 @@ pub struct Lexis {
 pub enum Unclear {
     /// A string, a name or a comment has no end: the server refuses all of the text.
     Unterminated,
-    /// Where its characters end cannot be seen in its encoding.
+    /// The ends of its characters cannot be seen in its encoding.
     Encoding,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Unclear {
     }
 }
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A keyword or a name without quotes.
@@ -109,7 +109,7 @@ pub enum Kind {
     Parameter,
     /// An operator of one or more characters.
     Operator,
-    /// What ends a command.
+    /// The end of a command.
     Semicolon,
     /// Any other byte.
     Mark(u8),
@@ -117,7 +117,7 @@ pub enum Kind {
     End,
 }
 
-/// How a string is written.
+/// Notation of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Literal {
     /// Only a doubled quote means something.
@@ -135,7 +135,7 @@ pub enum Literal {
 /// A token, where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its first byte.
     pub start: usize,
@@ -144,12 +144,12 @@ pub struct Token {
 }
 
 impl Token {
-    /// Where it stands.
+    /// Its place in the text.
     pub fn at(&self) -> Range<usize> {
         self.start..self.end
     }
 
-    /// Whether it is this keyword, given in lower case.
+    /// True if it is this keyword, given in lower case.
     pub fn is(&self, text: &[u8], keyword: &str) -> bool {
         self.kind == Kind::Word && text[self.at()].eq_ignore_ascii_case(keyword.as_bytes())
     }
@@ -172,7 +172,7 @@ impl Token {
         Some(name)
     }
 
-    /// What a string is worth. None for what is none, and for Unicode escapes and bits.
+    /// The value of a string. None for what is none, and for Unicode escapes and bits.
     pub fn value(&self, text: &[u8]) -> Option<Vec<u8>> {
         let all = &text[self.at()];
         match self.kind {
@@ -194,7 +194,7 @@ impl Token {
     }
 }
 
-/// How much of an identifier the server keeps: 63 bytes, between characters.
+/// Length of an identifier as the server keeps it: 63 bytes, between characters.
 fn cut(name: &[u8]) -> usize {
     let mut end = name.len().min(NAME_MAX);
     while end > 0 && end < name.len() && name[end] & 0xc0 == 0x80 {
@@ -244,7 +244,7 @@ fn undoubled_unescaped(inner: &[u8], strings: Strings) -> Vec<u8> {
     out
 }
 
-/// What the escapes of a string mean. None where the server may refuse them, or they name
+/// The meaning of a string's escapes. None where the server may refuse them, or they name
 /// characters by number.
 fn unescape(part: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut at = 0;
@@ -408,7 +408,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// What a word is: some, directly before a quote, say how to read what is in it.
+    /// The kind of a word: some, directly before a quote, say how to read what is in it.
     fn prefixed(&mut self, start: usize) -> Result<Kind, Unclear> {
         let text = self.text;
         if self.at - start != 1 {
@@ -492,7 +492,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Whether a string goes on behind its quote, as it does in a later line; then goes into it.
+    /// True if a string goes on behind its quote, as it does in a later line; then goes into it.
     fn goes_on(&mut self) -> bool {
         let (text, mut at, mut lines) = (self.text, self.at, false);
         loop {
@@ -632,7 +632,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Where the line ends in which `at` is.
+/// End of the line in which `at` is.
 fn line_end(text: &[u8], at: usize) -> usize {
     let line = text[at..].iter().position(|&byte| byte == b'\n' || byte == b'\r');
     line.map_or(text.len(), |line| at + line)
@@ -647,7 +647,7 @@ pub struct Commands<'a> {
     routine: Routine,
 }
 
-/// What a command may be that has commands in it.
+/// State of a command that may have commands in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Routine {
     Start,
@@ -680,12 +680,12 @@ impl<'a> Commands<'a> {
         self.tokens.text
     }
 
-    /// How many parentheses are open behind the token that was last told.
+    /// Number of parentheses that are open behind the token that was last told.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Whether the token that was last told is in the body of a function. None ends there.
+    /// True if the token that was last told is in the body of a function. None ends there.
     pub fn is_in_body(&self) -> bool {
         matches!(self.routine, Routine::Statement | Routine::Within)
     }

@@ -1,4 +1,5 @@
-//! What statements there are, each once by what it is, however many clients have a name for it.
+//! Global cache of prepared statements: each once by its content, however many clients have a name
+//! for it.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -14,7 +15,7 @@ use crate::sql::{self, Choices, Followed, SequenceChoice};
 use pgwire::frame::Frontend;
 use pgwire::message::write;
 
-/// Where an entry lies. Whoever keeps one has counted it.
+/// Place of an entry. Whoever keeps one has counted it.
 pub(super) type EntryId = u32;
 
 /// A statement.
@@ -27,13 +28,13 @@ pub(super) struct Entry {
     /// The body behind the name that servers get, where that is another one.
     rewritten: Option<Box<[u8]>>,
     pub(super) found: Found,
-    /// How its text was cut.
+    /// The lexer mode in which its text was cut.
     lexis: Lexis,
-    /// What it leaves in its session, if that is to be followed.
+    /// Its session effects, if they are to be followed.
     pub(super) followed: Option<Arc<Followed>>,
-    /// Whether each Parse makes something else of it.
+    /// True if each Parse makes something else of it.
     dated: bool,
-    /// Whether the server holds it to the shape that it had at its Parse.
+    /// True if the server holds it to the shape that it had at its Parse.
     pub(super) is_shaped: bool,
     /// From when its last Parse by a client is.
     version: Version,
@@ -60,7 +61,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// Whether it is no older than that in anything.
+    /// True if it is no older than that in anything.
     pub(super) fn serves(self, other: Version) -> bool {
         self.epoch >= other.epoch && self.parse >= other.parse
     }
@@ -74,7 +75,7 @@ impl Entry {
         read(u64::from_be_bytes(*scope))
     }
 
-    /// How its text was cut when it was prepared first.
+    /// The lexer mode in which its text was cut when it was prepared first.
     pub(super) fn lexis(&self) -> Lexis {
         self.lexis
     }
@@ -84,7 +85,7 @@ impl Entry {
         self.version
     }
 
-    /// How much of the bounds it takes \[byte\].
+    /// Its part of the bounds \[byte\].
     pub(super) fn bytes(&self) -> usize {
         self.content.len()
     }
@@ -109,7 +110,7 @@ pub struct Catalogue {
     unused: Recent<EntryId, ()>,
     bytes: usize,
     next: u64,
-    /// How often a schema may have changed, and whether others are to be told.
+    /// The number of possible changes of a schema, and the mark that others are to be told.
     epoch: u64,
     news: bool,
     key: Vec<u8>,
@@ -119,18 +120,18 @@ pub struct Catalogue {
     parameters_bytes: usize,
     /// Of what cannot be read, if it is not trusted.
     pub(super) code: Option<Arc<Followed>>,
-    /// Whether a text has asked what sequences its session has moved.
+    /// True if a text has asked what sequences its session has moved.
     asks_of_sequences: bool,
 }
 
 /// The parameters' types that are remembered take so much at most, of all statements \[byte\]: as a
 /// few thousand lists; equal lists are there once.
 const PARAMETERS_BYTES_MAX: usize = 1 << 20;
-/// What a list takes beside its types, about \[byte\].
+/// Size of a list beside its types, about \[byte\].
 const PARAMETERS_OVERHEAD: usize = 32;
 
-/// Which room a statement may take. Named ones stay, however many clients are to come: whoever prepares
-/// without a name goes on all the same.
+/// Room that a statement may take. Named ones stay, however many clients are to come: whoever
+/// prepares without a name goes on all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     All,
@@ -211,7 +212,7 @@ impl Catalogue {
             && ![SequenceChoice::Trust, always].contains(&self.choices.sequences)
     }
 
-    /// Whether a server's sequences are discarded before a client has it.
+    /// True if a server's sequences are discarded before a client has it.
     pub fn discards_sequences(&self) -> bool {
         match self.choices.sequences {
             SequenceChoice::Trust => false,
@@ -223,12 +224,12 @@ impl Catalogue {
         }
     }
 
-    /// How much is remembered at most from now on. What is there goes as more comes.
+    /// Sets the limits of what is remembered from now on. What is there goes as more comes.
     pub fn bound(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
 
-    /// What is to be followed of a text.
+    /// The session effects of a text that are to be followed.
     pub(super) fn follow(
         &self,
         text: &[u8],
@@ -237,17 +238,17 @@ impl Catalogue {
         Ok(Followed::of(text, lexis, &self.choices)?.map(Arc::new))
     }
 
-    /// How many statements are known, with a client or without.
+    /// Number of statements that are known, with a client or without.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    /// Whether none is.
+    /// True if none is.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many of them a client has a name for.
+    /// Number of those that a client has a name for.
     pub fn used(&self) -> usize {
         self.len() - self.unused.len()
     }
@@ -287,12 +288,12 @@ impl Catalogue {
         self.news = true;
     }
 
-    /// Whether a client has changed a schema since this was last asked.
+    /// True if a client has changed a schema since this was last asked.
     pub fn take_schema_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
 
-    /// What a Parse makes of an entry that its server is sent now.
+    /// The version that a Parse makes of an entry that its server is sent now.
     pub(super) fn version(&self, id: EntryId) -> Version {
         Version { epoch: self.epoch, parse: self.entry(id).version.parse }
     }
@@ -539,7 +540,8 @@ pub(super) fn written(scope: Option<u64>, lexis: Lexis) -> u64 {
     })
 }
 
-/// What was written so. A scope that is like none by chance is taken for it, which costs a Parse.
+/// The scope that was written so. A scope that is like none by chance is taken for it, which costs
+/// a Parse.
 pub(super) fn read(scope: u64) -> Option<u64> {
     (scope < u64::MAX - 3).then_some(scope)
 }

@@ -12,16 +12,16 @@ use crate::sql::tokens::Lexis;
 #[derive(Debug, Default)]
 pub struct Client {
     pub(super) names: HashMap<Arc<[u8]>, Known>,
-    /// What these stand for \[byte\].
+    /// The size of what these stand for \[byte\].
     pub(super) bytes: usize,
     pub(super) unnamed: Option<Known>,
     /// None while what its texts mean is not known: nobody shares them.
     pub(super) scope: Option<u64>,
-    /// How its texts are cut.
+    /// The lexer mode of its texts.
     pub(super) lexis: Lexis,
-    /// Whether the scope may change with what is not answered yet.
+    /// True if the scope may change with what is not answered yet.
     pub(super) moves: bool,
-    /// Whether it has statements of SQL's PREPARE at its server, which it then keeps.
+    /// True if it has statements of SQL's PREPARE at its server, which it then keeps.
     pub(super) has_sql: bool,
 }
 
@@ -38,13 +38,13 @@ impl Client {
         (self.scope, self.lexis) = (scope, lexis);
     }
 
-    /// Whether a transaction is open that has changed settings. While it is, each text waits for the
-    /// replies to what was run before it, since that may change what it means.
+    /// Says whether a transaction is open that has changed settings. While it is, each text waits
+    /// for the replies to what was run before it, since that may change what it means.
     pub fn set_moving(&mut self, moves: bool) {
         self.moves = moves;
     }
 
-    /// How many names it has; the unnamed statement does not count.
+    /// Number of its names; the unnamed statement does not count.
     pub fn names(&self) -> usize {
         self.names.len()
     }

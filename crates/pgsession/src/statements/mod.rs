@@ -106,12 +106,13 @@ pub use shape::Shape;
 /// The bytes by which a server tells names apart (NAMEDATALEN - 1) \[byte\].
 const NAME_MAX: usize = 63;
 
-/// How much is remembered at most.
+/// Limits of what is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Names of one client.
     pub client_max: usize,
-    /// What these stand for, whoever else has it, and what is to be replied to before it goes \[byte\].
+    /// The size of what these stand for, whoever else has it, and what is to be replied to before
+    /// it goes \[byte\].
     pub client_bytes_max: usize,
     /// Statements in the catalogue. An eighth of them, as of their bytes, is for unnamed ones alone.
     pub entries_max: usize,

@@ -16,7 +16,7 @@ use crate::sql::tokens::Lexis;
 pub struct RestingStatement {
     /// The scope in which it was prepared, as a catalogue writes it.
     pub scope: u64,
-    /// How its text was cut there.
+    /// The lexer mode in which its text was cut there.
     pub lexis: Lexis,
     /// The body of its Parse behind the name.
     pub tail: Vec<u8>,
@@ -45,7 +45,7 @@ pub enum Untakeable {
 }
 
 impl Client {
-    /// Whether nothing is under way that could change what its names mean, and nothing that it has
+    /// True if nothing is under way that could change what its names mean, and nothing that it has
     /// prepared is at one server alone.
     pub fn rests(&self) -> bool {
         !self.moves && !self.has_sql
@@ -53,7 +53,7 @@ impl Client {
 }
 
 impl Catalogue {
-    /// What tells its statements' numbers from those of any other catalogue.
+    /// The mark that tells its statements' numbers from those of any other catalogue.
     pub fn mark(&self) -> &[u8] {
         self.prefix()
     }

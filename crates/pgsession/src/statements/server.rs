@@ -1,4 +1,4 @@
-//! What a server has prepared, the replies that it owes, and what becomes of each.
+//! Prepared statements of a server, the replies that it owes, and the treatment of each.
 
 mod ask;
 mod portals;
@@ -26,7 +26,7 @@ use pgwire::message::{Status, read, write};
 /// A message of a client: all of it, or what its piece has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
-    /// Which one.
+    /// The tag.
     pub tag: Frontend,
     /// Its bytes in all, head included \[byte\].
     pub len: usize,
@@ -34,14 +34,14 @@ pub(crate) struct Message<'a> {
     pub here: &'a [u8],
 }
 
-/// What goes to the server for a message, behind what was written for it.
+/// Part of a message that goes to the server, behind what was written for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forward {
     /// The message as it is.
     AsItIs,
     /// The message without its first bytes: others were written for them.
     Behind {
-        /// How many are left out \[byte\].
+        /// The number left out \[byte\].
         bytes: usize,
     },
     /// Nothing of it, whatever pieces follow.
@@ -56,7 +56,7 @@ pub(crate) enum Forward {
     Sequences,
 }
 
-/// What becomes of a reply of a server. What was written goes to the client behind it.
+/// Treatment of a reply of a server. What was written goes to the client behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Treatment {
@@ -66,7 +66,7 @@ pub(crate) enum Treatment {
     Swallow,
 }
 
-/// What a server owes a reply for, or we do in between.
+/// Step that a server owes a reply for, or the gate in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Parse,
@@ -95,14 +95,14 @@ impl Step {
         matches!(self, Step::Sync | Step::Query | Step::RefusedQuery | Step::Call)
     }
 
-    /// Whether settings may be others behind it.
+    /// True if settings may be others behind it.
     fn runs(self) -> bool {
         self == Step::Execute || self.is_boundary()
     }
 }
 
-/// What was done to the client's names on the way, and what was there before, to be undone if the
-/// server does not do it.
+/// Change of the client's names on the way, and what was there before, to be undone if the server
+/// does not do it.
 ///
 /// Names wait for what earlier batches do to names, so nothing is ever undone before a change that
 /// stays. The unnamed statement does not wait: what drops or sets it says so even where it changes
@@ -151,21 +151,21 @@ struct Expected {
     name: Option<Arc<[u8]>>,
     renamed: Renamed,
     altered: Altered,
-    /// What goes from the catalogue with its reply at the earliest \[byte\].
+    /// Bytes that go from the catalogue with its reply at the earliest \[byte\].
     bytes: usize,
 }
 
-/// How a server has a statement.
+/// A statement as a server has it.
 #[derive(Clone, Copy, Debug)]
 struct Prepared {
     version: Version,
-    /// Which change made it, and in which batch.
+    /// The change that made it, and its batch.
     change: u64,
     batch: u64,
     state: State,
     /// None before the server has told, and of what is not held to one.
     shape: Option<Shape>,
-    /// Whether it may mean something else behind the transaction that is open.
+    /// True if it may mean something else behind the transaction that is open.
     passing: bool,
 }
 
@@ -177,7 +177,7 @@ enum State {
     Doubtful,
 }
 
-/// How many changes wait for their replies, and how many of them in the batch that is being asked.
+/// Number of changes that wait for their replies, and of those in the batch that is being asked.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
     all: usize,
@@ -206,7 +206,7 @@ impl Pending {
 #[derive(Clone, Debug)]
 struct Special {
     name: Arc<[u8]>,
-    /// What its DEALLOCATE drops of the client's; [`Target::Discard`] for none of that.
+    /// The statements of the client's that its DEALLOCATE drops; [`Target::Discard`] for none.
     target: Target,
 }
 
@@ -234,7 +234,7 @@ enum Refusal {
     Nested,
     /// It has other parameters or columns now than when its client prepared it.
     Reshaped(&'static str),
-    /// What it would leave behind, and where its text says so.
+    /// The session state that it would leave, and the place in its text that says so.
     Leftover(sql::Refusal, Option<usize>),
     /// It asks what its session has moved of sequences, in the midst of what others' may be mixed with.
     Sequences,
@@ -246,9 +246,9 @@ struct Watched {
     /// Of its request.
     number: u64,
     followed: Arc<Followed>,
-    /// How many of its commands have completed.
+    /// The number of its commands that have completed.
     commands: usize,
-    /// Whether one has failed.
+    /// True if one has failed.
     failed: bool,
 }
 
@@ -260,7 +260,7 @@ pub(crate) struct Completed {
 }
 
 impl Completed {
-    /// What it leaves.
+    /// Its session effects.
     pub(crate) fn leaves(&self) -> &[Leaf] {
         &self.followed.leaves().leaves[self.at.clone()]
     }
@@ -271,15 +271,15 @@ impl Completed {
 #[derive(Debug)]
 pub(crate) struct Server {
     prepared: Recent<u64, Prepared>,
-    /// Whether some of these are only for the transaction that is open.
+    /// True if some of these are only for the transaction that is open.
     passes: bool,
     expected: VecDeque<Expected>,
-    /// Whether the transaction may be another one behind what is not answered yet.
+    /// True if the transaction may be another one behind what is not answered yet.
     may_open: bool,
-    /// Whether the open transaction has changed a schema, and whether it may have by then.
+    /// True if the open transaction has changed a schema, and if it may have by then.
     alters: bool,
     may_alter: bool,
-    /// What runs something, or ends a series, and is not answered yet.
+    /// Steps without an answer yet that run something, or end a series.
     runs: usize,
     boundaries: usize,
     syncs: usize,
@@ -287,12 +287,12 @@ pub(crate) struct Server {
     changes: u64,
     /// Parses that it was sent and that nobody has counted yet.
     parses: u64,
-    /// What is expected keeps so much of the catalogue \[byte\].
+    /// The part of the catalogue that expected replies keep \[byte\].
     bytes: usize,
-    /// Whether nothing more is asked before all is answered.
+    /// True while nothing more is asked before all is answered.
     held: bool,
-    /// Whether a COPY may have been asked for: until it is answered nothing is asked that the server
-    /// would read as part of it, or that a doubt about its Syncs would leave without a place.
+    /// True if a COPY may have been asked for: until it is answered nothing is asked that the
+    /// server would read as part of it, or that an ambiguous Sync would leave without a place.
     copies: bool,
     names: Pending,
     unnamed: Pending,
@@ -303,26 +303,26 @@ pub(crate) struct Server {
     /// where it has been changed.
     executed: Vec<(u64, Arc<[u8]>)>,
     moved: Moved,
-    /// Whether a Query waits for statements that it executes.
+    /// True while a Query waits for statements that it executes.
     query_waits: bool,
     refusal: Option<Refusal>,
     sync_missing: bool,
-    /// Whose shape was asked for before a message goes on that uses it.
+    /// The statement whose shape was asked for before a message goes on that uses it.
     asked: Option<u64>,
     /// The parameters of the statement that is being described.
     parameters: u64,
     portals: Portals,
-    /// What of that was executed and is not answered yet, the first first.
+    /// Texts with session effects that were executed and are not answered yet, the first first.
     watched: VecDeque<Watched>,
     completed: Option<Completed>,
-    /// Whether one of these decides what texts behind it mean.
+    /// True if one of these decides what texts behind it mean.
     means: bool,
     left: Left,
     pins: Reasons,
     sequences: Sequences,
 }
 
-/// Whose sequences a session has moved.
+/// Clients whose sequences a session has moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Sequences {
     /// None, or its client's in what it has asked since it has the session.
@@ -389,22 +389,22 @@ impl Server {
         self.sequences = Sequences::Clients;
     }
 
-    /// Whether the session may have moved sequences for clients before.
+    /// True if the session may have moved sequences for clients before.
     pub(crate) fn has_others_sequences(&self) -> bool {
         self.sequences == Sequences::Others
     }
 
-    /// Whether all is answered that was asked for clients.
+    /// True if all is answered that was asked for clients.
     pub(crate) fn is_settled(&self) -> bool {
         self.expected.is_empty()
     }
 
-    /// How many statements it has prepared, as far as that is known.
+    /// Number of statements that it has prepared, as far as that is known.
     pub(crate) fn prepared(&self) -> usize {
         self.prepared.len()
     }
 
-    /// How many Parses it was sent since this was last asked.
+    /// Number of Parses that it was sent since this was last asked.
     pub(crate) fn take_parses(&mut self) -> u64 {
         std::mem::take(&mut self.parses)
     }
@@ -419,12 +419,12 @@ impl Server {
         self.sequences_discarded();
     }
 
-    /// What clients have left in the session.
+    /// Session state left by clients.
     pub(crate) fn left(&self) -> &Left {
         &self.left
     }
 
-    /// Whether code, or what could not be read, may have changed what texts mean here.
+    /// True if code, or what could not be read, may have changed what texts mean here.
     fn is_unsure(&self) -> bool {
         self.left.has(Reason::Code) || self.left.has(Reason::Unreadable)
     }
@@ -646,7 +646,7 @@ impl Server {
         }
     }
 
-    /// What was remembered of the names in a text is not needed any more.
+    /// The names remembered of a text are not needed any more.
     fn forget_names(&mut self) {
         self.specials.clear();
         self.specials_done = 0;
@@ -654,7 +654,7 @@ impl Server {
         self.moved = Moved::default();
     }
 
-    /// What was asked first is done: it stays so.
+    /// The first request is done: it stays so.
     fn done(&mut self, catalogue: &mut Catalogue) {
         let Some(front) = self.expected.pop_front() else { return };
         self.uncount(&front);
@@ -779,8 +779,8 @@ impl Server {
         }
     }
 
-    /// What was asked has not happened. It is expected no more, nor is what was asked behind it in
-    /// the same batch, which is undone before.
+    /// A request has not happened. It is expected no more, nor is what was asked behind it in the
+    /// same batch, which is undone before.
     fn undo(&mut self, one: Expected, client: &mut Client, catalogue: &mut Catalogue) {
         match one.renamed {
             Renamed::Nothing => {}
@@ -834,8 +834,8 @@ impl Server {
         }
     }
 
-    /// What was prepared for the transaction alone is to be prepared again. What was asked for a later
-    /// one stays.
+    /// Statements that were prepared for the transaction alone are to be prepared again. Those that
+    /// were asked for a later one stay.
     fn unsettle(&mut self) {
         if !self.passes {
             return;
@@ -859,7 +859,7 @@ impl Server {
         }
     }
 
-    /// Whether an earlier batch, of which nothing is known yet, decides what a portal is.
+    /// True if an earlier batch, of which nothing is known yet, decides what a portal is.
     fn is_unclear(&self, portal: &Portal) -> bool {
         let first = self.expected.front().map(|first| first.number);
         portal.batch != self.batch && first.is_some_and(|first| first <= portal.number)
@@ -973,7 +973,7 @@ impl Server {
         treatment
     }
 
-    /// What is expected first has failed, and the server skips all below `next`.
+    /// The first expected request has failed, and the server skips all below `next`.
     fn skip(&mut self, next: u64, client: &mut Client, catalogue: &mut Catalogue) {
         let at = self.expected.partition_point(|one| one.number < next);
         let behind = self.expected.split_off(at);
@@ -1001,8 +1001,9 @@ impl Server {
         self.rest();
     }
 
-    /// Whether what was put before a Query of the client's has failed, so that the server skips the
-    /// Query, and the client waits for its end: a Sync must follow now. Asked once after each reply.
+    /// Sends the Sync that must follow where what was put before a Query of the client's has
+    /// failed: the server skips the Query, and the client waits for its end. Asked once after each
+    /// reply.
     pub(crate) fn ask_for_end(&mut self, conversation: &mut Conversation, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.sync_missing)
             && let Ok(Sent::Owes(number)) = conversation.send(Frontend::Sync, Whose::Client)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::sql::tokens::{Commands, Kind, Lexis, Literal, Token, Tokens, Unclear};
 use crate::sql::{Followed, What};
 
-/// What a command does to the client's statements.
+/// Effect of a command on the client's statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// `DEALLOCATE name`.
@@ -19,27 +19,27 @@ pub(super) enum Target {
     Discard,
 }
 
-/// What a text has in it.
+/// Contents of a text that concern statements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// A transaction may be open behind it that was not before.
     pub(super) opens: bool,
     /// COPY is in it.
     pub(super) copies: bool,
-    /// What a text means may be something else behind it: DDL, or code.
+    /// The meaning of a text may be another one behind it: DDL, or code.
     pub(super) alters: bool,
-    /// Which statements it drops, in its order, and where the text says which.
+    /// The statements that it drops, in its order, and the places that name them.
     pub(super) drops: Vec<(Range<usize>, Target)>,
-    /// Which it executes or prepares, in its order.
+    /// The statements that it executes or prepares, in its order.
     pub(super) names: Vec<Named>,
 }
 
 /// A statement that a text names otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
-    /// Which of the leaves of its text says so.
+    /// The index of the session effect of its text that says so.
     pub(super) leaf: usize,
-    /// Where the text has the name.
+    /// The place of the name in the text.
     pub(super) at: Range<usize>,
     pub(super) name: Arc<[u8]>,
     pub(super) usage: Usage,
@@ -82,8 +82,8 @@ pub(super) fn look(text: &[u8], lexis: Lexis) -> Found {
     find(text, lexis).ok().flatten().unwrap_or_else(unclear)
 }
 
-/// Whether a text may have a literal that says when it is read, such as 'now': a Parse of it then fixes
-/// the time. Rather too often than not at all.
+/// True if a text may have a literal that says when it is read, such as 'now': a Parse of it then
+/// fixes the time. Rather too often than not at all.
 pub(super) fn is_dated(text: &[u8], lexis: Lexis) -> bool {
     let read = || {
         let mut tokens = Tokens::new(text, lexis)?;
@@ -102,10 +102,10 @@ pub(super) fn is_dated(text: &[u8], lexis: Lexis) -> bool {
     read().unwrap_or(true)
 }
 
-/// Whether a server holds a statement to the parameters and columns that it had when it was prepared:
-/// what is analysed then (`analyze.c`), which is what is planned, procedures' arguments, and what has a
-/// plan within it (EXPLAIN, DECLARE, CREATE TABLE AS); not commands such as FETCH, whose columns are
-/// those of each time.
+/// True if a server holds a statement to the parameters and columns that it had when it was
+/// prepared: what is analysed then (`analyze.c`), which is what is planned, procedures' arguments,
+/// and what has a plan within it (EXPLAIN, DECLARE, CREATE TABLE AS); not commands such as FETCH,
+/// whose columns are those of each time.
 pub(super) fn is_shaped(text: &[u8], lexis: Lexis) -> bool {
     #[rustfmt::skip]
     const ANALYSED: [&str; 12] = [
@@ -180,7 +180,7 @@ fn ends(token: &Token) -> bool {
     matches!(token.kind, Kind::End | Kind::Semicolon)
 }
 
-/// Where a text names a statement to drop, which one, and what ends the command.
+/// Place of a name to drop in a text, the statement, and the token that ends the command.
 type Dropped = (Range<usize>, Target, Token);
 
 /// The name behind DEALLOCATE; none if the server will call it an error.

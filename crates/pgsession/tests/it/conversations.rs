@@ -14,14 +14,15 @@ use pgtest::messages;
 const ERROR: &[u8] = b"SERROR\0VERROR\0C42601\0Mno\0\0";
 const FATAL: &[u8] = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0";
 
-/// What the client sends, by tags.
+/// Sends messages of the client, by tags.
 fn sends(conversation: &mut Conversation, tags: &str) {
     for byte in tags.bytes() {
         conversation.send(Frontend::from_byte(byte).unwrap(), Whose::Client).unwrap();
     }
 }
 
-/// What the server says, by tags; behind `Z` stands the status, and `!` is a FATAL error.
+/// Receives messages of the server, by tags; behind `Z` stands the status, and `!` is a FATAL
+/// error.
 fn hears(conversation: &mut Conversation, tags: &str) -> Vec<Fate> {
     let mut bytes = tags.bytes();
     let mut fates = Vec::new();
@@ -52,7 +53,7 @@ fn resolves(conversation: &mut Conversation) -> String {
     messages::<Frontend>(&out).iter().map(|(tag, _)| char::from(tag.byte())).collect()
 }
 
-/// What the gate does next for a client that has gone, and the tags of what it sends.
+/// The gate's next step for a client that has gone, and the tags of what it sends.
 fn abandons(conversation: &mut Conversation) -> (Abandoned, String) {
     let mut out = Vec::new();
     let abandoned = conversation.abandon(Forwarded::Whole, &mut out);

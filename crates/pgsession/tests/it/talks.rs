@@ -1,6 +1,6 @@
-//! What we believe a server owes, held against a real PostgreSQL: random sequences of messages, valid
-//! ones and odd ones, pipelined or not, and a client that goes at any of them. `SEKISHO_SEED`
-//! replays one sequence.
+//! Replies that we believe a server owes, held against a real PostgreSQL: random sequences of
+//! messages, valid ones and odd ones, pipelined or not, and a client that goes at any of them.
+//! `SEKISHO_SEED` replays one sequence.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -22,7 +22,7 @@ use pgtest::CLIENT_NONCE;
 use pgtest::Chance;
 use pgtest::suite::many;
 
-/// How many sequences the test plays; each is some ten messages.
+/// Number of sequences that the test plays; each is some ten messages.
 const SEQUENCES: u64 = 300;
 
 const TABLES: &str = "create table if not exists t (n int); \
@@ -49,9 +49,9 @@ struct Talk {
     buffer: Vec<u8>,
     frames: Frames<Backend>,
     conversation: Conversation,
-    /// What was said, for whoever reads of a failure.
+    /// The messages so far, for whoever reads of a failure.
     history: Vec<String>,
-    /// What the client has been told, notices and the like apart.
+    /// The messages to the client, notices and the like apart.
     told: Vec<String>,
     /// The server closed the connection and said nothing of it.
     torn: bool,
@@ -452,7 +452,7 @@ impl Author {
     }
 }
 
-/// What came up, by name: that the sequences say anything is itself tested.
+/// The events that came up, by name: that the sequences say anything is itself tested.
 type Seen = BTreeMap<&'static str, u32>;
 
 /// Plays a sequence; whether the server is free at its end.
@@ -539,14 +539,14 @@ fn a_real_server_owes_what_we_say_and_nothing_else() {
     assert!(!whole || seen["free"] as u64 > many(SEQUENCES) / 2, "{seen:?}");
 }
 
-/// Who answers to Close of a statement that does not exist.
+/// Side that answers Close of a statement that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Closer {
     Server,
     Gate,
 }
 
-/// What a client is told that sends all this.
+/// The replies to a client that sends all this.
 fn told(talk: &mut Talk, script: &[Message], closer: Closer, author: &mut Author) -> Vec<String> {
     talk.told.clear();
     for message in script {

@@ -1,5 +1,5 @@
-//! What authentication needs of a certificate beyond what TLS has verified: the hash that binds to it,
-//! and the common name that it is for. Only these two are read, from certificates in DER.
+//! The two parts of a certificate that authentication needs beyond what TLS has verified: the hash
+//! for channel binding, and the common name. Only these two are read, from certificates in DER.
 
 use ring::digest::{SHA256, SHA384, SHA512, digest};
 
@@ -32,9 +32,10 @@ enum Hash {
 }
 
 impl Binding {
-    /// What binds to a connection whose server has shown this certificate (RFC 5929, section 4.1): its
-    /// hash by the hash of its signature, by SHA-256 where that is MD5 or SHA-1. Absent where the
-    /// signature has no such hash, as that of Ed25519 has none, or the certificate cannot be read.
+    /// The channel binding of a connection whose server has shown this certificate (RFC 5929,
+    /// section 4.1): its hash by the hash of its signature, by SHA-256 where that is MD5 or SHA-1.
+    /// Absent where the signature has no such hash, as that of Ed25519 has none, or the certificate
+    /// cannot be read.
     pub fn of_certificate(der: &[u8]) -> Binding {
         let algorithm = match signature_hash(der) {
             Some(Hash::Sha256) => &SHA256,

@@ -11,7 +11,7 @@ use crate::message::read::{self, ReadError};
 use crate::message::write;
 use crate::secrets::{Kind, Secret};
 
-/// How a client proves who it is.
+/// Method by which a client proves its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// It need not.
@@ -30,7 +30,7 @@ pub enum CheckError {
     /// The password is wrong, or the user is not known: nobody outside can tell.
     #[error("password authentication failed for user \"{user}\"")]
     WrongPassword {
-        /// Who wanted in.
+        /// The user that wanted in.
         user: String,
     },
     /// The password is empty.
@@ -39,7 +39,7 @@ pub enum CheckError {
     /// Something else came than an answer.
     #[error("expected password response, got message type {byte}")]
     Unexpected {
-        /// What came.
+        /// The tag of the message that came.
         byte: u8,
     },
     /// The mechanism was not offered.
@@ -67,7 +67,7 @@ impl CheckError {
     }
 }
 
-/// What became of a step.
+/// Result of a step.
 #[derive(Debug)]
 pub enum Checked {
     /// The client must answer, with a [`Frontend::Password`].

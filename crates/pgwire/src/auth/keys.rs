@@ -1,4 +1,4 @@
-//! What proves a password without being it: the hashes of MD5 and the keys of SCRAM-SHA-256.
+//! Proofs of a password other than itself: the hashes of MD5 and the keys of SCRAM-SHA-256.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -13,7 +13,7 @@ use thiserror::Error;
 /// A hash of 256 bits.
 pub(crate) type Hash = [u8; 32];
 
-/// How often a password is hashed where nobody says otherwise, as PostgreSQL does.
+/// Iterations of the hash of a password where nobody says otherwise, as in PostgreSQL.
 pub const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("it is not 0");
 
 /// The keys that a password comes to under one salt and one count: who has them is as good as who
@@ -45,8 +45,8 @@ impl Keys {
     }
 }
 
-/// What a server stores of a password for SCRAM-SHA-256: it can check the password with it, and
-/// prove itself, but not log in elsewhere.
+/// The secret that a server stores of a password for SCRAM-SHA-256: it can check the password with
+/// it, and prove itself, but not log in elsewhere.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verifier {
     pub(crate) iterations: NonZeroU32,
@@ -68,12 +68,12 @@ impl fmt::Debug for Verifier {
      SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>, as in pg_authid"
 )]
 pub struct VerifierError {
-    /// What of it.
+    /// The part of it that is wrong.
     pub part: &'static str,
 }
 
 impl Verifier {
-    /// What a stored text of this form begins with.
+    /// Prefix of a stored text of this form.
     pub(crate) const PREFIX: &str = "SCRAM-SHA-256$";
 
     /// The verifier of a password. This takes as long as `iterations` want.
@@ -116,7 +116,7 @@ impl Verifier {
         bool::from(sha256(&client).ct_eq(&self.stored)).then_some(client)
     }
 
-    /// Whether it is the verifier of `password`. This takes as long as its iterations want.
+    /// True if it is the verifier of `password`. This takes as long as its iterations want.
     pub(crate) fn fits(&self, password: &[u8]) -> bool {
         let keys = Keys::derive(password, &self.salt, self.iterations);
         sha256(&keys.client).ct_eq(&self.stored).into()
@@ -136,7 +136,7 @@ pub(crate) fn md5_stored(password: &[u8], user: &[u8]) -> Md5Hash {
     hex(&[password, user])
 }
 
-/// What a client says to a server that gave it `salt`: `md5` and 32 hexadecimal digits.
+/// The answer of a client to a server that gave it `salt`: `md5` and 32 hexadecimal digits.
 pub(crate) fn md5_said(stored: &Md5Hash, salt: [u8; 4]) -> [u8; 35] {
     let mut said = *b"md5................................";
     said[3..].copy_from_slice(&hex(&[stored, &salt]));

@@ -10,7 +10,7 @@ use crate::message::{Authentication, write};
 /// The most iterations that a server may make the gate hash, unless told otherwise: about a second.
 pub const ITERATIONS_MAX: u32 = 1_000_000;
 
-/// Whether a password may be sent as it is.
+/// Permission to send a password as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cleartext {
     /// No: whoever listens would have it.
@@ -23,11 +23,11 @@ pub enum Cleartext {
 /// On which terms the gate logs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Whether a password may be sent as it is.
+    /// Permission to send a password as it is.
     pub cleartext: Cleartext,
     /// The most iterations of SCRAM that the gate hashes for a server.
     pub iterations_max: u32,
-    /// What binds to the TLS connection, where there is one.
+    /// Channel binding to the TLS connection, where there is one.
     pub binding: Binding,
 }
 
@@ -52,9 +52,9 @@ pub enum LoginError {
     Credential {
         /// As whom.
         user: String,
-        /// What it asks for.
+        /// The method that it asks for.
         method: &'static str,
-        /// What the gate has.
+        /// The credential that the gate has.
         has: &'static str,
     },
     /// The server wants the password as it is, and the connection is not safe.
@@ -72,7 +72,7 @@ pub enum LoginError {
     /// The server offers no mechanism that is spoken here.
     #[error("the server offers no SASL mechanism that is supported, but {offered}")]
     Mechanism {
-        /// What it offers.
+        /// The mechanisms that it offers.
         offered: String,
     },
     /// The server's message does not belong here.
@@ -102,7 +102,7 @@ impl LoginError {
     }
 }
 
-/// What became of a step.
+/// Result of a step.
 #[derive(Debug)]
 pub enum LoginStep {
     /// The server's next message decides.
@@ -213,8 +213,8 @@ impl Login {
         Ok(LoginStep::Waits(self))
     }
 
-    /// Whether the answer to this would have a password hashed for SCRAM: then it takes as long as
-    /// the server wants.
+    /// True if the answer to this would have a password hashed for SCRAM: it takes as long as the
+    /// server wants.
     pub fn hashes(&self, asked: &Authentication<'_>) -> bool {
         matches!(asked, Authentication::SaslContinue(_))
             && matches!(self.given.credential, Credential::Password(_))
@@ -250,7 +250,7 @@ impl Login {
         Ok(State::Said)
     }
 
-    /// What SCRAM can be spoken with.
+    /// The knowledge that SCRAM can be spoken with.
     fn check_scram(&self) -> Result<Knowledge<'_>, LoginError> {
         match &self.given.credential {
             Credential::Password(password) => Ok(Knowledge::Password(password)),

@@ -20,7 +20,7 @@ pub use scram::ScramError;
 /// Chance for one exchange; the caller draws it anew for each.
 pub type Nonce = [u8; 18];
 
-/// What binds an exchange to its TLS connection: the hash of the server's certificate, as
+/// Channel binding of an exchange to its TLS connection: the hash of the server's certificate, as
 /// `tls-server-end-point` (RFC 5929) has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Binding {

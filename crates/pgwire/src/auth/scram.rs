@@ -22,7 +22,7 @@ pub enum ScramError {
     /// A message does not follow the grammar.
     #[error("malformed SCRAM message: {part}")]
     Malformed {
-        /// What of it.
+        /// The part of it that is malformed.
         part: &'static str,
     },
     /// The client would act as somebody else.
@@ -49,7 +49,7 @@ pub enum ScramError {
     /// The password would be hashed longer than it may, or not at all.
     #[error("the server wants {iterations} SCRAM iterations; the most is {iterations_max}")]
     Iterations {
-        /// What the server wants.
+        /// The iterations that the server wants.
         iterations: u64,
         /// The most.
         iterations_max: u32,
@@ -79,7 +79,7 @@ impl ScramError {
 #[derive(Clone)]
 pub(super) struct Asked {
     verifier: Verifier,
-    /// What the client must say of the binding, in base64.
+    /// The binding that the client must state, in base64.
     binding: String,
     nonce: String,
     /// The client's first message as it is signed, and what is said to it.
@@ -136,7 +136,7 @@ impl Asked {
         Ok(Asked { verifier, binding, nonce, bare, challenge })
     }
 
-    /// What to say to the client's first message.
+    /// The answer to the client's first message.
     pub(super) fn challenge(&self) -> &str {
         &self.challenge
     }
@@ -168,7 +168,7 @@ impl Asked {
     }
 }
 
-/// What the proving side knows.
+/// The knowledge of the proving side.
 pub(super) enum Knowledge<'a> {
     Password(&'a [u8]),
     Keys(&'a Keys),
@@ -249,7 +249,7 @@ impl Proving {
     }
 }
 
-/// Whether the server's last message is the signature that only who knows the secret can make.
+/// Checks that the server's last message is the signature that only who knows the secret can make.
 pub(super) fn is_signed(message: &[u8], signature: &Hash) -> Result<(), ScramError> {
     let message = text(message)?;
     let said = message.split(',').next().and_then(|part| part.strip_prefix("v="));

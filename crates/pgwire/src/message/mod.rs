@@ -41,13 +41,13 @@ impl<'a> Mechanisms<'a> {
         self.0.split(|&byte| byte == 0).filter(|name| !name.is_empty())
     }
 
-    /// Whether one of them is `name`.
+    /// True if one of them is `name`.
     pub fn has(&self, name: &str) -> bool {
         self.iter().any(|one| one == name.as_bytes())
     }
 }
 
-/// Whether a session is in a transaction, as ReadyForQuery says it.
+/// Transaction status of a session, as ReadyForQuery gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
@@ -59,7 +59,7 @@ pub enum Status {
     InFailedTransaction = b'E',
 }
 
-/// How bad it is.
+/// Severity of an error or a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The statement failed; in ErrorResponse.
@@ -84,14 +84,14 @@ impl Severity {
     }
 }
 
-/// What an ErrorResponse or a NoticeResponse of the gate says.
+/// Contents of an ErrorResponse or a NoticeResponse of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report<'a> {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// By which programs know it.
     pub sqlstate: SqlState,
-    /// What happened, in one line.
+    /// The event, in one line.
     pub message: &'a str,
     /// More of it.
     pub detail: Option<&'a str>,

@@ -26,7 +26,7 @@ pub enum ReadError {
     Invalid {
         /// The message.
         message: &'static str,
-        /// What has such a value.
+        /// The field that has such a value.
         what: &'static str,
     },
 }
@@ -38,7 +38,7 @@ impl ReadError {
     }
 }
 
-/// What is left of a body.
+/// The unread rest of a body.
 struct Body<'a> {
     message: &'static str,
     left: &'a [u8],
@@ -207,7 +207,7 @@ impl<'a> Fields<'a> {
         self.iter().find(|&(one, _)| one == kind).map(|(_, value)| value)
     }
 
-    /// How bad it is, as a word of English where the server says that (`V`), else as it says it.
+    /// The severity, as a word of English where the server says that (`V`), else as it says it.
     pub fn severity(&self) -> Option<&'a [u8]> {
         self.field(b'V').or_else(|| self.field(b'S'))
     }
@@ -217,7 +217,7 @@ impl<'a> Fields<'a> {
         SqlState::from_bytes(self.field(b'C')?)
     }
 
-    /// What happened.
+    /// The message of the error or notice.
     pub fn message(&self) -> Option<&'a [u8]> {
         self.field(b'M')
     }

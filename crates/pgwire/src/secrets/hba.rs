@@ -1,4 +1,5 @@
-//! Who may come in from where, and how they prove who they are: PostgreSQL's `pg_hba.conf`.
+//! Host-based authentication, as in PostgreSQL's `pg_hba.conf`: the users that may come in from an
+//! address, and their methods of proof.
 //!
 //! The first line that matches decides, whether the client then gets in or not. What a gate cannot
 //! know, such as the members of a group or the names of hosts, is refused when the text is read.
@@ -22,7 +23,7 @@ struct Rule {
     way: Way,
     databases: Vec<Database>,
     users: Vec<User>,
-    /// What comes in, or `None` if this line rejects it.
+    /// The admission of this line, or `None` if it rejects.
     admission: Option<Admission>,
 }
 
@@ -55,7 +56,7 @@ enum User {
     Named(String),
 }
 
-/// Whether a connection is encrypted.
+/// Encryption of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// It is not.
@@ -64,7 +65,7 @@ pub enum Transport {
     Tls,
 }
 
-/// Where a client comes from.
+/// Origin of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// This machine, by a Unix socket.
@@ -73,25 +74,25 @@ pub enum Origin {
     Network {
         /// Its address there.
         address: IpAddr,
-        /// Whether the connection is encrypted.
+        /// Encryption of the connection.
         transport: Transport,
     },
 }
 
-/// What is known of a client when it has said its start-up packet.
+/// Facts known of a client when it has sent its start-up packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts<'a> {
-    /// Where it comes from.
+    /// The origin of the client.
     pub origin: Origin,
-    /// Who it claims to be.
+    /// The user that it claims to be.
     pub user: &'a [u8],
-    /// Where it wants to.
+    /// The database that it wants.
     pub database: &'a [u8],
-    /// Whether for replication.
+    /// The kind of replication, if any.
     pub replication: Replication,
 }
 
-/// What a client must show of itself in the TLS handshake.
+/// Demand on a client's certificate in the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certificate {
     /// Nothing.
@@ -102,7 +103,7 @@ pub enum Certificate {
     OfUser,
 }
 
-/// Whether the system must say who a client is.
+/// Demand on the identity of a client as the system knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// It need not.
@@ -111,14 +112,14 @@ pub enum Peer {
     OfUser,
 }
 
-/// How a client may come in.
+/// Terms on which a client may come in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// How it proves who it is; [`Method::Trust`] where the certificate does that.
+    /// The method of proof; [`Method::Trust`] where the certificate does that.
     pub method: Method,
-    /// What it must have shown already.
+    /// The certificate that it must have shown already.
     pub certificate: Certificate,
-    /// Whether the system must say who it is; on this machine alone.
+    /// The demand on its identity as the system knows it; on this machine alone.
     pub peer: Peer,
     /// By which map names of certificates, or of the system, are users; `None` if they are the same.
     pub map: Option<String>,
@@ -158,23 +159,23 @@ impl Refusal {
 pub struct HbaError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it, and what to do.
+    /// The cause, and what to do.
     pub cause: HbaCause,
 }
 
-/// What is wrong with a line of the rules.
+/// Fault in a line of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HbaCause {
     /// It ends before it says all.
     #[error("the {what} is missing: a line is TYPE DATABASE USER [ADDRESS] METHOD [OPTIONS]")]
     Missing {
-        /// What is missing.
+        /// The missing part.
         what: &'static str,
     },
     /// There is a list where one word must be.
     #[error("there are several values for the {what}: write one line for each")]
     List {
-        /// What has several.
+        /// The field that has several.
         what: &'static str,
     },
     /// A quotation mark without its partner.
@@ -183,17 +184,17 @@ pub enum HbaCause {
     /// No such type of connection.
     #[error("unknown connection type \"{word}\": local, host, hostssl and hostnossl are known")]
     Type {
-        /// What stands there.
+        /// The word that stands there.
         word: String,
     },
     /// Something that the gate cannot know.
     #[error("{what} \"{word}\" cannot be decided here: {way_out}")]
     Undecidable {
-        /// What it is.
+        /// The thing that cannot be decided.
         what: &'static str,
-        /// What stands there.
+        /// The word that stands there.
         word: String,
-        /// What to write instead.
+        /// The word to write instead.
         way_out: &'static str,
     },
     /// No address.
@@ -201,13 +202,13 @@ pub enum HbaCause {
         "invalid address \"{word}\": it is all, or as 10.0.0.0/8, ::1/128, or with a mask behind it"
     )]
     Address {
-        /// What stands there.
+        /// The word that stands there.
         word: String,
     },
     /// No mask for this address.
     #[error("invalid mask \"{word}\": it is an address of the same family as the one before it")]
     Mask {
-        /// What stands there.
+        /// The word that stands there.
         word: String,
     },
     /// No such method.
@@ -216,19 +217,19 @@ pub enum HbaCause {
          known"
     )]
     Method {
-        /// What stands there.
+        /// The word that stands there.
         word: String,
     },
     /// A method or an option where there can be no certificate.
     #[error("{word} needs a client certificate, and only hostssl lines can have one")]
     NotTls {
-        /// What stands there.
+        /// The word that stands there.
         word: String,
     },
     /// A method of this machine where somebody may come from elsewhere.
     #[error("{word} is of this machine, and only local lines can have it")]
     NotLocal {
-        /// What stands there.
+        /// The word that stands there.
         word: String,
     },
     /// An option that is not known, or not with this value.
@@ -237,7 +238,7 @@ pub enum HbaCause {
          and, with cert and peer, map=NAME are known"
     )]
     Option {
-        /// What stands there.
+        /// The word that stands there.
         word: String,
     },
 }
@@ -282,7 +283,7 @@ impl Hba {
         Ok(Hba { rules })
     }
 
-    /// How a client may come in, by the first line that matches.
+    /// The terms on which a client may come in, by the first line that matches.
     ///
     /// # Errors
     /// If that line rejects it, or none matches.

@@ -1,5 +1,5 @@
-//! Which names of the system, or of certificates, may come in as which users: PostgreSQL's
-//! `pg_ident.conf`.
+//! User name maps, as in PostgreSQL's `pg_ident.conf`: the users that a name of the system, or of a
+//! certificate, may come in as.
 
 use thiserror::Error;
 
@@ -31,11 +31,11 @@ enum User {
 pub struct IdentError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it, and what to do.
+    /// The cause, and what to do.
     pub cause: IdentCause,
 }
 
-/// What is wrong with a line of the maps.
+/// Fault in a line of the maps.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdentCause {
     /// It is not three words.
@@ -44,9 +44,9 @@ pub enum IdentCause {
     /// Something that the gate does not read.
     #[error("{what} \"{word}\" is not read: name each")]
     Unread {
-        /// What it is.
+        /// The thing that cannot be read.
         what: &'static str,
-        /// What stands there.
+        /// The word that stands there.
         word: String,
     },
     /// It cannot be cut into words.
@@ -71,13 +71,13 @@ impl IdentMaps {
         Ok(IdentMaps { rows })
     }
 
-    /// Whether there is a map of this name.
+    /// True if there is a map of this name.
     pub fn has(&self, map: &str) -> bool {
         self.rows.iter().any(|row| row.map == map)
     }
 
-    /// Whether somebody of this name of the system may come in as a user. Without a map the names must
-    /// be the same.
+    /// True if somebody of this name of the system may come in as a user. Without a map the names
+    /// must be the same.
     pub fn allow(&self, map: Option<&str>, system: &[u8], user: &[u8]) -> bool {
         let Some(map) = map else { return system == user };
         self.rows.iter().any(|row| {

@@ -1,4 +1,4 @@
-//! What the gate knows of users, and who may come in from where. Texts only; who reads files is
+//! The users that the gate knows, and the rules of their admission. Texts only; files are read
 //! elsewhere.
 
 mod hba;
@@ -80,13 +80,13 @@ pub enum Kind {
     Scram,
 }
 
-/// What of a secret can be seen by whoever tries to log in: by which method it is asked for, and how
-/// often it is hashed.
+/// The visible part of a secret: anybody who tries to log in sees the method by which it is asked
+/// for, and the number of its iterations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looks {
     /// Its form.
     pub kind: Kind,
-    /// How many times it is hashed for SCRAM.
+    /// Iterations of its hash for SCRAM.
     pub iterations: NonZeroU32,
 }
 
@@ -97,8 +97,8 @@ impl Default for Looks {
     }
 }
 
-/// What is stored of a user's password, ready for every method. Where a method cannot work with what
-/// is stored, the exchange runs to its end and fails there, as it does for a user who is not known.
+/// The stored secret of a user, ready for every method. Where a method cannot work with what is
+/// stored, the exchange runs to its end and fails there, as it does for a user who is not known.
 #[derive(Clone)]
 pub struct Secret {
     form: Form,
@@ -165,7 +165,7 @@ impl Secret {
         Secret { form, md5, verifier: key.verifier(user, looks.iterations) }
     }
 
-    /// What who wants in can see of it.
+    /// The part of it that a client sees.
     pub fn looks(&self) -> Looks {
         Looks { kind: self.kind(), iterations: self.verifier.iterations }
     }
@@ -196,7 +196,7 @@ impl Secret {
         &self.verifier
     }
 
-    /// Whether `password` is the user's.
+    /// True if `password` is the user's.
     pub(super) fn fits(&self, user: &[u8], password: &[u8]) -> bool {
         match &self.form {
             Form::Plain(right) => right[..].ct_eq(password).into(),

@@ -19,7 +19,7 @@ pub struct Users {
     /// Of these no line has a secret.
     without: HashSet<Vec<u8>>,
     key: MockKey,
-    /// What those of unknown users look like.
+    /// The looks of secrets of unknown users.
     looks: Looks,
 }
 
@@ -29,17 +29,17 @@ pub struct Users {
 pub struct UsersError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it, and what to do.
+    /// The cause, and what to do.
     pub cause: UsersCause,
 }
 
-/// What is wrong with a line of a list of users.
+/// Fault in a line of a list of users.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UsersCause {
     /// There is no quotation mark where one must be.
     #[error("no quotation mark before the {what}: a line is \"user\" \"secret\"")]
     Quote {
-        /// What should be quoted.
+        /// The part that should be quoted.
         what: &'static str,
     },
     /// A text does not end on its line.
@@ -47,7 +47,7 @@ pub enum UsersCause {
         "the {what} does not end: it ends with a quotation mark, and \"\" stands for one in it"
     )]
     Unended {
-        /// What does not end.
+        /// The part that does not end.
         what: &'static str,
     },
     /// The secret ends in the middle of a word.
@@ -56,7 +56,7 @@ pub enum UsersCause {
     /// Nobody has this name, or no message could carry it.
     #[error("the {what} has {bytes} bytes: 1 to {most} are possible, without a NUL")]
     Length {
-        /// What is too long or holds a NUL.
+        /// The part that is too long or holds a NUL.
         what: &'static str,
         /// Its length \[byte\].
         bytes: usize,
@@ -144,12 +144,12 @@ impl Users {
         self.secrets.keys().map(Vec::as_slice)
     }
 
-    /// Whether the user is known; for the gate's own log.
+    /// True if the user is known; for the gate's own log.
     pub fn knows(&self, user: &[u8]) -> bool {
         self.secrets.contains_key(user)
     }
 
-    /// Whether the user is known, and its line has a secret.
+    /// True if the user is known, and its line has a secret.
     pub fn has_secret(&self, user: &[u8]) -> bool {
         self.knows(user) && !self.without.contains(user)
     }
@@ -168,18 +168,18 @@ impl Users {
         &self.key
     }
 
-    /// How many users are known.
+    /// Number of users.
     pub fn len(&self) -> usize {
         self.secrets.len()
     }
 
-    /// Whether nobody is known.
+    /// True if there are no users.
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
     }
 }
 
-/// What occurs most often; of several the greatest.
+/// The most frequent one; of several the greatest.
 fn usual<T: Ord>(all: impl Iterator<Item = T>) -> Option<T> {
     let mut counts: BTreeMap<T, usize> = BTreeMap::new();
     all.for_each(|one| *counts.entry(one).or_default() += 1);

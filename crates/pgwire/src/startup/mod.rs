@@ -18,7 +18,7 @@ pub const PACKET_MAX: usize = 10_000;
 pub const ALPN: &[u8] = b"postgresql";
 /// The least and the most that a key for cancelling may have \[byte\].
 pub const KEY_BYTES: std::ops::RangeInclusive<usize> = 4..=256;
-/// What the names of options of the protocol itself begin with.
+/// Prefix of the names of options of the protocol itself.
 pub const PROTOCOL_OPTION: &[u8] = b"_pq_.";
 
 const CANCEL_REQUEST: u32 = 1234 << 16 | 5678;
@@ -37,7 +37,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// What every client and every server speaks.
+    /// The version that every client and every server speaks.
     pub const V3_0: Version = Version { major: 3, minor: 0 };
     /// Keys for cancelling may have up to 256 bytes.
     pub const V3_2: Version = Version { major: 3, minor: 2 };
@@ -81,7 +81,7 @@ pub enum StartupError {
         Version::V3_2
     )]
     Unsupported {
-        /// What was asked for.
+        /// The version that was asked for.
         asked: Version,
     },
     /// The parameters do not end where the packet does.
@@ -106,7 +106,7 @@ pub enum StartupError {
     /// them there, and they would be taken for encrypted ones.
     #[error("received unencrypted data after {after} request")]
     ClearText {
-        /// What was asked for.
+        /// The kind of encryption that was asked for.
         after: &'static str,
     },
 }
@@ -126,12 +126,12 @@ impl StartupError {
     }
 }
 
-/// What a client begins with.
+/// First packet of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
     /// Too little to say: at least `missing` more bytes are needed.
     More {
-        /// How many \[byte\].
+        /// Their number \[byte\].
         missing: usize,
     },
     /// A TLS handshake, of which nothing was taken. It must agree on [`ALPN`].
@@ -168,7 +168,7 @@ pub struct Opening {
     asks: Asks,
 }
 
-/// What a client may still begin with.
+/// The requests that a client may still begin with.
 #[derive(Clone, Copy, Debug)]
 struct Asks {
     direct_tls: bool,
@@ -240,7 +240,7 @@ fn cancel(rest: &[u8], length: u32) -> Result<CancelRequest<'_>, StartupError> {
     Ok(CancelRequest { process: u32::from_be_bytes(*process), key })
 }
 
-/// Whether a session is one of replication.
+/// Replication mode of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replication {
     /// No.
@@ -253,7 +253,7 @@ pub enum Replication {
 }
 
 impl Replication {
-    /// What a parameter's value means: PostgreSQL's booleans, and `database`.
+    /// The meaning of a parameter's value: PostgreSQL's booleans, and `database`.
     fn read(value: &[u8]) -> Result<Replication, StartupError> {
         let value = value.to_ascii_lowercase();
         let begins =
@@ -271,8 +271,8 @@ impl Replication {
     }
 }
 
-/// What a client that wants a session says of it. Texts are bytes: which characters they are depends
-/// on the database.
+/// The start-up packet of a client that wants a session. Texts are bytes: their encoding depends on
+/// the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Startup<'a> {
     version: Version,
@@ -321,7 +321,7 @@ impl<'a> Startup<'a> {
         Ok(startup)
     }
 
-    /// How many bytes the packet has, its length included \[byte\].
+    /// Length of the packet, its length field included \[byte\].
     pub fn bytes(&self) -> usize {
         4 + 4 + self.pairs.len() + 1
     }
@@ -331,17 +331,17 @@ impl<'a> Startup<'a> {
         self.version
     }
 
-    /// Who wants in; not empty.
+    /// The user; not empty.
     pub fn user(&self) -> &'a [u8] {
         self.user
     }
 
-    /// Where to: the database of the user's name if it does not say.
+    /// The database; by default the one of the user's name.
     pub fn database(&self) -> &'a [u8] {
         self.database
     }
 
-    /// Whether for replication.
+    /// The replication mode.
     pub fn replication(&self) -> Replication {
         self.replication
     }
@@ -359,7 +359,7 @@ impl<'a> Startup<'a> {
         names.filter(|name| name.starts_with(PROTOCOL_OPTION))
     }
 
-    /// Whether NegotiateProtocolVersion must be said.
+    /// True if NegotiateProtocolVersion must be said.
     pub fn negotiates(&self) -> bool {
         self.version != self.version.granted() || self.unknown_options().next().is_some()
     }

@@ -1,4 +1,4 @@
-//! What the gate begins a connection to a server with.
+//! The first packets that the gate sends on a connection to a server.
 
 use thiserror::Error;
 

@@ -28,7 +28,7 @@ fn bound(hash: &[u8]) -> Terms {
     Terms { binding: Binding::EndPoint(hash.to_vec()), ..open() }
 }
 
-/// What is stored of `text` for alice, in each form.
+/// The stored secrets of `text` for alice, in each form.
 fn stored(text: &str) -> [String; 3] {
     let scram = Verifier::derive(text.as_bytes(), b"some salt of 16!", ITERATIONS).to_text();
     [text.to_owned(), md5_of(text), scram]
@@ -219,7 +219,7 @@ fn asked(method: Method, secret: &Secret, binding: Binding) -> Check {
     }
 }
 
-/// What comes of an answer: the code and the text of the error. Nothing may be written then.
+/// The refusal of an answer: the code and the text of the error. Nothing may be written then.
 fn refused(check: Check, tag: Frontend, body: &[u8]) -> String {
     let mut out = Vec::new();
     let error = check.answer(tag, body, &mut out).unwrap_err();
@@ -362,7 +362,7 @@ fn a_last_message_of_scram_that_is_none_is_refused() {
     }
 }
 
-/// What a login says to a server's messages, in their order: the error of the last one.
+/// The outcome of a login with a server's messages, in their order: the error of the last one.
 fn hostile(credential: Credential, terms: Terms, said: &[Authentication<'_>]) -> String {
     let mut login = Login::new(b"alice", credential, terms, CLIENT_NONCE);
     let (last, ahead) = said.split_last().unwrap();

@@ -133,7 +133,7 @@ async fn next(
     }
 }
 
-/// What passes for TLS: it encrypts nothing, but has a certificate to bind to.
+/// A stand-in for TLS: it encrypts nothing, but has a certificate to bind to.
 struct Bound<S>(S);
 
 impl<S: AsyncRead + Unpin> AsyncRead for Bound<S> {

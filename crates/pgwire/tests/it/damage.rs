@@ -166,7 +166,7 @@ fn reads_frontend(tag: Frontend, bytes: &[u8]) -> bool {
     true
 }
 
-/// What a server says, from the start of a session on.
+/// Messages of a server, from the start of a session on.
 fn backend_stream() -> Vec<u8> {
     let mut out = Vec::new();
     let report = Report {

@@ -35,7 +35,7 @@ fn secret(user: &str, stored: &str) -> Secret {
     Secret::stored(user.as_bytes(), stored, &MockKey::new(KEY)).unwrap()
 }
 
-/// How a meeting of a client and a server that both are ours failed.
+/// Failure of a meeting of a client and a server that both are ours.
 #[derive(Debug, PartialEq)]
 enum Failed {
     Check(CheckError),

@@ -17,7 +17,7 @@ use tokio_rustls::rustls;
 
 use super::{CLIENT_NONCE, meet};
 
-/// Who comes in how; `sekisho` is the user of the private server itself.
+/// The rules of admission; `sekisho` is the user of the private server itself.
 const RULES: &str = "\
     host all sekisho 127.0.0.1/32 scram-sha-256\n\
     host all trusty 127.0.0.1/32 trust\n\
@@ -260,7 +260,7 @@ fn a_password_goes_in_clear_only_where_that_is_allowed() {
     assert_eq!(plain(Terms::default()), Err(Refused::Login(LoginError::Cleartext)));
 }
 
-/// What the server stores of a user's password.
+/// The server's stored secret of a user.
 fn stored(user: &str) -> Secret {
     let text =
         ask(server(), &format!("select rolpassword from pg_authid where rolname = '{user}'"));

@@ -14,7 +14,7 @@ use crate::Test;
 use crate::failing::Place;
 use crate::life::{exists, starts_answers_and_leaves_nothing};
 
-/// What makes this executable live as somebody.
+/// The argument that makes this executable live as somebody.
 pub(crate) const ARGUMENT: &str = "--live-as=";
 /// The user and group without rights, on every Linux.
 const NOBODY: u32 = 65_534;

@@ -1,5 +1,5 @@
-//! What each test does, step by step, and what must be seen. The transactions are called as the
-//! specification calls them: T0, T1, T2 and so on.
+//! Scripts of the tests, step by step, with the values that must be seen. The transactions are
+//! called as the specification calls them: T0, T1, T2 and so on.
 
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
@@ -25,7 +25,7 @@ pub(super) enum Stuck {
 }
 
 impl Stuck {
-    /// What this is to the test: a thing that was seen, or an error.
+    /// Its meaning to the test: a thing that was seen, or an error.
     pub(super) fn observed(self, test: AcidTest) -> Result<Vec<Observation>, AcidError> {
         match self {
             Stuck::Lost(source) => Err(AcidError::Transaction { doing: test.name(), source }),
@@ -88,14 +88,14 @@ pub(super) async fn play(stage: &mut Stage<'_>, test: AcidTest) -> Result<Vec<Ob
     Ok(notes.0)
 }
 
-/// How a transaction that was stopped ends.
+/// Ending of a transaction that was stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Commit,
     Rollback,
 }
 
-/// What was looked at so far.
+/// Observations so far.
 struct Notes(Vec<Observation>);
 
 impl Notes {
@@ -118,7 +118,7 @@ impl Notes {
         Ok(())
     }
 
-    /// How often one had to be tried again that waited for a row and found it changed.
+    /// Notes the number of retries of a transaction that waited for a row and found it changed.
     fn retries_after_change(&mut self, performed: &Performed) {
         let (snapshot, read_committed) = ("1".to_owned(), "0".to_owned());
         let expected = Expected::ByLevel { snapshot, read_committed };
@@ -450,7 +450,7 @@ async fn order_meets_status(stage: &mut Stage<'_>, notes: &mut Notes) -> Result<
     Ok(())
 }
 
-/// What every Payment of the tests pays \[cents\].
+/// The amount of every Payment of the tests \[cents\].
 const AMOUNT_CENTS: u32 = 123_456;
 
 fn payment((warehouse, district, customer): Whose) -> Request {
@@ -507,7 +507,7 @@ fn unexpected(what: &str) -> Stuck {
     Stuck::Unexpected(what.to_owned())
 }
 
-/// Whether a screen shows what another one showed.
+/// Comparison of a screen with another one's contents.
 fn same(before: &StatusScreen, now: &StatusScreen) -> String {
     let order = now.order.as_ref().map(|order| order.order);
     match before == now {
@@ -516,7 +516,7 @@ fn same(before: &StatusScreen, now: &StatusScreen) -> String {
     }
 }
 
-/// Whether a screen shows an order as it was entered.
+/// Comparison of a screen with an order as it was entered.
 fn is_of(status: &StatusScreen, order: &NewOrder, entered: &OrderScreen) -> String {
     let Some(shown) = &status.order else { return "no order".into() };
     if shown.order != entered.order {
@@ -557,7 +557,7 @@ type Books = [i64; 6];
 
 const UNCHANGED: &str = "none";
 
-/// What a Payment changes.
+/// The changes of a Payment.
 fn paid() -> String {
     let cents = i64::from(AMOUNT_CENTS);
     changes([0; 6], [cents, cents, -cents, cents, 1, 1])

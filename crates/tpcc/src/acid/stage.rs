@@ -1,4 +1,5 @@
-//! Where the tests are played: sessions, the connection that looks on, and what is put back.
+//! The stage on which the tests are played: sessions, the connection that looks on, and what is put
+//! back.
 
 use std::time::Duration;
 
@@ -18,9 +19,9 @@ use crate::transactions::{
     Execution, OpenError, Performed, Session, TransactionError, connect, install_functions, reason,
 };
 
-/// How long something that was sent may neither wait for whom it should nor end.
+/// Time limit for what was sent either to wait for whom it should or to end.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How often the server's locks are looked at.
+/// Interval between looks at the server's locks.
 const LOOK: Duration = Duration::from_millis(3);
 
 /// The database, and who is there beside the transactions under test.
@@ -32,7 +33,7 @@ pub(super) struct Stage<'a> {
     warehouse: u32,
     inputs: Inputs,
     chance: Chance,
-    /// What puts back what a test changes beside its transactions, the last change first.
+    /// Statements that put back what a test changes beside its transactions, the last change first.
     undo: Vec<String>,
 }
 
@@ -135,7 +136,8 @@ impl<'a> Stage<'a> {
         Ok(Sent { task, backend })
     }
 
-    /// What one that was sent does, as the server's locks tell, once it does something.
+    /// The behaviour of a transaction that was sent, as the server's locks tell, once it does
+    /// something.
     pub(super) async fn does(&self, sent: &Sent, blocker: i32) -> Result<String, Stuck> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -180,12 +182,12 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What a transaction does, in words.
+/// Behaviours of a transaction, in words.
 pub(super) const WAITS: &str = "waits for it";
 pub(super) const DOES_NOT_WAIT: &str = "does not wait";
 
 impl Sent {
-    /// What became of it, now that nothing is in its way any more.
+    /// Its end, now that nothing is in its way any more.
     pub(super) async fn ended(self) -> Result<Performed, Stuck> {
         match timeout(PATIENCE, self.task).await {
             Ok(Ok(ended)) => Ok(ended?),

@@ -66,7 +66,7 @@ pub(super) struct Chunk {
     pub(super) part: Part,
     pub(super) from: u32,
     to: u32,
-    /// Whether it holds all rows of its tables. Then its transaction empties them first, and the
+    /// True if it holds all rows of its tables. Then its transaction empties them first, and the
     /// rows can be written frozen: nothing will ever have to visit them again for that.
     whole: bool,
 }

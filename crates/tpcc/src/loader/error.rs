@@ -12,13 +12,13 @@ pub enum LoadError {
     /// A plan of nothing, or of more than the schema's integers hold.
     #[error("{warehouses} warehouses: a load has between 1 and {} of them", super::WAREHOUSES_MAX)]
     Warehouses {
-        /// How many were asked for.
+        /// The number that was asked for.
         warehouses: u32,
     },
     /// There is no way into the database.
     #[error("no connection to the database: {cause}. Check the URL, and that the server runs")]
     Connect {
-        /// What the server or the system says.
+        /// The message of the server or the system.
         cause: String,
     },
     /// The server has no connection left.
@@ -27,7 +27,7 @@ pub enum LoadError {
          max_connections"
     )]
     Connections {
-        /// What the server says.
+        /// The message of the server.
         cause: String,
     },
     /// The database holds somebody else's tables.
@@ -56,7 +56,7 @@ pub enum LoadError {
          use it, or replace it"
     )]
     Complete {
-        /// How many it has.
+        /// The number that it has.
         warehouses: u32,
         /// From which seed.
         seed: u64,
@@ -67,18 +67,18 @@ pub enum LoadError {
          replace it"
     )]
     Incomplete {
-        /// How many it was to have.
+        /// The number that it was to have.
         warehouses: u32,
         /// From which seed.
         seed: u64,
     },
-    /// What is to be resumed is another load than the one asked for.
+    /// The load to be resumed is another one than was asked for.
     #[error(
         "what was interrupted here is a load of {warehouses} warehouses from seed {seed}: resume \
          it with these numbers, or replace it"
     )]
     Differs {
-        /// How many it was to have.
+        /// The number that it was to have.
         warehouses: u32,
         /// From which seed.
         seed: u64,
@@ -95,13 +95,13 @@ pub enum LoadError {
          130 MB"
     )]
     DiskFull {
-        /// What the server says.
+        /// The message of the server.
         cause: String,
     },
     /// The server went away.
     #[error("the server is gone ({cause}): start it again, then resume")]
     ServerGone {
-        /// What the connection says.
+        /// The message of the connection.
         cause: String,
     },
     /// The user asked to stop.
@@ -110,15 +110,15 @@ pub enum LoadError {
     /// The server refuses.
     #[error("{doing}: {cause}")]
     Refused {
-        /// What was being done.
+        /// The action.
         doing: String,
-        /// What the server says.
+        /// The message of the server.
         cause: String,
     },
 }
 
 impl LoadError {
-    /// What an error of the server means, while `doing` something.
+    /// The meaning of an error of the server, while `doing` something.
     pub(super) fn of(doing: &str, error: &tokio_postgres::Error) -> LoadError {
         let cause = cause(error);
         let broken =
@@ -140,7 +140,7 @@ impl LoadError {
         }
     }
 
-    /// What an error of connecting means.
+    /// The meaning of an error of connecting.
     pub(super) fn of_connecting(error: &ConnectError) -> LoadError {
         let cause = error.to_string();
         match error.said() {

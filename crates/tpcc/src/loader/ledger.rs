@@ -1,4 +1,4 @@
-//! What the database remembers of a load: its seed, its size, and which chunks are done.
+//! Ledger of a load in its database: its seed, its size, and the chunks that are done.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,21 @@ use super::chunk::{Chunk, Part};
 use super::{Existing, ForeignKeys, LoadError, LoadPlan, Others};
 use crate::schema;
 
-/// What a database says of itself: a run reads it, and so does whoever loads.
+/// Record of a database on itself: a run reads it, and so does whoever loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadRecord {
     /// From which seed the rows were made.
     pub seed: u64,
-    /// How many warehouses there are.
+    /// Number of warehouses.
     pub warehouses: u32,
     /// The constant C of the last names: a run's C-Run keeps its distance from it.
     pub c_load: u16,
-    /// Whether the load came to its end.
+    /// True if the load came to its end.
     pub complete: bool,
 }
 
 impl LoadRecord {
-    /// What this database was loaded with; `None` where it was not, by us.
+    /// The record of this database's load; `None` where it was not, by us.
     ///
     /// # Errors
     /// If the server does not answer, or the tables of the record are somebody else's.
@@ -46,7 +46,7 @@ impl LoadRecord {
 /// A load that has begun.
 pub(super) struct Ledger {
     pub(super) record: LoadRecord,
-    /// How many warehouses a chunk has.
+    /// Number of warehouses of a chunk.
     pub(super) chunk_warehouses: u32,
     pub(super) foreign_keys: ForeignKeys,
     /// When it began, in microseconds since the year 2000: what columns that are times hold.

@@ -25,26 +25,26 @@ use work::{Work, connect, runtime};
 /// More would need more terminals than anybody has, and keeps all keys in 31 bits.
 const WAREHOUSES_MAX: u32 = 1_000_000;
 
-/// What to load, and what may stand in the way.
+/// Plan of a load, with what may stand in its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadPlan {
     /// All rows follow from it.
     pub seed: u64,
-    /// How many warehouses, from 1.
+    /// Number of warehouses, from 1.
     pub warehouses: u32,
     /// Connections at once, at least 1.
     pub jobs: usize,
-    /// What comes in one transaction.
+    /// The contents of one transaction.
     pub grain: Grain,
-    /// Whether tables refer to each other.
+    /// References between tables.
     pub foreign_keys: ForeignKeys,
-    /// What to do with a load that is there.
+    /// The treatment of a load that is there.
     pub existing: Existing,
-    /// What to do with a database that holds other tables.
+    /// The treatment of a database that holds other tables.
     pub others: Others,
 }
 
-/// What comes in one transaction.
+/// Contents of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
     /// The rows of a warehouse: an interrupted load loses little, and connections share the work
@@ -55,7 +55,7 @@ pub enum Grain {
     Table,
 }
 
-/// Whether tables refer to each other. The specification does not ask for it (1.4).
+/// References between tables. The specification does not ask for it (1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignKeys {
     /// No constraints: a transaction costs what its statements cost.
@@ -64,7 +64,7 @@ pub enum ForeignKeys {
     Added,
 }
 
-/// What to do with a load that is there.
+/// Treatment of a load that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// Touch nothing.
@@ -75,7 +75,7 @@ pub enum Existing {
     Replace,
 }
 
-/// What to do with a database that holds tables of others.
+/// Treatment of a database that holds tables of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
     /// Touch nothing.
@@ -84,7 +84,7 @@ pub enum Others {
     Allow,
 }
 
-/// What a load is about.
+/// Phase of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Rows; steps are rows, and their number in all is known within 1 %.
@@ -93,10 +93,10 @@ pub enum Phase {
     Keys,
 }
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// What it is about.
+    /// The phase.
     pub phase: Phase,
     /// Steps that are done.
     pub done: u64,
@@ -122,18 +122,18 @@ impl Progress {
     }
 }
 
-/// What a load has done.
+/// Result of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loaded {
-    /// What the database remembers of it.
+    /// The record that the database keeps of it.
     pub record: LoadRecord,
     /// Rows that it has brought, without those of the load that it went on with.
     pub rows: u64,
     /// Space that tables and indexes take \[bytes\].
     pub bytes: u64,
-    /// How long the rows took.
+    /// The time that the rows took.
     pub rows_took: Duration,
-    /// How long keys, indexes, vacuum and statistics took.
+    /// The time that keys, indexes, vacuum and statistics took.
     pub keys_took: Duration,
 }
 
@@ -241,7 +241,7 @@ impl Tell<'_> {
     }
 }
 
-/// How many rows so many warehouses have; that of the order lines is an expectation.
+/// Number of rows of so many warehouses; that of the order lines is an expectation.
 fn rows(warehouses: u32) -> u64 {
     const DISTRICT: u64 = 1 + 3_000 + 3_000 + 3_000 + 900 + 30_000;
     100_000 + u64::from(warehouses) * (1 + 100_000 + 10 * DISTRICT)

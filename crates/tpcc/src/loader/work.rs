@@ -13,9 +13,9 @@ use tokio_postgres::{CancelToken, Client};
 use super::LoadError;
 use crate::connection::Config;
 
-/// How often the one who waits is told how far it is, and looks whether to stop.
+/// Interval at which the one who waits is told the progress, and looks whether to stop.
 const TOLD_EVERY: Duration = Duration::from_millis(100);
-/// How long to wait for a server that may be gone.
+/// Time limit of a wait for a server that may be gone.
 const CANCEL_MAX: Duration = Duration::from_millis(200);
 
 /// Work of several connections.
@@ -26,7 +26,7 @@ pub(super) struct Work<'a> {
     /// That one connection has failed, and the others need not go on.
     failed: AtomicBool,
     done: AtomicU64,
-    /// How to cancel what is running.
+    /// The tokens that cancel what is running.
     running: Mutex<Vec<CancelToken>>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Work<'a> {
         self.done.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Whether there is any sense in going on.
+    /// Fails if there is no sense in going on.
     pub(super) fn go_on(&self) -> Result<(), LoadError> {
         let ended = self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed);
         if ended { Err(LoadError::Interrupted) } else { Ok(()) }

@@ -1,11 +1,11 @@
-//! Which directory each relation and the log go to. Pure: from rates to a placement.
+//! Assignment of relations and the log to directories. Pure: from rates to a placement.
 //!
 //! Evening out access rates over directories is scheduling on parallel machines for the least
 //! makespan. It is solved by branch and bound from the schedule of Graham's LPT rule (R. L. Graham,
 //! *Bounds on multiprocessing timing anomalies*, 1969), improved by moves and exchanges; where the
 //! search would take too long, the schedule found stands beside a bound that none can be below.
 
-/// How blocks are accessed.
+/// Pattern of access to blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// One after the other: a log, or a table whose rows are only appended.
@@ -14,7 +14,7 @@ pub enum Pattern {
     Random,
 }
 
-/// What is placed.
+/// Kind of a thing that is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The write-ahead log.
@@ -30,9 +30,9 @@ pub enum Kind {
 pub struct Rated {
     /// Its name in the catalogue; the log's is [`LOG`].
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// How it is accessed.
+    /// The pattern of access to it.
     pub pattern: Pattern,
     /// Blocks read and written \[1/s\], not negative.
     pub rate: f64,
@@ -41,7 +41,7 @@ pub struct Rated {
 /// The log's name.
 pub const LOG: &str = "pg_wal";
 
-/// How sequential and random access lie beside each other, the most wanted first.
+/// Arrangement of sequential and random access, the most wanted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
     /// The log and what is accessed sequentially have the first directory to themselves.
@@ -54,11 +54,12 @@ pub enum Arrangement {
     Even,
 }
 
-/// How far the busiest directory of an arrangement may be above that of [`Arrangement::Even`], as a
-/// share, for the arrangement to be taken all the same. The paper took 31 % above the mean (table 6).
+/// Excess of the busiest directory of an arrangement over that of [`Arrangement::Even`], as a
+/// share, at most, for the arrangement to be taken all the same. The paper took 31 % above the mean
+/// (table 6).
 pub const SLACK: f64 = 0.25;
 
-/// How many partial schedules are looked at, at most: some milliseconds.
+/// Limit of the partial schedules that are looked at: some milliseconds.
 const NODES_MAX: u32 = 200_000;
 
 /// The directory of everything.
@@ -66,7 +67,7 @@ const NODES_MAX: u32 = 200_000;
 pub struct Placement {
     /// The directory of each item, from 0, in the order of the items.
     pub of: Vec<usize>,
-    /// What lies beside what.
+    /// The arrangement of accesses.
     pub arrangement: Arrangement,
     /// The access rate of each directory \[1/s\].
     pub rates: Vec<f64>,
@@ -80,7 +81,7 @@ pub enum AssignError {
     /// Placing needs a choice.
     #[error("{directories} directory is no choice: name two or more")]
     Directories {
-        /// How many there are.
+        /// Their number.
         directories: usize,
     },
     /// A rate that is no rate.
@@ -97,13 +98,13 @@ impl Placement {
         largest(&self.rates)
     }
 
-    /// How far the busiest directory is above the mean of all, as a share; 0 is even.
+    /// Excess of the busiest directory over the mean of all, as a share; 0 is even.
     pub fn imbalance(&self) -> f64 {
         let mean = self.rates.iter().sum::<f64>() / self.rates.len() as f64;
         self.busiest() / mean - 1.0
     }
 
-    /// How far the busiest directory is above the one of the most even placement, at most, as a
+    /// Excess of the busiest directory over the one of the most even placement, at most, as a
     /// share.
     pub fn above_best(&self) -> f64 {
         self.busiest() / self.bound - 1.0

@@ -1,4 +1,4 @@
-//! What the server's statistics say of accesses, and what they leave to an estimate. Pure: from two
+//! Accesses by the server's statistics, and the estimates of what these leave open. Pure: from two
 //! [`Snapshot`]s to access rates.
 //!
 //! **Measured**: blocks read, by relation (`pg_statio_user_tables`, `pg_statio_user_indexes`; misses of
@@ -23,18 +23,18 @@ pub struct Snapshot {
     pub relations: Vec<Relation>,
     /// The log \[byte\].
     pub log_bytes: f64,
-    /// How often buffers of the log were written.
+    /// The number of writes of the log's buffers.
     pub log_writes: f64,
     /// Blocks of relations that were written or added, by whomever.
     pub written: f64,
 }
 
-/// What the server counts of a table or an index.
+/// The server's counters of a table or an index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Relation {
     /// Its name.
     pub name: String,
-    /// Whether it is an index.
+    /// True if it is an index.
     pub is_index: bool,
     /// The tablespace that it lies in; empty for the database's own.
     pub tablespace: String,
@@ -55,12 +55,12 @@ pub struct Relation {
     pub deleted: f64,
 }
 
-/// How often a relation, or the log, was accessed.
+/// Rates of access to a relation, or to the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     /// Its name; [`LOG`] for the log.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its size \[block\]; 0 for the log.
     pub pages: f64,
@@ -74,7 +74,7 @@ pub struct Access {
     pub appended: f64,
 }
 
-/// How often everything was accessed.
+/// Rates of access to everything.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accesses {
     /// The log first, then relations.
@@ -89,7 +89,7 @@ pub struct Accesses {
 }
 
 impl Access {
-    /// Whether most of its accesses only append.
+    /// The pattern of access: sequential where most of its accesses only append.
     pub fn pattern(&self) -> Pattern {
         if self.kind == Kind::Log || self.appended > 0.5 {
             Pattern::Sequential
@@ -105,7 +105,7 @@ impl Access {
 }
 
 impl Accesses {
-    /// What happened between two snapshots that lie so many seconds apart. `None` if the second is
+    /// The accesses between two snapshots that lie so many seconds apart. `None` if the second is
     /// not a later one of the same server: its statistics were reset, or relations came and went.
     pub fn between(before: &Snapshot, after: &Snapshot, seconds: f64) -> Option<Accesses> {
         let grew = |one: f64, other: f64| (other >= one).then_some(other - one);
@@ -158,7 +158,7 @@ impl Accesses {
         })
     }
 
-    /// What is to be placed.
+    /// The things to be placed.
     pub fn rated(&self) -> Vec<Rated> {
         let rated = |access: &Access| Rated {
             name: access.name.clone(),
@@ -170,7 +170,7 @@ impl Accesses {
     }
 }
 
-/// What must have happened to the pages of a relation.
+/// Accesses that the pages of a relation must have had.
 struct Changed {
     read: f64,
     /// Pages at the end that were filled.
@@ -216,7 +216,7 @@ impl Changed {
     }
 }
 
-/// How many different pages so many changes fall on that fall anywhere: P (1 - e^(-k/P)).
+/// Number of different pages that so many changes fall on, if they fall anywhere: P (1 - e^(-k/P)).
 fn distinct(relation: &Relation, changes: f64) -> f64 {
     if relation.pages <= 0.0 {
         return changes;

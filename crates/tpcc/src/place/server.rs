@@ -1,4 +1,4 @@
-//! What a server is asked: its counters, and to move relations between tablespaces.
+//! Questions to a server: its counters, and to move relations between tablespaces.
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -17,13 +17,13 @@ use crate::loader::LoadRecord;
 use crate::schema::TABLES;
 use crate::transactions::{OpenError, connect};
 
-/// What the tablespaces are called; a number follows.
+/// Prefix of the tablespaces' names; a number follows.
 const TABLESPACE: &str = "sekisho_place_";
 /// Processes of the server tell their counters once a second.
 const TOLD: Duration = Duration::from_millis(1_200);
-/// How often a wish to stop is looked for.
+/// Interval between looks for a wish to stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a server may take to hear that a statement is not wanted any more.
+/// Time limit for a server to hear that a statement is not wanted any more.
 const CANCEL: Duration = Duration::from_secs(5);
 /// A table that others work on is not waited for longer.
 const LOCK_TIMEOUT: &str = "set lock_timeout = '10s'; set statement_timeout = 0";
@@ -48,13 +48,13 @@ pub enum PlaceError {
     /// A statement was refused.
     #[error("`{sql}`: {cause}{way_out}; {done} of {of} steps are done{}", undo(*.done))]
     Refused {
-        /// Which.
+        /// The statement.
         sql: String,
-        /// What the server says.
+        /// The message of the server.
         cause: String,
-        /// What can be done about it.
+        /// The way out.
         way_out: &'static str,
-        /// How many steps were done before it.
+        /// The number of steps done before it.
         done: usize,
         /// Of how many.
         of: usize,
@@ -62,7 +62,7 @@ pub enum PlaceError {
     /// The user asked to stop.
     #[error("interrupted: {done} steps are done{}", undo(*.done))]
     Interrupted {
-        /// How many steps were done.
+        /// The number of steps done.
         done: usize,
     },
     /// The database does not tell its counters.
@@ -82,7 +82,7 @@ fn undo(done: usize) -> &'static str {
 pub struct Observed {
     /// The counters.
     pub snapshot: Snapshot,
-    /// What the server said where it would not write all changed pages first.
+    /// The message of the server where it would not write all changed pages first.
     pub unwritten: Option<String>,
 }
 
@@ -105,7 +105,7 @@ pub fn observe(config: &Config, stop: &AtomicBool) -> Result<Observed, PlaceErro
     })
 }
 
-/// Where the server keeps its files, on its own machine; `None` where it does not tell us.
+/// The folder of the server's files, on its own machine; `None` where it does not tell us.
 ///
 /// # Errors
 /// If there is no connection, or if it was to stop.
@@ -219,7 +219,7 @@ pub enum Step {
         relation: String,
         /// [`Kind::Table`] or [`Kind::Index`].
         kind: Kind,
-        /// Where to.
+        /// The destination.
         tablespace: String,
     },
     /// A tablespace is not needed any more.
@@ -365,7 +365,7 @@ pub fn perform(
     })
 }
 
-/// What the server says.
+/// The message of the server.
 fn said(error: &tokio_postgres::Error) -> String {
     error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned())
 }

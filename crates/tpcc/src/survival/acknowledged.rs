@@ -1,4 +1,4 @@
-//! What a client was told is done, and whether it is still there.
+//! Work that was acknowledged to a client, and its survival.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use workload::tpcc::Request;
 use super::Entries;
 use crate::transactions::Screen;
 
-/// How many of what was lost are named.
+/// Limit of the lost ones that are named.
 pub const LOST_MAX: usize = 10;
 
 /// A line of the success file: the reply to the commit had arrived when it was written.
@@ -21,7 +21,7 @@ pub enum Acknowledged {
     Payment(AcknowledgedPayment),
 }
 
-/// What names an order.
+/// Key of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OrderKey {
     /// O_W_ID.
@@ -38,7 +38,7 @@ pub struct OrderKey {
 /// An order with all its lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedOrder {
-    /// Which.
+    /// The key.
     #[serde(flatten)]
     pub key: OrderKey,
     /// O_C_ID.
@@ -89,8 +89,8 @@ pub struct AcknowledgedPayment {
 }
 
 impl Acknowledged {
-    /// What a transaction that was performed leaves behind, of orders and payments; an order that
-    /// was rolled back leaves nothing.
+    /// The order or payment that a transaction leaves behind that was performed; an order that was
+    /// rolled back leaves nothing.
     pub fn of(request: &Request, screen: &Screen) -> Option<Acknowledged> {
         match (request, screen) {
             (Request::NewOrder(order), Screen::NewOrder(shown)) => {
@@ -128,7 +128,7 @@ impl Acknowledged {
     }
 }
 
-/// What became of everything that was acknowledged since the load.
+/// Survival of everything that was acknowledged since the load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Survival {
     /// Orders that were acknowledged.
@@ -190,17 +190,18 @@ impl Survival {
         }
     }
 
-    /// What was acknowledged and is not there as it was.
+    /// Number of those that were acknowledged and are not there as they were.
     pub fn lost(&self) -> u64 {
         self.orders_lost + self.orders_damaged + self.payments_lost
     }
 
-    /// Whether all of it is there, as it was.
+    /// True if all of it is there, as it was.
     pub fn is_whole(&self) -> bool {
         self.lost() == 0
     }
 
-    /// What is there without having been acknowledged. A crash leaves one of a connection at most.
+    /// Number of those that are there without having been acknowledged. A crash leaves one of a
+    /// connection at most.
     pub fn unacknowledged(&self) -> u64 {
         self.orders_unacknowledged + self.payments_unacknowledged
     }

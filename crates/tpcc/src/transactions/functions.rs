@@ -8,7 +8,8 @@ use super::Trouble;
 use super::screens::{Entered, LineScreen, OrderScreen, Screen, total_cents};
 use super::sql::{Head, delivered, payment_screen, status_screen};
 
-/// What `tpcc_new_order` says where an item does not exist, and has rolled everything back.
+/// The code that `tpcc_new_order` raises where an item does not exist, and has rolled everything
+/// back.
 const ITEM_NOT_VALID: &str = "TPC01";
 
 /// The prepared calls of a session.

@@ -29,7 +29,7 @@ pub use screens::{
 };
 use sql::Statements;
 
-/// Who runs the profile of a transaction.
+/// Side that runs the profile of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Execution {
@@ -63,11 +63,12 @@ impl Isolation {
     }
 }
 
-/// How often a transaction is tried again before it counts as failed.
+/// Limit of the retries of a transaction, before it counts as failed.
 const RETRIES_MAX: u32 = 10_000;
 
-/// What every session sets, to be told with each result: one plan for all parameters from the first call
-/// on, by keys (a scan of a small table would conflict with every write to it), without compiling it.
+/// Settings of every session, to be told with each result: one plan for all parameters from the
+/// first call on, by keys (a scan of a small table would conflict with every write to it), without
+/// compiling it.
 pub const SESSION_SETTINGS: [(&str, &str); 3] =
     [("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off"), ("jit", "off")];
 
@@ -87,9 +88,9 @@ enum Profiles {
 /// A transaction that was performed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Performed {
-    /// What the terminal shows.
+    /// The screen of the terminal.
     pub screen: Screen,
-    /// How often it had to be tried again.
+    /// The number of its retries.
     pub retries: u32,
 }
 
@@ -104,13 +105,13 @@ pub enum TransactionError {
     Refused {
         /// The SQLSTATE.
         code: String,
-        /// What the database says.
+        /// The message of the database.
         message: String,
     },
     /// A row is missing that every loaded database holds.
     #[error("the database holds no such {what}; it was not loaded whole, load it again")]
     Missing {
-        /// What is missing.
+        /// The thing that is missing.
         what: &'static str,
     },
     /// It came into conflict too often.
@@ -130,9 +131,9 @@ pub enum OpenError {
          connections, or raise max_connections"
     )]
     TooMany {
-        /// Which one it was, from 1.
+        /// The number of the session, from 1.
         session: u32,
-        /// What the database says.
+        /// The message of the database.
         message: String,
     },
     /// The tables are not there, or are others than TPC-C's.
@@ -149,7 +150,7 @@ pub enum OpenError {
     Prepare(#[source] tokio_postgres::Error),
 }
 
-/// What a database's error says, without the word that stands before it.
+/// The message of a database's error, without the word that stands before it.
 pub(super) fn reason(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(told) => told.message().to_owned(),
@@ -242,7 +243,7 @@ impl Session {
     }
 }
 
-/// Who begins and ends the transaction that a profile runs in.
+/// Side that begins and ends the transaction that a profile runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bounds {
     /// The profile itself, with its first and its last statement.
@@ -260,7 +261,7 @@ impl Bounds {
     }
 }
 
-/// How one try of a transaction ended, if not well.
+/// Failure of one try of a transaction.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The server gave it up for the sake of others: it may be tried again.

@@ -1,4 +1,4 @@
-//! What a terminal shows when a transaction is done (2.4.3 to 2.8.3): every field of every screen,
+//! Screens of a terminal when a transaction is done (2.4.3 to 2.8.3): every field of every screen,
 //! fetched from the database. Beside what its user keyed in, which the request holds.
 
 use std::time::SystemTime;
@@ -12,9 +12,9 @@ pub enum Screen {
     Payment(Box<PaymentScreen>),
     /// The last order of a customer.
     OrderStatus(StatusScreen),
-    /// What the deferred part of a Delivery delivered.
+    /// The result of the deferred part of a Delivery.
     Delivery(Delivered),
-    /// How many items are low in stock.
+    /// The number of items that are low in stock.
     StockLevel(u32),
 }
 
@@ -31,7 +31,7 @@ pub struct OrderScreen {
     pub entered: Option<Entered>,
 }
 
-/// What is shown of an order that was entered.
+/// Screen fields of an order that was entered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entered {
     /// O_ENTRY_D.
@@ -76,15 +76,15 @@ pub type Address = [String; 5];
 /// The screen of a Payment (2.5.3).
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaymentScreen {
-    /// Where the warehouse is.
+    /// The address of the warehouse.
     pub warehouse: Address,
-    /// Where the district is.
+    /// The address of the district.
     pub district: Address,
     /// C_ID.
     pub customer: u32,
     /// C_FIRST, C_MIDDLE, C_LAST.
     pub name: [String; 3],
-    /// Where the customer lives.
+    /// The address of the customer.
     pub address: Address,
     /// C_PHONE.
     pub phone: String,
@@ -143,7 +143,7 @@ pub struct StatusLine {
     pub delivered: Option<SystemTime>,
 }
 
-/// What a Delivery delivered: of each district but those without a new order, D_ID and O_ID.
+/// Orders that a Delivery delivered: of each district but those without a new order, D_ID and O_ID.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// (D_ID, O_ID), by district.
@@ -151,7 +151,7 @@ pub struct Delivered {
 }
 
 impl Delivered {
-    /// How many of the ten districts had no order to deliver (2.7.4.2).
+    /// Number of the ten districts without an order to deliver (2.7.4.2).
     pub fn skipped(&self) -> u32 {
         u32::from(workload::tpcc::rules::DISTRICTS) - self.orders.len() as u32
     }

@@ -229,7 +229,7 @@ async fn rolled_back_on_error<T>(
     result
 }
 
-/// What a New-Order has read.
+/// Rows that a New-Order has read.
 struct Read {
     head: Head,
     /// Of each line: name, price \[cents\], whether it is marked as original.
@@ -321,7 +321,7 @@ impl Places {
     }
 }
 
-/// What is written of stocks.
+/// Values written of stocks.
 #[derive(Default)]
 struct Written {
     warehouses: Vec<i32>,
@@ -332,7 +332,7 @@ struct Written {
     remote: Vec<i32>,
 }
 
-/// What is written, and shown, of lines.
+/// Values written, and shown, of lines.
 #[derive(Default)]
 struct Lines {
     numbers: Vec<i32>,
@@ -428,7 +428,7 @@ pub(super) fn status_screen(rows: &[Row]) -> Result<StatusScreen, Trouble> {
     })
 }
 
-/// What was delivered, from a row a district.
+/// The orders delivered, from a row a district.
 pub(super) fn delivered(rows: &[Row]) -> Result<Delivered, Trouble> {
     let mut orders = Vec::with_capacity(rows.len());
     for row in rows {

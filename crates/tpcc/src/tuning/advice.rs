@@ -20,7 +20,7 @@ const LOG_WAITS: [&str; 4] = ["IO WALSync", "IO WalSync", "LWLock WALWrite", "IO
 pub struct Machine {
     /// Its memory \[bytes\].
     pub memory: Option<u64>,
-    /// What is free where the log is \[bytes\].
+    /// The free space where the log is \[bytes\].
     pub free: Option<u64>,
     /// Sessions that work at the same time.
     pub connections: u32,
@@ -38,7 +38,7 @@ impl Machine {
     }
 }
 
-/// What is said of a setting.
+/// Advice on a setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Advice {
@@ -46,28 +46,28 @@ pub struct Advice {
     pub setting: String,
     /// Its value now.
     pub now: String,
-    /// What is said.
+    /// The advice.
     pub what: What,
 }
 
-/// What is said of a setting, and why.
+/// Advice on a setting, with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum What {
     /// Try another value: the benchmark can tell.
     Try {
-        /// Which.
+        /// The value.
         to: String,
         /// Because of what was seen.
         why: String,
-        /// What it should do.
+        /// The expected effect.
         expected: String,
         /// A run must be at least so long to show it.
         least: Duration,
     },
     /// Set another value, though the benchmark cannot tell.
     Advise {
-        /// Which.
+        /// The value.
         to: String,
         /// Why, and why the benchmark cannot.
         why: String,
@@ -143,7 +143,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// What is read from outside while there is memory to hold it.
+/// Advice on `shared_buffers`, by what is read from outside while there is memory to hold it.
 fn shared_buffers(observed: &Observed, setting: &Setting, machine: &Machine) -> What {
     let asked = observed.blocks_read + observed.blocks_hit;
     let missed = observed.blocks_read as f64 / asked.max(1) as f64;

@@ -54,11 +54,11 @@ pub struct Setting {
     pub base: String,
     /// `8kB`, `ms`; empty where it has none.
     pub unit: String,
-    /// Who may change it when: `postmaster` is at a start of the server.
+    /// The context in which it may be changed: `postmaster` is at a start of the server.
     pub context: String,
-    /// Where its value comes from.
+    /// The source of its value.
     pub source: String,
-    /// What it may be, where it is one of some words.
+    /// The values that it may have, where it is one of some words.
     pub choices: Vec<String>,
 }
 
@@ -90,19 +90,19 @@ impl Setting {
         Some(self.base.parse::<f64>().ok()? * scale)
     }
 
-    /// Whether it changes only when the server is started.
+    /// True if it changes only when the server is started.
     pub fn needs_restart(&self) -> bool {
         self.context == "postmaster"
     }
 
-    /// Whether what `ALTER SYSTEM` says of it reaches the sessions: not where the database, the
+    /// True if what `ALTER SYSTEM` says of it reaches the sessions: not where the database, the
     /// role or the command line says something else.
     pub fn is_systems(&self) -> bool {
         matches!(self.source.as_str(), "default" | "configuration file" | "override")
     }
 }
 
-/// What was done to a table.
+/// Changes of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableUse {
@@ -134,15 +134,15 @@ pub struct TableUse {
 pub struct Statement {
     /// Its beginning.
     pub text: String,
-    /// How often it was executed.
+    /// The number of its executions.
     pub calls: u64,
-    /// How long in all \[s\].
+    /// The total time of them \[s\].
     pub total_s: f64,
-    /// What it added to the log \[bytes\].
+    /// The bytes that it added to the log \[bytes\].
     pub wal_bytes: u64,
 }
 
-/// What a server did in some time.
+/// Work of a server in some time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
@@ -158,13 +158,13 @@ pub struct Observed {
     pub blocks_read: u64,
     /// Blocks that were.
     pub blocks_hit: u64,
-    /// What did not fit into the memory of a sort or a hash \[bytes\].
+    /// The data that did not fit into the memory of a sort or a hash \[bytes\].
     pub temporary_bytes: u64,
     /// The log that was written \[bytes\].
     pub wal_bytes: u64,
     /// Images of whole pages in it.
     pub wal_images: u64,
-    /// How often a session had to write the log because its buffers were full.
+    /// The number of times that a session had to write the log because its buffers were full.
     pub wal_buffers_full: u64,
     /// Checkpoints because it was time.
     pub checkpoints_timed: u64,

@@ -1,5 +1,5 @@
-//! What a server's counters say of its settings, and what to try instead: nakamura's list
-//! (section 4) in the names of today, and what came since.
+//! Tuning of a server's settings by its counters: nakamura's list (section 4) in the names of
+//! today, and what came since.
 //!
 //! [`observe`] reads the counters before and after some work and samples what sessions wait for
 //! meanwhile; [`advise`] goes through the settings one by one, from these numbers alone; [`set`] and
@@ -23,7 +23,7 @@ pub use advice::{Advice, Machine, What, advise, settings};
 pub use counters::{Observed, Setting, Statement, TableUse};
 pub use setting::{Before, answers, checkpoint, restore, set};
 
-/// How often it is looked what sessions wait for.
+/// Interval between samples of what sessions wait for.
 const SAMPLE: Duration = Duration::from_millis(50);
 
 /// Why a server could not be read or set.
@@ -35,9 +35,9 @@ pub enum TuneError {
     /// It does not tell its counters.
     #[error("the server does not tell its {what}: {}", reason(.source))]
     Unread {
-        /// Which.
+        /// The thing that it does not tell.
         what: &'static str,
-        /// What it says.
+        /// The error that it gave.
         source: tokio_postgres::Error,
     },
     /// It does not let its settings be changed.
@@ -45,7 +45,7 @@ pub enum TuneError {
     Refused {
         /// The setting.
         setting: String,
-        /// What it says.
+        /// The error that it gave.
         source: tokio_postgres::Error,
     },
     /// A setting was written, and the server did not take it.
@@ -53,9 +53,9 @@ pub enum TuneError {
     NotInForce {
         /// The setting.
         setting: String,
-        /// How long was waited \[s\].
+        /// The time waited \[s\].
         waited_s: u64,
-        /// What the server says of its file.
+        /// The server's message on its file.
         why: String,
     },
     /// The operating system refuses something.

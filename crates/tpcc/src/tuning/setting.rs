@@ -7,13 +7,13 @@ use tokio_postgres::Client;
 use super::{TuneError, with};
 use crate::connection::Config;
 
-/// How long a server may take until a setting that it has read is in force.
+/// Time limit until a setting that a server has read is in force.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After this, a server has read its file.
 const SETTLE: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What `ALTER SYSTEM` said of a setting before it was changed.
+/// State of a setting under `ALTER SYSTEM` before it was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Before {
     setting: String,
@@ -76,7 +76,7 @@ pub fn checkpoint(config: &Config) -> Result<(), TuneError> {
     })
 }
 
-/// Whether the server answers at all.
+/// True if the server answers at all.
 pub fn answers(config: &Config) -> bool {
     let simple = async |client: &Client| {
         let asked = client.simple_query("select 1").await;

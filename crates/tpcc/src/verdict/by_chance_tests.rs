@@ -1,5 +1,5 @@
-//! How often a run whose terminals ask for what they must, and are answered at once, is called wrong:
-//! by the dealing and drawing of the terminals themselves, without a database.
+//! The frequency with which a run is called wrong whose terminals ask for what they must, and are
+//! answered at once: by the dealing and drawing of the terminals themselves, without a database.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::super::super::record::{InputCounts, KindRecord, Pace, Record};
 use super::super::{Finding, Outcome};
 use super::good;
 
-/// How long an answer takes.
+/// Time of an answer.
 const ANSWER_S: f64 = 0.01;
 
-/// What a run was asked for.
+/// Demand on a run.
 #[derive(Clone, Copy)]
 struct Asked {
     pace: Pace,
@@ -128,7 +128,7 @@ fn book(record: &mut Record, request: &Request) {
     }
 }
 
-/// How many of so many runs by the rules are called wrong, and by which rules how often.
+/// Number of runs by the rules, of so many, that are called wrong, and by each rule.
 fn wrong(asked: Asked, runs: u64) -> (u64, BTreeMap<String, u64>) {
     let (mut wrong, mut by_rule) = (0, BTreeMap::new());
     for seed in 1..=runs {

@@ -1,4 +1,4 @@
-//! What chance does to what terminals by the rules ask for: shares that are drawn, shares that are
+//! Effects of chance on what terminals by the rules ask for: shares that are drawn, shares that are
 //! dealt from a deck, and the rate at which a deck is dealt.
 
 use measure::SamplingDistribution;
@@ -6,10 +6,10 @@ use workload::tpcc::{Kind, rules};
 
 use super::Finding;
 
-/// How many of the runs of terminals by the rules may be called wrong, whatever is asked of them.
+/// Share of the runs of terminals by the rules that may be called wrong, whatever is asked of them.
 pub(super) const WRONG_MOST: f64 = 0.05;
 
-/// How seldom chance must make a number for that to speak against the terminals that made it.
+/// Probability below which a number that chance makes speaks against the terminals that made it.
 ///
 /// A run is asked about many numbers that chance makes, and each has its own chance to be off: at one
 /// of twenty each, every third run by the rules would be called wrong. So they share what is allowed
@@ -23,7 +23,7 @@ impl Level {
         Level(WRONG_MOST / f64::from(numbers.max(1)))
     }
 
-    /// What becomes of a rule, of numbers that terminals by the rules make worse with this
+    /// The finding on a rule, of numbers that terminals by the rules make worse with this
     /// probability: it takes about twice as many as `n` to tell where that is less than `doubt`.
     pub(super) fn finding(self, probability: f64, doubt: f64, n: u64) -> Finding {
         match probability {
@@ -44,7 +44,7 @@ impl Level {
     }
 }
 
-/// What is allowed.
+/// Range that is allowed.
 #[derive(Clone, Copy)]
 pub(super) struct Band {
     pub(super) low: f64,
@@ -117,7 +117,7 @@ impl Expected {
         }
     }
 
-    /// What becomes of a rule: inside it is met. Outside it is violated, but where terminals by the
+    /// The finding on a rule: inside it is met. Outside it is violated, but where terminals by the
     /// rules would miss it too often with so few, and might well be as far off.
     pub(super) fn finding(&self, value: f64, band: Band) -> Finding {
         let Band { low, high } = band;

@@ -1,10 +1,11 @@
-//! What is said of chance, against the terminals themselves.
+//! Statements on chance, against the terminals themselves.
 
 use workload::tpcc::{Constants, Inputs, Terminal};
 
 use super::*;
 
-/// What one terminal whose answers take no time completes from 60 to 660 s, by kind.
+/// The transactions that one terminal whose answers take no time completes from 60 to 660 s, by
+/// kind.
 fn ten_minutes(seed: u64, index: u8) -> [u64; 5] {
     let mut terminal = Terminal::new(seed, Inputs::new(Constants::for_run(seed, 100), 2), 1, index);
     let (mut at, mut counts) = (2.0 * f64::from(index), [0; 5]);

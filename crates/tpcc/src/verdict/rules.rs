@@ -15,7 +15,7 @@ use super::{
 
 /// Below what probability a number is not believed to be right, though it may be chance.
 const DOUBT: f64 = 0.01;
-/// How far a time in a histogram may be off, relative.
+/// Error of a time in a histogram, relative.
 const HISTOGRAM_ERROR: f64 = 1e-3;
 
 /// The rules that a run is asked about: all of them where terminals wait as people do.
@@ -39,8 +39,8 @@ pub(super) fn checks(record: &Record) -> Vec<Check> {
     checks
 }
 
-/// How many of the rules are about what chance makes at the terminals: four shares of the mix; five
-/// think times, the rate and steadiness; five shares and means of inputs, and two that are remote.
+/// Number of rules on what chance makes at the terminals: four shares of the mix; five think times,
+/// the rate and steadiness; five shares and means of inputs, and two that are remote.
 fn numbers_of_chance(record: &Record) -> u32 {
     let mix = if record.plan.pace.waits() { 4 } else { 0 };
     let paced = if record.plan.pace == Pace::Paced { 7 } else { 0 };
@@ -352,7 +352,7 @@ fn within(
     check(&rule, clause, finding, says)
 }
 
-/// What becomes of a rule that chance has no part in.
+/// The finding on a rule that chance has no part in.
 fn met(holds: bool) -> Finding {
     if holds { Finding::Met } else { Finding::Violated }
 }

@@ -3,7 +3,7 @@
 use super::Check;
 use super::pass::{Pass, Test, total};
 
-/// What must hold of every committed state.
+/// Conditions on every committed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// One of the specification's, 1 to 12. The eleventh is stated there for the state right after
@@ -287,8 +287,8 @@ fn orders() -> Pass {
     Pass { about: "orders", from, key: &[("w", "w"), ("d", "d"), ("o", "o")], tests }
 }
 
-/// What an order holds by itself. A Delivery's date is the beginning of its transaction, which may be
-/// a little before that of an order which it sees.
+/// Conditions on an order by itself. A Delivery's date is the beginning of its transaction, which
+/// may be a little before that of an order which it sees.
 fn order_fields() -> [Test; 3] {
     [
         test(
@@ -395,7 +395,7 @@ fn customers() -> Pass {
     Pass { about: "customers", from, key: &[("w", "w"), ("d", "d"), ("c", "c")], tests }
 }
 
-/// What a customer and the customer's payments hold by themselves.
+/// Conditions on a customer and the customer's payments by themselves.
 fn customer_fields() -> [Test; 3] {
     [
         test(

@@ -4,7 +4,7 @@ use tokio_postgres::Transaction;
 
 use super::{VerifyError, asking};
 
-/// What a load of ours was asked for.
+/// Demand on a load of ours.
 #[derive(Clone, Copy)]
 pub(super) struct Note {
     pub(super) warehouses: i64,

@@ -7,11 +7,11 @@ use super::{Check, Offence, Outcome, ROWS_MAX, VerifyError, asking};
 
 /// One statement's worth of checks.
 pub(super) struct Pass {
-    /// What it is about, for errors.
+    /// Its subject, for errors.
     pub(super) about: &'static str,
     /// The tables, joined.
     pub(super) from: String,
-    /// What names a row of the join: a letter, its column.
+    /// The columns that name a row of the join: a letter, its column.
     pub(super) key: &'static [(&'static str, &'static str)],
     pub(super) tests: Vec<Test>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Test {
     pub(super) check: Check,
     /// True for a row that breaks it; NULL breaks it as well.
     pub(super) broken: &'static str,
-    /// What the row says: labels and expressions.
+    /// The values of the row: labels and expressions.
     pub(super) says: &'static [(&'static str, &'static str)],
 }
 

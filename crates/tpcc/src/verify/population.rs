@@ -9,7 +9,7 @@ use super::note::Note;
 use super::pass::{Pass, Test};
 use super::{Check, Offence, Outcome, VerifyError, asking};
 
-/// How far chance may carry a frequency, in standard deviations: beyond, once in a million.
+/// Limit of a frequency's deviation by chance, in standard deviations: beyond, once in a million.
 const DEVIATIONS_MAX: f64 = 5.0;
 /// Cells of a chi-square test that expect less are put together.
 const CELL_MIN: f64 = 5.0;
@@ -435,7 +435,7 @@ fn last_name(number: usize) -> String {
     [number / 100, number / 10 % 10, number % 10].map(|digit| SYLLABLES[digit]).concat()
 }
 
-/// How far counts are from what chances expect, in standard deviations of the normal distribution
+/// Distance of counts from what chances expect, in standard deviations of the normal distribution
 /// (Wilson and Hilferty 1931: the cube root of chi-square over its degrees is nearly normal).
 fn chi_square(counts: &[f64], chances: &[f64]) -> f64 {
     let all: f64 = counts.iter().sum();

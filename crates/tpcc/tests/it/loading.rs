@@ -1,4 +1,4 @@
-//! What a load leaves behind.
+//! Tables as a load leaves them.
 
 use std::sync::atomic::AtomicBool;
 

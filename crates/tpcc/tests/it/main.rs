@@ -72,7 +72,7 @@ impl Bound {
     }
 }
 
-/// What a test has taken. It ends with the thread of the test.
+/// The share of a test. It ends with the thread of the test.
 struct Share(&'static Bound);
 
 impl Drop for Share {
@@ -158,7 +158,7 @@ impl Database {
         load(&self.0, plan, &AtomicBool::new(false), &mut |_| {})
     }
 
-    /// What a client does here.
+    /// Runs the work of a client here.
     fn with<T>(&self, work: impl AsyncFnOnce(&Client) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -181,8 +181,8 @@ impl Database {
         answer.into_iter().filter_map(row).collect()
     }
 
-    /// What the nine tables hold, whatever the order of their rows and the time of the load: a
-    /// number of rows and a sum of their hashes.
+    /// The contents of the nine tables, whatever the order of their rows and the time of the load:
+    /// a number of rows and a sum of their hashes.
     fn hashes(&self) -> Vec<(&'static str, String)> {
         let table = |table: &schema::Table| {
             let columns: Vec<String> = self.ask(&format!(

@@ -120,7 +120,7 @@ fn what_a_run_accesses_is_counted_and_moved_and_put_back() {
     assert!(matches!(refused, PlaceError::NotLoaded), "{refused}");
 }
 
-/// What a superuser could do, in words that tell so.
+/// Steps that a superuser could take, in words that tell so.
 fn a_stranger_is_refused(database: &Database) {
     database.ask(
         "create role stranger login password 'stranger'; grant select on tpcc_load to stranger",

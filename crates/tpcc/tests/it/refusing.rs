@@ -1,4 +1,4 @@
-//! What a load refuses, and that it then has touched nothing.
+//! Refusals of a load, which then has touched nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

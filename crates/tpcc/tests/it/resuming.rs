@@ -30,7 +30,7 @@ fn stopped(
     })
 }
 
-/// What a load that nothing breaks leaves.
+/// The tables that a load leaves that nothing breaks.
 fn unbroken() -> &'static [(&'static str, String)] {
     static HASHES: OnceLock<Vec<(&'static str, String)>> = OnceLock::new();
     HASHES.get_or_init(|| {

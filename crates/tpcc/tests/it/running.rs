@@ -47,7 +47,7 @@ fn run_all(database: &Database, plan: &Plan) -> (Record, Seen) {
     (record, seen)
 }
 
-/// What the database says was done since it was loaded.
+/// Work done since the load, by the database.
 fn done(database: &Database, sql: &str) -> u64 {
     database.ask(sql)[0].parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! What each transaction leaves in each table, in both modes.
+//! Effects of each transaction on each table, in both modes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::Database;
 
 const BOTH: [Execution; 2] = [Execution::Sql, Execution::Functions];
 
-/// What a session does here; the functions are there.
+/// Runs the work of a session here; the functions are there.
 fn in_session<T>(
     database: &Database,
     execution: Execution,
@@ -75,7 +75,7 @@ fn requests() -> Vec<Request> {
     requests
 }
 
-/// What a screen shows, without times: they are when the server was asked.
+/// The fields of a screen, without times: they are when the server was asked.
 fn timeless(screen: &Screen) -> String {
     let text = format!("{screen:?}");
     let mut parts = text.split("SystemTime { ");
@@ -104,7 +104,7 @@ fn in_both_modes_the_same_requests_leave_the_same_rows_and_screens() {
     assert!(rolled_back.count() >= 1, "an order was rolled back");
 }
 
-/// What the tables hold, of times only whether they are those of the load.
+/// The contents of the tables, of times only whether they are those of the load.
 fn rows(database: &Database) -> Vec<String> {
     let hashes = database.hashes();
     hashes.into_iter().map(|(table, hash)| format!("{table}: {hash}")).collect()

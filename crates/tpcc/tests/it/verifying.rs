@@ -329,7 +329,7 @@ const FAULTS: [Fault; 42] = [
     ),
 ];
 
-/// What speaks to the databases of the tests' server.
+/// Connections to the databases of the tests' server.
 struct Bench {
     runtime: Runtime,
 }

@@ -11,18 +11,18 @@ pub type Named<T> = Vec<(Vec<u8>, T)>;
 /// The settings of a client at rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestingSettings {
-    /// What it began with.
+    /// The settings that it began with.
     pub begun: Named<Value>,
-    /// What it has set.
+    /// The settings that it has set.
     pub set: Named<Value>,
-    /// What it was told by ParameterStatus last.
+    /// The values that it was told by ParameterStatus last.
     pub reported: Named<Vec<u8>>,
-    /// What it was told first.
+    /// The values that it was told first.
     pub first: Named<Vec<u8>>,
 }
 
 impl Settings {
-    /// Whether nothing of a client's is under way, and all is known.
+    /// True if nothing of a client's is under way, and all is known.
     pub fn is_resting(&self) -> bool {
         self.open.is_empty()
             && self.unknown.is_empty()

@@ -1,4 +1,4 @@
-//! What the messages of a client become for the server that it has now.
+//! Messages of a client, rewritten for the server that it has now.
 
 mod executing;
 
@@ -83,7 +83,7 @@ impl Server {
         }
     }
 
-    /// Whether the transaction cannot have failed when what is asked now has its turn.
+    /// True if the transaction cannot have failed when what is asked now has its turn.
     fn is_sound(&self, status: Status) -> bool {
         let known = self.boundaries == 0 && status != Status::InFailedTransaction;
         known || (status == Status::Idle && !self.may_open)
@@ -96,12 +96,12 @@ fn text(body: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&body[..end], &body[end + 1..]))
 }
 
-/// Whether a Parse is well formed behind its name, by the server's own reading.
+/// True if a Parse is well formed behind its name, by the server's own reading.
 pub(in crate::statements) fn is_parse(tail: &[u8]) -> bool {
     text(tail).is_some_and(|(_, types)| is_types(types))
 }
 
-/// Whether these are a count of types and as many types.
+/// True if these are a count of types and as many types.
 pub(in crate::statements) fn is_types(bytes: &[u8]) -> bool {
     match bytes {
         [a, b, types @ ..] => types.len() == 4 * usize::from(u16::from_be_bytes([*a, *b])),
@@ -165,7 +165,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What has no reply of its own.
+    /// A message without a reply of its own.
     fn tell(&mut self, tag: Frontend) -> Forward {
         match self.conversation.send_behind_others(tag, Whose::Client) {
             Ok(Sent::Discarded) => Forward::Nothing,
@@ -226,7 +226,7 @@ impl Turn<'_> {
         self.server.push(number, step, renamed, altered, bytes);
     }
 
-    /// What is outstanding must be answered before more is asked.
+    /// Outstanding requests must be answered before more is asked.
     fn later(&mut self) -> Forward {
         if self.conversation.turn() == conversation::Turn::Client {
             self.flush();
@@ -258,7 +258,7 @@ impl Turn<'_> {
         self.server.expected.back().expect("it was asked").number
     }
 
-    /// What was asked last is of a text that leaves something.
+    /// The last request is of a text with session effects.
     fn watch(&mut self, followed: &Arc<Followed>) {
         self.server.watch(self.asked_last(), followed);
         self.client.has_sql |= followed.prepares();
@@ -282,7 +282,7 @@ impl Turn<'_> {
         Forward::Nothing
     }
 
-    /// What begins by dropping the unnamed statement.
+    /// The change by a message that begins by dropping the unnamed statement.
     fn drop_unnamed(&mut self) -> Renamed {
         Renamed::Unnamed(self.client.unnamed.take())
     }
@@ -330,7 +330,7 @@ impl Turn<'_> {
         self.plain(Step::PutParse);
     }
 
-    /// Whether an earlier batch, of which nothing is known yet, decides what the server has.
+    /// True if an earlier batch, of which nothing is known yet, decides what the server has.
     fn waits_for(&self, number: u64) -> bool {
         match self.server.prepared.peek(number) {
             Some(prepared) => prepared.state == State::Asked && prepared.batch != self.server.batch,
@@ -343,7 +343,8 @@ impl Turn<'_> {
         self.client.scope.filter(|_| !self.server.is_unsure())
     }
 
-    /// Whether what the server would prepare for an entry may mean something else to others, or later.
+    /// True if what the server would prepare for an entry may mean something else to others, or
+    /// later.
     fn is_passing(&self, id: EntryId) -> bool {
         let scope = self.catalogue.entry(id).scope();
         scope.is_none() || scope != self.scope()
@@ -609,7 +610,7 @@ impl Turn<'_> {
         self.out[start + 1..start + HEAD].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// Whether what a name means is not known before earlier batches are answered.
+    /// True if what a name means is not known before earlier batches are answered.
     fn is_unclear(&self, name: &[u8]) -> bool {
         match name {
             // What this batch has made of it stands, whatever becomes of those before.
@@ -759,7 +760,7 @@ impl Turn<'_> {
         Ok((meanings, followed))
     }
 
-    /// Whether a statement drops what its client has prepared in SQL, which goes by its own names.
+    /// True if a statement drops what its client has prepared in SQL, which goes by its own names.
     fn drops_of_sql(&self, id: EntryId) -> bool {
         let sql = |target: &Target| match target {
             Target::Name(name) => !self.client.names.contains_key(name),
@@ -833,7 +834,8 @@ impl Turn<'_> {
         Forward::Nothing
     }
 
-    /// Whether a text asks what its session has moved of sequences, where others may have moved some.
+    /// True if a text asks what its session has moved of sequences, where others may have moved
+    /// some.
     fn asks_of_sequences(&mut self, followed: Option<&Followed>) -> bool {
         let asks = followed.is_some_and(Followed::asks_of_sequences);
         asks && self.asks_where_others_may_have_moved()
@@ -845,7 +847,8 @@ impl Turn<'_> {
         self.catalogue.discards_sequences() && self.server.has_others_sequences()
     }
 
-    /// Whether nothing of the client's is under way at the server, in a transaction or before its end.
+    /// True if nothing of the client's is under way at the server, in a transaction or before its
+    /// end.
     fn is_at_rest(&self) -> bool {
         self.conversation.kept().is_none()
     }
@@ -951,7 +954,7 @@ impl Turn<'_> {
         forward
     }
 
-    /// What the text of a Query has in it, and what it leaves behind.
+    /// The contents of a Query's text, and its session effects.
     fn look(&self, text: &[u8]) -> Result<(Found, Option<Arc<Followed>>), crate::sql::Refusal> {
         let lexis = self.client.lexis;
         let opens = match glance(text, lexis) {
@@ -1005,8 +1008,8 @@ impl Turn<'_> {
     }
 }
 
-/// Whether a FunctionCall is of the functions for large objects, which drivers call so, and which leave
-/// nothing in the session (`pg_proc.dat`).
+/// True if a FunctionCall is of the functions for large objects, which drivers call so, and which
+/// leave nothing in the session (`pg_proc.dat`).
 fn is_large_object(message: Message<'_>) -> bool {
     const LARGE_OBJECTS: [u32; 17] =
         [715, 764, 767, 765, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457];
@@ -1014,7 +1017,7 @@ fn is_large_object(message: Message<'_>) -> bool {
     function.is_some_and(|function| LARGE_OBJECTS.contains(&u32::from_be_bytes(*function)))
 }
 
-/// Whether a FunctionCall is of `currval` or `lastval` (`pg_proc.dat`).
+/// True if a FunctionCall is of `currval` or `lastval` (`pg_proc.dat`).
 fn tells_of_sequences(message: Message<'_>) -> bool {
     let function = message.here.get(HEAD..).and_then(<[u8]>::first_chunk);
     function.is_some_and(|function| matches!(u32::from_be_bytes(*function), 1575 | 2559))
@@ -1029,7 +1032,7 @@ enum Provided {
 
 /// Why what a message uses has no name at the server.
 enum Unresolved {
-    /// What is outstanding must be answered first.
+    /// Outstanding requests must be answered first.
     Waits,
     /// The server would make something of another shape of it: what would change.
     Reshaped(&'static str),
@@ -1038,7 +1041,7 @@ enum Unresolved {
     Refused(Refusal),
 }
 
-/// What a message names a statement by.
+/// Name of a statement in a message.
 #[derive(Clone, Copy)]
 enum Name {
     Ours(Given),

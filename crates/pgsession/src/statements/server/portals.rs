@@ -1,4 +1,4 @@
-//! Which portals of a session drop statements or leave something behind: an Execute does not say.
+//! Portals of a session that drop statements or have session effects: an Execute does not say.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Portals {
         }
     }
 
-    /// What was asked by these numbers has not happened.
+    /// The requests of these numbers have not happened.
     pub(super) fn undo(&mut self, numbers: Range<u64>, catalogue: &mut Catalogue) {
         self.forget(catalogue, |portal| numbers.contains(&portal.number));
     }

@@ -84,7 +84,7 @@ impl Server {
         out.extend_from_slice(rest);
     }
 
-    /// Whether positions in what the first request is told are other ones in its client's text.
+    /// True if positions in what the first request is told are other ones in its client's text.
     pub(super) fn is_moved(&self) -> bool {
         let of = self.expected.front().map(|front| front.step);
         matches!(of, Some(Step::Query | Step::Execute)) && !self.moved.replaced.is_empty()
@@ -99,11 +99,11 @@ impl Server {
     }
 }
 
-/// Where names of another length stand in a text than in what goes on for it, in characters.
+/// Places of names that have another length in a text than in what goes on for it, in characters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moved {
     is_utf8: bool,
-    /// Where each begins in the client's text, and its length there and behind.
+    /// The start of each in the client's text, and its length there and behind.
     replaced: Vec<(usize, usize, usize)>,
     /// The length of the client's text.
     end: usize,
@@ -141,13 +141,13 @@ impl Moved {
     }
 }
 
-/// How many characters these bytes are, of one byte each if they are not UTF-8.
+/// Number of characters of these bytes, of one byte each if they are not UTF-8.
 fn characters(text: &[u8], is_utf8: bool) -> usize {
     let begins = |byte: &&u8| !is_utf8 || **byte & 0xc0 != 0x80;
     text.iter().filter(begins).count()
 }
 
-/// Whether an error speaks of a name of ours.
+/// True if an error speaks of a name of ours.
 pub(super) fn names(catalogue: &Catalogue, fields: Fields<'_>) -> bool {
     fields.iter().any(|(kind, value)| {
         matches!(kind, b'M' | b'D' | b'H') && position(value, catalogue.prefix()).is_some()

@@ -14,7 +14,7 @@ use pgtest::suite::many;
 struct Server {
     heard: Vec<u8>,
     at: At,
-    /// What Bind has named, of all that was prepared.
+    /// The statement that Bind has named, of all that was prepared.
     portal: Vec<u8>,
     statements: std::collections::BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -131,8 +131,8 @@ impl Server {
     }
 }
 
-/// What a client says that waits for nothing: the rows it has for a COPY come whether that has failed
-/// or not, and Syncs may stand among them.
+/// The script of a client that waits for nothing: the rows it has for a COPY come whether that has
+/// failed or not, and Syncs may stand among them.
 fn script(chance: &mut Chance) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..1 + chance.below(5) {
@@ -169,7 +169,7 @@ fn script(chance: &mut Chance) -> Vec<u8> {
     bytes
 }
 
-/// What a client hears of a server of its own.
+/// The replies to a client with a server of its own.
 fn alone(script: &[u8]) -> Vec<u8> {
     let mut server = Server { heard: script.to_vec(), ..Server::default() };
     let mut out = Vec::new();
@@ -187,10 +187,10 @@ struct Underway {
     /// Of the client's bytes: how many the gate has taken, and how many it may read.
     taken: usize,
     readable: usize,
-    /// What the server has said that the gate has not heard.
+    /// Messages of the server that the gate has not heard.
     said: Vec<u8>,
     heard: Vec<u8>,
-    /// What came to pass, for whoever reads of a failure.
+    /// The story of the run, for whoever reads of a failure.
     story: Vec<String>,
 }
 
@@ -247,7 +247,7 @@ impl Underway {
     }
 }
 
-/// What a client hears through a relay, whoever is late.
+/// The replies to a client through a relay, whoever is late.
 fn through(relay: Relay, script: &[u8], chance: &mut Chance) -> (Vec<u8>, Option<Kept>) {
     let mut all = Underway {
         relay,

@@ -17,7 +17,7 @@ mod portions;
 #[path = "../../../../../fuzz/fuzz_targets/relaying.rs"]
 mod relaying;
 
-/// How many inputs of chance a seed stands for.
+/// Number of inputs of chance that a seed stands for.
 const EXCHANGES: usize = 8_000;
 
 /// Pieces of conversations, to be put together.
@@ -63,7 +63,7 @@ fn hostile_bytes_of_either_side_neither_panic_nor_grow() {
     }
 }
 
-/// What is wrong with an input, if something is.
+/// The fault of an input, if it has one.
 fn fails(input: &[u8]) -> Option<String> {
     let told = std::panic::catch_unwind(|| exchanging::run(input)).err()?;
     let words = told.downcast_ref::<String>().cloned();

@@ -152,7 +152,7 @@ enum Portions {
 }
 
 impl Portions {
-    /// How many of `left` more bytes are readable now, at least one.
+    /// Number of the `left` more bytes that are readable now, at least one.
     fn next(&mut self, left: usize) -> usize {
         match self {
             Portions::Whole => left,
@@ -165,7 +165,7 @@ impl Portions {
         }
     }
 
-    /// Whether what the server owes is heard before more is asked.
+    /// True if what the server owes is heard before more is asked.
     fn settles(&mut self) -> bool {
         match self {
             Portions::Whole => false,
@@ -256,17 +256,17 @@ struct Gate {
     portions: Portions,
     sessions: Sessions,
     fault: Option<ClientFault>,
-    /// How many times a message had to wait.
+    /// The number of times that a message had to wait.
     later: usize,
     pins: Reasons,
     strictness: Strictness,
-    /// What went through last, for whoever reads of a failure.
+    /// The messages that went through last, for whoever reads of a failure.
     story: Vec<String>,
-    /// How many scripts were left for what a failed transaction cannot do.
+    /// The number of scripts that were left for what a failed transaction cannot do.
     unlike: usize,
 }
 
-/// Whether a client keeps its server, which then has its names.
+/// Sessions of clients: each keeps its server, which then has its names, or shares it.
 #[derive(PartialEq)]
 enum Sessions {
     Shared,
@@ -450,15 +450,15 @@ impl Gate {
     }
 }
 
-/// Whether all is waited for that the server owes for what was sent.
+/// End of a script: all is waited for that the server owes for what was sent, or not.
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
     Settled,
     Open,
 }
 
-/// Whether all that differs is a failed transaction: what the server lacks cannot be prepared in it,
-/// and the client is told of that in the place of whatever else PostgreSQL says of a statement.
+/// True if all that differs is a failed transaction: what the server lacks cannot be prepared in
+/// it, and the client is told of that in the place of whatever else PostgreSQL says of a statement.
 fn is_of_failed(found: &[String], expected: &[String]) -> bool {
     let (found, expected) = (batches(found), batches(expected));
     let same = |(found, expected): (&&[String], &&[String])| {

@@ -1,4 +1,4 @@
-//! What a text may ask of sequences that the session's clients have moved, without a server.
+//! Questions of a text for sequences that the session's clients have moved, without a server.
 
 use pgsession::relay::{Copied, Guest, News, Relay, Stop};
 use pgsession::statements::{Bounds, Catalogue, Client};
@@ -28,7 +28,7 @@ impl Line {
         }
     }
 
-    /// What a client says; what was taken of it, and what goes to the server.
+    /// Messages of a client; what was taken of them, and what goes to the server.
     fn says(&mut self, bytes: &[u8]) -> (usize, Stop, Vec<u8>) {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
         let mut guest = Guest { client: &mut self.client, catalogue: &mut self.catalogue };
@@ -40,7 +40,8 @@ impl Line {
         (taken.bytes, taken.stop, to_server)
     }
 
-    /// What the server says; what goes to the client, and how often a question of the gate's is done.
+    /// Messages of the server; what goes to the client, and the number of internal queries that are
+    /// done.
     fn hears(&mut self, bytes: &[u8]) -> (Vec<u8>, usize) {
         let (mut to_client, mut to_server, mut own) = (Vec::new(), Vec::new(), 0);
         let mut out = Copied::new(bytes, &mut to_client);

@@ -1,5 +1,5 @@
-//! What poolers got wrong, with a server of our own words: what is said when no client is there, what
-//! keeps a server, what ends it. `trap_N` is the trap of this number.
+//! Traps that poolers fell into, with a server of our own words: what is said when no client is
+//! there, what keeps a server, what ends it. `trap_N` is the trap of this number.
 
 use pgsession::relay::{ClientFault, Taken};
 use pgsession::sql::Reason;

@@ -1,4 +1,4 @@
-//! What servers need behind a client, held against sessions that are new.
+//! Cleaning of servers behind a client, held against sessions that are new.
 
 use pgsession::sql::tokens::Lexis;
 use pgsession::sql::{Cleaning, Left, Reason, Settings, SettingsBounds, Side, leaves};
@@ -7,7 +7,7 @@ use pgwire::message::Status;
 use super::{Said, Session, error, status};
 use pgtest::Chance;
 
-/// What a client can leave, as far as a server shows it.
+/// Traces that a client can leave, as far as a server shows them.
 fn traces(session: &mut Session) -> Vec<String> {
     let mut found = session.rows(
         // DO loads the language, which brings settings of its own and stays.
@@ -29,7 +29,7 @@ fn traces(session: &mut Session) -> Vec<String> {
     found
 }
 
-/// What one of two has that the other has not.
+/// The lines that one of two has and the other has not.
 fn unlike(found: Vec<String>, expected: &[String]) -> Vec<String> {
     let missing = expected.iter().filter(|trace| !found.contains(trace));
     let missing: Vec<_> = missing.map(|trace| format!("missing {trace}")).collect();

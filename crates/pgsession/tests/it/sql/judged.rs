@@ -22,7 +22,7 @@ fn tokens(text: &[u8], lexis: Lexis) -> Result<Vec<Token>, Unclear> {
     }
 }
 
-/// How many commands a text has.
+/// Number of a text's commands.
 fn commands(text: &[u8], lexis: Lexis) -> Result<usize, Unclear> {
     let (mut commands, mut count, mut empty) = (Commands::new(text, lexis)?, 0, true);
     loop {

@@ -1,4 +1,4 @@
-//! What texts say: by tables, by a real PostgreSQL where it can judge, and with damaged texts.
+//! SQL texts: by tables, by a real PostgreSQL where it can judge, and with damaged texts.
 
 mod cleaning;
 mod damage;
@@ -30,7 +30,7 @@ fn server() -> &'static Private {
     })
 }
 
-/// What a server says, as far as it is looked at.
+/// Reply of a server, as far as it is looked at.
 #[derive(Clone, Debug, PartialEq)]
 enum Said {
     Complete(Vec<u8>),

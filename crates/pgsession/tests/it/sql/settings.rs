@@ -82,7 +82,7 @@ fn hand_over(client: &mut Settings, backend: &mut Backend) -> Option<String> {
     text.map(|text| String::from_utf8(text).unwrap())
 }
 
-/// What is compared.
+/// The settings that are compared.
 const TRACKED: [&str; 14] = [
     "search_path",
     "DateStyle",

@@ -1,4 +1,4 @@
-//! What single texts leave, how they are decided on, whose class and key they have, by tables.
+//! Single texts by tables: their session effects, the decisions on them, their classes and keys.
 
 use std::collections::BTreeMap;
 
