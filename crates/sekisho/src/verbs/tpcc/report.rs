@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use ::tpcc::Finding;
 use terminal::text::{paragraph, sentence};
 use terminal::{Failure, Verdict, say};
 
@@ -47,14 +48,33 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
             "exit_code": verdict.code(),
             "finding": headline(&runs),
             "runs": runs.iter().map(|run| run.kept.id.as_str()).collect::<Vec<_>>(),
+            "outcomes": runs.iter().map(|run| &run.judged.outcome).collect::<Vec<_>>(),
+            "servers": runs.iter().map(|run| run.kept.record.server.version.as_str()).collect::<Vec<_>>(),
             "report": path,
         });
         say(out, &format!("{object}\n"))?;
     } else {
         let line = sentence(&headline(&runs));
-        say(out, &format!("{line}\n  report: {}\n", path.display()))?;
+        let runs: String = runs.iter().map(told).collect();
+        say(out, &format!("{line}\n{runs}  report: {}\n", path.display()))?;
     }
     Ok(verdict)
+}
+
+/// The server of a run, each rule that it violates, and its deviations.
+fn told(run: &Run) -> String {
+    let record = &run.kept.record;
+    let broken = run.judged.checks.iter().filter(|check| check.finding == Finding::Violated);
+    let broken: String = broken
+        .map(|check| format!(" Violated: {} ({}).", check.rule, check.measured))
+        .collect();
+    paragraph(&format!(
+        "{}: PostgreSQL {}, seed {}.{broken} Deviations: {}.",
+        run.kept.id,
+        record.server.version,
+        record.plan.seed,
+        run.judged.deviations.join("; ")
+    ))
 }
 
 /// Where the page of a command that measures goes.

@@ -26,11 +26,12 @@ use crate::verbs::database::DatabaseArgs;
 /// started, loaded, and removed at the end.
 #[derive(ClapArgs)]
 #[command(after_help = "\
-Of less than ten minutes nothing is said; below the 120 that the specification
-asks for, a run meets the rules for its minutes and never qualifies. A rule is
-met, or it deviates, or too few were seen to tell (exit code 4). A record goes
-to .sekisho/runs/, and so do a report, the results of Deliveries, and a line
-for each New-Order and Payment that was acknowledged (ID.success.jsonl).
+Of less than ten minutes, as by the defaults, nothing is said (exit code 4);
+below the 120 that the specification asks for, a run meets the rules for its
+minutes and never qualifies. A rule is met, or it deviates, or too few were seen
+to tell (exit code 4). A record goes to .sekisho/runs/, and so do a report, the
+results of Deliveries, and a line for each New-Order and Payment that was
+acknowledged (ID.success.jsonl).
 
 Where one machine is too slow for all terminals, several share them: each a
 part of the warehouses, with as many connections; `tpcc merge` makes one

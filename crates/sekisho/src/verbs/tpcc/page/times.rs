@@ -153,7 +153,7 @@ pub(super) fn think(
         .reference(Reference::x("mean", times.mean_s()));
     let gap = gap(times, mean);
     let caption = format!(
-        "Share of {n} think times in each {width} s; {mean} s are asked for in the mean, and {:.2} s \
+        "Share of {n} think times in each {width:.3} s; {mean:.2} s are asked for in the mean, and {:.2} s \
          was it. {:.1} % were longer than the axis, {:.1} % are asked for. The cumulative shares are \
          {:.1} % apart at most; by chance they are more than {:.1} % apart once in 20 runs.",
         times.mean_s(),
