@@ -53,6 +53,8 @@ impl Conversation {
         if self.fence == Fence::Placed || !here || self.end.is_some() {
             return;
         }
+        // Close of what does not exist is no error and changes nothing, so it only marks a place
+        // among the replies.
         self.fence = Fence::Placed;
         self.say(Frontend::Close, out, |out| out.extend_from_slice(FENCE));
         self.say(Frontend::Sync, out, |_| {});
@@ -110,6 +112,7 @@ impl Conversation {
                     out.extend_from_slice(b"the client has gone\0");
                 });
             }
+            // The series has failed, so this Sync commits nothing.
             Kept::Skipping => self.end_series(out),
             Kept::InDoubt if self.skip == Skip::Maybe => self.end_series(out),
             Kept::Series | Kept::InTransaction | Kept::InFailedTransaction => {
