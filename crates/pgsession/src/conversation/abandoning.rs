@@ -33,8 +33,8 @@ pub enum Abandoned {
 }
 
 impl Conversation {
-    /// Ends a doubt after a COPY that failed, if there is one and this is the place. To be called
-    /// after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what it
+    /// Resolves an ambiguous Sync after a failed COPY, if there is one and this is the place. To be
+    /// called after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what it
     /// writes, which is mostly nothing, is to be sent before anything else.
     #[inline]
     pub fn resolve(&mut self, out: &mut Vec<u8>) {
@@ -64,7 +64,7 @@ impl Conversation {
     /// What the client says then waits for the answer.
     ///
     /// # Panics
-    /// If it is in no doubt.
+    /// If it is known.
     pub(super) fn ask(&mut self, out: &mut Vec<u8>) {
         assert_eq!((self.skip, self.queue.len()), (Skip::Maybe, 0), "there is no doubt");
         let question = Question { held: VecDeque::new(), answer: Answer::Outstanding };

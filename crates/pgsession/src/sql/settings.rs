@@ -205,7 +205,7 @@ enum Change {
 struct Level {
     savepoint: Vec<u8>,
     changes: BTreeMap<Vec<u8>, Change>,
-    /// Changes since then that last until it ends; under an empty name what may be any setting.
+    /// Changes since then that end with it; under an empty name what may be any setting.
     local: BTreeMap<Vec<u8>, Change>,
 }
 
