@@ -34,8 +34,8 @@ pub enum Abandoned {
 
 impl Conversation {
     /// Resolves an ambiguous Sync after a failed COPY, if there is one and this is the place. To be
-    /// called after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what it
-    /// writes, which is mostly nothing, is to be sent before anything else.
+    /// called after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what
+    /// it writes, which is mostly nothing, is to be sent before anything else.
     #[inline]
     pub fn resolve(&mut self, out: &mut Vec<u8>) {
         if self.extra > 0 {

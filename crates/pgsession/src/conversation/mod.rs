@@ -17,16 +17,16 @@
 //! from the client ends the session, so it is refused here. NoticeResponse, NotificationResponse and
 //! ParameterStatus come at any time and answer nothing.
 //!
-//! **An ambiguous Sync, and the marker that resolves it.** A Sync behind the Execute of COPY is swallowed if the COPY
-//! reads it, and answered if the COPY fails before; nothing that the server says tells which. So after
-//! such a failure [`resolve`](Conversation::resolve) asks, behind the next Sync, to close a portal that
-//! does not exist: what is ready before that answer belongs to the client, and nothing after it can.
-//! It does not ask where the client has asked for more already: that answer tells as much, and the
-//! question would end a session that turns out to be in another COPY.
-//! A client that goes on without a Sync has to wait for a question of another kind
-//! (`ask`): Close, Sync, Close, Close, Sync. A server that skips passes over the
-//! first Close, so that two come behind its first ReadyForQuery, where one that does not answers one.
-//! What is ready before that is held until then, since only then it is known whose it is.
+//! **An ambiguous Sync, and the marker that resolves it.** A Sync behind the Execute of COPY is
+//! swallowed if the COPY reads it, and answered if the COPY fails before; nothing that the server
+//! says tells which. So after such a failure [`resolve`](Conversation::resolve) asks, behind the
+//! next Sync, to close a portal that does not exist: what is ready before that answer belongs to
+//! the client, and nothing after it can. It does not ask where the client has asked for more
+//! already: that answer tells as much, and the question would end a session that turns out to be in
+//! another COPY. A client that goes on without a Sync has to wait for a question of another kind
+//! (`ask`): Close, Sync, Close, Close, Sync. A server that skips passes over the first Close, so
+//! that two come behind its first ReadyForQuery, where one that does not answers one. What is ready
+//! before that is held until then, since only then it is known whose it is.
 //!
 //! Who moves the bytes keeps one order, as a [relay](super::relay) does. To the server: [`send`](Conversation::send), the message,
 //! then what [`resolve`](Conversation::resolve) writes. From the server:
