@@ -14,7 +14,7 @@
 //!   whether it may go to another client;
 //! - [`statements`]: prepared statements of many clients on few servers;
 //! - [`relay`]: these two together, for one connection to a server: what goes where;
-//! - [`at_rest`]: what a client says that has no server, and what it hears that gets none;
+//! - [`at_rest`]: the messages of a client without a server, and the replies to one that gets none;
 //! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
 //!   settings that follow a client from server to server.
 

@@ -33,9 +33,9 @@ pub enum Abandoned {
 }
 
 impl Conversation {
-    /// Ends a doubt after a COPY that failed, if there is one and this is the place. To be called
-    /// after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what it
-    /// writes, which is mostly nothing, is to be sent before anything else.
+    /// Resolves an ambiguous Sync after a failed COPY, if there is one and this is the place. To be
+    /// called after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what
+    /// it writes, which is mostly nothing, is to be sent before anything else.
     #[inline]
     pub fn resolve(&mut self, out: &mut Vec<u8>) {
         if self.extra > 0 {
@@ -53,6 +53,8 @@ impl Conversation {
         if self.fence == Fence::Placed || !here || self.end.is_some() {
             return;
         }
+        // Close of what does not exist is no error and changes nothing, so it only marks a place
+        // among the replies.
         self.fence = Fence::Placed;
         self.say(Frontend::Close, out, |out| out.extend_from_slice(FENCE));
         self.say(Frontend::Sync, out, |_| {});
@@ -62,7 +64,7 @@ impl Conversation {
     /// What the client says then waits for the answer.
     ///
     /// # Panics
-    /// If it is in no doubt.
+    /// If it is known.
     pub(super) fn ask(&mut self, out: &mut Vec<u8>) {
         assert_eq!((self.skip, self.queue.len()), (Skip::Maybe, 0), "there is no doubt");
         let question = Question { held: VecDeque::new(), answer: Answer::Outstanding };
@@ -110,6 +112,7 @@ impl Conversation {
                     out.extend_from_slice(b"the client has gone\0");
                 });
             }
+            // The series has failed, so this Sync commits nothing.
             Kept::Skipping => self.end_series(out),
             Kept::InDoubt if self.skip == Skip::Maybe => self.end_series(out),
             Kept::Series | Kept::InTransaction | Kept::InFailedTransaction => {

@@ -116,6 +116,8 @@ impl Conversation {
 
     fn hear(&mut self, tag: Backend, body: &[u8]) -> Result<Received, Violation> {
         match tag {
+            // FATAL may come at any time, as at a shutdown, and need not answer the request at the
+            // front.
             Backend::ErrorResponse if is_fatal(body) => {
                 self.end = Some(End::Fatal);
                 Ok(Received { to: To::Client, fate: Fate::Ended(End::Fatal) })
@@ -210,6 +212,7 @@ impl Conversation {
             None => return Err(Violation::Unasked { tag }),
         };
         self.status = status;
+        // Only now is it known that the Query in the series was not skipped, and so has closed it.
         if self.queue.is_empty() && self.series == Series::Queried {
             self.series = Series::Closed;
         }
@@ -307,6 +310,8 @@ impl Conversation {
         }
         let front = self.front(tag)?;
         let copy = std::mem::replace(&mut self.copy, Copy::Closed);
+        // As in `reply`, an error is of a request behind all Syncs in doubt. It may begin a doubt
+        // of its own below.
         self.extra = 0;
         let (syncs, broken) = match copy {
             Copy::In { syncs } | Copy::InEnded { syncs } => (syncs, false),
@@ -323,6 +328,8 @@ impl Conversation {
                 let number = self.pop();
                 let skipped = self.skip_to_sync();
                 self.doubt(syncs);
+                // If the server has seen one of these Syncs outside of the COPY, it has run what
+                // was just taken as skipped, and no count of replies fits both cases.
                 if syncs > 0 && (broken || skipped == Skipped::Requests) {
                     self.end = Some(End::Lost);
                 }
@@ -351,6 +358,7 @@ impl Conversation {
             }
             self.drop_front();
         }
+        // From here on `skip` stands for the series: the server is kept until a Sync ends it.
         self.skip = Skip::Yes;
         self.series = Series::Closed;
         skipped

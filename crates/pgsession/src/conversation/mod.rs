@@ -17,16 +17,16 @@
 //! from the client ends the session, so it is refused here. NoticeResponse, NotificationResponse and
 //! ParameterStatus come at any time and answer nothing.
 //!
-//! **A doubt, and the fence that ends it.** A Sync behind the Execute of COPY is swallowed if the COPY
-//! reads it, and answered if the COPY fails before; nothing that the server says tells which. So after
-//! such a failure [`resolve`](Conversation::resolve) asks, behind the next Sync, to close a portal that
-//! does not exist: what is ready before that answer belongs to the client, and nothing after it can.
-//! It does not ask where the client has asked for more already: that answer tells as much, and the
-//! question would end a session that turns out to be in another COPY.
-//! A client that goes on without a Sync has to wait for a question of another kind
-//! (`ask`): Close, Sync, Close, Close, Sync. A server that skips passes over the
-//! first Close, so that two come behind its first ReadyForQuery, where one that does not answers one.
-//! What is ready before that is held until then, since only then it is known whose it is.
+//! **An ambiguous Sync, and the marker that resolves it.** A Sync behind the Execute of COPY is
+//! swallowed if the COPY reads it, and answered if the COPY fails before; nothing that the server
+//! says tells which. So after such a failure [`resolve`](Conversation::resolve) asks, behind the
+//! next Sync, to close a portal that does not exist: what is ready before that answer belongs to
+//! the client, and nothing after it can. It does not ask where the client has asked for more
+//! already: that answer tells as much, and the question would end a session that turns out to be in
+//! another COPY. A client that goes on without a Sync has to wait for a question of another kind
+//! (`ask`): Close, Sync, Close, Close, Sync. A server that skips passes over the first Close, so
+//! that two come behind its first ReadyForQuery, where one that does not answers one. What is ready
+//! before that is held until then, since only then it is known whose it is.
 //!
 //! Who moves the bytes keeps one order, as a [relay](super::relay) does. To the server: [`send`](Conversation::send), the message,
 //! then what [`resolve`](Conversation::resolve) writes. From the server:
@@ -418,6 +418,8 @@ impl Conversation {
             Copy::Out => return Some(Kept::CopyOut),
             _ => {}
         }
+        // An empty queue proves nothing here: a Sync in doubt may still be answered, and its
+        // ReadyForQuery would reach the next client.
         if self.extra > 0 {
             return Some(Kept::InDoubt);
         }
@@ -494,6 +496,8 @@ impl Conversation {
             F::Password | F::Terminate => {
                 return Err(SendError::Unexpected { byte: tag.byte() });
             }
+            // PostgreSQL ignores these outside of a COPY, since a client may still send rows when
+            // its COPY has failed.
             F::CopyData | F::CopyDone | F::CopyFail if self.queue.is_empty() => {
                 return Ok(Sent::Discarded);
             }
@@ -518,9 +522,12 @@ impl Conversation {
         };
         match self.skip {
             Skip::Yes if kind != Kind::Sync => return Ok(Sent::Discarded),
+            // The COPY may have swallowed the Sync that would end the skipping: this would run or
+            // not, and its reply could not be told from others. A relay asks first (`must_wait`).
             Skip::Maybe if kind != Kind::Sync => return Err(SendError::InDoubt { tag }),
             _ => {}
         }
+        // Before any field is changed: an error promises that nothing has.
         let sent = self.push(Request { kind, whose }, bound)?;
         self.skip = Skip::No;
         self.series = self.series.after(kind);
@@ -530,6 +537,8 @@ impl Conversation {
                 return Ok(Sent::OwesNothing);
             }
             _ if kind.owes_ready() => self.ready_owed += 1,
+            // A Flush before it does not cover this request, and Sync, Query and FunctionCall need
+            // none.
             _ => self.flushed = Flushed::No,
         }
         Ok(sent)
@@ -570,6 +579,7 @@ impl Conversation {
         if !self.may_be_swallowed() {
             return false;
         }
+        // The client's message waits for the reply that decides, and no Flush may be on its way.
         if self.turn() == Turn::Client {
             self.say(F::Flush, out, |_| {});
         }
@@ -644,6 +654,8 @@ impl Conversation {
     fn send_into_copy(&mut self, tag: Frontend, syncs: u32) -> Result<Sent, SendError> {
         match tag {
             Frontend::CopyDone | Frontend::CopyFail => self.copy = Copy::InEnded { syncs },
+            // PostgreSQL ignores a Sync among rows. It is counted, not queued: it is answered only
+            // if the COPY fails before it has read it.
             Frontend::Sync => self.copy = Copy::In { syncs: syncs.saturating_add(1) },
             Frontend::CopyData | Frontend::Flush => {}
             _ => return Err(SendError::DuringCopy { byte: tag.byte() }),
@@ -675,6 +687,7 @@ impl Conversation {
     /// [`receive`](Conversation::receive).
     pub fn next_local(&mut self) -> Option<(u64, Local)> {
         match self.queue.front() {
+            // The replies before it give its place, and a Sync in doubt may be one of them.
             Some(&Request { kind: Kind::Here(reply), .. }) if self.extra == 0 => {
                 Some((self.pop(), reply))
             }

@@ -370,6 +370,8 @@ impl Relay {
                     if self.asked == Rest::Passes {
                         run.pass(at..at + here);
                     }
+                    // Not before its last byte: a message of the gate's would stand within the
+                    // client's.
                     if left == 0 {
                         self.asked = Rest::None;
                         self.conversation.resolve(&mut self.scratch);
@@ -439,6 +441,7 @@ impl Relay {
             Frontend::Bind => self.prepares.binds += 1,
             _ => {}
         }
+        // What was written for the message stands before its bytes, or for the first of them.
         self.put_scratch(run);
         if let Some(behind) = behind {
             run.pass(at + behind..at + here.len());
@@ -460,6 +463,7 @@ impl Relay {
         if !self.conversation.runs_late(tag) {
             return false;
         }
+        // The series has run nothing, so that a Sync of the gate's commits nothing.
         let next = match self.conversation.is_answered() {
             true => Frontend::Sync,
             false if self.conversation.turn() == Turn::Client => Frontend::Flush,
@@ -525,6 +529,7 @@ impl Relay {
         assert!(matches!(self.presence, Presence::There), "the server is not free yet");
         let forwarded = match self.asked {
             Rest::Passes => Forwarded::InPart,
+            // The bytes of a message that falls go nowhere, so none is missing at the server.
             Rest::None | Rest::Falls => Forwarded::Whole,
         };
         self.asked = Rest::None;
@@ -657,6 +662,7 @@ impl Relay {
         match self.conversation.kept() {
             Some(Kept::Ended(end)) => Some(Kept::Ended(end)),
             _ if !self.is_between() => Some(Kept::Message),
+            // `due` goes with this relay: these replies would reach the next client.
             None if !self.due.is_empty() => Some(Kept::Series),
             kept => kept,
         }

@@ -1,5 +1,5 @@
-//! A glance at a text: whether it is sure to leave nothing behind, before anybody reads it token by
-//! token. Nearly all texts are, so this is what looking at texts costs.
+//! Prefilter of texts: those that are sure to leave nothing behind are known before anybody reads
+//! them token by token. Nearly all texts are, so this is what looking at texts costs.
 
 use super::tokens::{Encoding, Lexis};
 

@@ -211,7 +211,7 @@ enum Change {
 struct Level {
     savepoint: Vec<u8>,
     changes: BTreeMap<Vec<u8>, Change>,
-    /// Changes since then that last until it ends; under an empty name what may be any setting.
+    /// Changes since then that end with it; under an empty name what may be any setting.
     local: BTreeMap<Vec<u8>, Change>,
 }
 
@@ -360,6 +360,7 @@ impl Settings {
     pub fn completed<'w>(&mut self, found: impl IntoIterator<Item = &'w What>, tag: &[u8]) {
         let mut whole = matches!(tag, b"ROLLBACK");
         for what in found {
+            // ROLLBACK TO completes with the tag of ROLLBACK, and ends no transaction.
             whole &= !matches!(what, What::RollbackTo(_));
             self.found(what);
         }
@@ -388,6 +389,8 @@ impl Settings {
                 let open = self.open.iter().flat_map(|l| l.changes.keys().chain(l.local.keys()));
                 let known = self.set.keys().chain(self.base.keys()).chain(open);
                 let names: BTreeSet<_> = known.cloned().collect();
+                // RESET ALL leaves the role as it is (`GUC_NO_RESET_ALL`); the empty name is no
+                // setting.
                 for name in names.iter().filter(|name| !matches!(&name[..], b"role" | b"")) {
                     self.change(name, Change::Reset);
                 }
@@ -434,6 +437,7 @@ impl Settings {
 
     fn change(&mut self, name: &[u8], change: Change) {
         let Some(level) = self.level() else { return };
+        // A SET or RESET behind a SET LOCAL ends it, and counts behind the transaction too.
         level.local.remove(name);
         level.changes.insert(name.to_vec(), change);
         self.agreed = None;
@@ -461,6 +465,8 @@ impl Settings {
         if status != Status::Idle {
             return;
         }
+        // An error outside of BEGIN rolls back what ran with it, and no command completes that
+        // would tell.
         if self.failed == Failed::Yes {
             self.rolled_back();
         } else {
@@ -628,6 +634,7 @@ impl Settings {
             .collect();
         names.into_iter().filter_map(move |name| {
             let has = server.reported.get(name);
+            // Both as servers spell them: a SET to `ISO` is reported as `ISO, MDY`.
             if let (Some(wanted), Some(has)) = (client.reported.get(name), has) {
                 let wanted = Value::Whole(wanted.clone());
                 return (wanted != Value::Whole(has.clone())).then_some((name, Some(wanted)));

@@ -615,6 +615,7 @@ impl Server {
         }
         if tag == Backend::ReadyForQuery {
             self.left.ready(conversation.status());
+            // `ready` forgets what was sent; these texts are still without an answer.
             for watched in &self.watched {
                 self.left.sent(watched.followed.leaves());
             }
@@ -801,6 +802,8 @@ impl Server {
                     self.prepared.remove(number);
                 }
             }
+            // The Close was skipped: the statement is still there, in a version that nobody
+            // remembers. It is prepared anew before its next use.
             Altered::Closed { number } => {
                 if self.prepared.peek(number).is_none() {
                     let (version, change, batch) = (Version::default(), 0, 0);
@@ -987,10 +990,13 @@ impl Server {
         if let Some(first) = skipped.front().map(|one| one.number) {
             self.portals.undo(first..next, catalogue);
         }
+        // The last first: each puts back what it found when it was asked.
         while let Some(last) = skipped.pop_back() {
             self.uncount(&last);
             self.undo(last, client, catalogue);
         }
+        // PostgreSQL drops the unnamed statement first: the request that failed has dropped it,
+        // those that were skipped have not.
         if let Some((_, Renamed::Unnamed(_))) = failed {
             self.set_unnamed(None, client, catalogue);
         }

@@ -130,6 +130,8 @@ impl Turn<'_> {
                 | Frontend::Query
                 | Frontend::FunctionCall
         );
+        // A SET under way may change what this text means, and so the scope in which its statement
+        // is shared.
         let moves = self.client.moves && self.server.runs > 0;
         let unsettled = self.server.copies || self.server.means || moves;
         let waits = self.server.held || full || (unsettled && begins);
@@ -353,6 +355,7 @@ impl Turn<'_> {
     /// Makes room for an entry that the server lacks, and counts it as there.
     fn prepare(&mut self, id: EntryId) -> Altered {
         let number = self.catalogue.entry(id).number;
+        // PostgreSQL refuses a Parse under a name that it has.
         if self.server.prepared.peek(number).is_some() {
             self.put_close(Given::Entry(number));
         }
@@ -568,6 +571,8 @@ impl Turn<'_> {
             self.server.prepared.touch(self.catalogue.entry(id).number);
             self.push(Step::OwnParse, renamed, Altered::Nothing);
         } else {
+            // PostgreSQL refuses a Parse in a failed transaction. This one may have failed by then,
+            // so the server is asked, without a name.
             self.catalogue.write_parse_as(self.out, None, id);
             self.push(Step::Parse, renamed, Altered::Nothing);
         }
@@ -830,6 +835,8 @@ impl Turn<'_> {
                 None => Renamed::Nothing,
             }
         };
+        // The statement stays at the server for others. Close succeeds for any name, in a failed
+        // transaction too, so the gate may answer it.
         self.push(Step::OwnClose, renamed, Altered::Nothing);
         Forward::Nothing
     }
