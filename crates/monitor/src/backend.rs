@@ -27,9 +27,9 @@ use pgwire::startup::{Replication, Version, write_startup};
 /// Why a connection to a server could not be made: the message that its clients hear.
 struct Unmade {
     words: Vec<u8>,
-    /// Whether another server may be better off.
+    /// The chance that another server is better off.
     elsewhere: Elsewhere,
-    /// Whether this one may, on the other way, encrypted or in clear.
+    /// The chance of this one on the other way, encrypted or in clear.
     other_way: OtherWay,
 }
 
@@ -56,8 +56,8 @@ impl Unmade {
         Unmade { words, elsewhere, other_way: OtherWay::No }
     }
 
-    /// Whether it may be otherwise soon: the server was not reached, or shuts down or starts up. One that
-    /// is full says what it has to say.
+    /// True if it may be otherwise soon: the server was not reached, or shuts down or starts up.
+    /// One that is full says what it has to say.
     fn comes_back(&self) -> bool {
         let fields = self.words.get(HEAD..).and_then(|body| read::fields(body).ok());
         let sqlstate = fields.and_then(|fields| fields.sqlstate());
@@ -175,14 +175,14 @@ impl Loop {
         self.servers.insert(server)
     }
 
-    /// What stands for a connection that is still to be made, and that nobody has counted.
+    /// An entry for a connection that is still to be made, and that nobody has counted.
     pub(super) fn fresh_server(&mut self, pool: PoolIndex, at: (u32, Address)) -> Server {
         let relay = relay_of(self.pools[pool].mode, self.config.limits.message);
         let id = self.operating.number();
         Server { id, ..Server::new(pool, at, relay, self.now) }
     }
 
-    /// Where a server of a pool is.
+    /// The address of a server of a pool.
     pub(super) fn address_of(&self, pool: PoolIndex, place: u32) -> Address {
         self.pools[pool].addresses[place as usize].clone()
     }
@@ -911,7 +911,7 @@ impl Loop {
     }
 }
 
-/// What joins clients of a pool of this mode with its servers.
+/// The relay between clients of a pool of this mode and its servers.
 pub(super) fn relay_of(mode: Mode, message_max: u32) -> Relay {
     let limits = Limits { length_max: message_max, ..LIMITS };
     match mode {
@@ -920,8 +920,8 @@ pub(super) fn relay_of(mode: Mode, message_max: u32) -> Relay {
     }
 }
 
-/// Whether another server may let in whom one has refused with this code: one that shuts down, starts
-/// up or is full, but not one that does not know the user.
+/// The chance that another server lets in whom one has refused with this code: one that shuts down,
+/// starts up or is full, but not one that does not know the user.
 fn elsewhere(sqlstate: Option<SqlState>) -> Elsewhere {
     match sqlstate {
         Some(

@@ -29,7 +29,7 @@ use pgwire::startup::{ALPN, Opening, Packet, Replication, Startup, Version};
 /// Connections beyond clients and logins: of those that are told why they end, or that cancel.
 const SURPLUS_MAX: usize = 128;
 
-/// How TLS begins.
+/// The beginning of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Handshake {
     /// The client waits to be told that it may.
@@ -38,7 +38,7 @@ enum Handshake {
     Direct,
 }
 
-/// Whether a client without a server is heard on.
+/// The next step with a client without a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hearing {
     /// All is done that can be done now.
@@ -47,7 +47,7 @@ pub(super) enum Hearing {
     GoesOn,
 }
 
-/// What a client that begins has come for.
+/// The purpose of a client that begins.
 enum Purpose {
     /// More must be read first.
     Unknown,
@@ -119,7 +119,7 @@ impl Loop {
         self.refuse(oldest, SqlState::TOO_MANY_CONNECTIONS, &message);
     }
 
-    /// Whether as many clients are logged in as may be.
+    /// True if as many clients are logged in as may be.
     pub(super) fn is_full(&self) -> bool {
         self.clients.len() - self.logins.len() >= self.config.limits.clients
     }
@@ -358,12 +358,12 @@ impl Loop {
         self.checked(key, wanted, checked, &out);
     }
 
-    /// Whether no rule of admission names the method.
+    /// True if no rule of admission names the method.
     fn is_by_default(&self) -> bool {
         !matches!(self.config.admission, Admission::Rules(_))
     }
 
-    /// How a client proves who it is.
+    /// The proof that a client must give of who it is.
     fn method(&self, key: Key, wanted: &Wanted) -> Result<Method, (SqlState, String)> {
         let client = self.clients.get(key).expect("its caller has it");
         match &self.config.admission {
@@ -700,7 +700,7 @@ fn refused(how: &str, user: &[u8]) -> Result<(), (SqlState, String)> {
     Err((SqlState::INVALID_AUTHORIZATION, message))
 }
 
-/// What a start-up packet asks for.
+/// The session that a start-up packet asks for.
 fn session(startup: &Startup<'_>, ignored: &[String]) -> Purpose {
     let ignores = |name: &[u8]| ignored.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(name));
     let settings = match ignores(b"options") {

@@ -35,7 +35,7 @@ use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
 use pgwire::startup::Replication;
 
-/// Whether clients still come.
+/// Phase of the gate's life, by what becomes of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
@@ -50,7 +50,7 @@ pub(super) enum Phase {
 /// All that one loop knows.
 pub(super) struct Loop {
     pub(super) config: Config,
-    /// What clients are shown that want TLS.
+    /// Encryption with clients that want TLS.
     pub(super) tls: Option<Arc<ClientEncryption>>,
     /// Work that is done beside the loop, and the secrets that were looked up there.
     pub(super) aside: Aside,
@@ -92,14 +92,14 @@ pub(super) struct Loop {
     pub(super) reached: Vec<Address>,
     pub(super) log: Log,
     pub(super) figures: Figures,
-    /// Where new configurations come from, and whether one is being read.
+    /// The source of new configurations, and the reading that is under way.
     pub(super) reloading: Option<Reloading>,
     pub(super) reads: Reads,
     pub(super) stats: Stats,
     pub(super) operating: Operating,
     pub(super) takeover: Takeover,
     random: SystemRandom,
-    /// What is written in one go, kept for its room.
+    /// Bytes that are written in one go, kept for their room.
     pub(super) to_server: Vec<u8>,
     pub(super) to_client: Vec<u8>,
 }

@@ -24,16 +24,16 @@ use crate::wire::Stream;
 use pgsession::statements::RestingName;
 use pgwire::startup::Replication;
 
-/// How many clients may be in passage at once: each has a socket that is with nobody.
+/// Clients in passage at once, at most: each has a socket that is with nobody.
 const PASSAGE_MAX: usize = 64;
 
-/// How much may wait to be sent before the next client follows \[byte\].
+/// Bytes that may wait to be sent before the next client follows \[byte\].
 const UNSENT_MAX: usize = 1 << 20;
 
-/// How long the last words may take.
+/// Time for the last words.
 const LAST: Duration = Duration::from_secs(1);
 
-/// How far it is with a successor.
+/// Stage of a takeover, as the successor has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// It has said nothing.
@@ -46,7 +46,7 @@ enum Stage {
     Serves,
 }
 
-/// Who takes over.
+/// The gate that takes over.
 #[derive(Debug)]
 pub(crate) struct Successor {
     channel: Channel,
@@ -135,7 +135,7 @@ impl Successor {
     }
 }
 
-/// Whether a client can be handed over when it rests.
+/// True if a client can be handed over when it rests.
 fn goes_over(client: &Client) -> bool {
     !client.wire.is_encrypted()
         && client.replication == Replication::No
@@ -414,13 +414,13 @@ impl Running {
 }
 
 impl Loop {
-    /// Whether a connection of this pool that nobody has is not needed any more, since whoever comes
-    /// next comes to a successor.
+    /// True if a connection of this pool that nobody has is not needed any more, since whoever
+    /// comes next comes to a successor.
     pub(crate) fn is_left_over(&self, pool: PoolIndex) -> bool {
         self.phase == Phase::HandingOver && self.pools[pool].driver.waiting() == 0
     }
 
-    /// Whether who has nothing under way is told to go.
+    /// True if clients with nothing under way are told to go.
     pub(crate) fn sends_away(&self) -> bool {
         match self.phase {
             Phase::Draining => true,
@@ -633,7 +633,7 @@ fn line(what: &str, process: u32) -> Line {
     Line::new("takeover").text("state", what).with("by", process)
 }
 
-/// Whether a successor is of the same user of the system as the gate.
+/// True if a successor is of the same user of the system as the gate.
 fn is_same_user(user: u32, own: u32) -> bool {
     user == own
 }
