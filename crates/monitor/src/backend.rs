@@ -274,6 +274,8 @@ impl Loop {
                 if broken {
                     self.lost(key);
                 } else if unblocked && let Some(client) = client {
+                    // The client was left unread while its server took nothing, and its edge does
+                    // not come again.
                     self.again.push_back(Socket::Client(client));
                 }
             }
@@ -327,6 +329,8 @@ impl Loop {
         if let Err(error) = wire.send(&out, &mut self.chunks) {
             return self.unmade(key, &Unmade::unreachable(&error));
         }
+        // A server may ask for the password itself. Only one whose certificate was verified, or
+        // that is reached through this machine's file system, is sure to be the right one.
         let is_safe = match wire.stream() {
             Stream::Tcp(_) => wire.is_encrypted() && database.encryption.is_verified(),
             Stream::Unix(_) => true,
@@ -406,6 +410,8 @@ impl Loop {
             }
             Backend::ErrorResponse => {
                 let sqlstate = read::fields(body).ok().and_then(|fields| fields.sqlstate());
+                // 28000 is also PostgreSQL's answer where its `pg_hba.conf` has no rule for a
+                // connection in clear, or none for an encrypted one.
                 let other_way = match sqlstate {
                     Some(SqlState::INVALID_AUTHORIZATION) if !is_in => OtherWay::Perhaps,
                     _ => OtherWay::No,
@@ -445,6 +451,8 @@ impl Loop {
             let message = "the server sent an authentication message out of order";
             Unmade::because(Elsewhere::No, SqlState::PROTOCOL_VIOLATION, message)
         })?;
+        // SCRAM's salted hash takes as long as the server's iterations want. On the loop it would
+        // hold up every other client.
         if login.hashes(asked) {
             server.state = State::Hashing;
             self.aside.hash(key, login, body.to_vec());
@@ -840,6 +848,7 @@ impl Loop {
         if matches!(server.state, State::Connecting | State::LoggingIn(_) | State::Hashing) {
             return self.unmade(key, &Unmade::unreachable(&"it has closed the connection"));
         }
+        // Nothing of its client's was said on it, so on another connection nothing happens twice.
         if server.is_replaceable() {
             return self.replace(key);
         }
@@ -863,6 +872,8 @@ impl Loop {
         server.client = None;
         let client = self.clients.get_mut(client).expect("who has a server is there");
         client.state = client::State::Idle;
+        // `end` takes the relay for good. An empty one stands in for it, since the server is
+        // dropped next.
         let relay = std::mem::replace(&mut server.relay, Relay::transparent(LIMITS));
         let catalogue = &mut self.pools[server.pool].catalogue;
         relay.end(Some(&mut client.statements), catalogue);
@@ -887,6 +898,7 @@ impl Loop {
             pool.tended.is_gone(key);
         }
         server.relay.end(None, &mut pool.catalogue);
+        // Counted from the dial to the end of the login: one that still waits for its turn is not.
         if server.greeting.is_some() && server.wire.is_some() {
             self.connecting -= 1;
         }

@@ -151,6 +151,8 @@ impl Loop {
             }
             State::Served(server) => {
                 self.hear_client(key);
+                // The server was left unread while its client took nothing, and its edge does not
+                // come again.
                 if unblocked {
                     self.again.push_back(Socket::Server(server));
                 }
@@ -468,6 +470,8 @@ impl Loop {
         client.entered = self.now;
         client.statements = statements::Client::new(settings.scope());
         (client.process, client.secret) = (process, secret);
+        // Below version 3.2 of the protocol BackendKeyData ends with 4 bytes of key, and a client
+        // may read no more.
         client.secret_bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES as u8 } else { 4 };
         client.frames.limit(Limits { length_max: self.config.limits.message, ..Limits::SESSION });
         client.replication = wanted.replication;
@@ -529,6 +533,7 @@ impl Loop {
             }
             return;
         }
+        // One of them is enough: all clients of a pool are told what its first server has said.
         let guests = &self.pools[pool].guests;
         let asks = |key: &Key| {
             let state = self.clients.get(*key).map(|client| &client.state);
@@ -582,6 +587,8 @@ impl Loop {
             self.send_away(key);
             return Hearing::Done;
         }
+        // Before anything more is read of it: a client goes over only while nothing of it is in the
+        // gate's own buffers.
         if self.phase == Phase::HandingOver && self.pass(key) {
             return Hearing::Done;
         }

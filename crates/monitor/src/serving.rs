@@ -322,6 +322,7 @@ impl Loop {
     ) {
         match fault {
             Err(fault) => self.misbehaves(key, fault.sqlstate(), &fault.to_string()),
+            // Before a connection that cannot be written to: its last words tell the client why.
             Ok(_) if heard.ended => self.ended(key, &heard.words),
             Ok(Stop::Ended) => {
                 let message = "it is not known what the server answers: a COPY has failed, and more \
@@ -516,6 +517,8 @@ impl Loop {
             Abandoned::Waits(_) => {
                 let latest = self.now + self.config.timeouts.clean;
                 self.deadlines.set(Socket::Server(at), &mut server.deadline, latest);
+                // The server may have been left unread while this client could take no answers, and
+                // its edge does not come again.
                 self.again.push_back(Socket::Server(at));
             }
         }
@@ -548,6 +551,7 @@ impl Loop {
             return;
         }
         let server = self.servers.get_mut(key).expect("it was there above");
+        // A cancel request names a session and not a query: it would hit whoever has this one next.
         if server.cancels > 0 {
             server.state = State::Held;
             return;

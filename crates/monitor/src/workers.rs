@@ -178,6 +178,8 @@ impl Worker<'_> {
     fn turn(&mut self) -> Next {
         let mut running = self.crew.lock();
         running.inner.stats.turns[self.at] += 1;
+        // The queue is edge-triggered: an edge that nobody notes never comes again, so all are
+        // noted before any connection is read.
         running.inner.note(&self.events);
         if self.crew.wakers.len() > 1 {
             running.inner.begin_reads(&self.events, &mut self.readings);
@@ -202,6 +204,8 @@ impl Worker<'_> {
             self.spare.extend(written.spare);
             self.broken.extend(written.broken);
         }
+        // This worker alone knows of broken ones, and can act with the loop only: it takes its next
+        // turn at once.
         match next {
             Next::Waits(_) if !self.broken.is_empty() => Next::Waits(Some(Duration::ZERO)),
             next => next,
@@ -246,6 +250,8 @@ impl Loop {
     /// True if bytes of this connection are for somebody who can take them now. What belongs to the
     /// beginning of a connection is read with the loop.
     fn would_read(&self, socket: Socket) -> bool {
+        // For somebody who cannot take it nothing is read: what stays in the system's buffers slows
+        // the sender down, and costs the gate no memory.
         match socket {
             Socket::Client(key) => {
                 let Some(client) = self.clients.get(key) else { return false };

@@ -294,6 +294,8 @@ impl Running {
     fn begin_takeover(&mut self) {
         let Some(successor) = &mut self.inner.takeover.successor else { return };
         successor.stage = Stage::Begun;
+        // Before `Begin`: with it the successor accepts, and clients must not come in here any
+        // more.
         self.stop_listening();
         let inner = &mut self.inner;
         // A gate that ends goes on doing so: who is not sent away by then goes over.
@@ -405,6 +407,7 @@ impl Running {
             self.listen_again();
         }
         if let Lost::GivenUp(why) = lost {
+            // Words that wait may hand over clients that were just taken back.
             channel.withhold();
             channel.say(&Word::GivenUp { why }, None).expect("a cause is cut to its bound");
             self.inner.takeover.parting = Some(channel);
@@ -513,6 +516,8 @@ impl Loop {
         };
         let socket = client.wire.stream().socket().ok()?;
         let word = Word::Client(Box::new(resting));
+        // Both processes have the socket from here on: this one must hear nothing of it, or both
+        // would read.
         watchers.release(&client.wire).ok()?;
         if successor.channel.say(&word, Some(socket)).is_err() {
             // It is watched as before, or is as good as gone.
@@ -571,6 +576,8 @@ impl Loop {
     /// stay.
     fn end_passage(&mut self) -> Option<Successor> {
         let mut successor = self.takeover.successor.take()?;
+        // Deaf first, and then the rest is read: a later `Has` fails at the successor, which knows
+        // by that that the client has stayed here.
         // One that is broken says nothing more anyway.
         let _ = successor.channel.deafen();
         loop {

@@ -250,6 +250,8 @@ impl Predecessor {
 
     /// The next client that is here and whose predecessor knows it.
     fn next_arrived(&mut self) -> Option<Key> {
+        // As long as the system has not taken the `Has`, the predecessor may still take the client
+        // back.
         let sent = self.channel.sent();
         let (_, key) = self.arriving.front().copied().filter(|(word, _)| *word <= sent)?;
         self.arriving.pop_front();
