@@ -1,4 +1,4 @@
-//! What in a configuration contradicts itself or the machine: each with the key that it is about.
+//! Contradictions of a configuration, with itself or with the machine: each with its key.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,7 +25,7 @@ const CONNECTIONS_MAX: u32 = (1 << 24) - 1;
 pub struct Contradiction {
     /// The key, `database.0.slots` for instance: names with points, places of a list from 0.
     pub path: String,
-    /// What is wrong with it, and the way out.
+    /// The fault, and the way out.
     pub cause: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn check(file: &GateFile, files: &dyn Files) -> Vec<Contradiction> {
     found.all
 }
 
-/// Whether an address `host:port` is of this machine alone.
+/// True if an address `host:port` is of this machine alone.
 fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -235,8 +235,8 @@ impl Found {
         );
     }
 
-    /// Whether slots, what is kept of them and the reserve fit together. A maximum over several pools
-    /// may be less than one of them: then it is what bounds.
+    /// Agreement of slots, the connections kept and the reserve. A maximum over several pools may
+    /// be less than one of them: then it is what bounds.
     fn slots(&mut self, path: &str, file: &GateFile, numbers: &Numbers) {
         let (pool, auto) = (&file.pool, &file.auto);
         let slots = match numbers.slots.unwrap_or(pool.slots) {
@@ -365,7 +365,7 @@ impl Found {
         }
     }
 
-    /// Whether slots, reserve and roles of a database go with its mode, router and queues.
+    /// Agreement of a database's slots, reserve and roles with its mode, router and queues.
     fn pools(&mut self, path: &str, database: &Database, file: &GateFile) {
         let mode = database.mode.unwrap_or(file.pool.mode);
         let slots = database.slots.unwrap_or(file.pool.slots);
@@ -501,7 +501,8 @@ impl Found {
         }
     }
 
-    /// Whether what a job is about is known where it is looked at, and only there.
+    /// Agreement of keys and policies: the key of a job is known where one looks at it, and only
+    /// there.
     fn key(&mut self, file: &GateFile) {
         let routed = match &file.router {
             Some(RouterEntry::ByKey { of, .. }) => *of != Some(KeyOf::Class),
@@ -531,7 +532,7 @@ impl Found {
         }
     }
 
-    /// Whether somebody may watch each database.
+    /// A user for the health probes of each database.
     fn health(&mut self, file: &GateFile) {
         let Some(health) = &file.health else { return };
         if !(1..=1000).contains(&health.failures_max) {
@@ -562,7 +563,7 @@ impl Found {
         }
     }
 
-    /// What the gate itself says of the policies, for every number of servers that occurs.
+    /// The gate's own check of the policies, for every number of servers that occurs.
     fn policies(&mut self, file: &GateFile) {
         let mut tried = BTreeSet::new();
         for (index, database) in file.database.iter().enumerate() {
@@ -598,7 +599,7 @@ fn looks_at_priorities(file: &GateFile) -> bool {
     file.discipline.as_ref().is_some_and(DisciplineEntry::has_priorities)
 }
 
-/// What a table says of slots, and the maxima above it by their names.
+/// Slots and connections of one table, as far as it names them.
 struct Numbers {
     slots: Option<Slots>,
     slots_kept: Option<u32>,

@@ -12,15 +12,15 @@ use super::ini::{Entries, Entry, Place, connection};
 use super::keys::{Key, Section, Unit, Verdict};
 use super::{FORMAT, FileError, Unmet};
 
-/// What a file of PgBouncer says.
+/// A translated file of PgBouncer.
 #[derive(Debug)]
 pub(super) struct FromIni {
     pub(super) file: GateFile,
-    /// Where each key of ours was said, by its path.
+    /// The place of each key of ours, by its path.
     pub(super) places: BTreeMap<String, Place>,
-    /// What does nothing yet.
+    /// Keys that do nothing yet.
     pub(super) unmet: Vec<Unmet>,
-    /// What is left out because something better stands in its place, in sentences.
+    /// Keys left out because something better stands in their place, in sentences.
     pub(super) replaced: Vec<String>,
 }
 
@@ -120,7 +120,8 @@ impl Reading {
         Ok(())
     }
 
-    /// What is told of a key that was said and is not PgBouncer's default.
+    /// Notes a key that does nothing yet or is replaced, if it is set and is not PgBouncer's
+    /// default.
     fn note(&mut self, key: &Key, value: &str, place: &Place) {
         let said = from_ini(key.unit, value).ok();
         if said.is_some() && said == from_ini(key.unit, key.default.unwrap_or_default()).ok() {

@@ -12,11 +12,11 @@ use super::convert::shown;
 use super::keys::Section;
 use super::{FileError, Files};
 
-/// How deep files may include files, as in PgBouncer.
+/// Depth of includes at most, as in PgBouncer.
 const DEPTH_MAX: usize = 10;
-/// How many files may be included in all.
+/// Files included at most, in all.
 const FILES_MAX: usize = 256;
-/// How much text there may be in all \[byte\].
+/// Text of all files at most \[byte\].
 const BYTES_MAX: usize = 8 << 20;
 
 /// A line of a file.
@@ -48,11 +48,11 @@ pub(super) struct Entry {
     pub(super) place: Place,
 }
 
-/// What was read: each key once, in the order in which they first stand there.
+/// The entries of a file and its includes: each key once, in the order in which they first occur.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     pub(super) all: Vec<Entry>,
-    /// What is said of a file that can be read all the same.
+    /// Warnings about a file that can be read all the same.
     pub(super) warnings: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! What the running gate is told of jobs: their classes, what they are about, and what becomes of
-//! that which they leave in sessions.
+//! Rules for jobs in the words of the running gate: their classes, their keys, and the policy for
+//! session state.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ pub(super) fn fingerprint(text: &str) -> Result<Fingerprint, String> {
     padded.parse().map_err(|_| NO_FINGERPRINT.to_owned())
 }
 
-/// How the keys of jobs are found, and the key of those that tell none.
+/// Rules for the keys of jobs, and the key of those that tell none.
 ///
 /// # Errors
 /// The key of the configuration, and what is wrong with it.
@@ -102,7 +102,8 @@ pub(super) fn keys(file: &GateFile) -> Result<(KeyRules, u64), (String, String)>
     Ok((KeyRules::new(rules), unknown))
 }
 
-/// How values become numbers for the router, how they are read, and the number of what is not known.
+/// The mapping from values to numbers for the router, the type of the values, and the number of an
+/// unknown one.
 fn mapping(file: &GateFile) -> (Mapping, KeyType, u64) {
     match &file.router {
         Some(RouterEntry::ByKey { of: Some(KeyOf::Class), .. }) => {
@@ -144,7 +145,7 @@ fn place(entry: &KeyEntry) -> Result<Where, String> {
     }
 }
 
-/// What becomes of that which clients leave in sessions.
+/// The policy for session state that clients leave.
 pub(super) fn choices(file: &GateFile) -> Choices {
     let left = &file.leftovers;
     let choice = |choice| match choice {

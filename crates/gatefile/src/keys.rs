@@ -18,9 +18,9 @@ pub enum Part {
     Quotas,
     /// Clients of a database and of a user at most.
     Clients,
-    /// How server connections are opened, checked, reset, kept and replaced.
+    /// Server connections: how they are opened, checked, reset, kept and replaced.
     Upkeep,
-    /// What nobody needs any more is taken away.
+    /// Removal of pools of databases that only `*` names, once nobody needs them.
     Sweeping,
     /// Queries, transactions and clients that take too long.
     Deadlines,
@@ -34,13 +34,13 @@ pub enum Part {
     Encryption,
     /// Several servers behind a database.
     Servers,
-    /// What a server may be asked, and its share.
+    /// Roles of servers: what each may be asked, and its share.
     Roles,
     /// Classes of jobs and what they are about.
     Classes,
     /// Connections for replication.
     Replication,
-    /// What SQL leaves behind in sessions, settings that are tracked.
+    /// Session state left by SQL, settings that are tracked.
     Leftovers,
     /// The console.
     Console,
@@ -55,7 +55,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Whether the part is there: the one line that changes when it lands.
+    /// True once the part is there: the one line that changes when it lands.
     pub fn has_landed(self) -> bool {
         match self {
             Reading => true,
@@ -82,7 +82,7 @@ impl Part {
         }
     }
 
-    /// What a user is told who asks for it before.
+    /// The sentence for a user who asks for it before.
     pub(super) fn missing(self) -> &'static str {
         match self {
             Reading => "It is read.",
@@ -152,7 +152,7 @@ pub(super) fn in_their_words(path: &str, sentence: &str) -> String {
     sentence
 }
 
-/// What becomes of something that PgBouncer has.
+/// The fate of something that PgBouncer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It means the same.
@@ -174,7 +174,7 @@ impl Verdict {
     }
 }
 
-/// How a value is written in PgBouncer's file, and how in ours.
+/// The notation of a value in PgBouncer's file, and in ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Unit {
     /// A text; empty is none.
@@ -209,7 +209,7 @@ pub(super) enum Unit {
     Apart,
 }
 
-/// What it would mean to leave a key aside.
+/// The harm of leaving a key aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aside {
     /// Something is missing, and nobody is hurt: a warning.
@@ -261,28 +261,28 @@ pub(super) struct Key {
     /// PgBouncer's; `None` is not set.
     pub(super) default: Option<&'static str>,
     pub(super) unit: Unit,
-    /// What becomes of it once its part has landed.
+    /// Its fate once its part has landed.
     verdict: Verdict,
     pub(super) part: Part,
     /// The key of ours that says the same; in the sections of names, within the entry.
     pub(super) says: Option<&'static str>,
     pub(super) aside: Aside,
-    /// What we do instead, or what it means that it does nothing.
+    /// Our replacement, or the consequence of its doing nothing.
     pub(super) why: &'static str,
 }
 
 impl Key {
-    /// What becomes of it as of now.
+    /// Its fate as of now.
     pub(super) fn verdict(&self) -> Verdict {
         if self.part.has_landed() { self.verdict } else { NotYet }
     }
 
-    /// What it means that it does nothing yet.
+    /// The consequence of its doing nothing yet.
     pub(super) fn lack(&self) -> &'static str {
         if self.verdict == NotYet { self.why } else { self.part.missing() }
     }
 
-    /// What the support table has beside its verdict.
+    /// The note beside its verdict in the support table.
     pub(super) fn reason(&self) -> String {
         reason(self.verdict, self.part, self.why)
     }

@@ -42,7 +42,7 @@ use keys::{Aside, Key};
 
 /// No configuration is larger.
 const FILE_MIB: u64 = 8;
-/// How many things that are wrong are told at once.
+/// Faults told at once, at most.
 const TOLD_MAX: usize = 20;
 
 /// Why a configuration cannot be used: places, causes and ways out, a line each or more.
@@ -65,7 +65,7 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// Where files come from that a configuration names.
+/// A source of the files that a configuration names.
 pub trait Files {
     /// The text of a file.
     ///
@@ -124,7 +124,7 @@ pub struct Unmet {
     key: String,
     why: String,
     aside: Aside,
-    /// Whether our format says it too, so that a translation keeps it.
+    /// True if our format says it too, so that a translation keeps it.
     is_said: bool,
 }
 
@@ -139,7 +139,7 @@ impl Unmet {
         Unmet { place, key, why, aside: Aside::Harmless, is_said: true }
     }
 
-    /// Whether going on without it would let somebody in, or read along, who should not.
+    /// True if going on without it would let somebody in, or read along, who should not.
     pub fn is_unsafe(&self) -> bool {
         self.aside == Aside::Unsafe
     }
@@ -159,15 +159,15 @@ impl fmt::Display for Unmet {
 /// A configuration that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// What it says.
+    /// The configuration itself.
     pub file: GateFile,
-    /// What is remarkable about it, in sentences with places.
+    /// Remarkable things in it, in sentences with places.
     pub warnings: Vec<String>,
-    /// What it says in vain, since something better stands in its place.
+    /// Keys said in vain, since something better stands in their place.
     pub replaced: Vec<String>,
-    /// What it asks for and the gate does not do yet.
+    /// Keys of it that the gate does not support yet.
     pub unmet: Vec<Unmet>,
-    /// What cannot be, with places.
+    /// Contradictions, with places.
     pub contradictions: Vec<String>,
 }
 
@@ -198,7 +198,7 @@ impl Loaded {
     }
 }
 
-/// Whether a file of this name is PgBouncer's.
+/// True if a file of this name is PgBouncer's.
 pub fn is_ini(name: &str) -> bool {
     let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
     extension.is_some_and(|extension| {

@@ -35,7 +35,7 @@ pub(super) fn read(name: &str, text: &str, files: &dyn Files) -> Result<Loaded, 
     Ok(Loaded { file, warnings: Vec::new(), replaced: Vec::new(), unmet, contradictions })
 }
 
-/// What the file says that does nothing yet.
+/// The keys of the file that do nothing yet.
 fn unmet(file: &GateFile, place: &dyn Fn(&str) -> String) -> Vec<Unmet> {
     let said = pruned(file);
     let said = Value::Table(said);
@@ -59,7 +59,7 @@ fn unmet(file: &GateFile, place: &dyn Fn(&str) -> String) -> Vec<Unmet> {
     all
 }
 
-/// Where a key is said: its path, with the places of lists in it.
+/// The places of a key: its path, with the indices of lists in it.
 fn said_at(said: &Value, path: &str) -> Vec<String> {
     match said {
         Value::Array(all) => {

@@ -11,7 +11,7 @@ use gate::{
 
 use super::config::{Database, GateFile, QueuesName, Role, Spread};
 
-/// What no class holds.
+/// The class of jobs that no class holds.
 pub(super) const OTHER: &str = "other";
 
 /// The names of all classes by their numbers, from 0.
@@ -20,7 +20,7 @@ pub(super) fn classes(file: &GateFile) -> Vec<&str> {
     std::iter::once(OTHER).chain(classes).collect()
 }
 
-/// Whether one queue is for all servers of a database: only then somebody waits longest.
+/// True if one queue is for all servers of a database: only then somebody waits longest.
 pub(super) fn has_one_queue(file: &GateFile, entry: &Database) -> bool {
     let is_shared = file.queues == QueuesName::Shared && entry.spread != Some(Spread::Stay);
     is_shared || entry.server.len() == 1
@@ -111,7 +111,7 @@ fn router(file: &GateFile, entry: &Database) -> Option<RouterEntry> {
     }
 }
 
-/// Whether a table of keys names one that is no number.
+/// True if a table of keys names one that is no number.
 pub(super) fn has_texts(table: &std::collections::BTreeMap<String, u32>) -> bool {
     table.keys().any(|key| key.parse::<u64>().is_err())
 }

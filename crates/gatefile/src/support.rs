@@ -238,7 +238,8 @@ pub fn support() -> String {
     text
 }
 
-/// What stands beside a verdict: of what has not landed, what is missing until then comes first.
+/// The note beside a verdict. For a part that has not landed, what is missing until then comes
+/// first.
 pub(super) fn reason(in_the_end: Verdict, part: Part, why: &str) -> String {
     if part.has_landed() || in_the_end == Verdict::NotYet {
         return why.to_owned();

@@ -185,7 +185,7 @@ fn servers(name: &str, entry: &mut Table, unsaid: &mut Vec<String>) -> Vec<Strin
     pairs
 }
 
-/// What is left of a table and is not as it would be anyway.
+/// Writes down what is left of a table and differs from its default.
 fn unsaid(into: &mut Vec<String>, path: &str, value: &Value, default: Option<&Value>) {
     match value {
         Value::Table(table) => {

@@ -31,8 +31,8 @@ use super::{FileError, Files, jobs, policies};
 /// (`dns_nxdomain_ttl`).
 pub const AGAIN: Duration = Duration::from_secs(15);
 
-/// What a gate is told that runs with this configuration. `key` makes the secrets of users who are
-/// not known; it stays the same as long as the gate runs.
+/// The configuration of the running gate. `key` makes the secrets of unlisted users; it stays the
+/// same as long as the gate runs.
 ///
 /// # Errors
 /// If a file that it names cannot be read or says nothing sensible, or a host has no address: the
@@ -103,7 +103,7 @@ fn listen(file: &GateFile) -> Result<Vec<SocketAddr>, FileError> {
     Ok(addresses)
 }
 
-/// Whether this machine has IPv6: without, it has no such address.
+/// True if this machine has IPv6: without, it has no such address.
 #[expect(clippy::disallowed_types, reason = "nobody connects: whoever can listen there has IPv6")]
 fn has_ipv6() -> bool {
     std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
@@ -219,7 +219,7 @@ fn strangers(file: &GateFile) -> Strangers {
     }
 }
 
-/// What a connection is asked that was idle.
+/// The liveness check of an idle connection.
 fn check(file: &GateFile) -> Option<Check> {
     let kept = &file.connections;
     let query = kept.check.clone();
@@ -319,7 +319,7 @@ fn auto(file: &GateFile, slots: Slots) -> Option<Auto> {
     (slots == Slots::Auto).then(|| Auto { floor, ceiling, conduct, ..Auto::default() })
 }
 
-/// How the servers of a database are watched; those whose databases are named by clients are not.
+/// The health probe of a database's servers; those whose databases are named by clients have none.
 fn health(file: &GateFile, entry: &Database) -> Option<Health> {
     let health = file.health.as_ref().filter(|_| entry.name != Behind::REST)?;
     Some(Health {
@@ -330,7 +330,7 @@ fn health(file: &GateFile, entry: &Database) -> Option<Health> {
     })
 }
 
-/// Where secrets are looked up of users that the users file has not.
+/// The `auth_query` for users that the users file has not.
 fn lookup(file: &GateFile, entry: &Database, users: &Users) -> Result<Option<Lookup>, FileError> {
     let auth = &file.auth;
     let path = match entry.query_user {
@@ -444,7 +444,7 @@ fn share(entry: &Database) -> Share {
     }
 }
 
-/// Where a server is. A name that has no address puts out its own database alone, until it has one.
+/// The address of a server. A name that has none puts out its own database alone, until it has one.
 fn address(server: &ServerEntry, files: &dyn Files) -> Address {
     let ServerEntry { host, port, .. } = server;
     if host.starts_with('/') {

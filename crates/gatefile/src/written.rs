@@ -10,7 +10,7 @@ pub(super) fn table_of(file: &GateFile) -> Table {
     Table::try_from(file).expect("a configuration is a table of plain values")
 }
 
-/// What a configuration says that is no default; tables within tables are whole.
+/// The part of a configuration that is no default; tables within tables are whole.
 pub(super) fn pruned(file: &GateFile) -> Table {
     let defaults = table_of(&GateFile::default());
     let mut table = Table::new();

@@ -1,5 +1,5 @@
-//! What passes on a connection to a server before the first message that counts: whether it speaks
-//! TLS, and the handshake. Sessions and cancel requests come the same way.
+//! The way to a server before the first message that counts: whether it speaks TLS, and the
+//! handshake. Sessions and cancel requests come the same way.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::wire::{Chunks, Filled, Wire};
 use pgwire::auth::Binding;
 use pgwire::startup::{ALPN, write_ssl_request};
 
-/// How far a connection to a server has come.
+/// Progress of a connection to a server.
 pub(super) struct Approach {
     step: Step,
     /// Of direct TLS, which must agree on what is spoken inside.
@@ -76,7 +76,7 @@ pub(super) enum Unapproachable {
 }
 
 impl Unapproachable {
-    /// Whether a connection in clear might do where encryption was only preferred.
+    /// True if a connection in clear might do where encryption was only preferred.
     pub(super) fn is_of_tls(&self) -> bool {
         matches!(
             self,
@@ -180,7 +180,7 @@ impl Handshake {
     }
 }
 
-/// What binds a proof to the certificate that the server of a connection has shown.
+/// The channel binding of a proof to the certificate that the server of a connection has shown.
 pub(super) fn binding(wire: &Wire) -> Binding {
     wire.certificate().map_or(Binding::Absent, |shown| Binding::of_certificate(&shown))
 }

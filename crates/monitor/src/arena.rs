@@ -3,14 +3,14 @@
 
 use mio::Token;
 
-/// Whose key it is.
+/// Key of a connection in its arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     index: u32,
     generation: u32,
 }
 
-/// Whose socket an event is for.
+/// Owner of the socket that an event is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Socket {
     /// A client's connection.
@@ -63,12 +63,12 @@ impl<T> Arena<T> {
         Arena { places: Vec::new(), vacant: Vec::new() }
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.vacant.len()
     }
 
-    /// How many places wait for the next ones.
+    /// Places that wait for the next ones.
     pub(super) fn vacant(&self) -> usize {
         self.vacant.len()
     }

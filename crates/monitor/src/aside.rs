@@ -29,7 +29,7 @@ pub(super) struct Wanted {
     pub(super) place: Arc<Place>,
 }
 
-/// What has come of work aside.
+/// Result of work aside.
 pub(super) enum Done {
     /// The next step of a login at a server, and what is to be said there.
     Hashed { server: Key, step: Result<(LoginStep, Vec<u8>), LoginError> },

@@ -1,5 +1,5 @@
-//! What a client's job is at its gate: its class and priority, its key, and whether it only reads,
-//! from who asks and from what the client's first messages say.
+//! Job classification: class, priority, key and access of a client's job at its gate, from who asks
+//! and from the client's first messages.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Loop {
         Err(Hearing::GoesOn)
     }
 
-    /// Whether more of a client's first messages must be here to know what they say.
+    /// The need for more of a client's first messages before they tell the job's server.
     fn first_words(&self, key: Key, says: Says) -> Said<()> {
         let client = self.clients.get(key).expect("its caller has it");
         let pool = &self.pools[client.pool];
@@ -113,7 +113,7 @@ impl Loop {
         }
     }
 
-    /// What a job says of the server that it needs.
+    /// The routing of a job: its key and its access.
     fn route_of(&self, key: Key, database: &Database, job: Job) -> Routed {
         let client = self.clients.get(key).expect("its caller has it");
         let pool = &self.pools[client.pool];
@@ -178,13 +178,13 @@ impl Loop {
     }
 }
 
-/// What a job says of the server that it needs.
+/// The routing of a job: its key and its access.
 struct Routed {
     key: Result<Option<u64>, KeyError>,
     access: Access,
 }
 
-/// Whether transactions of a session with these settings only read unless they say otherwise.
+/// True if transactions of a session with these settings only read unless they say otherwise.
 fn reads_only(settings: &Settings) -> bool {
     let value =
         settings.value(b"default_transaction_read_only").map(|value| value.to_ascii_lowercase());

@@ -23,7 +23,7 @@ use pgwire::startup::{ALPN, Version, write_ssl_request, write_startup};
 /// The longest message that is read \[byte\].
 const MESSAGE_MAX: usize = 1 << 20;
 
-/// Where secrets are looked up, and as whom.
+/// The servers of a lookup, and the login and query there.
 pub(super) struct Place {
     pub(super) servers: Vec<Address>,
     pub(super) encryption: Encryption,
@@ -36,7 +36,8 @@ pub(super) struct Place {
     pub(super) key: MockKey,
 }
 
-/// Who looks up at some servers: it keeps its connection for the next lookup at the same place.
+/// An `auth_query` worker at some servers: it keeps its connection for the next lookup at the same
+/// place.
 #[derive(Default)]
 pub(super) struct Clerk {
     open: Option<(Arc<Place>, Session)>,
@@ -89,8 +90,8 @@ fn wrong(cause: impl fmt::Display) -> Failure {
 }
 
 impl Clerk {
-    /// What is known of a user there. On a connection that has broken meanwhile, it is asked again on
-    /// a new one.
+    /// Looks a user up there. On a connection that has broken meanwhile, it is asked again on a new
+    /// one.
     pub(super) fn look_up(&mut self, place: &Arc<Place>, user: &[u8]) -> Result<Found, Unknown> {
         let began = Instant::now();
         self.try_to(place, user, began + place.patience).map_err(|(cause, extent)| {
@@ -448,7 +449,7 @@ fn encrypt(
     Ok(stream)
 }
 
-/// What a server says against it.
+/// The failure that an error of a server stands for.
 fn error(body: &[u8]) -> Failure {
     let message = read::fields(body).ok().and_then(|fields| {
         fields.message().map(|message| String::from_utf8_lossy(message).into_owned())

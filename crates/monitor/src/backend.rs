@@ -27,9 +27,9 @@ use pgwire::startup::{Replication, Version, write_startup};
 /// Why a connection to a server could not be made: the message that its clients hear.
 struct Unmade {
     words: Vec<u8>,
-    /// Whether another server may be better off.
+    /// The chance that another server is better off.
     elsewhere: Elsewhere,
-    /// Whether this one may, on the other way, encrypted or in clear.
+    /// The chance of this one on the other way, encrypted or in clear.
     other_way: OtherWay,
 }
 
@@ -56,8 +56,8 @@ impl Unmade {
         Unmade { words, elsewhere, other_way: OtherWay::No }
     }
 
-    /// Whether it may be otherwise soon: the server was not reached, or shuts down or starts up. One that
-    /// is full says what it has to say.
+    /// True if it may be otherwise soon: the server was not reached, or shuts down or starts up.
+    /// One that is full says what it has to say.
     fn comes_back(&self) -> bool {
         let fields = self.words.get(HEAD..).and_then(|body| read::fields(body).ok());
         let sqlstate = fields.and_then(|fields| fields.sqlstate());
@@ -175,14 +175,14 @@ impl Loop {
         self.servers.insert(server)
     }
 
-    /// What stands for a connection that is still to be made, and that nobody has counted.
+    /// An entry for a connection that is still to be made, and that nobody has counted.
     pub(super) fn fresh_server(&mut self, pool: PoolIndex, at: (u32, Address)) -> Server {
         let relay = relay_of(self.pools[pool].mode, self.config.limits.message);
         let id = self.operating.number();
         Server { id, ..Server::new(pool, at, relay, self.now) }
     }
 
-    /// Where a server of a pool is.
+    /// The address of a server of a pool.
     pub(super) fn address_of(&self, pool: PoolIndex, place: u32) -> Address {
         self.pools[pool].addresses[place as usize].clone()
     }
@@ -274,6 +274,8 @@ impl Loop {
                 if broken {
                     self.lost(key);
                 } else if unblocked && let Some(client) = client {
+                    // The client was left unread while its server took nothing, and its edge does
+                    // not come again.
                     self.again.push_back(Socket::Client(client));
                 }
             }
@@ -327,6 +329,8 @@ impl Loop {
         if let Err(error) = wire.send(&out, &mut self.chunks) {
             return self.unmade(key, &Unmade::unreachable(&error));
         }
+        // A server may ask for the password itself. Only one whose certificate was verified, or
+        // that is reached through this machine's file system, is sure to be the right one.
         let is_safe = match wire.stream() {
             Stream::Tcp(_) => wire.is_encrypted() && database.encryption.is_verified(),
             Stream::Unix(_) => true,
@@ -406,6 +410,8 @@ impl Loop {
             }
             Backend::ErrorResponse => {
                 let sqlstate = read::fields(body).ok().and_then(|fields| fields.sqlstate());
+                // 28000 is also PostgreSQL's answer where its `pg_hba.conf` has no rule for a
+                // connection in clear, or none for an encrypted one.
                 let other_way = match sqlstate {
                     Some(SqlState::INVALID_AUTHORIZATION) if !is_in => OtherWay::Perhaps,
                     _ => OtherWay::No,
@@ -445,6 +451,8 @@ impl Loop {
             let message = "the server sent an authentication message out of order";
             Unmade::because(Elsewhere::No, SqlState::PROTOCOL_VIOLATION, message)
         })?;
+        // SCRAM's salted hash takes as long as the server's iterations want. On the loop it would
+        // hold up every other client.
         if login.hashes(asked) {
             server.state = State::Hashing;
             self.aside.hash(key, login, body.to_vec());
@@ -844,6 +852,7 @@ impl Loop {
         if matches!(server.state, State::Connecting | State::LoggingIn(_) | State::Hashing) {
             return self.unmade(key, &Unmade::unreachable(&"it has closed the connection"));
         }
+        // Nothing of its client's was said on it, so on another connection nothing happens twice.
         if server.is_replaceable() {
             return self.replace(key);
         }
@@ -867,6 +876,8 @@ impl Loop {
         server.client = None;
         let client = self.clients.get_mut(client).expect("who has a server is there");
         client.state = client::State::Idle;
+        // `end` takes the relay for good. An empty one stands in for it, since the server is
+        // dropped next.
         let relay = std::mem::replace(&mut server.relay, Relay::transparent(LIMITS));
         let catalogue = &mut self.pools[server.pool].catalogue;
         relay.end(Some(&mut client.statements), catalogue);
@@ -891,6 +902,7 @@ impl Loop {
             pool.tended.is_gone(key);
         }
         server.relay.end(None, &mut pool.catalogue);
+        // Counted from the dial to the end of the login: one that still waits for its turn is not.
         if server.greeting.is_some() && server.wire.is_some() {
             self.connecting -= 1;
         }
@@ -915,7 +927,7 @@ impl Loop {
     }
 }
 
-/// What joins clients of a pool of this mode with its servers.
+/// The relay between clients of a pool of this mode and its servers.
 pub(super) fn relay_of(mode: Mode, message_max: u32) -> Relay {
     let limits = Limits { length_max: message_max, ..LIMITS };
     match mode {
@@ -924,8 +936,8 @@ pub(super) fn relay_of(mode: Mode, message_max: u32) -> Relay {
     }
 }
 
-/// Whether another server may let in whom one has refused with this code: one that shuts down, starts
-/// up or is full, but not one that does not know the user.
+/// The chance that another server lets in whom one has refused with this code: one that shuts down,
+/// starts up or is full, but not one that does not know the user.
 fn elsewhere(sqlstate: Option<SqlState>) -> Elsewhere {
     match sqlstate {
         Some(

@@ -32,7 +32,7 @@ pub(super) struct Cancel {
     deadline: Deadline,
 }
 
-/// What became of a cancel request.
+/// Outcome of a cancel request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// It has arrived, or never left.
@@ -74,8 +74,8 @@ impl Loop {
         }
     }
 
-    /// Whether the client with this key waits for a slot: then what it has asked is cancelled here, as a
-    /// server would. In session mode there is no session yet that could go on.
+    /// Cancels the wait of the client with this key, as a server would cancel its query. False if
+    /// it does not wait for a slot. In session mode there is no session yet that could go on.
     fn cancel_waiting(&mut self, process: u32, secret: &[u8]) -> bool {
         let Some(&key) = self.processes.get(&process) else { return false };
         let Some(client) = self.clients.get(key) else { return false };

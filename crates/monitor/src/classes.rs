@@ -15,7 +15,7 @@ const OTHER: &str = "other";
 /// A class of jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobClass {
-    /// What it is called where it is counted.
+    /// Its name where it is counted.
     pub name: String,
     /// The longest wait of its jobs, where that is shorter than the pool's.
     pub wait_max: Option<Duration>,
@@ -72,12 +72,12 @@ impl Classes {
         &self.list
     }
 
-    /// Whether there is nothing to ask: all jobs are alike.
+    /// True if there is nothing to ask: all jobs are alike.
     pub(super) fn are_one(&self) -> bool {
         self.rules == Rules::default()
     }
 
-    /// Whether a text can make a difference.
+    /// True if a text can make a difference.
     pub(super) fn look_at_texts(&self) -> bool {
         self.look_at_texts
     }

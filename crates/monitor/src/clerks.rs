@@ -1,6 +1,6 @@
-//! Who looks up which secret when: at the servers of a place one after the other, on one connection,
-//! and at others at the same time. So servers that let nobody in hold up nobody else, and those who
-//! wait for them hear it together.
+//! `auth_query` workers: each asks the servers of a place one after the other, on one connection,
+//! and several ask at the same time. So servers that let nobody in hold up nobody else, and those
+//! who wait for them hear it together.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,12 +13,12 @@ use super::asking_secrets::{Clerk, Extent, Place, Unknown};
 use super::config::Address;
 use super::lookups::Found;
 
-/// How many look up at once. With more servers than that which let nobody in, the others wait for one
-/// of these to give up.
+/// Workers at once, at most. With more servers than that which let nobody in, the others wait for
+/// one of these to give up.
 const THREADS_MAX: usize = 16;
-/// How many offices there are besides those at which somebody waits.
+/// Offices besides those at which somebody waits, at most.
 const OFFICES_MAX: usize = 64;
-/// How long a connection is kept for the next lookup.
+/// Time for which a connection is kept for the next lookup.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// Threads that look up secrets. They end when this is dropped, and with what they are at.
@@ -101,7 +101,7 @@ impl Shared {
         self.work.lock().expect("nothing panics while it has this")
     }
 
-    /// What each thread does.
+    /// The loop of each thread.
     fn run(&self, tell: &Tell) {
         let mut work = self.lock();
         while !work.over {
@@ -156,7 +156,7 @@ impl Work {
         self.offices.iter().filter(|office| office.is_ready()).count()
     }
 
-    /// Who is looked up next, and by whom.
+    /// The next lookup, and its worker.
     fn next(&mut self) -> Option<(Clerk, Wanted)> {
         let at = self.offices.iter().position(Office::is_ready)?;
         let mut office = self.offices.remove(at).expect("it was found there");
@@ -216,7 +216,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(1500);
 
-    /// What a server does that knows alice.
+    /// Behaviour of a server that knows alice.
     #[derive(Clone, Copy)]
     enum Acts {
         /// It answers so many lookups, and then says nothing any more, as if it had lost its power.
@@ -285,7 +285,7 @@ mod tests {
         })
     }
 
-    /// Whether she was found, and how long that took.
+    /// Asks for her: success, and the time that it took.
     fn asks(clerk: &mut Clerk, place: &Arc<Place>) -> (bool, Duration) {
         let began = Instant::now();
         let found = clerk.look_up(place, b"alice");
@@ -326,7 +326,7 @@ mod tests {
         assert!(found && took < PATIENCE / 2, "{took:?}");
     }
 
-    /// What comes, in order: as what it was asked for, whether it was found, and after what time.
+    /// The results in the order in which they come: database, success, time since the beginning.
     fn told(lookups: &[(&Arc<Place>, &str)]) -> Vec<(String, bool, Duration)> {
         let (tell, hear) = mpsc::channel();
         let began = Instant::now();

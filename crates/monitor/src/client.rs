@@ -24,7 +24,7 @@ use pgwire::startup::{Opening, Replication, Version};
 /// The bytes of a key for cancelling where the client can take more than 4 \[byte\].
 pub(super) const SECRET_BYTES: usize = 32;
 
-/// Where a client is on its way.
+/// State of a client.
 #[derive(Debug)]
 pub(super) enum State {
     /// It has not said what it wants.
@@ -50,7 +50,7 @@ pub(super) enum State {
     Cancelling,
 }
 
-/// What a client wants that has not proved who it is.
+/// The wishes of a client that has not proved who it is.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) version: Version,
@@ -77,7 +77,7 @@ impl Wanted {
 static NO_SETTINGS: LazyLock<Arc<Settings>> =
     LazyLock::new(|| Arc::new(Settings::new(Side::Client, SettingsBounds::default(), [])));
 
-/// What a client wants whose user's secret is being looked up, and how it will be asked.
+/// The wishes of a client whose user's secret is being looked up, and its method of authentication.
 #[derive(Debug)]
 pub(super) struct Looking {
     pub(super) wanted: Wanted,
@@ -92,15 +92,15 @@ pub(super) struct Client {
     pub(super) wire: Wire,
     pub(super) state: State,
     pub(super) frames: Frames<Frontend>,
-    /// What it says while it has no server.
+    /// Its messages while it has no server.
     pub(super) at_rest: AtRest,
     pub(super) peer: Peer,
     pub(super) transport: Transport,
-    /// How its connection was encrypted, if it was.
+    /// The encryption of its connection, if it has one.
     pub(super) tls: Option<Arc<ClientEncryption>>,
-    /// Whether it has a connection to a server of its own, for replication.
+    /// Its kind of replication: then it has a connection to a server of its own.
     pub(super) replication: Replication,
-    /// Whether it began with TLS without asking: then it must have agreed on the protocol inside.
+    /// True if it began with TLS without asking: then it must have agreed on the protocol inside.
     pub(super) direct: bool,
     pub(super) deadline: Deadline,
     /// Its pool, from when it is in.
@@ -115,7 +115,7 @@ pub(super) struct Client {
     pub(super) entered: Time,
     /// The code of the error that has ended its session.
     pub(super) ended_with: Option<SqlState>,
-    /// How long it may take.
+    /// Its time limits.
     pub(super) patience: Arc<Patience>,
     /// When the job arrived of which it was told that it waits.
     pub(super) told: Time,
@@ -129,14 +129,14 @@ pub(super) struct Client {
     pub(super) came: Time,
     /// When it last asked for a slot.
     pub(super) asked: Time,
-    /// What its job does, and when one ended last that may have written.
+    /// The access of its job, and the end of the last one that may have written.
     pub(super) access: Access,
     pub(super) wrote: Option<Time>,
     /// When its job arrived, or the last one ended.
     pub(super) since: Time,
-    /// What it had been sent when it was seen to take nothing, and when that was.
+    /// The bytes that it had been sent when it was seen to take nothing, and the time of that.
     pub(super) stalled: Option<(u64, Time)>,
-    /// How many bytes must be there for its next message to be taken.
+    /// Bytes that must be there for its next message to be taken.
     pub(super) needs: u32,
 }
 
@@ -177,7 +177,7 @@ impl Client {
         }
     }
 
-    /// Where it comes from, for the rules of admission.
+    /// Its origin, for the rules of admission.
     pub(super) fn origin(&self) -> Origin {
         match self.peer {
             Peer::Local => Origin::Local,

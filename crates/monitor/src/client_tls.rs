@@ -1,4 +1,4 @@
-//! What clients are shown by TLS, and what they must show.
+//! TLS with clients: the certificate that they are shown, and the one that they must show.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use pgwire::auth::Binding;
 use pgwire::startup::ALPN;
 use tls::{Tls, TlsError};
 
-/// How connections of clients are to be encrypted.
+/// The wanted encryption of connections of clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTls {
-    /// Whether they must be, and whether clients must show a certificate: with
-    /// [`TlsMode::VerifyCa`] or [`TlsMode::VerifyFull`], which mean the same here, since the names
-    /// of clients are no addresses. With [`TlsMode::Allow`] or [`TlsMode::Prefer`] the client decides.
+    /// The demand for it, and for a certificate of the client: with [`TlsMode::VerifyCa`] or
+    /// [`TlsMode::VerifyFull`], which mean the same here, since the names of clients are no
+    /// addresses. With [`TlsMode::Allow`] or [`TlsMode::Prefer`] the client decides.
     pub mode: TlsMode,
     /// The certificate that is shown.
     pub identity: Tls,
-    /// Who may have signed the certificates of clients. Where they are named and the mode is another,
-    /// a client need not show one, but one that it shows must be theirs.
+    /// The authorities that may have signed the certificates of clients. Where they are named and
+    /// the mode is another, a client need not show one, but one that it shows must be theirs.
     pub authorities: Authorities,
     /// The oldest version that is spoken.
     pub oldest: TlsVersion,
@@ -41,11 +41,11 @@ impl From<Tls> for ClientTls {
     }
 }
 
-/// How connections of clients are encrypted: a [`ClientTls`] whose files were read.
+/// Encryption of connections of clients: a [`ClientTls`] whose files were read.
 pub(super) struct ClientEncryption {
     pub(super) mode: TlsMode,
     pub(super) config: Arc<ServerConfig>,
-    /// What binds to the certificate that is shown.
+    /// The channel binding to the certificate that is shown.
     pub(super) binding: Binding,
 }
 

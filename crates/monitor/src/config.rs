@@ -1,4 +1,4 @@
-//! What a TP monitor is told when it starts. Plain values; nothing is read from files or the
+//! Configuration of a TP monitor at its start. Plain values; nothing is read from files or the
 //! environment.
 
 use std::collections::{HashMap, HashSet};
@@ -36,66 +36,66 @@ pub const ROOM: u64 = 10_000;
 /// The parameters of a TP monitor.
 #[derive(Debug)]
 pub struct Config {
-    /// Where clients connect to; port 0 takes a free one. Of IPv6 alone where it says so: who
-    /// listens on all addresses of both kinds names both.
+    /// Addresses for clients; port 0 takes a free one. Of IPv6 alone where it says so: who listens
+    /// on all addresses of both kinds names both.
     pub listen: Vec<SocketAddr>,
-    /// Where clients of this machine connect to.
+    /// Unix sockets for clients of this machine.
     pub sockets: Vec<SocketFile>,
     /// A socket in the file system where another gate of the same user of the system, started with the
     /// same value, takes over: this one hands it its listeners and each client that speaks in clear
     /// as soon as it has nothing under way, and ends. If a gate listens there when this one starts, it
     /// is taken over from. `None` for no takeover.
     pub takeover: Option<PathBuf>,
-    /// How many threads read and write, 1 to 64. All of them serve all pools: each has a part of the
-    /// connections, and what is decided is decided for all. One costs the least per transaction, and
-    /// is enough until it is busy all the time.
+    /// Threads that read and write, 1 to 64. All of them serve all pools: each has a part of the
+    /// connections, and a decision is made for all. One costs the least per transaction, and is
+    /// enough until it is busy all the time.
     pub workers: usize,
-    /// What holds for connections of the network, with clients and with servers.
+    /// Options of connections of the network, with clients and with servers.
     pub tcp: Tcp,
-    /// What clients may ask for.
+    /// Databases that clients may ask for.
     pub databases: Vec<Database>,
-    /// Whose passwords are known.
+    /// Users whose passwords are known.
     pub users: Users,
-    /// What is different for single users, by name.
+    /// Differences for single users, by name.
     pub terms: HashMap<Vec<u8>, UserTerms>,
-    /// Who may come in without a proof.
+    /// Admission of unlisted users.
     pub strangers: Strangers,
-    /// Who may come in, and how.
+    /// Authentication of clients.
     pub admission: Admission,
-    /// Which names of certificates and of the system are which users, for rules that name a map.
+    /// Maps from names of certificates and of the system to users, for rules that name a map.
     pub idents: IdentMaps,
-    /// What clients are shown and must show, if they may connect with TLS.
+    /// Encryption with clients, if they may connect with TLS: what they are shown and must show.
     pub tls: Option<ClientTls>,
-    /// What becomes of that which clients leave in the sessions of servers, where they have another
-    /// server in each transaction.
+    /// The policy for session state that clients leave at servers, where they have another server
+    /// in each transaction.
     pub leftovers: Choices,
     /// Parameters of clients' start-up packets that are taken and not passed on, by their names,
     /// wherever these stand; `options` for all that stand in there.
     pub startup_ignored: Vec<String>,
-    /// How long things may take.
+    /// Limits of time.
     pub timeouts: Timeouts,
-    /// How many things there may be.
+    /// Limits of number and size.
     pub limits: Limits,
     /// Slots over several pools.
     pub quotas: Quotas,
-    /// Which job is of which class.
+    /// The classes of jobs.
     pub classes: Classes,
-    /// Whether clients hear that half of their pool's slots are kept by what clients left.
+    /// The notice to clients that half of their pool's slots are kept by session state.
     pub kept_notice: KeptNotice,
-    /// What becomes of jobs that have not begun while a server restarts.
+    /// The fate of jobs that have not begun while a server restarts.
     pub unreachable: Unreachable,
-    /// Who operates it.
+    /// Administrators, and their address.
     pub admin: Admin,
-    /// What is logged, if anything is: [`Monitor::log_to`](super::Monitor::log_to).
+    /// The kinds of events that are logged, if any is: [`Monitor::log_to`](super::Monitor::log_to).
     pub logged: Logged,
-    /// What a connection to a server is asked that was idle, before a client has it; `None` for
-    /// nothing: then what it has said of its end must do.
+    /// The liveness check of an idle connection to a server, before a client has it; `None` for
+    /// none: then what it has said of its end must do.
     pub check: Option<Check>,
-    /// How many events of each pool's gate are recorded, from the start on, or from the last
+    /// Events of each pool's gate that are recorded, from the start on, or from the last
     /// [reload](super::Handle::reload) that made it begin anew; 0 for no recording.
     pub record_max: usize,
-    /// Who is told each decision about slots that are left to the gate, and how a takeover goes, each
-    /// as one line.
+    /// The listener for each decision about slots that are left to the gate, and for the progress
+    /// of a takeover, each as one line.
     pub decisions: Option<fn(&str)>,
 }
 
@@ -104,7 +104,7 @@ pub struct Config {
 pub struct SocketFile {
     /// Its path, with the port's number: `/run/gate/.s.PGSQL.6432`.
     pub path: PathBuf,
-    /// Who may connect, as of a file.
+    /// The permission to connect, as of a file.
     pub mode: u32,
     /// The number of the group that it belongs to; `None` for the process's own.
     pub group: Option<u32>,
@@ -113,9 +113,9 @@ pub struct SocketFile {
 /// Options of connections of the network; what is `None` is as the system has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tcp {
-    /// How a silent connection is probed; `None` for not at all.
+    /// Probes of a silent connection; `None` for none.
     pub keepalive: Option<Keepalive>,
-    /// How long what was sent may stay unacknowledged, in milliseconds.
+    /// Time for which sent data may stay unacknowledged, in milliseconds.
     pub unacknowledged: Option<Duration>,
 }
 
@@ -126,19 +126,19 @@ impl Default for Tcp {
     }
 }
 
-/// How a silent connection is probed; what is `None` is as the system has it.
+/// Probes of a silent connection; what is `None` is as the system has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keepalive {
-    /// How long it is silent before the first probe, in seconds.
+    /// Silence before the first probe, in seconds.
     pub idle: Option<Duration>,
     /// The time between two, in seconds.
     pub interval: Option<Duration>,
-    /// How many may be lost.
+    /// Probes that may be lost.
     pub count: Option<u32>,
 }
 
-/// Who may come in, and how. Where a SCRAM secret is stored, MD5 and passwords in clear give way to
-/// SCRAM: it costs the loop nothing to speak of.
+/// Authentication of clients. Where a SCRAM secret is stored, MD5 and passwords in clear give way
+/// to SCRAM: it costs the loop nothing to speak of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// By the rules of a `pg_hba.conf`.
@@ -149,7 +149,7 @@ pub enum Admission {
     Certificates,
 }
 
-/// What becomes of those who are believed without a proof and whom no list knows.
+/// Admission of unlisted users: those who are believed without a proof and whom no list knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strangers {
     /// They get in.
@@ -159,28 +159,28 @@ pub enum Strangers {
     Refused,
 }
 
-/// What is different for a user; what is left out is as the database has it.
+/// Differences for a user; what is left out is as the database has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserTerms {
-    /// For how long it keeps a server.
+    /// The time for which it keeps a server.
     pub mode: Option<Mode>,
     /// The slots of each of its pools, at least 1.
     pub slots: Option<u32>,
-    /// How the slots of each of its pools are found, if they are left to the gate; not beside
+    /// The rule for the slots of each of its pools, if they are left to the gate; not beside
     /// [`slots`](UserTerms::slots).
     pub auto: Option<Auto>,
     /// Further slots for jobs that have waited long, for each of its pools with one queue, in all: each
     /// server has its part of them, rounded up.
     pub reserve: Option<Reserve>,
-    /// How long its jobs may wait for one.
+    /// The longest wait of its jobs for one.
     pub wait_max: Option<Duration>,
     /// The clients that it may have at once; `None` for as many as [`Limits::user_clients`] says.
     pub clients: Option<usize>,
-    /// How long its clients may take.
+    /// Time limits of its clients.
     pub patience: Option<Patience>,
 }
 
-/// How long a client may take, looked at every second; `None` for as long as it likes.
+/// Time limits of a client, looked at every second; `None` for as long as it likes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
     /// For a query, or what it has asked in one go. The server's work on it is cancelled then, and the
@@ -195,7 +195,7 @@ pub struct Patience {
     pub client_idle: Option<Duration>,
 }
 
-/// How the slots that a user has for itself lie over the servers of a database.
+/// Division of the slots that a user has for itself among the servers of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
     /// Each server has so many.
@@ -225,54 +225,54 @@ pub struct Database {
     pub name: String,
     /// Its name at the servers; `None` for the one that the client says.
     pub target: Option<String>,
-    /// As whom every client logs in at the servers, which then share one pool; `None` for each as
-    /// itself.
+    /// The user as whom every client logs in at the servers, which then share one pool; `None` for
+    /// each as itself.
     pub forced: Option<Vec<u8>>,
     /// The servers that have it, in the order of [`GateSpec::servers`].
     pub servers: Vec<Address>,
-    /// How connections to them are encrypted.
+    /// Encryption of the connections to them.
     pub encryption: Encryption,
-    /// How many jobs each of its pools may serve at once over all servers, where that is fewer than there
+    /// Jobs that each of its pools may serve at once over all servers, where that is fewer than there
     /// are servers, so that the slots of [`gate`](Database::gate) do not say it. A connection to each
     /// server is kept all the same.
     pub scarce: Option<u32>,
     /// The gate of each of its pools. Its `room` and `wait_max` must be set: every queue of a live
     /// server has a bound and every wait a deadline.
     pub gate: GateSpec,
-    /// How the slots of [`UserTerms`] lie over its servers.
+    /// Division of the slots of [`UserTerms`] among its servers.
     pub share: Share,
     /// Clients at once; `None` for as many as [`Limits::database_clients`] says.
     pub clients: Option<usize>,
-    /// For how long a client keeps a server.
+    /// The time for which a client keeps a server.
     pub mode: Mode,
-    /// How the key of a job is found, for [`RouterSpec::ByKey`]: in the text that the client's first
-    /// message says or names, and in the first Bind before anything is executed. As much of both is waited
-    /// for as it takes, up to 1 MiB of each client; who needs more is refused. Who asks by Flush for the
-    /// replies before its first Bind gets them from the server of those that tell no key, and what it
-    /// runs then is a job of its own.
+    /// The rules for the key of a job, for [`RouterSpec::ByKey`]: in the text that the client's
+    /// first message says or names, and in the first Bind before anything is executed. As much of
+    /// both is waited for as it takes, up to 1 MiB of each client; who needs more is refused. Who
+    /// asks by Flush for the replies before its first Bind gets them from the server of those that
+    /// tell no key, and what it runs then is a job of its own.
     pub keys: KeyRules,
     /// The key of jobs that tell none.
     pub key_default: u64,
-    /// For how long after a job of a client that may have written its reads do not go to replicas,
-    /// so that it finds what it wrote; zero if it need not. Other clients' writes reach replicas in
-    /// their own time.
+    /// Read-your-writes window: the time after a job of a client that may have written in which its
+    /// reads do not go to replicas, so that it finds what it wrote; zero if it need not. Other
+    /// clients' writes reach replicas in their own time.
     pub own_writes: Duration,
-    /// How its servers are watched, by the user of [`login`](Database::login); `None` if they are not: then
-    /// one that cannot be reached is left alone for a while, and roles stay as they are. Where the
-    /// [roles](GateSpec::roles) name no replica, all are asked everything, whatever they say.
+    /// The health probe of its servers, by the user of [`login`](Database::login); `None` for none:
+    /// then one that cannot be reached is left alone for a while, and roles stay as they are. Where
+    /// the [roles](GateSpec::roles) name no replica, all are asked everything, whatever they say.
     pub health: Option<Health>,
     /// A user with whom the gate can log in though no list says how.
     pub login: Option<(Vec<u8>, Credential)>,
-    /// Where secrets of users are looked up that no list has.
+    /// The `auth_query` for users that no list has.
     pub lookup: Option<Lookup>,
-    /// Which of several idle connections is used next.
+    /// The choice among idle connections.
     pub reuse: Reuse,
-    /// How connections to its servers are kept.
+    /// The upkeep of connections to its servers.
     pub upkeep: Upkeep,
     /// Settings that connections to its servers begin with, by name; what a client begins with itself
     /// goes before. Not those of replication.
     pub settings: Vec<(String, String)>,
-    /// Whether the slots are left to the gate, and how; each server begins with those that
+    /// The rule for its slots, if they are left to the gate; each server begins with those that
     /// [`gate`](Database::gate) says. Not in session mode.
     pub auto: Option<Auto>,
 }
@@ -327,7 +327,7 @@ impl Database {
         self.target.as_deref().unwrap_or(&self.name)
     }
 
-    /// How the slots of a pool are found, if they are left to the gate.
+    /// The rule for the slots of a pool, if they are left to the gate.
     pub(super) fn auto<'a>(&'a self, terms: Option<&'a UserTerms>) -> Option<&'a Auto> {
         let own = terms.and_then(|terms| terms.auto.as_ref());
         // Whose slots are said for itself has so many.
@@ -335,7 +335,7 @@ impl Database {
         own.or(self.auto.as_ref().filter(|_| !has_own))
     }
 
-    /// How many connections a pool of a user with these terms may have, where that is fewer than it has
+    /// Connections that a pool of a user with these terms may have, where that is fewer than it has
     /// servers.
     pub(super) fn slots_scarce(&self, terms: Option<&UserTerms>) -> Option<u32> {
         let own = terms.filter(|terms| terms.slots.is_some() || terms.auto.is_some());
@@ -376,7 +376,7 @@ impl Database {
     }
 }
 
-/// For how long a client keeps a server.
+/// The time for which a client keeps a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// From its first message until it leaves.
@@ -398,7 +398,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Which of several idle connections to a server is used next.
+/// The choice among idle connections to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
     /// The one that was used last: the fewest connections, and the warmest.
@@ -408,7 +408,7 @@ pub enum Reuse {
     Rotate,
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// On the network.
@@ -461,7 +461,7 @@ impl Address {
     }
 }
 
-/// How long things may take. The wait at the gate is in [`GateSpec::wait_max`].
+/// Limits of time. The wait at the gate is in [`GateSpec::wait_max`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// From a client's connection to the end of its login.
@@ -475,33 +475,35 @@ pub struct Timeouts {
     /// does for a client that has gone is cancelled then. So long it may also take nothing of what
     /// such a client has sent.
     pub clean: Duration,
-    /// How long a query may take: [`Patience::query`].
+    /// Duration of a query at most: [`Patience::query`].
     pub query: Option<Duration>,
-    /// How long a transaction may take: [`Patience::transaction`].
+    /// Duration of a transaction at most: [`Patience::transaction`].
     pub transaction: Option<Duration>,
-    /// How long it may be idle: [`Patience::idle_transaction`].
+    /// Silence of a transaction at most: [`Patience::idle_transaction`].
     pub idle_transaction: Option<Duration>,
-    /// How long a client may be idle: [`Patience::client_idle`].
+    /// Silence of a client at most: [`Patience::client_idle`].
     pub client_idle: Option<Duration>,
-    /// How long a client that holds a server may take nothing of what was sent to it, looked at every
-    /// second: then the server's work is cancelled, and the session ended. A server that waits for a
-    /// reader holds a slot, locks and old rows, and no other time-out sees it: its query runs. Longer
-    /// than anything but a reader that is stopped or gone should take. `None` for as long as it likes.
+    /// Time for which a client that holds a server may take nothing of what was sent to it, looked
+    /// at every second: then the server's work is cancelled, and the session ended. A server that
+    /// waits for a reader holds a slot, locks and old rows, and no other time-out sees it: its
+    /// query runs. Longer than anything but a reader that is stopped or gone should take. `None`
+    /// for as long as it likes.
     pub stalled: Option<Duration>,
-    /// After how long a client that waits for a slot is told so by a notice, looked at every second;
+    /// Wait for a slot after which a client is told of it by a notice, looked at every second;
     /// `None` for never.
     pub wait_notice: Option<Duration>,
-    /// How long a connection to a server is kept without a client, unless its database says.
+    /// Time for which a connection to a server is kept without a client, unless its database says.
     pub server_idle: Duration,
-    /// How long a connection to a server is used at all, unless its database says; it is closed when
-    /// it is idle next. No two of a pool are within this time divided by the pool's slots.
+    /// Age up to which a connection to a server is used at all, unless its database says; it is
+    /// closed when it is idle next. No two of a pool are within this time divided by the pool's
+    /// slots.
     pub server_lifetime: Duration,
-    /// How long a server that could not be reached is left alone, where there are others. The only
-    /// one is tried again by whoever asks half a second after the last try failed, or sooner if this
-    /// is shorter; who asks meanwhile hears why the last one failed.
+    /// Pause before a server that could not be reached is tried again, where there are others. The
+    /// only one is tried again by whoever asks half a second after the last try failed, or sooner
+    /// if this is shorter; who asks meanwhile hears why the last one failed.
     pub server_retry: Duration,
-    /// How long a database that only `*` names is kept that nobody uses, with its pools; it goes sooner
-    /// where others need the room. `None` for as long as nobody does.
+    /// Time for which a database that only `*` names is kept that nobody uses, with its pools; it
+    /// goes sooner where others need the room. `None` for as long as nobody does.
     pub unnamed: Option<Duration>,
     /// From the beginning of a drain until what is still in flight is cut off.
     pub drain: Duration,
@@ -530,14 +532,14 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// What holds for users without terms of their own.
+    /// The limits of users without terms of their own.
     pub fn patience(&self) -> Patience {
         let Timeouts { query, transaction, idle_transaction, client_idle, .. } = *self;
         Patience { query, transaction, idle_transaction, client_idle }
     }
 }
 
-/// How many things there may be.
+/// Limits of number and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Clients that are logged in; those beyond are told so and closed.
@@ -670,7 +672,7 @@ impl Config {
         check_range("limits.message", message as usize, 1024, message_max)
     }
 
-    /// What is different for single users.
+    /// Checks the differences for single users.
     fn check_terms(&self) -> Result<(), ConfigError> {
         for (user, terms) in &self.terms {
             let Some(auto) = &terms.auto else { continue };
@@ -777,7 +779,7 @@ pub enum ConfigError {
          addresses: name one each"
     )]
     Servers {
-        /// Which database.
+        /// The database.
         database: String,
         /// Servers of the specification.
         servers: usize,
@@ -787,7 +789,7 @@ pub enum ConfigError {
     /// No certificate could be for the server's name.
     #[error("database \"{database}\": {address} has no name of a host; name its address instead")]
     Nameless {
-        /// Which database.
+        /// The database.
         database: String,
         /// The server.
         address: String,
@@ -795,7 +797,7 @@ pub enum ConfigError {
     /// Its servers are to be watched, but nobody can log in.
     #[error("the servers of database \"{database}\" cannot be watched: name a user to log in as")]
     NoProbeUser {
-        /// Which database.
+        /// The database.
         database: String,
     },
     /// Secrets are to be looked up in a database that is not there.
@@ -803,27 +805,27 @@ pub enum ConfigError {
         "database \"{database}\" looks secrets up in \"{asked}\", which is not there: name it too"
     )]
     NoLookup {
-        /// Which database.
+        /// The database.
         database: String,
-        /// Where it looks up.
+        /// The database that it asks.
         asked: String,
     },
     /// The queue has no bound.
     #[error("the queue of database \"{database}\" has no bound: a live gate must have one")]
     NoRoom {
-        /// Which database.
+        /// The database.
         database: String,
     },
     /// The wait has no deadline.
     #[error("the wait for database \"{database}\" has no limit: a live gate must have one")]
     NoWaitMax {
-        /// Which database.
+        /// The database.
         database: String,
     },
     /// A rule is of a class that does not exist.
     #[error("rule {rule} of the classes names class {class}, which is not there")]
     NoClass {
-        /// Which rule, from 1.
+        /// The number of the rule, from 1.
         rule: usize,
         /// The class.
         class: u32,
@@ -834,17 +836,17 @@ pub enum ConfigError {
     /// The slots cannot be left to the gate in this way.
     #[error("the slots of database \"{database}\" cannot be left to the gate: {cause}")]
     Auto {
-        /// Which database.
+        /// The database.
         database: String,
-        /// What is wrong.
+        /// The fault.
         cause: gate::ControlError,
     },
     /// The same of a user's pools.
     #[error("the slots of user \"{user}\" cannot be left to the gate: {cause}")]
     UserAuto {
-        /// Which user.
+        /// The user.
         user: String,
-        /// What is wrong.
+        /// The fault.
         cause: gate::ControlError,
     },
     /// A session holds its slot whether it does something or not.
@@ -853,15 +855,15 @@ pub enum ConfigError {
          a session is says nothing of the work; use transaction mode, or a number"
     )]
     AutoSessions {
-        /// Which database.
+        /// The database.
         database: String,
     },
     /// A limit is out of its range.
     #[error("{name} is {value}, but must be {least} to {most}")]
     Limit {
-        /// Which.
+        /// Its name.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: usize,
         /// The least it may be.
         least: usize,
@@ -894,9 +896,9 @@ pub enum StartError {
     /// The gate that runs could not be taken over from.
     #[error("no takeover by {}: {cause}", path.display())]
     Takeover {
-        /// Where it listens.
+        /// The socket of the gate that runs.
         path: PathBuf,
-        /// What went wrong.
+        /// The failure.
         cause: TakeoverError,
     },
     /// The event loop could not be started, or failed.

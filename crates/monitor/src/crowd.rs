@@ -1,4 +1,4 @@
-//! How many clients each database, user and pool has, and how many it may have.
+//! Client limits: the numbers of clients of each database, user and pool, and their bounds.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use mio::Token;
 
 use super::arena::Socket;
 
-/// Who must be done by when.
+/// The deadlines of all connections, the earliest first.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
     moments: BTreeSet<(Time, Token)>,

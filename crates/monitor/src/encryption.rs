@@ -1,5 +1,5 @@
-//! How connections to servers are encrypted, in libpq's words: what is wanted, what was read from
-//! files for it, and in which order it is tried.
+//! Encryption of connections to servers, in libpq's words: what is wanted, what was read from files
+//! for it, and in which order it is tried.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,7 @@ use super::config::Address;
 use pgwire::startup::ALPN;
 use tls::{Tls, TlsError};
 
-/// Whether a connection must be encrypted, and what of the other side's certificate is verified.
-/// libpq's `sslmode`.
+/// The demand for encryption, and for a verified certificate of the other side. libpq's `sslmode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
     /// It is not.
@@ -55,7 +54,7 @@ impl fmt::Display for TlsMode {
     }
 }
 
-/// How TLS begins. libpq's `sslnegotiation`.
+/// The beginning of TLS. libpq's `sslnegotiation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Negotiation {
     /// The server is asked whether it speaks it.
@@ -65,13 +64,13 @@ pub enum Negotiation {
     Direct,
 }
 
-/// Who may have signed the certificate of the other side.
+/// The authorities that may have signed the certificate of the other side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Authorities {
     /// Nobody is asked for.
     #[default]
     Unnamed,
-    /// Whose certificates stand in this file, PEM.
+    /// Those whose certificates stand in this file, PEM.
     File(PathBuf),
     /// Those whose certificates these are, DER.
     Known(Vec<Vec<u8>>),
@@ -97,14 +96,15 @@ impl TlsVersion {
     }
 }
 
-/// How connections to servers are to be encrypted. Those by Unix sockets never are, as libpq has it.
+/// The wanted encryption of connections to servers. Those by Unix sockets never are, as libpq has
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerTls {
-    /// Whether, and what is verified.
+    /// The demand for it, and for a verified certificate.
     pub mode: TlsMode,
-    /// How it begins; direct only with [`TlsMode::Require`] or stricter.
+    /// Its beginning; direct only with [`TlsMode::Require`] or stricter.
     pub negotiation: Negotiation,
-    /// Who may have signed the servers' certificates.
+    /// The authorities that may have signed the servers' certificates.
     pub authorities: Authorities,
     /// The certificate that the gate shows servers that ask for one.
     pub identity: Option<Tls>,
@@ -122,18 +122,18 @@ pub enum EncryptionError {
     /// There is nothing to go back to from direct TLS.
     #[error("direct TLS cannot be {mode}: use require, verify-ca or verify-full")]
     Direct {
-        /// What is wanted.
+        /// The wanted mode.
         mode: TlsMode,
     },
     /// Nobody may have signed.
     #[error("{mode} verifies certificates, and no authority is named: name the file of theirs")]
     NoAuthority {
-        /// What is wanted.
+        /// The wanted mode.
         mode: TlsMode,
     },
 }
 
-/// How connections to servers are encrypted: a [`ServerTls`] whose files were read.
+/// Encryption of connections to servers: a [`ServerTls`] whose files were read.
 #[derive(Clone)]
 pub struct Encryption {
     wanted: ServerTls,
@@ -206,13 +206,14 @@ impl Encryption {
         Ok(Encryption { wanted: wanted.clone(), config: Some(Arc::new(config)), read })
     }
 
-    /// Whether what a server sends is known to come from it: then a password may be sent as it is.
+    /// True if what a server sends is known to come from it: then a password may be sent as it is.
     pub(super) fn is_verified(&self) -> bool {
         let named = self.wanted.authorities != Authorities::Unnamed;
         self.wanted.mode.verifies() || self.wanted.mode == TlsMode::Require && named
     }
 
-    /// How a connection to `address` is tried for the `n`th time, from 0; `None` if not so often.
+    /// The way of the `n`th try of a connection to `address`, from 0; `None` if there are not so
+    /// many.
     pub(super) fn way(&self, address: &Address, n: u8) -> Option<Way> {
         let (Some(_), false) = (&self.config, matches!(address, Address::Unix(_))) else {
             return (n == 0).then_some(Way::Clear);
@@ -241,25 +242,25 @@ impl Encryption {
 }
 
 impl TlsMode {
-    /// Whether there is no connection without TLS.
+    /// True if there is no connection without TLS.
     pub(super) fn must_be(self) -> bool {
         matches!(self, TlsMode::Require | TlsMode::VerifyCa | TlsMode::VerifyFull)
     }
 
-    /// Whether there is none without a certificate of an authority.
+    /// True if there is none without a certificate of an authority.
     pub(super) fn verifies(self) -> bool {
         matches!(self, TlsMode::VerifyCa | TlsMode::VerifyFull)
     }
 }
 
-/// Whether a session is encrypted that exists.
+/// Encryption of a session that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Session {
     Encrypted,
     Clear,
 }
 
-/// How one connection to a server is tried.
+/// The way of one try of a connection to a server.
 #[derive(Clone)]
 pub(super) enum Way {
     Clear,
@@ -267,7 +268,7 @@ pub(super) enum Way {
     Tls(Handshake),
 }
 
-/// What a handshake with one server takes.
+/// The parts of a handshake with one server.
 #[derive(Clone)]
 pub(super) struct Handshake {
     pub(super) config: Arc<ClientConfig>,
@@ -321,7 +322,8 @@ fn verifier(
 #[derive(Debug)]
 struct Lenient {
     algorithms: WebPkiSupportedAlgorithms,
-    /// Who must have signed it, under whatever name; nobody in particular if there is none.
+    /// The authority that must have signed it, under whatever name; nobody in particular if there
+    /// is none.
     authority: Option<Arc<WebPkiServerVerifier>>,
 }
 

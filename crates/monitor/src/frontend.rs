@@ -29,7 +29,7 @@ use pgwire::startup::{ALPN, Opening, Packet, Replication, Startup, Version};
 /// Connections beyond clients and logins: of those that are told why they end, or that cancel.
 const SURPLUS_MAX: usize = 128;
 
-/// How TLS begins.
+/// The beginning of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Handshake {
     /// The client waits to be told that it may.
@@ -38,7 +38,7 @@ enum Handshake {
     Direct,
 }
 
-/// Whether a client without a server is heard on.
+/// The next step with a client without a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hearing {
     /// All is done that can be done now.
@@ -47,7 +47,7 @@ pub(super) enum Hearing {
     GoesOn,
 }
 
-/// What a client that begins has come for.
+/// The purpose of a client that begins.
 enum Purpose {
     /// More must be read first.
     Unknown,
@@ -119,7 +119,7 @@ impl Loop {
         self.refuse(oldest, SqlState::TOO_MANY_CONNECTIONS, &message);
     }
 
-    /// Whether as many clients are logged in as may be.
+    /// True if as many clients are logged in as may be.
     pub(super) fn is_full(&self) -> bool {
         self.clients.len() - self.logins.len() >= self.config.limits.clients
     }
@@ -151,6 +151,8 @@ impl Loop {
             }
             State::Served(server) => {
                 self.hear_client(key);
+                // The server was left unread while its client took nothing, and its edge does not
+                // come again.
                 if unblocked {
                     self.again.push_back(Socket::Server(server));
                 }
@@ -358,12 +360,12 @@ impl Loop {
         self.checked(key, wanted, checked, &out);
     }
 
-    /// Whether no rule of admission names the method.
+    /// True if no rule of admission names the method.
     fn is_by_default(&self) -> bool {
         !matches!(self.config.admission, Admission::Rules(_))
     }
 
-    /// How a client proves who it is.
+    /// The proof that a client must give of who it is.
     fn method(&self, key: Key, wanted: &Wanted) -> Result<Method, (SqlState, String)> {
         let client = self.clients.get(key).expect("its caller has it");
         match &self.config.admission {
@@ -468,6 +470,8 @@ impl Loop {
         client.entered = self.now;
         client.statements = statements::Client::new(settings.scope());
         (client.process, client.secret) = (process, secret);
+        // Below version 3.2 of the protocol BackendKeyData ends with 4 bytes of key, and a client
+        // may read no more.
         client.secret_bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES as u8 } else { 4 };
         client.frames.limit(Limits { length_max: self.config.limits.message, ..Limits::SESSION });
         client.replication = wanted.replication;
@@ -529,6 +533,7 @@ impl Loop {
             }
             return;
         }
+        // One of them is enough: all clients of a pool are told what its first server has said.
         let guests = &self.pools[pool].guests;
         let asks = |key: &Key| {
             let state = self.clients.get(*key).map(|client| &client.state);
@@ -584,6 +589,8 @@ impl Loop {
             self.send_away(key);
             return Hearing::Done;
         }
+        // Before anything more is read of it: a client goes over only while nothing of it is in the
+        // gate's own buffers.
         if self.phase == Phase::HandingOver && self.pass(key) {
             return Hearing::Done;
         }
@@ -702,7 +709,7 @@ fn refused(how: &str, user: &[u8]) -> Result<(), (SqlState, String)> {
     Err((SqlState::INVALID_AUTHORIZATION, message))
 }
 
-/// What a start-up packet asks for.
+/// The session that a start-up packet asks for.
 fn session(startup: &Startup<'_>, ignored: &[String]) -> Purpose {
     let ignores = |name: &[u8]| ignored.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(name));
     let settings = match ignores(b"options") {

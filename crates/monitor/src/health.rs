@@ -1,16 +1,16 @@
-//! What probes say of the servers of a database: which are up, which takes writes, and how far
+//! Results of probes of a database's servers: which are up, which takes writes, and how far
 //! replicas are behind. Pure; [`probing`](super::probing) asks.
 
 use std::time::Duration;
 
 use gate::Role;
 
-/// How the servers of a database are watched.
+/// Health probes of the servers of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
     /// From one probe of a server to the next; in whole seconds, since the loop looks every second.
     pub interval: Duration,
-    /// How long a probe may take, its connection included.
+    /// Time limit of a probe, its connection included.
     pub timeout: Duration,
     /// A server that so many probes in a row have failed at is down.
     pub failures_max: u32,
@@ -32,7 +32,8 @@ impl Default for Health {
     }
 }
 
-/// What a probe asks. The answer comes as a setting, as the server reports these: no row is needed.
+/// The question of a probe. The answer comes as a setting, as the server reports these: no row is
+/// needed.
 pub(super) const PROBE: &str = "SELECT pg_catalog.set_config('application_name', CASE WHEN \
     pg_catalog.pg_is_in_recovery() THEN 'replica ' || coalesce(pg_catalog.pg_wal_lsn_diff(\
     pg_catalog.pg_last_wal_replay_lsn(), '0/0'), 0)::int8 || ' ' || coalesce((extract(epoch FROM \
@@ -40,7 +41,7 @@ pub(super) const PROBE: &str = "SELECT pg_catalog.set_config('application_name',
     ELSE 'primary ' || pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), '0/0')::int8 \
     END, false)";
 
-/// What a probe has seen. Positions are in the log of writes \[byte\].
+/// Answer to a probe. Positions are in the log of writes \[byte\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     Primary {
@@ -56,7 +57,7 @@ pub(super) enum Seen {
 }
 
 impl Seen {
-    /// What the answer to [`PROBE`] says.
+    /// Reads the answer to [`PROBE`].
     pub(super) fn read(answer: &[u8]) -> Option<Seen> {
         let mut words = std::str::from_utf8(answer).ok()?.split(' ');
         let role = words.next()?;
@@ -73,21 +74,21 @@ impl Seen {
     }
 }
 
-/// What is to be thought of a server.
+/// Verdict on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) up: bool,
     pub(super) role: Role,
 }
 
-/// What is known of the servers of a database.
+/// Knowledge about the servers of a database.
 #[derive(Debug)]
 pub(super) struct Watch {
     health: Health,
     servers: Vec<Watched>,
     /// The one that takes writes, and up to where it had written when it was asked last.
     primary: Option<(usize, u64)>,
-    /// Whether replicas are configured, beside one primary. Else all servers are asked everything,
+    /// True if replicas are configured, beside one primary. Else all servers are asked everything,
     /// whatever they say that they are: there may be one queue for all, or nobody to write to.
     replicated: bool,
 }
@@ -138,14 +139,14 @@ impl Watch {
         }
     }
 
-    /// Whether it answers, and says that it takes writes.
+    /// True if it answers, and says that it takes writes.
     fn leads(&self, server: usize) -> bool {
         let Watched { role, failures, .. } = self.servers[server];
         role == Role::Primary && failures < self.health.failures_max
     }
 
-    /// What is to be thought of a server. One that says it is the primary beside another one that
-    /// still answers is not used: of two truths one is wrong.
+    /// The verdict on a server. One that says it is the primary beside another one that still
+    /// answers is not used: of two truths one is wrong.
     pub(super) fn standing(&self, server: usize) -> Standing {
         let Watched { role, failures, seen } = self.servers[server];
         let answers = failures < self.health.failures_max;

@@ -13,7 +13,7 @@ use pgsession::sql::Reasons;
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
 
-/// Where an administrator looks.
+/// The hint for an administrator.
 pub(super) const HINT: &str = "SHOW PINS at the console tells which clients keep slots, and why. \
     Let them end what they have left, or end them; the table `leftovers` of a configuration refuses \
     what keeps a slot.";
@@ -36,8 +36,8 @@ impl Kept {
         }
     }
 
-    /// What one hears who gets none of these `slots`, while so many others wait. What is kept is
-    /// kept for as long as its client likes: no wait is foreseen then.
+    /// The detail for a client that gets none of these `slots`, while so many others wait. What is
+    /// kept is kept for as long as its client likes: no wait is foreseen then.
     pub(super) fn detail(&self, slots: u32, waiting: u64, wait: Option<Duration>) -> String {
         if self.slots > 0 {
             return format!(
@@ -53,7 +53,7 @@ impl Kept {
         format!("{slots} slots are there and {waiting} clients wait; {estimate}.")
     }
 
-    /// What one is to do about it.
+    /// The hint for a client that gets none.
     pub(super) fn hint(&self) -> &'static str {
         match self.slots {
             0 => "Try again later, or with fewer clients at once.",
@@ -71,23 +71,24 @@ impl fmt::Display for Kept {
     }
 }
 
-/// Whether half of the slots are kept with this one, and were not without it.
+/// True if half of the slots are kept with this one, and were not without it.
 fn comes_to_half(kept: u32, slots: u32) -> bool {
     is_half(kept, slots) && (kept == 1 || !is_half(kept - 1, slots))
 }
 
-/// Whether half of the slots are kept.
+/// True if half of the slots are kept.
 fn is_half(kept: u32, slots: u32) -> bool {
     kept > 0 && u64::from(kept) * 2 >= u64::from(slots)
 }
 
-/// Whether clients are told that their pool's slots are kept.
+/// The notice to clients that their pool's slots are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeptNotice {
     /// None is; the log has it.
     #[default]
     Off,
-    /// Who keeps one by what it has left hears of it by a NOTICE, where half of them are kept with it.
+    /// A NOTICE to a client that keeps one by what it has left, where half of them are kept with
+    /// it.
     Half,
 }
 

@@ -1,5 +1,5 @@
-//! What clients leave in the sessions of servers: what is followed of it while bytes pass, who keeps
-//! its server for it and at which cost, and what is done before somebody else has the server.
+//! Session state that clients leave at servers: following it while bytes pass, pins with their
+//! cost, and the clean-up before somebody else has the server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,25 +22,25 @@ use pgsession::sql::{Cleaning, Leaf, Lost, Settings, SettingsBounds, Side, What}
 use pgwire::SqlState;
 use pgwire::message::{Status, write};
 
-/// How many savepoints of a transaction are remembered by their names, in case that it sets something.
+/// Savepoints of a transaction that are remembered by their names, in case that it sets something.
 const SAVEPOINTS_MAX: usize = 4096;
 
-/// How many settings that clients have had are kept to be shared with others that have the same.
+/// Settings of former clients that are kept to be shared with others that have the same.
 const KNOWN_MAX: usize = 64;
 
 /// The settings of the session at a server.
 #[derive(Debug)]
 pub(super) struct Session {
     settings: Settings,
-    /// Whose settings it has, since nothing changed.
+    /// The client's settings that it has, since nothing changed.
     agreed: Option<Arc<Settings>>,
-    /// Whether a transaction is open that has changed some.
+    /// True while a transaction is open that has changed some.
     moves: bool,
     /// Its savepoints, while it has not.
     savepoints: Vec<Vec<u8>>,
-    /// Whether there were more.
+    /// True if there were more.
     deep: bool,
-    /// Whether these settings or its client's are not known any more.
+    /// True if these settings or its client's are not known any more.
     lost: bool,
 }
 
@@ -63,12 +63,12 @@ impl Session {
         }
     }
 
-    /// Whether it has these settings, without a closer look.
+    /// True if it has these settings, without a closer look.
     pub(super) fn has(&self, settings: &Arc<Settings>) -> bool {
         self.agreed.as_ref().is_some_and(|agreed| Arc::ptr_eq(agreed, settings))
     }
 
-    /// What it must be told to have these.
+    /// The statements that give it these settings, if it lacks any.
     ///
     /// # Errors
     /// As [`Settings::difference`].
@@ -97,7 +97,7 @@ impl Session {
         self.agreed = None;
     }
 
-    /// What clients have set is gone.
+    /// Notes that what clients have set is gone.
     pub(super) fn discarded(&mut self) {
         self.settings.discarded();
         self.at_rest();
@@ -116,12 +116,12 @@ impl Session {
         self.savepoints.clear();
     }
 
-    /// Whether a transaction is open that has changed settings.
+    /// True while a transaction is open that has changed settings.
     pub(super) fn is_moving(&self) -> bool {
         self.moves
     }
 
-    /// Whether a client must keep it since nobody knows its settings.
+    /// True if a client must keep it since nobody knows its settings.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
@@ -132,9 +132,9 @@ pub(super) struct Following<'a> {
     pub(super) session: &'a mut Session,
     /// None if nobody has the server.
     client: Option<&'a mut Arc<Settings>>,
-    /// Whether the client has got its settings there.
+    /// True once the client has got its settings there.
     serves: bool,
-    /// Whether the client's have changed.
+    /// True once the client's have changed.
     pub(super) changed: bool,
     /// Values that a question of the gate's own has brought about and that the client was told
     /// otherwise, as what it is to be told.
@@ -275,7 +275,7 @@ impl Session {
     }
 }
 
-/// Whether it changes settings.
+/// True if it changes settings.
 fn sets(what: &What) -> bool {
     matches!(
         what,
@@ -327,7 +327,7 @@ impl Known {
     }
 }
 
-/// How long a client has kept its server for what it left there.
+/// The time for which a client has kept its server for the session state that it left there.
 #[derive(Debug)]
 pub(super) struct Pinned {
     since: Time,
@@ -343,18 +343,18 @@ impl Pinned {
 }
 
 impl Server {
-    /// Whether its client keeps it beyond its job, for what it has left there.
+    /// True if its client keeps it beyond its job, for the session state that it has left there.
     pub(super) fn is_pinned(&self) -> bool {
         self.session.is_lost() || !self.relay.pins().is_empty()
     }
 
-    /// Whether it is given the settings of a client that has it.
+    /// True while it is given the settings of a client that has it.
     pub(super) fn is_being_set(&self) -> bool {
         let set = matches!(self.state, State::Setting(_) | State::Encoding | State::Restoring(_));
         set && self.client.is_some()
     }
 
-    /// Whether it is in the ledger: from the end of the job that left something there.
+    /// True while it is in the ledger: from the end of the job that left something there.
     pub(super) fn is_kept(&self) -> bool {
         self.pinned.is_some()
     }
@@ -412,7 +412,7 @@ impl Loop {
         }
     }
 
-    /// Who keeps a server beyond its job now, why, and what it costs.
+    /// The pins of now: each client that keeps a server beyond its job, with reason and cost.
     pub(super) fn pins(&self) -> Vec<Pin> {
         self.pins_by_number().map(|(_, _, pin)| pin).collect()
     }
@@ -451,7 +451,7 @@ impl Loop {
         })
     }
 
-    /// What a client has said has changed its settings: its next texts are read by them.
+    /// Passes a change of a client's settings on to the reading of its next texts.
     pub(super) fn follow_client(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let (scope, lexis) = (client.settings.scope(), client.settings.lexis());
@@ -525,7 +525,7 @@ impl Loop {
         self.query(key, b"DISCARD ALL");
     }
 
-    /// Whether a client keeps the server that it has, whatever its job.
+    /// True if a client keeps the server that it has, whatever its job.
     pub(super) fn stays(&self, server: &Server) -> bool {
         self.pools[server.pool].mode == Mode::Session || server.is_pinned()
     }

@@ -24,35 +24,35 @@ struct Tls {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) stream: Stream,
-    /// Whether something waits that the system had no room for. Any attempt to write may find that out;
-    /// that it has gone is said by a [flush](Link::flush) alone, so that whoever is told by the system
-    /// that there is room sees the change, and wakes who waits for it.
+    /// True while something waits that the system had no room for. Any attempt to write may find
+    /// that out; that it has gone is said by a [flush](Link::flush) alone, so that whoever is told
+    /// by the system that there is room sees the change, and wakes who waits for it.
     blocked: AtomicBool,
     /// The name under which the loop knows it, from when it is watched.
     token: AtomicUsize,
     pipe: Mutex<Pipe>,
 }
 
-/// What waits to be written. Whoever has it writes; nobody who has it waits for the loop.
+/// Bytes that wait to be written. Whoever has it writes; nobody who has it waits for the loop.
 #[derive(Debug, Default)]
 struct Pipe {
     /// Encrypts what passes, from when that was agreed on.
     tls: Option<Box<Tls>>,
     output: Option<Chunk>,
-    /// Whether a worker has it among what it will write.
+    /// True while a worker has it among what it will write.
     queued: bool,
     /// Why a worker could not write it.
     broken: Option<ErrorKind>,
-    /// How many bytes the system has taken.
+    /// Bytes that the system has taken.
     written: u64,
 }
 
-/// What became of what a worker was to write.
+/// Outcome of a worker's write.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// A buffer that is empty again.
     pub(super) spare: Option<Chunk>,
-    /// Whose connection is broken, if it is.
+    /// The socket whose connection is broken, if it is.
     pub(super) broken: Option<Socket>,
 }
 
@@ -71,22 +71,22 @@ impl Link {
         self.pipe.lock().expect("nobody panics who writes")
     }
 
-    /// Whether something waits to be written that the system had no room for.
+    /// True while something waits to be written that the system had no room for.
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked.load(Ordering::Acquire)
     }
 
-    /// How many bytes wait to be written, as far as they are not encrypted yet.
+    /// Bytes that wait to be written, as far as they are not encrypted yet.
     pub(super) fn unsent(&self) -> usize {
         self.pipe().output.as_ref().map_or(0, |chunk| chunk.filled().len())
     }
 
-    /// How many bytes the system has taken in all.
+    /// Bytes that the system has taken in all.
     pub(super) fn written(&self) -> u64 {
         self.pipe().written
     }
 
-    /// Whether it has borrowed a buffer.
+    /// True while it has borrowed a buffer.
     pub(super) fn has_borrowed(&self) -> bool {
         self.pipe().output.is_some()
     }
@@ -242,7 +242,7 @@ impl Link {
         Ok(())
     }
 
-    /// What there is to see of its encryption, if it has any.
+    /// A view of its encryption, if it has any.
     pub(super) fn of_encryption<T>(&self, see: impl FnOnce(&Connection) -> T) -> Option<T> {
         self.pipe().tls.as_ref().map(|tls| see(&tls.connection))
     }

@@ -1,4 +1,4 @@
-//! Where clients connect to: addresses of the network and sockets in the file system.
+//! Listeners for clients: addresses of the network and sockets in the file system.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -17,10 +17,10 @@ use super::config::{Address, Config, SocketFile, StartError};
 use super::takeover::{Given, Place};
 use super::wire::Stream;
 
-/// How many successors may wait at the door.
+/// Successors that may wait at the door.
 const DOOR_BACKLOG: i32 = 8;
 
-/// Where a client comes from.
+/// Origin of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     /// This machine, by a socket in the file system.
@@ -44,7 +44,7 @@ pub(super) struct Placed {
     whose: Whose,
 }
 
-/// Who takes a socket's file away in the end.
+/// The process that takes a socket's file away in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Ours,
@@ -175,7 +175,7 @@ impl Listener {
         }
     }
 
-    /// What it is, as another process is told; one of the network by its name in the configuration.
+    /// Its place, as another process is told; one of the network by its name in the configuration.
     pub(super) fn place(&self, named: Option<String>) -> Place {
         match self {
             Listener::Tcp(_) => Place::Tcp { named: named.unwrap_or_default() },

@@ -1,6 +1,6 @@
-//! What is logged: a line of `key=value` for each event, written by a thread of its own, so that a
-//! log that cannot be written never holds up a client. What could not be written is counted, and
-//! said as soon as something can be written again.
+//! The log: a line of `key=value` for each event, written by a thread of its own, so that a log
+//! that cannot be written never holds up a client. What could not be written is counted, and said
+//! as soon as something can be written again.
 
 use std::fmt::{self, Write as _};
 use std::io::Write;
@@ -27,10 +27,10 @@ const LINES_MAX: usize = 16 * 1024;
 const BATCH_MAX: usize = 256;
 /// A longer text is cut \[character\].
 const TEXT_MAX: usize = 300;
-/// How long the last lines may take when the gate has ended.
+/// Time for the last lines when the gate has ended.
 const LAST: Duration = Duration::from_secs(1);
 
-/// What is logged.
+/// The kinds of events that are logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Logged {
     /// Logins.
@@ -39,11 +39,11 @@ pub struct Logged {
     pub disconnections: bool,
     /// Errors that clients are told, and servers that cannot be reached.
     pub errors: bool,
-    /// How often a line of figures is written, if at all.
+    /// Interval of the lines of figures, if there are any.
     pub stats: Option<Duration>,
 }
 
-/// Where lines go.
+/// The way of lines to the log's thread.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     lines: Option<SyncSender<String>>,
@@ -90,7 +90,7 @@ impl Log {
         self.end_within(LAST);
     }
 
-    /// What is not written by then is lost: the gate has ended all the same.
+    /// Ends the log. Lines that are not written by then are lost: the gate has ended all the same.
     fn end_within(&mut self, longest: Duration) {
         self.lines = None;
         if let Some(ended) = self.ended.take()

@@ -17,35 +17,35 @@ use pgwire::SqlState;
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{Looks, Secret};
 
-/// What is asked where nobody says otherwise: `$1` is the user. One whose password is no longer valid
+/// The query where nobody says otherwise: `$1` is the user. One whose password is no longer valid
 /// has none.
 pub const LOOKUP_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN \
                                 NULL ELSE rolpassword END FROM pg_catalog.pg_authid \
                                 WHERE rolname = $1 AND rolcanlogin";
 
-/// How long what was found counts.
+/// Time for which what was found counts.
 const FRESH: Duration = Duration::from_secs(10);
-/// How old a secret must be to be looked up anew after a proof has failed.
+/// Age from which a secret is looked up anew after a proof has failed.
 const DOUBTED: Duration = Duration::from_secs(1);
-/// How much is kept, and how many lookups may be under way.
+/// Results that are kept, and lookups that may be under way, at most.
 const KEPT_MAX: usize = 10_000;
 const UNDER_WAY_MAX: usize = 128;
 
-/// Where secrets of users are looked up that no list has.
+/// The `auth_query` for users that no list has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
     /// As whom.
     pub user: Vec<u8>,
     /// With what that user logs in.
     pub credential: Credential,
-    /// What is asked: `$1` is the user, the row has the user's name and the secret as `pg_authid` has
+    /// The query: `$1` is the user, the row has the user's name and the secret as `pg_authid` has
     /// it, or NULL. Names in it are those of `pg_catalog` unless they are qualified.
     pub query: String,
     /// In which database, by the name that clients know; in the one that they want to if none.
     pub database: Option<String>,
 }
 
-/// What a lookup has found.
+/// Result of a lookup.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     Secret(Secret),
@@ -62,20 +62,20 @@ pub(super) struct Lookups {
     kept: HashMap<Name, (Time, Found)>,
     /// Clients that wait for a lookup that is under way.
     waiting: HashMap<Name, Vec<Key>>,
-    /// Where each database has its secrets looked up.
+    /// The place of the lookups of each database.
     places: HashMap<Vec<u8>, Arc<Place>>,
-    /// What the last secret that was found looks like, so that those of nobody look the same.
+    /// The looks of the last secret that was found, so that those of nobody look the same.
     looks: Option<Looks>,
 }
 
 impl Lookups {
-    /// Where secrets are looked up may have changed, and what was found is of before.
+    /// Forgets all results and places, which may be of before a change of the configuration.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
         self.places.clear();
     }
 
-    /// What is known of a user, if it is fresh.
+    /// The result for a user, if it is fresh.
     fn fresh(&self, name: &Name, now: Time) -> Option<&Found> {
         let (since, found) = self.kept.get(name)?;
         (now.since(*since) < FRESH).then_some(found)
@@ -111,8 +111,8 @@ impl Lookups {
 }
 
 impl Loop {
-    /// Whether a user is to be looked up where it wants to: for its secret, or to know whether there
-    /// is one of that name.
+    /// True if a user is to be looked up where it wants to: for its secret, or to know whether
+    /// there is one of that name.
     pub(super) fn must_look_up(&self, database: &[u8], user: &[u8], method: Method) -> bool {
         let is_of_use = method != Method::Trust || self.config.strangers == Strangers::Refused;
         is_of_use

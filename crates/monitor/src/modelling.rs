@@ -1,5 +1,4 @@
-//! What the running monitor says of its models: estimates, what would be, and what was decided about
-//! the slots.
+//! Models of the running monitor: estimates, what-if questions, and decisions about the slots.
 
 use live::model::{Fitted, Model, Now, Refusal};
 use live::{Estimate, WhatIf};
@@ -10,7 +9,7 @@ use super::pool::{Pool, PoolIndex};
 use super::state::Loop;
 
 impl Pool {
-    /// What is found of what is behind its gate, and what stands where the slots are left to it.
+    /// Estimates of the service behind its gate, and of its slots where they are left to it.
     pub(super) fn estimates(&self, database: &str, classes: &[JobClass]) -> Vec<Estimate> {
         let of = self.named(database);
         // A pool that was closed has classes of before.
@@ -20,7 +19,7 @@ impl Pool {
         self.driver.estimates(&of, class)
     }
 
-    /// What is found, as the parts of a scenario.
+    /// The fitted model, as the parts of a scenario.
     pub(super) fn fitted(&self) -> Option<Fitted> {
         self.driver.fitted(self.clients_most)
     }
@@ -36,7 +35,7 @@ impl Pool {
 pub(super) struct Models(Vec<(String, Model, Now)>);
 
 impl Models {
-    /// What would be, of each pool of which enough is known; why not, if that is none.
+    /// Estimates of each pool of which enough is known; the reason if that is none.
     pub(super) fn what_if(&self, asked: &WhatIf) -> Result<Vec<Estimate>, Refusal> {
         let mut rows = Vec::new();
         let mut refused = Refusal::TooLittle;
@@ -52,7 +51,7 @@ impl Models {
 }
 
 impl Loop {
-    /// What is known now.
+    /// The models of now.
     pub(super) fn models(&self) -> Models {
         let there = self.pools.iter().enumerate().filter(|(_, pool)| !pool.vacant);
         let models = there.filter_map(|(at, pool)| {

@@ -1,5 +1,5 @@
-//! Which pool a client's words mean: the database by its name or by the name that stands for the
-//! rest, the user or the one that all its clients are made.
+//! Pool lookup: the database by its name or by the name that stands for the rest, the user or the
+//! one that all its clients are made.
 
 use super::client::Wanted;
 use super::config::Database;

@@ -13,13 +13,13 @@ use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
 use pgwire::startup::Replication;
 
-/// Which client may take how long, and whether anybody has to look.
+/// The time limits of all clients.
 #[derive(Debug, Default)]
 pub(super) struct Patiences {
     usual: Arc<Patience>,
     /// Of users who have their own.
     own: Vec<(Vec<u8>, Arc<Patience>)>,
-    /// Whether anybody may take only so long with a server, and without one.
+    /// True if anybody has a limit with a server, and without one.
     served: bool,
     idle: bool,
 }
@@ -52,7 +52,7 @@ impl Patiences {
     }
 }
 
-/// What has taken too long.
+/// The limit that was passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Late {
     Query,
@@ -62,7 +62,7 @@ enum Late {
 }
 
 impl Late {
-    /// What its client hears.
+    /// The error that its client hears.
     fn words(self) -> (SqlState, &'static str) {
         match self {
             Late::Query => {

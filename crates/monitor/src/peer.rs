@@ -1,5 +1,5 @@
-//! Who is at the other end of a socket of this machine, as the system knows it: system calls that the
-//! standard library does not make.
+//! The process at the other end of a socket of this machine, as the system knows it: system calls
+//! that the standard library does not make.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -16,7 +16,8 @@ pub(super) fn user_of(stream: &impl AsRawFd) -> io::Result<Option<Vec<u8>>> {
     name_of(credentials_of(stream)?.uid)
 }
 
-/// Who has connected, or listens, as it was then. The process is 0 if it is not seen from here.
+/// User and process that have connected, or listen, as they were then. The process is 0 if it is
+/// not seen from here.
 ///
 /// # Errors
 /// If the system does not say.

@@ -17,10 +17,10 @@ use pgsession::statements::{Bounds, Catalogue};
 use pgwire::auth::{Credential, Keys};
 use pgwire::secrets::Users;
 
-/// Which pool, in the order in which they were asked for.
+/// Number of a pool, in the order in which they were asked for.
 pub(super) type PoolIndex = usize;
 
-/// Where that comes from with which the gate logs in.
+/// Origin of the credential with which the gate logs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Configured,
@@ -28,11 +28,11 @@ enum Source {
     Learnt,
 }
 
-/// What the first messages of a job say of the one of several servers that it needs.
+/// Part of a job's first messages that tells which of several servers it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     Nothing,
-    /// Whether it only reads.
+    /// Its access: whether it only reads.
     Access,
     /// Its class.
     Class,
@@ -51,13 +51,13 @@ pub(super) struct Pool {
     pub(super) driver: Driver<Key>,
     /// The quotas that its jobs pass, in this order.
     pub(super) quotas: Vec<usize>,
-    /// What its gate was told.
+    /// The specification of its gate.
     pub(super) spec: GateSpec,
-    /// How its slots are found, if they are left to the gate.
+    /// The rule for its slots, if they are left to the gate.
     pub(super) auto: Option<Auto>,
-    /// Where its servers are, in the order of their places.
+    /// The addresses of its servers, in the order of their places.
     pub(super) addresses: Vec<Address>,
-    /// Whether the configuration says something of it that has to wait.
+    /// True while the configuration says something of it that has to wait.
     pub(super) behind: bool,
     /// The most clients that were in at once, as far as anybody looked.
     pub(super) clients_most: u32,
@@ -65,7 +65,7 @@ pub(super) struct Pool {
     pub(super) counters: Counters,
     /// Its slots that clients keep beyond their jobs.
     pub(super) kept: u32,
-    /// What the first connection to a server was told of its settings; clients are told the same.
+    /// Settings that the first connection to a server was told; clients are told the same.
     pub(super) parameters: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     /// The server that has told it.
     told_by: Option<Address>,
@@ -87,13 +87,13 @@ pub(super) struct Pool {
     idle: Vec<VecDeque<Key>>,
     /// Connections of each server, in whatever state. Those of probes are beyond these.
     pub(super) connections: Vec<usize>,
-    /// Whether it starts no job, and keeps no connection that nobody needs.
+    /// True while it starts no job, and keeps no connection that nobody needs.
     pub(super) paused: bool,
     /// When a server that is down is tried again.
     pub(super) retries: Vec<Option<Time>>,
-    /// Whether it was closed, and its place is for another one.
+    /// True once it was closed, and its place is for another one.
     pub(super) vacant: bool,
-    /// What is done for its connections.
+    /// Maintenance of its connections.
     pub(super) tended: Tended,
     /// When it was asked last whether something in the database asks for sequences.
     pub(super) inquired: Option<Time>,
@@ -194,7 +194,8 @@ impl Pool {
         }
     }
 
-    /// What servers tell may be another thing by now: the next fresh connection is heard anew.
+    /// Forgets what servers have told, which may be another thing by now: the next fresh connection
+    /// is heard anew.
     pub(super) fn forget_parameters(&mut self) {
         (self.parameters, self.told_by) = (None, None);
     }
@@ -215,7 +216,7 @@ impl Pool {
         self.addresses = addresses;
     }
 
-    /// What its jobs say of the one of several servers that they need.
+    /// The part of its jobs' first messages that tells which of several servers they need.
     pub(super) fn says(&self, config: &Config) -> Says {
         if self.addresses.len() < 2 {
             return Says::Nothing;
@@ -231,7 +232,7 @@ impl Pool {
         if self.spec.roles.is_empty() { Says::Nothing } else { Says::Access }
     }
 
-    /// What becomes of the transactions of a pipeline: one that says which server it needs waits for
+    /// The rule for the transactions of a pipeline: one that says which server it needs waits for
     /// the one before. In session mode that is said once.
     pub(super) fn ahead(&self, config: &Config) -> Ahead {
         match self.mode == Mode::Session || self.says(config) == Says::Nothing {
@@ -256,7 +257,7 @@ impl Pool {
         }
     }
 
-    /// What the gate's password came to at a server.
+    /// Remembers the keys that the gate's password came to at a server.
     pub(super) fn remember(&mut self, server: u32, keys: &Keys) {
         if matches!(self.credential, Credential::Password(_)) {
             self.keys[server as usize] = Some(keys.clone());
@@ -305,7 +306,7 @@ impl Pool {
         self.idle.iter().flat_map(|idle| idle.iter().copied())
     }
 
-    /// What there is to say of it.
+    /// Its figures.
     pub(super) fn stats(&self, now: Time, database: &str, classes: &[JobClass]) -> PoolStats {
         let driver = &self.driver;
         let counters = Counters { wait_time: driver.wait_sum(), ..self.counters };
@@ -344,12 +345,12 @@ impl Pool {
     }
 }
 
-/// How much is remembered of the statements of a pool.
+/// Bounds of the prepared-statement cache of a pool.
 pub(super) fn bounds(config: &Config) -> Bounds {
     Bounds { server_max: config.limits.statements, ..Bounds::default() }
 }
 
-/// What a configuration says beside its lists of how this user logs in.
+/// The credential of a user that a configuration gives beside its lists.
 fn configured(login: Option<&(Vec<u8>, Credential)>, user: &[u8]) -> Option<Credential> {
     let known = login.filter(|(name, known)| name == user && *known != Credential::Nothing);
     known.map(|(_, credential)| credential.clone())

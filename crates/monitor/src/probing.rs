@@ -166,8 +166,8 @@ impl Loop {
         }
     }
 
-    /// Whether what probes have seen counts for a pool: its database is watched, and it has the servers
-    /// that are.
+    /// True if the results of probes count for a pool: its database is watched, and it has the
+    /// servers that are.
     pub(super) fn follows_probes(&self, pool: PoolIndex) -> bool {
         self.probes[self.pools[pool].database].is_some() && self.has_its_servers(pool)
     }

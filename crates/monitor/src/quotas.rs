@@ -66,7 +66,7 @@ impl Quotas {
     }
 }
 
-/// Whose jobs a quota counts.
+/// The pools whose jobs a quota counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scope {
     All,
@@ -133,7 +133,7 @@ impl QuotaChain {
 }
 
 impl Quota {
-    /// Whether it is nobody's any more.
+    /// True if it is nobody's any more.
     pub(super) fn is_vacant(&self) -> bool {
         self.scope == Scope::Nobody
     }
@@ -236,7 +236,7 @@ impl Loop {
         }
     }
 
-    /// What a pool holds counts at a quota from now on.
+    /// Counts the slots that a pool holds at a quota, from now on.
     fn occupy_quota(&mut self, pool: PoolIndex, quota: usize) {
         let mine = self.servers.iter().filter(|(_, one)| one.pool == pool && one.slot.is_some());
         let mine: Vec<Key> = mine.map(|(key, _)| key).collect();
@@ -248,7 +248,7 @@ impl Loop {
         }
     }
 
-    /// How many slots there are over several pools.
+    /// Slots over several pools.
     fn slots_over(&self, scope: &Scope) -> Option<u32> {
         let quotas = &self.config.quotas;
         match scope {
@@ -334,7 +334,7 @@ impl Loop {
         within.map(|pool| pool.connections.iter().sum::<usize>()).sum()
     }
 
-    /// Whether a pool may have one connection more without closing others'.
+    /// True if a pool may have one connection more without closing others'.
     pub(super) fn has_room(&self, pool: PoolIndex) -> bool {
         self.pools[pool].quotas.iter().all(|&at| {
             let quota = &self.quotas.list[at];
@@ -342,7 +342,7 @@ impl Loop {
         })
     }
 
-    /// How many connections a quota lets be: as many as jobs, but for those of a pool with more servers,
+    /// Connections that a quota lets be: as many as jobs, but for those of a pool with more servers,
     /// to which jobs go by turns. A connection at each is kept there, idle ones too, or each job would
     /// have one made for it and another one's closed.
     fn connections_most(&self, quota: &Quota) -> usize {
@@ -353,7 +353,7 @@ impl Loop {
         servers.max(quota.slots as usize)
     }
 
-    /// What there is to say of the quotas.
+    /// Figures of the quotas.
     pub(super) fn quota_stats(&self) -> Vec<QuotaStats> {
         let there = self.quotas.places().map(|at| (at, &self.quotas.list[at]));
         let said = there.map(|(at, quota)| QuotaStats {

@@ -1,4 +1,4 @@
-//! What the rules of the classes make of texts that come again and again, so that each is read once
+//! Classification cache: the classes of texts that come again and again, so that each is read once
 //! and not at the beginning of each transaction. Bounded.
 
 use std::hash::{BuildHasher, RandomState};
@@ -29,7 +29,7 @@ enum Place {
         hash: u64,
         text: Box<[u8]>,
         settings: Arc<Settings>,
-        /// Who asks, whose name all its clients share.
+        /// The client's user, whose name all its clients share.
         user: Option<Arc<[u8]>>,
         class: Class,
     },

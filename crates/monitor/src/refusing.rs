@@ -1,5 +1,6 @@
-//! What clients hear that get no server for what they ask, and what becomes of them: a session that has
-//! begun and has nothing under way goes on, so that an overload makes nobody come anew.
+//! Refusals: the message to clients that get no server for what they ask, and the fate of their
+//! sessions. One that has begun and has nothing under way goes on, so that an overload makes nobody
+//! come anew.
 
 use gate::{Access, Reason};
 
@@ -102,7 +103,7 @@ impl Loop {
         }
     }
 
-    /// Whether the session of a client that is not served has begun, and has nothing under way. In
+    /// True if the session of a client that is not served has begun, and has nothing under way. In
     /// session mode it begins at its server, and a replication connection is one.
     pub(super) fn goes_on_unserved(&self, key: Key) -> bool {
         let Some(client) = self.clients.get(key) else { return false };

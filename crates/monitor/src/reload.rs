@@ -32,7 +32,7 @@ pub(super) struct Fresh {
 }
 
 impl Config {
-    /// Whether a monitor can begin with it, as far as that can be told without listening.
+    /// Checks that a monitor can begin with it, as far as that can be told without listening.
     ///
     /// # Errors
     /// If it is invalid, or the certificate cannot be used.
@@ -64,17 +64,17 @@ impl Fresh {
     }
 }
 
-/// What became of a new configuration that was taken.
+/// Result of a new configuration that was taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// What it says and counts only after a restart, in sentences.
+    /// Changes that count only after a restart, in sentences.
     pub restart: Vec<String>,
-    /// What it says and counts as soon as it can, in sentences: nobody is dropped for it.
+    /// Changes that count as soon as they can, in sentences: nobody is dropped for it.
     pub later: Vec<String>,
 }
 
 impl Reloaded {
-    /// What there is to be told of it.
+    /// All sentences to be told of it.
     pub(super) fn sentences(&self) -> impl Iterator<Item = String> + '_ {
         self.restart.iter().chain(&self.later).cloned()
     }
@@ -95,7 +95,7 @@ pub enum ReloadError {
     Unread(String),
 }
 
-/// Where new configurations come from when somebody asks for one.
+/// The source of new configurations for whoever asks for one.
 #[derive(Clone)]
 pub(super) struct Reloading {
     source: Arc<Mutex<Source>>,
@@ -125,7 +125,7 @@ impl Reloading {
     }
 }
 
-/// Whether a configuration is being read.
+/// The reading of a configuration that is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Reads {
     #[default]
@@ -281,7 +281,7 @@ impl Loop {
         merged
     }
 
-    /// What a pool is told that is there already.
+    /// Tells a pool that is there already what has changed.
     fn reload_pool(
         &mut self,
         at: usize,
@@ -337,7 +337,7 @@ impl Loop {
         }
     }
 
-    /// Whether a server has more connections than slots.
+    /// True if a server has more connections than slots.
     pub(super) fn is_crowded(&self, at: usize, place: u32) -> bool {
         let pool = &self.pools[at];
         // A trial with fewer slots is no reason to make connections anew.
@@ -362,7 +362,7 @@ impl Loop {
         self.tell(at, |driver, now| driver.rise(now, place));
     }
 
-    /// How long the clients that are in may take from now on.
+    /// Gives the clients that are in their new time limits.
     pub(super) fn follow_patience(&mut self) {
         self.patiences = Patiences::new(&self.config);
         let keys: Vec<Key> = self.clients.iter().map(|(key, _)| key).collect();

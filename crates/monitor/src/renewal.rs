@@ -15,7 +15,7 @@ use super::pool::PoolIndex;
 use super::server::State;
 use super::state::Loop;
 
-/// What numbers of classes become, and how many classes there are.
+/// The new numbers of classes, and the number of classes.
 #[derive(Clone, Debug)]
 pub(super) struct Renumbering {
     numbers: Vec<Option<u32>>,
@@ -32,7 +32,7 @@ impl Renumbering {
         Renumbering { numbers: numbers.collect(), classes: to.len() }
     }
 
-    /// Whether each class keeps its number, and no other comes.
+    /// True if each class keeps its number, and no other comes.
     fn is_none(&self) -> bool {
         let same = (0..).zip(&self.numbers).all(|(at, number)| *number == Some(at));
         same && self.numbers.len() == self.classes
@@ -44,8 +44,8 @@ impl Renumbering {
     }
 }
 
-/// Where each server of a configuration stands in a pool, if it does: by its address, or else by its
-/// place, whose server has moved then.
+/// The place in a pool of each server of a configuration, if it has one: by its address, or else by
+/// its place, whose server has moved then.
 fn places(had: &[Address], wanted: &[Address]) -> Vec<Option<usize>> {
     let mut is_free = vec![true; had.len()];
     let mut found: Vec<Option<usize>> = Vec::with_capacity(wanted.len());
@@ -143,15 +143,15 @@ impl Loop {
         }
     }
 
-    /// Whether a job is at a server that is not among `places`.
+    /// True if a job is at a server that is not among `places`.
     fn holds_elsewhere(&self, at: PoolIndex, places: &[Option<usize>]) -> bool {
         let is_gone = |place: u32| !places.contains(&Some(place as usize));
         let mut there = self.servers.iter().map(|(_, server)| server);
         there.any(|server| server.pool == at && server.slot.is_some() && is_gone(server.place))
     }
 
-    /// Whether a pool has the servers that the configuration says, in the same places: else it waits
-    /// for the jobs at those that are gone.
+    /// True if a pool has the servers that the configuration says, in the same places: else it
+    /// waits for the jobs at those that are gone.
     pub(super) fn has_its_servers(&self, at: PoolIndex) -> bool {
         let pool = &self.pools[at];
         pool.addresses == self.config.databases[pool.database].servers
@@ -323,7 +323,7 @@ impl Loop {
         self.catch_up_quotas();
     }
 
-    /// Whether a server of a pool waits to be admitted by quotas.
+    /// True if a server of a pool waits to be admitted by quotas.
     pub(super) fn is_admitting(&self, at: PoolIndex) -> bool {
         let mut there = self.servers.iter().map(|(_, server)| server);
         there.any(|server| server.pool == at && matches!(server.state, State::Admitting))

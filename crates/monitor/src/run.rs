@@ -45,7 +45,7 @@ pub(super) const PREDECESSOR: Socket = Socket::Own(5);
 /// That of the first listener; those of others follow.
 pub(super) const LISTENERS: u32 = 16;
 
-/// How often connections are looked at that are idle.
+/// Interval of the look at idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 /// After how long it is tried again to accept where the system had no room.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
@@ -103,7 +103,7 @@ pub(super) enum Command {
     Drain(mpsc::Sender<()>),
     Tls(Option<Arc<ClientEncryption>>, mpsc::Sender<()>),
     Operate(Asked),
-    /// What has come of work beside the loop.
+    /// Result of work beside the loop.
     Done(Done),
     Reload(Box<Fresh>, mpsc::Sender<Reloaded>),
     /// A configuration that was asked for was read, or could not be.
@@ -111,7 +111,7 @@ pub(super) enum Command {
 }
 
 impl Handle {
-    /// Where clients connect to on the network; of several addresses the first.
+    /// The address for clients on the network; of several the first.
     ///
     /// # Panics
     /// If there are sockets in the file system alone.
@@ -128,12 +128,12 @@ impl Handle {
         &self.addresses
     }
 
-    /// Where metrics and the live page are, if anywhere.
+    /// The address of the metrics and the live page, if there is one.
     pub fn http(&self) -> Option<SocketAddr> {
         self.http
     }
 
-    /// What is counted, up to now.
+    /// The figures up to now.
     ///
     /// # Errors
     /// If the monitor has ended.
@@ -141,7 +141,7 @@ impl Handle {
         self.ask(Command::Stats)
     }
 
-    /// What is recorded of each pool, up to now, in the order of [`Stats::pools`].
+    /// The recordings of all pools up to now, in the order of [`Stats::pools`].
     ///
     /// # Errors
     /// If the monitor has ended.
@@ -149,7 +149,7 @@ impl Handle {
         self.ask(Command::Recordings)
     }
 
-    /// What would be, of each pool of which the model knows enough, if something were otherwise.
+    /// Estimates of each pool of which the model knows enough, if something were otherwise.
     ///
     /// # Errors
     /// If the monitor has ended; inside, why no pool has an answer.
@@ -428,7 +428,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// How long nothing will have to be done, unless something happens.
+    /// Time for which nothing will have to be done, unless something happens.
     fn timeout(&self) -> Option<Duration> {
         if !self.inner.again.is_empty() {
             return Some(Duration::ZERO);
@@ -648,7 +648,7 @@ impl Running {
         self.accept_again = None;
     }
 
-    /// What a worker does next.
+    /// The next step of a worker.
     pub(super) fn next(&self) -> Next {
         if self.is_done() { Next::Ends } else { Next::Waits(self.timeout()) }
     }
@@ -707,7 +707,7 @@ impl Running {
     }
 }
 
-/// How many signals have come.
+/// Number of signals that have come.
 fn heard(signals: Option<&mut UnixStream>) -> usize {
     let Some(signals) = signals else { return 0 };
     let mut bytes = [0; 16];
@@ -719,7 +719,7 @@ fn heard(signals: Option<&mut UnixStream>) -> usize {
 }
 
 impl Loop {
-    /// What is counted, up to now.
+    /// The figures up to now.
     pub(super) fn snapshot(&self) -> Stats {
         let pools = self.pools.iter().filter(|pool| !pool.vacant);
         let classes = self.config.classes.list();

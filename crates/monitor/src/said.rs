@@ -1,4 +1,5 @@
-//! What a client's first messages say, as far as they are here: a text, and the parameters of a Bind.
+//! First-message peek: the text and the parameters of a Bind in a client's first messages, as far
+//! as they are here.
 //!
 //! Nothing here is answered before Sync, Flush, Query or FunctionCall, so that whoever waits for more of
 //! the messages before one of these waits for what the client sends of itself.
@@ -7,7 +8,7 @@ use pgsession::sql::Format;
 use pgsession::statements::{Catalogue, Client as Statements};
 use pgwire::frame::{Frames, Frontend, HEAD, Piece};
 
-/// How many bytes more are waited for at once where it is not known how many are needed \[byte\].
+/// Further bytes that are waited for at once where it is not known how many are needed \[byte\].
 const STEP: usize = 32 * 1024;
 
 /// Something that first messages say, if that is here.
@@ -17,7 +18,7 @@ pub(super) enum Said<T> {
     Here(T),
     /// So many bytes must be readable to tell, or to look again.
     More {
-        /// How many \[byte\].
+        /// Their number \[byte\].
         needs: usize,
     },
 }
@@ -102,12 +103,12 @@ pub(super) type Parameter<'a> = (Format, Option<&'a [u8]>);
 pub(super) struct Bind<'a> {
     /// From the formats of its parameters on.
     behind: &'a [u8],
-    /// How many bytes must be readable to look again, if not all of it is here \[byte\].
+    /// Bytes that must be readable to look again, if not all of it is here \[byte\].
     needs: Option<usize>,
 }
 
 impl<'a> Bind<'a> {
-    /// Whether all of it is here.
+    /// True if all of it is here.
     pub(super) fn is_whole(&self) -> bool {
         self.needs.is_none()
     }

@@ -22,7 +22,7 @@ use pgwire::startup::Replication;
 /// The largest message that is waited for: what must be whole of a server's messages fits a buffer.
 pub(super) const LIMITS: Limits = Limits::SESSION;
 
-/// What a connection to a server is doing.
+/// State of a connection to a server.
 #[derive(Debug)]
 pub(super) enum State {
     /// It has no connection: its job waits for slots of quotas.
@@ -68,10 +68,10 @@ pub(super) enum State {
 /// Settings by name that a session begins with.
 pub(super) type Begun = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What was said until the gate is in.
+/// The words with a server until the gate is in.
 #[derive(Debug)]
 pub(super) struct Greeting {
-    /// How often the way there was tried before, and how far it is this time.
+    /// Number of earlier tries of the way there, and the progress of this one.
     pub(super) tries: u8,
     pub(super) approach: Option<Approach>,
     pub(super) frames: Frames<Backend>,
@@ -93,7 +93,7 @@ pub(super) struct Server {
     pub(super) wire: Option<Wire>,
     pub(super) state: State,
     pub(super) pool: PoolIndex,
-    /// Which server of its pool, and where that is; of the database, if it is a probe's.
+    /// The place of its server in the pool, and its address; in the database, if it is a probe's.
     pub(super) place: u32,
     pub(super) address: Address,
     /// The slot of the job that it serves.
@@ -101,12 +101,12 @@ pub(super) struct Server {
     /// The slots of quotas that go with it, and its way to them as long as it waits.
     pub(super) permits: Permits,
     pub(super) asks: Option<PassId>,
-    /// Whose it is.
+    /// Its client.
     pub(super) client: Option<Key>,
     pub(super) relay: Relay,
     /// The settings that it began with, in session mode: those that its client began with.
     pub(super) begun: Begun,
-    /// Whether it is a replication connection, and of its client alone.
+    /// Its kind of replication; a replication connection is of its client alone.
     pub(super) replication: Replication,
     /// Until the gate is in.
     pub(super) greeting: Option<Box<Greeting>>,
@@ -125,17 +125,17 @@ pub(super) struct Server {
     /// When the query, and the transaction, began that it is at.
     pub(super) query_since: Option<Time>,
     pub(super) xact_since: Option<Time>,
-    /// What it has told, if it is a probe's: no client ever has it.
+    /// The answer to a probe, if it is a probe's: no client ever has it.
     pub(super) probe: Option<Vec<u8>>,
     /// Cancel requests that are on their way to it.
     pub(super) cancels: u32,
-    /// Whether one of these may arrive at any time, and nobody is to have it any more.
+    /// True if one of these may arrive at any time, and nobody is to have it any more.
     pub(super) tainted: bool,
-    /// What became of the job that it serves, as far as it has got.
+    /// Outcome of the job that it serves, as far as it has got.
     pub(super) work: Work,
-    /// Whether it is closed as soon as nobody needs it, since somebody has said so.
+    /// True if it is closed as soon as nobody needs it, since somebody has said so.
     pub(super) closing: bool,
-    /// Whether it was idle when its client got it.
+    /// True if it was idle when its client got it.
     pub(super) reused: bool,
     /// Whether it was time to ask it of what its database has.
     pub(super) inquired: bool,
@@ -186,19 +186,19 @@ impl Server {
         }
     }
 
-    /// Which server of its pool; none if it is a probe's. The pool may still have other servers than
-    /// those of the database that are watched.
+    /// The place of its server in the pool; none if it is a probe's. The pool may still have other
+    /// servers than those of the database that are watched.
     pub(super) fn own_place(&self) -> Option<u32> {
         self.probe.is_none().then_some(self.place)
     }
 
-    /// Whether it counts among the connections of its pool. Slots say how many of these there may be:
-    /// what no job ever has is beyond them.
+    /// True if it counts among the connections of its pool. Slots say how many of these there may
+    /// be: what no job ever has is beyond them.
     pub(super) fn counts(&self) -> bool {
         self.probe.is_none() && !matches!(self.state, State::Admitting)
     }
 
-    /// Whether nothing is owed to anybody, and no message is here in part.
+    /// True if nothing is owed to anybody, and no message is here in part.
     pub(super) fn stands_between(&self) -> bool {
         let read = self.wire.as_ref().is_none_or(|wire| wire.read().is_empty());
         read && self.relay.kept().is_none()

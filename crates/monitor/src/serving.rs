@@ -17,21 +17,21 @@ use pgsession::relay::{Copied, Guest, News, Out as _, ServerFault, Stop};
 use pgwire::SqlState;
 use pgwire::message::{Severity, Status, write};
 
-/// How often one connection is read before others have their turn.
+/// Reads of one connection before others have their turn.
 pub(super) const ROUNDS: u32 = 8;
 
-/// What of a server's words concerns more than its client.
+/// News in a server's words that concern more than its client.
 #[derive(Default)]
 struct Heard {
     queries: u32,
     transactions: u32,
-    /// Whether a transaction of several statements was open.
+    /// True if a transaction of several statements was open.
     block: bool,
     own: Option<(Option<SqlState>, u64)>,
     ended: bool,
     /// The error with which it has ended, if it can be read.
     words: Vec<u8>,
-    /// Whether something took its time and came to nothing.
+    /// True if something took its time and came to nothing.
     wasted: bool,
 }
 
@@ -73,8 +73,9 @@ impl Loop {
         self.limit_stay(key);
     }
 
-    /// What a client has sent that has gone may wait until its server takes it, but not for ever: it is
-    /// found to have gone when all of it is read, and nothing is read meanwhile.
+    /// Limits the stay of a client that has gone: what it has sent may wait until its server takes
+    /// it, but not for ever. It is found to have gone when all of it is read, and nothing is read
+    /// meanwhile.
     fn limit_stay(&mut self, key: Key) {
         let client = self.clients.get(key).filter(|client| client.wire.has_hung_up());
         let Some(&client::State::Served(at)) = client.map(|client| &client.state) else { return };
@@ -297,8 +298,8 @@ impl Loop {
         wire.is_some_and(super::wire::Wire::may_read)
     }
 
-    /// What the texts of a client mean from here on, if its settings have changed, and those of all who
-    /// have its database, if its schema may have.
+    /// Adapts the reading of a client's texts, if its settings have changed, and of those of all
+    /// who have its database, if its schema may have.
     fn follow(&mut self, key: Key, client: Option<Key>) {
         if let Some(client) = client {
             self.follow_client(client);
@@ -329,6 +330,7 @@ impl Loop {
     ) {
         match fault {
             Err(fault) => self.misbehaves(key, fault.sqlstate(), &fault.to_string()),
+            // Before a connection that cannot be written to: its last words tell the client why.
             Ok(_) if heard.ended => self.ended(key, &heard.words),
             Ok(Stop::Ended) => {
                 let message = "it is not known what the server answers: a COPY has failed, and more \
@@ -457,7 +459,7 @@ impl Loop {
         }
     }
 
-    /// What a client has sent may go on now that its server has said something.
+    /// Lets what a client has sent go on now that its server has said something.
     fn resume(&mut self, key: Key) {
         let client = self.clients.get(key).expect("who has a server is there");
         if client.needs == 0 && !client.wire.read().is_empty() {
@@ -523,6 +525,8 @@ impl Loop {
             Abandoned::Waits(_) => {
                 let latest = self.now + self.config.timeouts.clean;
                 self.deadlines.set(Socket::Server(at), &mut server.deadline, latest);
+                // The server may have been left unread while this client could take no answers, and
+                // its edge does not come again.
                 self.again.push_back(Socket::Server(at));
             }
         }
@@ -555,6 +559,7 @@ impl Loop {
             return;
         }
         let server = self.servers.get_mut(key).expect("it was there above");
+        // A cancel request names a session and not a query: it would hit whoever has this one next.
         if server.cancels > 0 {
             server.state = State::Held;
             return;

@@ -35,7 +35,7 @@ use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
 use pgwire::startup::Replication;
 
-/// Whether clients still come.
+/// Phase of the gate's life, by what becomes of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
@@ -50,7 +50,7 @@ pub(super) enum Phase {
 /// All that one loop knows.
 pub(super) struct Loop {
     pub(super) config: Config,
-    /// What clients are shown that want TLS.
+    /// Encryption with clients that want TLS.
     pub(super) tls: Option<Arc<ClientEncryption>>,
     /// Work that is done beside the loop, and the secrets that were looked up there.
     pub(super) aside: Aside,
@@ -92,14 +92,14 @@ pub(super) struct Loop {
     pub(super) reached: Vec<Address>,
     pub(super) log: Log,
     pub(super) figures: Figures,
-    /// Where new configurations come from, and whether one is being read.
+    /// The source of new configurations, and the reading that is under way.
     pub(super) reloading: Option<Reloading>,
     pub(super) reads: Reads,
     pub(super) stats: Stats,
     pub(super) operating: Operating,
     pub(super) takeover: Takeover,
     random: SystemRandom,
-    /// What is written in one go, kept for its room.
+    /// Bytes that are written in one go, kept for their room.
     pub(super) to_server: Vec<u8>,
     pub(super) to_client: Vec<u8>,
 }
@@ -194,6 +194,8 @@ impl Loop {
     /// Carries out what the gates have decided, until they have decided nothing more.
     pub(super) fn settle(&mut self) {
         loop {
+            // A quota that lets a job pass or refuses it tells the pool's gate, which may decide
+            // again then: so both go on until neither has anything more.
             self.settle_pools();
             if !self.quotas.chain.has_decided() {
                 return;
@@ -209,6 +211,8 @@ impl Loop {
                     client::State::Waits(job) | client::State::Guest(Some(job)) => Some(job),
                     _ => None,
                 });
+                // The driver takes a verdict back whose client reneges before it is carried out, so
+                // each one finds its client waiting. A slot given to nobody would never come back.
                 assert_eq!(waits, Some(verdict.job), "who goes while waiting reneges");
                 match verdict.outcome {
                     Ok(slot) => self.start(verdict.owner, slot),
@@ -267,6 +271,8 @@ impl Loop {
             return;
         }
         self.part(key);
+        // With several workers the words are only queued until this flush, which finds out whether
+        // the system has room for them.
         let Some(client) = self.clients.get_mut(key) else { return };
         if client.wire.flush(&mut self.chunks).is_ok() && client.wire.is_blocked() {
             let patience = self.now + self.config.timeouts.cancel;
@@ -289,6 +295,8 @@ impl Loop {
     /// Takes a client away from all that it has to do with, but for its socket.
     fn part(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
+        // Who is told why it ends comes here twice, before its last words and at its close: the
+        // second time there must be nothing left to give back.
         let state = std::mem::replace(&mut client.state, client::State::Ending);
         self.logins.remove(&client.id);
         let pool = client.pool;

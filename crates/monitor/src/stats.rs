@@ -1,4 +1,4 @@
-//! What is counted, as plain values: PgBouncer's counters, and histograms of waits and holds.
+//! Counters as plain values: PgBouncer's, and histograms of waits and holds.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ pub struct Pin {
     pub user: String,
     /// The name that the client gave.
     pub application_name: String,
-    /// What it has left there.
+    /// Session state that it has left there.
     pub reasons: Reasons,
     /// Why its settings are not known, if they are not.
     pub lost: Option<Lost>,
@@ -100,14 +100,14 @@ impl Counters {
     }
 }
 
-/// What there is to say of one pool.
+/// Figures of one pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolStats {
     /// The database, by the name that clients know.
     pub database: String,
     /// The user.
     pub user: String,
-    /// What was counted.
+    /// Its counters.
     pub counters: Counters,
     /// From arrival to start.
     pub wait: Histogram,
@@ -127,22 +127,22 @@ pub struct PoolStats {
     pub servers_idle: usize,
     /// Each server, in the order of the database's.
     pub per_server: Vec<ServerStats>,
-    /// How long a job would wait that came now; `None` if nothing is known of holds yet.
+    /// Predicted wait of a job that came now; `None` if nothing is known of holds yet.
     pub predicted_wait: Option<Duration>,
-    /// What the model has found; nothing while it knows nothing, and of sessions.
+    /// Estimates of the model; none while it knows nothing, and none of sessions.
     pub model: Vec<Estimate>,
     /// The same as the parts of a scenario, if the model fits and a knee was seen.
     pub fitted: Option<Fitted>,
-    /// What was decided about the slots, where that is left to the gate.
+    /// The last decision about the slots, where that is left to the gate.
     pub control: Option<Controlled>,
 }
 
-/// What there is to say of one server of a pool.
+/// Figures of one server of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerStats {
-    /// What it may be asked, as far as is known.
+    /// Its role, as far as is known.
     pub role: Role,
-    /// Whether it is up, as far as is known.
+    /// True if it is up, as far as is known.
     pub up: bool,
     /// Jobs that wait for it alone.
     pub waiting: u64,
@@ -156,14 +156,14 @@ pub struct ServerStats {
     pub connections: usize,
 }
 
-/// What there is to say of slots over several pools.
+/// Figures of slots over several pools.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaStats {
-    /// Whose they are: `all`, `database NAME`, `user NAME` or `pool DATABASE/USER`.
+    /// Their owner: `all`, `database NAME`, `user NAME` or `pool DATABASE/USER`.
     pub name: String,
-    /// How many there are.
+    /// Slots that there are.
     pub slots: u32,
-    /// How many are held.
+    /// Slots that are held.
     pub busy: u32,
     /// Jobs that have a slot of their pool and wait for one of these.
     pub waiting: u64,
@@ -171,7 +171,7 @@ pub struct QuotaStats {
     pub wait: Histogram,
 }
 
-/// What there is to say of a monitor.
+/// Figures of a monitor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Secrets of users that were looked up in a database.
@@ -196,24 +196,24 @@ pub struct Stats {
     pub cancels: u64,
     /// Cancel requests that fitted nobody, or nobody who was being served.
     pub cancels_ignored: u64,
-    /// Who keeps a server beyond its job.
+    /// Clients that keep a server beyond their jobs.
     pub pins: Vec<Pin>,
     /// Slots over several pools, if there are any.
     pub quotas: Vec<QuotaStats>,
     /// Lines of the log that could not be written.
     pub log_lost: u64,
-    /// How often each worker has taken the loop, in their order.
+    /// Times that each worker has taken the loop, in their order.
     pub turns: Vec<u64>,
     /// The pools, in the order in which they were asked for.
     pub pools: Vec<PoolStats>,
 }
 
-/// What is left when a monitor has ended.
+/// Results of a monitor that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
-    /// What was counted.
+    /// Its last figures.
     pub stats: Stats,
-    /// What was recorded of each pool, in the order of [`Stats::pools`], if anything was to be.
+    /// The recording of each pool, in the order of [`Stats::pools`], if there was to be any.
     pub recordings: Vec<Option<Recording>>,
     /// The same of each of the quotas, in the order of [`Stats::quotas`].
     pub quota_recordings: Vec<Option<Recording>>,

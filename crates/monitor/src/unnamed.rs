@@ -42,8 +42,8 @@ impl Unnamed {
 }
 
 impl Loop {
-    /// Whether there may be one pool more of the database in place `of`; another one that nobody uses
-    /// goes for it.
+    /// Makes room for one pool more of the database in place `of`, if need be in place of another
+    /// one that nobody uses. False if there is none.
     pub(super) fn has_room_for_pool(&mut self, of: usize) -> bool {
         if self.pools.len() - self.unnamed.vacant_pools.len() < self.config.limits.pools {
             return true;
@@ -72,7 +72,7 @@ impl Loop {
         pools.filter(|(_, pool)| pool.database == at).map(|(index, _)| index).collect()
     }
 
-    /// Whether nobody is at a database, and no connection of it does anything.
+    /// True if nobody is at a database, and no connection of it does anything.
     fn is_unused(&self, at: usize) -> bool {
         let works = |index: &PoolIndex| {
             let pool = &self.pools[*index];

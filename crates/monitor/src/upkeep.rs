@@ -1,5 +1,5 @@
-//! How connections to servers are kept: some warm before anybody asks, none used that has died while it
-//! was idle, each set up once, renewed one after the other; and what clients hear while nobody gets in.
+//! Pool maintenance: prewarmed connections, liveness checks, lifetime, retries, and the message to
+//! clients while no server can be reached.
 
 use std::time::Duration;
 
@@ -18,34 +18,34 @@ use pgwire::auth::Credential;
 use pgwire::message::{Report, Severity};
 use pgwire::startup::Replication;
 
-/// How the connections of a database's pools are kept.
+/// Upkeep of the connections of a database's pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
     /// Connections that a pool keeps, spread over the servers of its database; no more than it has
     /// slots. Only those of pools that have clients, or whose database has a [forced
     /// user](Database::forced): then from the start on.
     pub slots_kept: u32,
-    /// How long a connection beyond these is kept without a client, if not as long as
+    /// Idle time after which a connection beyond these is closed, if not
     /// [`Timeouts::server_idle`](super::Timeouts::server_idle).
     pub idle: Option<Duration>,
-    /// How long a connection is used, if not as long as
+    /// Lifetime of a connection, if not
     /// [`Timeouts::server_lifetime`](super::Timeouts::server_lifetime).
     pub lifetime: Option<Duration>,
-    /// What a fresh connection is asked before anybody has it, and again when its session was
+    /// A query on a fresh connection before anybody has it, and again when its session was
     /// discarded. If it fails, the connection is closed and its client told. Settings are better
     /// [begun with](Database::settings): these are what RESET goes back to.
     pub connect_query: Option<String>,
 }
 
-/// What a connection is asked that was idle for long, before a client has it. One that fails is
-/// replaced, and its client hears nothing of it; where it does not answer in time, other idle ones that
-/// were silent for as long are closed too.
+/// The liveness check of a connection that was idle for long, before a client has it. One that
+/// fails is replaced, and its client hears nothing of it; where it does not answer in time, other
+/// idle ones that were silent for as long are closed too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// The query; an empty one does.
     pub query: String,
-    /// How long a connection was idle that is asked. One that was idle for a tenth of a second is read
-    /// in any case, to see whether its server has ended it.
+    /// Idle time after which a connection is asked. One that was idle for a tenth of a second is
+    /// read in any case, to see whether its server has ended it.
     pub after: Duration,
 }
 
@@ -56,8 +56,8 @@ impl Default for Check {
     }
 }
 
-/// After how long without use a connection is read before it is used: a transaction of a busy pool
-/// costs no system call for it.
+/// Idle time after which a connection is read before it is used: a transaction of a busy pool costs
+/// no system call for it.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a pool believes that nothing in its database asks for sequences: the question reads what the database has of defaults, views and functions, a tenth of a second where
@@ -84,11 +84,11 @@ const HIDDEN: &str = "SELECT 1 WHERE EXISTS (SELECT FROM pg_catalog.pg_proc AS f
 /// How long clients hear why nobody gets in before one of them tries again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// How long a server that was out may take to accept a connection, so that one that has vanished from
-/// the network holds up nobody's next try; for the login it may take longer.
+/// Time that a server that was unavailable may take to accept a connection, so that one that has
+/// vanished from the network holds up nobody's next try; for the login it may take longer.
 const ACCEPTS: Duration = Duration::from_secs(2);
 
-/// What is done for the connections of a pool.
+/// Maintenance of the connections of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Tended {
     /// When one was closed last since it was old.
@@ -99,8 +99,8 @@ pub(super) struct Tended {
     out: Option<Out>,
 }
 
-/// What becomes of jobs that have not begun while no server of their pool can be reached that could
-/// be reached before: one that restarts comes back.
+/// The fate of jobs that have not begun while no server of their pool can be reached that could be
+/// reached before: one that restarts comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreachable {
     /// They wait until their deadline.
@@ -120,7 +120,7 @@ impl Unreachable {
     }
 }
 
-/// What clients hear of it while nobody gets in.
+/// The message to clients while no server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hear {
     /// They hear why at once.
@@ -147,7 +147,7 @@ impl Tended {
         (self.out, self.spare_from) = (None, None);
     }
 
-    /// Where nobody gets in and whoever comes hears so at once.
+    /// The pool's unavailability, if whoever comes hears of it at once.
     pub(super) fn out_at_once(&self) -> Option<&Out> {
         self.out.as_ref().filter(|out| out.hear == Hear::AtOnce)
     }
@@ -168,7 +168,7 @@ impl Tended {
 }
 
 impl Server {
-    /// Whether its client has said nothing on it yet.
+    /// True while its client has said nothing on it yet.
     pub(super) fn is_unheard(&self) -> bool {
         let unheard = matches!(
             self.state,
@@ -181,7 +181,7 @@ impl Server {
         unheard && self.client.is_some() && self.pinned.is_none() && !self.is_pinned()
     }
 
-    /// Whether another connection may take its place unseen: it was idle, and its client has said
+    /// True if another connection may take its place unseen: it was idle, and its client has said
     /// nothing on it.
     pub(super) fn is_replaceable(&self) -> bool {
         self.reused && self.is_unheard()
@@ -215,7 +215,7 @@ impl Loop {
         }
     }
 
-    /// Whether clients may ask for the database in this place by its name.
+    /// True if clients may ask for the database in this place by its name.
     fn is_offered(&self, at: usize) -> bool {
         let name = &self.config.databases[at].name;
         *name != Database::REST && self.databases.get(name) == Some(&at)
@@ -238,7 +238,7 @@ impl Loop {
         }
     }
 
-    /// Whether a connection that was made then is to be closed for its age: those that were made at
+    /// True if a connection that was made then is to be closed for its age: those that were made at
     /// once are not all renewed at once.
     pub(super) fn is_old(&mut self, pool: PoolIndex, since: Time) -> bool {
         let upkeep = &self.config.databases[self.pools[pool].database].upkeep;
@@ -255,7 +255,7 @@ impl Loop {
         true
     }
 
-    /// How many connections a pool keeps whether somebody needs them or not.
+    /// Connections that a pool keeps even if nobody needs them.
     fn kept_now(&self, pool: PoolIndex) -> usize {
         let database = &self.config.databases[self.pools[pool].database];
         let kept = database.upkeep.slots_kept as usize;
@@ -313,8 +313,9 @@ impl Loop {
         Some(spare.swap_remove(at))
     }
 
-    /// What a server begins with for a client: in session mode what this has begun with, so that RESET
-    /// goes back there. But for the name of its program, which may be another for each: it is set.
+    /// The settings that a server begins with for a client: in session mode those that this has
+    /// begun with, so that RESET goes back there. But for the name of its program, which may be
+    /// another for each: it is set.
     pub(super) fn begun_of(&self, pool: PoolIndex, client: Option<Key>) -> Begun {
         let client = client.and_then(|client| self.clients.get(client));
         let Some(client) = client.filter(|_| self.pools[pool].mode == Mode::Session) else {
@@ -410,7 +411,7 @@ impl Loop {
         }
     }
 
-    /// How long a connection may take to say that it is alive.
+    /// Time that a connection may take to say that it is alive.
     fn check_max(&self) -> Duration {
         self.config.timeouts.connect.min(self.config.timeouts.clean)
     }
@@ -504,9 +505,9 @@ impl Loop {
     }
 }
 
-/// Whether anybody gets in.
+/// Availability of the servers of a pool.
 impl Loop {
-    /// How long a connection of a pool may take.
+    /// Time that a connection of a pool may take to be made.
     pub(super) fn patience_of(&self, pool: PoolIndex) -> Duration {
         let connect = self.config.timeouts.connect;
         match self.pools[pool].tended.out {
@@ -586,7 +587,7 @@ impl Loop {
         });
     }
 
-    /// Whether who asks for a server that cannot be reached waits for it: it was reached before.
+    /// True if clients wait for a server that cannot be reached: it was reached before.
     pub(super) fn may_return(&self, address: &Address) -> bool {
         self.config.unreachable == Unreachable::Wait && self.reached.contains(address)
     }
@@ -598,14 +599,14 @@ impl Loop {
         }
     }
 
-    /// How long after the last try of a server nobody tries again.
+    /// Time after the last try of a server before which nobody tries again.
     fn retry(&self) -> Duration {
         RETRY.min(self.config.timeouts.server_retry)
     }
 
-    /// Where nobody gets in to a pool, and the last try is some time ago, or is not this job's to be
-    /// kept from: the server that is up for one job that is about to arrive. Others hear of what becomes of
-    /// it.
+    /// Marks one server of an unavailable pool as up, for one job that is about to arrive: if the
+    /// last try is some time ago, or is not this job's to be kept from. Others hear of what becomes
+    /// of it.
     pub(super) fn open_for_one(&mut self, pool: PoolIndex, is_own: bool) -> Option<u32> {
         let (now, retry) = (self.now, self.retry());
         let Pool { tended, driver, addresses, retries, .. } = &mut self.pools[pool];
@@ -627,7 +628,7 @@ impl Loop {
         Some(place)
     }
 
-    /// What has kept all out of a pool is over, and no other server was found to be up since: those that
+    /// Ends the unavailability of a pool. If no other server was found to be up since, those that
     /// were to be tried again are up.
     fn let_in_again(&mut self, pool: PoolIndex) {
         let longest = self.pools[pool].spec.unreachable_max;

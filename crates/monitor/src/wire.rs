@@ -17,7 +17,7 @@ use socket2::{SockRef, TcpKeepalive};
 
 /// The bytes of a buffer: the largest message that must be whole, of either side, fits.
 pub(super) const CHUNK: usize = 32 * 1024;
-/// How many buffers are kept for whoever needs one next.
+/// Empty buffers kept for whoever needs one next, at most.
 const SPARE_MAX: usize = 64;
 /// The most bytes that are laid aside in a buffer of their size: the longest start-up packet is 10,000.
 const ASIDE_MAX: usize = CHUNK / 2;
@@ -97,7 +97,7 @@ impl Chunks {
         std::mem::swap(&mut self.queued, list);
     }
 
-    /// How many are kept.
+    /// Number of empty buffers kept.
     pub(super) fn spare(&self) -> usize {
         self.spare.len()
     }
@@ -183,7 +183,7 @@ impl Stream {
         }
     }
 
-    /// Whether it is connected by now.
+    /// True once it is connected.
     ///
     /// # Errors
     /// Why it never will be.
@@ -229,7 +229,7 @@ impl Stream {
     }
 }
 
-/// What became of a read.
+/// Outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
     /// There are so many bytes more.
@@ -242,14 +242,14 @@ pub(super) enum Filled {
     Ended,
 }
 
-/// What was read of a connection without the loop.
+/// A read of a connection without the loop, and its bytes.
 #[derive(Debug)]
 pub(super) struct Reading {
     link: Arc<Link>,
     chunk: Chunk,
     encrypted: bool,
     filled: Filled,
-    /// Whether the system has said that there is no more.
+    /// True once the system has said that there is no more.
     drained: bool,
 }
 
@@ -282,17 +282,17 @@ impl Reading {
 pub(super) struct Wire {
     link: Arc<Link>,
     input: Option<Chunk>,
-    /// Whether there may be something to read.
+    /// True while there may be something to read.
     readable: bool,
-    /// Whether the system has said that the other side sends no more.
+    /// True once the system has said that the other side sends no more.
     hung_up: bool,
-    /// Whether what passes is encrypted, or will be.
+    /// True if what passes is encrypted, or will be.
     encrypted: bool,
-    /// Whether a worker reads it at this moment, without the loop.
+    /// True while a worker reads it without the loop.
     is_read: bool,
-    /// Whether such a read has found its end.
+    /// True once such a read has found its end.
     ended: bool,
-    /// Which worker watches it.
+    /// The worker that watches it.
     watcher: u16,
 }
 
@@ -316,7 +316,7 @@ impl Wire {
         self.link.watched(socket);
     }
 
-    /// Which worker watches it.
+    /// The worker that watches it.
     pub(super) fn watcher(&self) -> usize {
         self.watcher.into()
     }
@@ -331,7 +331,7 @@ impl Wire {
         self.hung_up |= event.is_read_closed() || event.is_error();
     }
 
-    /// Whether a read may bring something.
+    /// True if a read may bring something.
     pub(super) fn may_read(&self) -> bool {
         self.readable
     }
@@ -341,40 +341,40 @@ impl Wire {
         self.readable = true;
     }
 
-    /// Whether the other side sends no more, though what it has sent may not all be read.
+    /// True once the other side sends no more, though what it has sent may not all be read.
     pub(super) fn has_hung_up(&self) -> bool {
         self.hung_up
     }
 
-    /// What was read and not taken.
+    /// Bytes read and not taken.
     pub(super) fn read(&self) -> &[u8] {
         self.input.as_ref().map_or(&[], Chunk::filled)
     }
 
-    /// Whether something waits to be written that the system had no room for.
+    /// True while something waits to be written that the system had no room for.
     pub(super) fn is_blocked(&self) -> bool {
         self.link.is_blocked()
     }
 
-    /// Whether nothing of it is here: nothing was read that was not taken, nobody reads it now, and
+    /// True if nothing of it is here: nothing was read that was not taken, nobody reads it now, and
     /// nothing waits to be written.
     pub(super) fn is_at_rest(&self) -> bool {
         let unread = self.read().is_empty() && !self.is_read && !self.ended;
         unread && !self.is_blocked() && !self.link.has_borrowed()
     }
 
-    /// Whether nothing of it will be here as soon as a worker has written what was said.
+    /// True if nothing of it will be here as soon as a worker has written what was said.
     pub(super) fn is_being_written(&self) -> bool {
         let unread = self.read().is_empty() && !self.is_read && !self.ended;
         unread && !self.is_blocked() && self.link.has_borrowed()
     }
 
-    /// How many bytes wait to be written, as far as they are not encrypted yet.
+    /// Bytes that wait to be written, as far as they are not encrypted yet.
     pub(super) fn unsent(&self) -> usize {
         self.link.unsent()
     }
 
-    /// How many buffers it has borrowed.
+    /// Buffers that it has borrowed.
     pub(super) fn borrowed(&self) -> usize {
         usize::from(self.input.is_some()) + usize::from(self.link.has_borrowed())
     }
@@ -412,12 +412,12 @@ impl Wire {
         self.link.of_encryption(|tls| tls.alpn_protocol().map(<[u8]>::to_vec)).flatten()
     }
 
-    /// Whether what passes is encrypted, or will be.
+    /// True if what passes is encrypted, or will be.
     pub(super) fn is_encrypted(&self) -> bool {
         self.encrypted
     }
 
-    /// Whether the two sides have not agreed yet on how to encrypt.
+    /// True until the two sides have agreed on how to encrypt.
     pub(super) fn is_handshaking(&self) -> bool {
         self.link.of_encryption(|tls| tls.is_handshaking()).unwrap_or(false)
     }
@@ -455,7 +455,7 @@ impl Wire {
         filled
     }
 
-    /// What follows from a read that had room for so many bytes.
+    /// Notes what follows from a read that had room for so many bytes.
     fn filled(&mut self, asked: usize, filled: Filled) {
         match filled {
             // Less than was asked for is all there is; the end comes with a hang-up.
@@ -556,7 +556,7 @@ impl Wire {
         self.link.flush(chunks)
     }
 
-    /// How many bytes the system has taken in all.
+    /// Bytes that the system has taken in all.
     pub(super) fn written(&self) -> u64 {
         self.link.written()
     }

@@ -28,17 +28,17 @@ use super::server::{self, Server};
 use super::state::Loop;
 use super::wire::{Chunk, Reading, Wire};
 
-/// How many events one that is alone takes from the system at once.
+/// Events that one that is alone takes from the system at once.
 const EVENTS_ALONE: usize = 1024;
-/// How many each of several takes: what it does with them holds up the others.
+/// Events that each of several takes: what it does with them holds up the others.
 const EVENTS_EACH: usize = 64;
 
 /// The event queues of all workers: each connection is watched by one of them.
 #[derive(Debug)]
 pub(super) struct Watchers {
     all: Vec<Registry>,
-    /// Who watches the next client, and the next connection to a server: they take turns, so that
-    /// each has as many, whoever connects and however often.
+    /// The worker that watches the next client, and the next connection to a server: they take
+    /// turns, so that each has as many, whoever connects and however often.
     next_client: usize,
     next_other: usize,
 }
@@ -48,7 +48,7 @@ impl Watchers {
         Watchers { all, next_client: 0, next_other: 0 }
     }
 
-    /// How many there are.
+    /// Number of workers.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
@@ -82,7 +82,7 @@ impl Watchers {
     }
 }
 
-/// What the workers share.
+/// Shared state of the workers.
 pub(super) struct Crew {
     running: Mutex<Running>,
     wakers: Vec<Arc<Waker>>,
@@ -95,7 +95,7 @@ struct Worker<'a> {
     at: usize,
     poll: Poll,
     events: Events,
-    /// What is read before the loop is taken, and written when it is let go; kept for their room.
+    /// Reads before the loop is taken, and writes when it is let go; kept for their room.
     readings: Vec<(Socket, Reading)>,
     queue: Vec<Arc<Link>>,
     spare: Vec<Chunk>,
@@ -178,6 +178,8 @@ impl Worker<'_> {
     fn turn(&mut self) -> Next {
         let mut running = self.crew.lock();
         running.inner.stats.turns[self.at] += 1;
+        // The queue is edge-triggered: an edge that nobody notes never comes again, so all are
+        // noted before any connection is read.
         running.inner.note(&self.events);
         if self.crew.wakers.len() > 1 {
             running.inner.begin_reads(&self.events, &mut self.readings);
@@ -202,6 +204,8 @@ impl Worker<'_> {
             self.spare.extend(written.spare);
             self.broken.extend(written.broken);
         }
+        // This worker alone knows of broken ones, and can act with the loop only: it takes its next
+        // turn at once.
         match next {
             Next::Waits(_) if !self.broken.is_empty() => Next::Waits(Some(Duration::ZERO)),
             next => next,
@@ -243,9 +247,11 @@ impl Loop {
         }
     }
 
-    /// Whether bytes of this connection are for somebody who can take them now. What belongs to the
+    /// True if bytes of this connection are for somebody who can take them now. What belongs to the
     /// beginning of a connection is read with the loop.
     fn would_read(&self, socket: Socket) -> bool {
+        // For somebody who cannot take it nothing is read: what stays in the system's buffers slows
+        // the sender down, and costs the gate no memory.
         match socket {
             Socket::Client(key) => {
                 let Some(client) = self.clients.get(key) else { return false };
@@ -287,7 +293,7 @@ impl Loop {
     }
 }
 
-/// What a worker does when it has let the loop go.
+/// The next step of a worker that has let the loop go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It waits for events, so long at most.

@@ -1,4 +1,4 @@
-//! What is asked of the console, read from its text.
+//! Commands of the console, read from their text.
 
 use live::WhatIf;
 use thiserror::Error;
@@ -26,7 +26,7 @@ pub enum Command {
     Control(Control),
 }
 
-/// What administrators may do.
+/// Commands for administrators alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Starts no job, of one database or of all; done when no server is in use.
@@ -70,7 +70,7 @@ pub enum Shutdown {
 }
 
 impl Control {
-    /// What CommandComplete says when it is done.
+    /// The tag of its CommandComplete.
     pub fn tag(&self) -> String {
         match self {
             Control::Pause(_) => "PAUSE",
@@ -95,39 +95,39 @@ pub enum CommandError {
     /// There is no such word here.
     #[error("the console knows no {place} {word:?}{}", suggestion(.nearest))]
     Unknown {
-        /// What should stand there.
+        /// The kind of word that should stand there.
         place: &'static str,
-        /// What does.
+        /// The word that does.
         word: String,
-        /// What may be meant.
+        /// The word that may be meant.
         nearest: Option<&'static str>,
     },
     /// It ends too early.
     #[error("{command} wants {wanted}")]
     Missing {
-        /// Which command.
+        /// The command.
         command: &'static str,
-        /// What is missing.
+        /// The missing part.
         wanted: &'static str,
     },
     /// There is something behind its end.
     #[error("{command} ends before {word:?}")]
     Trailing {
-        /// Which command.
+        /// The command.
         command: &'static str,
-        /// What follows.
+        /// The first word behind it.
         word: String,
     },
     /// A quotation or a comment does not end.
     #[error("{what} does not end")]
     Open {
-        /// Which one.
+        /// The kind of it.
         what: &'static str,
     },
     /// A character that no command has.
     #[error("no command has the character {letter:?}")]
     Character {
-        /// Which one.
+        /// The character.
         letter: char,
     },
     /// The text is too long.
@@ -139,9 +139,9 @@ pub enum CommandError {
     /// It is a command of PgBouncer's that the gate does not have.
     #[error("{command} is not there: {way_out}")]
     Absent {
-        /// Which one.
+        /// The command.
         command: &'static str,
-        /// What to do.
+        /// The command or setting to use instead.
         way_out: &'static str,
     },
 }
@@ -161,7 +161,7 @@ impl CommandError {
     }
 }
 
-/// What drivers set or ask for in every session, and what they are told.
+/// Settings that drivers set or ask for in every session, with the values that they are told.
 const SESSION: [(&str, &str); 7] = [
     ("client_encoding", "UTF8"),
     ("default_transaction_isolation", "read committed"),
@@ -280,7 +280,7 @@ fn belongs(letter: char) -> bool {
     letter.is_alphanumeric() || "_.-+*/:,@%$".contains(letter)
 }
 
-/// What stands between two of `quote`, of which two within are one, and what follows.
+/// The text between two of `quote`, of which two within are one, and the text behind it.
 fn quoted<'a>(
     text: &'a str,
     quote: char,

@@ -15,13 +15,13 @@ pub(super) struct Parse<'a> {
 pub(super) struct Bind<'a> {
     pub(super) portal: &'a [u8],
     pub(super) statement: &'a [u8],
-    /// How many values it brings.
+    /// Number of values that it brings.
     pub(super) parameters: u16,
     /// Of the columns.
     pub(super) formats: Formats,
 }
 
-/// What Describe and Close are about.
+/// The object of Describe and Close.
 #[derive(Debug)]
 pub(super) enum Target<'a> {
     Statement(&'a [u8]),

@@ -11,7 +11,7 @@ use super::snapshot::{
     Waiter,
 };
 
-/// How many of each list there are at most: clients, jobs that wait, pins, pools.
+/// Entries of each list at most: clients, jobs that wait, pins, pools.
 pub const LIST_MAX: usize = 200;
 
 pub(super) fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
@@ -180,7 +180,7 @@ struct TimesState {
     /// Between which bounds it lies; no upper one beyond the last bucket.
     p50_s: Option<(f64, Option<f64>)>,
     p99_s: Option<(f64, Option<f64>)>,
-    /// How many fell into each bucket.
+    /// Count of each bucket.
     counts: Vec<u64>,
 }
 

@@ -7,8 +7,8 @@ use live::prometheus::{GateFigures, Text, label, write_gates, write_model};
 
 use super::snapshot::{ClientState, Phase, Pool, Snapshot};
 
-/// How many classes of pools are told at most; the gauge `sekisho_classes_left_out` says how many
-/// more there are. Two histograms of each make some 4 kB.
+/// Classes of pools told at most; the gauge `sekisho_classes_left_out` says how many more there
+/// are. Two histograms of each make some 4 kB.
 pub const CLASSES_MAX: usize = 1000;
 
 /// The text of `/metrics` (exposition format 0.0.4).

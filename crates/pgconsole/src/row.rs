@@ -142,7 +142,7 @@ pub(super) fn large<'a>(number: impl TryInto<i64>) -> Value<'a> {
     number.try_into().map_or(Value::Null, Value::Int8)
 }
 
-/// How a value goes over the wire.
+/// The format of a value on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Format {
     #[default]
@@ -163,7 +163,7 @@ impl Formats {
         }
     }
 
-    /// Whether they may be for so many columns.
+    /// True if they may be for so many columns.
     pub(super) fn fit(&self, columns: usize) -> bool {
         self.0.len() <= 1 || self.0.len() == columns
     }

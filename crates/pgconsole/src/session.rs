@@ -1,5 +1,5 @@
-//! What one client of the console says and hears: the simple protocol, and as much of the extended
-//! one as a statement without parameters needs, so that drivers without the simple one can ask too.
+//! Session of one client of the console: the simple protocol, and as much of the extended one as a
+//! statement without parameters needs, so that drivers without the simple one can ask too.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +23,7 @@ pub const REPLY_MAX: usize = 16 << 20;
 /// The most prepared statements, and the most portals, of a client.
 const KEPT_MAX: usize = 100;
 
-/// What a client of the console may do.
+/// Rights of a client of the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Ask; PgBouncer's `stats_users`.
@@ -32,7 +32,7 @@ pub enum Access {
     All,
 }
 
-/// What became of a message.
+/// Outcome of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
     /// All of it is answered; the next one may come.
@@ -43,7 +43,7 @@ pub enum Heard {
     Ends,
 }
 
-/// What a session needs from who runs the gate.
+/// Request of a session to whoever runs the gate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Want {
     /// [`Reply::Snapshot`].
@@ -59,7 +59,7 @@ pub enum Want {
 pub enum Reply<'a> {
     /// The gate now.
     Snapshot(&'a Snapshot),
-    /// What the model says.
+    /// The estimates of the model.
     Estimates(&'a [Estimate]),
     /// It is done.
     Done,
@@ -74,7 +74,7 @@ pub enum Reply<'a> {
 pub struct Refusal {
     /// By which programs know it.
     pub sqlstate: SqlState,
-    /// What is in the way.
+    /// The obstacle.
     pub message: String,
     /// The way out.
     pub hint: Option<String>,
@@ -126,7 +126,7 @@ enum Ran {
     Once,
 }
 
-/// How the reply to a command looks.
+/// Form of the reply to a command.
 #[derive(Clone, Debug)]
 enum Manner {
     /// With a RowDescription, and ReadyForQuery behind the last command of the text.
@@ -155,7 +155,7 @@ enum Skips {
     ToSync,
 }
 
-/// Whether clients that ask for this database want the console.
+/// True if clients that ask for this database want the console.
 pub fn is_console(database: &[u8]) -> bool {
     matches!(database, b"pgbouncer" | b"sekisho")
 }
@@ -469,7 +469,7 @@ fn no_portal(name: &[u8]) -> Refusal {
     Refusal::new(SqlState::UNDEFINED_CURSOR, format!("portal \"{name}\" does not exist"))
 }
 
-/// Whether there is room for one more, or this replaces one.
+/// Room for one more, unless this replaces one.
 fn room<T>(kept: &BTreeMap<Vec<u8>, T>, name: &[u8], what: &str) -> Result<(), Refusal> {
     if kept.len() < KEPT_MAX || kept.contains_key(name) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What the console shows, as plain values that whoever runs the gate fills in: nothing here reads
+//! Contents of the console, as plain values that whoever runs the gate fills in: nothing here reads
 //! a clock or a socket.
 
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub struct Snapshot {
     pub at: SystemTime,
     /// Since the start of the gate.
     pub uptime: Duration,
-    /// What the gate does with newcomers.
+    /// Treatment of new clients and jobs.
     pub phase: Phase,
     /// Over how long [`Pool::recent`] was counted; zero before the first period has passed.
     pub period: Duration,
@@ -39,8 +39,8 @@ pub struct Snapshot {
     pub users: Vec<User>,
     /// Each key of the configuration, in alphabetic order.
     pub config: Vec<Setting>,
-    /// What memory is kept for, as `client`, `server` and `buffer`; SHOW LISTS counts what is free of
-    /// the first two.
+    /// Memory by kind: `client`, `server` and `buffer`; SHOW LISTS counts the free ones of the
+    /// first two.
     pub memory: Vec<Memory>,
     /// The slots of each server of each pool, and those over several pools.
     pub slots: Vec<SlotsOf>,
@@ -56,7 +56,7 @@ pub struct Snapshot {
     pub log_lost: u64,
 }
 
-/// What the gate does with newcomers.
+/// Treatment of new clients and jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -91,19 +91,19 @@ impl Mode {
     }
 }
 
-/// What is counted of a pool, in PgBouncer's terms.
+/// Counters of a pool, in PgBouncer's terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// How often a client was given a server: jobs started.
+    /// Servers given to clients: jobs started.
     pub assignments: u64,
     /// Transactions that ended.
     pub transactions: u64,
     /// Statements that ended.
     pub queries: u64,
-    /// What clients have sent \[byte\].
+    /// Bytes that clients have sent \[byte\].
     #[serde(rename = "received_bytes")]
     pub received: u64,
-    /// What was sent to clients \[byte\].
+    /// Bytes sent to clients \[byte\].
     #[serde(rename = "sent_bytes")]
     pub sent: u64,
     /// In transactions, at work or idle, all added up.
@@ -153,7 +153,7 @@ pub struct Slots {
     pub waiting: u32,
 }
 
-/// Whose slots these are, and how they are used.
+/// Slots, with their owner and their use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotsOf {
     /// `DATABASE/USER` for a pool's; `all`, `database NAME` or `user NAME` for those over several.
@@ -167,11 +167,11 @@ pub struct SlotsOf {
 /// The server that a pool's slots belong to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerSlots {
-    /// Where it is.
+    /// Its address.
     pub address: String,
-    /// What it may be asked, as far as is known: `primary` or `replica`.
+    /// Its role, as far as is known: `primary` or `replica`.
     pub role: &'static str,
-    /// Whether it is up, as far as is known.
+    /// True if it is up, as far as is known.
     pub up: bool,
     /// Jobs that were started there.
     pub started: u64,
@@ -179,7 +179,7 @@ pub struct ServerSlots {
     pub connections: u32,
 }
 
-/// What one (database, user) has, as clients ask for it.
+/// The pool of one (database, user), as clients ask for it.
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// The database.
@@ -190,17 +190,17 @@ pub struct Pool {
     pub mode: Mode,
     /// Its gate.
     pub gate: Slots,
-    /// Who is next there, and where to: the names of the policies.
+    /// The names of its policies: discipline and router.
     pub discipline: String,
     /// See `discipline`.
     pub router: String,
-    /// How many of its clients do what.
+    /// Its clients by state.
     pub clients: PoolClients,
-    /// How many of its servers' connections do what.
+    /// Its servers' connections by state.
     pub servers: PoolServers,
-    /// How long the client that waits longest has waited; zero if none waits.
+    /// Wait of the client that waits longest; zero if none waits.
     pub wait_oldest: Duration,
-    /// How a host is chosen, where there are several.
+    /// The choice of a host, where there are several.
     pub load_balance_hosts: Option<String>,
     /// Since the start.
     pub total: Counts,
@@ -210,7 +210,7 @@ pub struct Pool {
     pub classes: Vec<Class>,
 }
 
-/// How many clients of a pool do what.
+/// Clients of a pool by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PoolClients {
     /// They have a server, or want none.
@@ -223,7 +223,7 @@ pub struct PoolClients {
     pub waiting_cancel: u32,
 }
 
-/// How many connections to servers of a pool do what.
+/// Connections to servers of a pool by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PoolServers {
     /// They serve a client.
@@ -242,14 +242,14 @@ pub struct PoolServers {
     pub login: u32,
 }
 
-/// What one class of jobs went through in a pool.
+/// One class of jobs in a pool: queue, slots and times.
 #[derive(Clone, Debug, Default)]
 pub struct Class {
     /// Its name.
     pub name: String,
-    /// How many wait.
+    /// Jobs that wait.
     pub waiting: u32,
-    /// How many slots it holds.
+    /// Slots that it holds.
     pub busy: u32,
     /// From arrival to start, of the jobs that started.
     pub wait: Times,
@@ -289,7 +289,7 @@ impl Class {
     }
 }
 
-/// What a connection is for.
+/// The kind of replication that a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replication {
@@ -301,7 +301,7 @@ pub enum Replication {
     Physical,
 }
 
-/// What a client does.
+/// State of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientState {
@@ -319,7 +319,7 @@ pub enum ClientState {
     WaitingCancel,
 }
 
-/// What a connection to a server does.
+/// State of a connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerState {
@@ -339,7 +339,7 @@ pub enum ServerState {
     BeingCancelled,
 }
 
-/// What clients and servers have in common.
+/// Fields that clients and servers share.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// Its number, which no other connection of either kind has.
@@ -350,7 +350,7 @@ pub struct Connection {
     pub user: Arc<str>,
     /// The database.
     pub database: Arc<str>,
-    /// What it is for.
+    /// The kind of replication that it is for.
     pub replication: Replication,
     /// The other end; `None` for a Unix socket.
     pub address: Option<SocketAddr>,
@@ -364,17 +364,17 @@ pub struct Connection {
     pub waited: Duration,
     /// The other side's process, if it is known.
     pub process: Option<u32>,
-    /// What TLS was agreed on, empty without.
+    /// The version and cipher of TLS, empty without.
     pub tls: Arc<str>,
     /// The name that the client gave, empty if none.
     pub application_name: Arc<str>,
     /// Prepared statements that it has.
     pub prepared: u32,
-    /// What it has in buffers.
+    /// Its bytes in buffers.
     pub buffered: Buffered,
 }
 
-/// What a connection has in buffers \[byte\].
+/// Bytes of a connection in buffers \[byte\].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffered {
     /// Read from it, and not yet looked at.
@@ -388,20 +388,20 @@ pub struct Buffered {
 /// A connection of a client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// What servers have too.
+    /// Fields that servers have too.
     pub connection: Connection,
-    /// What it does.
+    /// Its state.
     pub state: ClientState,
 }
 
 /// A connection to a server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// What clients have too.
+    /// Fields that clients have too.
     pub connection: Connection,
-    /// What it does.
+    /// Its state.
     pub state: ServerState,
-    /// Whether it is closed as soon as it is free.
+    /// True if it is closed as soon as it is free.
     pub closing: bool,
 }
 
@@ -424,10 +424,10 @@ pub struct Waiter {
     /// For how long.
     #[serde(rename = "waited_s", serialize_with = "json::seconds")]
     pub waited: Duration,
-    /// How long it may wait on; `None` if there is no limit.
+    /// Time until its deadline; `None` if there is no limit.
     #[serde(rename = "left_s", serialize_with = "json::maybe_seconds")]
     pub left: Option<Duration>,
-    /// How long it will wait on by the gate's estimate, if that has one.
+    /// Remaining wait by the gate's estimate, if that has one.
     #[serde(rename = "estimate_s", serialize_with = "json::maybe_seconds")]
     pub estimate: Option<Duration>,
 }
@@ -456,7 +456,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// What it costs \[slots\]: the share of the time since it was pinned that its slot was idle.
+    /// Cost of the pin \[slots\]: the share of the time since it was pinned that its slot was idle.
     pub fn cost(&self) -> f64 {
         if self.held.is_zero() {
             return 0.0;
@@ -470,7 +470,7 @@ impl Pin {
 pub struct Database {
     /// As clients call it.
     pub name: String,
-    /// Where it is; `None` for a Unix socket in its usual place.
+    /// The host of its server; `None` for a Unix socket in its usual place.
     pub host: Option<String>,
     /// At which port.
     pub port: u16,
@@ -484,11 +484,11 @@ pub struct Database {
     pub pool_size_min: u32,
     /// Slots that a pool may have besides.
     pub reserve_pool_size: u32,
-    /// How old a connection to a server may be.
+    /// Age of a connection to a server at most.
     pub server_lifetime: Duration,
     /// When a slot is given back, if it has a mode of its own.
     pub mode: Option<Mode>,
-    /// How a host is chosen, where there are several.
+    /// The choice of a host, where there are several.
     pub load_balance_hosts: Option<String>,
     /// Connections to servers that it may have; 0 is no limit.
     pub connections_max: u32,
@@ -498,9 +498,9 @@ pub struct Database {
     pub clients_max: u32,
     /// Those that it has.
     pub clients: u32,
-    /// Whether no job of it starts.
+    /// True while no job of it starts.
     pub paused: bool,
-    /// Whether no client may come.
+    /// True while no client may come.
     pub disabled: bool,
 }
 
@@ -532,9 +532,9 @@ pub struct Setting {
     pub key: String,
     /// Its value; passwords are never here.
     pub value: String,
-    /// What it would be.
+    /// Its default.
     pub default: String,
-    /// Whether SET may change it.
+    /// True if SET may change it.
     pub changeable: bool,
 }
 
@@ -545,8 +545,8 @@ pub struct Memory {
     pub name: String,
     /// Of one \[byte\].
     pub size: u32,
-    /// How many are in use.
+    /// Pieces in use.
     pub used: u32,
-    /// How many are kept for later.
+    /// Pieces kept for later.
     pub free: u32,
 }

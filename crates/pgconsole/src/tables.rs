@@ -17,7 +17,7 @@ use super::snapshot::{
 
 macro_rules! tables {
     ($($(#[$about:meta])* $table:ident = $name:literal $columns:ident,)*) => {
-        /// What SHOW shows.
+        /// A table of SHOW.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Table {
             $($(#[$about])* $table,)*
@@ -51,13 +51,13 @@ tables! {
     DnsHosts = "DNS_HOSTS" DNS_HOSTS,
     /// Zones in the cache of DNS; the gate has no such cache.
     DnsZones = "DNS_ZONES" DNS_ZONES,
-    /// How many there are of what.
+    /// Numbers of databases, users, pools, clients and servers.
     Lists = "LISTS" LISTS,
     /// Memory that is kept.
     Mem = "MEM" MEM,
     /// Other gates of the same group; there are none.
     Peers = "PEERS" PEERS,
-    /// What goes to them; nothing.
+    /// Pools of these; there are none.
     PeerPools = "PEER_POOLS" PEER_POOLS,
     /// Pools.
     Pools = "POOLS" POOLS,
@@ -67,7 +67,7 @@ tables! {
     Sockets = "SOCKETS" SOCKETS,
     /// Those that have something in their buffers.
     ActiveSockets = "ACTIVE_SOCKETS" SOCKETS,
-    /// Whether the gate is paused.
+    /// The state of the gate: active, paused or draining.
     State = "STATE" STATE,
     /// Totals and averages of each database.
     Stats = "STATS" STATS,
@@ -340,7 +340,7 @@ pub(super) const ESTIMATES: &[Column] = &[
     text("basis"),
 ];
 
-/// Who takes rows.
+/// The taker of rows.
 pub(super) type Sink<'a> = dyn FnMut(&[Value<'_>]) + 'a;
 
 impl Table {

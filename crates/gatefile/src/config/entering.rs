@@ -1,28 +1,28 @@
-//! What a configuration says of who may come in, and of encryption.
+//! Authentication and encryption, as a configuration has them.
 
 use serde::{Deserialize, Serialize};
 
-/// Who may come in, and how it is proven.
+/// Authentication: who may come in, and how it is proven.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Auth {
-    /// How clients prove who they are.
+    /// The proof that clients give of who they are.
     pub method: Method,
     /// Users and their secrets, as `userlist.txt` has them.
     pub users_file: Option<String>,
-    /// Who may come from where, as `pg_hba.conf` has it.
+    /// The rules for who may come from where, as `pg_hba.conf` has them.
     pub hba_file: Option<String>,
-    /// Which names of the system or of certificates are which users, as `pg_ident.conf` has it.
+    /// The map from names of the system or of certificates to users, as `pg_ident.conf` has it.
     pub ident_file: Option<String>,
     /// As whom secrets are looked up that are in no file; left out, they are not.
     pub query_user: Option<String>,
-    /// What is asked then: `$1` is the user, the row has a name and a secret.
+    /// The query then: `$1` is the user, the row has a name and a secret.
     pub query: String,
     /// In which database, by its name here; left out, in the one that the client asks for.
     pub query_database: Option<String>,
     /// Iterations of SCRAM secrets that are made here of passwords.
     pub scram_iterations: u32,
-    /// Whether clients of other machines are believed without a proof.
+    /// True if clients of other machines are believed without a proof.
     pub trust_remote: bool,
 }
 
@@ -45,7 +45,7 @@ impl Default for Auth {
     }
 }
 
-/// How clients prove who they are.
+/// A proof of who a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -62,7 +62,7 @@ pub enum Method {
     ScramSha256,
     /// A certificate of the client.
     Cert,
-    /// What the HBA file says.
+    /// By the rules of the HBA file.
     Hba,
 }
 
@@ -88,13 +88,13 @@ impl Default for BothTls {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tls {
-    /// Whether it must be.
+    /// The demand for it, and for a verified certificate.
     pub mode: TlsMode,
     /// Our certificate and its chain, PEM.
     pub cert: Option<String>,
     /// Its private key, PEM.
     pub key: Option<String>,
-    /// Who may sign certificates of the other side, PEM.
+    /// The certificate authorities of the other side, PEM.
     pub ca: Option<String>,
     /// The oldest version that is spoken; left out, 1.2.
     #[serde(default = "oldest_version")]
@@ -105,7 +105,7 @@ fn oldest_version() -> TlsVersion {
     TlsVersion::V12
 }
 
-/// Whether encryption must be, and what is verified.
+/// The demand for encryption, and for a verified certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsMode {

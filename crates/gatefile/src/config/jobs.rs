@@ -1,5 +1,4 @@
-//! What a configuration says of single jobs: their class, their key, and what they leave in a
-//! session.
+//! Rules for single jobs, as a configuration has them: class, key, session state.
 
 use advise::Span;
 use serde::{Deserialize, Serialize};
@@ -28,7 +27,7 @@ pub struct ClassEntry {
     pub deadline: Option<Span>,
 }
 
-/// Where it stands what a job is about: `parameter`, `tag` or `statement`.
+/// The place of a job's key: `parameter`, `tag` or `statement`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct KeyEntry {
@@ -38,31 +37,31 @@ pub struct KeyEntry {
     /// The value that a comment gives to this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// What stands in a statement of a fingerprint.
+    /// A place in a statement of a fingerprint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statement: Option<StatementKey>,
-    /// How it is read; left out, as the router needs it: an integer for `bounds` and for a table of
-    /// numbers, else a text. It must be said of what may be a parameter where the router goes by the
-    /// hash: drivers send one number as a text and in several binary forms.
+    /// Its type; left out, as the router needs it: an integer for `bounds` and for a table of
+    /// numbers, else a text. It must be said of what may be a parameter where the router goes by
+    /// the hash: drivers send one number as a text and in several binary forms.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<KeyKind>,
 }
 
-/// What stands in a statement: `parameter` or `place`.
+/// A place in a statement: `parameter` or `place`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StatementKey {
     /// The fingerprint, in hexadecimal digits.
     pub fingerprint: String,
-    /// Which parameter, counted from 1.
+    /// The number of a parameter, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<u16>,
-    /// Which of its literals and parameters, counted from 1.
+    /// The number among its literals and parameters, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<u16>,
 }
 
-/// How a key is read.
+/// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyKind {
@@ -72,7 +71,7 @@ pub enum KeyKind {
     Text,
 }
 
-/// What becomes of that which a client leaves in a session, in transaction and statement mode.
+/// The policy for session state that a client leaves, in transaction and statement mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Leftovers {
@@ -98,7 +97,7 @@ pub struct Leftovers {
     pub code: CodeLeftover,
     /// `currval` and `lastval`, which tell what a session has moved of sequences.
     pub sequences: SequenceLeftover,
-    /// Whether a client hears of it by a NOTICE that keeps its slot, where half of its pool's are.
+    /// True if a client hears of it by a NOTICE that keeps its slot, where half of its pool's are.
     pub notice: bool,
 }
 
@@ -121,11 +120,11 @@ impl Default for Leftovers {
     }
 }
 
-/// What `currval` and `lastval` tell outside of the transaction that moved the sequence.
+/// Values of `currval` and `lastval` outside of the transaction that moved the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SequenceLeftover {
-    /// What any client has moved.
+    /// Those that any client has moved.
     Trust,
     /// An error of the server: sequences are discarded between clients, from the first text that names
     /// one of the two, or from the beginning where a function, a default or a view of the database does.
@@ -138,7 +137,7 @@ pub enum SequenceLeftover {
     Refuse,
 }
 
-/// What becomes of something that would be left in a session.
+/// The policy for one kind of session state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Leftover {
@@ -148,7 +147,7 @@ pub enum Leftover {
     Refuse,
 }
 
-/// What becomes of a setting of a session.
+/// The policy for a setting of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetLeftover {
@@ -160,7 +159,7 @@ pub enum SetLeftover {
     Track,
 }
 
-/// What becomes of what code may leave in a session.
+/// The policy for session state that code may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CodeLeftover {
@@ -174,7 +173,7 @@ pub enum CodeLeftover {
     Refuse,
 }
 
-/// What is done with parameters of a session's start.
+/// The policy for parameters of a session's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Startup {

@@ -1,5 +1,5 @@
-//! What a configuration of the gate for PostgreSQL may say: plain values as they are written, and
-//! in [`Default`] of each table what holds when nothing is said.
+//! The configuration of the gate for PostgreSQL: plain values as they are written, and in
+//! [`Default`] of each table what holds when nothing is said.
 
 mod entering;
 mod jobs;
@@ -25,62 +25,62 @@ pub struct GateFile {
     /// The version of this format, [`FORMAT`]; a file without it is none.
     #[serde(default = "no_format")]
     pub format: u32,
-    /// Where clients connect to with TCP: `host:port`; `*` is every address of the machine.
+    /// The addresses for clients over TCP: `host:port`; `*` is every address of the machine.
     pub listen: Vec<String>,
-    /// How many threads read and write; all of them serve all clients.
+    /// Threads that read and write; all of them serve all clients.
     pub workers: u32,
-    /// Where clients connect to on the same machine.
+    /// The socket for clients on the same machine.
     pub unix_socket: Option<UnixSocket>,
     /// A socket in the file system where the next gate with this file takes over from this one.
     pub take_over: Option<String>,
-    /// Who may come in, and how it is proven.
+    /// Authentication: who may come in, and how it is proven.
     pub auth: Auth,
     /// Encryption on both sides.
     pub tls: BothTls,
-    /// What holds for each pool, unless its database or user says otherwise.
+    /// Defaults for each pool, unless its database or user says otherwise.
     pub pool: Pool,
     /// The band in which slots are sought that are `"auto"`.
     pub auto: Auto,
     /// Databases that clients may ask for.
     pub database: Vec<Database>,
-    /// What is different for single users.
+    /// Differences for single users.
     pub user: Vec<User>,
-    /// Who is next, as in a scenario; left out, first in first out.
+    /// The rule for the next job, as in a scenario; left out, first in first out.
     pub discipline: Option<DisciplineEntry>,
-    /// Where to, as in a scenario; left out, round robin.
+    /// The rule for the server of a job, as in a scenario; left out, round robin.
     pub router: Option<RouterEntry>,
-    /// What routers count that look at queues.
+    /// The count by which routers compare queues.
     pub length: Option<Length>,
-    /// Which of several equally good servers.
+    /// The choice among several equally good servers.
     pub ties: Option<Ties>,
-    /// What the router sees.
+    /// The router's view of its servers.
     pub sight: Option<SightEntry>,
     /// One queue for all servers of a database, or one for each.
     pub queues: QueuesName,
     /// Classes of jobs; the first that matches holds a job.
     pub class: Vec<ClassEntry>,
-    /// What a job is about, for routing by key; the first that is for its statement tells. A job that
+    /// The keys of jobs, for routing by key; the first that is for its statement tells. A job that
     /// tells none has the key 0.
     pub key: Vec<KeyEntry>,
-    /// What becomes of that which a client leaves in a session.
+    /// The policy for session state that a client leaves.
     pub leftovers: Leftovers,
-    /// What is done with parameters of a session's start.
+    /// The policy for parameters of a session's start.
     pub startup: Startup,
-    /// How servers are watched; left out, they are not.
+    /// Health probes of servers; left out, there are none.
     pub health: Option<Health>,
-    /// How connections to servers are kept.
+    /// Upkeep of connections to servers.
     pub connections: Connections,
-    /// How many and how large things may be.
+    /// Limits of number and size.
     pub limits: Limits,
-    /// How long things may take.
+    /// Limits of time.
     pub timeouts: Timeouts,
     /// Options of TCP connections.
     pub tcp: Tcp,
-    /// Who may look at the gate, and where.
+    /// Administrators, readers of statistics, and their addresses.
     pub admin: Admin,
-    /// What is logged.
+    /// The kinds of events that are logged.
     pub log: Log,
-    /// Where the gate is recorded, to be replayed and simulated.
+    /// The recording of the gate, to be replayed and simulated.
     pub record: Option<Record>,
 }
 
@@ -134,7 +134,7 @@ pub struct UnixSocket {
     /// The port in its name.
     #[serde(default = "listen_port")]
     pub port: u16,
-    /// Who may connect, in octal digits.
+    /// The permission to connect, in octal digits.
     #[serde(default = "socket_mode")]
     pub mode: String,
     /// The group that it belongs to; left out, that of the process.

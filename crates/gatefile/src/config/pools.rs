@@ -1,4 +1,4 @@
-//! What a configuration says of pools, databases, servers and users.
+//! Pools, databases, servers and users, as a configuration has them.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::super::values::{Hidden, Slots, Timeout};
 
-/// What holds for each pool: (database, user) as the client asked for it.
+/// Settings of each pool: (database, user) as the client asked for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pool {
-    /// What a client holds a server connection for.
+    /// The time for which a client holds a server connection.
     pub mode: Mode,
     /// Server connections at most.
     pub slots: Slots,
@@ -20,7 +20,7 @@ pub struct Pool {
     /// Further server connections for clients that have waited long; of several servers each has its
     /// part, rounded up.
     pub reserve: u32,
-    /// How long that is; `"off"` leaves the reserve alone.
+    /// The length of that wait; `"off"` leaves the reserve alone.
     pub reserve_after: Timeout,
     /// The longest wait for a slot.
     pub wait_max: Span,
@@ -32,14 +32,14 @@ pub struct Pool {
     /// For how long a client's reads do not go to replicas after it may have written, so that it finds
     /// what it wrote.
     pub own_writes: Span,
-    /// Which idle connection is taken.
+    /// The choice among idle connections.
     pub reuse: Reuse,
-    /// What becomes of jobs that have not begun while the server that they would go to cannot be
+    /// The fate of jobs that have not begun while the server that they would go to cannot be
     /// reached, though it could be before.
     pub unreachable: Unreachable,
 }
 
-/// What becomes of jobs while a server restarts.
+/// The fate of jobs while a server restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unreachable {
@@ -67,7 +67,7 @@ impl Default for Pool {
     }
 }
 
-/// What a client holds a server connection for.
+/// The time for which a client holds a server connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -79,7 +79,7 @@ pub enum Mode {
     Statement,
 }
 
-/// Which idle connection is taken.
+/// The choice among idle connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
@@ -97,7 +97,7 @@ pub struct Auto {
     pub floor: u32,
     /// Slots are never more.
     pub ceiling: u32,
-    /// Whether it only says what it would do; the slots stay at the ceiling.
+    /// True if it only says what it would do; the slots stay at the ceiling.
     pub shadow: bool,
 }
 
@@ -121,7 +121,7 @@ pub struct Database {
     pub user: Option<String>,
     /// The forced user's password; left out, the users file has its secret.
     pub password: Option<Hidden>,
-    /// What a client holds a server connection for.
+    /// The time for which a client holds a server connection.
     pub mode: Option<Mode>,
     /// Server connections of a pool at most.
     pub slots: Option<Slots>,
@@ -139,13 +139,13 @@ pub struct Database {
     pub connections_max: Option<u32>,
     /// After how long a server connection is replaced.
     pub lifetime: Option<Span>,
-    /// What is asked on a fresh server connection before clients have it.
+    /// A query on a fresh server connection before clients have it.
     pub connect_query: Option<String>,
-    /// Which server a new connection goes to.
+    /// The server of a new connection.
     pub spread: Option<Spread>,
     /// As whom secrets are looked up.
     pub query_user: Option<String>,
-    /// What is asked for them.
+    /// The query for them.
     pub query: Option<String>,
     /// In which database.
     pub query_database: Option<String>,
@@ -166,7 +166,7 @@ pub struct ServerEntry {
     /// Its share of the jobs, in whole numbers; `router = "weighted"` goes by it.
     #[serde(default = "server_weight", skip_serializing_if = "is_usual_weight")]
     pub weight: u32,
-    /// What it may be asked.
+    /// Its role: the jobs that it may be given.
     #[serde(default = "server_role", skip_serializing_if = "is_usual_role")]
     pub role: Role,
 }
@@ -192,17 +192,17 @@ fn is_usual_role(role: &Role) -> bool {
     *role == server_role()
 }
 
-/// What a server may be asked.
+/// The role of a server: the jobs that it may be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Everything.
     Primary,
-    /// What only reads.
+    /// Jobs that only read.
     Replica,
 }
 
-/// Which server of several a new connection goes to, where no router decides.
+/// The server of a new connection, of several, where no router decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
@@ -212,13 +212,13 @@ pub enum Spread {
     Stay,
 }
 
-/// What is different for a user.
+/// Differences for a user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct User {
     /// The name.
     pub name: String,
-    /// What a client holds a server connection for.
+    /// The time for which a client holds a server connection.
     pub mode: Option<Mode>,
     /// Server connections of a pool at most.
     pub slots: Option<Slots>,
@@ -232,12 +232,12 @@ pub struct User {
     pub priority: Option<u8>,
     /// The longest wait for a slot.
     pub wait_max: Option<Span>,
-    /// How long a query may take.
+    /// Duration of a query at most.
     pub query: Option<Timeout>,
-    /// How long a transaction may be open.
+    /// Duration of a transaction at most.
     pub transaction: Option<Timeout>,
-    /// How long an open transaction may say nothing.
+    /// Silence of an open transaction at most.
     pub idle_transaction: Option<Timeout>,
-    /// How long a client may say nothing.
+    /// Silence of a client at most.
     pub client_idle: Option<Timeout>,
 }

@@ -1,14 +1,14 @@
-//! What a configuration says of how the gate runs: health, connections, bounds, times, and whoever
-//! operates it.
+//! The running of the gate, as a configuration has it: health, connections, bounds, times, and
+//! whoever operates it.
 
 use advise::{Bytes, Span};
 use serde::{Deserialize, Serialize};
 
 use super::super::values::Timeout;
 
-/// How servers are watched: on a connection of its own each is asked whether it answers, whether it
-/// takes writes, and how far it is. Where no server has `role = "replica"`, whether it answers is all
-/// that counts: each is asked everything, whatever it is.
+/// Health probes: on a connection of its own each server is asked whether it answers, whether it
+/// takes writes, and how far it is. Where no server has `role = "replica"`, whether it answers is
+/// all that counts: each is asked everything, whatever it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Health {
@@ -17,7 +17,7 @@ pub struct Health {
     pub user: Option<String>,
     /// From one question to the next; whole seconds count.
     pub interval: Span,
-    /// How long an answer may take.
+    /// Time limit of an answer.
     pub timeout: Span,
     /// A server is down that has not answered so many in a row.
     pub failures_max: u32,
@@ -37,21 +37,21 @@ impl Default for Health {
     }
 }
 
-/// How connections to servers are kept.
+/// Upkeep of connections to servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Connections {
     /// After how long one is replaced.
     pub lifetime: Span,
-    /// How long one is kept that nobody needs.
+    /// Idle time after which one is closed that nobody needs.
     pub idle: Timeout,
     /// For how long one counts as alive without a check.
     pub check_after: Span,
-    /// What checks it; `"off"` is no check, an empty text an empty query.
+    /// The query that checks it; `"off"` is no check, an empty text an empty query.
     pub check: String,
-    /// How long a server that let nobody in is left alone.
+    /// Pause before a server that let nobody in is tried again.
     pub retry: Span,
-    /// How long pools of databases are kept that only `*` names.
+    /// Idle time after which pools of databases are dropped that only `*` names.
     pub unnamed: Timeout,
 }
 
@@ -68,7 +68,7 @@ impl Default for Connections {
     }
 }
 
-/// How many and how large things may be.
+/// Limits of number and size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
@@ -111,7 +111,7 @@ impl Default for Limits {
     }
 }
 
-/// How long things may take.
+/// Limits of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Timeouts {
@@ -133,7 +133,7 @@ pub struct Timeouts {
     pub stalled: Timeout,
     /// A wait after which the client is told that it waits.
     pub wait_notice: Timeout,
-    /// What is still open when the gate ends.
+    /// Sessions still open when the gate ends.
     pub drain: Span,
 }
 
@@ -158,7 +158,7 @@ impl Default for Timeouts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tcp {
-    /// Whether silent connections are probed.
+    /// True if silent connections are probed.
     pub keepalive: bool,
     /// Probes that may be lost.
     pub keepalive_count: Option<u32>,
@@ -166,7 +166,7 @@ pub struct Tcp {
     pub keepalive_idle: Option<Span>,
     /// Time between two.
     pub keepalive_interval: Option<Span>,
-    /// How long what was sent may stay unacknowledged.
+    /// Time for which sent data may stay unacknowledged.
     pub unacknowledged: Option<Span>,
 }
 
@@ -182,7 +182,7 @@ impl Default for Tcp {
     }
 }
 
-/// Who may look at the gate, and where.
+/// Administrators, readers of statistics, and their addresses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Admin {
@@ -192,7 +192,7 @@ pub struct Admin {
     pub stats_users: Vec<String>,
     /// Over how long the console's averages are.
     pub stats_period: Span,
-    /// Where metrics and the live page are served.
+    /// The address of the metrics and the live page.
     pub http: Option<String>,
 }
 
@@ -202,7 +202,7 @@ impl Default for Admin {
     }
 }
 
-/// What is logged, on standard error.
+/// The kinds of events that are logged, on standard error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Log {
@@ -222,7 +222,7 @@ impl Default for Log {
     }
 }
 
-/// Where the gate is recorded.
+/// The recording of the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Record {

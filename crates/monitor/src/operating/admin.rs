@@ -1,11 +1,11 @@
-//! Who may operate a monitor, and where what it shows is shown.
+//! Administrators of a monitor, and the addresses at which it is shown.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use pgconsole::Access;
 
-/// Who may operate a monitor, and where it is shown.
+/// Administrators of a monitor, and the address at which it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
     /// Users who may do everything on the console, by the names with which they log in.
@@ -14,7 +14,7 @@ pub struct Admin {
     pub stats_users: Vec<String>,
     /// Over how long recent counts are, at least 1 s; in whole turns of a second.
     pub stats_period: Duration,
-    /// Where metrics and the live page are, if anywhere. Whoever reaches it may look.
+    /// The address of the metrics and the live page, if there is one. Whoever reaches it may look.
     pub http: Option<SocketAddr>,
 }
 
@@ -31,7 +31,7 @@ impl Default for Admin {
 }
 
 impl Admin {
-    /// What a user may do on the console, if anything.
+    /// The rights of a user on the console, if it has any.
     pub(super) fn access(&self, user: &[u8]) -> Option<Access> {
         let among = |users: &[String]| users.iter().any(|one| one.as_bytes() == user);
         if among(&self.users) {
@@ -41,7 +41,7 @@ impl Admin {
         }
     }
 
-    /// Whether there is anybody to show something.
+    /// True if there is anybody to show something.
     pub(crate) fn is_used(&self) -> bool {
         self.http.is_some() || !self.users.is_empty() || !self.stats_users.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What administrators change, at the loop: each control says when it is done.
+//! Controls of administrators, at the loop: each says when it is done.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::state::{Loop, Phase};
 use pgconsole::{self, Control, Refusal, Shutdown};
 use pgwire::SqlState;
 
-/// How long PAUSE and WAIT_CLOSE wait at most.
+/// Longest wait of PAUSE and WAIT_CLOSE.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// One of a database's pools, or all.
@@ -36,7 +36,7 @@ enum Until {
     Closed(Target),
 }
 
-/// What is left to whoever owns the listeners.
+/// The part of a control that is left to whoever owns the listeners.
 #[derive(Debug)]
 pub(crate) enum Ending {
     No,
@@ -294,7 +294,7 @@ impl Loop {
         Ok(())
     }
 
-    /// What was set concerns gates, too.
+    /// Applies new settings to clients and gates.
     fn follow_settings(&mut self) {
         self.follow_patience();
         for at in 0..self.pools.len() {
@@ -332,7 +332,7 @@ impl Loop {
         }
     }
 
-    /// Whether somebody waits for a control to be done.
+    /// True if somebody waits for a control to be done.
     pub(crate) fn has_waits(&self) -> bool {
         !self.operating.waits.is_empty()
     }

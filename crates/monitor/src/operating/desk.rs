@@ -24,15 +24,15 @@ use pgwire::message::{Report, Severity, write};
 const LISTENER: Socket = Socket::Own(0);
 const LETTERS: Socket = Socket::Own(1);
 
-/// How many administrators there may be, and how many who ask over HTTP.
+/// Administrators at once, and readers over HTTP, at most.
 const ADMINISTRATORS_MAX: usize = 64;
 const READERS_MAX: usize = 16;
 
-/// How long one who asks over HTTP may take in all, the loop's answer included.
+/// Time limit of one who asks over HTTP in all, the loop's answer included.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many times as long as a snapshot takes none is taken afterwards: snapshots take a twentieth
-/// of the loop's time at most.
+/// Pause after a snapshot, as a multiple of the time that it took: snapshots take a twentieth of
+/// the loop's time at most.
 const REST: u32 = 19;
 
 /// A desk that is ready to open: the address of the metrics is taken.
@@ -72,7 +72,7 @@ impl Desk {
         Ok(Desk { poll, listener, address, waker, letters, to_desk })
     }
 
-    /// Where metrics and the live page are, if anywhere.
+    /// The address of the metrics and the live page, if there is one.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -119,14 +119,14 @@ impl Desk {
     }
 }
 
-/// Whether the desk goes on.
+/// The state of the desk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opening {
     Open,
     Closed,
 }
 
-/// Who wants to see the gate.
+/// Visitors who want to see the gate.
 #[derive(Default)]
 struct Looks {
     /// Those who have asked since the loop was asked last.
@@ -150,7 +150,7 @@ pub(super) struct Rooms {
     readers: usize,
     pub(super) deadlines: Deadlines,
     pub(super) chunks: Chunks,
-    /// Who may go on, though the system will not say so.
+    /// Visitors who may go on, though the system will not say so.
     pub(super) again: Vec<Key>,
     looks: Looks,
     began: Instant,
@@ -393,7 +393,7 @@ impl Rooms {
     }
 }
 
-/// What became of an administrator that was to go.
+/// Outcome for an administrator that was to go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Killed {
     Gone,
@@ -401,7 +401,7 @@ pub(super) enum Killed {
 }
 
 impl Looks {
-    /// Whether the loop is to be asked.
+    /// True if the loop is to be asked.
     fn is_due(&self) -> bool {
         self.asked.is_empty() && !self.next.is_empty()
     }

@@ -10,7 +10,7 @@ use pgwire::SqlState;
 use pgwire::startup::Version;
 
 impl Loop {
-    /// Whether clients that ask for this database want the console: no database has its name.
+    /// True if clients that ask for this database want the console: no database has its name.
     pub(crate) fn is_console(&self, database: &[u8]) -> bool {
         pgconsole::is_console(database)
             && !self.config.databases.iter().any(|one| one.name.as_bytes() == database)
@@ -63,14 +63,14 @@ impl Loop {
         }
     }
 
-    /// Whether nobody may cancel by this number, and somebody could.
+    /// True if nobody may cancel by this number, and somebody could.
     pub(crate) fn is_free(&self, process: u32) -> bool {
         let taken =
             self.processes.contains_key(&process) || self.operating.consoles.contains_key(&process);
         process != 0 && !taken
     }
 
-    /// Whether a cancel request is one of the console's, to which it is passed on then.
+    /// True if a cancel request is one of the console's, to which it is passed on then.
     pub(crate) fn cancel_console(&self, process: u32, secret: &[u8]) -> bool {
         let Some(known) = self.operating.consoles.get(&process) else { return false };
         let fits: bool = known.ct_eq(secret).into();

@@ -26,13 +26,13 @@ use pgconsole::{
 };
 use pgwire::startup;
 
-/// What connections of one pool are called alike.
+/// Names that connections of one pool share.
 struct Names {
     database: Arc<str>,
     user: Arc<str>,
 }
 
-/// What is counted while connections are gone through.
+/// Counts that are made while connections are gone through.
 #[derive(Default)]
 struct Tallies {
     clients: Vec<PoolClients>,
@@ -366,7 +366,7 @@ impl Loop {
         Some(Slots { slots: all.slots, busy: all.busy, waiting })
     }
 
-    /// Who waits, pool by pool, and the longest wait of each.
+    /// The jobs that wait, pool by pool, and the longest wait of each.
     fn queue_now(&self, names: &[Names], pools: &mut [Pool]) -> Vec<Waiter> {
         let classes = self.config.classes.list().iter();
         let classes: Vec<Arc<str>> = classes.map(|class| class.name.as_str().into()).collect();
@@ -507,7 +507,7 @@ fn reserve(gate: &gate::GateSpec) -> u32 {
     gate.reserve.map_or(0, |reserve| reserve.slots.saturating_mul(small(gate.servers.len())))
 }
 
-/// How a server is chosen in PgBouncer's words: the first as long as it is up, or by turns.
+/// The choice of a server in PgBouncer's words: the first as long as it is up, or by turns.
 fn load_balance(database: &config::Database) -> Option<String> {
     let word = match database.share {
         config::Share::Each => "disable",

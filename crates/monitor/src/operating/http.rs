@@ -28,7 +28,7 @@ const FIELDS_MAX: usize = 64;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Where somebody is who asks over HTTP.
+/// State of somebody who asks over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// It says what it wants.
@@ -39,7 +39,7 @@ pub(super) enum State {
     Leaves,
 }
 
-/// What the loop must say first.
+/// The answer of the loop that must come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Metrics,
@@ -48,14 +48,14 @@ pub(super) enum Wanted {
     Ready,
 }
 
-/// Whether the body is wanted, too.
+/// The demand for a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
     Sent,
     Kept,
 }
 
-/// What a head comes to.
+/// The meaning of a head.
 #[derive(Debug, PartialEq, Eq)]
 enum Request {
     /// More of it must be read.
@@ -102,7 +102,7 @@ fn read(head: &[u8], own: Option<IpAddr>) -> Request {
     }
 }
 
-/// Whether a host is an address or this machine.
+/// True if a host is an address or this machine.
 fn is_own(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     let name = match host.strip_prefix('[') {

@@ -40,19 +40,19 @@ use super::state::Phase;
 use super::wire::Wire;
 use pgconsole::{Access, Control, Counts, Refusal, Snapshot};
 
-/// What the desk asks of the loop, and for which of its visitors.
+/// A request of the desk to the loop, with the visitor that it is for.
 #[derive(Debug)]
 pub(super) struct Asked {
     visitor: Key,
     pub(super) ask: Ask,
 }
 
-/// What the desk asks of the loop.
+/// A request of the desk to the loop.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// The gate now.
     Snapshot,
-    /// Whether the loop goes round, and whether clients come in.
+    /// A sign of life: that the loop goes round, and whether clients come in.
     Pulse,
     /// The models, for what one wants to know of them.
     Models(WhatIf),
@@ -65,7 +65,7 @@ pub(super) enum Ask {
     Forget(Option<u32>),
 }
 
-/// What the loop answers.
+/// An answer of the loop.
 #[derive(Debug)]
 enum Answer {
     /// The gate at that moment, and how long it took to look.
@@ -78,20 +78,20 @@ enum Answer {
     Refused(Refusal),
 }
 
-/// What the loop tells the desk.
+/// A message of the loop to the desk.
 #[derive(Debug)]
 enum Letter {
     Admitted(Box<Admitted>),
     Answer(Key, Answer),
     /// Whoever has this number wants no longer what it waits for.
     Cancel(u32),
-    /// Whether whoever looks at the metrics is accepted.
+    /// Accept or accept no longer those who look at the metrics.
     Listen(Listening),
     /// The monitor has ended.
     End,
 }
 
-/// Whether the desk accepts those who look at the metrics.
+/// Acceptance of those who look at the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listening {
     /// Somebody else does.
@@ -141,7 +141,7 @@ impl Drop for Line {
     }
 }
 
-/// What the loop knows of who operates it.
+/// Knowledge of the loop about its administrators.
 #[derive(Debug, Default)]
 pub(super) struct Operating {
     line: Option<Line>,
@@ -151,9 +151,9 @@ pub(super) struct Operating {
     /// Databases of which no job starts, and those that let nobody in.
     paused: BTreeSet<String>,
     disabled: BTreeSet<String>,
-    /// Who waits for what.
+    /// Waiting administrators, each with the control that is to be done.
     waits: Vec<Wait>,
-    /// Who waits for the configuration that is being read, and for the next one.
+    /// Administrators who wait for the configuration that is being read, and for the next one.
     reloads: Vec<Key>,
     reloads_next: Vec<Key>,
     /// By which connections of the console are cancelled.
@@ -161,7 +161,7 @@ pub(super) struct Operating {
     periods: Periods,
 }
 
-/// Whether jobs of any database start.
+/// The start of jobs of all databases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AllPools {
     #[default]
@@ -169,11 +169,11 @@ enum AllPools {
     Paused,
 }
 
-/// What was counted of each pool in the last period.
+/// Counters of each pool in the last period.
 #[derive(Debug, Default)]
 struct Periods {
     began: Time,
-    /// How long the last one was; zero before its end.
+    /// Length of the last one; zero before its end.
     length: Duration,
     /// Of each pool, when the period began, and in the last one.
     pools: Vec<(Counts, Counts)>,
@@ -191,22 +191,22 @@ impl Operating {
         self.numbered
     }
 
-    /// Whether nobody is let into a database.
+    /// True if nobody is let into a database.
     pub(super) fn is_disabled(&self, database: &str) -> bool {
         self.disabled.contains(database)
     }
 
-    /// Whether no job of a database starts.
+    /// True if no job of a database starts.
     fn is_paused(&self, database: &str) -> bool {
         self.all == AllPools::Paused || self.paused.contains(database)
     }
 
-    /// Whether there is a desk to speak with.
+    /// True if there is a desk to speak with.
     pub(super) fn is_open(&self) -> bool {
         self.line.is_some()
     }
 
-    /// Whether whoever looks at the metrics is accepted from now on.
+    /// Tells the desk to accept, from now on, those who look at the metrics, or not to.
     pub(super) fn listen(&self, listening: Listening) {
         if let Some(line) = &self.line {
             line.send(Letter::Listen(listening));

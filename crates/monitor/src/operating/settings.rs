@@ -18,7 +18,7 @@ struct Changeable {
     of: Of,
 }
 
-/// What it is, where it stands, and what it would be.
+/// Its kind, its place, and its default.
 enum Of {
     /// A time above zero.
     Time(fn(&mut Config) -> &mut Duration, Duration),
@@ -209,14 +209,14 @@ pub(super) fn list(config: &mut Config) -> Vec<Setting> {
     found
 }
 
-/// What differs from database to database, each value once.
+/// Values that differ from database to database, each once.
 fn each_once(values: impl Iterator<Item = String>) -> String {
     let mut each: Vec<String> = values.collect();
     each.dedup();
     each.join(", ")
 }
 
-/// What stays as it is until a restart.
+/// Settings that stay as they are until a restart.
 fn fixed(config: &Config) -> Vec<Setting> {
     let auth = match &config.admission {
         Admission::Rules(_) => "hba".to_owned(),

@@ -15,7 +15,7 @@ use pgwire::SqlState;
 use pgwire::frame::{Frames, Frontend, HEAD, Limits, Piece};
 use pgwire::message::{Report, Severity, Status, write};
 
-/// How long an administrator may take to read what was said to it.
+/// Time that an administrator may take to read what was said to it.
 const READ_MAX: Duration = Duration::from_secs(60);
 
 /// Somebody at the desk.
@@ -42,7 +42,7 @@ pub(super) struct Administrator {
     pub(super) process: u32,
 }
 
-/// What an administrator is doing.
+/// State of an administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     /// It is listened to.
@@ -115,7 +115,7 @@ impl Administrator {
     }
 }
 
-/// What became of what an administrator has sent.
+/// Outcome of what an administrator has sent.
 enum Next {
     /// There may be more.
     Goes,

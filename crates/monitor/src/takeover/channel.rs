@@ -19,14 +19,14 @@ use rustix::net::{
 use super::words::{GIVEN_MAX, Malformed, TAKEN_MAX, Word};
 use crate::peer;
 
-/// How much is read at once \[byte\].
+/// Bytes that are read at once \[byte\].
 const READ: usize = 64 << 10;
 
-/// How many sockets may have come whose words have not: each word has one at most, and what is read
-/// at once ends with it.
+/// Sockets that may have come whose words have not: each word has one at most, and what is read at
+/// once ends with it.
 const SOCKETS_MAX: usize = 16;
 
-/// Which end of it this is.
+/// End of the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// That of the gate that hands over: small words come, and no sockets.
@@ -53,7 +53,7 @@ struct Parcel {
     socket: Option<OwnedFd>,
 }
 
-/// What came of a read.
+/// Outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
     Bytes,
@@ -72,7 +72,7 @@ pub(super) struct Channel {
     stream: UnixStream,
     side: Side,
     input: Vec<u8>,
-    /// How much of the input was taken.
+    /// Bytes of the input that were taken.
     taken: usize,
     sockets: VecDeque<OwnedFd>,
     output: VecDeque<Parcel>,
@@ -95,7 +95,7 @@ impl Channel {
         }
     }
 
-    /// Who is at the other end: the number of the system's user, and of the process.
+    /// The process at the other end: the number of the system's user, and its own.
     ///
     /// # Errors
     /// If the system does not say.
@@ -135,12 +135,12 @@ impl Channel {
         Ok(self.sent + self.output.len() as u64)
     }
 
-    /// How many words the system has taken in all.
+    /// Words that the system has taken in all.
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// How much waits to be sent \[byte\].
+    /// Bytes that wait to be sent \[byte\].
     pub(super) fn unsent(&self) -> usize {
         self.unsent
     }

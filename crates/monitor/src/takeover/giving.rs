@@ -24,16 +24,16 @@ use crate::wire::Stream;
 use pgsession::statements::RestingName;
 use pgwire::startup::Replication;
 
-/// How many clients may be in passage at once: each has a socket that is with nobody.
+/// Clients in passage at once, at most: each has a socket that is with nobody.
 const PASSAGE_MAX: usize = 64;
 
-/// How much may wait to be sent before the next client follows \[byte\].
+/// Bytes that may wait to be sent before the next client follows \[byte\].
 const UNSENT_MAX: usize = 1 << 20;
 
-/// How long the last words may take.
+/// Time for the last words.
 const LAST: Duration = Duration::from_secs(1);
 
-/// How far it is with a successor.
+/// Stage of a takeover, as the successor has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// It has said nothing.
@@ -46,7 +46,7 @@ enum Stage {
     Serves,
 }
 
-/// Who takes over.
+/// The gate that takes over.
 #[derive(Debug)]
 pub(crate) struct Successor {
     channel: Channel,
@@ -135,7 +135,7 @@ impl Successor {
     }
 }
 
-/// Whether a client can be handed over when it rests.
+/// True if a client can be handed over when it rests.
 fn goes_over(client: &Client) -> bool {
     !client.wire.is_encrypted()
         && client.replication == Replication::No
@@ -294,6 +294,8 @@ impl Running {
     fn begin_takeover(&mut self) {
         let Some(successor) = &mut self.inner.takeover.successor else { return };
         successor.stage = Stage::Begun;
+        // Before `Begin`: with it the successor accepts, and clients must not come in here any
+        // more.
         self.stop_listening();
         let inner = &mut self.inner;
         // A gate that ends goes on doing so: who is not sent away by then goes over.
@@ -405,6 +407,7 @@ impl Running {
             self.listen_again();
         }
         if let Lost::GivenUp(why) = lost {
+            // Words that wait may hand over clients that were just taken back.
             channel.withhold();
             channel.say(&Word::GivenUp { why }, None).expect("a cause is cut to its bound");
             self.inner.takeover.parting = Some(channel);
@@ -414,13 +417,13 @@ impl Running {
 }
 
 impl Loop {
-    /// Whether a connection of this pool that nobody has is not needed any more, since whoever comes
-    /// next comes to a successor.
+    /// True if a connection of this pool that nobody has is not needed any more, since whoever
+    /// comes next comes to a successor.
     pub(crate) fn is_left_over(&self, pool: PoolIndex) -> bool {
         self.phase == Phase::HandingOver && self.pools[pool].driver.waiting() == 0
     }
 
-    /// Whether who has nothing under way is told to go.
+    /// True if clients with nothing under way are told to go.
     pub(crate) fn sends_away(&self) -> bool {
         match self.phase {
             Phase::Draining => true,
@@ -513,6 +516,8 @@ impl Loop {
         };
         let socket = client.wire.stream().socket().ok()?;
         let word = Word::Client(Box::new(resting));
+        // Both processes have the socket from here on: this one must hear nothing of it, or both
+        // would read.
         watchers.release(&client.wire).ok()?;
         if successor.channel.say(&word, Some(socket)).is_err() {
             // It is watched as before, or is as good as gone.
@@ -571,6 +576,8 @@ impl Loop {
     /// stay.
     fn end_passage(&mut self) -> Option<Successor> {
         let mut successor = self.takeover.successor.take()?;
+        // Deaf first, and then the rest is read: a later `Has` fails at the successor, which knows
+        // by that that the client has stayed here.
         // One that is broken says nothing more anyway.
         let _ = successor.channel.deafen();
         loop {
@@ -633,7 +640,7 @@ fn line(what: &str, process: u32) -> Line {
     Line::new("takeover").text("state", what).with("by", process)
 }
 
-/// Whether a successor is of the same user of the system as the gate.
+/// True if a successor is of the same user of the system as the gate.
 fn is_same_user(user: u32, own: u32) -> bool {
     user == own
 }

@@ -56,16 +56,16 @@ use super::state::{Loop, Phase};
 use channel::Channel;
 use words::{SECRET_MAX, Word};
 
-/// How many words of the other side are heard before clients have their turn.
+/// Words of the other side that are heard before clients have their turn.
 const ROUNDS: u32 = 64;
 
 /// After how long a server is asked again that had no room for a connection.
 const CROWDED: Duration = Duration::from_millis(50);
 
-/// How long servers may take to be rid of the connections of a process that has ended.
+/// Time that servers may take to be rid of the connections of a process that has ended.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
-/// How many cancel requests may be on their way to the other side; more are not passed on.
+/// Cancel requests that may be on their way to the other side; more are not passed on.
 const CANCELS_MAX: usize = 64;
 
 /// Why a gate could not take over from the one that runs, which goes on then.
@@ -87,7 +87,7 @@ pub enum TakeoverError {
     /// It said nothing in time, or ended.
     #[error("the gate that runs has not answered; it serves as before, unless it has ended")]
     Silent,
-    /// What came is not understood.
+    /// Its message is not understood.
     #[error("the gate that runs says what this program does not understand: {0}")]
     Misunderstood(String),
     /// It has waited too long, and goes on itself.
@@ -95,17 +95,17 @@ pub enum TakeoverError {
     GivenUp(String),
 }
 
-/// What a loop knows of those before it and after it.
+/// Knowledge of a loop about those before it and after it.
 #[derive(Debug, Default)]
 pub(super) struct Takeover {
-    /// Where a successor comes, and what it is given of the desk's.
+    /// The door for a successor, and the socket of the desk that it is given.
     pub(super) door: Option<Listener>,
     pub(super) http: Option<(String, OwnedFd)>,
     successor: Option<Successor>,
     /// To a successor that was given up and has not been told.
     parting: Option<Channel>,
     pub(super) predecessor: Option<Predecessor>,
-    /// Who waits for what the other side makes of a cancel request.
+    /// Clients that wait for what the other side makes of their cancel requests.
     asked: BTreeMap<u64, Key>,
     numbered: u64,
     /// Connections to servers for which there is room when the other side has fewer, when they are
@@ -128,7 +128,7 @@ impl Takeover {
         self.successor.as_ref().and_then(Successor::latest)
     }
 
-    /// Whether a successor serves all that come.
+    /// True once a successor serves all that come.
     pub(super) fn is_served(&self) -> bool {
         self.successor.as_ref().is_some_and(Successor::serves)
     }
@@ -157,8 +157,8 @@ impl Running {
 }
 
 impl Loop {
-    /// Whether a server that has no room for a connection will have some, since another process gives
-    /// up those that it has there.
+    /// True if a server that has no room for a connection will have some, since another process
+    /// gives up those that it has there.
     pub(super) fn awaits_room(&self) -> bool {
         self.takeover.predecessor.is_some()
             || self.phase == Phase::HandingOver

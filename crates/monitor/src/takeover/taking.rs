@@ -33,8 +33,8 @@ use pgwire::startup::{Replication, Version};
 /// The most listeners that are taken.
 const LISTENERS_MAX: usize = 1024;
 
-/// How much of statements is kept until the takeover is over \[byte\]; clients with names for others
-/// are declined.
+/// Bytes of statements that are kept until the takeover is over \[byte\]; clients with names for
+/// others are declined.
 const STATEMENTS_MAX: usize = 1 << 30;
 
 /// Listeners of the gate before, each until somebody has asked for it.
@@ -90,7 +90,7 @@ impl Given {
         }
     }
 
-    /// How many nobody has asked for.
+    /// Number of those that nobody has asked for.
     pub(crate) fn left(&self) -> usize {
         self.0.len()
     }
@@ -100,17 +100,17 @@ fn local(socket: &OwnedFd) -> Option<SocketAddr> {
     SockRef::from(socket).local_addr().ok()?.as_socket()
 }
 
-/// Who hands over.
+/// The gate that hands over.
 #[derive(Debug)]
 pub(crate) struct Predecessor {
     channel: Channel,
     process: u32,
-    /// Whether it knows that the loop goes round.
+    /// Its knowledge that the loop goes round.
     knows: Knows,
     pools: HashMap<u32, Pool>,
     statements: HashMap<u64, RestingStatement>,
     statement_bytes: usize,
-    /// How many of its listeners nobody listens on from now on.
+    /// Number of its listeners that nobody listens on from now on.
     unclaimed: usize,
     /// Clients that it has given, each until the word is out that they are here: the word's number.
     arriving: VecDeque<(u64, Key)>,
@@ -122,7 +122,7 @@ enum Knows {
     Told,
 }
 
-/// How it is over with a predecessor.
+/// The end with a predecessor.
 enum Over {
     /// It has handed over all that it could.
     Ended,
@@ -225,7 +225,7 @@ impl Predecessor {
         number
     }
 
-    /// Whether it was told that this gate serves.
+    /// True once it was told that this gate serves.
     pub(super) fn is_told(&self) -> bool {
         self.knows == Knows::Told
     }
@@ -250,6 +250,8 @@ impl Predecessor {
 
     /// The next client that is here and whose predecessor knows it.
     fn next_arrived(&mut self) -> Option<Key> {
+        // As long as the system has not taken the `Has`, the predecessor may still take the client
+        // back.
         let sent = self.channel.sent();
         let (_, key) = self.arriving.front().copied().filter(|(word, _)| *word <= sent)?;
         self.arriving.pop_front();

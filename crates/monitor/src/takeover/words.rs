@@ -1,5 +1,5 @@
-//! What a gate and its successor say to each other, as bytes: plain values and their encoding, without
-//! a socket.
+//! Hand-over protocol between a gate and its successor, as bytes: plain values and their encoding,
+//! without a socket.
 //!
 //! Each word is a frame: a tag of 1 byte, the length of the rest in 4, the rest. Numbers are
 //! big-endian, texts and bytes have their length in 4 bytes before them, lists their count. The first
@@ -16,7 +16,7 @@ use pgwire::auth::{Credential, Keys};
 /// statement's scope is computed from.
 pub(super) const FORMAT: u32 = 2;
 
-/// What a Hello begins with.
+/// The beginning of a Hello.
 const GREETING: &[u8; 16] = b"sekisho takeover";
 
 /// The bytes of a frame's tag and length.
@@ -77,7 +77,7 @@ pub(super) enum Word {
     Ended { handed: u64 },
 }
 
-/// What listens.
+/// The place of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// For clients of the network, at the address that the configuration names.
@@ -98,7 +98,7 @@ pub(super) struct Pool {
     /// The database, by the name that clients know.
     pub(super) database: Vec<u8>,
     pub(super) mode: Mode,
-    /// What is known to log in at servers with, also from clients that got in.
+    /// The credential for logins at servers, also from clients that got in.
     pub(super) credential: Credential,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct Resting {
     /// Its key for cancelling.
     pub(super) process: u32,
     pub(super) secret: Vec<u8>,
-    /// Whether it may have written something lately that replicas lack.
+    /// The chance that it has written something lately that replicas lack.
     pub(super) wrote: Wrote,
     pub(super) settings: RestingSettings,
     /// Its names for statements, that of the unnamed one empty.
@@ -161,7 +161,7 @@ impl Word {
         }
     }
 
-    /// Whether a socket goes with it.
+    /// True if a socket goes with it.
     pub(super) fn has_socket(&self) -> bool {
         matches!(self, Word::Listener(_) | Word::Client(_))
     }
@@ -209,8 +209,8 @@ impl Word {
         Ok(frame)
     }
 
-    /// How many bytes the frame at the front of `readable` has, head included; none if its head is not
-    /// all there.
+    /// Length of the frame at the front of `readable`, head included; none if its head is not all
+    /// there.
     ///
     /// # Errors
     /// If it announces more than `most`.
@@ -255,7 +255,7 @@ impl Word {
     }
 }
 
-/// Where a frame is written.
+/// The bytes of a frame that is being written.
 struct Out(Vec<u8>);
 
 impl Out {
@@ -386,7 +386,8 @@ impl Out {
     }
 }
 
-/// What is left to be read of a frame. Whatever it holds, no more is kept of it than it has bytes.
+/// The rest of a frame that is being read. Whatever it holds, no more is kept of it than it has
+/// bytes.
 struct In<'a>(&'a [u8]);
 
 impl<'a> In<'a> {

@@ -1,4 +1,4 @@
-//! What is asked, read from its text.
+//! Commands of the console, read from their text.
 
 use live::WhatIf;
 use pgconsole::{Command, CommandError, Control, Shutdown, TEXT_MAX, Table};

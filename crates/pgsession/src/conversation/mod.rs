@@ -537,8 +537,7 @@ impl Conversation {
                 return Ok(Sent::OwesNothing);
             }
             _ if kind.owes_ready() => self.ready_owed += 1,
-            // A Flush before it does not cover this request, and Sync, Query and FunctionCall need
-            // none.
+            // A Flush before it covers no later request; Sync, Query and FunctionCall need none.
             _ => self.flushed = Flushed::No,
         }
         Ok(sent)

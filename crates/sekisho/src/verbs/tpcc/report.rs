@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::Args as ClapArgs;
 use ::tpcc::Finding;
+use clap::Args as ClapArgs;
 use terminal::text::{paragraph, sentence};
 use terminal::{Failure, Verdict, say};
 
@@ -65,9 +65,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
 fn told(run: &Run) -> String {
     let record = &run.kept.record;
     let broken = run.judged.checks.iter().filter(|check| check.finding == Finding::Violated);
-    let broken: String = broken
-        .map(|check| format!(" Violated: {} ({}).", check.rule, check.measured))
-        .collect();
+    let broken: String =
+        broken.map(|check| format!(" Violated: {} ({}).", check.rule, check.measured)).collect();
     paragraph(&format!(
         "{}: PostgreSQL {}, seed {}.{broken} Deviations: {}.",
         run.kept.id,
