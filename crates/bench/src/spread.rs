@@ -1,4 +1,4 @@
-//! What several runs of the same came to: the median between the least and the most.
+//! Spread of several runs of the same: the median between the least and the most.
 
 /// Median, least and most of at least one run.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What is read, up to a bound.
+/// Reader up to a bound.
 #[derive(Debug)]
 pub struct Bounded<R> {
     inner: R,

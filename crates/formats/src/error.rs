@@ -9,7 +9,7 @@ pub struct ReadError {
 }
 
 impl ReadError {
-    /// What is wrong in a line, counted from 1.
+    /// Error in a line, counted from 1.
     pub(crate) fn at(
         file: impl fmt::Display,
         line: impl fmt::Display,

@@ -126,7 +126,8 @@ fn cause(message: &str) -> String {
     in_words_of_a_file(message.trim_end()).replace('\n', "; ")
 }
 
-/// What is expected where something else stands: tables and lists, and no types of this program.
+/// Message about what is expected where something else stands, in words of a file: tables and
+/// lists, and no types of this program.
 fn in_words_of_a_file(message: &str) -> String {
     let Some((found, expected)) = message.split_once(", expected ") else {
         return message.to_owned();
@@ -155,7 +156,7 @@ struct Place<'a> {
     /// From 1, in characters.
     column: usize,
     content: &'a str,
-    /// How many characters of the line are meant, at least 1.
+    /// Number of characters of the line that are meant, at least 1.
     length: usize,
 }
 

@@ -11,16 +11,16 @@ use crate::SpecError;
     serde(deny_unknown_fields)
 )]
 pub struct CohortSpec {
-    /// How many agents the cache holds, at least 1.
+    /// Number of agents that the cache holds, at least 1.
     pub capacity: u32,
-    /// How often one agent may run in a row while others wait, at least 1.
+    /// Most runs of one agent in a row while others wait, at least 1.
     pub run_max: u32,
-    /// How many runs of cached agents there may be in a row while an agent that is not cached waits
-    /// on the same level; `None` for any number, as in the paper: then those who are not cached wait
-    /// until no cached agent has anything to do.
+    /// Most runs of cached agents in a row while an agent that is not cached waits on the same
+    /// level; `None` for any number, as in the paper: then those who are not cached wait until no
+    /// cached agent has anything to do.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub cached_max: Option<u32>,
-    /// How many levels of priority have cohorts of their own, at least 1: priorities from 0 to one
+    /// Number of levels of priority with cohorts of their own, at least 1: priorities from 0 to one
     /// less. Any higher priority is the highest: it goes before all cohorts.
     pub levels: u8,
 }
@@ -33,7 +33,7 @@ impl CohortSpec {
     }
 }
 
-/// Where an agent stands (figure 3 of the paper).
+/// State of an agent (figure 3 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentState {
     /// It has a thread.
@@ -50,7 +50,7 @@ pub enum AgentState {
     MaxPriFilled,
 }
 
-/// Whether an agent is in the cache.
+/// Presence of an agent in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
     /// It is.
@@ -111,7 +111,7 @@ const NONE: u32 = u32::MAX;
 struct Agent {
     prev: u32,
     next: u32,
-    /// Where it is listed; `NONE` if it runs, or has neither messages nor a place in the cache.
+    /// List that it is in; `NONE` if it runs, or has neither messages nor a place in the cache.
     list: u32,
     since: u64,
     cached: bool,
@@ -233,13 +233,13 @@ impl CohortScheduler {
         })
     }
 
-    /// Whether the cached agents of a level have had all the runs in a row that they may have.
+    /// True if the cached agents of a level have had all the runs in a row that they may have.
     fn is_spent(&self, level: u8) -> bool {
         let runs = self.cached_runs[usize::from(level)];
         self.spec.cached_max.is_some_and(|most| runs >= most)
     }
 
-    /// Whether another run of an agent would keep one waiting that is not cached and whose turn it
+    /// True if another run of an agent would keep one waiting that is not cached and whose turn it
     /// is.
     fn owes(&self, agent: u32) -> bool {
         let of = &self.agents[agent as usize];
@@ -291,17 +291,17 @@ impl CohortScheduler {
         Some(agent)
     }
 
-    /// Whether another agent can be loaded only after one was evicted.
+    /// True if another agent can be loaded only after one was evicted.
     pub fn is_full(&self) -> bool {
         self.cached >= self.spec.capacity
     }
 
-    /// How many agents are cached, running ones included.
+    /// Number of cached agents, running ones included.
     pub fn cached(&self) -> u32 {
         self.cached
     }
 
-    /// Where an agent stands; an unknown one is not cached and has no messages.
+    /// State of an agent; an unknown one is not cached and has no messages.
     pub fn state(&self, agent: u32) -> AgentState {
         match self.agents.get(agent as usize) {
             None => AgentState::OutEmpty,

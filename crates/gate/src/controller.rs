@@ -1,5 +1,5 @@
-//! How many slots: a controller that starts from what a model says, and moves only inside the band that
-//! the model gives, by trials against the number that stands.
+//! Controller of the number of slots that starts from what a model says, and moves only inside the
+//! band that the model gives, by trials against the number that stands.
 //!
 //! Limiters that go by latency take their baseline under the very load that they control, and drift with
 //! it. This one has no baseline. While jobs wait, it serves with another number of slots for a window,
@@ -37,15 +37,16 @@ const LOOKS: [u32; 5] = [4, 8, 16, 32, 64];
 /// Student's t for each, at a level of 0.05 in all five looks together (Bonferroni): 3, 7, 15, 31 and
 /// 63 degrees of freedom.
 const STUDENT: [f64; 5] = [5.841, 3.499, 2.947, 2.744, 2.656];
-/// What is tried beside r: 3/5 r or 5/3 r. A smaller step would tell less in the same time.
+/// Numbers of slots tried beside r: 3/5 r or 5/3 r. A smaller step would tell less in the same
+/// time.
 const STEP: [u32; 2] = [3, 5];
 /// A window with fewer departures says nothing.
 const DONE_MIN: u64 = 10;
 /// The share of a window in which somebody must have waited, in percent.
 const WAITED_MIN: u128 = 90;
-/// How many holds a window lasts at least, so that what is under way at its ends counts little.
+/// Least length of a window in holds, so that what is under way at its ends counts little.
 const HOLDS_MIN: u32 = 10;
-/// How many holds a change needs before it is measured.
+/// Holds that a change needs before it is measured.
 const HOLDS_SETTLE: u32 = 2;
 /// The longest window, in windows as specified.
 const WINDOW_MAX: u32 = 64;
@@ -66,15 +67,15 @@ pub struct ControlSpec {
     pub floor: u32,
     /// It never has more.
     pub ceiling: u32,
-    /// What the model says at first.
+    /// Band that the model gives at first.
     pub band: Band,
-    /// How long is measured at once, if jobs are not long: at least ten holds.
+    /// Length of a window, if jobs are not long: at least ten holds.
     pub window: Duration,
-    /// Whether what is decided is done.
+    /// Choice of making the moves or only telling them.
     pub conduct: Conduct,
 }
 
-/// What a model says of the slots.
+/// Range of slots that a model gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -90,7 +91,7 @@ pub struct Band {
     pub most: u32,
 }
 
-/// Whether a controller acts.
+/// Effect of a controller's decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -162,7 +163,7 @@ pub enum Why {
     Model(Band),
     /// For a window, to compare: a number that was not tried beside the one that stands.
     Tries {
-        /// What stands.
+        /// Slots that stand.
         standing: u32,
     },
     /// Back to the number that stands, to compare.
@@ -181,12 +182,12 @@ pub enum Why {
     Stays(Finding),
 }
 
-/// What a trial found.
+/// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finding {
-    /// What stood.
+    /// Slots that stood.
     pub from: u32,
-    /// What was tried.
+    /// Slots that were tried.
     pub to: u32,
     /// In which the elasticity lies, with 95 % confidence.
     pub elasticity: [f64; 2],
@@ -282,7 +283,7 @@ impl Trial {
         Trial { to, windows: 0, first: 0.0, pairs: 0, sum: 0.0, squares: 0.0 }
     }
 
-    /// Whether the window to come is of the other number: the second and the third of four.
+    /// True if the window to come is of the other number: the second and the third of four.
     fn tries(&self) -> bool {
         matches!(self.windows % 4, 1 | 2)
     }
@@ -357,17 +358,17 @@ impl Controller {
         self.slots
     }
 
-    /// What stands: the slots, but for a window of a trial.
+    /// Slots that stand, but for a window of a trial.
     pub fn standing(&self) -> u32 {
         self.standing
     }
 
-    /// What the model says.
+    /// Band that the model gives.
     pub fn band(&self) -> Band {
         self.band
     }
 
-    /// Whether moves are to be made.
+    /// Choice of making the moves or only telling them.
     pub fn conduct(&self) -> Conduct {
         self.spec.conduct
     }
@@ -405,8 +406,8 @@ impl Controller {
         self.spoiled = true;
     }
 
-    /// What its gate was told, and what became of the gate. Ask after each event but a resize that
-    /// was this controller's own.
+    /// Move after an event that its gate was told, given the gate as it is now. Ask after each
+    /// event but a resize that was this controller's own.
     pub fn after(&mut self, now: Time, event: &Event, gate: &Gate) -> Option<Move> {
         let over = self.window.until <= now;
         let busy = gate.servers()[self.spec.server as usize].busy;
@@ -532,7 +533,7 @@ impl Controller {
         None
     }
 
-    /// What a trial has come to; none if it goes on.
+    /// Result of a trial; none if it goes on.
     fn judge(&mut self, found: Finding) -> Option<Why> {
         let [low, high] = found.elasticity;
         let last = Some(&found.pairs) == LOOKS.last();
@@ -612,8 +613,8 @@ mod tests {
         }
     }
 
-    /// What a trial of `to` beside 10 finds where `throughput` is done with so many slots in so many
-    /// windows from the start.
+    /// Finding of a trial of `to` beside 10 where `throughput` is done with so many slots in so
+    /// many windows from the start.
     fn found(to: u32, throughput: impl Fn(u32, u32) -> f64) -> Finding {
         let mut trial = Trial::new(to);
         for window in 0..8 {

@@ -1,4 +1,5 @@
-//! Who is next. A discipline keeps the jobs that wait in one queue and names the next one.
+//! Choice of the next job. A discipline keeps the jobs that wait in one queue and names the next
+//! one.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -13,7 +14,7 @@ pub(crate) use cohort::Cohort;
 pub(crate) use deficit::DeficitRoundRobin;
 pub(crate) use ranked::{Rank, Ranked};
 
-/// Which waiting job is served next.
+/// Order of service of the waiting jobs.
 ///
 /// Jobs are pushed in the order of their ids, except when the server that they waited for went
 /// down: then they come with the ids that they have.
@@ -25,20 +26,20 @@ pub trait Discipline: Debug + Send {
     fn pop(&mut self, now: Time) -> Option<Job>;
     /// Takes a waiting job out because it gave up or timed out; `None` if it does not wait here.
     fn remove(&mut self, id: JobId) -> Option<Job>;
-    /// Whether a job that arrives now may start without being pushed: if so, no job waits, and a
+    /// True if a job that arrives now may start without being pushed: if so, no job waits, and a
     /// [`push`](Discipline::push) and a [`pop`](Discipline::pop) would give back this job and leave
     /// nothing behind that a later answer depends on.
     fn lets_pass(&self) -> bool {
         false
     }
-    /// How many of those that wait are sure to be served before `job` if nobody else comes, where
+    /// Number of those that wait and are sure to be served before `job` if nobody else comes, where
     /// `job` came last, whether it waits already or not.
     fn ahead(&self, _job: &Job) -> usize {
         0
     }
-    /// How many jobs wait.
+    /// Number of jobs that wait.
     fn len(&self) -> usize;
-    /// Whether no job waits.
+    /// True if no job waits.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -105,7 +106,7 @@ impl Line {
         self.places.front().map(|place| &place.job)
     }
 
-    /// How many there are beside a job that came last.
+    /// Number of jobs beside one that came last.
     fn others(&self, id: JobId) -> usize {
         let last = self.places.back().filter(|place| place.live);
         self.live - usize::from(last.is_some_and(|place| place.job.id == id))

@@ -1,5 +1,5 @@
-//! What crosses the seam between a gate and its driver. All enums, so that a new variant breaks
-//! every driver at compile time.
+//! Events and actions at the seam between a gate and its driver. All enums, so that a new variant
+//! breaks every driver at compile time.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ pub struct Job {
     /// Its importance: a larger number is served first under strict priority.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u8"))]
     pub priority: u8,
-    /// What it is about (an account, a document), hashed: routing by key looks at it.
+    /// Key of its subject (an account, a document), hashed: routing by key looks at it.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u64"))]
     pub key: u64,
-    /// Whether it only reads, and so may go to a [replica](crate::Role::Replica).
+    /// Access that it needs: a job that only reads may go to a [replica](crate::Role::Replica).
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Access::writes"))]
     pub access: Access,
-    /// How much service it will need, as far as anybody knows; 0 if nobody does. The unit is the
+    /// Service that it will need, as far as anybody knows; 0 if nobody does. The unit is the
     /// driver's (bytes, nanoseconds), the same for all jobs of a gate.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u64"))]
     pub size: u64,
@@ -75,7 +75,7 @@ fn is_zero_u64(n: &u64) -> bool {
     *n == 0
 }
 
-/// What a job does with what its servers hold.
+/// Access of a job to what its servers hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -97,7 +97,7 @@ impl Access {
     }
 }
 
-/// What a server may be asked.
+/// Jobs that a server may be given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -108,7 +108,7 @@ pub enum Role {
     /// Everything.
     #[default]
     Primary,
-    /// What only [reads](Access::Read).
+    /// Jobs that only [read](Access::Read).
     Replica,
 }
 
@@ -127,8 +127,8 @@ pub struct Slot {
     pub index: u32,
 }
 
-/// What happened, seen from the gate. Every change from outside is an event, so that a recording
-/// of the events is all that a replay needs.
+/// Event as a gate sees it. Every change from outside is an event, so that a recording of the
+/// events is all that a replay needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -184,17 +184,17 @@ pub enum Event {
         /// The longest wait.
         Option<Duration>,
     ),
-    /// How long a job may wait from now on while no server is up, as
-    /// [`GateSpec::unreachable_max`](crate::GateSpec::unreachable_max) has it. If none is, those that
-    /// wait may do so for as long from now.
+    /// Longest wait of a job from now on while no server is up, as
+    /// [`GateSpec::unreachable_max`](crate::GateSpec::unreachable_max) has it. If none is, those
+    /// that wait may do so for as long from now.
     UnreachableMax(
-        /// How long; `None` makes no difference.
+        /// The wait; `None` makes no difference.
         Option<Duration>,
     ),
-    /// How many jobs may wait from now on, as [`GateSpec::room`](crate::GateSpec::room) has it; those
-    /// that wait stay.
+    /// Bound on the jobs that wait from now on, as [`GateSpec::room`](crate::GateSpec::room) has
+    /// it; those that wait stay.
     Room(
-        /// How many; `None` for no bound.
+        /// The number; `None` for no bound.
         Option<u64>,
     ),
     /// This slot is held by a job that was started before there was this gate, and departs as any
@@ -206,12 +206,12 @@ pub enum Event {
     Report {
         /// The server.
         server: u32,
-        /// What is said of it.
+        /// Its content.
         report: Report,
     },
 }
 
-/// What is said of a server from outside, in place of the gate's own account.
+/// Report on a server from outside, in place of the gate's own account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -223,7 +223,7 @@ pub struct Report {
     pub waiting: u64,
     /// Jobs that it is serving, wherever they come from.
     pub busy: u32,
-    /// How busy it was, over whatever window the reporter uses.
+    /// Utilisation of it, over whatever window the reporter uses.
     pub utilisation: Share,
     /// The work that waits or is being served, in the unit of [`Job::size`].
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero_u64"))]
@@ -271,8 +271,8 @@ pub enum Reason {
     Unreachable,
 }
 
-/// What the driver must do now. The list that [`Gate::handle`](crate::Gate::handle) fills is
-/// complete: there is nothing left to poll.
+/// Order to the driver, to be carried out now. The list that [`Gate::handle`](crate::Gate::handle)
+/// fills is complete: there is nothing left to poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

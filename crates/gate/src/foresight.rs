@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// Whether a job is refused on arrival that would not start before its deadline.
+/// Early rejection of a job that would not start before its deadline.
 ///
 /// What counts is the rate of departures while all slots of a queue were taken: it is what they can
 /// do together, however long single jobs take, and one that takes very long costs one slot of it.
@@ -37,7 +37,7 @@ const LEAST: u32 = 8;
 /// At so many departures half of them is forgotten.
 const MOST: u32 = 64;
 
-/// How fast one queue moves while all its slots are taken.
+/// Rate of departures of one queue while all its slots are taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
     /// Departures, and the time that they took.
@@ -81,7 +81,7 @@ impl Meter {
         }
     }
 
-    /// What was seen does not hold any more.
+    /// Forgets what was seen: it does not hold any more.
     pub(crate) fn forget(&mut self) {
         (self.departures, self.span) = (0, Duration::ZERO);
         self.since = None;
@@ -103,14 +103,14 @@ impl Meter {
     }
 }
 
-/// Whether all slots of a queue are taken.
+/// Occupancy of a queue's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     All,
     Some,
 }
 
-/// How long a job would wait.
+/// Predicted wait of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outlook {
     /// At the rate that was seen.

@@ -12,7 +12,7 @@ use crate::router::{
 };
 use crate::{CohortSpec, GateSpec, Queues, SpecError};
 
-/// Who is next, by name.
+/// Queue disciplines by name.
 ///
 /// | name | next is | starves |
 /// | --- | --- | --- |
@@ -43,7 +43,7 @@ pub enum DisciplineSpec {
     /// The highest priority first, where waiting counts: after each `interval` a job is as important
     /// as one that arrives now with the next higher priority.
     PriorityAgeing {
-        /// What one priority is worth in time.
+        /// Wait that counts as much as one priority.
         interval: Duration,
     },
     /// The smallest size first; jobs of unknown size, 0, after all others.
@@ -55,7 +55,7 @@ pub enum DisciplineSpec {
     DeficitRoundRobin {
         /// The work of a turn, in the unit of the sizes, for a class of weight 1.
         quantum: u64,
-        /// How many quanta each class gets, by the class's index; classes beyond the list get 1.
+        /// Quanta of each class, by the class's index; classes beyond the list get 1.
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
         weights: Vec<u32>,
     },
@@ -122,7 +122,7 @@ impl DisciplineSpec {
     }
 }
 
-/// Where to, by name.
+/// Routing policies by name.
 ///
 /// | name | a job goes to | looks at |
 /// | --- | --- | --- |
@@ -153,16 +153,16 @@ pub enum RouterSpec {
     RoundRobin,
     /// The server with the fewest jobs.
     ShortestQueue {
-        /// Which jobs count.
+        /// Jobs that count.
         length: Length,
-        /// Which of several equally short ones.
+        /// Choice among several equally short ones.
         ties: Ties,
     },
     /// The server with the lowest [`utilisation`](Window).
     LowestUtilisation {
         /// Since when.
         window: Window,
-        /// Which of several equally busy ones.
+        /// Choice among several equally busy ones.
         ties: Ties,
     },
     /// The server with the largest EV = K1 / length + K2 / utilisation (ohmae, section 4.2). A
@@ -173,37 +173,37 @@ pub enum RouterSpec {
         queue: f64,
         /// K2, of the utilisation; at least 0.
         utilisation: f64,
-        /// Which jobs count.
+        /// Jobs that count.
         length: Length,
-        /// What a length of 0 counts as.
+        /// Term of a length of 0.
         at_zero: AtZero,
         /// Since when utilisation counts.
         window: Window,
-        /// Which of several equal ones.
+        /// Choice among several equal ones.
         ties: Ties,
     },
     /// The server with the fewest jobs among `d` different ones that are drawn with equal chance.
     PowerOfD {
-        /// How many are drawn; all of them if there are fewer.
+        /// Number of servers drawn; all of them if there are fewer.
         d: u32,
-        /// Which jobs count.
+        /// Jobs that count.
         length: Length,
-        /// Which of several equally short ones.
+        /// Choice among several equally short ones.
         ties: Ties,
     },
     /// A server with a free slot for which nobody waits; if there is none, any with equal chance.
     JoinIdleQueue {
-        /// Which of several idle ones.
+        /// Choice among several idle ones.
         ties: Ties,
     },
     /// The server with the least work: the sizes of the jobs that wait for it or are being served.
     LeastWork {
-        /// How much of a job in service each slot does in a second, in the unit of the sizes. With
+        /// Work that each slot does of a job in service in a second, in the unit of the sizes. With
         /// it, a job in service counts with what is left of it; without, with its whole size until
         /// it departs.
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
         speed: Option<u64>,
-        /// Which of several equal ones.
+        /// Choice among several equal ones.
         ties: Ties,
     },
     /// Servers in proportion to their weights.
@@ -216,11 +216,11 @@ pub enum RouterSpec {
     /// The server that the job's key belongs to: data-dependent routing. Needs a queue for each
     /// server.
     ByKey {
-        /// What of the job decides.
+        /// Property of the job that decides.
         of: KeyOf,
-        /// Which server it belongs to.
+        /// Map from keys to servers.
         map: KeyMap,
-        /// What becomes of jobs whose server is down.
+        /// Fate of jobs whose server is down.
         down: KeyDown,
     },
 }
@@ -335,8 +335,8 @@ impl RouterSpec {
         }
     }
 
-    /// What of a job must be known before it is sent to one of several servers; `None` if nothing. A
-    /// table that names no key sends all jobs alike, so it needs none.
+    /// Property of a job that must be known before it is sent to one of several servers; `None` if
+    /// nothing. A table that names no key sends all jobs alike, so it needs none.
     pub fn reads(&self) -> Option<KeyOf> {
         match self {
             RouterSpec::ByKey {
@@ -348,7 +348,7 @@ impl RouterSpec {
         }
     }
 
-    /// Whether it decides without a look at any server's state.
+    /// True if it decides without a look at any server's state.
     pub fn is_blind(&self) -> bool {
         matches!(
             self,
@@ -360,8 +360,8 @@ impl RouterSpec {
     }
 }
 
-/// What the length of a queue counts. ohmae's findings on load balancing hold for one of the two
-/// and not for the other, so it is always said.
+/// Jobs that the length of a queue counts. ohmae's findings on load balancing hold for one of the
+/// two and not for the other, so it is always said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -376,7 +376,7 @@ pub enum Length {
     InSystem,
 }
 
-/// Which of several equally good servers is taken.
+/// Choice among several equally good servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -416,7 +416,7 @@ impl Window {
     }
 }
 
-/// What EV makes of a queue of length 0, which its paper leaves open.
+/// Treatment by EV of a queue of length 0, which its paper leaves open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -428,14 +428,14 @@ pub enum AtZero {
     Best,
     /// The length counts as this, above 0.
     Floor(
-        /// What 0 counts as.
+        /// Length that 0 counts as.
         f64,
     ),
     /// Every length counts as one more than it is.
     PlusOne,
 }
 
-/// How weights are followed.
+/// Order in which weights are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -449,7 +449,7 @@ pub enum WeightedOrder {
     Random,
 }
 
-/// What of a job decides where it goes.
+/// Property of a job that decides where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -463,7 +463,7 @@ pub enum KeyOf {
     Class,
 }
 
-/// Which server a key belongs to.
+/// Map from keys to servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -482,9 +482,9 @@ pub enum KeyMap {
     },
     /// By a table.
     Table {
-        /// Which keys it names, each once.
+        /// Keys that it names, each once.
         rows: Vec<KeyRow>,
-        /// Where the others belong.
+        /// Servers of the others.
         default: KeyDefault,
     },
 }
@@ -531,7 +531,7 @@ pub struct KeyRow {
     pub server: u32,
 }
 
-/// Where the keys belong that a table does not name.
+/// Servers of the keys that a table does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -548,7 +548,7 @@ pub enum KeyDefault {
     ),
 }
 
-/// What becomes of a job whose key belongs to a server that is down.
+/// Fate of a job whose key belongs to a server that is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

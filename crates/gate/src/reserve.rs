@@ -17,19 +17,19 @@ use crate::{Job, JobId, Time};
     serde(deny_unknown_fields)
 )]
 pub struct Reserve {
-    /// How many, for each server.
+    /// Number of slots, for each server.
     pub slots: u32,
-    /// How long a job must have waited.
+    /// Wait that a job must have behind it.
     pub after: Duration,
 }
 
-/// What is lent of a reserve.
+/// State of the loans from a reserve.
 #[derive(Debug)]
 pub(crate) struct Lending {
     pub(crate) spec: Reserve,
-    /// How many slots of each server are lent.
+    /// Number of slots of each server that are lent.
     pub(crate) lent: Vec<u32>,
-    /// Who waits, since when.
+    /// Jobs that wait, since when.
     waiting: BTreeSet<(Time, JobId)>,
 }
 

@@ -1,4 +1,4 @@
-//! What servers may be asked: replicas serve those alone who only read.
+//! Roles of servers: replicas serve those alone who only read.
 
 use crate::{Access, Job, Role, ServerView};
 
@@ -20,8 +20,8 @@ impl Roles {
         self.roles[server] = role;
     }
 
-    /// What a router may see for this job: a job that writes has primaries alone, one that only reads
-    /// has the replicas, and the primaries if no replica is usable.
+    /// Views that a router may see for this job: a job that writes has primaries alone, one that
+    /// only reads has the replicas, and the primaries if no replica is usable.
     pub(crate) fn see(&mut self, job: &Job, views: &[ServerView]) -> &[ServerView] {
         let usable = |role: Role| {
             self.roles.iter().zip(views).any(|(one, view)| *one == role && view.usable)

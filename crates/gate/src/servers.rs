@@ -14,9 +14,9 @@ pub(crate) struct Server {
     /// The free slots, the one longest free first (as the kernel wakes the worker that has waited
     /// longest in `accept`).
     free: VecDeque<u32>,
-    /// Whether each slot is held.
+    /// Slots that are held, by index.
     held: Vec<bool>,
-    /// How many are held.
+    /// Number of held slots.
     pub(crate) busy: u32,
     pub(crate) up: bool,
 }
@@ -32,15 +32,14 @@ impl Server {
         }
     }
 
-    /// Whether a job could start here now. Held slots that are gone count: until they depart, the
+    /// True if a job could start here now. Held slots that are gone count: until they depart, the
     /// jobs being served are as many as the new number allows or more.
     #[inline]
     pub(crate) fn available(&self) -> bool {
         self.up && self.busy < self.slots
     }
 
-    /// Whether, if this held slot became free, it would be the only free one and a job could start
-    /// there.
+    /// True if this held slot, once free, would be the only free one and a job could start there.
     #[inline]
     pub(crate) fn passes_on(&self, slot: Slot) -> bool {
         let is_held = self.held.get(slot.index as usize) == Some(&true);

@@ -1,12 +1,12 @@
-//! What a router sees of the servers where that is more than their lengths now: utilisation and
-//! work, and all of it as it was a while ago, or as somebody else reports it.
+//! Load information of the servers beyond their lengths now: utilisation and work, and all of it as
+//! it was a while ago, or as somebody else reports it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::{GateSpec, Report, RouterSpec, ServerView, SpecError, Time, Window};
 
-/// How fresh what a router sees of the servers is. Which of them are
+/// Age of the load information that a router sees. Which of the servers are
 /// [usable](ServerView::usable), and how many [slots](ServerView::slots) they have, it always sees
 /// as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Sight {
     /// As it was this long ago; before that, as it was at the start. The gate remembers every change
     /// of that time.
     Delayed(
-        /// How long ago, above 0.
+        /// Age, above 0.
         Duration,
     ),
     /// As it was at the last whole multiple of this, before whatever happened then.
@@ -36,7 +36,7 @@ pub enum Sight {
 }
 
 impl Sight {
-    /// Whether it is [`Fresh`](Sight::Fresh).
+    /// True if it is [`Fresh`](Sight::Fresh).
     pub fn is_fresh(&self) -> bool {
         *self == Sight::Fresh
     }
@@ -51,7 +51,7 @@ impl Sight {
     }
 }
 
-/// What the gate keeps for a router that sees more than lengths now.
+/// State that the gate keeps for a router that sees more than lengths now.
 #[derive(Debug)]
 pub(crate) struct Watch {
     sight: Sight,
@@ -70,7 +70,7 @@ pub(crate) struct Watch {
     seen: Vec<ServerView>,
 }
 
-/// What jobs of a server did, as far as work is counted.
+/// Changes to the work at a server, as far as work is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
     Same,
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    /// What is seen of it at a moment before its next change. No side of it is usable.
+    /// View of it at a moment before its next change. No side of it is usable.
     fn view(&self, at: Time, watch: (Window, Option<u64>)) -> ServerView {
         let (window, speed) = watch;
         let utilisation = match window {
@@ -152,7 +152,8 @@ fn span_ns(from: Time, to: Time) -> f64 {
 }
 
 impl Watch {
-    /// What a gate of this specification must keep; none if its router looks at lengths now only.
+    /// State that a gate of this specification must keep; none if its router looks at lengths now
+    /// only.
     pub(crate) fn new(spec: &GateSpec, views: &[ServerView]) -> Option<Box<Watch>> {
         let window = spec.router.window();
         let (counts_work, speed) = match spec.router {
@@ -232,7 +233,7 @@ impl Watch {
         }
     }
 
-    /// What the router sees now, of servers that are so.
+    /// Views of the router now, of servers that are so.
     pub(crate) fn see(&mut self, now: Time, views: &[ServerView]) -> &[ServerView] {
         let watch = (self.window, self.speed);
         for (at, seen) in self.seen.iter_mut().enumerate() {

@@ -19,16 +19,16 @@ pub struct GateSpec {
     pub servers: Vec<ServerSpec>,
     /// One queue for all servers, or one for each.
     pub queues: Queues,
-    /// Where to: with a queue for each server, at arrival; with one queue, among the servers that
-    /// have a free slot, at the start.
+    /// Choice of the server: with a queue for each server, at arrival; with one queue, among the
+    /// servers that have a free slot, at the start.
     pub router: RouterSpec,
-    /// How fresh what the router sees of the servers is.
+    /// Age of the load information that the router sees.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Sight::is_fresh"))]
     pub sight: Sight,
-    /// Who is next.
+    /// Choice of the next job.
     pub discipline: DisciplineSpec,
-    /// How many jobs may wait, over all queues; a job that can be started on arrival needs none.
-    /// `None` for no bound (live gates must have one).
+    /// Bound on the jobs that wait, over all queues; a job that can be started on arrival needs
+    /// none. `None` for no bound (live gates must have one).
     pub room: Option<u64>,
     /// The longest wait, counted from arrival; a job's own deadline may be earlier.
     pub wait_max: Option<Duration>,
@@ -38,7 +38,7 @@ pub struct GateSpec {
     /// server that is down and one that is busy.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub unreachable_max: Option<Duration>,
-    /// Whether jobs are refused at once that would wait in vain; `None` lets them.
+    /// Early rejection of jobs that would wait in vain; `None` lets them.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub foresight: Option<Foresight>,
     /// Slots for times of long waits. Needs one queue.
@@ -85,7 +85,7 @@ impl GateSpec {
         }
     }
 
-    /// Whether there can be such a gate.
+    /// Checks that there can be such a gate.
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         match self.servers.len() {
             0 => return Err(SpecError::NoServer),
@@ -102,7 +102,7 @@ impl GateSpec {
         self.check_extras(slots)
     }
 
-    /// Whether reserve and roles fit the servers, which have so many slots.
+    /// Checks that reserve and roles fit the servers, which have so many slots.
     fn check_extras(&self, slots: u64) -> Result<(), SpecError> {
         let (servers, shared) = (self.servers.len(), self.queues == Queues::Shared);
         if let Some(reserve) = self.reserve {
@@ -131,11 +131,11 @@ impl GateSpec {
     serde(deny_unknown_fields)
 )]
 pub struct ServerSpec {
-    /// How many jobs it may serve at once.
+    /// Number of jobs that it may serve at once.
     pub slots: u32,
 }
 
-/// Where jobs wait.
+/// Queues in which jobs wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

@@ -1,9 +1,9 @@
-//! What routers go by: each server as it is now, or as it was a while ago.
+//! Views that routers go by: each server as it is now, or as it was a while ago.
 
-/// What a server reports of itself to a router.
+/// View of a server, as it reports itself to a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServerView {
-    /// Whether a job may be routed to it now: it is up, and, where jobs wait in one queue for all
+    /// True if a job may be routed to it now: it is up, and, where jobs wait in one queue for all
     /// servers, a slot of it is free.
     pub usable: bool,
     /// Jobs that wait for this server alone.

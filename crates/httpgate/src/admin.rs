@@ -30,10 +30,10 @@ use super::message::{HeadScan, Request, Version, room};
 use super::rewrite::After;
 use super::server::Shared;
 
-/// How many may ask at once; more are turned away.
+/// Limit of connections at once; more are turned away.
 const CONNECTIONS_MAX: usize = 16;
 
-/// How long one request may take in all.
+/// Time limit of one request in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The longest head [B].
@@ -101,7 +101,7 @@ fn plain((status, text): (u16, String)) -> (u16, &'static str, String) {
     (status, "text/plain; version=0.0.4; charset=utf-8", text)
 }
 
-/// What is asked of the model, if anything is.
+/// Answer of the model, if the request is for one.
 async fn modelled(shared: &Shared, request: &Request<'_, '_>) -> Option<(u16, String)> {
     let target = request.target.rest;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -129,7 +129,7 @@ async fn modelled(shared: &Shared, request: &Request<'_, '_>) -> Option<(u16, St
     }
 }
 
-/// What would be otherwise, each thing at most once and one at least.
+/// Question of a query string: each change at most once, and one at least.
 fn parse_what_if(query: &str) -> Option<WhatIf> {
     let mut asked = WhatIf::default();
     for pair in query.split('&') {

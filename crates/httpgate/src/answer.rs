@@ -1,4 +1,4 @@
-//! What the gate itself answers, without a server.
+//! Responses of the gate itself, without a server.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -47,7 +47,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Whether a response may have a body.
+/// Permission of a response to have a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WithBody {
     Yes,

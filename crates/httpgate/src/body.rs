@@ -4,7 +4,7 @@
 
 use thiserror::Error;
 
-/// How long a message body is, by RFC 9112 section 6.3.
+/// Length of a message body, by RFC 9112 section 6.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body.
@@ -38,7 +38,7 @@ pub enum BodyError {
     Truncated,
 }
 
-/// What the next bytes of a body are.
+/// Kind of the next bytes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// After `skip` bytes of framing come `len` bytes of content. Both are consumed.
@@ -198,7 +198,7 @@ fn expect(byte: u8, wanted: u8) -> Result<(), BodyError> {
     if byte == wanted { Ok(()) } else { Err(BodyError::LineEnd) }
 }
 
-/// Whether `byte` may stand in a token (RFC 9110 section 5.6.2), such as a field name.
+/// True if `byte` may stand in a token (RFC 9110 section 5.6.2), such as a field name.
 pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -247,7 +247,7 @@ impl Body {
         }
     }
 
-    /// How many bytes may be taken as content without looking at them \[B\].
+    /// Number of bytes that may be taken as content without looking at them \[B\].
     pub(crate) fn plain(&self) -> Option<u64> {
         match self {
             Body::Left(left) => Some(*left),

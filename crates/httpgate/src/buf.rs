@@ -12,7 +12,7 @@ pub(crate) struct Buf {
     bound: usize,
 }
 
-/// What an idle connection may keep [B].
+/// Capacity that an idle connection may keep [B].
 const KEPT_MAX: usize = 16 * 1024;
 
 impl Buf {
@@ -33,7 +33,7 @@ impl Buf {
         self.start == self.end
     }
 
-    /// How many more bytes fit under the bound [B].
+    /// Room left under the bound [B].
     pub(crate) fn room(&self) -> usize {
         self.bound.saturating_sub(self.len())
     }

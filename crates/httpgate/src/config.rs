@@ -1,5 +1,5 @@
-//! What a gate in front of HTTP servers is told when it starts. Plain values; nothing is read from
-//! files or the environment except the two files that TLS names.
+//! Settings of a gate in front of HTTP servers. Plain values; nothing is read from files or the
+//! environment except the two files that TLS names.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,37 +15,37 @@ pub use tls::{Tls, TlsError};
 /// The parameters of an HTTP gate.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where clients connect to; port 0 takes a free one.
+    /// Address that clients connect to; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The servers behind, in the order of [`GateSpec::servers`].
     pub upstreams: Vec<SocketAddr>,
     /// The gate. Its `room` and `wait_max` must be set: every queue of a live server has a bound
     /// and every wait a deadline.
     pub gate: GateSpec,
-    /// How the slots of each server are found, if that is left to the gate; it begins with those of
+    /// Search for the slots of each server, if that is left to the gate; it begins with those of
     /// `gate`, which are [`Auto::start`](live::Auto::start) then.
     pub auto: Option<Auto>,
-    /// Who is told, line by line, what was decided about the slots.
+    /// Receiver of the decisions about the slots, line by line.
     pub decisions: Option<fn(&str)>,
-    /// Which requests are of which class and priority; the first that fits. A request that none
+    /// Classes of requests with their priorities; the first that fits counts. A request that none
     /// fits is of class 0 and priority 0, without a size.
     pub classes: Vec<Class>,
-    /// What requests are about, for routing and cohorts by key.
+    /// Key of a request, for routing and cohorts by key.
     pub key: Key,
-    /// How long things may take.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// How large and how many things may be.
+    /// Limits of size and number.
     pub limits: Limits,
-    /// How the servers behind are found to be up or down.
+    /// Health checks of the servers.
     pub health: Health,
     /// The certificate, if clients connect with TLS.
     pub tls: Option<Tls>,
-    /// Where `/metrics`, `/health` and the controls are served; port 0 takes a free one. The
-    /// controls answer to loopback addresses only.
+    /// Address of `/metrics`, `/health` and the controls; port 0 takes a free one. The controls
+    /// answer to loopback addresses only.
     pub admin: Option<SocketAddr>,
-    /// How many events of the gate are recorded, from the start on; 0 for no recording.
+    /// Limit of recorded events of the gate, from the start on; 0 for no recording.
     pub record_max: usize,
-    /// What becomes of the forwarded fields that a client sent itself.
+    /// Treatment of the forwarded fields that a client sent itself.
     pub forwarded: Forwarded,
 }
 
@@ -153,8 +153,8 @@ pub struct Class {
     pub class: u32,
     /// Its importance; under strict priority the larger number goes first.
     pub priority: u8,
-    /// How much service its requests need, in a unit of one's own that is the same for all classes;
-    /// 0 if nobody knows.
+    /// Service that its requests need, in a unit of one's own that is the same for all classes; 0
+    /// if nobody knows.
     pub size: u64,
     /// The longest wait of its requests, if that is shorter than the gate's.
     pub wait_max: Option<Duration>,
@@ -167,7 +167,7 @@ impl Class {
     }
 }
 
-/// What a request is about: requests of one key go to one server where that is decided by key.
+/// Key of a request: requests of one key go to one server where that is decided by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The path of its target, without the query.
@@ -176,15 +176,14 @@ pub enum Key {
     Client,
 }
 
-/// How long things may take. The clock that watches them ticks every quarter of the shortest of
-/// them, 10 ms to 100 ms: they end late by up to a tick. The wait at the gate has a timer of its
-/// own.
+/// Time limits. The clock that watches them ticks every quarter of the shortest of them, 10 ms to
+/// 100 ms: they end late by up to a tick. The wait at the gate has a timer of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the first byte of a request, or the connection, to the end of its head; the TLS
     /// handshake has as long.
     pub head: Duration,
-    /// How long a connection without a request is kept.
+    /// Time that a connection without a request is kept.
     pub idle: Duration,
     /// To connect to a server.
     pub connect: Duration,
@@ -192,12 +191,12 @@ pub struct Timeouts {
     pub response: Duration,
     /// Without a byte moving in either direction while bodies are passed on.
     pub stall: Duration,
-    /// How long a slot may be held in all.
+    /// Longest time that a slot may be held in all.
     pub hold: Duration,
-    /// How long a slot is held on for a server that is still busy with a response that no client
+    /// Time that a slot is held on for a server that is still busy with a response that no client
     /// waits for any more; after that the connection to the server is cut.
     pub abandoned: Duration,
-    /// How long a connection to a server is kept without a request.
+    /// Time that a connection to a server is kept without a request.
     pub pool_idle: Duration,
     /// From the beginning of a drain until what is still in flight is cut off.
     pub drain: Duration,
@@ -220,7 +219,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// How often the clock that watches them ticks.
+    /// Period of the clock that watches them.
     pub(crate) fn tick(&self) -> Duration {
         let Timeouts { head, idle, connect, response, stall, .. } = *self;
         let Timeouts { hold, abandoned, pool_idle, .. } = *self;
@@ -230,16 +229,16 @@ impl Timeouts {
     }
 }
 
-/// How large and how many things may be.
+/// Limits of size and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Clients' connections; at the limit, none is accepted until one ends.
     pub connections: usize,
     /// A head \[B\].
     pub head: usize,
-    /// What is kept of a response for a client that is slower than the server \[B\]. A server whose
-    /// response fits gets its slot back at once; a larger one holds it until all but this much has
-    /// gone to the client.
+    /// Part of a response that is kept for a client that is slower than the server \[B\]. A server
+    /// whose response fits gets its slot back at once; a larger one holds it until all but this
+    /// much has gone to the client.
     pub buffer: usize,
     /// Connections kept open to each server without a request. At any time a server has at most as
     /// many connections as it had slots.
@@ -252,15 +251,15 @@ impl Default for Limits {
     }
 }
 
-/// How the servers behind are found to be up or down. They are up at first. A refused connection
-/// counts as down at once; everything else when it came `fall` times in a row.
+/// Health checks of the servers. They are up at first. A refused connection counts as down at once;
+/// everything else when it came `fall` times in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// What is asked.
+    /// Request of the check.
     pub probe: Probe,
-    /// How often.
+    /// Period of the checks.
     pub interval: Duration,
-    /// How long an answer may take.
+    /// Time limit of an answer.
     pub timeout: Duration,
     /// After so many failures in a row it is down.
     pub fall: u32,
@@ -280,7 +279,7 @@ impl Default for Health {
     }
 }
 
-/// How a server is probed. A probe passes the gate by: it takes no slot.
+/// Kind of health check. A probe passes the gate by: it takes no slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// Only a server that is down is probed, by connecting to it.
@@ -313,9 +312,9 @@ pub enum ConfigError {
     /// A limit is out of its range.
     #[error("{name} is {value}, but must be {least} to {most}")]
     Limit {
-        /// Which.
+        /// Its name.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: usize,
         /// The least it may be.
         least: usize,

@@ -28,11 +28,11 @@ pub(crate) struct Connection {
     client: ClientIo,
     origin: Origin,
     wires: Wires,
-    /// Whether the client may still be sending a body that nobody will read.
+    /// True if the client may still be sending a body that nobody will read.
     unread: bool,
 }
 
-/// What becomes of a connection after a request.
+/// Fate of a connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Request,
@@ -51,7 +51,7 @@ impl From<After> for Next {
     }
 }
 
-/// What came of reading the head of a request.
+/// Result of reading the head of a request.
 enum Head {
     Request(Plan),
     /// The gate answers this one itself.
@@ -60,7 +60,7 @@ enum Head {
     Nothing,
 }
 
-/// How a connection waits for a request.
+/// Wait of a connection for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
     /// For its first one: the client has just connected and means to send.
@@ -76,10 +76,10 @@ enum Refusal {
     Reneged,
 }
 
-/// How long a client may take to read the last response and close [s].
+/// Time that a client may take to read the last response and close [s].
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How much of what a client still sends is read and dropped, so that closing does not reset the
+/// Most that is read and dropped of what a client still sends, so that closing does not reset the
 /// connection under the response [B].
 const LINGER_MAX: usize = 256 * 1024;
 
@@ -342,8 +342,8 @@ impl Connection {
         self.flushed(after).await
     }
 
-    /// Whether the connection is of use after an answer of the gate itself: not if a body is still
-    /// to come that nobody will read.
+    /// State of the connection after an answer of the gate itself: not of use if a body is still to
+    /// come that nobody will read.
     fn after_answer(&self, plan: &Plan) -> After {
         let keep = plan.persistent
             && matches!(plan.framing, Framing::None | Framing::Length(0))

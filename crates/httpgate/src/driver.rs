@@ -16,7 +16,7 @@ use super::config::Config;
 use super::stats::Stats;
 use super::watch::{First, first};
 
-/// What the one gate is called in what is told of it.
+/// Name of the one gate in what is told of it.
 const NAME: &str = "gate";
 
 /// A gate, driven by the clock of the machine. One thread owns it.
@@ -27,12 +27,12 @@ pub(crate) struct Driver {
     /// The moment that the timer is set to; `Time::MAX` for none.
     armed: Cell<Time>,
     rearmed: Notify,
-    /// Whether the gate has panicked: what it would say now cannot be trusted.
+    /// True if the gate has panicked: what it would say now cannot be trusted.
     dead: Cell<bool>,
     died: Notify,
-    /// Who is told what was decided about the slots, if anybody.
+    /// Receiver of the decisions about the slots, if any.
     decisions: Option<fn(&str)>,
-    /// What its classes are called.
+    /// Names of its classes.
     names: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ struct Inner {
     vacant: Vec<u32>,
 }
 
-/// What a job tells the gate of itself.
+/// Needs and traits that a job tells the gate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) class: u32,
@@ -199,8 +199,8 @@ impl Driver {
         self.event(|gate, now| gate.set_wait_max(now, span));
     }
 
-    /// How long a job would wait that came now [s], rounded up, for Retry-After. Of a gate that lets
-    /// nobody in nothing is known, but that nobody waits longer than the longest wait.
+    /// Wait of a job that came now [s], rounded up, for Retry-After. Of a gate that lets nobody in
+    /// nothing is known, but that nobody waits longer than the longest wait.
     pub(crate) fn retry_after(&self) -> u64 {
         let gate = &self.inner.borrow().gate;
         let wait = gate.predicted_wait(self.now()).unwrap_or(gate.wait_max());
@@ -232,31 +232,31 @@ impl Driver {
         }
     }
 
-    /// What is found of the servers.
+    /// Estimates of the servers.
     pub(crate) fn estimates(&self) -> Vec<Estimate> {
         let class = |class: u32| self.names.get(class as usize).cloned().unwrap_or_default();
         self.inner.borrow().gate.estimates(NAME, class)
     }
 
-    /// What is found, as the parts of a scenario with so many clients.
+    /// Estimates as the parts of a scenario with so many clients.
     pub(crate) fn fitted(&self, clients: u32) -> Option<Fitted> {
         self.inner.borrow().gate.fitted(clients)
     }
 
-    /// What was decided about the slots, where that is left to the gate.
+    /// Decisions about the slots, where they are left to the gate.
     pub(crate) fn controlled(&self) -> Option<Controlled> {
         self.inner.borrow().gate.controlled()
     }
 
-    /// What answers a question about other slots, loads or servers, with so many clients. That takes as
-    /// long as it takes: it is not for the thread of the gate.
+    /// Function that answers a question about other slots, loads or servers, with so many clients.
+    /// That takes as long as it takes: it is not for the thread of the gate.
     pub(crate) fn what_if(&self, clients: u32) -> impl Fn(&WhatIf) -> Answer + Send + 'static {
         let gate = &self.inner.borrow().gate;
         let (model, now) = (gate.model().cloned(), gate.stands(clients));
         move |asked| model.as_ref().expect("a driver of HTTP has a model").what_if(NAME, asked, now)
     }
 
-    /// What was recorded so far.
+    /// Recording so far.
     pub(crate) fn recording(&self) -> Option<Recording> {
         self.inner.borrow().gate.recording().cloned()
     }
@@ -279,10 +279,10 @@ impl Driver {
     }
 }
 
-/// What a model says, or why it says nothing.
+/// Estimates of a model, or its reason to give none.
 pub(crate) type Answer = Result<Vec<Estimate>, Refusal>;
 
-/// Whether a server may be used.
+/// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Up {
     Yes,
@@ -356,7 +356,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// What it is held for has come to nothing.
+    /// Marks its purpose as failed.
     pub(crate) fn fails(&mut self) {
         self.work = Work::Failed;
     }

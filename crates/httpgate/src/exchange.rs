@@ -18,7 +18,7 @@ use super::server::Shared;
 use super::stats::{Source, UpstreamError};
 use super::watch::Watch;
 
-/// What of a request its exchange must know.
+/// Part of a request that its exchange must know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) asked: Asked,
@@ -30,7 +30,7 @@ pub(crate) struct Plan {
     pub(crate) wanted: Wanted,
 }
 
-/// How an exchange ended.
+/// End of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The client has the response; whether its connection may be used again.
@@ -46,7 +46,7 @@ pub(crate) enum Outcome {
     ClientLost,
 }
 
-/// How a client sees that a response is not all.
+/// Sign to a client that a response is not all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     /// The connection closes before the length, or the last chunk, that was announced.
@@ -55,7 +55,7 @@ pub(crate) enum How {
     Reset,
 }
 
-/// What a client can be told instead of a response.
+/// Reason that a client can be told instead of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Upstream(UpstreamError),
@@ -96,10 +96,10 @@ pub(crate) struct Exchange<'c> {
     reused: bool,
     upload: Upload,
     request_body: Body,
-    /// How much of the buffer to the server has gone. It is kept until it has all gone, so that a
-    /// request that fits can be sent again.
+    /// Bytes of the buffer to the server that have gone. It is kept until it has all gone, so that
+    /// a request that fits can be sent again.
     sent: usize,
-    /// Whether the buffer to the server still holds the request from its first byte to its last.
+    /// True if the buffer to the server still holds the request from its first byte to its last.
     whole: bool,
     phase: Phase,
     scan: HeadScan,
@@ -111,7 +111,7 @@ pub(crate) struct Exchange<'c> {
     unflushed: bool,
     /// When the slot must be given back.
     limit: Time,
-    /// Whether the deadline that is set is one of this exchange.
+    /// True if the deadline that is set is one of this exchange.
     started: bool,
     moved: bool,
 }
@@ -245,7 +245,7 @@ impl<'c> Exchange<'c> {
         if self.phase == Phase::Over { deadline } else { deadline.min(self.limit) }
     }
 
-    /// Who is to blame for a deadline that passed.
+    /// Outcome of a deadline that passed, by who is to blame.
     fn expired(&mut self) -> Outcome {
         self.watch.disarm();
         let waits_for_client = self.upload == Upload::Running
@@ -502,7 +502,7 @@ impl<'c> Exchange<'c> {
         self.shared.stats.borrow_mut().upstreams[self.server_index].count_error(error);
     }
 
-    /// Whether all of the request has been read.
+    /// True if all of the request has been read.
     pub(crate) fn upload_is_done(&self) -> bool {
         self.upload == Upload::Done
     }

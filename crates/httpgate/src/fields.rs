@@ -21,7 +21,7 @@ pub(crate) enum Field {
     Other,
 }
 
-/// Which field a name is.
+/// Field of a name.
 pub(crate) fn field(name: &str) -> Field {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     match name.len() {

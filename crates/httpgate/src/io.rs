@@ -105,7 +105,7 @@ pub(crate) struct Wires {
     pub(crate) server_out: Buf,
 }
 
-/// What a buffer of content keeps free, so that nobody reads or sends in crumbs [B].
+/// Room that a buffer of content keeps free, so that nobody reads or sends in crumbs [B].
 pub(crate) const SLACK: usize = 2048;
 
 impl Wires {

@@ -111,7 +111,7 @@ pub struct HeadScan {
     at: usize,
 }
 
-/// Where a complete head lies.
+/// Place of a complete head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadSpan {
     /// Its first byte: 0, or 2 after the one empty line that RFC 9112 section 2.2 has servers skip.
@@ -160,10 +160,10 @@ pub enum Version {
     Http11,
 }
 
-/// What a request asks for, in origin form: `lead` and `rest` one after the other.
+/// Target of a request, in origin form: `lead` and `rest` one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'b> {
-    /// What an absolute target without a path lacks.
+    /// Part that an absolute target without a path lacks.
     pub lead: &'static str,
     /// The rest of it.
     pub rest: &'b str,
@@ -182,15 +182,15 @@ pub struct Request<'b, 'h> {
     pub fields: &'h [httparse::Header<'b>],
     /// The host that it is for: of an absolute target, else of Host; empty if there is neither.
     pub host: &'b str,
-    /// Where its body ends.
+    /// Framing of its body.
     pub framing: Framing,
-    /// Whether the client keeps the connection open after the response.
+    /// True if the client keeps the connection open after the response.
     pub persistent: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
-    /// How many more hops an OPTIONS may go.
+    /// Number of hops that an OPTIONS may still go.
     pub hops_max: Option<u64>,
-    /// Whether Connection names fields that must not be passed on.
+    /// True if Connection names fields that must not be passed on.
     pub(crate) drops_more: bool,
 }
 
@@ -242,7 +242,7 @@ impl<'b, 'h> Request<'b, 'h> {
         })
     }
 
-    /// Whether doing it twice is as good as doing it once (RFC 9110 section 9.2.2).
+    /// True if doing it twice is as good as doing it once (RFC 9110 section 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS")
     }
@@ -259,17 +259,17 @@ pub struct Response<'b, 'h> {
     pub reason: &'b str,
     /// All its fields as they came.
     pub fields: &'h [httparse::Header<'b>],
-    /// Where its body ends.
+    /// Framing of its body.
     pub framing: Framing,
     /// The Content-Length that it states, even where it has no body.
     pub length: Option<u64>,
-    /// Whether the server keeps the connection open after it.
+    /// True if the server keeps the connection open after it.
     pub persistent: bool,
-    /// Whether Connection names fields that must not be passed on.
+    /// True if Connection names fields that must not be passed on.
     pub(crate) drops_more: bool,
 }
 
-/// What a response is a response to, as far as its framing depends on it.
+/// Request that a response answers, as far as its framing depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// A HEAD: the response has no body, whatever it says.
@@ -327,14 +327,14 @@ impl<'b, 'h> Response<'b, 'h> {
     }
 }
 
-/// Who sent a head: some fields mean something only in a request.
+/// Sender of a head: some fields mean something only in a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Request,
     Response,
 }
 
-/// What the fields of one head say about the message itself.
+/// Facts about the message itself in the fields of one head.
 #[derive(Debug, Default)]
 struct Facts<'b> {
     length: Option<u64>,

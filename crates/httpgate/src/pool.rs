@@ -91,7 +91,7 @@ impl Pool {
     }
 }
 
-/// How a server did lately: what makes it count as down or up.
+/// Recent results of a server, which make it count as down or up.
 #[derive(Debug)]
 pub(crate) struct Tally {
     index: usize,

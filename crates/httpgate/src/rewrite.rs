@@ -1,5 +1,5 @@
-//! What a proxy changes in a head on its way (RFC 9110 section 7.6): fields for the next hop only
-//! are taken out, the framing is stated anew, and where the message came from is added. A head is
+//! Changes of a proxy to a head on its way (RFC 9110 section 7.6): fields for the next hop only are
+//! taken out, the framing is stated anew, and where the message came from is added. A head is
 //! copied field by field into the buffer that is sent next; nothing is allocated.
 
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use super::buf::Buf;
 use super::fields::{Field, field, list};
 use super::message::{Request, Response, Version};
 
-/// What becomes of a client's own X-Forwarded-* and Forwarded fields.
+/// Treatment of a client's own X-Forwarded-* and Forwarded fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
     /// They are dropped: right for the first proxy that clients reach, for they can write
@@ -45,7 +45,7 @@ impl Origin {
     }
 }
 
-/// Whether the connection stays open after a message.
+/// State of the connection after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     Keep,
@@ -125,7 +125,7 @@ fn origin(request: &Request<'_, '_>, from: &Origin, forwarded: Forwarded, out: &
     out.extend(from.scheme.as_bytes());
 }
 
-/// How the body of a response goes to the client.
+/// Framing of the body of a response on its way to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
     pub(crate) framing: Framing,
@@ -133,7 +133,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// How `response` goes to a client of `version` that keeps its connection as `after` says.
+    /// Delivery of `response` to a client of `version` that keeps its connection as `after` says.
     pub(crate) fn of(response: &Response<'_, '_>, version: Version, after: After) -> Delivery {
         let framing = match (response.framing, version) {
             (Framing::Chunked | Framing::UntilClose, Version::Http11) => Framing::Chunked,
@@ -217,7 +217,7 @@ fn framing(framing: Framing, out: &mut Buf) {
     }
 }
 
-/// Whether Connection names this field. To be looked up only if it names anything unusual at all.
+/// True if Connection names this field. To be looked up only if it names anything unusual at all.
 fn is_named(fields: &[httparse::Header<'_>], name: &str) -> bool {
     fields
         .iter()
@@ -244,10 +244,10 @@ pub(crate) fn chunk_size(len: usize, out: &mut Buf) {
     out.extend(&line[at..]);
 }
 
-/// What ends a chunked body.
+/// End of a chunked body.
 pub(crate) const CHUNK_LAST: &[u8] = b"0\r\n\r\n";
 
-/// What a chunk costs beyond its content at most [B]: 16 digits and two line ends.
+/// Most that a chunk costs beyond its content [B]: 16 digits and two line ends.
 pub(crate) const CHUNK_EXTRA: usize = 20;
 
 #[cfg(test)]

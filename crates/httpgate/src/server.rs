@@ -32,7 +32,7 @@ use super::watch::{First, Watches, first};
 /// Connections that the system keeps until they are accepted; it may lower this.
 const BACKLOG: u32 = 4096;
 
-/// What all tasks of one server share.
+/// State that all tasks of one server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -67,7 +67,7 @@ impl std::ops::Deref for TlsAcceptorDebug {
 }
 
 impl Shared {
-    /// What is counted, up to now.
+    /// Counts up to now.
     pub(crate) fn snapshot(&self) -> Stats {
         let mut stats = self.stats.borrow_mut();
         self.driver.refresh_stats(&mut stats);
@@ -89,7 +89,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What is found of the servers.
+    /// Estimates of the servers.
     pub(crate) fn estimates(&self) -> Vec<Estimate> {
         self.driver.estimates()
     }
@@ -173,7 +173,7 @@ pub struct Server {
     signals: Signals,
 }
 
-/// What SIGTERM and SIGINT do.
+/// Effect of SIGTERM and SIGINT.
 #[derive(Clone, Copy, Debug)]
 enum Signals {
     /// What they do to the process anyway.
@@ -181,25 +181,25 @@ enum Signals {
     Drain,
 }
 
-/// What is left when a gate has ended.
+/// Results of a gate that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
-    /// What was counted.
+    /// Counts.
     pub stats: Stats,
-    /// What was recorded, if anything was to be.
+    /// Recording, if there was to be one.
     pub recording: Option<Recording>,
-    /// What was found of the servers.
+    /// Findings about the servers.
     pub modelled: Modelled,
     /// Connections that were cut because the drain took too long.
     pub cut: usize,
 }
 
-/// What a gate has found of the servers behind it.
+/// Findings of a gate about the servers behind it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Modelled {
     /// In numbers.
     pub estimates: Vec<Estimate>,
-    /// What was decided about the slots, where that was left to the gate.
+    /// Decisions about the slots, where they were left to the gate.
     pub control: Option<Controlled>,
     /// As the parts of a scenario, if a knee was seen.
     pub fitted: Option<Fitted>,
@@ -378,7 +378,7 @@ async fn drain(shared: &Rc<Shared>, asked: &mut Asked) {
     first(gone, enough).await;
 }
 
-/// Who may ask for a drain.
+/// Origin of a request for a drain.
 struct Asked {
     signals: Option<[tokio::signal::unix::Signal; 2]>,
 }
@@ -448,9 +448,9 @@ pub enum ControlError {
     /// There is no such server.
     #[error("there is no server {server}: there are {servers}, counted from 0")]
     NoServer {
-        /// Which was named.
+        /// Index that was named.
         server: usize,
-        /// How many there are.
+        /// Number of servers.
         servers: usize,
     },
     /// The gate finds the slots itself.
@@ -459,7 +459,7 @@ pub enum ControlError {
     /// So many slots would only cost memory.
     #[error("{slots} slots are more than {SLOTS_MAX}")]
     Slots {
-        /// How many were asked for.
+        /// Number of slots asked for.
         slots: u32,
     },
 }
@@ -476,12 +476,12 @@ enum Command {
 }
 
 impl Handle {
-    /// Where clients connect to.
+    /// Address that clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where `/metrics` is served, if it is.
+    /// Address of `/metrics`, if it is served.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin_address
     }
@@ -518,7 +518,7 @@ impl Handle {
         self.ask(|reply| Command::WaitMax(span, reply))
     }
 
-    /// What is counted, up to now.
+    /// Counts up to now.
     ///
     /// # Errors
     /// If the gate has ended.
@@ -526,7 +526,7 @@ impl Handle {
         self.ask(Command::Stats)
     }
 
-    /// What is recorded, up to now; `None` if nothing is to be.
+    /// Recording up to now; `None` if nothing is to be.
     ///
     /// # Errors
     /// If the gate has ended.

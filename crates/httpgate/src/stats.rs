@@ -1,18 +1,18 @@
-//! What an HTTP gate counts, as plain values, and how Prometheus reads them.
+//! Counts of an HTTP gate, as plain values and in the text format of Prometheus.
 
 use std::net::SocketAddr;
 
 use live::prometheus::{self, GateFigures, Text, Times};
 use live::{ClassCounts, Estimate};
 
-/// Where a response came from.
+/// Origin of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Upstream,
     Gate,
 }
 
-/// What went wrong with a server.
+/// Failure of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamError {
     /// It could not be connected to.
@@ -30,7 +30,7 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
-    /// Whether the server never saw the request.
+    /// True if the server never saw the request.
     pub(crate) fn is_connect(self) -> bool {
         matches!(self, UpstreamError::Connect | UpstreamError::ConnectTimeout)
     }
@@ -45,12 +45,12 @@ const UPSTREAM_ERRORS: [(UpstreamError, &str); 6] = [
     (UpstreamError::Truncated, "truncated"),
 ];
 
-/// What is counted for one server.
+/// Counts of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamStats {
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// Whether it is up.
+    /// True if it is up.
     pub up: bool,
     /// Its slots held.
     pub busy: u32,
@@ -70,7 +70,7 @@ pub struct UpstreamStats {
 }
 
 impl UpstreamStats {
-    /// How often this went wrong.
+    /// Number of errors of this kind.
     pub fn errors(&self, error: UpstreamError) -> u64 {
         self.errors[error as usize]
     }
@@ -80,7 +80,7 @@ impl UpstreamStats {
     }
 }
 
-/// What is counted since the start.
+/// Counts since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Clients' connections that are open.
@@ -99,11 +99,11 @@ pub struct Stats {
     pub reneged: u64,
     /// Clients that left, or stopped reading or sending, while they were served.
     pub clients_lost: u64,
-    /// Whether the gate is paused.
+    /// True if the gate is paused.
     pub paused: bool,
-    /// Whether the gate lets out what is in and lets nothing in.
+    /// True if the gate lets out what is in and lets nothing in.
     pub draining: bool,
-    /// What was counted of each class of requests, by its prefix; `other` are those of none.
+    /// Counts of each class of requests, by its prefix; `other` are those of none.
     pub classes: Vec<(String, ClassCounts)>,
     /// Each server, in the order of the configuration.
     pub upstreams: Vec<UpstreamStats>,

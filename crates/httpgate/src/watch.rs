@@ -35,7 +35,7 @@ impl Watch {
         self.expired.set(false);
     }
 
-    /// Whether the deadline came.
+    /// True if the deadline came.
     pub(crate) fn expired(&self) -> bool {
         self.expired.get()
     }
@@ -70,7 +70,7 @@ impl Watch {
     }
 }
 
-/// Which of two came first.
+/// First of two to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum First {
     One,

@@ -37,7 +37,7 @@ pub struct PassId(u32);
 /// The slots of a chain that a job holds, each with its gate.
 pub type Permits = Vec<(usize, Slot)>;
 
-/// What came of a job's way.
+/// Result of a job's way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed<O> {
     /// The one whose job it is.
@@ -58,7 +58,7 @@ struct Pass<O> {
     /// The gates still before it, the next one last.
     way: Vec<usize>,
     held: Permits,
-    /// Where it waits.
+    /// Gate and id of its wait.
     asks: (usize, JobId),
 }
 
@@ -109,12 +109,12 @@ impl<O: Copy> Chain<O> {
         Ok(())
     }
 
-    /// How many gates there are.
+    /// Number of gates.
     pub fn len(&self) -> usize {
         self.gates.len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.gates.is_empty()
     }
@@ -153,7 +153,7 @@ impl<O: Copy> Chain<O> {
         self.decided.push_back(gate);
     }
 
-    /// What came of a job's way, of the next one of which something is known.
+    /// Result of the next job's way of which something is known.
     pub fn next_passed(&mut self, now: Time) -> Option<Passed<O>> {
         while self.passed.is_empty() {
             let gate = self.decided.pop_front()?;
@@ -239,7 +239,7 @@ impl<O: Copy> Chain<O> {
         self.gates.iter().filter_map(Driver::next_wakeup).min()
     }
 
-    /// Whether a gate may have decided something that nobody has [asked](Chain::next_passed) about.
+    /// True if a gate may have decided something that nobody has [asked](Chain::next_passed) about.
     pub fn has_decided(&self) -> bool {
         !self.decided.is_empty() || !self.passed.is_empty()
     }
@@ -254,19 +254,20 @@ impl<O: Copy> Chain<O> {
         self.gates[gate].waiting()
     }
 
-    /// How long those that have got one have waited since they came.
+    /// Waits of those that have got one, since they came.
     pub fn wait(&self, gate: usize) -> &measure::Histogram {
         self.gates[gate].wait()
     }
 
-    /// What was recorded of a gate, if anything is.
+    /// Recording of a gate, if there is one.
     pub fn recording(&self, gate: usize) -> Option<&Recording> {
         self.gates[gate].recording()
     }
 }
 
-/// Which of several things that are kept although nobody needs them make room for one more, where `open`
-/// are there and only `most` may be: those used longest ago. Each comes with its last use.
+/// Idle things, of several that are kept although nobody needs them, that make room for one more,
+/// where `open` are there and only `most` may be: those used longest ago. Each comes with its last
+/// use.
 pub fn make_room<K>(open: usize, most: usize, idle: impl IntoIterator<Item = (K, Time)>) -> Vec<K> {
     let surplus = (open + 1).saturating_sub(most);
     if surplus == 0 {

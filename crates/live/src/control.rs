@@ -11,16 +11,16 @@ use crate::model::Model;
 /// Moves that are remembered; the counts go on.
 const MOVES_MAX: usize = 100;
 
-/// How slots are found that are left to the gate.
+/// Search for the slots that are left to the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auto {
     /// A server never has fewer.
     pub floor: u32,
     /// It never has more.
     pub ceiling: u32,
-    /// Whether what is decided is done.
+    /// Choice of making the moves or only telling them.
     pub conduct: Conduct,
-    /// How long is measured at once, if jobs are short.
+    /// Length of a window of measurement, if jobs are short.
     pub window: Duration,
 }
 
@@ -65,31 +65,31 @@ impl Auto {
 pub struct Moved {
     /// When, since the monitor began.
     pub at: Time,
-    /// Which server's.
+    /// The server.
     pub server: u32,
     /// The slots, and why.
     pub made: Move,
 }
 
 impl Moved {
-    /// Whether it is a decision that stands, and no turn of a trial.
+    /// True if it is a decision that stands, and no turn of a trial.
     pub fn stands(&self) -> bool {
         matches!(self.made.why, Why::Model(_) | Why::More(_) | Why::Fewer(_))
     }
 }
 
-/// What controllers have done.
+/// Record of what controllers have done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controlled {
-    /// Whether what is decided is done.
+    /// Choice of making the moves or only telling them.
     pub conduct: Conduct,
-    /// What stands at each server.
+    /// Slots that stand at each server.
     pub standing: Vec<u32>,
     /// Between which numbers the model sees the best.
     pub band: Band,
     /// The last moves, the oldest first.
     pub moves: Vec<Moved>,
-    /// How many there were in all.
+    /// Number of moves in all.
     pub made: u64,
 }
 
@@ -168,7 +168,7 @@ impl Control {
         self.untold.pop_front()
     }
 
-    /// What stands at a server; none if what is decided is not done.
+    /// Slots that stand at a server; none if what is decided is not done.
     pub(crate) fn found(&self, server: u32) -> Option<u32> {
         self.acting(server).map(Controller::standing)
     }

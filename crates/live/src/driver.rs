@@ -53,7 +53,7 @@ pub struct Driver<O> {
     decisions: VecDeque<Decision<O>>,
     /// Of what is behind the gate, where its jobs say something of that.
     model: Option<Model>,
-    /// Who decides about the slots, where that is left to the gate.
+    /// Controllers of the slots, where these are left to the gate.
     control: Option<Control>,
     resizes: Vec<Event>,
 }
@@ -80,7 +80,7 @@ pub struct Waiting<O> {
 pub struct Server {
     /// Its role, as far as is known.
     pub role: Role,
-    /// Whether it is up, as far as is known.
+    /// True if it is up, as far as is known.
     pub up: bool,
     /// Jobs that wait for it alone.
     pub waiting: u64,
@@ -130,13 +130,13 @@ pub struct Anew<'a> {
     pub places: &'a [Option<usize>],
     /// The number that each class has now that was there before, if it has one.
     pub classes: &'a [Option<u32>],
-    /// How many classes there are now.
+    /// Number of classes now.
     pub classes_now: usize,
     /// The most steps that are recorded; 0 for no recording.
     pub record_max: usize,
-    /// How the slots are found, if they are left to the gate.
+    /// Search for the slots, if they are left to the gate.
     pub auto: Option<&'a Auto>,
-    /// Whether its jobs say something of what is behind the gate.
+    /// True if its jobs say something of what is behind the gate.
     pub models: bool,
 }
 
@@ -444,17 +444,17 @@ impl<O: Copy> Driver<O> {
         others
     }
 
-    /// Whether a server is up, as far as is known.
+    /// True if a server is up, as far as is known.
     pub fn is_up(&self, server: u32) -> bool {
         self.up[server as usize]
     }
 
-    /// Whether any server is up.
+    /// True if any server is up.
     pub fn any_up(&self) -> bool {
         self.up.contains(&true)
     }
 
-    /// Whether another server is up.
+    /// True if another server is up.
     pub fn has_others(&self, server: u32) -> bool {
         self.up.iter().enumerate().any(|(at, up)| *up && at != server as usize)
     }
@@ -482,12 +482,12 @@ impl<O: Copy> Driver<O> {
         }
     }
 
-    /// How long jobs wait at most while no server is up; `None` makes no difference.
+    /// Longest wait of jobs while no server is up; `None` makes no difference.
     pub fn unreachable_max(&self) -> Option<Duration> {
         self.unreachable_max
     }
 
-    /// How long jobs wait at most.
+    /// Longest wait of jobs.
     pub fn wait_max(&self) -> Duration {
         self.wait_max
     }
@@ -523,7 +523,7 @@ impl<O: Copy> Driver<O> {
         self.gate.next_wakeup()
     }
 
-    /// What was decided and not yet carried out, in order.
+    /// Next decision that is not yet carried out, in order.
     pub fn next_decision(&mut self) -> Option<Decision<O>> {
         self.decisions.pop_front()
     }
@@ -607,7 +607,7 @@ impl<O: Copy> Driver<O> {
         }
     }
 
-    /// What is known of what is behind the gate.
+    /// Model of what is behind the gate.
     pub fn model(&self) -> Option<&Model> {
         self.model.as_ref()
     }
@@ -623,12 +623,12 @@ impl<O: Copy> Driver<O> {
         self.control.as_ref()?.sought(server)
     }
 
-    /// Whether the slots are left to the gate.
+    /// True if the slots are left to the gate.
     pub fn is_controlled(&self) -> bool {
         self.control.is_some()
     }
 
-    /// What was decided about the slots, where that is left to the gate.
+    /// Decisions about the slots, where these are left to the gate.
     pub fn controlled(&self) -> Option<Controlled> {
         self.control.as_ref().map(Control::controlled)
     }
@@ -701,7 +701,7 @@ impl<O: Copy> Driver<O> {
         .collect()
     }
 
-    /// How long a job would wait that came now: as the gate foresees, else those before it, served by
+    /// Predicted wait of a job that came now: as the gate foresees, else those before it, served by
     /// all slots at the recent mean hold; `None` if nothing is known of holds yet.
     pub fn predicted_wait(&self, now: Time) -> Option<Duration> {
         if let Some(wait) = self.gate.foreseen_wait(now, &Job::new(JobId(0))) {
@@ -763,7 +763,7 @@ impl<O: Copy> Driver<O> {
         self.tallies.counts()
     }
 
-    /// Whether a server is up that may be asked everything.
+    /// True if a server is up that may be asked everything.
     pub fn has_primary(&self) -> bool {
         self.up.iter().zip(&self.roles).any(|(up, role)| *up && *role == Role::Primary)
     }

@@ -5,9 +5,9 @@ use serde::Serialize;
 /// A number of the model, or one that the model gives: a demand, a throughput, a wait.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// What it is of, as in `shop/alice` or `shop/alice class web`.
+    /// Subject, as in `shop/alice` or `shop/alice class web`.
     pub of: String,
-    /// What it is, in words of queueing, as in `demand` or `wait p95`.
+    /// Quantity, in words of queueing, as in `demand` or `wait p95`.
     pub what: String,
     /// Its unit, as in `s` or `1/s`; empty for a pure number.
     pub unit: String,
@@ -15,7 +15,7 @@ pub struct Estimate {
     pub value: f64,
     /// Between which numbers it lies with 95 % confidence, if it is known.
     pub interval: Option<(f64, f64)>,
-    /// What happened, of a prediction whose time has come.
+    /// Value that came true, of a prediction whose time has come.
     pub happened: Option<f64>,
     /// From what it comes and where it holds, as in `formula, at 2 to 20 slots`.
     pub basis: String,

@@ -1,4 +1,5 @@
-//! What a driver has found of what is behind its gate, and what stands where the slots are left to it.
+//! Findings of a driver about what is behind its gate, and the slots that stand where they are left
+//! to it.
 
 use gate::Conduct;
 
@@ -8,8 +9,8 @@ use crate::estimate::Estimate;
 use crate::model::{Fitted, Now};
 
 impl<O: Copy> Driver<O> {
-    /// What is found of what is behind the gate `of`, with its classes by these names, and what stands
-    /// where the slots are left to it.
+    /// Estimates of what is behind the gate `of`, with its classes by these names, and of the slots
+    /// where they are left to it.
     pub fn estimates(&self, of: &str, class: impl Fn(u32) -> String) -> Vec<Estimate> {
         let model = self.model().map(|model| model.estimates(of, class));
         let mut rows = model.unwrap_or_default();
@@ -38,12 +39,12 @@ impl<O: Copy> Driver<O> {
         rows
     }
 
-    /// What is found, as the parts of a scenario with so many clients.
+    /// Findings as the parts of a scenario with so many clients.
     pub fn fitted(&self, clients: u32) -> Option<Fitted> {
         self.model()?.fitted(self.stands(clients))
     }
 
-    /// How the gate stands, with so many clients.
+    /// State of the gate, with so many clients.
     pub fn stands(&self, clients: u32) -> Now {
         let servers = self.slots_each().count() as u32;
         Now { clients, servers, slots: self.slots() / servers.max(1) }

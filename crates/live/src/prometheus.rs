@@ -1,4 +1,4 @@
-//! What both gates count alike, and how Prometheus reads it: times in buckets, and text.
+//! Counts that both gates have alike, in the text format of Prometheus: times in buckets, and text.
 //!
 //! The text format is written by hand: it is a page of `write!`, the counters live on one thread
 //! and need neither locks nor label maps, and a client library would bring both.
@@ -32,7 +32,7 @@ pub const BUCKETS: [u64; 19] = [
     100_000_000,
 ];
 
-/// How often a time fell into each bucket.
+/// Number of times in each bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Not cumulative; the last is for what is longer than all of [`BUCKETS`].
@@ -49,13 +49,13 @@ impl Times {
         self.sum += time;
     }
 
-    /// How often a time fell into each bucket, not cumulative; the last is for what is longer than all
-    /// of [`BUCKETS`].
+    /// Number of times in each bucket, not cumulative; the last is for what is longer than all of
+    /// [`BUCKETS`].
     pub fn counts(&self) -> &[u64; BUCKETS.len() + 1] {
         &self.counts
     }
 
-    /// How many times were observed.
+    /// Number of times observed.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -145,7 +145,7 @@ pub struct GateFigures<'f> {
     pub slots: u32,
     /// Those that are held.
     pub busy: u32,
-    /// What was counted of each of its classes, by name.
+    /// Counts of each of its classes, by name.
     pub classes: Vec<(&'f str, ClassCounts)>,
 }
 

@@ -12,11 +12,11 @@ use crate::prometheus::Times;
 #[derive(Debug)]
 pub(crate) struct Tallies {
     list: Vec<Option<Box<Tally>>>,
-    /// Whether there are histograms of each: those of the only class are the pool's.
+    /// True if there are histograms of each: those of the only class are the pool's.
     several: bool,
 }
 
-/// What is counted of one class.
+/// Counts of one class.
 #[derive(Clone, Debug)]
 struct Tally {
     counts: ClassCounts,
@@ -29,7 +29,7 @@ struct Histograms {
     hold: Histogram,
 }
 
-/// What was counted of one class, as far as it takes little room.
+/// Counts of one class, as far as they take little room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounts {
     /// Jobs that wait.
@@ -111,7 +111,7 @@ impl Tallies {
         self.list[last.min(class as usize)].get_or_insert_with(new)
     }
 
-    /// What was counted of each that has had a job, by its number.
+    /// Counts of each that has had a job, by its number.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (usize, &ClassCounts)> {
         let there = self.list.iter().enumerate();
         there.filter_map(|(class, tally)| Some((class, &tally.as_ref()?.counts)))

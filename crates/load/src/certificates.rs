@@ -17,7 +17,7 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 #[derive(Debug)]
 pub struct Lenient {
     algorithms: WebPkiSupportedAlgorithms,
-    /// Who must have signed; nobody in particular if there is none.
+    /// Authority that must have signed; anybody may if there is none.
     authority: Option<Arc<WebPkiServerVerifier>>,
 }
 

@@ -1,4 +1,5 @@
-//! What machine this is, and what a thread has used of it: a number without its machine is worth little.
+//! Description of this machine, and use of it by a thread: a number without its machine is worth
+//! little.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Where a connection may go: the one decision that stands before every first connection of whatever
-//! presses a server, changes it, or is put in front of one.
+//! Permission to connect to an address: the one decision that stands before every first connection
+//! of whatever presses a server, changes it, or is put in front of one.
 //!
 //! It is asked of every address that a name has resolved to, and these addresses are the ones that
 //! are connected to afterwards: a name is not looked up a second time, when it might say another.
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 use thiserror::Error;
 
-/// Where load may go.
+/// Range of addresses that load may go to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
     /// To loopback, link-local and private addresses only: load that goes astray is an attack.

@@ -12,7 +12,7 @@ pub(crate) const IN: u32 = libc::EPOLLIN as u32;
 /// Writable, or a connection attempt has ended.
 pub(crate) const OUT: u32 = libc::EPOLLOUT as u32;
 
-/// What epoll reports.
+/// Event that epoll reports.
 pub(crate) type Ready = libc::epoll_event;
 
 pub(crate) fn no_event() -> Ready {

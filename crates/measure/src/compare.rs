@@ -11,23 +11,23 @@ pub struct Comparison {
     pub response: Change,
     /// Of the 0.99 quantiles of the response times.
     pub p99: Change,
-    /// What was asked of the two runs differently, by name: then the ratios compare more than the
+    /// Names of the settings in which the two runs differ: then the ratios compare more than the
     /// targets.
     pub differing: Vec<&'static str>,
-    /// What makes run a, and run b, worthless; if anything does, every verdict is inconclusive.
+    /// Faults of run a, and of run b; if there is any, every verdict is inconclusive.
     pub faults: [Vec<Fault>; 2],
 }
 
-/// How one quantity changed from a to b.
+/// Change of one quantity from a to b.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
     /// b over a; `None` if one of them has no such number.
     pub ratio: Option<Ratio>,
-    /// What to make of it.
+    /// Verdict on it.
     pub verdict: ChangeVerdict,
 }
 
-/// What to make of a change.
+/// Verdict on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeVerdict {
     /// b is better: surely at all, and probably by enough to matter.
@@ -41,7 +41,7 @@ pub enum ChangeVerdict {
 }
 
 impl ChangeVerdict {
-    /// What to make of a ratio of which more is better; `difference_min` as in [`compare`].
+    /// Verdict on a ratio of which more is better; `difference_min` as in [`compare`].
     pub fn of(ratio: Ratio, difference_min: f64) -> ChangeVerdict {
         verdict(ratio, difference_min, Better::More)
     }

@@ -17,7 +17,7 @@ pub struct Estimate {
     pub half_width: f64,
     /// The share of such intervals that hold the true value, 0 to 1.
     pub confidence: f64,
-    /// How many values, taken as independent, it rests on: replications or batches.
+    /// Number of values, taken as independent, that it rests on: replications or batches.
     pub n: u64,
 }
 
@@ -86,7 +86,7 @@ impl Estimate {
         self.mean + self.half_width
     }
 
-    /// Whether the interval holds `value`.
+    /// True if the interval holds `value`.
     pub fn holds(&self, value: f64) -> bool {
         self.low() <= value && value <= self.high()
     }
@@ -181,7 +181,7 @@ pub struct Batches {
     pub estimate: Estimate,
     /// Correlation of neighbouring groups that is left.
     pub lag1: f64,
-    /// Whether it is still significant: then the interval is too narrow, and the series too short.
+    /// True if it is still significant: then the interval is too narrow, and the series too short.
     pub correlated: bool,
 }
 
@@ -263,7 +263,7 @@ impl Batches {
     }
 }
 
-/// What becomes of the correlation of neighbouring groups that is left.
+/// Treatment of the correlation of neighbouring groups that is left.
 #[derive(Clone, Copy)]
 enum Left {
     /// Nothing: the groups were merged beyond where it was last seen, or the caller chose them.

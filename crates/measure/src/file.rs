@@ -14,7 +14,7 @@ use crate::{Interval, RunHeader, RunRecord, RunSummary};
 /// The version of the format of run records and recordings that is written, and the only one read.
 pub(crate) const VERSION: u64 = 1;
 
-/// How long a line may be \[bytes\].
+/// Longest line \[bytes\].
 const LINE_MAX: u64 = 64 << 20;
 
 /// Why a file is no run record or no recording.
@@ -31,7 +31,7 @@ pub enum ReadError {
         "line 1: this is no {wanted}: it does not begin with {{\"sekisho-{wanted}\":{VERSION},"
     )]
     NotThis {
-        /// What was asked for: `run` or `recording`.
+        /// Kind of record that was asked for: `run` or `recording`.
         wanted: &'static str,
     },
     /// It is of another version.
@@ -56,9 +56,9 @@ pub enum ReadError {
         line: u64,
         /// The column, from 1.
         column: usize,
-        /// What stands there.
+        /// Name that stands there.
         name: String,
-        /// What was probably meant.
+        /// Name that was probably meant.
         nearest: Option<String>,
         /// All that may stand there.
         known: Vec<String>,
@@ -73,7 +73,7 @@ pub enum ReadError {
         line: u64,
         /// The column, from 1.
         column: usize,
-        /// What is wrong with it.
+        /// Its fault.
         cause: String,
     },
     /// A line contradicts another, or itself.
@@ -84,7 +84,7 @@ pub enum ReadError {
     Inconsistent {
         /// The line, from 1.
         line: u64,
-        /// What contradicts what.
+        /// The contradiction.
         cause: String,
     },
 }
@@ -185,7 +185,7 @@ enum RunLine<I, S> {
     Summary(S),
 }
 
-/// What the types of a run record cannot say.
+/// Checks of what the types of a run record cannot say.
 #[derive(Debug)]
 struct Checks {
     classes: usize,
@@ -295,7 +295,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Whether the line is the file's last, and wrong only in that it ends too early. A number may
+    /// True if the line is the file's last, and wrong only in that it ends too early. A number may
     /// end where it is none yet: `1.` or `2e`.
     fn is_cut_off(&self, error: &serde_json::Error) -> bool {
         let in_number = || {
@@ -338,7 +338,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Which format a first line claims to be.
+/// Formats that a first line claims to be of.
 #[derive(Deserialize)]
 struct Formats {
     #[serde(rename = "sekisho-run")]
@@ -394,7 +394,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// No name that is longer is suggested \[bytes\].
 const WORD_MAX: usize = 200;
 
-/// How many letters must be put in, taken out, changed or exchanged with a neighbour to make one
+/// Number of letters to be put in, taken out, changed or exchanged with a neighbour to make one
 /// word of the other (optimal string alignment).
 fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());

@@ -97,7 +97,7 @@ impl Histogram {
         }
     }
 
-    /// How many durations were recorded.
+    /// Number of durations recorded.
     pub fn len(&self) -> u64 {
         match &self.0 {
             Form::Few(all) => all.len() as u64,
@@ -106,7 +106,7 @@ impl Histogram {
         }
     }
 
-    /// Whether nothing was recorded.
+    /// True if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -12,7 +12,7 @@ use crate::{
     Batches, ClassCounts, ErrorKind, Estimate, Histogram, Interval, LoadShape, RunRecord, Trend,
 };
 
-/// What a run says, and whether it may be believed.
+/// Measures of a run, and the verdict on its validity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// The length that was judged: the intervals after the warm-up \[s\].
@@ -21,23 +21,23 @@ pub struct Judgement {
     pub all: Measures,
     /// By class, in the order of the header.
     pub classes: Vec<Measures>,
-    /// Whether the books balance.
+    /// Check that the books balance.
     pub little: LittleCheck,
     /// Everything that makes the numbers above worthless; empty if the run is valid.
     pub faults: Vec<Fault>,
-    /// Where the warm-up seems to end [s since the run began], if the run named none and is long
-    /// enough to tell; 0 if it needed none.
+    /// Likely end of the warm-up [s since the run began], if the run named none and is long enough
+    /// to tell; 0 if it needed none.
     pub warmup_suggested_s: Option<f64>,
 }
 
 impl Judgement {
-    /// Whether the run may be believed.
+    /// True if the run may be believed.
     pub fn is_valid(&self) -> bool {
         self.faults.is_empty()
     }
 }
 
-/// What was measured, of one class or of all.
+/// Measures of one class or of all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measures {
     /// Requests that were answered in full.
@@ -64,7 +64,7 @@ pub struct Measures {
 /// A quantile of the response time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
-    /// Which one, 0 to 1.
+    /// Its order, 0 to 1.
     pub q: f64,
     /// Its value \[s\]; `None` where fewer than ten responses are beyond it, which is too few. The
     /// interval is Student's over the quantiles of blocks of neighbouring intervals (a merged
@@ -82,13 +82,13 @@ pub struct LittleCheck {
     pub counted: f64,
     /// X R: throughput times mean response, of completed requests.
     pub computed: f64,
-    /// How far apart the two may be without an error in the books.
+    /// Largest difference of the two without an error in the books.
     pub tolerance: f64,
-    /// Whether they are.
+    /// Verdict on their difference.
     pub verdict: LittleVerdict,
 }
 
-/// Whether Little's law closes.
+/// Verdict on Little's law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LittleVerdict {
     /// It does.
@@ -100,7 +100,7 @@ pub enum LittleVerdict {
     DoesNot,
 }
 
-/// What makes a run worthless.
+/// Fault that makes a run worthless.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// No interval lies after the warm-up.
@@ -111,16 +111,16 @@ pub enum Fault {
     Generator(GeneratorLimit),
     /// The run was not stationary.
     Drifts {
-        /// What drifts: `throughput`, `mean response` or `requests in flight`.
+        /// Series that drifts: `throughput`, `mean response` or `requests in flight`.
         what: &'static str,
-        /// How, and how surely.
+        /// Its drift and p-value.
         trend: Trend,
     },
     /// Little's law does not close.
     Little(LittleCheck),
 }
 
-/// How a generator shows that it was the limit.
+/// Sign that a generator was the limit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GeneratorLimit {
     /// A thread that sleeps when it has nothing to do had hardly anything to sleep.
@@ -148,7 +148,7 @@ pub enum GeneratorLimit {
     },
     /// Connections could not even be tried: no ports, no descriptors, no route.
     Connect {
-        /// How many requests failed so.
+        /// Number of requests that failed so.
         requests: u64,
     },
 }
@@ -167,7 +167,8 @@ const LAG_SHARE_MAX: f64 = 0.1;
 const LAG_FLOOR_S: f64 = 1e-3;
 /// Fewer completions than this do not tell how long a class is in flight.
 const RARE: u64 = 5;
-/// How surely (chance of a false alarm, each series) and how far a run must drift to be invalid.
+/// Bounds beyond which a drift makes a run invalid: chance of a false alarm (each series), and
+/// size.
 const DRIFT_ALPHA: f64 = 0.01;
 const DRIFT_MIN: f64 = 0.1;
 
@@ -178,8 +179,8 @@ impl RunRecord {
         &self.intervals[self.intervals.iter().take_while(|interval| warm(interval)).count()..]
     }
 
-    /// How many classes of a mix were completed too seldom to tell how long they are in flight: a
-    /// large document that is asked for once may be in flight from one edge to the other.
+    /// Number of classes of a mix that were completed too seldom to tell how long they are in
+    /// flight: a large document that is asked for once may be in flight from one edge to the other.
     fn rare(&self, steady: &[Interval]) -> usize {
         let classes = self.header.classes.len();
         let completed = |class: usize| -> u64 {

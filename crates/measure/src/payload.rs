@@ -11,10 +11,10 @@ use crate::DecodeError;
 const COOKIE: u32 = 0x1c84_9313;
 const COOKIE_DEFLATED: u32 = 0x1c84_9314;
 
-/// How long an encoding may be when inflated \[bytes\]. Ours is at most 221 KiB.
+/// Longest encoding when inflated \[bytes\]. Ours is at most 221 KiB.
 const INFLATED_MAX: u64 = 1 << 20;
 
-/// How many durations a payload may hold: sums of counts below this are exact in floating point.
+/// Most durations that a payload may hold: sums of counts below this are exact in floating point.
 const COUNT_MAX: u64 = 1 << 53;
 
 /// The range and the resolution that an encoding declares.
@@ -80,7 +80,7 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     Ok(inflated)
 }
 
-/// Which values share a bucket: linear within a power of two, as HdrHistogram has it.
+/// Layout of the buckets: linear within a power of two, as HdrHistogram has it.
 pub(crate) struct Buckets {
     unit_magnitude: u32,
     half_magnitude: u32,

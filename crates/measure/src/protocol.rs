@@ -13,19 +13,19 @@ use crate::Step;
 const SLOTS_MAX: u64 = 1 << 24;
 const SERVERS_MAX: usize = 1 << 16;
 
-/// How a step of a recording breaks the protocol between a gate and its driver.
+/// Way in which a step of a recording breaks the protocol between a gate and its driver.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BrokenProtocol {
     /// No server, or more than 65 536.
     #[error("the gate has {0} servers, but 1 to {SERVERS_MAX} are possible")]
     Servers(
-        /// How many the recording has.
+        /// Number in the recording.
         usize,
     ),
     /// More slots than any gate has, counting of each server the most that it ever had.
     #[error("the gate has {0} slots, but at most {SLOTS_MAX} are possible")]
     Slots(
-        /// How many the recording has.
+        /// Number in the recording.
         u64,
     ),
     /// Time runs backwards.
@@ -80,7 +80,7 @@ pub enum BrokenProtocol {
     ),
 }
 
-/// What became of a job, told as soon as it is known.
+/// Fate of a job, told as soon as it is known.
 pub(crate) enum Fate {
     Served { class: u32, wait: Duration, hold: Duration },
     Refused { reason: Reason },
@@ -98,7 +98,7 @@ pub(crate) struct Ledger {
     held: BTreeMap<Slot, Holder>,
 }
 
-/// Who holds a slot.
+/// Holder of a slot.
 enum Holder {
     Job {
         arrived: Time,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::estimate::{Batches, Estimate};
 use crate::histogram::Histogram;
 
-/// How the parts of a run go together.
+/// Relation of the parts of a run to one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
     /// They are independent of one another: replications.
@@ -108,7 +108,7 @@ impl Parts {
         quantiles.iter().enumerate().map(estimate).collect()
     }
 
-    /// How far the shares below a value and at most it may be off, and what that rests on.
+    /// Possible error of the shares below a value and at most it, and the number that it rests on.
     fn share_at(self, below: &[Below], at: usize, confidence: f64) -> (f64, u64) {
         // Where many are equal, those below the value may vary more than those at most it.
         let counts = |of: fn(&Below) -> &Vec<u64>| {
@@ -148,7 +148,7 @@ fn cautious(half: f64, rest: f64) -> f64 {
 /// The largest part of what is beyond a quantile that may be in doubt, if the quantile is to be known.
 const PART_MAX: f64 = 0.8;
 
-/// How many of a part's durations are less than some values, and how many at most them.
+/// Numbers of a part's durations that are less than some values, and at most them.
 struct Below {
     less: Vec<u64>,
     at_most: Vec<u64>,
@@ -189,8 +189,9 @@ impl Resolved {
         Resolved { value, half: value - low }
     }
 
-    /// What the histogram leaves open of a quantile that may lie as high as this \[s\]: its bucket;
-    /// everything from its last duration on, where all longer ones are counted; and all below the first.
+    /// Uncertainty from the histogram of a quantile that may lie as high as this \[s\]: its bucket;
+    /// everything from its last duration on, where all longer ones are counted; and all below the
+    /// first.
     pub(crate) fn unknown(&self, high: f64) -> f64 {
         let first = Histogram::SHORTEST.as_secs_f64();
         if high >= Histogram::LONGEST.as_secs_f64() {

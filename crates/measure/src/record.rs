@@ -12,15 +12,15 @@ use crate::Histogram;
 /// A whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
-    /// What ran, where and how.
+    /// Description of the run.
     pub header: RunHeader,
-    /// What was seen, interval by interval, in order, warm-up included.
+    /// Observations, interval by interval, in order, warm-up included.
     pub intervals: Vec<Interval>,
-    /// What became of it; `None` if the run was cut off.
+    /// End of the run; `None` if the run was cut off.
     pub summary: Option<RunSummary>,
 }
 
-/// What ran, where and how: enough to run it again.
+/// Description of a run: enough to run it again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunHeader {
@@ -36,7 +36,7 @@ pub struct RunHeader {
     pub seed: u64,
     /// The machine that the generator ran on.
     pub host: Host,
-    /// What was measured: a URL without user or password.
+    /// Target of the load: a URL without user or password.
     pub target: String,
     /// The load that was asked for.
     pub load: LoadShape,
@@ -44,7 +44,7 @@ pub struct RunHeader {
     pub until: Until,
     /// The length at the start of the run that is not to be used \[s\].
     pub warmup_s: f64,
-    /// What was asked for: class `i` of every interval is `classes[i]`.
+    /// Classes that were asked for: class `i` of every interval is `classes[i]`.
     pub classes: Vec<ClassSpec>,
     /// Everything else in force, by name: keep-alive, idle strategy (`idle`, `sleep` or `spin`; the
     /// judgement of the generator looks at it), way of closing, threads, draw.
@@ -61,7 +61,7 @@ pub struct Host {
     pub kernel: String,
     /// The model of its processors.
     pub cpu_model: String,
-    /// How many processors it has.
+    /// Number of its processors.
     pub cpus: u32,
     /// Its memory \[bytes\].
     pub memory_bytes: u64,
@@ -73,7 +73,7 @@ pub struct Host {
 pub enum LoadShape {
     /// A fixed population: each client asks again when it has its answer and has thought.
     Closed {
-        /// How many clients.
+        /// Number of clients.
         clients: u32,
         /// Mean think time \[s\].
         think_s: f64,
@@ -104,7 +104,7 @@ pub enum Until {
     Seconds(f64),
 }
 
-/// What a class of a run is.
+/// Class of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassSpec {
@@ -112,11 +112,11 @@ pub struct ClassSpec {
     pub name: String,
     /// The size of the document \[bytes\], where known beforehand.
     pub bytes: Option<u64>,
-    /// How often it is asked for, relative to the others'.
+    /// Weight of its requests, relative to the others'.
     pub weight: u32,
 }
 
-/// What was seen in one interval.
+/// Observations in one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
@@ -158,7 +158,7 @@ pub struct ClassCounts {
     pub connect: Histogram,
 }
 
-/// How a request failed.
+/// Kind of a request's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
@@ -193,7 +193,7 @@ pub enum ErrorKind {
     InFlightBound,
 }
 
-/// How the generator itself fared in an interval.
+/// State of the generator itself in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorHealth {
@@ -202,14 +202,14 @@ pub struct GeneratorHealth {
     pub thread_cpu_s: Vec<f64>,
 }
 
-/// What became of a run.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSummary {
-    /// How long it took in all \[s\].
+    /// Time that it took in all \[s\].
     pub elapsed_s: f64,
-    /// Whether it was interrupted before its end.
+    /// True if it was interrupted before its end.
     pub interrupted: bool,
-    /// What the user must know before believing a number, in sentences.
+    /// Facts that the user must know before believing a number, in sentences.
     pub warnings: Vec<String>,
 }

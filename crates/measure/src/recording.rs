@@ -13,7 +13,7 @@ use crate::Histogram;
 use crate::file::{Lines, ReadError, VERSION};
 use crate::protocol::{BrokenProtocol, Fate, Ledger};
 
-/// What a gate was told and what it said, up to a bound.
+/// Events that a gate was told and actions that it answered, up to a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
@@ -21,9 +21,9 @@ pub struct Recording {
     pub spec: GateSpec,
     /// The steps, in order.
     pub steps: Vec<Step>,
-    /// How many steps it may hold.
+    /// Most steps that it may hold.
     pub bound: usize,
-    /// Whether steps were left out because the bound was reached.
+    /// True if steps were left out because the bound was reached.
     pub truncated: bool,
 }
 
@@ -33,9 +33,9 @@ pub struct Recording {
 pub struct Step {
     /// When.
     pub at: Time,
-    /// What the gate was told.
+    /// Event that the gate was told.
     pub event: Event,
-    /// What it said.
+    /// Actions that it answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
 }
@@ -123,8 +123,8 @@ impl Recording {
         Ok(recording)
     }
 
-    /// What a gate did to its jobs, from the first step to the last: for a live recording and for
-    /// a simulation of it alike, so that they can be compared.
+    /// Measures of a gate's jobs, from the first step to the last: for a live recording and for a
+    /// simulation of it alike, so that they can be compared.
     ///
     /// # Errors
     /// The first step that breaks the protocol of gates; no step that a gate took part in does.
@@ -159,21 +159,21 @@ struct First<S> {
     spec: S,
     bound: u64,
     truncated: bool,
-    /// How many lines follow; fewer mean that it is cut off.
+    /// Number of lines that follow; fewer mean that it is cut off.
     steps: u64,
 }
 
-/// What a gate did to its jobs, from the first recorded step to the last.
+/// Measures of a gate's jobs, from the first recorded step to the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GateMeasures {
     /// The jobs that were served from their arrival to their end, in the order of their departures.
     /// Those that had been started before there was the gate are not among them.
     pub served: Vec<JobTimes>,
-    /// How many jobs were refused, by reason.
+    /// Number of jobs refused, by reason.
     pub refused: BTreeMap<Reason, u64>,
-    /// How many jobs gave up while they waited.
+    /// Number of jobs that gave up while they waited.
     pub reneged: u64,
-    /// How many jobs waited or held a slot at the end.
+    /// Number of jobs that waited or held a slot at the end.
     pub unfinished: u64,
     /// From the first step to the last.
     pub length: Duration,
@@ -183,7 +183,7 @@ pub struct GateMeasures {
     pub busy_mean: f64,
 }
 
-/// What a gate did to one job that it served to its end.
+/// Times of one job that a gate served to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobTimes {
     /// Its class.
@@ -221,14 +221,14 @@ impl GateMeasures {
     }
 }
 
-/// Where a replay left the recording.
+/// Place at which a replay left the recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Divergence {
     /// The step, from 0.
     pub step: usize,
-    /// What was recorded.
+    /// Step that was recorded.
     pub recorded: Step,
-    /// What the fresh gate said.
+    /// Actions of the fresh gate.
     pub replayed: Vec<Action>,
 }
 

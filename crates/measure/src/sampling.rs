@@ -1,4 +1,4 @@
-//! What chance does to a share or a mean: a rule that a number misses says something only where
+//! Effect of chance on a share or a mean: a rule that a number misses says something only where
 //! chance alone would seldom make a right source miss it.
 
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal};
@@ -36,8 +36,8 @@ impl SamplingDistribution {
         SamplingDistribution { law: Law::Normal { mean, deviation } }
     }
 
-    /// How many deviations above its mean a normal number lies no more often than with this
-    /// probability.
+    /// Number of deviations above its mean at which a normal number lies no more often than with
+    /// this probability.
     ///
     /// # Panics
     /// If that is no probability between 0 and 1.

@@ -34,7 +34,7 @@ impl<'a> Groups<'a> {
         })
     }
 
-    /// How far each group's numerator is from what the ratio makes of its denominator.
+    /// Difference of each group's numerator from what the ratio makes of its denominator.
     pub(crate) fn residuals(self, ratio: f64) -> impl Iterator<Item = f64> + 'a {
         self.sums().map(move |(numerator, denominator)| numerator - ratio * denominator)
     }
@@ -48,7 +48,7 @@ pub(crate) fn lag1(values: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// Whether neighbours are correlated positively (one-sided, 5 %): for independent values the
+/// True if neighbours are correlated positively (one-sided, 5 %): for independent values the
 /// correlation is about normal with mean -1/n and variance 1/n. A negative one makes intervals too
 /// wide, which is no harm.
 pub(crate) fn is_correlated(values: &[f64]) -> bool {
@@ -63,7 +63,7 @@ pub(crate) fn inflation(r: f64, n: usize) -> f64 {
     (1.0 + unbiased) / (1.0 - unbiased)
 }
 
-/// Where the initial transient of a series ends, by the marginal standard error rule: the number of
+/// End of the initial transient of a series, by the marginal standard error rule: the number of
 /// values to leave out, a multiple of `batch`; `None` if the series is too short to tell.
 ///
 /// MSER-m: over means z of `batch` values each, the d that minimises
@@ -97,7 +97,7 @@ pub fn mser(values: &[f64], batch: usize) -> Option<usize> {
     (best_at < middle).then_some(best_at * batch)
 }
 
-/// Whether a series drifts.
+/// Drift of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
     /// The probability of a drift at least as clear in a series that has none.
@@ -152,7 +152,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     })
 }
 
-/// What equal values take from the variance of Mann and Kendall's score (Kendall 1975).
+/// Part that equal values take from the variance of Mann and Kendall's score (Kendall 1975).
 fn ties(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -54,7 +54,7 @@ pub(super) fn notes(figure: &Figure) -> Vec<String> {
     }
 }
 
-/// What a screen reader says in place of the picture.
+/// Text of a screen reader in place of the picture.
 pub(super) fn sentence(figure: &Figure) -> String {
     let mut text = match figure.plot() {
         Plot::Curves(curves) => {

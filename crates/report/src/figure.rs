@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sliders::Live;
 
-/// How an axis counts.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -21,11 +21,11 @@ pub enum Scale {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// What it shows.
+    /// Name of what it shows.
     pub label: String,
     /// The unit; empty if it has none.
     pub unit: String,
-    /// How it counts.
+    /// Its scale.
     pub scale: Scale,
 }
 
@@ -52,7 +52,7 @@ impl Axis {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// Where on the horizontal axis.
+    /// Place on the horizontal axis.
     pub x: f64,
     /// The value.
     pub y: f64,
@@ -61,8 +61,8 @@ pub struct Point {
     pub interval: Option<[f64; 2]>,
 }
 
-/// How a series is drawn. The n-th series of one mark gets the n-th dash or the n-th shape, so that
-/// series stay apart without colour.
+/// Way in which a series is drawn. The n-th series of one mark gets the n-th dash or the n-th
+/// shape, so that series stay apart without colour.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
@@ -86,7 +86,7 @@ pub struct Series {
     /// `None` for the series' own place in the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hue: Option<u8>,
-    /// How it is drawn, and its numbers.
+    /// Way in which it is drawn, and its numbers.
     pub mark: Mark,
 }
 
@@ -150,7 +150,7 @@ impl Series {
     }
 }
 
-/// Where a reference line lies.
+/// Place of a reference line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum At {
@@ -171,9 +171,9 @@ pub enum At {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// What it stands for.
+    /// Its meaning.
     pub name: String,
-    /// Where it lies.
+    /// Its place.
     pub at: At,
 }
 
@@ -202,9 +202,9 @@ pub struct Curves {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// Series that are drawn.
     pub series: Vec<Series>,
-    /// What it is compared with.
+    /// Lines that they are compared with.
     #[serde(default)]
     pub references: Vec<Reference>,
     /// The largest x that the model was fitted to; beyond it the figure is shaded.
@@ -247,9 +247,9 @@ impl Curves {
 pub struct Quantiles {
     /// The vertical axis: latency, usually.
     pub y: Axis,
-    /// What is drawn.
+    /// Series that are drawn.
     pub series: Vec<Series>,
-    /// What it is compared with; the x of a vertical one is a quantile.
+    /// Lines that they are compared with; the x of a vertical one is a quantile.
     #[serde(default)]
     pub references: Vec<Reference>,
 }
@@ -275,7 +275,7 @@ impl Quantiles {
     }
 }
 
-/// What a row of a strip is.
+/// Nature of a row of a strip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -306,7 +306,7 @@ pub struct StripRow {
     /// Its utilisation, from 0 to 1. A measured share that exceeds 1 by the noise of a clock must
     /// be cut by the caller, who can tell noise from an error.
     pub utilisation: f64,
-    /// What else is known: queue length, wait.
+    /// Other facts: queue length, wait.
     pub note: String,
 }
 
@@ -338,7 +338,7 @@ impl Strip {
     }
 }
 
-/// What a part of a stack's time was.
+/// Role of a part of a stack's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -362,13 +362,13 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StackRow {
-    /// Whose time: "median request", "slowest 1 %"; unique in its figure.
+    /// Requests whose time it is: "median request", "slowest 1 %"; unique in its figure.
     pub name: String,
     /// One value for each part, in the order of the parts, none below zero.
     pub values: Vec<f64>,
 }
 
-/// Where the time went.
+/// Parts of the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stack {
@@ -401,7 +401,7 @@ impl Stack {
     }
 }
 
-/// What the model left unexplained, in per cent of the measured value, around a line at zero.
+/// Part that the model left unexplained, in per cent of the measured value, around a line at zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Residuals {
@@ -435,7 +435,7 @@ impl Residuals {
     }
 }
 
-/// What a figure shows.
+/// Content of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Plot {
@@ -445,9 +445,9 @@ pub enum Plot {
     Quantiles(Quantiles),
     /// Utilisation of every gate and station.
     Strip(Strip),
-    /// Where the time went.
+    /// Parts of the time.
     Stack(Stack),
-    /// What the model left unexplained.
+    /// Part that the model left unexplained.
     Residuals(Residuals),
 }
 
@@ -525,12 +525,12 @@ impl Figure {
         &self.title
     }
 
-    /// What to see in it.
+    /// Caption: what to see in it.
     pub fn caption(&self) -> &str {
         &self.caption
     }
 
-    /// What it shows.
+    /// Its content.
     pub fn plot(&self) -> &Plot {
         &self.plot
     }
@@ -543,11 +543,11 @@ pub struct FigureError {
     pub figure: String,
     /// The series, row, part or line at fault; empty if it is the whole figure.
     pub series: String,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a figure.
+/// Fault of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     /// A number is NaN or infinite.

@@ -35,13 +35,13 @@ pub use html::render;
 pub use sliders::{Live, Sliders};
 pub use table::{Cell, Column, Table, TableError};
 
-/// What a verb found out, in one word.
+/// Finding of a verb, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// What was expected is so.
+    /// The expectation holds.
     Holds,
-    /// What was expected is not so.
+    /// The expectation does not hold.
     Fails,
     /// The interval straddles the limit.
     Inconclusive,
@@ -87,7 +87,7 @@ pub struct Verdict {
 /// One thing that is needed to judge or to repeat the run: seed, host, commit, command, date.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
-    /// What it is.
+    /// Its name.
     pub key: String,
     /// Its value.
     pub value: String,
@@ -105,7 +105,7 @@ pub enum Block {
     Figure(Figure),
     /// A table.
     Table(Table),
-    /// What to type next.
+    /// Command to type next.
     Command {
         /// Why one would.
         why: String,

@@ -1,6 +1,6 @@
-//! How numbers are set: the digits of a table's column, and of a number alone.
+//! Setting of numbers: the digits of a table's column, and of a number alone.
 
-/// How the numbers of one column are written, chosen once so that their decimal points align.
+/// Format of the numbers of one column, chosen once so that their decimal points align.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Digits {
     /// This many decimals.

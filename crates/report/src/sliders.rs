@@ -20,7 +20,7 @@ pub struct Sliders {
     pub seed: u64,
 }
 
-/// What of a live answer a figure of curves shows beside its own series.
+/// Part of a live answer that a figure of curves shows beside its own series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Live {

@@ -9,7 +9,7 @@ use super::Outcome;
 /// The head of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// What stands in it.
+    /// Text of the head.
     pub heading: String,
     /// The unit of its numbers; empty if they have none.
     pub unit: String,
@@ -27,7 +27,7 @@ impl Column {
     }
 }
 
-/// What stands in one place of a table.
+/// Content of one place of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cell {
@@ -178,7 +178,7 @@ impl Table {
         rows.into_iter().try_fold(self, Table::row)
     }
 
-    /// What the table shows.
+    /// Caption: what the table shows.
     pub fn caption(&self) -> &str {
         &self.caption
     }

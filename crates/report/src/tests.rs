@@ -1,4 +1,4 @@
-//! What a report promises: nothing handed in becomes markup, nothing infinite is drawn, no figure
+//! Promises of a report: nothing handed in becomes markup, nothing infinite is drawn, no figure
 //! without its numbers, and the libraries are the published ones.
 
 use std::io::Write as _;

@@ -13,7 +13,7 @@ use advise::Approximation;
 use serde::{Deserialize, Serialize};
 use terminal::Verdict;
 
-/// What became of a claim.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Finding {
@@ -34,7 +34,7 @@ pub(super) enum Finding {
 }
 
 impl Finding {
-    /// Whether a claim that is found so counts among those that could have failed.
+    /// True if a claim that is found so counts among those that could have failed.
     pub(super) fn counts(self) -> bool {
         matches!(self, Finding::Reproduces | Finding::ShapeOnly | Finding::DoesNotReproduce)
     }
@@ -71,13 +71,13 @@ pub(super) struct Claim {
     /// The largest share by which a number may differ and still count as the same.
     within: Option<f64>,
     pub(super) expect: Finding,
-    /// Where it does not reproduce, is taken, or more must be known: the reason.
+    /// Reason why it does not reproduce, is taken, or more must be known.
     #[serde(default)]
     pub(super) why: String,
     /// Of a claim that counts: what was computed or measured that could have contradicted it, and how.
     #[serde(default)]
     pub(super) fails: String,
-    /// Whether only a measurement can judge it.
+    /// True if only a measurement can judge it.
     #[serde(default)]
     pub(super) live: bool,
 }
@@ -137,7 +137,7 @@ impl Registry {
     }
 }
 
-/// Whether the claims that only a measurement can judge are judged.
+/// Treatment of the claims that only a measurement can judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Live {
     Judged,
@@ -161,7 +161,7 @@ impl Claim {
         self.within.unwrap_or_else(|| panic!("claim `{}` has no `within`", self.id))
     }
 
-    /// Whether two numbers are the same, within the claim's tolerance of the second.
+    /// True if two numbers are the same, within the claim's tolerance of the second.
     pub(super) fn same(&self, one: f64, other: f64) -> bool {
         (one - other).abs() <= self.within() * other.abs()
     }
@@ -190,12 +190,12 @@ pub struct Judged {
     pub(super) formula: String,
     pub(super) simulation: String,
     pub(super) measured: String,
-    /// What was looked at and found, in a sentence or two.
+    /// Observation and finding, in a sentence or two.
     pub(super) found: String,
     pub(super) finding: Finding,
     /// Values in place of those that were found that would have contradicted it.
     pub(super) refuted_by: Option<String>,
-    /// How far the formula's values may be off.
+    /// Error that the formula's values may have.
     pub(super) approximation: Approximation,
     expect: Finding,
 }
@@ -232,12 +232,13 @@ impl Judged {
         self.counted(evidence.into(), Finding::ShapeOnly)
     }
 
-    /// What is taken from the paper, and still as it was taken: if not, it no longer is what it seems.
+    /// Claim that is taken from the paper, and still as it was taken: if not, it no longer is what
+    /// it seems.
     pub(super) fn taken(self, as_known: bool) -> Judged {
         self.finding(as_known.into(), Finding::Taken)
     }
 
-    /// What holds under definitions that were chosen so that it does.
+    /// Claim that holds under definitions that were chosen so that it does.
     pub(super) fn chosen(self, answer: Answer) -> Judged {
         self.finding(answer, Finding::Taken)
     }
@@ -257,7 +258,7 @@ impl Judged {
         Judged { found: found.into(), finding: Finding::Undecided, ..self }
     }
 
-    /// What nothing could have contradicted does not count, whatever was expected.
+    /// Claim that counts only if something could have contradicted it, whatever was expected.
     fn counted(self, evidence: Evidence, if_it_holds: Finding) -> Judged {
         let Evidence { answer, refuted_by } = evidence;
         let is_idle = answer == Answer::Yes && refuted_by.is_none();
@@ -274,12 +275,12 @@ impl Judged {
         Judged { finding, ..self }
     }
 
-    /// Whether it was found as `studies/` expects.
+    /// True if it was found as `studies/` expects.
     pub(super) fn is_expected(&self) -> bool {
         self.finding == self.expect
     }
 
-    /// How it counts towards the verdict.
+    /// Its part in the verdict.
     pub(super) fn verdict(&self) -> Verdict {
         match self.finding {
             Finding::Undecided | Finding::NotRun => Verdict::Inconclusive,
@@ -289,7 +290,7 @@ impl Judged {
     }
 }
 
-/// What values say of a claim, and whether others could have said otherwise.
+/// Answer that values give to a claim, and whether others could have said otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Evidence {
     pub(super) answer: Answer,
@@ -297,7 +298,7 @@ pub(super) struct Evidence {
     pub(super) refuted_by: Option<String>,
 }
 
-/// How values are changed in search of a contradiction, the smallest changes first.
+/// Changes of values in search of a contradiction, the smallest first.
 const CHANGES: [fn(f64) -> f64; 9] = [
     |value| value * 1.25,
     |value| value * 0.8,
@@ -343,7 +344,7 @@ impl From<Answer> for Evidence {
     }
 }
 
-/// Whether something is so.
+/// Answer to whether something is so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Yes,
@@ -359,7 +360,7 @@ impl From<bool> for Answer {
 }
 
 impl Answer {
-    /// Whether the whole interval lies at or below the limit.
+    /// Answer to whether the whole interval lies at or below the limit.
     pub(super) fn below(limit: f64, low: f64, high: f64) -> Answer {
         match () {
             () if high <= limit => Answer::Yes,
@@ -368,7 +369,7 @@ impl Answer {
         }
     }
 
-    /// Whether the whole interval lies above the limit.
+    /// Answer to whether the whole interval lies above the limit.
     pub(super) fn above(limit: f64, low: f64, high: f64) -> Answer {
         match () {
             () if low > limit => Answer::Yes,
@@ -377,7 +378,7 @@ impl Answer {
         }
     }
 
-    /// Whether both are so: a no decides.
+    /// Answer to whether both are so: a no decides.
     pub(super) fn and(self, other: Answer) -> Answer {
         match (self, other) {
             (Answer::No, _) | (_, Answer::No) => Answer::No,

@@ -24,7 +24,7 @@ pub fn registry() -> Registry {
     Registry::parse(EXPECTED)
 }
 
-/// What is going to be measured, for how long, in a sentence.
+/// Plan of the measurement and its duration, in a sentence.
 pub fn plan(seconds: f64) -> String {
     // In all about 60 of the runs as they are named, the longer ones counted by their length.
     let estimate = about(75.0 * (seconds + 0.5) + 60.0);

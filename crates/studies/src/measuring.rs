@@ -1,5 +1,5 @@
-//! What the measurements of all papers have in common: how long and how much, which PostgreSQL, how
-//! far they are, and what an interrupt ends.
+//! Parts that the measurements of all papers have in common: how long and how much, which
+//! PostgreSQL, how far they are, and what an interrupt ends.
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use postgres::{Private, Settings, StartError};
 use terminal::text::sentence;
 use terminal::{Failure, Session, progress};
 
-/// How much is measured.
+/// Amount of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Every point of the paper's figures.
@@ -87,7 +87,7 @@ impl<'a> Measuring<'a> {
         Ok(())
     }
 
-    /// What an interrupt cuts short is not a result.
+    /// Refuses what an interrupt has cut short: it is not a result.
     pub(super) fn unless_interrupted(&self, what: &str) -> Result<(), Failure> {
         match self.session.interrupted() {
             true => Err(Failure::Interrupted(what.to_owned())),
@@ -155,7 +155,7 @@ impl<'a> Measuring<'a> {
         Duration::from_secs_f64(self.seconds)
     }
 
-    /// What it takes to know what was measured: key, value, unit.
+    /// Facts that it takes to know what was measured: key, value, unit.
     pub fn facts(&self) -> Vec<(String, String, String)> {
         let extent = match self.extent {
             Extent::Full => "full",

@@ -62,7 +62,7 @@ impl Gate {
         Ok(Gate { handle, running: Some(running) })
     }
 
-    /// What has passed so far.
+    /// Statistics so far.
     ///
     /// # Errors
     /// If the monitor has ended.
@@ -70,7 +70,7 @@ impl Gate {
         self.handle.stats().map_err(Failure::machine)
     }
 
-    /// Where who means this server finds the gate.
+    /// Address of the gate for who means this server.
     ///
     /// # Errors
     /// If its address is none.
@@ -110,7 +110,7 @@ pub struct Look {
     looking: JoinHandle<Option<Memory>>,
 }
 
-/// What processes take of memory \[byte\], shared pages divided among those who share them.
+/// Memory that processes take \[byte\], shared pages divided among those who share them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// In memory.
@@ -133,7 +133,7 @@ impl Look {
         Look { cancel, looking }
     }
 
-    /// What it saw; `None` where it came to nothing.
+    /// Memory that it saw; `None` where it came to nothing.
     pub fn seen(self) -> Option<Memory> {
         drop(self.cancel);
         self.looking.join().ok().flatten()

@@ -20,7 +20,7 @@ const EXPECTED: &str =
 
 const FULL: Effort = Effort { requests: 60_000, runs: 8 };
 
-/// How long a measured run is, unless the user says \[s\].
+/// Length of a measured run, unless the user says it \[s\].
 pub fn seconds(extent: Extent) -> f64 {
     match extent {
         Extent::Full => 6.0,
@@ -28,7 +28,7 @@ pub fn seconds(extent: Extent) -> f64 {
     }
 }
 
-/// What is going to be measured, for how long, in a sentence or two.
+/// Plan of the measurement and its duration, in a sentence or two.
 pub fn plan(extent: Extent, seconds: f64) -> String {
     let sizes: Vec<String> = tiers::warehouses(extent).iter().map(u32::to_string).collect();
     let runs = live::RUNS + tiers::runs(extent);

@@ -22,7 +22,7 @@ pub fn registry() -> Registry {
     Registry::parse(EXPECTED)
 }
 
-/// How precisely the mean response times are simulated: half-width of the interval over the mean.
+/// Precision of the simulated mean response times: half-width of the interval over the mean.
 struct Effort {
     tasks: f64,
     /// Load balancing, and with how many clients.
@@ -38,10 +38,10 @@ impl Effort {
     const TEST: Effort = Effort { tasks: 0.007, balance: 0.02, clients: &[5, 50], scanning: 0.015 };
 }
 
-/// How long a measured run is, unless the user says \[s\].
+/// Length of a measured run, unless the user says it \[s\].
 pub const SECONDS: f64 = 15.0;
 
-/// What is going to be measured, for how long, in a sentence.
+/// Plan of the measurement and its duration, in a sentence.
 pub fn plan(seconds: f64) -> String {
     // Each point is warmed up, and then simulated; the models before take about half a minute.
     let estimate = about(f64::from(live::RUNS) * (1.1 * seconds + 2.5) + 45.0);

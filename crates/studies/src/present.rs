@@ -1,4 +1,4 @@
-//! What became of a paper's claims, as text for a terminal, as a page and as JSON.
+//! Verdicts on a paper's claims, as text for a terminal, as a page and as JSON.
 
 use std::fmt::Write;
 
@@ -126,7 +126,7 @@ fn reasons<'a>(
     text
 }
 
-/// What was found, then the reason that `studies/` gives for what was expected.
+/// Finding, then the reason that `studies/` gives for what was expected.
 fn why(claim: &Claim, one: &Judged) -> String {
     let known = if one.is_expected() { claim.why.as_str() } else { "" };
     let expected = match one.verdict() {

@@ -1,5 +1,5 @@
-//! What every command of one call has in common: where it writes, how it was called, and whether the
-//! user has interrupted it.
+//! Session of one call, common to every command: where it writes, how it was called, and whether
+//! the user has interrupted it.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the user has asked to stop.
+    /// True if the user has asked to stop.
     pub fn interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Where records and predictions live: `./.sekisho/` unless they are named.
+//! Folder of records and predictions: `./.sekisho/` unless they are named.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File};

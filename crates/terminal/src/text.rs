@@ -7,7 +7,7 @@ use measure::figures::{PLACES_MAX, WHOLE_MAX, digits, magnitude, time_unit};
 pub use measure::figures::{rate, time};
 use measure::{Bound, Estimate};
 
-/// What a terminal shows of a line, wherever it is.
+/// Columns that a terminal shows of a line, wherever it is.
 const COLUMNS: usize = 80;
 
 /// A time with its interval: `12.3 ms ± 0.4`.
@@ -193,7 +193,7 @@ pub fn filled(first: &str, rest: &str, text: &str) -> String {
     lines
 }
 
-/// What to type next, broken between words as a shell reads it, so that it can be pasted.
+/// Command to type next, broken between words as a shell reads it, so that it can be pasted.
 pub fn next(command: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from("  next:");

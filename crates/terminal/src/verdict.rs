@@ -1,12 +1,12 @@
-//! How a command ends: a verdict with its exit code, or a failure that names the way out.
+//! End of a command: a verdict with its exit code, or a failure that names the way out.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// How a command that did its work ends. The codes are part of the interface.
+/// End of a command that did its work. The codes are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// What was asked for holds, or nothing was asked.
+    /// The expectation holds, or there was none.
     Holds,
     /// The interval straddles the limit: measure longer.
     Inconclusive,
@@ -69,12 +69,12 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What the user can mend, as the error tells it.
+    /// Failure that the user can mend, as the error tells it.
     pub fn usage(error: impl fmt::Display) -> Failure {
         Failure::Usage(error.to_string())
     }
 
-    /// What the machine does not let happen, as the error tells it.
+    /// Failure of the machine, as the error tells it.
     pub fn machine(error: impl fmt::Display) -> Failure {
         Failure::Machine(error.to_string())
     }

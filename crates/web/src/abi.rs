@@ -14,7 +14,7 @@
 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-/// What goes in, and what came out.
+/// Request that goes in, and reply that came out.
 struct Buffers {
     input: Vec<u8>,
     output: Vec<u8>,
@@ -51,7 +51,7 @@ pub(crate) extern "C" fn call() -> usize {
     buffers.output.len()
 }
 
-/// Where the reply, or the message of a panic, begins.
+/// Start of the reply, or of the message of a panic.
 #[cfg_attr(target_family = "wasm", unsafe(no_mangle))]
 pub(crate) extern "C" fn output() -> *const u8 {
     buffers().output.as_ptr()

@@ -19,17 +19,17 @@ mod abi;
 use advise::{Control, Effort, Load, NoFormula, Numbers, Rate, Scenario, Setting};
 use serde::{Deserialize, Serialize};
 
-/// What a page may ask.
+/// Request of a page.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, tag = "ask", rename_all = "kebab-case")]
 enum Request {
-    /// What of the scenario can be turned.
+    /// Parameters of the scenario that can be turned.
     Controls { scenario: Scenario },
-    /// What the formula says, and the scenario's file.
+    /// Answer of the formula, and the scenario's file.
     Formula { scenario: Scenario, setting: Setting, seed: u64 },
-    /// What the formula says at several loads: clients, or arrivals per second.
+    /// Answers of the formula at several loads: clients, or arrivals per second.
     Curve { scenario: Scenario, setting: Setting, loads: Vec<f64> },
-    /// What the simulation says, within a budget of requests.
+    /// Answer of the simulation, within a budget of requests.
     Simulate { scenario: Scenario, setting: Setting, seed: u64, completions_max: u64 },
 }
 
@@ -41,7 +41,7 @@ enum Reply<T> {
     Error(String),
 }
 
-/// What of a scenario can be turned, and what the page must know to draw it.
+/// Parameters of a scenario that can be turned, and what the page must know to draw it.
 #[derive(Debug, Serialize)]
 struct Controls {
     controls: Vec<Control>,
@@ -120,7 +120,7 @@ fn set(scenario: &Scenario, setting: &Setting) -> Result<Scenario, String> {
     serde_json::from_value(written).map_err(|error| error.to_string())
 }
 
-/// How the one class asks.
+/// Load of the one class.
 fn load_of(scenario: &Scenario) -> Result<Load, String> {
     let [class] = scenario.classes.as_slice() else {
         let classes = scenario.classes.len();

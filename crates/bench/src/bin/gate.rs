@@ -1,4 +1,4 @@
-//! What a gate costs by the event, against a bare queue and counter in the same run.
+//! Cost of a gate by the event, against a bare queue and counter in the same run.
 //!
 //! An event is an arrival or a departure, in the order of an M/M/1 or M/M/4 queue at utilisation
 //! 0.8, drawn beforehand. The bare loop is a `VecDeque` of numbers and a count of free slots: the
@@ -25,7 +25,7 @@ const RHO: f64 = 0.8;
 struct Case {
     name: &'static str,
     spec: GateSpec,
-    /// How many priorities arrive in turn.
+    /// Number of priorities that arrive in turn.
     priorities: u8,
 }
 
@@ -92,7 +92,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Whether each event is an arrival: the jumps of an M/M/c queue.
+/// Arrivals and departures as the jumps of an M/M/c queue; true for an arrival.
 fn walk(servers: u32) -> Vec<bool> {
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut jobs = 0_u32;

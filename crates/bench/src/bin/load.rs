@@ -1,4 +1,4 @@
-//! How fast the engine is against wrk, in one run, interleaved: one thread each, bound to one
+//! Speed of the engine against wrk, in one run, interleaved: one thread each, bound to one
 //! processor, against a minimal responder bound to another.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! What a request costs at the HTTP gate, against nginx as a reverse proxy, in one run, interleaved.
+//! Cost of a request at the HTTP gate, against nginx as a reverse proxy, in one run, interleaved.
 //!
 //! ```text
 //! cargo run --release -p bench --bin bench_proxy [WORDS OF A CASE]
@@ -31,9 +31,9 @@ const SECONDS: u32 = 3;
 const CONNECTIONS: u32 = 64;
 const PROXY_CPU: &str = "1";
 const OTHER_CPU: &str = "0";
-/// What `/proc/PID/stat` counts in: Linux says 100 a second to programs, whatever it uses itself.
+/// Unit of `/proc/PID/stat` [us]: Linux says 100 a second to programs, whatever it uses itself.
 const TICK_US: f64 = 10_000.0;
-/// How long a server may take to listen.
+/// Time that a server may take to listen.
 const START_MAX: Duration = Duration::from_secs(5);
 
 const TINY: &str = "hello, this is a small body\n";
@@ -139,7 +139,7 @@ fn print_row(name: &str, [gate, nginx]: &[Vec<Run>; 2]) {
     );
 }
 
-/// What one run of wrk found.
+/// Results of one run of wrk.
 struct Run {
     /// CPU time of the proxy a request \[us\].
     cpu_us: f64,

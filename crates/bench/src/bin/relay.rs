@@ -1,4 +1,4 @@
-//! What a message costs between a PostgreSQL client and its server, without the sockets.
+//! Cost of a message between a PostgreSQL client and its server, without the sockets.
 //!
 //! ```text
 //! cargo run --release -p bench --bin bench_relay

@@ -1,4 +1,5 @@
-//! How fast networks are simulated, with all statistics on, against a bare loop in the same run.
+//! Speed at which networks are simulated, with all statistics on, against a bare loop in the same
+//! run.
 //!
 //! An event is an arrival or a completion of service. The bare loop simulates M/M/1 and the ring with
 //! std's binary heap and counts nothing but completions: it is the ceiling that statistics, gates

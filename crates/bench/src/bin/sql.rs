@@ -1,4 +1,4 @@
-//! What reading a SQL text costs the PostgreSQL gate by the byte, against a bare look at each byte
+//! Cost of reading a SQL text for the PostgreSQL gate by the byte, against a bare look at each byte
 //! in the same run.
 //!
 //! The text is a short statement of TPC-C and a tag. Interleaved; the least of many rounds, since

@@ -1,6 +1,6 @@
-//! What TPC-C's terminals cost: CPU time of the client a transaction, in each mode without waits,
-//! against a private PostgreSQL; and the share of a processor that 10,000 terminals take as they key
-//! and think, against answers made beforehand.
+//! Cost of TPC-C's terminals: CPU time of the client a transaction, in each mode without waits,
+//! against a private PostgreSQL; and the share of a processor that 10,000 terminals take as they
+//! key and think, against answers made beforehand.
 //!
 //! ```text
 //! cargo run --release -p bench --bin bench_tpcc [-- SECONDS [REPETITIONS]]
@@ -187,7 +187,7 @@ fn put(to: &mut Vec<u8>, value: Option<Vec<u8>>) {
     }
 }
 
-/// How many rows an answer has.
+/// Number of rows in an answer.
 #[derive(Clone, Copy)]
 enum Rows {
     /// So many.

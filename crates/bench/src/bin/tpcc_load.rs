@@ -1,5 +1,5 @@
-//! How long a warehouse takes to load: seconds, and core-seconds of the whole machine, for each
-//! way of bringing the rows.
+//! Time to load a warehouse: seconds, and core-seconds of the whole machine, for each way of
+//! bringing the rows.
 //!
 //! ```text
 //! cargo run --release -p bench --bin bench_tpcc_load -- [WAREHOUSES [URL]]
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Where the rows go.
+/// Server that the rows go to.
 struct Server {
     config: Config,
     /// Ours, for as long as it is kept.

@@ -58,7 +58,7 @@ pub(super) fn number(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How many of something: at least 1.
+/// Number of something: at least 1.
 pub(super) fn count(text: &str) -> Result<u32, String> {
     let text = text.trim();
     if text.starts_with('$') {

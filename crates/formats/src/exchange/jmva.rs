@@ -19,8 +19,8 @@ use super::xml::{Element, Xml, escaped};
 use super::{Model, Shape};
 use crate::ReadError;
 
-/// How far the load curves of the classes at one station may differ, relatively, and count as one:
-/// files hold them with a few digits.
+/// Most that the load curves of the classes at one station may differ, relatively, and count as
+/// one: files hold them with a few digits.
 const SAME: f64 = 1e-6;
 
 const STATIONS: [&str; 3] = ["listation", "ldstation", "delaystation"];
@@ -125,8 +125,8 @@ impl<'a> Reader<'a> {
             .map_err(|error| ReadError::whole(self.lines.tell(&error.to_string())))
     }
 
-    /// Where the file says how many there are, there must be as many: one that was cut short, or
-    /// edited in haste, is another model.
+    /// Checks the number of elements where the file states it: one that was cut short, or edited in
+    /// haste, is another model.
     fn counted(&self, element: Element<'a>, found: usize) -> Result<(), ReadError> {
         let Some(text) = element.attribute("number") else { return Ok(()) };
         if text.trim().parse() == Ok(found) {

@@ -16,9 +16,9 @@ use crate::ReadError;
 /// A layered model that can be solved, with its parts.
 #[derive(Clone, Debug)]
 pub struct Layers {
-    /// What computes.
+    /// Processors, which compute.
     pub processors: Vec<Processor>,
-    /// What is held.
+    /// Tasks, which are held.
     pub tasks: Vec<Task>,
     layered: Layered,
 }
@@ -174,7 +174,7 @@ impl Draft {
         }
     }
 
-    /// What a reference task is here: customers that all go through one entry.
+    /// Checks that a reference task stands for customers that all go through one entry.
     fn check_reference(&self, at: usize) -> Result<(), ReadError> {
         let task = &self.tasks[at];
         if let (Threads::Reference { .. }, 2..) = (task.threads, task.entries.len()) {
@@ -218,7 +218,7 @@ pub(super) fn processor(name: &str, servers: Option<u32>, is_shared: IsShared) -
     Processor { servers, discipline, ..Processor::single(name) }
 }
 
-/// Whether all jobs of a processor are served at once.
+/// Service of all jobs of a processor at once, or not.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum IsShared {
     Yes,
@@ -263,7 +263,7 @@ impl Layers {
         })
     }
 
-    /// Who asks: reference tasks, and entries that are asked from outside.
+    /// Answers for those who ask: reference tasks, and entries that are asked from outside.
     fn classes(&self, answer: &LayeredAnswer) -> Vec<ClassAnswer> {
         let mut classes = Vec::new();
         for (task, of) in self.tasks.iter().zip(&answer.tasks) {

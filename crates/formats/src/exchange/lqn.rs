@@ -17,7 +17,7 @@ use super::file::{self, suggest};
 use super::layers::{Draft, DraftCall, IsShared, processor};
 use crate::ReadError;
 
-/// How many phases an entry has here.
+/// Number of phases of an entry here.
 const PHASES: usize = 2;
 
 /// Reads a file.
@@ -170,7 +170,7 @@ impl Reader {
         Ok(())
     }
 
-    /// How many there are, or 0, then one after the other up to -1.
+    /// Reads a section: the number of its declarations, or 0, then one after the other up to -1.
     fn section(
         &mut self,
         line: u32,

@@ -27,7 +27,7 @@ struct Reader<'a> {
     draft: Draft,
 }
 
-/// What stands for a feature that layered models here do not have.
+/// Signs of features that layered models here do not have.
 const REFUSED: [(&str, &str); 16] = [
     ("task-activities", "activities"),
     ("reply-entry", "activities"),
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// How many there are; none for infinitely many.
+    /// Multiplicity; none for infinitely many.
     fn many(&self, element: Element<'a>) -> Result<Option<u32>, ReadError> {
         if self.xml.count_or_one(element, "replication")? > 1 {
             return Err(self.refused(element, "replication"));

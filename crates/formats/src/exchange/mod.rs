@@ -42,14 +42,14 @@ use crate::scenario_file::{beside, parse, parse_json};
 /// A model that was read, and what its file says beside it.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// What it describes.
+    /// Its content.
     pub shape: Shape,
-    /// What was left out of the file without a change of any number, in sentences.
+    /// Parts of the file that were left out without a change of any number, in sentences.
     pub notes: Vec<String>,
     lines: Lines,
 }
 
-/// What a file describes.
+/// Content of a file.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// Our own format.
@@ -63,9 +63,9 @@ pub enum Shape {
 /// A solved model.
 #[derive(Clone, Debug)]
 pub struct Solved {
-    /// Which formula or algorithm, and where it comes from.
+    /// Formula or algorithm, and where it comes from.
     pub algorithm: String,
-    /// How far its means may be trusted.
+    /// Trust in its means.
     pub trust: Trust,
     /// Throughput and response by class; of a layered model, by reference task.
     pub classes: Vec<ClassAnswer>,
@@ -77,7 +77,7 @@ pub struct Solved {
     pub product_bounds: Option<ProductBounds>,
     /// The hits of its caches.
     pub caches: Vec<CacheAnswer>,
-    /// What was left aside, in sentences.
+    /// Parts that were left aside, in sentences.
     pub notes: Vec<String>,
     /// The answer as a network's, where the model was solved as one.
     pub network: Option<(Network, NetworkAnswer)>,
@@ -144,7 +144,7 @@ pub fn from_json(name: &str, text: &str) -> Result<Model, ReadError> {
     Ok(Model::of_scenario(name, scenario))
 }
 
-/// Whether a file of this name is of another format than scenarios.
+/// True if a file of this name is of another format than scenarios.
 pub fn is_foreign(name: &str) -> bool {
     matches!(extension(name).as_deref(), Some("jmva" | "lqn" | "lqnx"))
 }

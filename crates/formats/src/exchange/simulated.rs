@@ -207,7 +207,7 @@ fn check(task: &Task) -> Result<(), String> {
     Ok(())
 }
 
-/// What goes on as a job of its own; nothing, where there is nothing to do.
+/// Step that sends a route on as a job of its own; none, where there is nothing to do.
 fn sent(route: Vec<Value>) -> Option<Value> {
     (!route.is_empty()).then(|| json!({ "send": route }))
 }
@@ -249,7 +249,7 @@ impl Spelled<'_> {
         }
     }
 
-    /// What an entry does with a thread held, before its reply and after.
+    /// Route of an entry with a thread held, before its reply and after.
     fn held(&mut self, task: usize, entry: &Entry) -> Result<Vec<Value>, String> {
         let [first, second] = &entry.phases;
         let mut inside = self.phase(task, first)?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::scan::{Broken, Section, blank};
 use super::vegeta;
 
-/// Whether an object is one of those that are known.
+/// True if an object is one of those that are known.
 pub(super) fn is_known(value: &Value) -> bool {
     value.get("summary").is_some()
         || value.get("latencies").is_some()

@@ -1,4 +1,4 @@
-//! Which tool wrote what, and where one output ends and the next begins.
+//! Recognition of each tool's output, and of where one ends and the next begins.
 
 use advise::{Tool, ToolRun};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::scan::{Broken, Line, Section};
 use super::{ab, h2load, hey, json, pgbench, vegeta, wrk};
 
-/// How the output of a tool begins, and how it is read.
+/// Beginning of a tool's output, and its reader.
 struct Format {
     starts: fn(&str) -> bool,
     /// The line that every output of it has once; a second one begins another run.

@@ -4,12 +4,12 @@ use std::fmt;
 
 use advise::{Pace, Tool, ToolRun};
 
-/// What is wrong with an output, and where.
+/// Fault of an output, with its line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broken {
     /// The line of the whole input, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The fault.
     pub cause: String,
 }
 

@@ -8,7 +8,7 @@ pub(super) fn starts(line: &str) -> bool {
     line.starts_with("Requests ") && line.contains("[total, rate")
 }
 
-/// What stands after the brackets of a row, at the place of a name within them.
+/// Value after the brackets of a row, at the place of a name within them.
 fn column<'a>(section: &Section<'a>, label: &str, name: &str) -> Result<&'a str, Broken> {
     let line = section.need(label)?;
     let found = line.text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

@@ -14,7 +14,7 @@ const REQUESTS_MAX: usize = 5_000_000;
 /// Paths are not classes when there are more of them.
 const CLASSES_MAX: usize = 20_000;
 
-/// How lines are read.
+/// Fields of a line.
 #[derive(Clone, Debug)]
 pub struct Fields {
     /// Names of the fields of JSON lines: time, duration, class.
@@ -23,14 +23,14 @@ pub struct Fields {
     pub unit: Option<String>,
 }
 
-/// What a log says.
+/// Content of a log.
 #[derive(Clone, Debug)]
 pub struct Log {
     /// Its requests, without those that failed.
     pub requests: Vec<LoggedRequest>,
     /// The names of their classes.
     pub classes: Vec<String>,
-    /// How many lines failed (status 5xx).
+    /// Number of lines that failed (status 5xx).
     pub failed: usize,
 }
 

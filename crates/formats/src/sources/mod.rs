@@ -41,7 +41,7 @@ fn wrong(path: &Path, line: usize, cause: impl std::fmt::Display) -> ReadError {
     ReadError::at(path.display(), line, cause)
 }
 
-/// What of a line is shown in an error.
+/// Part of a line that is shown in an error.
 fn shown(text: &str) -> String {
     text.trim().chars().take(40).collect()
 }
@@ -51,7 +51,7 @@ fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }
 
-/// What one of a unit is in seconds.
+/// Length of a unit in seconds.
 fn unit_s(unit: &str) -> Option<f64> {
     Some(match unit {
         "s" => 1.0,

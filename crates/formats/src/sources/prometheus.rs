@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{shown, text_of, wrong};
 use crate::ReadError;
 
-/// Which metrics are meant.
+/// Metrics that are meant.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// The histogram or summary of requests, without `_count`; none if there is only one.
@@ -289,7 +289,7 @@ fn split<'a>(
     classes.iter().map(of).collect()
 }
 
-/// What counts, by class but for the processors.
+/// Series that count, by class but for the processors.
 struct Counters<'a> {
     works: Vec<&'a Series>,
     counts: Vec<Vec<&'a Series>>,
@@ -298,8 +298,8 @@ struct Counters<'a> {
 }
 
 impl Counters<'_> {
-    /// What happened between two moments; none if a counter of requests or processors began anew, or
-    /// a value of it is missing.
+    /// Changes between two moments; none if a counter of requests or processors began anew, or a
+    /// value of it is missing.
     fn window(&self, from: u64, to: u64) -> Option<Window> {
         let grown = |series: &[&Series]| growth(series.iter().copied(), from, to);
         let completed: Vec<f64> =
@@ -312,7 +312,7 @@ impl Counters<'_> {
     }
 }
 
-/// Which windows say nothing, or nothing of quantiles.
+/// Notes on the windows that say nothing, or nothing of quantiles.
 fn left_out(skipped: usize, broken: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if skipped > 0 {
@@ -397,8 +397,8 @@ impl<'a> Histogram<'a> {
         Ok(Histogram { bounds, buckets })
     }
 
-    /// How many responses between two moments took at most as long as each bound; none if a bucket
-    /// began anew or is missing, or they contradict each other or the count of all.
+    /// Numbers of responses between two moments that took at most as long as each bound; none if a
+    /// bucket began anew or is missing, or they contradict each other or the count of all.
     fn within(&self, from: u64, to: u64, completed: f64) -> Option<Vec<f64>> {
         // Counters of one program are not read in one instant.
         const SKEW: f64 = 0.01;
@@ -414,7 +414,7 @@ impl<'a> Histogram<'a> {
     }
 }
 
-/// How much counters grew in all between two moments; none if one began anew, or a value is missing.
+/// Growth of counters in all between two moments; none if one began anew, or a value is missing.
 fn growth<'a>(series: impl Iterator<Item = &'a Series>, from: u64, to: u64) -> Option<f64> {
     let mut sum = 0.0;
     for series in series {

@@ -8,7 +8,7 @@ use formats::exchange::{self, Solved};
 /// Slots, and the stations behind them: kind, mean demand \[s\], squared coefficient of variation.
 type Held<'a> = (u32, &'a [(&'a str, f64, f64)]);
 
-/// Who comes: a rate [1/s], or clients with their mean pause \[s\].
+/// Arrivals: a rate [1/s], or clients with their mean pause \[s\].
 #[derive(Clone, Copy)]
 enum Comes {
     Open(f64),

@@ -17,7 +17,7 @@ pub(crate) struct DeficitRoundRobin {
     flows: Vec<Flow>,
     /// The places in `flows` of those with jobs, in the order of their turns.
     turns: VecDeque<usize>,
-    /// Whether the first of them was given its quantum for this turn.
+    /// True if the first of them was given its quantum for this turn.
     given: bool,
     len: usize,
 }
@@ -26,7 +26,7 @@ pub(crate) struct DeficitRoundRobin {
 struct Flow {
     class: u32,
     quantum: u64,
-    /// What it may still spend.
+    /// Work that it may still spend.
     deficit: u64,
     line: Line,
     /// The work of all that wait, and the most of one of them since none did.
@@ -40,7 +40,7 @@ fn cost(job: &Job) -> u64 {
 }
 
 impl Flow {
-    /// How many more quanta it needs for its next job.
+    /// Number of quanta that it still lacks for its next job.
     fn lacks(&mut self) -> u64 {
         let cost = self.line.oldest().map_or(0, cost);
         cost.saturating_sub(self.deficit).div_ceil(self.quantum)
@@ -60,14 +60,14 @@ impl Flow {
         }
     }
 
-    /// How many of its turns are over before this one's last, at least.
+    /// Number of its turns that are over before this one's last, at least.
     fn turns_before(&self, job: &Job) -> u64 {
         let waits = self.line.holds(job.id);
         let until = if waits { self.work } else { self.work.saturating_add(cost(job)) };
         until.saturating_sub(self.deficit.saturating_add(1)) / self.quantum
     }
 
-    /// How many jobs it is sure to have served after so many turns.
+    /// Number of jobs that it is sure to have served after so many turns.
     fn served(&self, turns: u64) -> u64 {
         turns.saturating_mul(self.quantum) / self.most.max(1)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Discipline, Line};
 use crate::{Job, JobId, Time};
 
-/// What jobs are ranked by.
+/// Key that jobs are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rank {
     /// The smallest first; unknown sizes last.

@@ -52,7 +52,7 @@ impl Router for ByKey {
     }
 }
 
-/// How highly a key ranks a server (rendezvous hashing).
+/// Rank of a server for a key (rendezvous hashing).
 fn rank(key: u64, server: usize) -> u64 {
     mix(key ^ mix(server as u64 + 1))
 }

@@ -1,5 +1,5 @@
-//! Who is next: the disciplines with a memory against slow and obvious ones, and small exact cases
-//! of all.
+//! Choice of the next job: the disciplines with a memory against slow and obvious ones, and small
+//! exact cases of all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -123,7 +123,7 @@ trait Plain {
     fn push(&mut self, job: Job);
     fn pop(&mut self) -> Option<Job>;
     fn remove(&mut self, id: JobId);
-    /// How many jobs may be served before one that waits now, if none with priority comes.
+    /// Number of jobs that may be served before one that waits now, if none with priority comes.
     fn wait_max(&self) -> Option<u64> {
         None
     }

@@ -11,7 +11,7 @@ use gate::{
 pub(crate) struct Model {
     spec: GateSpec,
     servers: Vec<Server>,
-    /// Who waits, in the order of arrival, and for which server; `None` for any.
+    /// Jobs that wait, in the order of arrival, and for which server; `None` for any.
     waiting: Vec<(Job, Option<usize>)>,
     paused: bool,
     /// Since when no server is up, or other limits hold of that.
@@ -199,7 +199,7 @@ impl Model {
         }
     }
 
-    /// Which server a job is to wait for; `None` for any.
+    /// Server that a job is to wait for; `None` for any.
     fn route_waiting(&mut self) -> Option<usize> {
         match self.spec.queues {
             Queues::Shared => None,

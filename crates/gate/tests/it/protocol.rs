@@ -6,7 +6,7 @@ use gate::{Event, GateSpec};
 
 use crate::play::{Play, arrive, depart, resize, shared};
 
-/// What the gate says as it stops at the last of these events.
+/// Message of the gate as it stops at the last of these events.
 fn panic_of(spec: &GateSpec, events: &[(u64, Event)]) -> String {
     let mut play = Play::new(spec);
     let (last, before) = events.split_last().expect("at least one event");

@@ -1,4 +1,4 @@
-//! Who is next, how many wait, who gives up.
+//! Queues: the next job, the number that waits, those who give up.
 
 use gate::{DisciplineSpec, Event, GateSpec, Slot};
 

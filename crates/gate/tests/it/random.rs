@@ -15,7 +15,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::model::Model;
 
-/// What a driver does, so that any part of a sequence is a sequence: it names nothing that an
+/// Step of a driver, such that any part of a sequence is a sequence: it names nothing that an
 /// earlier step made.
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -309,11 +309,11 @@ fn compare(spec: &GateSpec, steps: &[(u64, Step)]) -> Result<(), String> {
     Ok(())
 }
 
-/// What is known of a gate from its events and answers alone.
+/// Knowledge of a gate from its events and answers alone.
 struct Books {
     servers: Vec<(u32, bool)>,
     shared: bool,
-    /// Whether a job may wait for a server that is down while others are up.
+    /// True if a job may wait for a server that is down while others are up.
     waits_for_its_own: bool,
     paused: bool,
     room: u64,
@@ -449,7 +449,8 @@ impl Books {
         self.held.keys().filter(|slot| slot.server == server).count()
     }
 
-    /// Whether the gate's own account is that of the books, and nobody waits beside a free slot.
+    /// Compares the gate's own account with that of the books, and sees that nobody waits beside a
+    /// free slot.
     fn compare(&self, gate: &Gate, now: Time) -> Result<(), String> {
         let waiting = self.waiting.len() as u64;
         must(self.arrived == self.settled + waiting, || "a job is lost or counted twice".into())?;

@@ -1,4 +1,4 @@
-//! Where to: every router, both lengths, all ties, with one queue and with several.
+//! Choice of the server: every router, both lengths, all ties, with one queue and with several.
 
 use gate::{
     Event, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, Queues, RouterSpec, Ties,
@@ -99,7 +99,7 @@ fn with_one_queue_the_length_is_of_those_in_service() {
     }
 }
 
-/// How often each of four servers of plenty of slots is chosen; server 1 is down.
+/// Number of times that each of four servers of plenty of slots is chosen; server 1 is down.
 fn chosen(router: RouterSpec, queues: Queues, seed: u64) -> [u32; 4] {
     let mut play = Play::new(&GateSpec { router, queues, seed, ..shared(&[1; 4]) });
     play.tell(0, Event::Down(1));

@@ -1,6 +1,6 @@
-//! What routers see: every choice of a router that looks at servers is checked against a history
-//! that is kept in full and summed up from the start each time. Servers may be resized; none goes
-//! down, so that each choice can be seen from outside.
+//! Load information that routers see: every choice of a router that looks at servers is checked
+//! against a history that is kept in full and summed up from the start each time. Servers may be
+//! resized; none goes down, so that each choice can be seen from outside.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl Past {
     }
 }
 
-/// What a server is seen to be.
+/// State of a server as it is seen.
 #[derive(Debug)]
 struct Seen {
     waiting: f64,
@@ -317,7 +317,7 @@ fn keyed(map: KeyMap, down: KeyDown) -> RouterSpec {
     RouterSpec::ByKey { of: KeyOf::Key, map, down }
 }
 
-/// Where the keys 0 to 99 go.
+/// Servers that the keys 0 to 99 go to.
 fn homes(play: &mut Play, first: u64) -> Vec<u32> {
     let home = |key| {
         let job = Job { key, ..Job::new(JobId(first + key)) };

@@ -1,4 +1,4 @@
-//! What can be changed and seen while the gate runs.
+//! Changes and observations of a running gate.
 
 use std::sync::atomic::Ordering;
 

@@ -114,7 +114,7 @@ fn oracle_head(bytes: &[u8]) -> Option<(String, Vec<(String, String)>)> {
     Some(((*first).to_owned(), fields))
 }
 
-/// Where the body of such a message ends, if that is beyond doubt.
+/// End of the body of such a message, if it is beyond doubt.
 fn oracle_framing(fields: &[(String, String)], version: &str) -> Option<Option<Framing>> {
     let all = |wanted: &str| -> Vec<&str> {
         fields.iter().filter(|(name, _)| name == wanted).map(|(_, value)| &**value).collect()
@@ -266,7 +266,7 @@ fn oracle_chunks(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     oracle_head(&head).map(|_| (content, end))
 }
 
-/// Where the character for byte `at` begins: each byte is one character of the text.
+/// Index at which the character for byte `at` begins: each byte is one character of the text.
 fn char_at(text: &str, at: usize) -> usize {
     text.char_indices().nth(at).map_or(text.len(), |(index, _)| index)
 }

@@ -1,4 +1,4 @@
-//! How a gate begins and ends, with TLS and without, and at its limit of connections.
+//! Start and end of a gate, with TLS and without, and at its limit of connections.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! What is passed on, and how: heads, bodies, framing, connections.
+//! Forwarding of messages: heads, bodies, framing, connections.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;

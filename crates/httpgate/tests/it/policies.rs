@@ -29,7 +29,7 @@ struct Site {
     gate: Gate,
     upstreams: Vec<Upstream>,
     words: Vec<Sender<()>>,
-    /// Who waits for an answer, in the order of their requests.
+    /// Clients that wait for an answer, in the order of their requests.
     clients: Vec<Client>,
 }
 

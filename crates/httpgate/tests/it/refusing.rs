@@ -1,4 +1,4 @@
-//! What is refused before it reaches the gate.
+//! Requests that are refused before they reach the gate.
 
 use httpgate::Class;
 

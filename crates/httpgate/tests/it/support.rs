@@ -1,4 +1,5 @@
-//! What the tests share: a gate in a thread, servers behind it, and a client that reads strictly.
+//! Parts that the tests share: a gate in a thread, servers behind it, and a client that reads
+//! strictly.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -98,7 +99,7 @@ impl Drop for Gate {
 pub(crate) struct Seen {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
-    /// Which request of its connection it is, from 0.
+    /// Number of the request on its connection, from 0.
     pub(crate) nth: usize,
 }
 
@@ -112,7 +113,7 @@ impl Seen {
     }
 }
 
-/// What a server does with its connection after an answer.
+/// Fate of a server's connection after an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
     Keep,
@@ -325,7 +326,7 @@ impl Response {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// Whether the gate turned the request away for this reason, and said when to come again.
+    /// Asserts that the gate turned the request away for this reason, and said when to come again.
     pub(crate) fn assert_refused(&self, reason: &str) {
         assert_eq!(self.status(), 503, "{self:?}");
         assert_eq!(self.field("sekisho-refused").as_deref(), Some(reason));
@@ -392,7 +393,7 @@ impl Client {
         Ok(response)
     }
 
-    /// Whether nothing comes for a while.
+    /// True if nothing comes for a while.
     pub(crate) fn is_silent(&mut self, span: Duration) -> bool {
         assert!(self.reader.buffer().is_empty());
         let stream = self.reader.get_mut();
@@ -402,7 +403,7 @@ impl Client {
         matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Whether the gate closes, or has closed, without another byte.
+    /// True if the gate closes, or has closed, without another byte.
     pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.reader.read(&mut [0; 1]), Ok(0))
     }

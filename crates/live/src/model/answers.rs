@@ -1,4 +1,4 @@
-//! What the model says: its numbers, and what would be if something were otherwise.
+//! Answers of the model: its numbers, and what would be if something were otherwise.
 
 use measure::figures::rate;
 use solve::FlowEquivalent;
@@ -10,14 +10,14 @@ use super::observed::Block;
 use super::{KEEP, MISFIT_MAX, Model, fits};
 use crate::estimate::{Estimate, WhatIf};
 
-/// How much the throughput of now may be off what the model makes of it, as a share.
+/// Most that the throughput of now may be off what the model makes of it, as a share.
 const OFF_MAX: f64 = 0.3;
 /// The most clients that are asked about.
 const CLIENTS_MAX: u32 = 1 << 20;
 /// A level is within the range seen if it is at most so many times the most that was seen.
 const BEYOND: f64 = 1.0 + 1e-9;
 
-/// How a gate stands.
+/// State of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// Clients that may ask it for a slot.
@@ -28,8 +28,8 @@ pub struct Now {
     pub slots: u32,
 }
 
-/// What was found, as the parts of a scenario: clients that think, slots, a delay, and a station of
-/// like servers.
+/// Findings as the parts of a scenario: clients that think, slots, a delay, and a station of like
+/// servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitted {
     /// Clients.
@@ -65,19 +65,19 @@ pub enum Refusal {
     /// It would take long.
     #[error("that would be {asked:.0} clients: at most {CLIENTS_MAX} are reckoned with")]
     Clients {
-        /// How many.
+        /// The number.
         asked: f64,
     },
-    /// What was seen has no such curve.
+    /// No such curve fits what was seen.
     #[error(
         "the model does not fit: at {level:.0} slots the throughput is {percent:+.0} % off that of \
          a station of servers behind a delay; try numbers of slots instead, or let `slots = \
          \"auto\"` do it"
     )]
     Misfit {
-        /// Where it is worst \[slots\].
+        /// Level at which it is worst \[slots\].
         level: f64,
-        /// How far it is off there.
+        /// Deviation there.
         percent: f64,
     },
     /// The model does not give what is there.
@@ -92,7 +92,7 @@ pub enum Refusal {
         modelled: f64,
         /// \[1/s\].
         measured: f64,
-        /// How many.
+        /// Number of clients.
         clients: u32,
     },
     /// A router is a matter of simulation.
@@ -101,14 +101,14 @@ pub enum Refusal {
          `{policy}` with `sekisho ask`"
     )]
     Policy {
-        /// What was asked for.
+        /// Policy that was asked for.
         policy: String,
     },
 }
 
 impl Model {
-    /// What it has found: of servers behind the gate `of`, and of its classes by these names. Nothing
-    /// if nothing is known yet.
+    /// Estimates of what it has found: of servers behind the gate `of`, and of its classes by these
+    /// names. Nothing if nothing is known yet.
     pub fn estimates(&self, of: &str, class: impl Fn(u32) -> String) -> Vec<Estimate> {
         let Some(fit) = &self.fit else { return Vec::new() };
         let basis = basis(fit);
@@ -148,7 +148,8 @@ impl Model {
         rows
     }
 
-    /// What jobs of each class had: how long they held their slots, and how long they would have alone.
+    /// Estimates of the jobs of each class: how long they held their slots, and how long they would
+    /// have alone.
     fn classes(
         &self,
         of: &str,
@@ -179,7 +180,7 @@ impl Model {
         }
     }
 
-    /// What was found, if a knee was seen and the model fits.
+    /// Findings, if a knee was seen and the model fits.
     pub fn fitted(&self, now: Now) -> Option<Fitted> {
         let fit = self.fit.as_ref().filter(|fit| fit.has_knee && fits(fit))?;
         let Load { clients, think, .. } = Load::of(&self.observed.total(), now.clients)?;
@@ -187,8 +188,8 @@ impl Model {
         Some(Fitted { clients, think, slots: now.slots, delay, demand, servers: fit.best.servers })
     }
 
-    /// What would be if something were otherwise: throughput, and the mean wait, hold and response.
-    /// `arrivals` are more clients of the same kind.
+    /// Prediction of what would be if something were otherwise: throughput, and the mean wait, hold
+    /// and response. `arrivals` are more clients of the same kind.
     ///
     /// # Errors
     /// If too little is known, the model does not fit, or the question is beyond it.
@@ -287,7 +288,7 @@ fn basis(fit: &Fit) -> String {
     )
 }
 
-/// How far an answer may be trusted.
+/// Basis of an answer, which says how far it may be trusted.
 fn said(fit: &Fit, held: f64, clients: u32, measured: f64, modelled: f64) -> String {
     let [low, high] = fit.levels;
     let range = match held <= high * BEYOND {

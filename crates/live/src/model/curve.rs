@@ -24,12 +24,12 @@ impl Curve {
         self.alone * f64::from(self.servers) / self.knee
     }
 
-    /// What a job takes besides, Z \[s\].
+    /// Delay of a job besides, Z \[s\].
     pub(super) fn delay(&self) -> f64 {
         (self.alone - self.demand()).max(0.0)
     }
 
-    /// What it nears with many slots, m / D [1/s].
+    /// Throughput that it nears with many slots, m / D [1/s].
     pub(super) fn throughput_max(&self) -> f64 {
         self.knee / self.alone
     }

@@ -1,4 +1,4 @@
-//! Which curves agree with what was seen.
+//! Curves that agree with what was seen.
 //!
 //! While n slots are held, jobs are done at the rate X(n), the throughput of what is behind with n
 //! jobs in it (Chandy, Herzog and Woo 1975). So the numbers done at each level are counts of known
@@ -24,12 +24,12 @@ const LEVEL_DONE_MIN: f64 = 5.0;
 /// Steps in which a knee is looked for first, and halvings afterwards.
 const STEPS: [u32; 2] = [24, 16];
 
-/// What was seen at one range of levels.
+/// Observation at one range of levels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     /// The mean level.
     pub(super) level: f64,
-    /// How long \[s\].
+    /// Time \[s\].
     pub(super) time: f64,
     /// Jobs done.
     pub(super) done: f64,
@@ -47,7 +47,7 @@ pub(super) struct Fit {
     pub(super) best: Curve,
     /// Curves on the edge of the region of 95 % confidence, and some inside.
     pub(super) region: Vec<Curve>,
-    /// Whether a knee was seen: else the region has none where it ends.
+    /// True if a knee was seen: else the region has none where it ends.
     pub(super) has_knee: bool,
     /// The fewest and the most slots held of which enough was seen.
     pub(super) levels: [f64; 2],

@@ -33,9 +33,9 @@ use observed::{Block, Observed, bin_of};
 
 /// The share of the throughput that the slots are to keep (Schroeder et al., ICDE 2006).
 const KEEP: f64 = 0.95;
-/// How much a rate may be off the curve, as a share, for the model to be believed.
+/// Most that a rate may be off the curve, as a share, for the model to be believed.
 const MISFIT_MAX: f64 = 0.2;
-/// How long a fit stands at least.
+/// Least time that a fit stands.
 const REFIT: Duration = Duration::from_secs(10);
 /// The change of a rate, as a share, from which on what was seen before is forgotten.
 const CHANGE: f64 = 0.25;
@@ -47,7 +47,7 @@ const SEEN_MIN: [f64; 2] = [8.0, 2.0];
 /// The most that was seen is the mean of a range, which lies so much below its end at most.
 const RANGE: f64 = 0.8;
 
-/// What became of a job.
+/// End of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// It was done.
@@ -73,7 +73,7 @@ pub struct Model {
     fit: Option<Fit>,
     /// Before when no other fit is made.
     stands_until: Time,
-    /// What came since the last fit, and in how many blocks.
+    /// Observations since the last fit, and the number of their blocks.
     since: Block,
     since_blocks: usize,
     score: Option<Score>,
@@ -201,7 +201,7 @@ fn fits(fit: &Fit) -> bool {
     fit.misfit.0.abs() <= MISFIT_MAX
 }
 
-/// What a fit has said of the throughput at the levels that came, and what it was.
+/// Prediction by a fit of the throughput at the levels that came, and what it was.
 fn score(fit: &Fit, since: &Block) -> Option<Score> {
     let points = fit::points(since);
     let time: f64 = points.iter().map(|at| at.time).sum();
@@ -218,7 +218,7 @@ fn score(fit: &Fit, since: &Block) -> Option<Score> {
     (time > 0.0).then(score)
 }
 
-/// Whether the last blocks differ from those before, at levels that both were at.
+/// True if the last blocks differ from those before, at levels that both were at.
 fn has_changed(blocks: &[Block], since: &Block, last: usize) -> bool {
     let mut before = Block::default();
     blocks[..blocks.len().saturating_sub(last)].iter().for_each(|block| before.add(block));

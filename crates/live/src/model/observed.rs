@@ -1,4 +1,4 @@
-//! What is seen of a gate: how long each number of slots was held, and what was done meanwhile.
+//! Observations of a gate: how long each number of slots was held, and what was done meanwhile.
 //! Bounded: a few blocks of time, of which the oldest is forgotten.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use gate::Time;
 pub(super) const BINS: usize = 32;
 /// Blocks of time that are kept at most.
 const BLOCKS: usize = 20;
-/// How long a block is at first, and at most: so what is known is of the last ten minutes.
+/// Length of a block at first, and at most: so what is known is of the last ten minutes.
 const SPAN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(32)];
 /// Classes that are told apart; those beyond count as the last.
 const CLASSES: usize = 256;
@@ -24,10 +24,10 @@ pub(super) fn bin_of(level: u32) -> usize {
     ((octave * 4 + quarter) as usize).min(BINS - 1)
 }
 
-/// What happened while the number of slots held was in one range.
+/// Observations while the number of slots held was in one range.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cell {
-    /// How long that was, summed over servers \[s\].
+    /// Time in that range, summed over servers \[s\].
     pub(super) time: f64,
     /// The same times the slots held \[s\].
     pub(super) held: f64,
@@ -35,7 +35,7 @@ pub(super) struct Cell {
     pub(super) done: f64,
 }
 
-/// What jobs of one class had.
+/// Observations of the jobs of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ClassCell {
     pub(super) done: f64,
@@ -48,7 +48,7 @@ pub(super) struct ClassCell {
 /// A stretch of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Block {
-    /// How long it was \[s\].
+    /// Its length \[s\].
     pub(super) span: f64,
     pub(super) cells: Vec<Cell>,
     pub(super) classes: Vec<ClassCell>,
@@ -95,7 +95,7 @@ fn at_mut<T: Default>(list: &mut Vec<T>, at: usize) -> &mut T {
     &mut list[at]
 }
 
-/// What is seen of a gate.
+/// Observations of a gate.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     /// The slots held at each server.
@@ -108,7 +108,7 @@ pub(super) struct Observed {
     span: Duration,
     current: Block,
     blocks: Vec<Block>,
-    /// How fast each job at a server goes at its level, as a share of its speed alone, by range.
+    /// Speed of each job at a server at its level, as a share of its speed alone, by range.
     speeds: Vec<f64>,
     /// At each server, how far a job would have come by now that was always there \[s\].
     progress: Vec<f64>,
@@ -181,7 +181,7 @@ impl Observed {
         self.current.arrived += 1.0;
     }
 
-    /// How far a job would have come by now at this server.
+    /// Progress that a job would have made by now at this server.
     pub(super) fn progress(&self, server: usize) -> f64 {
         self.progress[server]
     }
@@ -198,7 +198,7 @@ impl Observed {
         }
     }
 
-    /// How fast jobs go at each level is known from now on.
+    /// Sets how fast jobs go at each level from now on.
     pub(super) fn set_speeds(&mut self, speeds: Vec<f64>) {
         self.speeds = speeds;
     }
@@ -207,7 +207,7 @@ impl Observed {
         !self.speeds.is_empty()
     }
 
-    /// What is older than the last blocks is forgotten: it is not so any more.
+    /// Forgets what is older than the last blocks: it is not so any more.
     pub(super) fn forget_but(&mut self, last: usize) {
         let old = self.blocks.len().saturating_sub(last);
         self.blocks.drain(..old);

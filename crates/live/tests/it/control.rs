@@ -18,7 +18,7 @@ use crate::chance::Chance;
 
 const SERVERS: usize = 4;
 
-/// What happens next.
+/// Next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Arrives,
@@ -37,7 +37,7 @@ struct Service {
     demand: fn(f64) -> f64,
     /// Mean time at what it calls, which many may do at once \[s\].
     calls: fn(f64) -> f64,
-    /// Whether every job fails, as if it had timed out.
+    /// True if every job fails, as if it had timed out.
     fails: bool,
 }
 

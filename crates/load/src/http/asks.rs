@@ -1,4 +1,4 @@
-//! What is asked for next. Requests of a run are numbered, and a thread takes small blocks of
+//! Next request of a thread. Requests of a run are numbered, and a thread takes small blocks of
 //! numbers: so a limit on requests is exact on any number of threads, and so is the deck.
 //!
 //! Request `n` of a run draws card `n mod size` of deck `n / size`, whichever thread makes it; each
@@ -14,7 +14,7 @@ pub(crate) const THINKING: u64 = 1 << 20;
 const DRAWING: u64 = 1 << 21;
 const DECKS: u64 = 1 << 40;
 
-/// How many numbers a thread takes at once: enough that the shared counter costs nothing.
+/// Numbers that a thread takes at once: enough that the shared counter costs nothing.
 const BLOCK: u64 = 16;
 
 /// The requests of a run, given out.
@@ -99,7 +99,7 @@ impl<'a> Asks<'a> {
         Some(self.source.class(number) as u32)
     }
 
-    /// Whether no request is left to be made.
+    /// True if no request is left to be made.
     pub(crate) fn is_over(&self) -> bool {
         self.next == self.end && self.tickets.all_given()
     }

@@ -16,7 +16,7 @@ const CPU_SHARE_MAX: f64 = 0.8;
 /// A lag beyond this is worth a warning, whatever the response times.
 const LAG_MAX: Duration = Duration::from_millis(1);
 
-/// What the threads have told so far.
+/// Reports of the threads so far.
 pub(crate) struct Collector<'a> {
     plan: &'a Plan,
     /// Parts that each thread has handed over, and whether it is done.
@@ -63,7 +63,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Whether a thread has more to tell.
+    /// True if a thread has more to tell.
     pub(crate) fn is_open(&self) -> bool {
         self.threads.iter().any(|&(_, stage)| stage == Stage::Running)
     }
@@ -109,13 +109,13 @@ impl<'a> Collector<'a> {
         Some(interval)
     }
 
-    /// Whether only connections have failed, and nothing else has come, for as long as the plan
+    /// True if only connections have failed, and nothing else has come, for as long as the plan
     /// says.
     pub(crate) fn has_lost_server(&self) -> bool {
         self.sums.lost_s >= self.plan.spec.lost_after.as_secs_f64() - 1e-9
     }
 
-    /// How long the run took, and all warnings.
+    /// Duration of the run [s], and all warnings.
     pub(crate) fn finish(mut self) -> (f64, Vec<String>) {
         self.sums.conclude(self.plan);
         (self.sums.end.as_secs_f64(), self.sums.warnings)
@@ -227,7 +227,7 @@ impl Sums {
     }
 }
 
-/// Whether a failed request shows that somebody is there.
+/// True if a failed request shows that somebody is there.
 fn is_answer(kind: measure::ErrorKind) -> bool {
     use measure::ErrorKind::{Refused, Status4xx, Status5xx, StatusOther};
     matches!(kind, Status4xx | Refused | Status5xx | StatusOther)

@@ -11,7 +11,7 @@ pub(super) const NONE: u64 = u64::MAX;
 /// A place for a connection.
 pub(super) struct Conn {
     pub(super) stream: Option<Stream>,
-    /// Which of the connections that stood here this is: late events name an earlier one.
+    /// Number of this connection among those that stood here: late events name an earlier one.
     pub(super) generation: u32,
     pub(super) state: State,
     pub(super) request: Option<Request>,
@@ -20,12 +20,12 @@ pub(super) struct Conn {
     pub(super) sent: usize,
     /// Responses that it has brought.
     pub(super) served: u64,
-    /// What epoll was told.
+    /// Interest that epoll was told.
     pub(super) interest: u32,
     pub(super) opened_at: Time,
 }
 
-/// Where a connection is in the course of a request.
+/// State of a connection in the course of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// It is being opened, for the request that it carries.
@@ -48,7 +48,7 @@ pub(super) struct Request {
     pub(super) retry: Retry,
 }
 
-/// Whether a request may be sent once more.
+/// Permission to send a request once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
     Allowed,
@@ -82,7 +82,7 @@ impl Conn {
         u64::from(self.generation) << 32 | u64::from(slot)
     }
 
-    /// Whether the server may have closed it before it saw the request.
+    /// True if the server may have closed it before it saw the request.
     pub(super) fn is_stale(&self) -> bool {
         self.served > 0
             && self.response.bytes() == 0

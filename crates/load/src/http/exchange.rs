@@ -1,4 +1,4 @@
-//! How a thread's requests begin, travel and end.
+//! Beginning, course and end of a thread's requests.
 //!
 //! A request in flight is on exactly one connection. A connection that breaks takes its request
 //! with it, except that a reused one that is closed before the first byte of the response is stale:
@@ -20,12 +20,12 @@ use super::stream::{Broken, Opened, Received, Sent, Stream};
 use super::worker::Worker;
 use crate::sys::{self, Socket};
 
-/// How often in a row one connection may receive before the others have their turn.
+/// Limit of receives of one connection in a row, before the others have their turn.
 const RECEIVES: u32 = 16;
-/// How many arrivals in a row may start before responses have their turn.
+/// Limit of arrivals that start in a row, before responses have their turn.
 const STARTS: u32 = 64;
 
-/// How the request ended that a client or a connection is released from.
+/// End of the request that a client or a connection is released from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Response,
@@ -77,7 +77,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether an arrival of an open load is within the bound on requests in flight; counts it as
+    /// True if an arrival of an open load is within the bound on requests in flight; counts it as
     /// failed if not.
     fn admit(&mut self, class: u32) -> bool {
         let Source::Open { in_flight_max, .. } = self.source else { return true };
@@ -408,7 +408,7 @@ impl Worker<'_> {
         self.release(token, now, After::Response);
     }
 
-    /// What had carried a request is free: a client, a connection.
+    /// Frees the carrier of a request: a client, a connection.
     #[inline]
     fn release(&mut self, token: u64, now: Time, after: After) {
         match &mut self.source {

@@ -39,7 +39,7 @@ pub struct Limit {
     pub errors_max: Option<f64>,
 }
 
-/// How a knee is looked for.
+/// Parameters of the search for a knee.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KneeSpec {
     /// The rate to begin with [1/s].
@@ -59,12 +59,12 @@ pub struct KneeSpec {
 pub struct Probe {
     /// Arrivals per second [1/s].
     pub rate: f64,
-    /// How much longer than a usual probe it should be: a rate that could not be decided is tried
-    /// again with more effort.
+    /// Length as a multiple of a usual probe's: a rate that could not be decided is tried again
+    /// with more effort.
     pub effort: u32,
 }
 
-/// What came of a probe.
+/// Outcome of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The limit holds, and the whole interval of what was measured is within it.
@@ -77,7 +77,7 @@ pub enum Outcome {
     Invalid,
 }
 
-/// Where the knee is.
+/// Place of the knee.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Knee {
     /// The limit holds at `low` and does not at `high`, each seen twice.
@@ -122,13 +122,13 @@ pub enum Why {
 /// A search and what came of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// Where the knee is.
+    /// Place of the knee.
     pub knee: Knee,
-    /// What was tried, in order.
+    /// Probes that were made, in order.
     pub probes: Vec<(Probe, Outcome)>,
 }
 
-/// What a search wants.
+/// Next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// Try this, and [`tell`](Search::tell).
@@ -149,7 +149,7 @@ pub struct Search {
     told: Vec<(Probe, Outcome)>,
 }
 
-/// What all probes at one rate come to.
+/// Verdict of all probes at one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Colour {
     Holds {
@@ -174,7 +174,7 @@ struct Ends {
     high: Option<(f64, u32)>,
 }
 
-/// How often the outcome at an end must be seen.
+/// Number of times that the outcome at an end must be seen.
 const SEEN: u32 = 2;
 /// A knee whose grey makes its interval wider than this many times the wanted width is none.
 const GREY_WIDTHS: f64 = 4.0;
@@ -190,7 +190,7 @@ impl Search {
         self.told.push((probe, outcome));
     }
 
-    /// What to do next.
+    /// Next step.
     pub fn next(&self) -> Step {
         let spec = &self.spec;
         let ends = self.ends();
@@ -356,7 +356,7 @@ pub enum ProbeError {
     /// The plan was for a closed load, in which nobody arrives.
     #[error("a knee is a rate of arrivals: it needs an open load, not {0} clients")]
     Closed(
-        /// How many clients the plan has.
+        /// Number of clients in the plan.
         u32,
     ),
     /// The plan does not hold at this rate.
@@ -419,14 +419,14 @@ fn at_rate(arrivals: Arrivals, rate: f64) -> Arrivals {
     }
 }
 
-/// How sure a verdict is.
+/// Confidence of a verdict.
 const CONFIDENCE: f64 = 0.95;
 /// So many requests must be allowed to be late before their share can be told.
 const LATE_MIN: f64 = 10.0;
 
-/// Whether the limit held in a run. A request that failed, or was not answered by the end although
-/// the limit had passed, is late. The interval of the share of late ones is the wider of batch means
-/// over the run's intervals (neighbours wait together) and the binomial one.
+/// Verdict on the limit in a run. A request that failed, or was not answered by the end although
+/// the limit had passed, is late. The interval of the share of late ones is the wider of batch
+/// means over the run's intervals (neighbours wait together) and the binomial one.
 pub fn verdict(record: &RunRecord, limit: &Limit) -> Outcome {
     if generator_failed(record, limit) {
         return Outcome::Invalid;
@@ -504,7 +504,7 @@ fn share_verdict(hits: &[f64], all: &[f64], allowed: f64) -> Outcome {
     }
 }
 
-/// Whether what was measured was the generator. Its lag only matters against the limit here.
+/// True if it was the generator that was measured. Its lag only matters against the limit here.
 fn generator_failed(record: &RunRecord, limit: &Limit) -> bool {
     record.judge(CONFIDENCE).faults.iter().any(|fault| match fault {
         Fault::Generator(GeneratorLimit::Lag { p99, .. }) => *p99 > limit.response / 10,

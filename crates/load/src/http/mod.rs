@@ -66,7 +66,7 @@ pub use run::{RunError, record, run};
 pub use target::{Scheme, Target, TargetError};
 pub use tls::TlsError;
 
-/// What was read of a complete response, as far as [`read_response`] tells.
+/// Parts read of a complete response, as far as [`read_response`] tells.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseRead {
@@ -74,7 +74,7 @@ pub struct ResponseRead {
     pub status: u16,
     /// All its bytes, head and interim responses included.
     pub bytes: u64,
-    /// Whether the connection may be used again.
+    /// True if the connection may be used again.
     pub keeps_open: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a run is to do, checked before it begins: a [`Plan`] that exists can be run.
+//! Plan of a run, checked before it begins: a [`Plan`] that exists can be run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::host;
 pub enum Load {
     /// A fixed population: each client asks, waits for the answer, thinks, and asks again.
     Closed {
-        /// How many clients, at least 1.
+        /// Number of clients, at least 1.
         clients: u32,
         /// Think time \[s\]; a constant 0 is none.
         think: Dist,
@@ -30,7 +30,7 @@ pub enum Load {
     },
 }
 
-/// How connections are used.
+/// Use of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connections {
     /// Each serves request after request, until one of the two sides closes it.
@@ -40,7 +40,7 @@ pub enum Connections {
     PerRequest,
 }
 
-/// How the generator closes connections.
+/// Way in which the generator closes connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
     /// With a FIN, as clients do.
@@ -49,7 +49,7 @@ pub enum Closing {
     Rst,
 }
 
-/// What a thread does while there is nothing to do.
+/// Behaviour of a thread while there is nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
     /// It sleeps; then each response that finds it asleep costs the server a wake-up.
@@ -78,7 +78,7 @@ pub enum Trust {
     Insecure,
 }
 
-/// Whether new TLS connections take up the session of an earlier one.
+/// Resumption of TLS sessions by new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resumption {
     /// Never: each connection pays for a full handshake, as each new client does.
@@ -87,15 +87,15 @@ pub enum Resumption {
     On,
 }
 
-/// What a run is asked to do; [`Plan::new`] checks it.
+/// Unchecked plan of a run; [`Plan::new`] checks it.
 #[derive(Clone, Debug)]
 pub struct PlanSpec {
-    /// What is measured.
+    /// Target of the load.
     pub target: Target,
-    /// What is asked for: the path of a document is the target's, a slash, and its name. `None`: the
-    /// target's own path.
+    /// Documents that are requested: the path of a document is the target's, a slash, and its name.
+    /// `None`: the target's own path.
     pub documents: Option<DocumentSet>,
-    /// How documents are drawn.
+    /// Way in which documents are drawn.
     pub draw: Draw,
     /// The load.
     pub load: Load,
@@ -105,30 +105,30 @@ pub struct PlanSpec {
     pub warmup: Duration,
     /// The length of the record's intervals.
     pub interval: Duration,
-    /// How many threads, at least 1.
+    /// Number of threads, at least 1.
     pub threads: u32,
     /// The processors that the threads are bound to, one after the other; empty: none.
     pub cpus: Vec<usize>,
-    /// How connections are used.
+    /// Use of connections.
     pub connections: Connections,
-    /// How they are closed.
+    /// Way in which they are closed.
     pub closing: Closing,
-    /// What a thread does while there is nothing to do.
+    /// Behaviour of a thread while there is nothing to do.
     pub idle: Idle,
     /// The method of every request.
     pub method: Method,
     /// Header fields beyond `Host`, names and values.
     pub headers: Vec<(String, String)>,
-    /// How long opening a connection may take, TLS included. Whether time is up is looked at twenty
+    /// Time limit of opening a connection, TLS included. Whether time is up is looked at twenty
     /// times within it, at least every 250 ms.
     pub connect_max: Duration,
-    /// How long a request may take, from its actual start; looked at as often.
+    /// Time limit of a request, from its actual start; looked at as often.
     pub response_max: Duration,
     /// The size asked for receive buffers \[bytes\]; `None`: the system's.
     pub receive_buffer: Option<u32>,
     /// Whom TLS trusts.
     pub trust: Trust,
-    /// Whether TLS sessions are taken up again.
+    /// Resumption of TLS sessions.
     pub resumption: Resumption,
     /// A run in which connections fail, and nothing else has come, for so long has lost its server.
     pub lost_after: Duration,
@@ -173,11 +173,11 @@ pub enum PlanError {
     /// A number is out of its range.
     #[error("{what} must be {must}, but it is {is}")]
     Range {
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
-        /// What it must be.
+        /// Condition that it must meet.
         must: &'static str,
-        /// What it is.
+        /// Its value.
         is: String,
     },
     /// The think time is no distribution.
@@ -190,7 +190,7 @@ pub enum PlanError {
     /// A header field or a document's name holds what cannot stand there.
     #[error("{what} `{value}` holds {odd:?}, which cannot be sent there")]
     Character {
-        /// What holds it.
+        /// Name of its holder.
         what: &'static str,
         /// The text.
         value: String,
@@ -218,13 +218,13 @@ pub struct Naming {
     pub command: Vec<String>,
 }
 
-/// What a run does; checked, so that it can be run.
+/// Plan of a run; checked, so that it can be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) spec: PlanSpec,
     /// By class: the request, ready to be sent.
     pub(crate) requests: Vec<Box<[u8]>>,
-    /// What is asked for, with weights.
+    /// Documents that are requested, with weights.
     pub(crate) documents: DocumentSet,
     classes: Vec<ClassSpec>,
 }

@@ -20,7 +20,7 @@ pub(crate) struct Response {
     state: State,
     /// The head as far as it came, if it did not come in one piece.
     partial: Vec<u8>,
-    /// Whether a body may follow at all, whatever the head announces.
+    /// Possibility of a body at all, whatever the head announces.
     body: Body,
     status: u16,
     keeps_open: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Response {
     bytes: u64,
 }
 
-/// Whether the request's method lets a body follow.
+/// Possibility of a body after the head, by the request's method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// As the head says.
@@ -72,7 +72,7 @@ enum Cr {
     Seen,
 }
 
-/// How far a response got.
+/// Progress of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// More is to come.
@@ -108,7 +108,7 @@ impl Response {
         self.status
     }
 
-    /// Whether the connection may be used again after a complete response.
+    /// True if the connection may be used again after a complete response.
     pub(crate) fn keeps_open(&self) -> bool {
         self.keeps_open
     }
@@ -118,7 +118,7 @@ impl Response {
         self.bytes
     }
 
-    /// How many bytes of a body of announced length are to come; 0 in every other state.
+    /// Bytes to come of a body of announced length; 0 in every other state.
     pub(crate) fn rest(&self) -> u64 {
         if let State::Length(rest) = self.state { rest } else { 0 }
     }
@@ -225,7 +225,7 @@ impl Response {
         Ok(input.len())
     }
 
-    /// What follows a head (RFC 9112, section 6.3).
+    /// Decides what follows a head (RFC 9112, section 6.3).
     #[inline]
     fn accept(&mut self, head: &Head) -> Result<(), ErrorKind> {
         if (100..200).contains(&head.status) && head.status != 101 {
@@ -328,7 +328,7 @@ impl Chunk {
     }
 }
 
-/// What a head says about the message that it begins.
+/// Facts of a head about the message that it begins.
 struct Head {
     length: usize,
     status: u16,

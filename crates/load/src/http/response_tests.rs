@@ -5,7 +5,7 @@ use workload::stream;
 
 use super::*;
 
-/// What came of a message, and then the close.
+/// Result of a message, and then the close.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Came {
     /// Complete: status, whether the connection stays open, bytes of surplus.

@@ -1,4 +1,4 @@
-//! Where the requests of a thread come from: clients that think, or arrivals that wait for nobody.
+//! Origin of a thread's requests: clients that think, or arrivals that wait for nobody.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,7 +10,7 @@ use workload::{Arrivals, Chance, Dist, stream};
 use super::asks::{ARRIVALS, THINKING};
 use super::plan::{Load, PlanSpec};
 
-/// Where requests come from.
+/// Origin of requests.
 pub(super) enum Source {
     Closed {
         think: Option<Dist>,

@@ -15,11 +15,11 @@ use crate::sys::{RawAddress, Socket};
 pub(crate) struct Stream {
     socket: Socket,
     tls: Option<Box<ClientConnection>>,
-    /// Whether anything could be sent yet, so that the transport is known to be open.
+    /// True if anything could be sent yet, so that the transport is known to be open.
     connected: bool,
 }
 
-/// What came of trying to send.
+/// Result of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// All is with the kernel.
@@ -28,7 +28,7 @@ pub(crate) enum Sent {
     Partly,
 }
 
-/// What came of trying to open.
+/// Result of an attempt to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
     /// It is open.
@@ -39,7 +39,7 @@ pub(crate) enum Opened {
     WantsWrite,
 }
 
-/// What was received.
+/// Result of an attempt to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// So many bytes, in the buffer.
@@ -54,7 +54,7 @@ pub(crate) enum Received {
     Nothing,
 }
 
-/// How a connection broke.
+/// Way in which a connection broke.
 #[derive(Debug)]
 pub(crate) enum Broken {
     /// The transport did.
@@ -115,7 +115,7 @@ impl Stream {
         self.tls.is_some()
     }
 
-    /// Whether the transport is known to be open.
+    /// True if the transport is known to be open.
     pub(crate) fn is_connected(&self) -> bool {
         self.connected
     }

@@ -1,11 +1,11 @@
-//! What a thread saw in an interval, and the threads' parts put together.
+//! Observations of a thread in an interval, and the threads' parts put together.
 
 use std::time::Duration;
 
 use gate::Time;
 use measure::{ClassCounts, ErrorKind, GeneratorHealth, Histogram, Interval};
 
-/// What one thread saw in one interval.
+/// Observations of one thread in one interval.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) start: Time,
@@ -21,7 +21,7 @@ pub(crate) struct Tally {
     area: u64,
 }
 
-/// What the user should know, and no field of the record tells.
+/// Facts that the user should know, and no field of the record tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Odd {
     /// Requests sent again because a reused connection was closed before their response began.

@@ -1,4 +1,4 @@
-//! What is measured: a URL, where it leads, and whether load may go there.
+//! Target of the load: a URL, where it leads, and whether load may go there.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::reach::{Reach, ReachError, resolve};
 
-/// How the target is spoken to.
+/// Scheme of the target's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Plain HTTP.
@@ -61,7 +61,7 @@ pub enum TargetError {
     /// The name leads nowhere, or where load may not go.
     #[error(transparent)]
     Reach(
-        /// Where that is.
+        /// Reason that its address is refused.
         #[from]
         ReachError,
     ),
@@ -118,12 +118,12 @@ impl Target {
         format!("{scheme}://{}{}", self.authority(), self.path)
     }
 
-    /// How it is spoken to.
+    /// Scheme of its URL.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Where it leads.
+    /// Addresses that it leads to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::plan::{Resumption, Trust};
 use crate::certificates::Lenient;
 
-/// Where the system keeps the certificates that it trusts.
+/// File of the certificates that the system trusts.
 const SYSTEM: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// No file of certificates is as large \[bytes\]; a system's has some hundred kB.
@@ -51,8 +51,8 @@ pub enum TlsError {
     ),
 }
 
-/// What every connection of a thread is made from. Threads share no session store, so that no lock
-/// is between them.
+/// TLS configuration of all connections of a thread. Threads share no session store, so that no
+/// lock is between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ClientConfig>,

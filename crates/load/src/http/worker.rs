@@ -21,7 +21,7 @@ use super::tally::Tally;
 use super::tls::Tls;
 use crate::sys::{self, Epoll, RawAddress, Ready};
 
-/// What a thread receives into. Longer plain bodies are thrown away in the kernel.
+/// Size of a thread's receive buffer [B]. Longer plain bodies are thrown away in the kernel.
 const BUFFER: usize = 64 << 10;
 /// The last span before an arrival is spun away: a sleep may end this much late.
 const SPIN: Duration = Duration::from_micros(50);
@@ -30,7 +30,7 @@ const SPIN_TURN_MAX: Duration = Duration::from_micros(20);
 /// The longest sleep: by then a stop is noticed.
 const SLEEP: Duration = Duration::from_millis(100);
 
-/// What all threads of a run see.
+/// State that all threads of a run see.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) in_flight: AtomicU32,
 }
 
-/// What a thread tells the collecting side.
+/// Message of a thread to the collecting side.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// An interval is over.
@@ -49,7 +49,7 @@ pub(crate) enum Message {
     Warning(String),
 }
 
-/// What a thread is made from.
+/// Parts that a thread is made from.
 pub(crate) struct Post<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) shared: &'a Shared,
@@ -252,7 +252,7 @@ enum Why {
     Sleep,
 }
 
-/// Where the interval that begins at `at` ends: the warm-up and the run end with one.
+/// End of the interval that begins at `at`: the warm-up and the run end with one.
 fn boundary_after(at: Time, plan: &Plan, end: Time) -> Time {
     let next = at + plan.spec.interval;
     let warm = Time::ZERO + plan.spec.warmup;

@@ -26,7 +26,8 @@ impl System {
         1.0 / (self.services_per_s - self.arrivals_per_s)
     }
 
-    /// What a generator would have recorded, in intervals of 1 s: two classes by the flip of a coin.
+    /// Record that a generator would have made, in intervals of 1 s: two classes by the flip of a
+    /// coin.
     pub(crate) fn record(&self) -> RunRecord {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let gap = Exp::new(self.arrivals_per_s).unwrap();

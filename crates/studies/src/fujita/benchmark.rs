@@ -19,7 +19,7 @@ const COMPLETIONS_HELPERS: u64 = 200_000;
 const HELPERS: u32 = 16;
 /// The share of requests for 500 KB in the mixes of experiment 4, in per mille.
 pub(super) const MIXES: [u32; 5] = [0, 250, 500, 750, 1000];
-/// What 10 Mbit/s carry \[byte/s\].
+/// Capacity of 10 Mbit/s [byte/s].
 const ETHERNET: f64 = 10e6 / 8.0;
 
 /// g(x), eq. 5 \[s\].
@@ -52,7 +52,7 @@ fn spread(values: &[f64]) -> f64 {
     values.iter().map(|value| (value / values[0] - 1.0).abs()).fold(0.0, f64::max)
 }
 
-/// Whether what two witnesses say differs from their first values by no more than this share.
+/// Evidence that what two witnesses say differs from their first values by no more than this share.
 fn alike(by_formula: &[f64], by_simulation: &[f64], within: f64) -> Evidence {
     let cut = by_formula.len();
     Evidence::of(&[by_formula, by_simulation].concat(), |all| {
@@ -61,7 +61,7 @@ fn alike(by_formula: &[f64], by_simulation: &[f64], within: f64) -> Evidence {
     })
 }
 
-/// Whether all witnesses have the claim's number.
+/// Evidence that all witnesses have the claim's number.
 fn same(claim: &Claim, witnesses: &[f64]) -> Evidence {
     Evidence::of(witnesses, |all| all.iter().all(|one| claim.same(*one, claim.value())))
 }

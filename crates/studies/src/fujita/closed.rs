@@ -18,7 +18,7 @@ pub(super) struct Loop {
     pub(super) documents: DocumentSet,
     /// The work demand of each document \[s\].
     pub(super) demands: Vec<f64>,
-    /// How the server is shared.
+    /// Sharing of the server.
     pub(super) server: StationKind,
     /// A line behind the server that carries so many bytes a second.
     pub(super) line: Option<f64>,
@@ -81,7 +81,7 @@ impl Loop {
     }
 }
 
-/// What a simulated run gave.
+/// Results of a simulated run.
 #[derive(Debug)]
 pub(super) struct Simulated {
     class: ClassOutcome,

@@ -19,7 +19,7 @@ use press::Lab;
 use report::Section;
 use terminal::Failure;
 
-/// What an experiment gave.
+/// Results of an experiment.
 struct Part {
     judged: Vec<Judged>,
     section: Section,
@@ -73,8 +73,8 @@ pub(super) fn measure(registry: &Registry, measuring: &Measuring) -> Result<Repr
     Ok(Reproduced { judged, sections, facts })
 }
 
-/// Whether a ratio is within a share of what is expected; unlike a difference in the mean this
-/// respects both intervals.
+/// Answer to whether a ratio is within a share of what is expected; unlike a difference in the mean
+/// this respects both intervals.
 fn near(ratio: Ratio, expected: f64, within: f64) -> Answer {
     let (low, high) = (ratio.low / expected - 1.0, ratio.high / expected - 1.0);
     match () {

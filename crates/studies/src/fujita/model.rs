@@ -22,7 +22,7 @@ const LARGE_TENFOLD: f64 = 4_194_304.0;
 /// Above all sizes \[byte\].
 const NO_LIMIT: f64 = f64::INFINITY;
 
-/// What was found before, row by row.
+/// Means that were found before, row by row.
 const MEANS: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/fujita/mean_response.csv"));
 
@@ -337,7 +337,7 @@ impl Judge<'_> {
         Ok(vec![slower, insensitive])
     }
 
-    /// How good the approximation is.
+    /// Verdict on the quality of the approximation.
     fn validity(&self) -> Result<Vec<Judged>, Failure> {
         let (mut worst, mut its_width) = (0.0_f64, 0.0);
         for case in points_of_the_paper() {
@@ -419,7 +419,7 @@ impl Judge<'_> {
     }
 }
 
-/// How far the formula may be off at the worst of these points.
+/// Error that the formula may have at the worst of these points.
 fn worst_of(cases: impl IntoIterator<Item = Case>, given: Given) -> Result<Approximation, Failure> {
     cases.into_iter().map(|case| case.approximation(given)).collect()
 }
@@ -436,8 +436,8 @@ fn points_of_the_paper() -> impl Iterator<Item = Case> {
     loads.chain(slots.map(|slots| Case::paper(slots, 0.8)))
 }
 
-/// Whether simulated values rise: the last is above the first, and none is below the one before, as far
-/// as the intervals tell.
+/// Answer to whether simulated values rise: the last is above the first, and none is below the one
+/// before, as far as the intervals tell.
 fn grows(values: &[Estimate]) -> Answer {
     let (first, last) = (values[0], values[values.len() - 1]);
     let never_falls = values.windows(2).all(|pair| pair[1].high() >= pair[0].low());
@@ -445,7 +445,7 @@ fn grows(values: &[Estimate]) -> Answer {
     Answer::from(never_falls).and(rises)
 }
 
-/// Whether an error (low, middle, high) is within the claim's tolerance on either side.
+/// Answer to whether an error (low, middle, high) is within the claim's tolerance on either side.
 fn within(claim: &Claim, (low, _, high): (f64, f64, f64)) -> Answer {
     let limit = claim.within();
     match () {

@@ -20,7 +20,7 @@ pub(super) const BASE_S: f64 = 21.55e-3;
 const MU: f64 = 7.811;
 const SIGMA: f64 = 1.573;
 
-/// How large the documents are.
+/// Sizes of the documents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Documents {
     /// Lognormal, as the paper has them.
@@ -31,7 +31,7 @@ pub(super) enum Documents {
     Exponential,
 }
 
-/// What becomes of the constant part b of the demand.
+/// Treatment of the constant part b of the demand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Base {
     Kept,
@@ -118,7 +118,7 @@ impl Case {
         Mg1Lps::new(self.rate()?, self.demand()?, self.slots).map_err(Failure::machine)
     }
 
-    /// How far the formula's means may be off, or, `given` a size, those of documents of any size.
+    /// Error that the formula's means may have, or, `given` a size, those of documents of any size.
     pub(super) fn approximation(&self, given: Given) -> Result<Approximation, Failure> {
         let formula = self.formula()?;
         let exactness = match given {
@@ -166,8 +166,8 @@ impl Case {
 pub(super) const TAIL: Case =
     Case { documents: Documents::Paper, base: Base::Kept, slots: Some(4), rho: 0.8 };
 
-/// How long to simulate: half-width of the mean's interval, as a share of it, at which to stop, and
-/// the most requests. The paper stops at 5 %; by document size, more is needed to see anything.
+/// Effort of a simulation: half-width of the mean's interval, as a share of it, at which to stop,
+/// and the most requests. The paper stops at 5 %; by document size, more is needed to see anything.
 pub(super) struct Effort {
     paper: (f64, u64),
     /// [`TAIL`].
@@ -205,7 +205,7 @@ pub(super) struct Bin {
 }
 
 impl Bin {
-    /// How far the formula is off, as a share, with its interval: (low, middle, high).
+    /// Error of the formula, as a share, with its interval: (low, middle, high).
     pub(super) fn error(&self) -> (f64, f64, f64) {
         let off = |simulated: f64| self.formula / simulated - 1.0;
         let low = off(self.response.high());

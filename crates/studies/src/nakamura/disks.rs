@@ -24,7 +24,7 @@ pub(super) struct Row {
     pub(super) answer: disk_model::Answer,
 }
 
-/// What the model says.
+/// Results of the model.
 pub(super) struct Runs {
     one: DiskModel,
     pub(super) single: Vec<Row>,
@@ -130,7 +130,7 @@ fn interval(estimate: &Estimate) -> String {
     format!("{:.digits$} ± {:.digits$}", estimate.mean, estimate.half_width)
 }
 
-/// How far the formula's values of either may be off.
+/// Error that the formula's values of either may have.
 fn by_formula((single, spread): (&Row, &Row)) -> Approximation {
     single.answer.approximation.and(spread.answer.approximation)
 }

@@ -43,7 +43,7 @@ fn table_5(runs: &Runs) -> Result<Figure, Failure> {
         .map_err(Failure::machine)
 }
 
-/// What the curves show, in the model's numbers.
+/// Caption of the curves, in the model's numbers.
 fn caption(runs: &Runs) -> String {
     let [one, three, _] = runs.valid;
     format!(

@@ -1,5 +1,5 @@
-//! What only a PostgreSQL can judge: the space of a warehouse, and what memory and checkpoint settings
-//! bring.
+//! Claims that only a PostgreSQL can judge: the space of a warehouse, and what memory and
+//! checkpoint settings bring.
 
 use std::time::Duration;
 use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Watch, run};

@@ -29,12 +29,13 @@ const WAREHOUSES_SMALL: [u32; 3] = [8, 16, 24];
 pub(super) const MOST: u32 = 24;
 /// New-Orders a minute and warehouse that a valid configuration has (the paper's 5.3.2).
 const VALID: [f64; 2] = [9.0, 12.86];
-/// How much of what the most warehouses must do at least the machine can do, with the monitor.
+/// Capacity of the machine with the monitor, as a multiple of what the most warehouses must do at
+/// least.
 const SPARE: f64 = 1.1;
 /// Two that differ by less are alike.
 const ALIKE: f64 = 0.1;
 
-/// Whether there is a monitor.
+/// Presence of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tiers {
     Two,
@@ -52,7 +53,7 @@ pub(super) fn warehouses(extent: Extent) -> &'static [u32] {
     }
 }
 
-/// How many runs that takes; the first tells what the machine can do.
+/// Number of runs that it takes; the first tells what the machine can do.
 pub(super) fn runs(extent: Extent) -> u32 {
     1 + (warehouses(extent).len() * ORDER.len()) as u32
 }
@@ -69,7 +70,7 @@ struct Lab<'a> {
     measuring: &'a Measuring<'a>,
 }
 
-/// What was seen of one run.
+/// Observations of one run.
 struct Seen {
     /// New-Orders a minute.
     rate: Estimate,
@@ -194,7 +195,7 @@ impl Row {
 
 /// All that was measured.
 struct Measured {
-    /// What keying and think times were divided by.
+    /// Divisor of keying and think times.
     by: NonZeroU32,
     rows: Vec<Row>,
 }

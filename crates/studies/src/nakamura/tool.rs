@@ -19,8 +19,8 @@ const SIZES: [(&str, f64); 9] = [
     ("item", 8_200.0),
 ];
 
-/// What a row takes at the least, of a warehouse: rows, and bytes as the specification has them (its
-/// clause 1.2.1).
+/// Least size of a table, of a warehouse: rows, and bytes as the specification has them (its clause
+/// 1.2.1).
 fn rows_and_bytes(table: &str) -> (f64, f64) {
     let districts = f64::from(rules::DISTRICTS);
     let orders = districts * f64::from(rules::ORDERS);

@@ -26,7 +26,7 @@ pub(super) const CLIENTS: [u32; 6] = [5, 10, 20, 30, 40, 50];
 /// Few and many of them.
 const LIGHT: u32 = 5;
 const HEAVY: u32 = 50;
-/// Where the weights of EV are swept.
+/// Number of clients at which the weights of EV are swept.
 const SWEPT: u32 = 30;
 /// The squared coefficient of variation of the hyperexponential service, which the paper does not
 /// state, and others that are tried.
@@ -34,7 +34,7 @@ pub(super) const SCV: f64 = 4.0;
 pub(super) const SCVS: [f64; 3] = [2.0, 4.0, 10.0];
 /// K1 : K2, from utilisation alone (nearly) to length alone (nearly).
 pub(super) const WEIGHTS: [f64; 5] = [0.01, 0.1, 1.0, 10.0, 100.0];
-/// What EV may make of a length of 0.
+/// Treatments by EV of a length of 0.
 const AT_ZERO: [AtZero; 3] = [AtZero::PlusOne, AtZero::Best, AtZero::Floor(0.1)];
 /// The window of "recent" utilisation \[s\].
 pub(super) const RECENT: Duration = Duration::from_secs(10);
@@ -251,8 +251,8 @@ impl Runs {
         &group.seen.outcomes[group.index(policy)].classes[0]
     }
 
-    /// How far the response time of a policy is below that of another: (least, middle, most), as
-    /// shares, from differences in pairs.
+    /// Gain in response time of a policy over another: (least, middle, most), as shares, from
+    /// differences in pairs.
     fn gain(&self, policy: Policy, other: Policy, clients: u32, scv: f64) -> (f64, f64, f64) {
         let group = self.group(&[policy, other], clients, scv);
         let pair = (group.index(other), group.index(policy));
@@ -313,7 +313,7 @@ impl Judge<'_> {
         self.registry.claim(id)
     }
 
-    /// How far a policy is below another with so many clients.
+    /// Gain of a policy over another with so many clients.
     fn gain(&self, policy: Policy, other: Policy, clients: u32) -> (f64, f64, f64) {
         self.runs.gain(policy, other, clients, SCV)
     }
@@ -462,7 +462,7 @@ impl Judge<'_> {
             .unstated(answer)
     }
 
-    /// What EV makes of an empty queue.
+    /// Verdict on what EV makes of an empty queue.
     fn at_zero(&self) -> Judged {
         let claim = self.claim("at-zero");
         let means = AT_ZERO.map(|at_zero| self.runs.response(with_zero(at_zero), SWEPT).mean);

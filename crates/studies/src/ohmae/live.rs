@@ -39,9 +39,9 @@ const POLICIES: [Policy; 6] =
     [Policy::RoundRobin, SHORTEST, LOWEST, EV, Policy::OneQueue, SHORTEST_IN_SYSTEM];
 /// Every policy with every number of clients.
 pub(super) const RUNS: u32 = (CLIENTS.len() * POLICIES.len()) as u32;
-/// How long the clients ask before anything is measured.
+/// Time that the clients ask before anything is measured.
 const WARM: Duration = Duration::from_millis(500);
-/// How precisely the simulation is made.
+/// Precision of the simulation.
 const PRECISION: f64 = 0.01;
 
 /// One policy at one number of clients, measured and simulated; in seconds of the paper.
@@ -146,7 +146,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// What has passed the gate: jobs, and their mean wait and hold \[s\].
+/// Jobs that have passed the gate, and their mean wait and hold \[s\].
 struct Passed {
     jobs: f64,
     wait_s: f64,
@@ -208,7 +208,7 @@ impl Measured {
         self.0.iter().find(is_it).expect("it was measured")
     }
 
-    /// How far the mean response of a policy is below that of another: (least, middle, most).
+    /// Gain in mean response of a policy over another: (least, middle, most).
     fn gain(&self, policy: Policy, other: Policy, clients: u32) -> (f64, f64, f64) {
         let [policy, other] = [policy, other].map(|one| self.at(one, clients).live);
         let ratio = Ratio::of(other, policy);

@@ -36,14 +36,14 @@ pub(super) const STATIONS_THEN: u32 = 4;
 pub(super) const BUSY: f64 = 0.9 * STATION * STATIONS_THEN as f64;
 /// The arrival rate at which the two ways to join the parts are compared \[1/s\].
 const JOINED: f64 = 0.6;
-/// What was found there before: decoupled, held, and held with an exponential hold \[s\].
+/// Values that were found there before: decoupled, held, and held with an exponential hold \[s\].
 const DECOUPLED_KNOWN: f64 = 8.4;
 const HELD_KNOWN: f64 = 13.3;
 const EXPONENTIAL_KNOWN: f64 = 14.7;
 /// Numbers of stations of figure 5.3.
 pub(super) const FIGURE_5_3: [u32; 5] = [4, 5, 6, 7, 8];
 
-/// How precisely the office is simulated, where only the order of its parts is looked at.
+/// Precision of the office's simulation, where only the order of its parts is looked at.
 const OFFICE_PRECISION: f64 = 0.05;
 
 /// Known answers, exact: arrivals \[1/s\] or stations, and the mean response time \[s\].
@@ -69,7 +69,7 @@ pub(super) fn utilisations(rate: f64, stations: u32) -> [f64; 3] {
     [rate / (STATION * f64::from(stations)), rate / LAN, rate / SERVER]
 }
 
-/// What was simulated.
+/// Results of the simulations.
 #[derive(Debug)]
 pub(super) struct Runs {
     /// Part A at the arrival rates of [`PART_A`].

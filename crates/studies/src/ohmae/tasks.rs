@@ -63,7 +63,7 @@ pub(super) const FASTER_SERVERS: [Printed; 7] = [
     printed(1, 0.5, [1.75, 0.85, 0.75, 0.85, 0.11]),
 ];
 
-/// How requests find one of the four servers: the paper does not say.
+/// Routing of requests to one of the four servers: the paper does not say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Routing {
     RoundRobin,
@@ -71,7 +71,7 @@ enum Routing {
     OneQueue,
 }
 
-/// How think and dispatch times vary: the paper does not say.
+/// Variation of think and dispatch times: the paper does not say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Times {
     Constant,
@@ -148,13 +148,13 @@ fn exponential(mean: f64) -> DistEntry {
     })
 }
 
-/// What was simulated at a point.
+/// Results of a simulation at a point.
 #[derive(Debug)]
 pub(super) struct Row {
     case: Case,
     /// Response time \[s\] and throughput [1/s] by the layered model, which is approximate.
     formula: [f64; 2],
-    /// How far it may be off.
+    /// Error that it may have.
     approximation: Approximation,
     /// Mean response time \[s\].
     pub(super) response: Estimate,
@@ -233,7 +233,7 @@ struct Column {
     simulated: fn(&Row) -> f64,
     /// The same by formula, where there is one.
     formula: Option<fn(&Row) -> f64>,
-    /// What differences are a share of.
+    /// Base that differences are a share of.
     of: fn(&Printed) -> f64,
 }
 
@@ -431,7 +431,7 @@ impl Judge<'_> {
         Ok(vec![equal, nothing])
     }
 
-    /// What the paper does not say, and only one choice of which gives its figures.
+    /// Claims on what the paper does not say, and only one choice of which gives its figures.
     fn inferred(&self) -> Vec<Judged> {
         let claim = self.claim("routing");
         let at = |routing| self.runs.of(Case { routing, ..Case::inferred(10, 5.0) }).response.mean;

@@ -20,7 +20,7 @@ const U: f64 = 0.1;
 /// T_ag of figures 9 and 10 \[1/s\].
 pub(super) const SLOW: f64 = 1500.0;
 pub(super) const FAST: f64 = 4500.0;
-/// Where the straight line to (1, 1) begins that the paper's values imply: (c, C_no).
+/// Start of the straight line to (1, 1) that the paper's values imply: (c, C_no).
 const CHORD: (f64, f64) = (0.90, 0.65);
 /// The most servers of figures 9 and 10.
 pub(super) const SERVERS_MAX: u32 = 20;
@@ -66,7 +66,7 @@ pub(super) fn figure_8(servers: u32, curve: Curve) -> Result<ClusterAnswer, Fail
     cluster(AGENTS, servers, T_AG)?.compare(cached, hits).map_err(Failure::machine)
 }
 
-/// How much faster it is with the scheduler.
+/// Speed-up by the scheduler.
 pub(super) fn gain(answer: &ClusterAnswer) -> f64 {
     answer.throughput_with / answer.throughput_without - 1.0
 }
@@ -105,8 +105,8 @@ pub(super) fn judge(registry: &Registry) -> Result<Vec<Judged>, Failure> {
     Ok(judged.into_iter().map(|one| one.approximate(by_formula)).collect())
 }
 
-/// How far N (C_ag - C_no) / (M T_agdb), and N / (M (C_ag - C_no) T_agdb) as it is printed, are from
-/// P_no - P, as shares of P.
+/// Distances of N (C_ag - C_no) / (M T_agdb), and of N / (M (C_ag - C_no) T_agdb) as it is printed,
+/// from P_no - P, as shares of P.
 fn case_1_off(m: u32, cached: f64, answer: &ClusterAnswer) -> Result<[f64; 2], Failure> {
     let agents = CACHED * f64::from(m) / cached;
     let (without, with) = (agents / answer.throughput_without, agents / answer.throughput_with);
@@ -184,7 +184,7 @@ impl Judge<'_> {
         Ok(vec![largest, meet, limits])
     }
 
-    /// Who wins in which case, and where the cases begin.
+    /// Claims on who wins in which case, and where the cases begin.
     fn cases(&self) -> Result<Vec<Judged>, Failure> {
         let (mut least, mut seen, mut off) = (f64::INFINITY, 0, 0.0_f64);
         let mut printed_off = f64::INFINITY;
@@ -268,7 +268,7 @@ impl Judge<'_> {
         Ok(judged)
     }
 
-    /// Where the scheduler loses.
+    /// Claims on where the scheduler loses.
     fn losses(&self) -> Result<Vec<Judged>, Failure> {
         let chord = losing(SLOW, Curve::Chord)?;
         let theory = losing(SLOW, Curve::Theory)?;

@@ -99,7 +99,7 @@ fn figure_9(title: &str, caption: &str, t_ag: f64, curve: Curve) -> Result<Figur
     figure(title, caption, curves)
 }
 
-/// Where the cases begin and end, and between which servers the scheduler loses.
+/// Figure of where the cases begin and end, and between which servers the scheduler loses.
 fn bounds() -> Result<Figure, Failure> {
     let (mut scan, mut loses_2, mut loses_3) = (Vec::new(), Vec::new(), Vec::new());
     let high = || cluster::shares().filter(|cached| *cached >= 0.9);

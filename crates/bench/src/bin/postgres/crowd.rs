@@ -56,7 +56,7 @@ pub(crate) fn ask_once(clients: &mut [TcpStream]) {
     }
 }
 
-/// What a crowd saw.
+/// Observations of a crowd.
 pub(crate) struct Seen {
     /// Answers a second.
     pub(crate) rate: f64,

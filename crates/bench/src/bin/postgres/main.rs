@@ -1,5 +1,5 @@
-//! What a transaction costs at the gate for PostgreSQL, against PgBouncer and a bare relay, in one run,
-//! interleaved.
+//! Cost of a transaction at the gate for PostgreSQL, against PgBouncer and a bare relay, in one
+//! run, interleaved.
 //!
 //! ```text
 //! cargo run --release -p bench --bin bench_postgres [WORDS OF A CASE]
@@ -148,7 +148,7 @@ fn compare(server: &Server, only: &str) {
     }
 }
 
-/// What a transaction costs with two workers, against one. Both sides may run on all CPUs, and so
+/// Cost of a transaction with two workers, against one. Both sides may run on all CPUs, and so
 /// beside server and load: two workers are for machines where one is busy all the time.
 fn workers(server: &Server) {
     println!(

@@ -31,7 +31,7 @@ const DEADLINE: f64 = 0.25;
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(200);
 /// Clients of each class: as many as are needed where nobody waits for much longer than the deadline.
 const CLIENTS: [usize; 2] = [300, 1500];
-/// What the classes ask for, of what can be done.
+/// Load of the classes, as shares of what can be done.
 const SHARES: [f64; 2] = [0.25, 1.25];
 /// Before what counts, and what counts \[s\].
 const WARM: f64 = 1.0;
@@ -43,7 +43,7 @@ const KINDS: [Kind; 2] = [Kind::PgBouncer, Kind::Gate];
 /// The classes, by the names that their clients give themselves.
 pub(crate) const NAMES: [&str; 2] = ["high", "low"];
 
-/// What came of the jobs of one class, of the time that counts.
+/// Results of the jobs of one class, of the time that counts.
 #[derive(Clone, Debug, Default)]
 struct Came {
     due: u64,
@@ -56,7 +56,7 @@ struct Came {
     lost: u64,
     /// Those for which no client was free.
     unasked: u64,
-    /// How much later than due they were asked \[s\].
+    /// Delays from due to asked \[s\].
     late: Vec<f64>,
 }
 
@@ -149,7 +149,7 @@ fn show(seen: &[Vec<Round>; 2]) {
     row("the load's share of one, overload", 3, "", &|round| round.both.own_cpu);
 }
 
-/// Where a client is.
+/// State of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     /// It comes anew, and has not said so yet.
@@ -168,7 +168,7 @@ struct Line {
     heard: Vec<u8>,
 }
 
-/// What a client has heard.
+/// Message that a client has heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Nothing,
@@ -287,12 +287,12 @@ impl<'a> Load<'a> {
         Run { came: self.came, cpu, own_cpu }
     }
 
-    /// What the side and this program have used so far \[ns\], and when that was.
+    /// CPU time that the side and this program have used so far \[ns\], and when that was.
     fn spent(&self) -> (f64, f64, Instant) {
         (self.side.cpu_ns(), own_cpu_ns(), Instant::now())
     }
 
-    /// Whether a moment belongs to the time that counts.
+    /// True if a moment belongs to the time that counts.
     fn counts(&self, moment: Instant) -> bool {
         let since = moment.saturating_duration_since(self.began).as_secs_f64();
         (WARM..WARM + SECONDS).contains(&since)

@@ -1,4 +1,4 @@
-//! Who is measured, and what they stand before.
+//! Programs that are measured, and the server that they stand before.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,14 +16,14 @@ use postgres::{Private, Settings};
 
 use super::{overload, relay};
 
-/// Who is measured is alone there; server and load are on the other.
+/// CPU of the measured program alone; server and load are on the other.
 const OWN_CPU: &str = "1";
 const OTHER_CPU: &str = "0";
 const BOTH_CPUS: &str = "0,1";
-/// How long a process may take to listen.
+/// Time that a process may take to listen.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// Who is measured.
+/// Program that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Relay,
@@ -86,7 +86,7 @@ pub(crate) fn pgbench_version() -> String {
     first_line(&program("PGBENCH", "pgbench"))
 }
 
-/// Whether PgBouncer keeps prepared statements in transaction mode.
+/// True if PgBouncer keeps prepared statements in transaction mode.
 pub(crate) fn pgbouncer_prepares() -> bool {
     let version = pgbouncer_version();
     let mut numbers = version.rsplit(' ').next().unwrap_or_default().split('.');
@@ -159,7 +159,7 @@ impl Drop for Side {
     }
 }
 
-/// What one run of pgbench found.
+/// Results of one run of pgbench.
 pub(crate) struct Run {
     /// CPU time of the process a transaction \[us\].
     pub(crate) cpu_us: f64,
@@ -225,7 +225,7 @@ impl Side {
         }
     }
 
-    /// How often the process sends for a transaction, as strace counts.
+    /// Number of sends of the process for a transaction, as strace counts.
     ///
     /// # Errors
     /// strace is missing, or its words where it has counted nothing: it may not be let.
@@ -302,7 +302,7 @@ fn ourselves(cpus: &str, words: &[&str], server: &Server) -> Side {
     Side { child, address: line.trim().parse().expect("an address"), folder: None }
 }
 
-/// What this program does as such a process; whether it was asked to be one.
+/// Acts as such a process; true if this program was asked to be one.
 pub(crate) fn run_as_child(what: &str, words: &[String]) -> bool {
     let (upstream, rest) = match (what, words) {
         ("relay" | "gate" | "classed-gate", [upstream, rest @ ..]) => (upstream, rest),

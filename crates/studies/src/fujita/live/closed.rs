@@ -34,7 +34,7 @@ struct Row {
 }
 
 impl Row {
-    /// How far a prediction is off the measurement, as a share: (low, middle, high).
+    /// Error of a prediction against the measurement, as a share: (low, middle, high).
     fn off(&self, predicted: f64) -> Option<(f64, f64, f64)> {
         let measured = self.measured.filter(|measured| measured.low() > 0.0)?;
         let off = |value: f64| predicted / value - 1.0;
@@ -46,7 +46,7 @@ impl Row {
 struct Rows {
     helpers: u32,
     rows: Vec<Row>,
-    /// What was added to each demand for the run's throughput \[s\].
+    /// Time added to each demand for the run's throughput \[s\].
     extra: f64,
     throughput: Estimate,
 }
@@ -77,7 +77,7 @@ pub(super) fn measure(registry: &Registry, lab: &Lab, demands: &Demands) -> Resu
     Ok(Part { judged, section: section(&all)? })
 }
 
-/// What formula and simulations say of a run, of which only the throughput is taken.
+/// Predictions of formula and simulations for a run, of which only the throughput is taken.
 fn predict(helpers: u32, seen: &Seen, demands: &Demands, seed: u64) -> Result<Rows, Failure> {
     let set = DocumentSet::webstone();
     let plain = Loop::new(CLIENTS, helpers, set.clone(), |bytes| demands.of(bytes));
@@ -112,7 +112,8 @@ fn predict(helpers: u32, seen: &Seen, demands: &Demands, seed: u64) -> Result<Ro
     Ok(Rows { helpers, rows, extra, throughput: seen.throughput })
 }
 
-/// Whether predictions are within a share of what was measured, over several rows; and the worst.
+/// Answer to whether predictions are within a share of what was measured, over several rows; and
+/// the worst.
 fn judge_rows<'a>(
     rows: impl Iterator<Item = &'a Row>,
     of: fn(&Row) -> f64,

@@ -15,7 +15,7 @@ use super::press::{Ask, BACKLOG, CONFIDENCE, Lab, served};
 const BASE_S: f64 = 50e-6;
 /// Workers and clients.
 const WORKERS: u32 = 16;
-/// How often the two are compared, in turns.
+/// Number of times that the two are compared, in turns.
 const PAIRS: usize = 4;
 
 pub(super) fn measure(registry: &Registry, lab: &Lab) -> Result<Part, Failure> {

@@ -31,7 +31,7 @@ impl Series50 {
         asked.filter_map(|(seen, _)| seen.of[0]).collect()
     }
 
-    /// How much slower they are where three quarters ask for 500 KB than where nobody does.
+    /// Ratio by which they are slower where three quarters ask for 500 KB than where nobody does.
     fn slowed(&self) -> Result<Ratio, Failure> {
         match self.of_50()[..] {
             [pure, _, _, mixed] => Ok(Ratio::of(pure, mixed)),
@@ -90,7 +90,7 @@ fn weighted(registry: &Registry, all: &[Series50]) -> Judged {
         .shape(answer)
 }
 
-/// How the 500 KB documents slow those of 50 KB.
+/// Verdict on how the 500 KB documents slow those of 50 KB.
 fn slowed(
     registry: &Registry,
     id: &str,

@@ -18,7 +18,7 @@ pub(super) const CONFIDENCE: f64 = 0.95;
 /// The kernel's queue before the helpers: more than there are clients, so that nobody is dropped.
 pub(super) const BACKLOG: u32 = 511;
 
-/// Where measurements are made.
+/// Place in which measurements are made.
 pub(super) struct Lab<'a> {
     measuring: &'a Measuring<'a>,
     pub(super) supervised: origin::Supervised,
@@ -33,7 +33,7 @@ pub(super) struct Lab<'a> {
     log: Mutex<Log>,
 }
 
-/// What all runs together were like.
+/// Summary of all runs together.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) runs: u32,
@@ -50,18 +50,18 @@ pub(super) struct Ask {
     /// After the warm-up \[s\].
     pub(super) length_s: f64,
     pub(super) warmup_s: f64,
-    /// How long it takes to serve each card of the deck once \[s\], where that is long: means over
-    /// whole decks vary little, because each holds the same documents.
+    /// Time to serve each card of the deck once \[s\], where that is long: means over whole decks
+    /// vary little, because each holds the same documents.
     pub(super) deck_s: Option<f64>,
 }
 
-/// What a run saw.
+/// Observations of a run.
 pub(super) struct Seen {
     pub(super) throughput: Estimate,
     pub(super) response: Estimate,
     /// Mean response time of each document; none where it was hardly seen.
     pub(super) of: Vec<Option<Estimate>>,
-    /// How many of each document were seen.
+    /// Numbers of each document that were seen.
     pub(super) counts: Vec<u64>,
     pub(super) mbit_per_s: f64,
     /// CPU time of the server per request, warm-up included \[s\].
@@ -90,7 +90,7 @@ pub(super) fn undisturbed<'a>(judged: Judged, runs: impl IntoIterator<Item = &'a
     judged.undecided(found)
 }
 
-/// What a processor did since the machine began, in ticks of the kernel.
+/// Ticks of a processor since the machine began, as the kernel counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticks {
     idle: u64,
@@ -250,7 +250,7 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// What all runs together were like.
+    /// Summary of all runs together.
     pub(super) fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -32,7 +32,7 @@ pub(super) fn about(bytes: f64) -> f64 {
     ABOUT.0 * bytes + ABOUT.1
 }
 
-/// What each size demands of this machine's Apache.
+/// Demand of each size on this machine's Apache.
 pub(super) struct Demands(Vec<(u64, f64)>);
 
 impl Demands {
