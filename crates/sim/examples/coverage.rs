@@ -37,15 +37,15 @@ fn main() {
     let chosen =
         |case: &Case| words.is_empty() || words.iter().any(|word| case.name.contains(word));
     for (at, case) in all.iter().enumerate().filter(|(_, case)| chosen(case)) {
-        let classes = 0..case.truths.len();
-        let keys: Vec<String> = classes.map(|class| coverage::key(case, at, class)).collect();
+        let truths = 0..case.truths.len();
+        let keys: Vec<String> = truths.map(|n| coverage::key(case, at, n)).collect();
         let row = |key: &String| before.lines().find(|row| row.starts_with(&format!("{key},")));
         let kept: Option<Vec<String>> =
             keys.iter().map(|key| row(key).map(str::to_owned)).collect();
         let rows = kept.filter(|_| words.is_empty()).unwrap_or_else(|| {
             let counts = coverage::count(case, at, 0..Case::SEEDS, threads);
             let rows = counts.iter().enumerate();
-            rows.map(|(class, count)| coverage::row(case, at, class, count)).collect()
+            rows.map(|(of, count)| coverage::row(case, at, of, count)).collect()
         });
         for row in rows {
             println!("{row}");
@@ -54,7 +54,7 @@ fn main() {
         if words.is_empty() {
             // Rows of later cases stay until their turn.
             let later = all.iter().skip(at + 1).enumerate().flat_map(|(n, case)| {
-                (0..case.truths.len()).map(move |class| coverage::key(case, at + 1 + n, class))
+                (0..case.truths.len()).map(move |of| coverage::key(case, at + 1 + n, of))
             });
             let mut text = after.clone();
             for row in later.filter_map(|key| row(&key)) {

@@ -1,12 +1,14 @@
 //! Whether what leaves agrees with what arrives: in a steady state as many jobs leave as arrive, and stations
 //! are as busy as the work that is brought to them. A run that is on its way up shows neither, however
-//! narrow the intervals of its responses are.
+//! narrow the intervals of its responses are. Whether jobs become more is asked of the later half of what is counted:
+//! what was still on its way when the counting began has come to its end by then, and growth has none.
 
 use measure::{Estimate, Parts};
 
 use crate::network::{Load, Speed};
 use crate::part::Part;
 use crate::program::{Op, Program};
+use crate::tally::ClassTally;
 
 /// The chance that a run in its steady state is taken for one that is not, over all that is looked at.
 const FALSE_ALARM: f64 = 0.001;
@@ -51,13 +53,14 @@ fn piled_up(
         )
     };
     let station = |at: usize| {
-        let more = grows(&|part| (part.desks[at].more as f64, part.desks[at].served as f64))?;
+        let more = grows(&|part| (part.desks[at].more as f64, part.desks[at].passed as f64))?;
         Some(told("station", &program.stations[at].name, more))
     };
     let gate = |at: usize| {
         let more = grows(&|part| {
             let gate = part.gates[at];
-            (f64::from(gate.waiting) - f64::from(gate.waiting_before), gate.started as f64)
+            let more = f64::from(gate.waiting) - f64::from(gate.waiting_before);
+            (more, (gate.started - gate.started_before) as f64)
         })?;
         Some(told("gate", &program.gates[at].name, more))
     };
@@ -83,13 +86,15 @@ fn flow(
     relation: Parts,
     confidence: f64,
 ) -> Option<String> {
-    let sum = |part: &Part<'_>, of: &dyn Fn(&crate::tally::ClassTally) -> u64| -> f64 {
+    let sum = |part: &Part<'_>, of: &dyn Fn(&ClassTally) -> u64| -> f64 {
         classes.iter().map(|&at| of(&part.classes[at])).sum::<u64>() as f64
     };
     let arrived = |part: &Part<'_>| sum(part, &|class| class.offered);
     let left = |part: &Part<'_>| sum(part, &|class| class.completed + class.failed());
-    let more: Vec<f64> = parts.iter().map(|part| arrived(part) - left(part)).collect();
-    let came: Vec<f64> = parts.iter().map(arrived).collect();
+    let came = |part: &Part<'_>| sum(part, &|class| class.since_mark().0);
+    let went = |part: &Part<'_>| sum(part, &|class| class.since_mark().1);
+    let more: Vec<f64> = parts.iter().map(|part| came(part) - went(part)).collect();
+    let came: Vec<f64> = parts.iter().map(came).collect();
     if !is_trend(&more, &came, relation, confidence) {
         return None;
     }

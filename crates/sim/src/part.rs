@@ -25,8 +25,9 @@ pub(crate) struct DeskCounts {
     pub(crate) busy_s: f64,
     pub(crate) served: u64,
     pub(crate) lost: u64,
-    /// By how many the jobs there have become more.
+    /// By how many the jobs there have become more since the last mark, and how many have been served.
     pub(crate) more: i64,
+    pub(crate) passed: u64,
 }
 
 /// What was counted at a cache.
@@ -60,6 +61,7 @@ impl DeskCounts {
             served: desk.served,
             lost: desk.lost,
             more: i64::from(desk.jobs) - i64::from(desk.jobs_before),
+            passed: desk.served - desk.served_before,
         }
     }
 }
@@ -127,6 +129,7 @@ impl Batch {
             own.served += other.served;
             own.lost += other.lost;
             own.more += other.more;
+            own.passed += other.passed;
         }
         for (own, other) in self.shelves.iter_mut().zip(&other.shelves) {
             own.lookups += other.lookups;

@@ -12,8 +12,10 @@ use crate::network::{
 };
 
 mod check;
+mod circuit;
 mod flow;
 
+use circuit::Standing;
 use flow::Flow;
 
 /// One operation of a compiled route.
@@ -91,8 +93,10 @@ pub(crate) struct Program {
     /// Whether some jobs have what few have: a client that gives up, a fork, a server that they keep, a
     /// trace.
     pub(crate) has_affairs: bool,
-    /// The time in which the slowest part forgets how it began, as far as open classes say \[s\].
+    /// The time in which the slowest part forgets how it began \[s\].
     pub(crate) relaxation_s: f64,
+    /// Where the clients of each closed class begin; with an agenda all of them think.
+    pub(crate) begins: Vec<Vec<(u32, u32)>>,
     /// The open class that stays longest and the mean time that it stays for its services alone \[s\].
     pub(crate) longest_stay: (usize, f64),
     /// The work that arrives at each station a second, where all of it is known.
@@ -125,6 +129,7 @@ impl Program {
                 .any(|station| matches!(station.room, Some((_, WhenFull::Block)))),
             has_affairs: false,
             relaxation_s: 0.0,
+            begins: Vec::new(),
             longest_stay: (0, 0.0),
             offered: None,
         };
@@ -141,8 +146,11 @@ impl Program {
             check::class(class, network)?;
             let visits = match &class.load {
                 Load::Open(arrivals) => arrivals.rate(),
-                Load::Closed { .. } | Load::Varying(_) | Load::Trace(_) | Load::Within => 0.0,
+                // By request.
+                Load::Closed { .. } => 1.0,
+                Load::Varying(_) | Load::Trace(_) | Load::Within => 0.0,
             };
+            flow.circuit.next_class();
             let mut compiler = Compiler {
                 network,
                 class,
@@ -160,7 +168,11 @@ impl Program {
             program.ops.push(Op::Done);
         }
         flow.check(network)?;
-        program.relaxation_s = flow.relaxation_s(network);
+        if network.agenda.is_none() {
+            let Standing { begins, relaxation_s } = flow.circuit.standing(network, &flow);
+            program.relaxation_s = flow.relaxation_s(network).max(relaxation_s);
+            program.begins = begins;
+        }
         program.offered = flow.is_whole.then(|| flow.work.clone());
         let forks = program.ops.iter().any(|op| matches!(op, Op::Fork { .. }));
         let traces = program.classes.iter().any(|class| matches!(class.load, Load::Trace(_)));
@@ -188,7 +200,12 @@ impl Compiler<'_> {
         NetworkError::new(format!("class `{}`", self.class.name), cause)
     }
 
-    /// Compiles steps that are passed `rate` times a second, unless gates refuse jobs before.
+    fn is_closed(&self) -> bool {
+        matches!(self.class.load, Load::Closed { .. })
+    }
+
+    /// Compiles steps that are passed `rate` times a second, or a request of a closed class, unless gates
+    /// refuse jobs before.
     fn steps(&mut self, steps: &[Step], rate: f64) -> Result<(), NetworkError> {
         steps.iter().try_for_each(|step| self.step(step, rate))
     }
@@ -374,8 +391,10 @@ impl Compiler<'_> {
             return Err(NetworkError::new(place, cause));
         }
         self.flow.gate_fed[gate] = true;
-        if !self.thinned {
-            self.flow.add_hold(gate, rate);
+        match self.thinned {
+            false if self.is_closed() => self.flow.circuit.add_hold(self.network, gate, rate),
+            false => self.flow.add_hold(gate, rate),
+            true => {}
         }
         self.thinned |= refuses(&node.spec, self.class);
         self.ops.push(Op::Acquire { gate: gate as u32 });
@@ -480,11 +499,16 @@ impl Compiler<'_> {
         self.flow.station_fed[station] = true;
         // Where it is not known, as if it were exponential.
         let square = square.unwrap_or(2.0 * mean * mean);
+        let fastest = check::speed_of_one(&self.network.stations[station]);
+        let (visit, least) = ((rate, mean, square), mean / fastest);
         match self.thinned {
+            false if self.is_closed() => {
+                let at = (station, &*self.around);
+                self.flow.circuit.add(self.network, at, visit, least);
+            }
             false => {
-                let fastest = check::speed_of_one(&self.network.stations[station]);
-                self.flow.add(station, &self.around, (rate, mean, square), mean / fastest);
-                self.served += rate * mean / fastest;
+                self.flow.add(station, &self.around, visit, least);
+                self.served += rate * least;
             }
             true => self.flow.is_whole = false,
         }

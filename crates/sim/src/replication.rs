@@ -70,6 +70,9 @@ pub(crate) struct Replication<'a> {
     forks: u32,
     pub(crate) classes: Vec<ClassTally>,
     completed: u64,
+    /// At time zero, by customer, the place where it begins; nobody begins elsewhere than at its source when
+    /// it is empty.
+    bound: Vec<u32>,
     /// While the warm-up is looked for: every response time, in order of completion \[s\].
     pub(crate) responses: Option<Responses>,
     pub(crate) recording: Option<(usize, Recording)>,
@@ -181,7 +184,7 @@ struct Source {
 
 impl<'a> Replication<'a> {
     /// Replication `index` of a run, at time zero: nobody has arrived, closed populations are
-    /// thinking. The first one makes the recording, if one is asked for.
+    /// thinking, or on their way to where they begin. The first one makes the recording, if one is asked for.
     pub(crate) fn new(program: &'a Program, options: &Options, index: u64) -> Replication<'a> {
         let seed = options.seed;
         // Streams: a block of 2^32 for each replication, so that no two draw the same numbers.
@@ -241,6 +244,7 @@ impl<'a> Replication<'a> {
             actions: Vec::new(),
             classes: program.classes.iter().map(ClassTally::new).collect(),
             completed: 0,
+            bound: Vec::new(),
             responses: None,
             recording: (options.record.filter(|_| index == 0))
                 .map(|(at, bound)| (at, Recording::new(specs[at].clone(), bound))),
@@ -257,14 +261,38 @@ impl<'a> Replication<'a> {
                     self.expect_arrival(class as u32);
                 }
                 Load::Closed { population, .. } => {
-                    for _ in 0..*population {
-                        let customer = self.admit(class as u32, Role::Request);
-                        self.think(customer);
-                    }
+                    self.open_closed(class, *population);
                 }
                 Load::Within => {}
             }
         }
+    }
+
+    /// Clients begin about where they are in the long run, where that is known; the others think.
+    fn open_closed(&mut self, class: usize, population: u32) {
+        let begins = self.program.begins.get(class).map_or(&[][..], |begins| begins);
+        let places =
+            begins.iter().flat_map(|&(place, jobs)| std::iter::repeat_n(place, jobs as usize));
+        let places = places.map(Some).chain(std::iter::repeat(None));
+        for place in places.take(population as usize) {
+            let customer = self.admit(class as u32, Role::Request);
+            self.bound.push(place.unwrap_or(NOWHERE));
+            match place {
+                Some(_) => self.ask(customer),
+                None => self.think(customer),
+            }
+        }
+    }
+
+    /// Whether a customer passes a place at time zero on the way to where it begins.
+    #[cold]
+    fn passes(&mut self, customer: u32, place: u32) -> bool {
+        match self.bound.get_mut(customer as usize) {
+            Some(bound) if *bound == place => *bound = NOWHERE,
+            Some(bound) => return *bound != NOWHERE,
+            None => {}
+        }
+        false
     }
 
     /// Runs until `completed` more jobs have left the network, well or refused, and until time has
@@ -304,6 +332,7 @@ impl<'a> Replication<'a> {
         if at > self.now {
             self.standing = 0;
             self.now = at;
+            self.bound.clear();
         }
         match entry {
             Entry::Customer(customer) => self.customer_due(customer),
@@ -326,6 +355,13 @@ impl<'a> Replication<'a> {
         self.gates.iter_mut().for_each(|guard| guard.tally.reset(now));
         self.classes.iter_mut().for_each(ClassTally::reset);
         self.shelves.iter_mut().for_each(Shelf::reset);
+    }
+
+    /// What becomes more from here on counts as growth: what is still on its way is so before.
+    pub(crate) fn mark(&mut self) {
+        self.desks.iter_mut().for_each(Desk::mark);
+        self.gates.iter_mut().for_each(|guard| guard.tally.mark());
+        self.classes.iter_mut().for_each(ClassTally::mark);
     }
 
     /// The time counted \[s\], with all integrals brought up to now.

@@ -272,6 +272,9 @@ impl<'p> Course<'p> {
             }
             done => done.min(self.each_max() - done),
         };
+        if 2 * round >= self.done {
+            self.replications.iter_mut().for_each(Replication::mark);
+        }
         match self.options.plan {
             Plan::Replications(_) => {
                 each(&mut self.replications, self.options, |replication| replication.run(round))?;
@@ -318,15 +321,20 @@ impl<'p> Course<'p> {
     pub(crate) fn is_precise(&self, found: &Found) -> bool {
         let settled = !self.replications.iter().any(|run| run.piles_up(self.done));
         let settled = settled && found.unsettled.is_none();
-        let relaxations = match self.options.plan {
-            Plan::Replications(_) => RELAXATIONS.0,
-            Plan::OneRun => RELAXATIONS.1,
-        };
-        let is_long = found.counted_s >= relaxations * self.program.relaxation_s;
+        let is_long = found.counted_s >= self.counted_least_s();
         settled
             && is_long
             && !found.correlated
             && precise(self.program, found, self.options.precision)
+    }
+
+    /// The virtual time that must be counted in all at the least \[s\].
+    fn counted_least_s(&self) -> f64 {
+        let relaxations = match self.options.plan {
+            Plan::Replications(_) => RELAXATIONS.0,
+            Plan::OneRun => RELAXATIONS.1,
+        };
+        relaxations * self.program.relaxation_s
     }
 
     pub(crate) fn found(&mut self) -> Found {
@@ -387,6 +395,7 @@ impl<'p> Course<'p> {
             warmup_found: self.warmup.found,
             unsettled,
             counted_s,
+            counted_least_s: self.counted_least_s(),
             stop,
             classes,
             gates,

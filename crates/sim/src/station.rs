@@ -25,8 +25,9 @@ pub(crate) struct Desk {
     pub(crate) full: WhenFull,
     /// Jobs lost since the last reset.
     pub(crate) lost: u64,
-    /// Jobs there at the last reset.
+    /// Jobs there, and served, at the last mark.
     pub(crate) jobs_before: u32,
+    pub(crate) served_before: u64,
     /// Jobs elsewhere that wait for room here.
     pub(crate) blocked: VecDeque<u32>,
 }
@@ -82,6 +83,7 @@ impl Desk {
             full: station.room.map_or(WhenFull::Lose, |(_, full)| full),
             lost: 0,
             jobs_before: 0,
+            served_before: 0,
             blocked: VecDeque::new(),
         }
     }
@@ -117,7 +119,11 @@ impl Desk {
         self.busy_area = 0.0;
         self.served = 0;
         self.lost = 0;
-        self.jobs_before = self.jobs;
+        self.mark();
+    }
+
+    pub(crate) fn mark(&mut self) {
+        (self.jobs_before, self.served_before) = (self.jobs, self.served);
     }
 }
 

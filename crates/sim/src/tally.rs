@@ -19,6 +19,8 @@ pub(crate) struct ClassTally {
     pub(crate) timed_out: u64,
     /// Requests whose last attempt failed.
     pub(crate) gave_up: u64,
+    /// Attempts begun and ended at the last mark.
+    before: (u64, u64),
     /// Sum of the response times \[s\].
     pub(crate) response_sum: f64,
     pub(crate) histogram: Histogram,
@@ -59,6 +61,7 @@ impl ClassTally {
             reneged: 0,
             timed_out: 0,
             gave_up: 0,
+            before: (0, 0),
             response_sum: 0.0,
             histogram: Histogram::new(),
             by_size,
@@ -84,6 +87,16 @@ impl ClassTally {
     /// Attempts that failed, in whichever way.
     pub(crate) fn failed(&self) -> u64 {
         self.refused + self.lost + self.reneged + self.timed_out
+    }
+
+    /// Attempts begun, and those ended, since the last mark.
+    pub(crate) fn since_mark(&self) -> (u64, u64) {
+        let (offered, ended) = self.before;
+        (self.offered - offered, self.completed + self.failed() - ended)
+    }
+
+    pub(crate) fn mark(&mut self) {
+        self.before = (self.offered, self.completed + self.failed());
     }
 
     /// Adds what another one counted.
@@ -115,6 +128,7 @@ impl ClassTally {
         self.reneged = 0;
         self.timed_out = 0;
         self.gave_up = 0;
+        self.before = (0, 0);
         self.response_sum = 0.0;
         self.histogram.clear();
         for like in &mut self.by_size {
@@ -137,8 +151,9 @@ pub(crate) fn size_bin(size: f64) -> u32 {
 #[derive(Clone, Debug)]
 pub(crate) struct GateTally {
     pub(crate) waiting: u32,
-    /// Those who waited at the last reset; of a merged one, before the first.
+    /// Those who waited, and the starts, at the last mark; of a merged one, before the first.
     pub(crate) waiting_before: u32,
+    pub(crate) started_before: u64,
     pub(crate) busy: u32,
     pub(crate) waiting_area: f64,
     pub(crate) busy_area: f64,
@@ -161,6 +176,7 @@ impl GateTally {
         GateTally {
             waiting: 0,
             waiting_before: 0,
+            started_before: 0,
             busy: 0,
             waiting_area: 0.0,
             busy_area: 0.0,
@@ -198,6 +214,10 @@ impl GateTally {
     pub(crate) fn depart(&mut self, hold_ns: u64) {
         self.departed += 1;
         self.hold_sum += hold_ns as f64 * 1e-9;
+    }
+
+    pub(crate) fn mark(&mut self) {
+        (self.waiting_before, self.started_before) = (self.waiting, self.started);
     }
 
     /// Adds what the next one counted; who is served, and what its controller did, stays as it is.

@@ -1,5 +1,5 @@
-//! When a run may begin to count: a network begins empty, and what it does on the way to its steady state
-//! is no part of that.
+//! When a run may begin to count: a network begins empty, its closed classes about where they are in the long
+//! run, and what it does on the way to its steady state is no part of that.
 //!
 //! Four things must have happened. Nothing in the responses may tell any more that the run began (MSER-5;
 //! White 1997). Whoever was in flight must have been replaced several times over: a response that is longer

@@ -3,6 +3,7 @@
 use gate::Queues;
 
 use super::check;
+use super::circuit::Circuit;
 use crate::network::{Client, GateNode, Load, Network, NetworkError};
 
 /// What the open classes bring to each part, to find the impossible before the run does.
@@ -10,9 +11,9 @@ pub(super) struct Flow {
     /// Mean work that is sure to arrive at each station per second.
     pub(super) work: Vec<f64>,
     /// The mean square of the demand of all visits that are sure to come there in a second \[s^2/s\].
-    squares: Vec<f64>,
+    pub(super) squares: Vec<f64>,
     /// Mean time that slots of each gate are sure to be held, per second: work done meanwhile.
-    held: Vec<f64>,
+    pub(super) held: Vec<f64>,
     /// Holds that are sure to begin there [1/s].
     holds: Vec<f64>,
     /// Whether all that arrives is counted above, and not only what is sure.
@@ -21,6 +22,8 @@ pub(super) struct Flow {
     pub(super) gate_fed: Vec<bool>,
     pub(super) cache_fed: Vec<bool>,
     pub(super) class_fed: Vec<bool>,
+    /// What the closed classes bring.
+    pub(super) circuit: Circuit,
 }
 
 impl Flow {
@@ -38,6 +41,7 @@ impl Flow {
             gate_fed: vec![false; network.gates.len()],
             cache_fed: vec![false; network.caches.len()],
             class_fed: vec![false; network.classes.len()],
+            circuit: Circuit::default(),
         }
     }
 
@@ -123,6 +127,12 @@ impl Flow {
         self.holds[gate] += rate;
     }
 
+    /// The mean squares of the holds of a gate that begin in a second \[s\], as if they were exponential.
+    pub(super) fn hold_squares(&self, gate: usize) -> f64 {
+        let mean = self.held[gate] / self.holds[gate].max(f64::MIN_POSITIVE);
+        self.held[gate] * 2.0 * mean
+    }
+
     /// The time in which the slowest part forgets how it began \[s\]: about 4 S / (c (1 - rho)^2) for c
     /// servers with mean service S, times (1 + scv) / 2 (M/M/1: 1 / (mu (1 - sqrt(rho))^2), Morse 1958;
     /// heavy traffic: Abate and Whitt 1987). It counts only what is sure to arrive, so the truth may
@@ -131,11 +141,10 @@ impl Flow {
         let mut longest: f64 = 0.0;
         let mut routed = vec![false; network.stations.len()];
         for (at, gate) in network.gates.iter().enumerate() {
-            let mean = self.held[at] / self.holds[at].max(f64::MIN_POSITIVE);
             let held = Brought {
                 servers: slots(gate),
                 work: self.held[at],
-                squares: self.held[at] * 2.0 * mean,
+                squares: self.hold_squares(at),
             };
             longest = longest.max(held.behind(gate));
             if gate.stations.len() < 2 || gate.spec.shares().is_some() {
@@ -163,15 +172,15 @@ impl Flow {
 
 /// What is brought to some servers: work and mean squares of the demands, by second.
 #[derive(Clone, Copy)]
-struct Brought {
-    servers: f64,
-    work: f64,
-    squares: f64,
+pub(super) struct Brought {
+    pub(super) servers: f64,
+    pub(super) work: f64,
+    pub(super) squares: f64,
 }
 
 impl Brought {
     /// The time in which all servers together forget that their one queue was empty \[s\].
-    fn relaxation_s(self) -> f64 {
+    pub(super) fn relaxation_s(self) -> f64 {
         let left = 1.0 - self.work / self.servers;
         if self.work == 0.0 || left <= 0.0 {
             return 0.0;
@@ -205,6 +214,6 @@ const BETTER_OF_TWO: f64 = 0.75;
 /// Visits a second, the mean and the mean square of their demand \[s, s^2\].
 pub(super) type Visit = (f64, f64, f64);
 
-fn slots(gate: &GateNode) -> f64 {
+pub(super) fn slots(gate: &GateNode) -> f64 {
     gate.spec.servers.iter().map(|server| f64::from(server.slots)).sum()
 }

@@ -85,7 +85,7 @@ impl Replication<'_> {
 
     /// A customer begins a request.
     #[inline]
-    fn ask(&mut self, customer: u32) {
+    pub(super) fn ask(&mut self, customer: u32) {
         let asking = &mut self.customers[customer as usize];
         let class = asking.origin as usize;
         asking.asked = self.now;
@@ -248,6 +248,9 @@ impl Replication<'_> {
     #[inline]
     pub(super) fn leave(&mut self, customer: u32) {
         self.completed += 1;
+        if let Some(bound) = self.bound.get_mut(customer as usize) {
+            *bound = NOWHERE;
+        }
         let client = &mut self.customers[customer as usize];
         client.failed = 0;
         match &self.program.classes[client.origin as usize].load {

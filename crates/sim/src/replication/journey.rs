@@ -19,17 +19,28 @@ impl Replication<'_> {
             going.at += 1;
             match &program.ops[at] {
                 Op::Visit { station, demand } => {
+                    if !self.bound.is_empty() && self.passes(customer, *station) {
+                        continue;
+                    }
                     return self.visit(customer, *station, demand, 1.0);
                 }
                 Op::VisitServer { gate, demand } => {
                     let held = going.held.last().expect("the compiler saw a gate around it");
                     let server = held.slot.server as usize;
                     let station = program.gates[*gate as usize].stations[server] as u32;
+                    if !self.bound.is_empty() && self.passes(customer, station) {
+                        continue;
+                    }
                     let speeds = &self.gates[*gate as usize].speeds;
                     let speed = speeds.get(server).copied().unwrap_or(1.0);
                     return self.visit(customer, station, demand, speed);
                 }
-                Op::Acquire { gate } => return self.knock(customer, *gate),
+                Op::Acquire { gate } => {
+                    if !self.bound.is_empty() {
+                        self.passes(customer, program.stations.len() as u32 + *gate);
+                    }
+                    return self.knock(customer, *gate);
+                }
                 Op::Release => self.release(customer),
                 Op::Choose(ways) => {
                     let draw = self.sources[class].way.random::<f64>();

@@ -16,8 +16,15 @@ pub(crate) struct Case {
     pub(crate) network: Network,
     pub(crate) plan: Plan,
     pub(crate) precision: f64,
-    /// The mean response of each class \[s\].
-    pub(crate) truths: Vec<f64>,
+    /// The mean response of each class, then the mean sojourn at the stations that are looked at \[s\].
+    pub(crate) truths: Vec<(Of, f64)>,
+}
+
+/// What a truth is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of {
+    Class(usize),
+    Station(usize),
 }
 
 const TEN: Plan = Plan::Replications(10);
@@ -122,13 +129,14 @@ impl Case {
         cases.extend(many_in_flight());
         cases.extend(shared_and_gated());
         cases.extend(several());
-        assert_eq!(cases.len(), 30, "the grid has 30 cases");
+        cases.extend(slow_circles());
+        assert_eq!(cases.len(), 33, "the grid has 33 cases");
         cases
     }
 }
 
 fn case(name: &'static str, plan: Plan, precision: f64, network: Network, truth: f64) -> Case {
-    Case { name, network, plan, precision, truths: vec![truth] }
+    Case { name, network, plan, precision, truths: vec![(Of::Class(0), truth)] }
 }
 
 /// One server.
@@ -231,7 +239,8 @@ fn several() -> Vec<Case> {
     let tandem = vec![(queue(1), exponential(1.0)), (queue(2), exponential(1.5))];
     let two = |name, order, truths: [f64; 2]| {
         let network = important(order, (0.3, 0.5));
-        Case { name, network, plan: TEN, precision: 0.05, truths: truths.to_vec() }
+        let truths = truths.into_iter().enumerate().map(|(at, truth)| (Of::Class(at), truth));
+        Case { name, network, plan: TEN, precision: 0.05, truths: truths.collect() }
     };
     // Cobham 1954; Kleinrock 1976, 3.6.
     let waits = [0.8 / 0.7, 0.8 / (0.7 * 0.2)];
@@ -250,5 +259,22 @@ fn several() -> Vec<Case> {
         two("two priorities that preempt", Order::Preemptive, preempted),
         case("20 clients, one server", TEN, 0.01, machines, truths::closed(20, 10.0, 1, 1.0)),
         case("1000 clients, eight servers", TEN, 0.05, crowd, truths::closed(1000, 100.0, 8, 0.8)),
+    ]
+}
+
+/// Clients who never think and move slowly between two queues: their response hardly tells where they are.
+fn slow_circles() -> Vec<Case> {
+    let two = |name, plan, clients: u32, faster: f64| {
+        let stations = vec![(queue(1), exponential(faster)), (queue(1), exponential(1.0))];
+        let think = Dist::Constant(0.0);
+        let network = line(Load::Closed { population: clients, think }, stations);
+        let (rate, jobs) = truths::two_queues(clients, faster);
+        let response = case(name, plan, 0.02, network, f64::from(clients) / rate);
+        Case { truths: vec![response.truths[0], (Of::Station(0), jobs / rate)], ..response }
+    };
+    vec![
+        two("200 clients, two queues, the faster at 0.9", TEN, 200, 0.9),
+        two("1000 clients, two queues, the faster at 0.95", TEN, 1000, 0.95),
+        two("1000 clients, two queues, the faster at 0.95, in one run", Plan::OneRun, 1000, 0.95),
     ]
 }

@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use sim::Stop;
 
-use crate::cases::Case;
+use crate::cases::{Case, Of};
 
-/// The runs of one class of a case, counted.
+/// The runs of one truth of a case, counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) runs: u64,
@@ -47,8 +47,11 @@ pub(crate) fn count(case: &Case, at: usize, runs: Range<u64>, threads: usize) ->
                     }
                     let outcome = sim::run(&case.network, &case.options(at, n));
                     let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", case.name));
-                    let responses = outcome.classes.iter().map(|class| class.response);
-                    let one = (outcome.stop == Stop::Precise, responses.collect::<Vec<_>>());
+                    let found = case.truths.iter().map(|(of, _)| match of {
+                        Of::Class(class) => outcome.classes[*class].response,
+                        Of::Station(station) => outcome.stations[*station].sojourn,
+                    });
+                    let one = (outcome.stop == Stop::Precise, found.collect::<Vec<_>>());
                     results.lock().unwrap_or_else(PoisonError::into_inner)
                         [(n - runs.start) as usize] = Some(one);
                 }
@@ -57,8 +60,8 @@ pub(crate) fn count(case: &Case, at: usize, runs: Range<u64>, threads: usize) ->
     });
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut counts = vec![Count::default(); case.truths.len()];
-    for (precise, responses) in results.into_iter().map(|run| run.expect("every run is over")) {
-        for ((count, response), truth) in counts.iter_mut().zip(responses).zip(&case.truths) {
+    for (precise, found) in results.into_iter().map(|run| run.expect("every run is over")) {
+        for ((count, response), (_, truth)) in counts.iter_mut().zip(found).zip(&case.truths) {
             count.runs += 1;
             count.precise += u64::from(precise);
             let known = response.filter(|response| response.half_width.is_finite());
@@ -73,23 +76,27 @@ pub(crate) fn count(case: &Case, at: usize, runs: Range<u64>, threads: usize) ->
 }
 
 /// The first line of the table.
-pub(crate) const HEAD: &str = "case,class,seed,plan,precision,truth,runs,precise,known,held,coverage,\
+pub(crate) const HEAD: &str = "case,of,seed,plan,precision,truth,runs,precise,known,held,coverage,\
                                mean_off_percent,half_width_percent";
 
 /// The part of a row that names the case: where it differs the case is to be run again.
-pub(crate) fn key(case: &Case, at: usize, class: usize) -> String {
+pub(crate) fn key(case: &Case, at: usize, n: usize) -> String {
     let options = case.options(at, 0);
     let plan = format!("{:?}", case.plan);
-    let (seed, truth) = (options.seed, case.truths[class]);
-    format!("{},{class},{seed},{plan},{},{truth:.8}", case.name, case.precision)
+    let (seed, (of, truth)) = (options.seed, case.truths[n]);
+    let of = match of {
+        Of::Class(class) => format!("class {class}"),
+        Of::Station(station) => format!("station {station}"),
+    };
+    format!("\"{}\",{of},{seed},{plan},{},{truth:.8}", case.name, case.precision)
 }
 
-/// The row of a class.
-pub(crate) fn row(case: &Case, at: usize, class: usize, count: &Count) -> String {
+/// The row of a truth.
+pub(crate) fn row(case: &Case, at: usize, n: usize, count: &Count) -> String {
     let of_all = |sum: f64| 100.0 * sum / count.known as f64;
     let Count { runs, precise, known, held, .. } = count;
     let (off, half_width) = (of_all(count.off), of_all(count.half_widths));
     let coverage = count.coverage();
-    let key = key(case, at, class);
+    let key = key(case, at, n);
     format!("{key},{runs},{precise},{known},{held},{coverage:.3},{off:+.3},{half_width:.3}")
 }

@@ -37,6 +37,16 @@ pub(crate) fn erlang_wait(servers: u32, load: f64) -> f64 {
     delayed / (f64::from(servers) - load)
 }
 
+/// So many clients, who never think, at two queues of exponential services, 1 and this: how often each is
+/// gone to, and the mean number at the second; that is geometric, but for the end of the population.
+pub(crate) fn two_queues(clients: u32, faster: f64) -> (f64, f64) {
+    let weights: Vec<f64> = (0..=clients).map(|n| faster.powi(n as i32)).collect();
+    let all: f64 = weights.iter().sum();
+    let jobs: f64 = weights.iter().enumerate().map(|(n, weight)| n as f64 * weight).sum();
+    let before: f64 = weights[..clients as usize].iter().sum();
+    (before / all, jobs / all)
+}
+
 /// So many clients who think before one queue of exponential servers: its states in balance.
 pub(crate) fn closed(clients: u32, think: f64, servers: u32, service: f64) -> f64 {
     let (mut weight, mut all, mut jobs, mut busy) = (1.0_f64, 1.0_f64, 0.0_f64, 0.0_f64);

@@ -9,8 +9,8 @@ const TABLE: &str = include_str!("../grid/coverage.csv");
 const TAILS: &str = include_str!("../grid/tails.csv");
 
 /// The columns of a row behind its key: runs, precise, known, held, coverage.
-fn row(case: &Case, at: usize, class: usize) -> Vec<f64> {
-    let key = format!("{},", coverage::key(case, at, class));
+fn row(case: &Case, at: usize, of: usize) -> Vec<f64> {
+    let key = format!("{},", coverage::key(case, at, of));
     let row = TABLE.lines().find_map(|row| row.strip_prefix(&key));
     let row = row.unwrap_or_else(|| panic!("{key} is not in the table: make it anew"));
     row.split(',').map(|number| number.parse().unwrap()).collect()
@@ -21,9 +21,9 @@ fn row(case: &Case, at: usize, class: usize) -> Vec<f64> {
 #[test]
 fn intervals_hold_the_truth_as_often_as_they_say() {
     let cases = Case::all();
-    let classes = |case: &Case| 0..case.truths.len();
+    let truths = |case: &Case| 0..case.truths.len();
     let rows: Vec<(&str, Vec<f64>)> = (cases.iter().enumerate())
-        .flat_map(|(at, case)| classes(case).map(move |class| (case.name, row(case, at, class))))
+        .flat_map(|(at, case)| truths(case).map(move |of| (case.name, row(case, at, of))))
         .collect();
     assert_eq!(TABLE.lines().count(), rows.len() + 1, "the table has other rows, too");
     for (name, row) in &rows {
@@ -37,8 +37,8 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
     assert!((0.94..=0.96).contains(&pooled), "{pooled} of all intervals hold the truth");
 }
 
-/// Ten cases that take little time, eight seeds that the table does not have. Of 80 intervals of 95 % at
-/// least 69 hold the truth in all but one of a thousand sets of seeds.
+/// Eleven cases that take little time, eight seeds that the table does not have. Of 96 intervals of 95 % at
+/// least 84 hold the truth in all but one of a thousand sets of seeds.
 #[test]
 fn a_share_of_the_grid_is_found_again() {
     let quick = [
@@ -52,15 +52,16 @@ fn a_share_of_the_grid_is_found_again() {
         "four queues in turn at 0.8",
         "two stations in line at 0.7 and 0.525",
         "20 clients, one server",
+        "200 clients, two queues, the faster at 0.9",
     ];
     let cases = Case::all();
     let chosen = cases.iter().enumerate().filter(|(_, case)| quick.contains(&case.name));
     let counts: Vec<_> =
-        chosen.map(|(at, case)| coverage::count(case, at, 500..508, 2).remove(0)).collect();
-    assert_eq!(counts.len(), quick.len());
+        chosen.flat_map(|(at, case)| coverage::count(case, at, 500..508, 2)).collect();
+    assert_eq!(counts.len(), quick.len() + 1, "the last has a station, too");
     assert!(counts.iter().all(|count| count.precise == count.runs), "{counts:?}");
     let held: u64 = counts.iter().map(|count| count.held).sum();
-    assert!(held >= 69, "{held} of 80 hold the truth: {counts:?}");
+    assert!(held >= 84, "{held} of 96 hold the truth: {counts:?}");
     if is_long() {
         the_tables_are_found_again();
     }

@@ -324,6 +324,13 @@ fn why(outcome: &Outcome, args: &Args) -> String {
             args.max_requests,
             outcome.unsettled.as_deref().unwrap_or_default()
         ),
+        Stop::Budget if outcome.counted_s < outcome.counted_least_s => format!(
+            "the budget of {} requests was used up when {} of virtual time were counted, and {} are needed \
+             in which queues forget often enough how they were; raise --max-requests",
+            args.max_requests,
+            time(outcome.counted_s),
+            time(outcome.counted_least_s)
+        ),
         Stop::Budget => format!(
             "the budget of {} requests was used up before every mean response was precise within \
              {} %{}; raise --max-requests",

@@ -1,0 +1,283 @@
+//! Where the clients of closed classes are in the long run, roughly (Bard 1979; Schweitzer 1979): a run
+//! begins near there, and how slowly the network settles follows from it.
+
+use std::collections::BTreeMap;
+use std::f64::consts::PI;
+
+use super::flow::{Flow, Visit, slots};
+use super::{check, flow};
+use crate::network::{Load, Network};
+
+/// What the closed classes bring to the places where they may wait: the stations, and behind those the gates.
+#[derive(Debug, Default)]
+pub(super) struct Circuit {
+    /// By class, and by place; none for a class that is not closed.
+    brought: Vec<BTreeMap<usize, Brought>>,
+}
+
+/// What one class brings to a place, a request.
+#[derive(Clone, Copy, Debug, Default)]
+struct Brought {
+    visits: f64,
+    /// Work, and the mean squares of its visits \[s, s^2\].
+    work: f64,
+    squares: f64,
+    /// The most of the class who can be there at once, as far as slots around it say.
+    most: f64,
+}
+
+/// How a closed network stands in the long run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    /// By class, how many of its clients are at which place; who is left thinks.
+    pub(super) begins: Vec<Vec<(u32, u32)>>,
+    /// The time in which the slowest place forgets how it began \[s\].
+    pub(super) relaxation_s: f64,
+}
+
+/// Steps of the estimate at the most, and all its work.
+const STEPS_MAX: usize = 20_000;
+const WORK_MAX: usize = 10_000_000;
+/// A change of a mean number by less than this share of the clients is none.
+const STANDS: f64 = 1e-7;
+
+/// A place where clients are.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The work that it can do a second beside that of open classes; none for a delay.
+    left: Option<f64>,
+    jobs: f64,
+}
+
+/// The estimate on its way: by class its throughput, and at each place its jobs there.
+struct Estimate<'a> {
+    circuit: &'a Circuit,
+    population: Vec<f64>,
+    think: Vec<f64>,
+    places: Vec<Place>,
+    throughput: Vec<f64>,
+    jobs: Vec<Vec<f64>>,
+}
+
+impl Circuit {
+    /// What follows is of the next class.
+    pub(super) fn next_class(&mut self) {
+        self.brought.push(BTreeMap::new());
+    }
+
+    fn at(&mut self, place: usize) -> &mut Brought {
+        let class = self.brought.last_mut().expect("a class has begun");
+        class.entry(place).or_default()
+    }
+
+    /// A visit to a station, in these gates, which takes at least so long \[s\].
+    pub(super) fn add(
+        &mut self,
+        network: &Network,
+        (station, around): (usize, &[usize]),
+        (visits, mean, square): Visit,
+        least: f64,
+    ) {
+        let most = around.iter().map(|&gate| slots(&network.gates[gate]));
+        let most = most.fold(f64::INFINITY, f64::min);
+        let here = self.at(station);
+        here.visits += visits;
+        here.work += visits * mean;
+        here.squares += visits * square;
+        here.most = here.most.max(most);
+        for &gate in around {
+            self.at(network.stations.len() + gate).work += visits * least;
+        }
+    }
+
+    /// A hold that begins so often a request.
+    pub(super) fn add_hold(&mut self, network: &Network, gate: usize, visits: f64) {
+        let here = self.at(network.stations.len() + gate);
+        here.visits += visits;
+        here.most = f64::INFINITY;
+    }
+
+    pub(super) fn standing(&self, network: &Network, flow: &Flow) -> Standing {
+        let mut estimate = self.estimate(network, flow);
+        let terms: usize = self.brought.iter().map(BTreeMap::len).sum();
+        for _ in 0..(WORK_MAX / terms.max(1)).min(STEPS_MAX) {
+            if !estimate.step() {
+                break;
+            }
+        }
+        Standing { begins: estimate.begins(), relaxation_s: estimate.relaxation_s(flow) }
+    }
+
+    /// At first everybody is spread evenly.
+    fn estimate(&self, network: &Network, flow: &Flow) -> Estimate<'_> {
+        let stations = network
+            .stations
+            .iter()
+            .enumerate()
+            .map(|(at, station)| check::speed_max(station).map(|speed| speed - flow.work[at]));
+        let gates = network.gates.iter().enumerate();
+        // How many slots a controller will find is not known.
+        let gates =
+            gates.map(|(at, gate)| gate.control.is_none().then(|| slots(gate) - flow.held[at]));
+        let places: Vec<Place> = stations
+            .chain(gates)
+            .map(|left| Place { left: left.map(|left| left.max(1e-9)), jobs: 0.0 })
+            .collect();
+        let closed = network.classes.iter().map(|class| match &class.load {
+            Load::Closed { population, think } => (f64::from(*population), think.mean()),
+            _ => (0.0, 0.0),
+        });
+        let (population, think): (Vec<f64>, Vec<f64>) = closed.unzip();
+        let spread = |(brought, population): (&BTreeMap<usize, Brought>, &f64)| {
+            vec![population / brought.len() as f64; brought.len()]
+        };
+        let jobs = self.brought.iter().zip(&population).map(spread).collect();
+        let throughput = vec![0.0; population.len()];
+        let mut estimate = Estimate { circuit: self, population, think, places, throughput, jobs };
+        estimate.count();
+        estimate
+    }
+}
+
+impl Estimate<'_> {
+    /// Brings the jobs of all classes at each place up to date.
+    fn count(&mut self) {
+        self.places.iter_mut().for_each(|place| place.jobs = 0.0);
+        for (brought, jobs) in self.circuit.brought.iter().zip(&self.jobs) {
+            for (place, jobs) in brought.keys().zip(jobs) {
+                self.places[*place].jobs += jobs;
+            }
+        }
+    }
+
+    /// Mean value analysis with one client fewer estimated by shares; false if nothing changes any more.
+    fn step(&mut self) -> bool {
+        let mut changes = false;
+        for (class, brought) in self.circuit.brought.iter().enumerate() {
+            let population = self.population[class];
+            let stays: Vec<f64> = (brought.iter().zip(&self.jobs[class]))
+                .map(|((place, brought), jobs)| {
+                    let Place { left, jobs: all } = self.places[*place];
+                    // Several servers are a faster one and a delay (Seidmann et al. 1987). What is done
+                    // with a slot counts where it is done.
+                    let is_gate = brought.squares == 0.0;
+                    let Some(left) = left else { return if is_gate { 0.0 } else { brought.work } };
+                    let one = brought.work / left;
+                    let alone = if is_gate { 0.0 } else { (brought.work - one).max(0.0) };
+                    let met = (all - jobs / population).max(0.0);
+                    one * if is_gate { met } else { 1.0 + met } + alone
+                })
+                .collect();
+            let cycle = self.think[class] + stays.iter().sum::<f64>();
+            if population == 0.0 || cycle <= 0.0 {
+                continue;
+            }
+            self.throughput[class] = population / cycle;
+            for (jobs, stay) in self.jobs[class].iter_mut().zip(stays) {
+                let now = self.throughput[class] * stay;
+                changes |= (now - *jobs).abs() > STANDS * population;
+                *jobs = now;
+            }
+        }
+        self.count();
+        changes
+    }
+
+    fn begins(&self) -> Vec<Vec<(u32, u32)>> {
+        let of_class = |(class, brought): (usize, &BTreeMap<usize, Brought>)| {
+            if self.throughput[class] == 0.0 {
+                return Vec::new();
+            }
+            let jobs = brought.keys().zip(&self.jobs[class]);
+            let mut begins: Vec<(u32, u32)> =
+                jobs.map(|(&place, &jobs)| (place as u32, jobs as u32)).collect();
+            let placed: u32 = begins.iter().map(|(_, jobs)| jobs).sum();
+            // Who does not think is somewhere.
+            if self.think[class] == 0.0
+                && let Some((_, most)) = begins.iter_mut().max_by_key(|(_, jobs)| *jobs)
+            {
+                *most += (self.population[class] as u32).saturating_sub(placed);
+            }
+            begins
+        };
+        self.circuit.brought.iter().enumerate().map(of_class).collect()
+    }
+
+    /// What closed classes bring to a place a second: work, mean squares; who goes there, how many of them
+    /// can be there at once, and how often they come by.
+    fn seen(&self, place: usize) -> (f64, f64, f64, f64, f64) {
+        let mut sums = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for (class, brought) in self.circuit.brought.iter().enumerate() {
+            let Some(here) = brought.get(&place) else { continue };
+            let rate = self.throughput[class];
+            // A hold is taken as exponential.
+            let square = match here.squares {
+                0.0 => 2.0 * here.work * here.work / here.visits.max(f64::MIN_POSITIVE),
+                square => square,
+            };
+            sums.0 += rate * here.work;
+            sums.1 += rate * square;
+            sums.2 += self.population[class];
+            sums.3 += here.most.min(self.population[class]);
+            sums.4 += rate;
+        }
+        sums
+    }
+
+    /// The time in which the slowest place forgets how it began \[s\]. The busiest one of all its classes holds
+    /// them back: its queue is whoever is not elsewhere, and changes with that.
+    fn relaxation_s(&self, flow: &Flow) -> f64 {
+        let stations = flow.work.len();
+        let open = |place: usize| match place.checked_sub(stations) {
+            None => (flow.work[place], flow.squares[place]),
+            Some(gate) => (flow.held[gate], flow.hold_squares(gate)),
+        };
+        let places: Vec<(f64, f64, f64)> = (0..self.places.len())
+            .map(|place| {
+                let (work, squares, population, most, rate) = self.seen(place);
+                let Some(left) = self.places[place].left.filter(|_| work > 0.0) else {
+                    return (0.0, 0.0, 0.0);
+                };
+                let (open_work, open_squares) = open(place);
+                let servers = left + open_work;
+                let (work, squares) = (work + open_work, squares + open_squares);
+                let busy = work / servers;
+                let queue =
+                    flow::Brought { servers, work: work.min(servers * (1.0 - 1e-9)), squares };
+                // Between two queues that are alike everybody may be here or there (M/M/1/N: Morse 1958).
+                let between = squares / work / 2.0 * (most / PI).powi(2) / servers;
+                let alone = together(queue.relaxation_s(), between);
+                let elsewhere = (population - self.places[place].jobs).max(0.0) / rate;
+                (busy, alone, together(queue.relaxation_s(), elsewhere))
+            })
+            .collect();
+        let busiest: Vec<f64> = (self.circuit.brought.iter())
+            .map(|brought| brought.keys().map(|&place| places[place].0).fold(0.0, f64::max))
+            .collect();
+        let holds_back = |place: usize| {
+            let classes = self.circuit.brought.iter().zip(&busiest);
+            let mut classes = classes.filter(|(brought, _)| brought.contains_key(&place));
+            classes.all(|(_, busiest)| places[place].0 >= *busiest)
+        };
+        let mut longest: f64 = 0.0;
+        // Of several that are as busy only one holds back.
+        let mut held = vec![false; self.circuit.brought.len()];
+        for (place, &(_, alone, holding)) in places.iter().enumerate() {
+            let classes = || {
+                let classes = self.circuit.brought.iter().enumerate();
+                classes.filter(move |(_, brought)| brought.contains_key(&place)).map(|(at, _)| at)
+            };
+            let holds = holds_back(place) && classes().all(|class| !held[class]);
+            if holds {
+                classes().for_each(|class| held[class] = true);
+            }
+            longest = longest.max(if holds { holding } else { alone });
+        }
+        longest
+    }
+}
+
+/// The time in which what is forgotten in either of two ways is forgotten; each by itself takes so long.
+fn together(one: f64, other: f64) -> f64 {
+    if one <= 0.0 || other <= 0.0 { 0.0 } else { 1.0 / (1.0 / one + 1.0 / other) }
+}
