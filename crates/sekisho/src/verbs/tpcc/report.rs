@@ -83,7 +83,7 @@ impl ReportArgs {
     }
 }
 
-/// Where the report is, as a line of text; its failure ends the command later.
+/// Place of the report, as a line of text; its failure ends the command later.
 pub(super) fn written(report: &Result<PathBuf, Failure>) -> String {
     match report {
         Ok(path) => format!("  report: {}\n", path.display()),
