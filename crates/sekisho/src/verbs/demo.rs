@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// The seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where the report is written
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "sekisho-demo.html")]
     report: PathBuf,
     /// Print the scores as JSON instead of text

@@ -82,7 +82,7 @@ pub(crate) struct Args {
     /// The seed of the bootstrap and of the simulations
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where the scenario is written
+    /// File of the scenario
     #[arg(long, value_name = "FILE", default_value = "scenario.toml")]
     out: PathBuf,
     /// Print JSON instead of text

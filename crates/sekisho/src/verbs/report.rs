@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Run records and at most one prediction or scenario
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where the report is written
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
     /// Print JSON instead of text

@@ -28,7 +28,7 @@ pub(super) struct Common {
     /// Each simulation stops at the latest after about so many requests
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     max_requests: u64,
-    /// How many threads may simulate; left out, one a processor
+    /// Most threads that may simulate; left out, one a processor
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Print JSON instead of text

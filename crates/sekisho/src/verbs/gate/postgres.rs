@@ -72,7 +72,7 @@ pub(super) struct PostgresArgs {
     /// what the file says
     #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED)]
     config: Option<PathBuf>,
-    /// Where clients connect to; left out, 127.0.0.1:6432
+    /// Address that clients connect to; left out, 127.0.0.1:6432
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// The database: postgresql://USER@HOST:PORT/NAME; say it once for each server of it. Left out,
@@ -96,10 +96,10 @@ pub(super) struct PostgresArgs {
     mode: ModeName,
     #[command(flatten)]
     policy: PolicyArgs,
-    /// How many clients may wait, in each pool
+    /// Most clients that may wait, in each pool
     #[arg(long, value_name = "N", default_value_t = monitor::ROOM)]
     room: u64,
-    /// How long a client may wait for a slot
+    /// Longest wait of a client for a slot
     #[arg(long, value_name = "TIME", default_value = "120s")]
     wait_max: Span,
     /// What becomes of a client while a server that could be reached cannot be: `wait`, no longer than

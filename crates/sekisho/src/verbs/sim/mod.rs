@@ -42,13 +42,13 @@ pub(crate) struct Args {
     /// What the intervals rest on
     #[arg(long, value_enum, default_value_t = Basis::Replications)]
     plan: Basis,
-    /// How many replications; left out, 10
+    /// Number of replications; left out, 10
     #[arg(long, value_name = "N")]
     replications: Option<u32>,
     /// Stop when the 95 % intervals of the mean responses are within this share of them
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
     precision: f64,
-    /// How many threads may run replications; left out, one a processor
+    /// Most threads that may run replications; left out, one a processor
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Stop at the latest after about so many requests

@@ -52,7 +52,7 @@ pub(super) struct Args {
     database: DatabaseArgs,
     #[command(flatten)]
     private: PrivateArgs,
-    /// How often the server is killed
+    /// Number of times that the server is killed
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,

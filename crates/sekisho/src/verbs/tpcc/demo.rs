@@ -71,7 +71,7 @@ pub(crate) struct Args {
     /// The seed of all chance; left out, it is drawn and told
     #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     seed: u64,
-    /// Where the report is written
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "sekisho-demo-postgres.html")]
     report: PathBuf,
     /// Print JSON instead of text

@@ -26,7 +26,7 @@ pub(super) struct Args {
     /// Records of `tpcc run` or of `tpcc stress`
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where the report is written
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
     /// Print JSON instead of text
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
 /// Where the page of a command that measures goes.
 #[derive(ClapArgs)]
 pub(super) struct ReportArgs {
-    /// Where the report is written [default: beside the record, .sekisho/runs/ID.html]
+    /// File of the report [default: beside the record, .sekisho/runs/ID.html]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
