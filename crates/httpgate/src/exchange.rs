@@ -96,8 +96,8 @@ pub(crate) struct Exchange<'c> {
     reused: bool,
     upload: Upload,
     request_body: Body,
-    /// Bytes of the buffer to the server that have gone. It is kept until it has all gone, so that
-    /// a request that fits can be sent again.
+    /// Bytes of the buffer to the server that have gone. The buffer is kept until all have gone, so
+    /// that a request that fits can be sent again.
     sent: usize,
     /// True if the buffer to the server still holds the request from its first byte to its last.
     whole: bool,

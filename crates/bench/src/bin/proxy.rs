@@ -31,7 +31,7 @@ const SECONDS: u32 = 3;
 const CONNECTIONS: u32 = 64;
 const PROXY_CPU: &str = "1";
 const OTHER_CPU: &str = "0";
-/// Unit of `/proc/PID/stat` [us]: Linux says 100 a second to programs, whatever it uses itself.
+/// Unit of `/proc/PID/stat` \[us\]: Linux says 100 a second to programs, whatever it uses itself.
 const TICK_US: f64 = 10_000.0;
 /// Time that a server may take to listen.
 const START_MAX: Duration = Duration::from_secs(5);

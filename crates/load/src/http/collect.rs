@@ -115,7 +115,7 @@ impl<'a> Collector<'a> {
         self.sums.lost_s >= self.plan.spec.lost_after.as_secs_f64() - 1e-9
     }
 
-    /// Duration of the run [s], and all warnings.
+    /// Duration of the run \[s\], and all warnings.
     pub(crate) fn finish(mut self) -> (f64, Vec<String>) {
         self.sums.conclude(self.plan);
         (self.sums.end.as_secs_f64(), self.sums.warnings)

@@ -280,7 +280,7 @@ pub(crate) fn load_text(record: &RunRecord) -> String {
 pub(crate) struct Expectation {
     /// As it was written.
     text: String,
-    /// What is limited.
+    /// Metric that is limited.
     pub(crate) metric: Metric,
     /// The document, if only one is meant.
     pub(crate) document: Option<String>,
@@ -371,7 +371,7 @@ impl fmt::Display for Expectation {
     }
 }
 
-/// What became of an expectation.
+/// Result of an expectation.
 pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     pub(crate) line: String,

@@ -1,4 +1,4 @@
-//! Which database a verb works on, as the user names it, and whether it may.
+//! Database that a verb works on, as the user names it, and permission to do so.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
 use terminal::Failure;
 
-/// Where PostgreSQL's own packages put the socket.
+/// Folders in which PostgreSQL's own packages put the socket.
 const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 /// Variables of PostgreSQL's own programs, each of which names a database.
 const NAMING: [&str; 4] = ["PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE"];
@@ -30,17 +30,17 @@ pub(crate) struct DatabaseArgs {
     public: u8,
 }
 
-/// How often what presses a server, or changes it, is told `--public` before it may be a public one.
+/// Times that `--public` must be said to a verb that presses a public server, or changes it.
 pub(crate) const PRESSES: u8 = 2;
-/// How often what stands in front of one is told: that is ordinary use.
+/// Times for a verb that stands in front of one: that is ordinary use.
 pub(crate) const STANDS_BEFORE: u8 = 1;
 
-/// How far a verb may reach that was told `--public` so often.
+/// Reach of a verb that was told `--public` so often.
 pub(crate) fn reach(said: u8, needed: u8) -> Reach {
     if said >= needed { Reach::Anywhere } else { Reach::Private }
 }
 
-/// What is said where a verb may not reach so far, with the way out.
+/// Message where a verb may not reach so far, with the way out.
 pub(crate) fn out_of_reach(error: &ReachError, needed: u8) -> Failure {
     let text = match (error, needed) {
         (ReachError::Public { .. }, STANDS_BEFORE) => {
@@ -60,12 +60,12 @@ pub(crate) fn out_of_reach(error: &ReachError, needed: u8) -> Failure {
 }
 
 impl DatabaseArgs {
-    /// Whether a database is named at all.
+    /// True if a database is named at all.
     pub(crate) fn is_named(&self) -> bool {
         self.url().is_some() || is_in_environment(&variable)
     }
 
-    /// How to connect to the database that is named.
+    /// Configuration to connect to the database that is named.
     pub(crate) fn named(&self) -> Result<Config, Failure> {
         address(self.url(), reach(self.public, PRESSES))
     }
@@ -87,8 +87,8 @@ impl DatabaseArgs {
     }
 }
 
-/// How to connect to the database of an address; without one, to that of the environment. Its names
-/// are looked up, and each of their addresses must be in reach.
+/// Configuration to connect to the database of an address; without one, to that of the environment.
+/// Its names are looked up, and each of their addresses must be in reach.
 fn address(url: Option<&str>, reach: Reach) -> Result<Config, Failure> {
     let (config, encryption) = match url {
         Some(url) => of_url(url)?,
@@ -106,7 +106,7 @@ fn within(config: Config, reach: Reach) -> Result<Config, Failure> {
     })
 }
 
-/// Where a server is, and how a gate is to encrypt what goes there: an address as above, with what
+/// Place of a server, and the encryption of what a gate sends there: an address as above, with what
 /// libpq knows of encryption beyond that.
 pub(crate) fn server(url: Option<&str>) -> Result<(Config, ServerTls), Failure> {
     let (config, encryption) = match url {
@@ -173,7 +173,7 @@ fn of_url(url: &str) -> Result<(Config, Encryption), Failure> {
     Ok((config, encryption))
 }
 
-/// What is said of encryption, in libpq's words: `sslmode`, `sslrootcert` and, for gates, `sslcert`,
+/// Settings of encryption, in libpq's words: `sslmode`, `sslrootcert` and, for gates, `sslcert`,
 /// `sslkey`, `sslnegotiation` and `ssl_min_protocol_version`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Encryption {
@@ -186,7 +186,7 @@ struct Encryption {
 }
 
 impl Encryption {
-    /// What an address says of it, and the address without that.
+    /// Settings of it in an address, and the address without them.
     fn of_url(url: &str) -> (String, Encryption) {
         let mut encryption = Encryption::default();
         let Some((place, options)) = url.split_once('?') else {
@@ -217,7 +217,7 @@ impl Encryption {
         (format!("{place}{others}"), encryption)
     }
 
-    /// What is not said comes from the variables of PostgreSQL's own programs.
+    /// Takes what is not said from the variables of PostgreSQL's own programs.
     fn completed(self, variable: &dyn Fn(&str) -> Option<String>) -> Encryption {
         Encryption {
             mode: self.mode.or_else(|| variable("PGSSLMODE")),
@@ -371,7 +371,7 @@ fn plain(value: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What the address leaves out comes from the variables of PostgreSQL's own programs.
+/// Takes what the address leaves out from the variables of PostgreSQL's own programs.
 fn completed(
     mut config: Config,
     variable: &dyn Fn(&str) -> Option<String>,

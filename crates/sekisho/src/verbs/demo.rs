@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// The seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where the report is written
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "sekisho-demo.html")]
     report: PathBuf,
     /// Print the scores as JSON instead of text
@@ -64,13 +64,13 @@ enum Service {
     Monitor(tpcc::monitored::Args),
 }
 
-/// What a request costs the origin: 0.025 us for each byte and 1 ms. With WebStone's documents that
+/// Cost of a request to the origin: 0.025 us for each byte and 1 ms. With WebStone's documents that
 /// is 1.48 ms in the mean with a squared coefficient of variation of about 8: fujita's regime, in
 /// which the number of slots matters, scaled down so that a demo takes a minute.
 const DEMAND: Demand = Demand { per_byte_s: 25e-9, base_s: 1e-3 };
 /// The slots that the fit sees, and the loads.
 const FITTED: (u32, [u32; 4]) = (4, [1, 4, 12, 32]);
-/// What it never sees: other loads with those slots, and another number of slots.
+/// Points that it never sees: other loads with those slots, and another number of slots.
 const CHECKED: [(u32, u32); 3] = [(8, 4), (24, 4), (24, 12)];
 /// More workers than there are ever slots, so that the gate is the only queue.
 const WORKERS: u32 = 32;
@@ -241,7 +241,7 @@ impl Site {
     }
 }
 
-/// What the loop has found so far.
+/// Findings of the loop so far.
 struct Demo {
     runs: Vec<RunRecord>,
     fit: Fit,

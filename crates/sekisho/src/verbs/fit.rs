@@ -17,7 +17,7 @@ use terminal::{Failure, Verdict, say, store, turning};
 
 use super::tpcc;
 
-/// What a scenario is fitted to.
+/// Source that a scenario is fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Source {
     /// Run records: one of a single client, one saturated
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     /// The seed of the bootstrap and of the simulations
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where the scenario is written
+    /// File of the scenario
     #[arg(long, value_name = "FILE", default_value = "scenario.toml")]
     out: PathBuf,
     /// Print JSON instead of text
@@ -169,7 +169,7 @@ fn run_source(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     told(turning("reading and fitting", || from_source(args, &names, &options))?, args, out)
 }
 
-/// What came of the files that `--from` names.
+/// Fit to the files that `--from` names.
 fn from_source(
     args: &Args,
     names: &[String],
@@ -193,7 +193,7 @@ fn from_source(
     }
 }
 
-/// What came of a fit, and the scenario in its file.
+/// Result of a fit, told, and the scenario in its file.
 fn told(
     fitted: Result<SourceFit, FitError>,
     args: &Args,
@@ -386,7 +386,8 @@ fn source_json(fit: &SourceFit) -> serde_json::Value {
     })
 }
 
-/// What was fitted with its regions, beside what was measured, and what could not be identified.
+/// Text of the fitted values with their regions, beside what was measured, and of what could not be
+/// identified.
 pub(crate) fn source_text(fit: &SourceFit) -> String {
     let calibration = fit.scenario.calibration.as_ref();
     let parameters = calibration.map(|calibration| &calibration.parameters);
@@ -429,7 +430,7 @@ pub(crate) fn source_text(fit: &SourceFit) -> String {
     text
 }
 
-/// What of the measured could have contradicted the model, and how near it came.
+/// Number of measured values that could have contradicted the model, and how near they came.
 fn compared(fit: &SourceFit) -> String {
     let rows: Vec<f64> = fit
         .rows
@@ -623,7 +624,7 @@ pub(crate) fn value_and_region(
     if low == high { [value, "as counted".into()] } else { [value, format!("{low} to {high}")] }
 }
 
-/// Whether the region of a knee ends: near what was measured, up to `most` clients. One that runs
+/// True if the region of a knee ends: near what was measured, up to `most` clients. One that runs
 /// beyond twice that says of no number of clients that it is enough.
 pub(crate) fn is_known(knee: &Parameter, most: f64) -> bool {
     knee.interval[1] <= 2.0 * most

@@ -141,7 +141,7 @@ fn header(line: &str) -> Result<(String, String), Failure> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// How finely a lognormal size is cut into documents of equal chance.
+/// Number of documents of equal chance that a lognormal size is cut into.
 const LOGNORMAL_DOCUMENTS: u32 = 100;
 
 fn documents(set: &str) -> Result<DocumentSet, Failure> {

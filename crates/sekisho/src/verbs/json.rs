@@ -1,4 +1,4 @@
-//! What `--json` prints: one object a run, a fit or an answer, with units in the names.
+//! Output of `--json`: one object a run, a fit or an answer, with units in the names.
 
 use measure::{Bound, Estimate, Judgement, Measures, RunRecord};
 use serde::Serialize;

@@ -14,7 +14,7 @@ use terminal::{Failure, Verdict, text};
 
 use super::check::{load_text, point_text, quantity_text};
 
-/// What the page tells.
+/// Content of the page.
 pub(crate) struct Story<'a> {
     pub(crate) title: &'a str,
     pub(crate) verdict: Verdict,
@@ -26,7 +26,7 @@ pub(crate) struct Story<'a> {
     pub(crate) scenario: Option<&'a Path>,
     pub(crate) scores: &'a [Score],
     pub(crate) notes: &'a [String],
-    /// What else there is to say, after the curves.
+    /// Sections after the curves.
     pub(crate) more: Vec<Section>,
 }
 
@@ -65,7 +65,7 @@ impl From<TableError> for Broken {
 }
 
 impl Story<'_> {
-    /// Whether there are runs, and nothing that they were held against: of them nothing holds.
+    /// True if there are runs, and nothing that they were held against: of them nothing holds.
     pub(crate) fn is_only_measured(&self) -> bool {
         !self.runs.is_empty() && self.fit.is_none() && self.scores.is_empty()
     }
@@ -175,7 +175,7 @@ fn slots_name(slots: Option<u32>) -> String {
     slots.map_or("as configured".into(), |slots| format!("{slots} slots"))
 }
 
-/// What was predicted behind so many slots, smallest load first.
+/// Points that were predicted behind so many slots, smallest load first.
 fn points_of<'a>(story: &Story<'a>, slots: Option<u32>) -> Vec<&'a Point> {
     let points = story.prediction.iter().flat_map(|prediction| &prediction.points);
     let mut points: Vec<&Point> = points.filter(|point| point.slots == slots).collect();
@@ -318,7 +318,7 @@ fn sliders(story: &Story<'_>) -> Option<Sliders> {
     Some(Sliders { model, seed })
 }
 
-/// What the slowest part of a closed scenario can do at the most [1/s] (asymptotic bound).
+/// Most that the slowest part of a closed scenario can do [1/s] (asymptotic bound).
 fn throughput_bound(prediction: &Prediction) -> Option<f64> {
     let of = |point: &Point| {
         let scenario =
@@ -440,7 +440,7 @@ fn quantiles(judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
     )?)))
 }
 
-/// Who saturates first, and where the time goes, at the highest load that was predicted.
+/// Section on who saturates first, and where the time goes, at the highest load that was predicted.
 fn queues(prediction: &Prediction) -> Result<Option<Section>, Broken> {
     let Some(point) = prediction.points.iter().max_by(|a, b| x_of(a.load).total_cmp(&x_of(b.load)))
     else {
@@ -625,7 +625,7 @@ fn scored(score: &Score) -> Result<Section, Broken> {
     Ok(section)
 }
 
-/// How far each run may be believed.
+/// Section on how far each run may be believed.
 fn honesty(judged: &Judged<'_>) -> Result<Section, Broken> {
     let columns = [
         Column::plain("run"),

@@ -183,12 +183,12 @@ impl HttpArgs {
         self.knee.as_ref()
     }
 
-    /// What is measured.
+    /// URL that is measured.
     pub(super) fn url(&self) -> String {
         self.target.url()
     }
 
-    /// How long a run is measured [s].
+    /// Length of a run's measurement [s].
     pub(super) fn length_s(&self) -> f64 {
         self.duration.0
     }
@@ -278,7 +278,7 @@ fn table(record: &RunRecord, judgement: &Judgement) -> Table {
     table
 }
 
-/// What the numbers rest on: Little's law, errors, faults and warnings.
+/// Foundations of the numbers: Little's law, errors, faults and warnings.
 fn why(record: &RunRecord, judgement: &Judgement) -> String {
     let little = &judgement.little;
     let closes = match little.verdict {

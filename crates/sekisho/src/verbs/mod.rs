@@ -94,7 +94,7 @@ pub fn main(supervised: origin::Supervised) -> ExitCode {
     }
 }
 
-/// What a parser of numbers says, as what is wanted instead.
+/// Words of a parser of numbers, as what is wanted instead.
 fn in_plain_words(error: &str) -> String {
     [
         ("invalid digit found in string", "a whole number from 0 on is wanted"),

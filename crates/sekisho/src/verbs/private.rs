@@ -53,7 +53,7 @@ fn programs(folder: &Path) -> Result<PathBuf, String> {
 }
 
 impl PrivateArgs {
-    /// What a private server with these settings of its own is made from.
+    /// Settings of a private server with these parameters of its own.
     pub(crate) fn settings(
         &self,
         parameters: &[(&str, &str)],
@@ -65,7 +65,7 @@ impl PrivateArgs {
         Settings { search, parameters, interrupt, notice: tell, ..Settings::default() }
     }
 
-    /// What was said to choose it, if anything.
+    /// Word that chose it, if any.
     pub(crate) fn chosen(&self) -> Option<&str> {
         self.postgres.as_ref().map(|wanted| wanted.word.as_str())
     }
@@ -82,7 +82,7 @@ impl PrivateArgs {
     }
 }
 
-/// What takes long is told before it begins: a download, with its size.
+/// Tells what takes long before it begins: a download, with its size.
 fn tell(line: &str) {
     // Who closed standard error does not want to know.
     let _ = write!(std::io::stderr(), "{}", sentence(line));

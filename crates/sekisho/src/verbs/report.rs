@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Run records and at most one prediction or scenario
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where the report is written
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
     /// Print JSON instead of text
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     Ok(verdict)
 }
 
-/// What it is about, in a line; `scores` of so many `runs` speak of the prediction.
+/// Subject in a line; `scores` of so many `runs` speak of the prediction.
 fn line(prediction: Option<&Prediction>, runs: usize, scores: usize) -> String {
     let several = match runs {
         1 => "1 run".to_owned(),
@@ -138,8 +138,8 @@ fn scored(prediction: &Prediction, runs: &[RunRecord]) -> Result<Vec<Score>, Fai
     Ok(scores)
 }
 
-/// What formula and simulation say of a scenario at the load that it has and, where that is the load of
-/// one class, around it: a curve tells more than a point.
+/// Prediction by formula and simulation of a scenario at the load that it has and, where that is
+/// the load of one class, around it: a curve tells more than a point.
 fn around_its_load(scenario: Scenario) -> Result<Prediction, Failure> {
     let mut question = Question::default();
     match scenario.classes.as_slice() {

@@ -186,7 +186,7 @@ pub(crate) fn run(
     }
 }
 
-/// What was found, as a page, as JSON or as text.
+/// Tells what was found, as a page, as JSON or as text.
 fn told(
     args: &Args,
     registry: &Registry,
@@ -222,7 +222,7 @@ fn told(
     Ok(verdict)
 }
 
-/// What was measured by then is no reproduction, and is not kept.
+/// Tells of an interrupt: what was measured by then is no reproduction, and is not kept.
 fn interrupted(args: &Args, at: &str, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let verdict = Verdict::Interrupted;
     let left = "nothing: what was started is stopped, and its data is removed";

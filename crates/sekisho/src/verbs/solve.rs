@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     Ok(Verdict::Holds)
 }
 
-/// What was asked to be written; nothing is if any of it cannot be said.
+/// Writes the files that were asked for; none if any of them cannot be said.
 fn write_files(
     args: &Args,
     model: &Model,
@@ -233,7 +233,7 @@ fn run_scenario(
     Ok(Verdict::Holds)
 }
 
-/// Whether a short simulation would say more.
+/// True if a short simulation would say more.
 fn is_rough(answer: &FormulaAnswer) -> bool {
     answer.name == "layered model" && answer.trust.error.is_some_and(|error| error > 0.02)
 }
@@ -341,7 +341,7 @@ fn product_rows(table: &mut Table, bounds: &ProductBounds) {
     }
 }
 
-/// What is told of one queue beside its response; a dash is what has no closed form.
+/// Rows of one queue beside its response; a dash is what has no closed form.
 fn queue_rows(table: &mut Table, queue: &QueueAnswer) {
     let known = |value: Option<String>| value.unwrap_or_else(|| "-".into());
     let deviation = |variance: Option<f64>| known(variance.map(|variance| time(variance.sqrt())));
@@ -357,7 +357,7 @@ fn queue_rows(table: &mut Table, queue: &QueueAnswer) {
 /// The most keys of a cache that have a row.
 const KEYS_SHOWN: usize = 3;
 
-/// How often a cache has what is asked for, in all and of the first keys; `--json` has a hundred of them.
+/// Rows of a cache's hit ratios, in all and of the first keys; `--json` has a hundred of them.
 fn cache_rows(table: &mut Table, cache: &CacheAnswer) {
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
     table.row(vec![format!("hits of {}", label(&cache.name)), percent(cache.hit_ratio)]);

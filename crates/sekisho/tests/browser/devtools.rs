@@ -19,7 +19,7 @@ pub(crate) struct Driven {
     replies: Receiver<Value>,
     session: Value,
     last: u64,
-    /// What scripts wrote to the console, threw, or were warned of.
+    /// Messages that scripts wrote to the console, threw, or were warned of.
     complaints: Vec<String>,
     _profile: Scratch,
 }
@@ -168,7 +168,7 @@ impl Driven {
         base64::engine::general_purpose::STANDARD.decode(text).expect("the browser writes base64")
     }
 
-    /// What scripts complained of so far.
+    /// Complaints of scripts so far.
     pub(crate) fn complaints(&self) -> &[String] {
         &self.complaints
     }

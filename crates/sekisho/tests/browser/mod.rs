@@ -23,7 +23,7 @@ const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// A page is small; a browser that needs longer hangs. A slow machine has ten times what it needs.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What is asked of pages that adapt to the reader.
+/// Theme that is asked of pages that adapt to the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Theme {
     /// Dark on light.
@@ -37,7 +37,7 @@ pub(crate) enum Theme {
 pub(crate) struct Page {
     /// The document as it stands then.
     pub(crate) dom: String,
-    /// What the browser wrote to its log, console messages included.
+    /// Log of the browser, console messages included.
     pub(crate) log: String,
 }
 

@@ -36,7 +36,7 @@ fn two_stations(clients: u32) -> Vec<(f64, f64, f64)> {
     found
 }
 
-/// What a measurement of `value` might have been: off by a few per cent, always the same.
+/// Possible measurement of `value`: off by a few per cent, always the same.
 fn noisy(n: f64, value: f64) -> f64 {
     value * (1.0 + 0.025 * (n * 7.3).sin())
 }

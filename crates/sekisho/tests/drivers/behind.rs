@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use postgres::{Private, Settings};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-/// How many clients a program has at the same time, where it shows what many do.
+/// Number of clients that a program has at the same time, where it shows what many do.
 pub(crate) const CLIENTS: usize = 8;
-/// How many slots these share: as many as one check needs at once, which are who is looked at, who
-/// looks, and who goes on beside.
+/// Number of slots that these share: as many as one check needs at once, which are who is looked
+/// at, who looks, and who goes on beside.
 const SLOTS: usize = 3;
 /// A program that takes longer hangs. A busy machine has many times what it needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
@@ -89,7 +89,7 @@ impl Behind {
         Behind { gate, mode, account }
     }
 
-    /// How a client of the gate logs in.
+    /// Account by which a client of the gate logs in.
     pub(crate) fn account(&self) -> &tokio_postgres::Config {
         &self.account
     }
@@ -98,8 +98,8 @@ impl Behind {
         self.mode
     }
 
-    /// What a program must know, in the variables that most drivers read by themselves. Its tables
-    /// are its own.
+    /// Tells a program what it must know, in the variables that most drivers read by themselves.
+    /// Its tables are its own.
     pub(crate) fn tell(&self, command: &mut Command, name: &str) {
         let password = self.account.get_password().expect("there is one");
         let password = std::str::from_utf8(password).expect("it is made of letters");

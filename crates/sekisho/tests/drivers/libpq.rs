@@ -34,7 +34,7 @@ fn psql(behind: &Behind, script: &str) -> Child {
     child
 }
 
-/// What it printed, and what of errors.
+/// Status, output and errors.
 fn ended(child: Child) -> (ExitStatus, String, String) {
     let id = child.id().to_string();
     let (ends, over) = channel::<()>();
@@ -50,7 +50,7 @@ fn ended(child: Child) -> (ExitStatus, String, String) {
     (status, text(stdout), text(stderr))
 }
 
-/// What it printed where nothing is wrong.
+/// Output of a run without errors.
 fn well(child: Child) -> String {
     let (status, out, err) = ended(child);
     assert!(status.success() && err.is_empty(), "{status}: {out}{err}");
@@ -62,7 +62,7 @@ fn signal(which: &str, id: &str) {
     assert!(status.success(), "there is no process {id}");
 }
 
-/// What a client says and hears: transactions, what SQL prepares, COPY both ways, and errors.
+/// Script of a client, and its output: transactions, what SQL prepares, COPY both ways, and errors.
 fn session(client: usize, table: &str) -> (String, String, String) {
     let (mut script, mut out) = (String::new(), String::new());
     let mut say = |words: String| script.push_str(&words);
@@ -121,7 +121,7 @@ fn pgbench(behind: &Behind, script: &str, turns: usize) {
     assert!(status.success() && out.contains(&all), "{status}: {out}{err}");
 }
 
-/// What is heard is compared in the script: a difference ends it with an error.
+/// Script that compares what is heard: a difference ends it with an error.
 const PREPARED: &str = "\
 \\set mine random(1, 1000000000)
 select :mine as heard, :client_id as whose \\gset

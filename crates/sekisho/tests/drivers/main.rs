@@ -1,5 +1,6 @@
-//! What people use to talk to PostgreSQL, before the running `sekisho gate postgres`: each driver in
-//! transaction and in session mode, more clients than slots, as it behaves when nobody tunes it.
+//! Drivers that people use to talk to PostgreSQL, before the running `sekisho gate postgres`: each
+//! driver in transaction and in session mode, more clients than slots, as it behaves when nobody
+//! tunes it.
 //!
 //! A driver is a program of its own language in a folder beside this file, but for two that are
 //! written here. It prints a line a check, `ok NAME`, and ends with a failure if one does not hold.
@@ -15,11 +16,11 @@ use std::process::Command;
 
 use behind::{Behind, Mode, run};
 
-/// What each driver must show.
+/// Checks that each driver must pass.
 const CHECKS: [&str; 8] =
     ["transactions", "prepared", "pipeline", "copy", "cancel", "error", "types", "notify"];
 
-/// Where `cargo xtask drivers` has put what the programs need.
+/// Folder in which `cargo xtask drivers` has put what the programs need.
 fn installed(name: &str) -> PathBuf {
     let target =
         Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target folder");

@@ -14,7 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use crate::behind::{Behind, CLIENTS, Mode, PATIENCE, runtime};
 
-/// Who is in, and whose connection is served until it goes.
+/// Client that is in, and its connection, which is served until it goes.
 struct Guest {
     client: Client,
     served: JoinHandle<Result<(), tokio_postgres::Error>>,

@@ -1,4 +1,4 @@
-//! What makes no sense is refused with exit code 2, with the way out, and before anything is written.
+//! Nonsense is refused with exit code 2, with the way out, and before anything is written.
 
 use std::fs;
 

@@ -17,10 +17,10 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sekisho");
 /// speed, which others may use as well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What a terminal shows of a line.
+/// Columns that a terminal shows of a line.
 const COLUMNS: usize = 80;
 
-/// How a command ended.
+/// End of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: i32,
@@ -36,7 +36,7 @@ impl Ended {
         self.out.lines().map(parse).collect()
     }
 
-    /// What stands after `<label>: ` in a line of its own, to the end of that line.
+    /// Text after `<label>: ` in a line of its own, to the end of that line.
     #[track_caller]
     pub(crate) fn after(&self, label: &str) -> &str {
         let label = format!("  {label}: ");
@@ -49,7 +49,7 @@ impl Ended {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    /// Whether its output is for people.
+    /// True if its output is for people.
     is_text: bool,
     said: Arc<Mutex<Vec<u8>>>,
     out: Option<JoinHandle<()>>,

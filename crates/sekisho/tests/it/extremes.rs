@@ -18,7 +18,7 @@ const SHARES: [&str; 6] = ["0%", "-1%", "NaN%", "1e-300%", "101%", "1e300%"];
 const LIMITS: [&str; 6] = ["mean<0s", "mean<NaNs", "mean<1e300s", "p0<1s", "p100<1s", "pNaN<1s"];
 const NUMBERS: [&str; 6] = ["0", "-1", "nan", "inf", "1e-300", "1e300"];
 
-/// Where nobody listens, so that what is not refused fails at once.
+/// Address at which nobody listens, so that what is not refused fails at once.
 const NOWHERE: &str = "--db postgres://u@127.0.0.1:1/x";
 
 fn folder() -> Scratch {

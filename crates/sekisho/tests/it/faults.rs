@@ -12,7 +12,7 @@ use crate::browser::Scratch;
 use crate::command::{Ended, PATIENCE, start};
 use crate::site::alone;
 
-/// What a server does with a connection that sent a request.
+/// Answer of a server to a connection that sent a request.
 type Answer = fn(&mut TcpStream) -> std::io::Result<()>;
 
 /// A server with an answer of its own.

@@ -11,7 +11,7 @@ use crate::browser::Scratch;
 use crate::command::{Ended, PATIENCE, sekisho, start};
 use crate::tpcc::database;
 
-/// What was kept of the search.
+/// Record of the search.
 fn kept(folder: &Path, ended: &Ended) -> Value {
     let text = std::fs::read_to_string(folder.join(ended.after("record"))).expect("it is kept");
     serde_json::from_str(&text).expect("it is JSON")

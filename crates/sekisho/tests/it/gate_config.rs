@@ -68,13 +68,13 @@ impl Office {
     }
 }
 
-/// Where a gate listens that has said so in JSON.
+/// Address at which a gate listens that has said so in JSON.
 fn listening(said: &str) -> String {
     let object: Value = serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
     object["listening"].as_str().expect("an address").to_owned()
 }
 
-/// Whether a session may ask for a second time in a transaction.
+/// True if a session may ask for a second time in a transaction.
 fn in_block(url: &str) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("it has nothing behind it").block_on(async {

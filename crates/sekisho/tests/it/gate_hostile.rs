@@ -12,15 +12,16 @@ use crate::browser::Scratch;
 use crate::command::{PATIENCE, Running, start};
 use crate::tpcc::ask;
 
-/// How many of each kind there are at the same time.
+/// Number of clients of each kind at the same time.
 const OF_EACH: usize = 20;
-/// How often somebody tries a password that is wrong.
+/// Number of times that somebody tries a password that is wrong.
 const GUESSES: usize = 1000;
-/// What all of them may make the gate's memory grow by \[kB\]: 200 kB for each that is connected, where
-/// one alone claims a gigabyte. Most of it is what the system's allocator keeps back.
+/// Most by which all of them may make the gate's memory grow \[kB\]: 200 kB for each that is
+/// connected, where one alone claims a gigabyte. Most of it is what the system's allocator keeps
+/// back.
 const GROWTH_MAX: u64 = 32 * 1024;
 
-/// What a hostile client is about.
+/// Behaviour of a hostile client.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// A first packet of two gigabytes, then of none, then one that is cut off.

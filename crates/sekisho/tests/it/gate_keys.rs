@@ -44,8 +44,8 @@ fn office() -> &'static Office {
     })
 }
 
-/// What differs from file to file: keys before all tables, the database's servers and keys, and
-/// tables.
+/// Parts that differ from file to file: keys before all tables, the database's servers and keys,
+/// and tables.
 #[derive(Clone, Copy, Default)]
 struct Said<'s> {
     head: &'s str,
@@ -173,7 +173,7 @@ async fn ask(client: &Client, sql: &str) -> Result<String, String> {
     Ok(row.unwrap_or_default().to_owned())
 }
 
-/// How many jobs each server of the first pool has started.
+/// Numbers of jobs that each server of the first pool has started.
 fn started(gate: &Gate) -> Vec<u64> {
     gate.pool().per_server.iter().map(|server| server.started).collect()
 }

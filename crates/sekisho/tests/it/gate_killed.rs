@@ -17,12 +17,12 @@ use crate::browser::Scratch;
 use crate::command::{PATIENCE, Running, start};
 
 const SLOTS: usize = 6;
-/// How often clients come and are killed, in either mode.
+/// Number of times that clients come and are killed, in either mode.
 const ROUNDS: usize = 6;
 /// Behind so many the gate has all the memory that it needs for them.
 const WARM: usize = 3;
-/// What the rounds behind may add to its memory, which an allocator may well cut up otherwise \[kB\]:
-/// what they have under way in one round is more.
+/// Most that the rounds behind may add to its memory, which an allocator may well cut up otherwise
+/// \[kB\]: what they have under way in one round is more.
 const GROWTH_MAX: u64 = 4 * 1024;
 
 /// A connection, message by message.

@@ -88,7 +88,7 @@ fn later() -> Snapshot {
     later
 }
 
-/// Where everything stands that a reader looks at.
+/// Places of everything that a reader looks at.
 fn places(browser: &mut Driven) -> Value {
     browser.value(
         "[...document.querySelectorAll('header > *, dl > div, h2, .box, figure')].map((e) => { \

@@ -25,7 +25,7 @@ fn gate(folder: &Path, url: &str) -> Running {
     start(folder, &[&listens[..], &rest].concat())
 }
 
-/// Where clients connect to.
+/// Address that clients connect to.
 fn address(running: &Running) -> String {
     let said = running.says("next: psql ");
     let (_, rest) = said.split_once("listening on ").expect("it says so");
@@ -73,7 +73,7 @@ fn runtime() -> tokio::runtime::Runtime {
     runtime.expect("it has nothing behind it")
 }
 
-/// How a gate ended, while clients go on.
+/// End of a gate, while clients go on.
 async fn end(running: Running) -> Ended {
     tokio::task::spawn_blocking(|| running.ended(PATIENCE)).await.expect("it ends")
 }

@@ -30,7 +30,7 @@ impl Lcg {
         low + (self.unit() * f64::from(high - low + 1)) as u32
     }
 
-    /// Whether customers ask once a cycle or, by chance, never or several times in a row.
+    /// Choice of customers that ask once a cycle or, by chance, never or several times in a row.
     fn times(&mut self) -> &'static str {
         ["f use 1 -1\n", ""][self.count(0, 1) as usize]
     }
@@ -180,9 +180,9 @@ const COMPLETIONS_MAX: u64 = 120_000;
 /// Of each family; with 60 the largest errors are those that [`solve::layered::Layered::exactness`]
 /// gives.
 const MODELS: u64 = 10;
-/// What is stated of such models.
+/// Error that is stated of such models.
 const ERROR: f64 = 0.5;
-/// What a simulation of this length may add.
+/// Error that a simulation of this length may add.
 const NOISE: f64 = 0.03;
 
 /// The medians of the errors of throughput, response and busy shares, of which none is larger than

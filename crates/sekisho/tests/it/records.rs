@@ -11,10 +11,10 @@ use measure::{
 };
 use solve::SaturatedLoop;
 
-/// What is asked for: name, bytes, weight.
+/// Documents that are asked for: name, bytes, weight.
 pub(crate) const DOCUMENTS: [(&str, u64, u32); 3] =
     [("1k", 1_000, 10), ("20k", 20_000, 5), ("100k", 100_000, 5)];
-/// What a request costs the server \[s/byte\], \[s\].
+/// Cost of a request to the server \[s/byte\], \[s\].
 pub(crate) const COST: (f64, f64) = (50e-9, 1e-3);
 /// The slots of the server.
 pub(crate) const SLOTS: u32 = 4;

@@ -58,7 +58,7 @@ fn parameters(ended: &Ended) -> Value {
     ended.objects()[0]["scenario"]["calibration"]["parameters"].clone()
 }
 
-/// Whether the region of a parameter holds the truth.
+/// Asserts that the region of a parameter holds the truth.
 #[track_caller]
 fn holds(parameters: &Value, name: &str, truth: f64) {
     let of = |at: usize| parameters[name]["interval"][at].as_f64().expect("a number");

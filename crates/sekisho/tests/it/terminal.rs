@@ -19,7 +19,7 @@ use crate::command::{PATIENCE, PROGRAM};
 /// worked at in these tests needs a fraction of it.
 const MEMORY_MAX_KIB: u64 = 4 << 20;
 
-/// What became of a call.
+/// Result of a call.
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// None if it was still at work, and showed it, when it was ended.
@@ -30,13 +30,13 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What it says on standard error, line breaks aside.
+    /// Message on standard error, line breaks aside.
     pub(crate) fn message(&self) -> String {
         self.err.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 }
 
-/// How long a call is waited for.
+/// Moment until which a call is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
     /// Its end.

@@ -252,7 +252,7 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     assert!(ended.err.contains("place.html cannot be written"), "{ended:?}");
 }
 
-/// What stands in a file of lines, each of which is whole.
+/// Content of a file of lines, each of which is whole.
 fn lines_of(folder: &Path, ending: &str) -> Vec<serde_json::Value> {
     let files =
         std::fs::read_dir(folder).expect("it has run").map(|file| file.expect("a file").path());
@@ -319,7 +319,7 @@ fn with_no_database_named_a_private_one_is_lent_and_an_interrupt_leaves_the_reco
     assert!(folder.join(ended.after("record")).exists(), "{ended:?}");
 }
 
-/// Whether terminals were so late that nothing was measured.
+/// True if terminals were so late that nothing was measured.
 fn is_too_slow(ended: &Ended) -> bool {
     let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
     ended.code == 5 && flat.starts_with("INVALID: ") && flat.contains("this machine is too slow")

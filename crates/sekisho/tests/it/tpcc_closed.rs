@@ -22,7 +22,7 @@ fn fit(folder: &Path) -> Ended {
     sekisho(folder, &words)
 }
 
-/// What was said, its white space made one.
+/// Output with its white space made one.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -103,7 +103,7 @@ fn inputs(decks: u64) -> InputCounts {
 /// Decks of 23 transactions that one processor of the server does in a second.
 const DECKS: u32 = 40;
 
-/// What a transaction costs one of them \[s\].
+/// Demand of a transaction of one of them \[s\].
 pub(crate) fn demand() -> f64 {
     1.0 / f64::from(23 * DECKS)
 }
@@ -162,7 +162,7 @@ fn interval(nth: u32, connections: u32, response_s: f64) -> Interval {
     }
 }
 
-/// What every record has.
+/// Parts that every record has.
 fn frame(plan: Plan, inputs: InputCounts) -> Record {
     let measured_s = plan.measure.as_secs_f64();
     let settings = [

@@ -43,7 +43,7 @@ fn drawn(scratch: &Scratch, name: &str, html: &str) -> Page {
     page
 }
 
-/// What stands in the page, its white space made one.
+/// Asserts that these words stand in the page, its white space made one.
 fn has(html: &str, words: &[&str]) {
     let flat = html.split_whitespace().collect::<Vec<_>>().join(" ");
     for word in words {

@@ -7,7 +7,7 @@ use crate::browser::Scratch;
 use crate::command::sekisho;
 use crate::tpcc::ask;
 
-/// What `ALTER SYSTEM` has written.
+/// Query of what `ALTER SYSTEM` has written.
 const WRITTEN: &str = "select name || ' = ' || setting from pg_file_settings \
     where sourcefile like '%/postgresql.auto.conf' order by 1";
 

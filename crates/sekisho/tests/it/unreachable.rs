@@ -21,7 +21,7 @@ fn nobody() -> SocketAddr {
     listener.local_addr().expect("it is bound")
 }
 
-/// What happened and what was decided, without times and names.
+/// Events and decisions, without times and names.
 fn shape(recording: &Recording) -> Vec<String> {
     assert_eq!(recording.replay(), Ok(()));
     let step = |step: &measure::Step| {

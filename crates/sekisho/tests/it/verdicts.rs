@@ -1,4 +1,5 @@
-//! How `check` ends, on records whose truth is known: 0 holds, 3 fails, 4 inconclusive, 5 invalid.
+//! Verdicts of `check`, on records whose truth is known: 0 holds, 3 fails, 4 inconclusive, 5
+//! invalid.
 
 use measure::RunRecord;
 

@@ -19,7 +19,7 @@ const COMPLETIONS_HELPERS: u64 = 200_000;
 const HELPERS: u32 = 16;
 /// The share of requests for 500 KB in the mixes of experiment 4, in per mille.
 pub(super) const MIXES: [u32; 5] = [0, 250, 500, 750, 1000];
-/// Capacity of 10 Mbit/s [byte/s].
+/// Capacity of 10 Mbit/s \[byte/s\].
 const ETHERNET: f64 = 10e6 / 8.0;
 
 /// g(x), eq. 5 \[s\].

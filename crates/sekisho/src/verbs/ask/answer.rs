@@ -1,4 +1,4 @@
-//! What all questions have in common: how they are put, and how an answer is said.
+//! Parts that all questions have in common: how they are put, and how an answer is said.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(super) struct Common {
     /// Each simulation stops at the latest after about so many requests
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     max_requests: u64,
-    /// How many threads may simulate; left out, one a processor
+    /// Most threads that may simulate; left out, one a processor
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Print JSON instead of text
@@ -92,7 +92,7 @@ impl Common {
 /// An answer in words.
 pub(super) struct Text {
     pub(super) headline: String,
-    /// How far the formula's numbers may be off, where any are shown.
+    /// Error that the formula's numbers may have, where any are shown.
     pub(super) approximation: Approximation,
     pub(super) numbers: String,
     pub(super) why: Vec<String>,
@@ -233,7 +233,7 @@ pub(super) fn change_text(change: Option<&Change>) -> String {
     format!("{:+.1} % ({low:+.1} to {high:+.1}){mark}", percent(change.ratio))
 }
 
-/// Where the numbers come from.
+/// Sources of the numbers.
 pub(super) fn sources(formula_note: &str, formula_error: Option<f64>, seed: u64) -> Vec<String> {
     let mut sources = vec![format!("formula: {formula_note}")];
     sources.extend(formula_error.and_then(advise::who_answers));

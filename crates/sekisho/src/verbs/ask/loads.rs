@@ -158,7 +158,7 @@ pub(crate) fn prediction_text(prediction: &Prediction) -> String {
     ))
 }
 
-/// What was answered, in a line, and how far the formula's numbers may be off.
+/// Answer in a line, and the error that the formula's numbers may have.
 pub(crate) fn headline(prediction: &Prediction) -> String {
     most_throughput(prediction) + &prediction.approximation().of_formula()
 }

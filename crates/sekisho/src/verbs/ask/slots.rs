@@ -86,7 +86,7 @@ fn headline(answer: &Slots) -> String {
     )
 }
 
-/// What a number that folklore gives costs.
+/// Cost of a number that folklore gives.
 fn verdict_on(answer: &Slots, slots: u32) -> String {
     match answer.rows.iter().find(|row| row.slots == slots) {
         Some(SlotsRow { response: Some(_), mean_change, p99_change, .. }) => format!(
@@ -99,7 +99,7 @@ fn verdict_on(answer: &Slots, slots: u32) -> String {
     }
 }
 
-/// What the formula's witness says of the question.
+/// Answer of the formula, as a witness.
 fn by_formula(best: &BestByFormula) -> String {
     let (slots, most) = (best.slots, best.most);
     let bound = if slots == most { ", and perhaps more" } else { "" };

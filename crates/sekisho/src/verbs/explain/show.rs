@@ -1,4 +1,4 @@
-//! How an explanation is printed.
+//! Printing of an explanation.
 
 use advise::{Explanation, Knee, Little, LittleCheck, NextLoad, Pace, Side, Span, Tool, ToolRun};
 use terminal::Verdict;

@@ -68,7 +68,7 @@ pub(super) struct AutoArgs {
 }
 
 impl AutoArgs {
-    /// Whether the slots are left to the gate, and how.
+    /// Search for the slots, if these are left to the gate.
     pub(super) fn auto(&self, slots: &[Slots]) -> Result<Option<Auto>, Failure> {
         let wrong = |cause: &str| Err(Failure::Usage(cause.to_owned()));
         if !slots.contains(&Slots::Auto) {
@@ -109,7 +109,7 @@ pub(super) fn keep_model(
     })
 }
 
-/// What was found, as a scenario.
+/// Findings as a scenario.
 fn scenario(name: &str, station: &str, fitted: &Fitted) -> String {
     let Fitted { clients, think, slots, delay, demand, servers } = fitted;
     let name = toml::Value::from(format!("{name}, as the gate saw it"));
@@ -151,7 +151,7 @@ pub(super) fn control_json(slots: u32, control: Option<&Controlled>) -> serde_js
     })
 }
 
-/// What the models of several gates have found, and what stands of the slots.
+/// Findings of the models of several gates, and the slots that stand.
 pub(super) fn models<'m>(models: impl Iterator<Item = &'m [Estimate]> + Clone) -> String {
     let mut table = Table::new(&["model", "", "95 %", "unit"]);
     for row in models.clone().flatten() {

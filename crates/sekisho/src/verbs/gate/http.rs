@@ -18,7 +18,7 @@ use super::{PolicyArgs, address, keep, reachable, slots};
 
 #[derive(ClapArgs)]
 pub(super) struct HttpArgs {
-    /// Where clients connect to
+    /// Address that clients connect to
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: String,
     /// A server behind the gate; say it once for each
@@ -44,17 +44,17 @@ pub(super) struct HttpArgs {
     about: About,
     #[command(flatten)]
     policy: PolicyArgs,
-    /// How many requests may wait
+    /// Most requests that may wait
     #[arg(long, value_name = "N", default_value_t = httpgate::ROOM)]
     room: u64,
-    /// How long a request may wait
+    /// Longest wait of a request
     #[arg(long, value_name = "TIME", default_value = "30s")]
     wait_max: Span,
     /// How long a request may wait while no server can be reached: a time, `refuse` for not at all, or
     /// `wait` for as long as for a slot
     #[arg(long, value_name = "TIME", default_value = "refuse")]
     unreachable: Unreachable,
-    /// How long a server may take to begin its response
+    /// Time limit for a server to begin its response
     #[arg(long, value_name = "TIME", default_value = "60s")]
     timeout: Span,
     /// Ask every server for this path; 200 to 399 is healthy
@@ -66,7 +66,7 @@ pub(super) struct HttpArgs {
     /// Private key (PEM) of the certificate
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Where metrics and controls are served
+    /// Address of metrics and controls
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
     /// Allow an upstream that is neither loopback nor private

@@ -126,7 +126,7 @@ impl PolicyArgs {
         policies.at(GateSpec { queues, seed: self.seed, ..gate }, names).map_err(Failure::Usage)
     }
 
-    /// How many steps are recorded.
+    /// Number of steps that are recorded.
     fn record_max(&self) -> usize {
         if self.record.is_some() { self.record_max } else { 0 }
     }
@@ -164,7 +164,7 @@ fn address(flag: &str, name: &str) -> Result<SocketAddr, Failure> {
     found.next().ok_or_else(|| wrong(&"no address belongs to that name"))
 }
 
-/// Whether a gate may stand in front of what a name leads to, if `--public` was said so often.
+/// Checks that a gate may stand in front of what a name leads to, if `--public` was said so often.
 fn reachable(
     name: &str,
     addresses: impl IntoIterator<Item = IpAddr>,

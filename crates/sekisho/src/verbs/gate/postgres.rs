@@ -31,10 +31,10 @@ use crate::verbs::database;
 
 /// The port of PostgreSQL where nobody names another one.
 const PORT: u16 = 5432;
-/// Where clients connect to where nobody says another address.
+/// Address that clients connect to where nobody says another one.
 const LISTEN: &str = "127.0.0.1:6432";
 
-/// What a file says in place of these.
+/// Options that a file replaces.
 const REPLACED: [&str; 27] = [
     "db",
     "slots",
@@ -72,7 +72,7 @@ pub(super) struct PostgresArgs {
     /// what the file says
     #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED)]
     config: Option<PathBuf>,
-    /// Where clients connect to; left out, 127.0.0.1:6432
+    /// Address that clients connect to; left out, 127.0.0.1:6432
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// The database: postgresql://USER@HOST:PORT/NAME; say it once for each server of it. Left out,
@@ -96,10 +96,10 @@ pub(super) struct PostgresArgs {
     mode: ModeName,
     #[command(flatten)]
     policy: PolicyArgs,
-    /// How many clients may wait, in each pool
+    /// Most clients that may wait, in each pool
     #[arg(long, value_name = "N", default_value_t = monitor::ROOM)]
     room: u64,
-    /// How long a client may wait for a slot
+    /// Longest wait of a client for a slot
     #[arg(long, value_name = "TIME", default_value = "120s")]
     wait_max: Span,
     /// What becomes of a client while a server that could be reached cannot be: `wait`, no longer than
@@ -279,7 +279,7 @@ fn numbered(path: &Path, at: usize) -> PathBuf {
     name.into()
 }
 
-/// What is behind the gate, in words.
+/// Words for what is behind the gate.
 struct Behind {
     database: String,
     servers: usize,
@@ -543,7 +543,7 @@ impl PostgresArgs {
         Ok(database)
     }
 
-    /// Whether the slots are left to the gate, and how.
+    /// Search for the slots, if these are left to the gate.
     fn auto(&self) -> Result<Option<Auto>, Failure> {
         let auto = self.auto.auto(&self.slots)?;
         if auto.is_some() && matches!(self.mode, ModeName::Session) {
@@ -556,7 +556,7 @@ impl PostgresArgs {
         Ok(auto)
     }
 
-    /// Who is known: those of the list, or the user of `--db`.
+    /// Users that are known: those of the list, or the user of `--db`.
     fn known(&self, login: Option<&(Vec<u8>, Credential)>) -> Result<Users, Failure> {
         let key = MockKey::drawn();
         if let Some(path) = &self.users {
@@ -628,7 +628,7 @@ fn addresses(place: &Place) -> Result<Vec<Address>, Failure> {
         .collect()
 }
 
-/// Whether a gate may stand in front of these servers, if `--public` was said so often.
+/// Checks that a gate may stand in front of these servers, if `--public` was said so often.
 fn within_reach(servers: &[Address], public: u8) -> Result<(), Failure> {
     for server in servers {
         match server {

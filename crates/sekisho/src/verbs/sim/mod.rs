@@ -42,13 +42,13 @@ pub(crate) struct Args {
     /// What the intervals rest on
     #[arg(long, value_enum, default_value_t = Basis::Replications)]
     plan: Basis,
-    /// How many replications; left out, 10
+    /// Number of replications; left out, 10
     #[arg(long, value_name = "N")]
     replications: Option<u32>,
     /// Stop when the 95 % intervals of the mean responses are within this share of them
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
     precision: f64,
-    /// How many threads may run replications; left out, one a processor
+    /// Most threads that may run replications; left out, one a processor
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Stop at the latest after about so many requests
@@ -272,7 +272,7 @@ fn gates(gates: &[GateOutcome]) -> Table {
     table
 }
 
-/// What became of each class in each interval of the agenda.
+/// Table of each class in each interval of the agenda.
 fn intervals(outcome: &Outcome) -> Table {
     let mut table = Table::new(&["from", "class", "offered", "completed", "mean response"]);
     for interval in &outcome.intervals {
@@ -380,7 +380,7 @@ fn seeded(outcome: &Outcome) -> String {
     )
 }
 
-/// Whether a quantile that is shown has no end of its interval.
+/// True if a quantile that is shown has no end of its interval.
 fn unknown(outcome: &Outcome) -> bool {
     let shown = outcome.classes.iter().flat_map(|class| {
         let sizes = class.sizes.iter().filter_map(|size| quantile(&size.quantiles, 0.99));
@@ -418,7 +418,7 @@ fn refusals(gate: &GateOutcome) -> String {
 /// Most changes of slots that are listed.
 const CHANGES_LISTED: usize = 20;
 
-/// What the controller of a gate has decided, if it has one.
+/// Decisions of a gate's controller, if it has one.
 fn controlled(gate: &GateOutcome) -> String {
     let judged = |why: &Why| matches!(why, Why::More(_) | Why::Fewer(_) | Why::Stays(_));
     let trials = gate.moves.iter().filter(|(_, made)| judged(&made.why)).count();

@@ -247,7 +247,7 @@ fn trial_object(trial: &Trial, level: Isolation) -> Value {
     })
 }
 
-/// What the user can mend, and what they cannot.
+/// Failure that the user can mend, or one that they cannot.
 fn failure(error: AcidError) -> Failure {
     match error {
         AcidError::Begin(RunError::Machine(_))

@@ -52,7 +52,7 @@ pub(super) struct Args {
     database: DatabaseArgs,
     #[command(flatten)]
     private: PrivateArgs,
-    /// How often the server is killed
+    /// Number of times that the server is killed
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -97,9 +97,9 @@ enum Synchronous {
 const NOT_SYNCHRONOUS: [(&str, &str); 3] =
     [("synchronous_commit", "off"), ("wal_buffers", "128MB"), ("bgwriter_lru_maxpages", "0")];
 
-/// How long a run is planned to last beyond the kill: it never does.
+/// Time beyond the kill that a run is planned to last: it never does.
 const SPARE: Duration = Duration::from_secs(3600);
-/// How often whoever waits for the moment of a kill looks whether it is still wanted.
+/// Period at which whoever waits for the moment of a kill looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(5);
 /// A success file of hours.
 const FILE_MIB: u64 = 16 * 1024;
@@ -117,7 +117,7 @@ struct Round {
     /// Of everything since the load.
     survival: Survival,
     found: Verified,
-    /// What was there without having been acknowledged, of this round alone.
+    /// Orders and payments that were there without having been acknowledged, of this round alone.
     unacknowledged: u64,
 }
 
@@ -168,7 +168,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     Ok(verdict)
 }
 
-/// What is said where the user did not want to wait for the first crash.
+/// Message where the user did not want to wait for the first crash.
 fn not_crashed(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let verdict = Verdict::Interrupted;
     let text = match args.json {
@@ -342,7 +342,7 @@ fn read(path: &Path) -> Result<Vec<Acknowledged>, Failure> {
     BufReader::new(file).lines().map(entry).collect()
 }
 
-/// Whether a round left more behind than can have been under way.
+/// True if a round left more behind than can have been under way.
 fn is_too_much(args: &Args, round: &Round) -> bool {
     round.unacknowledged > u64::from(args.connections)
 }

@@ -40,7 +40,7 @@ const WAREHOUSES_MAX: u32 = 32;
 const BESIDES: f64 = 0.5;
 /// Share of busy processors from which on they are what a load waits for.
 const SATURATED: f64 = 0.85;
-/// How much faster or slower the machine may be at the end than it was when it was fitted: what a
+/// Most by which the machine may be faster or slower at the end than when it was fitted: what a
 /// throughput may be off and still count as predicted.
 const DRIFT_MOST: f64 = 0.10;
 
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     /// The seed of all chance; left out, it is drawn and told
     #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     seed: u64,
-    /// Where the report is written
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "sekisho-demo-postgres.html")]
     report: PathBuf,
     /// Print JSON instead of text
@@ -320,8 +320,8 @@ fn best(calibration: &Calibration, servers: u32, most: u32) -> Option<Best> {
     })
 }
 
-/// Where the prediction is checked: the nearest numbers on both sides that the fit has not seen, the
-/// best one itself before any other.
+/// Numbers at which the prediction is checked: the nearest on both sides that the fit has not seen,
+/// the best one itself before any other.
 fn unseen(best: u32, fitted: &[u32], most: u32) -> Vec<u32> {
     let new = |n: &u32| !fitted.contains(n);
     let mut numbers: Vec<u32> = (1..=best).rev().find(new).into_iter().collect();
@@ -334,7 +334,7 @@ fn to_repeat(best: u32, fitted: impl Iterator<Item = u32>) -> u32 {
     fitted.min_by_key(|n| n.abs_diff(best)).unwrap_or(best)
 }
 
-/// What a check came to on a machine that drifted by this share of its throughput meanwhile: what was
+/// Result of a check on a machine that drifted by this share of its throughput meanwhile: what was
 /// fitted is not the machine that was checked.
 fn judged(right: Right, drift: Option<f64>) -> Right {
     match drift {
@@ -356,7 +356,7 @@ fn others(connections: u32, cores: u32, busy: f64) -> Option<String> {
     })
 }
 
-/// Which queue it is that a load waits for, as far as that can be told.
+/// Queue that a load waits for, as far as that can be told.
 fn why(best: &Best, cores: u32, busy: Option<f64>, retries: f64) -> String {
     let share = |share: f64| format!("{:.0} %", share * 100.0);
     let model = format!(
@@ -420,7 +420,7 @@ fn unknown(is_invalid: bool, calibration: &Calibration) -> Option<Unknown> {
     (!fit::is_known(knee, calibration.clients[1].into())).then_some(Unknown::Knee(knee.interval[0]))
 }
 
-/// What the loop has found so far.
+/// Findings of the loop so far.
 struct Demo {
     runs: Vec<Pressed>,
     fit: SourceFit,
@@ -548,7 +548,7 @@ impl Demo {
         )
     }
 
-    /// What the check found, in words.
+    /// Finding of the check, in words.
     fn found(&self) -> String {
         let unseen: Vec<String> = self.unseen.iter().map(ToString::to_string).collect();
         if unseen.is_empty() {
@@ -601,7 +601,7 @@ impl Demo {
         text
     }
 
-    /// What fewer servers than processors mean.
+    /// Meaning of fewer servers than processors.
     fn slowed(&self) -> String {
         let Demo { servers, cores, .. } = self;
         let s = if *servers == 1 { "" } else { "s" };
@@ -612,7 +612,7 @@ impl Demo {
         )
     }
 
-    /// What a repeated run tells of the machine.
+    /// Finding of a repeated run about the machine.
     fn drifted(&self, drift: f64) -> String {
         let repeated = self.repeated();
         let s = if repeated == 1 { "" } else { "s" };

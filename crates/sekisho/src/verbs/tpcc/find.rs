@@ -168,7 +168,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     report.map(|_| verdict)
 }
 
-/// What there is to say of probes of this length before they begin, if they are too short to tell.
+/// Warning about probes of this length before they begin, if they are too short to tell.
 fn too_short(probe: Duration) -> Option<String> {
     let longest = probe * LENGTHEN_MOST;
     let (probe_s, least_s) = (probe.as_secs_f64(), STEADY_LEAST.as_secs());
@@ -291,7 +291,7 @@ impl Search {
         text + &paragraph(NOT_AUDITED)
     }
 
-    /// What the run that the answer rests on did otherwise than the specification asks.
+    /// Deviations from the specification of the run that the answer rests on.
     fn deviations(&self) -> Vec<String> {
         let Some(run) = self.confirmed() else { return Vec::new() };
         let mut found = run.judged.deviations.clone();

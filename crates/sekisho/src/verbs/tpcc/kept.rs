@@ -25,14 +25,14 @@ pub(super) struct Kept {
     /// The words of the command line that made it, without secrets.
     pub(super) command: Vec<String>,
     pub(super) record: Record,
-    /// What was found in the database afterwards, if it was looked at.
+    /// Checks of the database afterwards, if it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) verified: Option<Verified>,
     #[serde(skip)]
     pub(super) path: PathBuf,
 }
 
-/// Where a run that begins now will be kept, and under which name.
+/// Name and place of a run that begins now.
 pub(super) struct Begun {
     id: String,
     started: String,
@@ -111,7 +111,7 @@ impl Kept {
     }
 }
 
-/// Whether a file is named as the record of a TPC-C run is.
+/// True if a file is named as the record of a TPC-C run is.
 pub(crate) fn is_record(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| name.ends_with(".tpcc.json"))

@@ -29,7 +29,7 @@ Examples:
   sekisho tpcc load --warehouses 10 --db \"$DATABASE_URL\"
   sekisho tpcc load --warehouses 10 --db \"$DATABASE_URL\" --replace --seed 7")]
 pub(super) struct Args {
-    /// How many warehouses
+    /// Number of warehouses
     #[arg(long, value_name = "N")]
     warehouses: u32,
     #[command(flatten)]
@@ -209,7 +209,7 @@ fn stopped_object(args: &Args, last: Option<Progress>) -> Value {
     })
 }
 
-/// What the user can do, in the words of this command.
+/// Failure with what the user can do, in the words of this command.
 fn failure(error: &LoadError) -> Failure {
     let way = match error {
         LoadError::OtherTables { .. } => " (`--beside-others`)",

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// The seed of all chance; left out, it is drawn and told
     #[arg(long, value_name = "N", default_value_t = store::drawn_seed(), hide_default_value = true)]
     seed: u64,
-    /// Where the report is written
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "sekisho-demo-monitor.html")]
     report: PathBuf,
     /// Print JSON instead of text
@@ -144,7 +144,7 @@ fn press(way: &Target, clients: u32, args: &Args, session: &Session) -> Result<K
     terminals::run(way, &plan, session)
 }
 
-/// What was seen one way at a number of clients.
+/// Observations one way at a number of clients.
 #[derive(Default)]
 struct Seen {
     throughputs: Vec<f64>,
@@ -240,7 +240,7 @@ impl Demo {
         self.rows.last().expect("at least one number of clients is tried")
     }
 
-    /// Whether the monitor does no harm where clients are most.
+    /// Verdict on whether the monitor does no harm where clients are most.
     fn verdict(&self) -> Verdict {
         judge(self.last().ratio(), self.knee(0), self.knee(1))
     }

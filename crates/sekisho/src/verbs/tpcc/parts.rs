@@ -1,4 +1,4 @@
-//! What makes a run one part of several: its arguments, and what is told of parts.
+//! Run as one part of several: its arguments, and what is told of parts.
 
 use ::tpcc::{MeetError, Meeting, PartRecord, Plan, Record, RunError, RunPart, facts, run_part};
 use advise::Span;
@@ -48,7 +48,7 @@ impl PartArgs {
     }
 }
 
-/// Whether this process verifies the database when it ends. Of parts the first does it: what must
+/// True if this process verifies the database when it ends. Of parts the first does it: what must
 /// hold, holds also while others still run.
 pub(super) fn verifies(meeting: Option<&Meeting>) -> bool {
     meeting.is_none_or(|meeting| meeting.part.number() == 1)
@@ -75,7 +75,7 @@ pub(super) fn run(
     terminals::keep(record, begun, watch, session).map(Some)
 }
 
-/// What there is to say of a run in several processes.
+/// Text on a run in several processes.
 pub(super) fn text(record: &Record) -> String {
     if let Some(PartRecord { part, clock_error_s, late_s, .. }) = &record.part {
         return paragraph(&format!(

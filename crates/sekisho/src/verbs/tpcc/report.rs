@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// Records of `tpcc run` or of `tpcc stress`
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where the report is written
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
     /// Print JSON instead of text
@@ -79,7 +79,7 @@ fn told(run: &Run) -> String {
 /// Where the page of a command that measures goes.
 #[derive(ClapArgs)]
 pub(super) struct ReportArgs {
-    /// Where the report is written [default: beside the record, .sekisho/runs/ID.html]
+    /// File of the report [default: beside the record, .sekisho/runs/ID.html]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
@@ -102,7 +102,7 @@ impl ReportArgs {
     }
 }
 
-/// Where the report is, as a line of text; its failure ends the command later.
+/// Place of the report, as a line of text; its failure ends the command later.
 pub(super) fn written(report: &Result<PathBuf, Failure>) -> String {
     match report {
         Ok(path) => format!("  report: {}\n", path.display()),

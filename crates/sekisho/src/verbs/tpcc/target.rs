@@ -104,7 +104,7 @@ impl Target {
         Ok(Target { config: gate.before(private)?, private: None, version, room: None })
     }
 
-    /// What the database is called where one says what was measured.
+    /// Name of the database where one says what was measured.
     pub(super) fn name(&self) -> String {
         let version = &self.version;
         match self.private {

@@ -1,4 +1,5 @@
-//! What `run` and `stress` have in common: their arguments, what is kept of a run, what is shown.
+//! Parts that `run` and `stress` have in common: their arguments, what is kept of a run, what is
+//! shown.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -120,7 +121,7 @@ pub(super) fn span(span: Span) -> Result<Duration, Failure> {
     Ok(Duration::from_secs_f64(span.0))
 }
 
-/// What is said where the user did not want to wait for a database.
+/// Message where the user did not want to wait for a database.
 pub(super) fn not_begun(args: &TerminalArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let verdict = Verdict::Interrupted;
     let text = match args.json {
@@ -183,7 +184,7 @@ pub(super) fn verified(
     Verified::of(target, session)
 }
 
-/// What the machine refuses is not the user's to mend; the rest is.
+/// Failure of the machine, which is not the user's to mend; the rest is.
 pub(super) fn failure(error: RunError) -> Failure {
     match error {
         RunError::Machine(_) => Failure::machine(error),
@@ -200,7 +201,7 @@ pub(super) struct Watcher {
     path: PathBuf,
     /// A line for each New-Order and Payment whose commit was acknowledged, before it counts.
     success: Option<(File, PathBuf)>,
-    /// What the bar says of a run that has begun.
+    /// Text of the bar for a run that has begun.
     what: String,
     /// The first line that could not be written; later ones are not tried.
     failed: Option<(PathBuf, std::io::Error)>,
@@ -376,7 +377,7 @@ pub(super) fn table(record: &Record) -> String {
     table.to_string()
 }
 
-/// What the numbers rest on, and what stands in their way.
+/// Foundations of the numbers, and what stands in their way.
 pub(super) fn why(record: &Record, judged: &::tpcc::Verdict) -> String {
     let mut text = String::new();
     if let Outcome::Invalid(why) = &judged.outcome {

@@ -1,4 +1,4 @@
-//! What the consistency conditions said of a database after a run, as it is told and kept.
+//! Verdict of the consistency conditions on a database after a run, as it is told and kept.
 
 use ::tpcc::verify::{Outcome, Part, Verification, VerifyError, verify};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use super::target::Target;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Verified {
-    /// How many.
+    /// Their number.
     pub(super) checks: usize,
     /// Those that failed.
     pub(super) failed: Vec<Broken>,
@@ -22,9 +22,9 @@ pub(super) struct Verified {
 #[serde(deny_unknown_fields)]
 pub(super) struct Broken {
     check: String,
-    /// What it says must be.
+    /// Statement that must hold.
     statement: String,
-    /// How many rows or groups break it.
+    /// Number of rows or groups that break it.
     places: u64,
 }
 
@@ -61,7 +61,7 @@ impl Verified {
         }
     }
 
-    /// Whether every check holds.
+    /// True if every check holds.
     pub(super) fn holds(&self) -> bool {
         self.failed.is_empty()
     }
@@ -79,7 +79,7 @@ impl Verified {
     }
 }
 
-/// What was found, in a sentence.
+/// Finding in a sentence.
 pub(super) fn verified_text(found: Option<&Verified>) -> String {
     match found {
         Some(found) => found.text(),

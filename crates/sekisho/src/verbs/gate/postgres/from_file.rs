@@ -15,7 +15,7 @@ use terminal::{Failure, Verdict, say};
 use super::names::{Names, ask_again};
 use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted, within_reach};
 
-/// How many databases are named at the start.
+/// Number of databases that are named at the start.
 const NAMED: usize = 3;
 
 /// A file that was read, and what is to be told of it.
@@ -77,7 +77,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     end(&finished, written, args.json, out)
 }
 
-/// Whether the gate may stand in front of every server that the file names.
+/// Checks that the gate may stand in front of every server that the file names.
 fn reached(config: &Config, public: u8) -> Result<(), Failure> {
     config.databases.iter().try_for_each(|database| within_reach(&database.servers, public))
 }

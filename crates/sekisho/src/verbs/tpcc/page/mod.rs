@@ -27,12 +27,12 @@ impl Run {
         Run { judged: kept.record.judge(), kept }
     }
 
-    /// How a command that made this run ends.
+    /// Verdict of a command that made this run.
     pub(super) fn verdict(&self) -> Verdict {
         and_verified(verdict_of(&self.judged.outcome), self.kept.verified.as_ref())
     }
 
-    /// Whether what was measured is what was asked for, to its end.
+    /// True if what was measured is what was asked for, to its end.
     fn is_whole(&self) -> bool {
         let outcome = &self.judged.outcome;
         !matches!(outcome, Outcome::Invalid(_) | Outcome::Interrupted | Outcome::Part(_))
@@ -137,7 +137,7 @@ fn of_one(run: &Run) -> String {
     )
 }
 
-/// What must be known before a number is believed.
+/// Facts that must be known before a number is believed.
 fn leads(mut report: Report, runs: &[Run]) -> Report {
     report = report.lead(NOT_AUDITED);
     for run in runs {
@@ -175,7 +175,7 @@ fn leads(mut report: Report, runs: &[Run]) -> Report {
     report
 }
 
-/// What repeats a run, except what `several` runs vary.
+/// Facts that repeat a run, except what `several` runs vary.
 fn facts(mut report: Report, kept: &Kept) -> Report {
     let Kept { record, .. } = kept;
     let (plan, host, server) = (&record.plan, &record.host, &record.server);

@@ -186,7 +186,7 @@ fn transactions(record: &Record) -> Result<Table, Broken> {
     Ok(table)
 }
 
-/// What the table of transactions does not say.
+/// Text on what the table of transactions does not say.
 fn beside(run: &Run) -> String {
     let record = &run.kept.record;
     let retries: u64 = record.kinds.iter().map(|kind| kind.retries).sum();
@@ -204,7 +204,7 @@ fn beside(run: &Run) -> String {
     )
 }
 
-/// How the response times are distributed.
+/// Section on the distribution of the response times.
 fn responses(record: &Record) -> Result<Section, Broken> {
     let mut section = Section::new("Response times");
     let mut all: Vec<(&str, &Histogram, Limit)> = Kind::ALL
@@ -314,7 +314,7 @@ fn judged(run: &Run) -> Result<Section, Broken> {
     Ok(Section::new("The rules, and how the run deviates").table(table).table(deviations))
 }
 
-/// What the server and the sessions of the terminals were set to.
+/// Settings of the server and of the sessions of the terminals.
 pub(super) fn settings(record: &Record) -> Result<Section, Broken> {
     let columns = ["setting", "value", "of"].map(Column::plain);
     let mut table = Table::new("What decides the worth of a result", columns);
@@ -327,7 +327,7 @@ pub(super) fn settings(record: &Record) -> Result<Section, Broken> {
     Ok(Section::new("Settings").table(table))
 }
 
-/// What the terminals themselves cost, and how late they were.
+/// Cost of the terminals themselves, and their lateness.
 fn client(record: &Record) -> Result<Section, Broken> {
     let client = &record.client;
     let mut rows = vec![("transactions performed", client.transactions.to_string())];

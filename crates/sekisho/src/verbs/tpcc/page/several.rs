@@ -258,7 +258,7 @@ fn p90s(axis: Axis, runs: &[&Run], x: fn(&Record) -> u32) -> Result<Option<Figur
     Figure::new("p90 of every kind against warehouses", caption, curves).map(Some)
 }
 
-/// What came of every run, and how it was made.
+/// Results of every run, and how it was made.
 fn tables(runs: &[Run]) -> Result<Section, Broken> {
     let columns = [
         Column::plain("run"),

@@ -11,16 +11,16 @@ use super::Broken;
 
 /// Stretches of a frequency distribution; the specification asks for 20 at least (8.1.6.5).
 const STRETCHES: usize = 40;
-/// How far it goes, in 90th percentiles (8.1.6.5).
+/// Reach of a distribution, in 90th percentiles (8.1.6.5).
 const REACH: u64 = 4;
 /// The finest that a histogram resolves \[ns\].
 const RESOLUTION: u64 = 1_000;
 /// The quantiles that a curve is drawn through.
 const CURVE: [f64; 10] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.999, 0.9999];
-/// How far think times are drawn, in means, and in how many stretches.
+/// Reach of the think times that are drawn, in means, and the number of stretches.
 const THOUGHT: (f64, usize) = (4.0, 24);
 
-/// What the 90th percentile may be.
+/// Limit on the 90th percentile.
 #[derive(Clone, Copy)]
 pub(super) struct Limit(Duration);
 
@@ -39,7 +39,7 @@ fn unit(most: u64) -> (&'static str, f64) {
     }
 }
 
-/// How frequent times are, from zero to four times their 90th percentile; `None` of nothing.
+/// Frequencies of times, from zero to four times their 90th percentile; `None` of nothing.
 pub(super) fn frequency(
     title: &str,
     times: &Histogram,

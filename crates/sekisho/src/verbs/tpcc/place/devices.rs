@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many there are.
+/// Number of devices.
 pub(super) const DISKS: usize = 3;
-/// What a device may come to hold; its file takes only what is written.
+/// Most that a device may come to hold; its file takes only what is written.
 const MEGABYTES: u32 = 2_048;
-/// Where their files lie.
+/// Folder of their files.
 const PARENT: &str = "/var/tmp";
-/// Where the kernel takes limits.
+/// Folder in which the kernel takes limits.
 const THROTTLE: &str = "/sys/fs/cgroup/blkio";
 /// With so many I/Os a second allowed, ten take half a second.
 const TRIED: u32 = 20;
@@ -108,7 +108,7 @@ impl Devices {
         Ok(devices)
     }
 
-    /// Where they are mounted.
+    /// Folders on which they are mounted.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         (1..=DISKS).map(|n| self.folder.join(format!("disk-{n}"))).collect()
     }

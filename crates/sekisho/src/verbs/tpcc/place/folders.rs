@@ -9,10 +9,10 @@ use terminal::Failure;
 
 /// More directories than a machine of tables has use for.
 const MOST: usize = 16;
-/// Where the kernel tells of block devices.
+/// Folder in which the kernel tells of block devices.
 const SYSFS: &str = "/sys";
 
-/// Which disks several directories lie on.
+/// Disks that several directories lie on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Disks {
     /// Each on disks of its own, as far as the kernel tells.
@@ -45,7 +45,7 @@ impl Disks {
         shared.map_or(Disks::Apart, Disks::Shared)
     }
 
-    /// What that means for what is measured, in a sentence.
+    /// Meaning of that for what is measured, in a sentence.
     pub(super) fn text(&self) -> String {
         match self {
             Disks::Apart => "The directories lie on different disks.".into(),

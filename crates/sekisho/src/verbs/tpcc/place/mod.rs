@@ -118,7 +118,7 @@ struct Measured {
     unwritten: Option<String>,
 }
 
-/// What came of it.
+/// Result of a placement.
 struct Placed<'a> {
     name: String,
     folders: &'a [PathBuf],
@@ -129,7 +129,7 @@ struct Placed<'a> {
     steps: Vec<Step>,
     /// The run after they were moved.
     after: Option<Measured>,
-    /// What to do about the log, where that is not ours to do.
+    /// Advice about the log, where moving it is not ours to do.
     log: Option<String>,
     /// The database that was named, if one was.
     given: &'a DatabaseArgs,
@@ -329,7 +329,7 @@ impl Placed<'_> {
     }
 }
 
-/// Whether a server is on this machine, as far as its address tells.
+/// True if a server is on this machine, as far as its address tells.
 fn is_here(config: &Config) -> bool {
     use ::tpcc::Host;
     let by_name = config.get_hosts().iter().all(|host| match host {
@@ -341,7 +341,7 @@ fn is_here(config: &Config) -> bool {
     by_name && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
 }
 
-/// How to move the log of a server that is not ours to stop.
+/// Advice on how to move the log of a server that is not ours to stop.
 fn advice(config: &Config, folder: &Path, session: &Session) -> Result<String, Stop> {
     let data = place::data_directory(config, &session.interrupt)?;
     let data = shell_word(&data.unwrap_or_else(|| PathBuf::from("$PGDATA")));

@@ -12,7 +12,7 @@ use super::super::verified::{Verified, verified_text};
 use super::{Measured, Placed};
 use crate::verbs::database::DatabaseArgs;
 
-/// Who reads it.
+/// Reader of the output: a person or a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
@@ -215,7 +215,7 @@ pub(super) fn text(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verifie
     text + &next(&command(placed))
 }
 
-/// What to type next.
+/// Command to type next.
 fn command(placed: &Placed<'_>) -> String {
     let folders: Vec<String> = placed.folders.iter().map(|folder| shell_word(folder)).collect();
     let on = format!("sekisho tpcc place --on {}", folders.join(","));
@@ -276,7 +276,7 @@ pub(super) fn object(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verif
     })
 }
 
-/// What an interrupt left.
+/// Message after an interrupt.
 pub(super) fn interrupted(at: &str, form: Form) -> String {
     let verdict = Verdict::Interrupted;
     if form == Form::Json {
@@ -304,7 +304,7 @@ pub(super) fn invalid(kept: &Kept, judged: &::tpcc::Verdict, form: Form) -> Stri
         + &paragraph(&format!("record: {path}"))
 }
 
-/// What was put back.
+/// Message about what was put back.
 pub(super) fn undone(steps: &[Step], given: &DatabaseArgs, form: Form) -> String {
     let verdict = Verdict::Holds;
     let moved = steps.iter().filter(|step| matches!(step, Step::Move { .. })).count();

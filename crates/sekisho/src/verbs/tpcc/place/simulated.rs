@@ -27,7 +27,7 @@ use crate::verbs::tpcc::terminals::{self, TerminalArgs};
 const LOADS: [u32; 3] = [1, 4, 16];
 const EFFORT: Effort = Effort { requests: 30_000, runs: 5 };
 
-/// What tells the story, and its verdict.
+/// Output of the story, and its verdict.
 struct Story {
     verdict: Verdict,
     text: String,

@@ -11,12 +11,12 @@ use serde::Serialize;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// What is said of a setting of the kernel.
+/// State of a setting of the kernel, with advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Line {
     pub(super) setting: &'static str,
     pub(super) now: String,
-    /// What to make it, and why; `None` where it is well as it is.
+    /// Value to give it, and why; `None` where it is well as it is.
     pub(super) advice: Option<(String, &'static str)>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// What can be read, each with what to make of it.
+    /// Lines on all that can be read, each with what to make of it.
     pub(super) fn lines(&self) -> Vec<Line> {
         let lines = [
             self.write_back(),

@@ -102,7 +102,7 @@ struct Tuning {
     trials: Vec<Trial>,
     /// All that was kept, against what there was.
     together: Option<Trial>,
-    /// What takes back what was kept.
+    /// Commands that take back what was kept.
     undo: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     Ok(verdict)
 }
 
-/// What each run is, and how long one may be at most.
+/// Plan of each run, and its longest duration.
 fn planned(args: &Args) -> Result<(Plan, Duration), Failure> {
     if !(0.0..=100.0).contains(&args.least) || args.least == 0.0 {
         return Err(Failure::Usage(format!("--least {}: a gain of more than 0 %", args.least)));
@@ -226,7 +226,7 @@ fn number(device: u64) -> String {
     format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
-/// Whether a server is on this machine, as far as its address tells.
+/// True if a server is on this machine, as far as its address tells.
 fn is_here(config: &Config) -> bool {
     let of_name = |host: &Host| match host {
         Host::Unix(_) => true,
@@ -289,7 +289,7 @@ fn try_all(
     Ok(verdict_of(&tuning.trials, session))
 }
 
-/// What of an advice can be tried, and how long a run must be for it.
+/// Change that an advice proposes, if it can be tried, and how long a run must be for it.
 fn tried(advice: &Advice, observed: &Observed) -> Option<(Change, Duration)> {
     let What::Try { to, least, .. } = &advice.what else { return None };
     let restart = observed.settings.get(&advice.setting).is_some_and(Setting::needs_restart);

@@ -1,4 +1,4 @@
-//! What tuning says in a terminal.
+//! Output of tuning in a terminal.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const WAIT_LEAST: f64 = 0.02;
 pub(super) struct Text<'a> {
     pub(super) tuning: &'a Tuning,
     pub(super) outcome: &'a Outcome,
-    /// Whether the database was named.
+    /// True if the database was named.
     pub(super) named: bool,
     /// Whether settings were tried.
     pub(super) tries: bool,
@@ -118,7 +118,7 @@ impl Text<'_> {
         format!("\n{text}")
     }
 
-    /// Where it is kept, how it is undone, and what to do next.
+    /// End of the text: where it is kept, how it is undone, and what to do next.
     pub(super) fn last(&self, path: &Path, database: &DatabaseArgs, room: Option<u32>) -> String {
         let mut text = paragraph(NOT_AUDITED);
         text += &paragraph(&format!("record: {}", path.display()));
@@ -159,7 +159,7 @@ fn note(trial: &Trial) -> String {
     }
 }
 
-/// What the server did in the run that was observed.
+/// Activity of the server in the run that was observed.
 fn seen(observed: &Observed) -> String {
     let mut table = Table::new(&["table", "size", "read/s", "hit", "HOT", "dead", "scans"]);
     let share = |part: u64, whole: u64| match whole {

@@ -15,7 +15,7 @@ use terminal::{Failure, Session};
 use super::super::target::Target;
 use super::super::terminals;
 
-/// How long a server that is not ours may take to answer after its restart.
+/// Time that a server which is not ours may take to answer after its restart.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -25,11 +25,11 @@ pub(super) struct Change {
     pub(super) setting: String,
     pub(super) from: String,
     pub(super) to: String,
-    /// Whether it is in force only after a restart.
+    /// True if it is in force only after a restart.
     pub(super) restart: bool,
 }
 
-/// What came of a trial.
+/// Record of a trial.
 #[derive(Debug, Serialize)]
 pub(super) struct Trial {
     pub(super) changes: Vec<Change>,
@@ -37,7 +37,7 @@ pub(super) struct Trial {
     pub(super) new_orders_per_minute: Vec<f64>,
     /// The records of these runs.
     pub(super) runs: Vec<String>,
-    /// How long each was measured.
+    /// Duration of each measurement.
     pub(super) measured: Duration,
     pub(super) result: Tried,
 }
@@ -55,7 +55,7 @@ impl Trial {
     }
 }
 
-/// How a trial ended.
+/// End of a trial.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Tried {
@@ -71,7 +71,7 @@ pub(super) enum Tried {
     Interrupted,
 }
 
-/// What a change is good for, in a word.
+/// Effect of a change, in a word.
 pub(super) fn finding(verdict: ChangeVerdict) -> &'static str {
     match verdict {
         ChangeVerdict::Better => "helps",
@@ -84,18 +84,18 @@ pub(super) fn finding(verdict: ChangeVerdict) -> &'static str {
 /// A server whose settings are changed, and put back whatever happens.
 pub(super) struct Bench<'a> {
     pub(super) target: &'a mut Target,
-    /// How a server that is not ours is restarted, if its owner has said so.
+    /// Command that restarts a server that is not ours, if its owner has given one.
     pub(super) restart: Option<&'a str>,
     pub(super) session: &'a Session,
     pub(super) bar: ProgressBar,
-    /// What was kept, in the order in which it came to be, and what was there before.
+    /// Changes that were kept, in the order in which they came to be, and what was there before.
     pub(super) kept: Vec<(Change, Before)>,
-    /// What is tried now, as far as it is written.
+    /// Changes that are tried now, as far as they are written.
     pub(super) tried: Vec<(Change, Before)>,
 }
 
 impl Bench<'_> {
-    /// Whether a change can be tried at all.
+    /// True if a change can be tried at all.
     pub(super) fn can(&mut self, change: &Change) -> bool {
         !change.restart || self.restart.is_some() || self.target.private().is_some()
     }
@@ -224,7 +224,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What its owner is to do with a server that does not come back.
+    /// Advice to its owner on a server that does not come back.
     fn undo(&self) -> String {
         let written = self.tried.iter().chain(&self.kept);
         let written: Vec<&str> = written.map(|(change, _)| change.setting.as_str()).collect();
@@ -247,7 +247,7 @@ impl Drop for Bench<'_> {
     }
 }
 
-/// What is tried, in a word.
+/// Name of what is tried, in a word.
 pub(super) fn name(changes: &[Change]) -> String {
     match changes {
         [change] => format!("{} = {}", change.setting, change.to),
