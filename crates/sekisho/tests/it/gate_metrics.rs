@@ -1,9 +1,8 @@
 //! The metrics of both gates: one query serves the gate in front of HTTP and the one in front of PostgreSQL.
 
 #[path = "../../../pgconsole/tests/it/exposition.rs"]
+#[allow(clippy::unwrap_used, reason = "a text that is not in the format ends the test")]
 mod exposition;
-#[path = "../../../pgconsole/tests/it/sample.rs"]
-mod sample;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -14,6 +13,7 @@ use std::time::Duration;
 use httpgate::{Config, Server};
 use pgconsole::prometheus;
 
+use crate::gate_page::sample;
 use exposition::read;
 
 /// Names and labels of what a gate tells of itself, without the labels that tell one gate from others.

@@ -2,7 +2,7 @@
 //! gate at work, of one that has just begun, and of one that stops answering.
 
 #[path = "../../../pgconsole/tests/it/sample.rs"]
-mod sample;
+pub(crate) mod sample;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
