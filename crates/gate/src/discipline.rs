@@ -43,6 +43,10 @@ pub trait Discipline: Debug + Send {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Whether `pop` ever holds a job back.
+    fn holds_back(&self) -> bool {
+        false
+    }
     /// When a job that `pop` holds back becomes ready; later than the `now` of the last call.
     fn next_wakeup(&self) -> Option<Time> {
         None

@@ -29,6 +29,10 @@ pub struct Gate {
     watch: Option<Box<Watch>>,
     /// How many servers have a free slot and are up.
     available: usize,
+    /// How many a router may send jobs to.
+    usable: usize,
+    /// Whether its discipline ever holds a job back beside a free slot.
+    holds_back: bool,
     /// One queue, or one for each server.
     queues: Vec<Box<dyn Discipline>>,
     /// Jobs that found no server up, in the order of their arrival; none where the queue is shared.
@@ -81,6 +85,8 @@ impl Gate {
             views: vec![ServerView::default(); spec.servers.len()],
             watch: None,
             available: 0,
+            usable: 0,
+            holds_back: spec.discipline.build().holds_back(),
             queues: (0..queues).map(|_| spec.discipline.build()).collect(),
             unrouted: Fifo::default(),
             queued: spec.queues,
@@ -108,6 +114,7 @@ impl Gate {
         for (server, view) in gate.servers.iter().zip(&mut gate.views) {
             server.show(view, gate.queued);
         }
+        gate.usable = gate.views.iter().filter(|view| view.usable).count();
         gate.watch = Watch::new(spec, &gate.views);
         Ok(gate)
     }
@@ -251,7 +258,7 @@ impl Gate {
     /// When a job that a discipline holds back becomes ready, beside a free slot.
     #[inline]
     fn next_ready(&self) -> Option<Time> {
-        if self.paused || self.waiting == 0 || self.available == 0 {
+        if !self.holds_back || self.paused || self.waiting == 0 || self.available == 0 {
             return None;
         }
         self.next_held_back()
@@ -530,11 +537,11 @@ impl Gate {
             None => &*self.views,
             Some(watch) => watch.see(now, &self.views),
         };
-        let views = match &mut self.roles {
-            None => views,
-            Some(roles) => roles.see(job, views),
-        };
-        self.router.route(now, job, views)
+        match &mut self.roles {
+            None if self.usable == views.len() => self.router.route_all(now, job, views),
+            None => self.router.route(now, job, views),
+            Some(roles) => self.router.route(now, job, roles.see(job, views)),
+        }
     }
 
     /// Tells who watches that the view of a server has changed.
@@ -627,7 +634,10 @@ impl Gate {
         let before = server.available();
         how(server);
         let after = server.available();
-        server.show(&mut self.views[at], self.queued);
+        let view = &mut self.views[at];
+        let was_usable = view.usable;
+        server.show(view, self.queued);
+        self.usable = self.usable + usize::from(view.usable) - usize::from(was_usable);
         self.available = self.available + usize::from(after) - usize::from(before);
         self.note(at, work);
         match self.queued {
@@ -834,6 +844,9 @@ mod tests {
             let first = self.line.front().map(|(ready, _)| *ready);
             first.filter(|_| self.wakeups == Wakeups::Told)
         }
+        fn holds_back(&self) -> bool {
+            true
+        }
         fn copy(&self) -> Box<dyn Discipline> {
             Box::new(self.clone())
         }
@@ -844,6 +857,7 @@ mod tests {
         let router = RouterSpec::RoundRobin;
         let spec = GateSpec { servers, queues, router, ..GateSpec::fifo(1) };
         let mut gate = Gate::new(&spec).unwrap();
+        gate.holds_back = true;
         for queue in &mut gate.queues {
             *queue = Box::new(HoldsBack { wakeups, ..HoldsBack::default() });
         }

@@ -20,6 +20,11 @@ pub trait Router: Debug + Send {
     /// The server for `job`, an index into `servers`; `None` if none of them is
     /// [usable](ServerView::usable), or if the job must wait for one that is not.
     fn route(&mut self, now: Time, job: &Job, servers: &[ServerView]) -> Option<usize>;
+    /// What [`route`](Router::route) says where all servers are usable, perhaps found without a look at each
+    /// of them.
+    fn route_all(&mut self, now: Time, job: &Job, servers: &[ServerView]) -> Option<usize> {
+        self.route(now, job, servers)
+    }
 }
 
 /// Each usable server with equal chance.
@@ -38,6 +43,10 @@ impl Router for Random {
         let usable = servers.iter().filter(|s| s.usable).count();
         let nth = draw_below(&mut self.0, usable)?;
         servers.iter().enumerate().filter(|(_, s)| s.usable).map(|(at, _)| at).nth(nth)
+    }
+
+    fn route_all(&mut self, _now: Time, _job: &Job, servers: &[ServerView]) -> Option<usize> {
+        draw_below(&mut self.0, servers.len())
     }
 }
 

@@ -133,7 +133,48 @@ impl Tie {
         self.last = at;
         Some(at)
     }
+
+    /// What [`least`](Tie::least) says where only these of the first `n` are candidates, in order: their
+    /// number is what it takes time for.
+    fn least_of<S: PartialOrd>(
+        &mut self,
+        candidates: &[usize],
+        n: usize,
+        score: impl Fn(usize) -> S,
+    ) -> Option<usize> {
+        // The first of equals, in the order from `first` on.
+        let first_least = |first: usize| {
+            let (before, behind) =
+                candidates.split_at(candidates.partition_point(|&at| at < first));
+            let mut best: Option<(S, usize)> = None;
+            for &at in behind.iter().chain(before) {
+                let score = score(at);
+                if best.as_ref().is_none_or(|(least, _)| score < *least) {
+                    best = Some((score, at));
+                }
+            }
+            best
+        };
+        let at = match self.ties {
+            Ties::Lowest => first_least(0)?.1,
+            Ties::Rotate => {
+                let next = self.last.wrapping_add(1);
+                first_least(if next >= n { 0 } else { next })?.1
+            }
+            Ties::Random => {
+                let (least, _) = first_least(0)?;
+                let mut equals = candidates.iter().filter(|&&at| score(at) == least);
+                let among = equals.clone().count();
+                *equals.nth(draw_below(&mut self.chance, among)?)?
+            }
+        };
+        self.last = at;
+        Some(at)
+    }
 }
+
+/// Of so many drawn servers the order is restored swap by swap; more are sorted.
+const SWAPS_KEPT: usize = 16;
 
 /// The shortest queue among a few drawn servers.
 #[derive(Debug)]
@@ -142,7 +183,10 @@ pub(crate) struct PowerOfD {
     length: Length,
     tie: Tie,
     chance: Xoshiro256PlusPlus,
-    /// The usable servers; of each draw, the first few are those drawn.
+    /// The usable servers, in order.
+    usable: Vec<usize>,
+    /// All servers, in order.
+    all: Vec<usize>,
     drawn: Vec<usize>,
 }
 
@@ -151,22 +195,53 @@ impl PowerOfD {
     pub(crate) fn new(d: u32, length: Length, ties: Ties, seed: u64) -> PowerOfD {
         // Ties have a stream of their own, lest they be broken by the numbers of the draws.
         let tie = Tie::new(ties, !seed);
-        PowerOfD { d: d as usize, length, tie, chance: chance(seed), drawn: Vec::new() }
+        let (usable, all, drawn) = (Vec::new(), Vec::new(), Vec::new());
+        PowerOfD { d: d as usize, length, tie, chance: chance(seed), usable, all, drawn }
+    }
+
+    /// The best of a few that are drawn from these. Only the few are looked at, and the order is left as it
+    /// was.
+    fn best(&mut self, from: &mut [usize], servers: &[ServerView]) -> Option<usize> {
+        let few = self.d.min(from.len());
+        let mut swaps = [0; SWAPS_KEPT];
+        self.drawn.clear();
+        for at in 0..few {
+            let other = at + draw_below(&mut self.chance, from.len() - at)?;
+            from.swap(at, other);
+            if let Some(swap) = swaps.get_mut(at) {
+                *swap = other;
+            }
+        }
+        self.drawn.extend_from_slice(&from[..few]);
+        if few <= SWAPS_KEPT {
+            (0..few).rev().for_each(|at| from.swap(at, swaps[at]));
+        } else {
+            from.sort_unstable();
+        }
+        self.drawn.sort_unstable();
+        let score = |at: usize| count(&servers[at], self.length);
+        self.tie.least_of(&self.drawn, servers.len(), score)
     }
 }
 
 impl Router for PowerOfD {
     fn route(&mut self, _now: Time, _job: &Job, servers: &[ServerView]) -> Option<usize> {
-        let drawn = &mut self.drawn;
-        drawn.clear();
-        drawn.extend((0..servers.len()).filter(|&at| servers[at].usable));
-        for at in 0..self.d.min(drawn.len()) {
-            let other = at + draw_below(&mut self.chance, drawn.len() - at)?;
-            drawn.swap(at, other);
+        let mut usable = std::mem::take(&mut self.usable);
+        usable.clear();
+        usable.extend((0..servers.len()).filter(|&at| servers[at].usable));
+        let best = self.best(&mut usable, servers);
+        self.usable = usable;
+        best
+    }
+
+    fn route_all(&mut self, _now: Time, _job: &Job, servers: &[ServerView]) -> Option<usize> {
+        let mut all = std::mem::take(&mut self.all);
+        if all.len() != servers.len() {
+            all = (0..servers.len()).collect();
         }
-        drawn.truncate(self.d);
-        let score = |at: usize| drawn.contains(&at).then(|| count(&servers[at], self.length));
-        self.tie.least(servers.len(), score)
+        let best = self.best(&mut all, servers);
+        self.all = all;
+        best
     }
 }
 
@@ -193,5 +268,63 @@ impl Router for JoinIdle {
             let nth = draw_below(&mut self.chance, usable().count())?;
             usable().nth(nth)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JobId;
+
+    /// What is found without a look at all servers is what a look at all of them finds, draw by draw: a
+    /// recording replays alike.
+    #[test]
+    fn a_few_of_all_are_the_same_few() {
+        let (now, length) = (Time::ZERO, Length::InSystem);
+        for d in [1, 2, 3, 9, 20, 40] {
+            for ties in [Ties::Lowest, Ties::Rotate, Ties::Random] {
+                let mut by_look = PowerOfD::new(d, length, ties, 7);
+                let mut by_number = PowerOfD::new(d, length, ties, 7);
+                let mut lengths = chance(u64::from(d));
+                for job in 0..500 {
+                    let view = |_| {
+                        let waiting = draw_below(&mut lengths, 4).unwrap() as u64;
+                        ServerView { usable: true, slots: 1, waiting, ..ServerView::default() }
+                    };
+                    let views: Vec<ServerView> = (0..30).map(view).collect();
+                    let job = Job::new(JobId(job));
+                    let seen = by_look.route(now, &job, &views);
+                    assert_eq!(by_number.route_all(now, &job, &views), seen, "{d} {ties:?}");
+                    assert_eq!(by_look.all, [], "it has looked");
+                    assert!(by_number.all.is_sorted(), "{d}: the order is restored");
+                }
+            }
+        }
+    }
+
+    /// Drawn as from a list that is swapped, and the least of these in the order of the servers: the choices
+    /// as they were before, of seed 7.
+    #[test]
+    fn the_choices_of_a_seed_stay() {
+        for ties in [Ties::Lowest, Ties::Rotate, Ties::Random] {
+            let mut router = PowerOfD::new(3, Length::Waiting, ties, 7);
+            let (mut draws, mut tie) = (chance(7), Tie::new(ties, !7));
+            for job in 0..500_u64 {
+                let view = |at: u64| {
+                    let (waiting, usable) = ((at * 7 + job) % 3, !(at + job).is_multiple_of(5));
+                    ServerView { usable, slots: 1, waiting, ..ServerView::default() }
+                };
+                let views: Vec<ServerView> = (0..11).map(view).collect();
+                let mut list: Vec<usize> = (0..11).filter(|&at| views[at].usable).collect();
+                for at in 0..3 {
+                    let other = at + draw_below(&mut draws, list.len() - at).unwrap();
+                    list.swap(at, other);
+                }
+                list.truncate(3);
+                let score = |at: usize| list.contains(&at).then(|| views[at].waiting);
+                let expected = tie.least(11, score);
+                assert_eq!(router.route(Time::ZERO, &Job::new(JobId(job)), &views), expected);
+            }
+        }
     }
 }
