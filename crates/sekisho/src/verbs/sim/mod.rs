@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
 
 use crate::scenario_file::read_scenario;
-use crate::session::{say, waiting};
+use crate::session::{say, turning};
 use crate::store;
 use crate::text::{
     Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
@@ -128,9 +128,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     if !args.sweep.is_empty() {
         return sweep::run(args, &scenario, &options, out);
     }
-    let bar = waiting("simulating");
-    let outcome = sim::run(&network, &options);
-    bar.finish_and_clear();
+    let outcome = turning("simulating", || sim::run(&network, &options));
     let outcome = outcome.map_err(|error| failed(error.to_string()))?;
     let verdict = match outcome.stop {
         Stop::Precise | Stop::Agenda => Verdict::Holds,
