@@ -4,6 +4,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -90,17 +92,37 @@ fn turn(bar: ProgressBar) -> ProgressBar {
     let style = ProgressStyle::with_template("  {spinner} {msg} {elapsed}");
     bar.set_style(style.expect("the template is a constant"));
     bar.tick();
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 
 /// Work of unknown length, during which something turns on the terminal; it is gone when the work ends,
-/// with or without a result.
+/// with or without a result. Where standard error is no terminal, a line there says now and then that the
+/// work goes on.
 pub fn turning<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let bar = waiting(what);
-    let result = work();
+    let result = std::thread::scope(|scope| {
+        // It is dropped when the work ends, in whichever way.
+        let (_working, over) = mpsc::channel();
+        if !io::stderr().is_terminal() {
+            scope.spawn(move || tell(what, TOLD_EVERY, &over, &mut io::stderr()));
+        }
+        work()
+    });
     bar.finish_and_clear();
     result
+}
+
+/// How often work that takes long says so where there is no terminal.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// Says that work goes on, until it is over.
+fn tell(what: &str, every: Duration, over: &Receiver<()>, to: &mut impl Write) {
+    let since = Instant::now();
+    while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+        // Nobody may listen, and the work goes on.
+        writeln!(to, "{what}, for {} s so far", since.elapsed().as_secs()).ok();
+    }
 }
 
 /// Writes what a person asked for; a closed pipe (`| head`) is no failure.
@@ -141,6 +163,30 @@ mod tests {
     use indicatif::TermLike;
 
     use super::*;
+
+    /// The story: a simulation of 110 s said nothing at all to a file or a pipe.
+    #[test]
+    fn work_that_takes_long_says_so_until_it_is_over() {
+        /// Ends the work when it has been told of it twice.
+        struct Twice(Option<mpsc::Sender<()>>, String);
+        impl Write for Twice {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.1 += &String::from_utf8_lossy(bytes);
+                if self.1.lines().count() > 1 && self.1.ends_with('\n') {
+                    self.0 = None;
+                }
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (working, over) = mpsc::channel();
+        let mut told = Twice(Some(working), String::new());
+        tell("simulating", Duration::ZERO, &over, &mut told);
+        assert_eq!(told.1, "simulating, for 0 s so far\n".repeat(2));
+        assert_eq!(turning("simulating", || 7), 7);
+    }
 
     /// A terminal of 80 columns that keeps what is written.
     #[derive(Debug, Default, Clone)]

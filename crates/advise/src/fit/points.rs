@@ -41,6 +41,12 @@ const LITTLE_MAX: f64 = 1.1;
 const NEAR_CEILING: f64 = 0.8;
 /// A delay shorter than this is none \[s\]: no scenario can hold it.
 const PAUSE_LEAST: f64 = 1e-9;
+/// However well the points fit, no measurement is better than this share.
+const NOISE_LEAST: f64 = 1e-4;
+/// A misfit that is less by this or no more is the same: a delay towards 0 gets better without end.
+const BETTER: f64 = 1e-9;
+/// A demand whose region ends at so many times where it begins is not told from a delay.
+const TOLD_APART: f64 = 10.0;
 /// A misfit of throughput beyond this is no noise.
 const MISFIT_MAX: f64 = 0.25;
 
@@ -81,9 +87,9 @@ pub fn fit_points(
     let servers = options.cores.unwrap_or(1).max(1);
     let think = think(&points);
     let fitter = Fitter { points: &points, think, servers };
-    let seen: Vec<f64> = points.iter().map(|point| point.throughput).collect();
-    let model = fitter.fit(&seen);
+    let model = fitter.fit(&fitter.seen());
     let fitted = fitter.throughputs(model);
+    let seen: Vec<f64> = points.iter().map(|point| point.throughput).collect();
     let misfit = root_mean_square(&seen, &fitted);
     if misfit > MISFIT_MAX {
         return Err(FitError::DoesNotFit(format!(
@@ -92,7 +98,7 @@ pub fn fit_points(
             100.0 * misfit
         )));
     }
-    let draws = bootstrap(&fitter, &fitted, &seen, misfit, options.seed);
+    let draws = bootstrap(&fitter, model, options.seed);
     let confidence = options.confidence;
     // Few points: the region also holds what comes out when any one of them is left out.
     let without = fitter.without_each();
@@ -101,8 +107,11 @@ pub fn fit_points(
         let wider = |[low, high]: [f64; 2], value: f64| [low.min(value), high.max(value)];
         without.iter().map(of).fold(seen, wider)
     };
-    let demand = region(model.demand, |m| m.demand);
-    let pause = region(model.pause, |m| m.pause);
+    let mut demand = region(model.demand, |m| m.demand);
+    let mut pause = region(model.pause, |m| m.pause);
+    if demand[1] > TOLD_APART * demand[0] {
+        (demand, pause) = not_told_apart(&mut draft, model, demand, pause);
+    }
     draft.parameter("demand", model.demand, demand, "s", options);
     draft.parameter("delay", model.pause, pause, "s", options);
     let cycle = model.demand + model.pause + think;
@@ -119,6 +128,24 @@ pub fn fit_points(
     let peak = seen.iter().copied().fold(0.0, f64::max);
     let scenario = draft.scenario(options, sources, [points[0].clients, most], peak);
     Ok(SourceFit { scenario, rows, witnesses: Vec::new(), notes })
+}
+
+/// The sum of demand and delay is told, and no more: the demand may be next to nothing. Returns the regions that
+/// the two can have.
+fn not_told_apart(
+    draft: &mut Draft,
+    model: Model,
+    demand: [f64; 2],
+    pause: [f64; 2],
+) -> ([f64; 2], [f64; 2]) {
+    draft.unidentified.push(
+        "which part of a response is demand and which is delay: too few clients meet at the queue for these \
+         points to tell; measure more clients"
+            .into(),
+    );
+    let both = model.demand + model.pause;
+    let pause = [pause[0].min(both - demand[1]).max(0.0), pause[1].max(both)];
+    ([0.0, demand[1]], pause)
 }
 
 fn check(points: &[LoadPoint]) -> Result<(), FitError> {
@@ -191,6 +218,32 @@ struct Fitter<'a> {
 }
 
 impl Fitter<'_> {
+    /// Whether a measured response tells what the throughput hardly does: where clients mostly think.
+    fn has_responses(&self) -> bool {
+        self.think > 0.0
+    }
+
+    /// What is fitted: the throughput of each point, then the responses that tell more.
+    fn seen(&self) -> Vec<f64> {
+        let responses = self.points.iter().filter_map(|point| point.response);
+        let responses = responses.filter(|_| self.has_responses());
+        self.points.iter().map(|point| point.throughput).chain(responses).collect()
+    }
+
+    /// What the model gives for [`seen`](Fitter::seen).
+    fn fitted(&self, model: Model) -> Vec<f64> {
+        let mut all = self.throughputs(model);
+        if self.has_responses() {
+            let responses =
+                self.points.iter().zip(&all).filter(|(point, _)| point.response.is_some());
+            let responses: Vec<f64> = responses
+                .map(|(point, x)| (point.clients / x - self.think).max(f64::MIN_POSITIVE))
+                .collect();
+            all.extend(responses);
+        }
+        all
+    }
+
     /// The model's throughput at each point.
     fn throughputs(&self, model: Model) -> Vec<f64> {
         let most = self.points[self.points.len() - 1].clients.ceil().max(1.0) as u32;
@@ -212,7 +265,7 @@ impl Fitter<'_> {
     }
 
     fn misfit(&self, model: Model, seen: &[f64]) -> f64 {
-        root_mean_square(seen, &self.throughputs(model))
+        root_mean_square(seen, &self.fitted(model))
     }
 
     /// The models without each of the points, where at least three are left.
@@ -221,30 +274,44 @@ impl Fitter<'_> {
         let without = |at: usize| {
             let mut points = self.points.to_vec();
             points.remove(at);
-            let seen: Vec<f64> = points.iter().map(|point| point.throughput).collect();
-            Fitter { points: &points, think: self.think, servers: self.servers }.fit(&seen)
+            let fitter = Fitter { points: &points, ..*self };
+            fitter.fit(&fitter.seen())
         };
         (0..count).map(without).collect()
     }
 
     /// The least squares of the logarithms, by a search that halves its steps.
     fn fit(&self, seen: &[f64]) -> Model {
-        let peak = seen.iter().copied().fold(0.0, f64::max);
-        let demand = f64::from(self.servers) / peak;
-        let cycle = self.points[0].clients / seen[0] - self.think;
-        let mut best = Model { demand, pause: (cycle - demand).max(0.01 * demand) };
-        let mut error = self.misfit(best, seen);
+        let peak = seen[..self.points.len()].iter().copied().fold(0.0, f64::max);
+        let ceiling = f64::from(self.servers) / peak;
+        let cycle = (self.points[0].clients / seen[0] - self.think).max(1e-3 * ceiling);
+        // The most that the points allow, and less of a response: far below the ceiling the demand may be
+        // any share of it.
+        let shares = [1.0, 0.3, 0.1, 0.03, 0.01, 0.001].map(|share| share * cycle);
+        let starts = shares.into_iter().chain([ceiling]).map(|demand| {
+            let model = Model { demand, pause: (cycle - demand).max(0.01 * demand) };
+            (self.misfit(model, seen), model)
+        });
+        let (mut error, mut best) =
+            starts.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are some");
         let mut step: f64 = 0.3;
         while step > 2e-5 {
             let (up, down) = (step.exp(), (-step).exp());
             let moves = [(up, 1.0), (down, 1.0), (1.0, up), (1.0, down), (up, down), (down, up)];
-            let tried = moves.map(|(of_demand, of_pause)| {
-                let model = Model { demand: best.demand * of_demand, pause: best.pause * of_pause };
-                (self.misfit(model, seen), model)
+            let scaled = moves.map(|(of_demand, of_pause)| Model {
+                demand: best.demand * of_demand,
+                pause: best.pause * of_pause,
             });
-            let nearest = tried.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+            // From one to the other: their sum is what is told best.
+            let traded = [up, down].map(|factor| {
+                let demand = best.demand * factor;
+                Model { demand, pause: best.pause + best.demand - demand }
+            });
+            let models = scaled.into_iter().chain(traded).filter(|model| model.pause > 0.0);
+            let tried = models.map(|model| (self.misfit(model, seen), model));
+            let nearest = tried.min_by(|a, b| a.0.total_cmp(&b.0));
             match nearest {
-                Some((less, model)) if less < error => (error, best) = (less, model),
+                Some((less, model)) if less < error - BETTER => (error, best) = (less, model),
                 _ => step *= 0.5,
             }
         }
@@ -257,29 +324,32 @@ fn root_mean_square(seen: &[f64], fitted: &[f64]) -> f64 {
     (square / seen.len() as f64).sqrt()
 }
 
-/// Every throughput drawn anew with the noise that the residuals show.
-fn bootstrap(
-    fitter: &Fitter<'_>,
-    fitted: &[f64],
-    seen: &[f64],
-    misfit: f64,
-    seed: u64,
-) -> Vec<Model> {
-    let count = seen.len() as f64;
+/// Everything drawn anew with the noise that the residuals show.
+fn bootstrap(fitter: &Fitter<'_>, model: Model, seed: u64) -> Vec<Model> {
+    let (seen, fitted) = (fitter.seen(), fitter.fitted(model));
+    let misfit = root_mean_square(&seen, &fitted).max(NOISE_LEAST);
+    // A response is no point more.
+    let count = fitter.points.len() as f64;
     // Two numbers were fitted; with few points their residuals look too small, and a normal too
     // narrow: Student's quantile to first order.
     let freedom = (count - 2.0).max(1.0);
     let student = (count / freedom).sqrt() * (1.0 + 1.2 / freedom + 1.9 / freedom.powi(2));
     // The noise comes from the queue: a point has its share of it by how busy the queue is.
-    let peak = fitted.iter().copied().fold(0.0, f64::max);
-    let square = |(fit, seen): (&f64, &f64)| ((seen / fit).ln() * peak / fit).powi(2);
-    let own = (fitted.iter().zip(seen).map(square).sum::<f64>() / count).sqrt();
+    let throughputs = &fitted[..fitter.points.len()];
+    let peak = throughputs.iter().copied().fold(0.0, f64::max);
+    let with_response = fitter.points.iter().zip(throughputs);
+    let with_response = with_response.filter(|(point, _)| point.response.is_some());
+    let busy = throughputs.iter().chain(with_response.map(|(_, x)| x)).map(|x| x / peak);
+    let fitted: Vec<(f64, f64)> = fitted.iter().copied().zip(busy).collect();
+    let square = |((fit, busy), seen): (&(f64, f64), &f64)| ((seen / fit).ln() / busy).powi(2);
+    let own = fitted.iter().zip(&seen).map(square).sum::<f64>() / fitted.len() as f64;
+    let own = own.sqrt();
     let mut chance = stream(seed, 0x9017);
     let mut normal = move || -> f64 { StandardNormal.sample(&mut chance) };
     (0..DRAWS)
         .map(|_| {
-            let drawn = |fit: &f64| {
-                let noise = student * misfit.max(own * fit / peak);
+            let drawn = |(fit, busy): &(f64, f64)| {
+                let noise = student * misfit.max(own * busy);
                 fit * (noise * normal()).exp()
             };
             let drawn: Vec<f64> = fitted.iter().map(drawn).collect();

@@ -365,6 +365,56 @@ fn a_knee_that_no_load_came_near_is_not_known() {
     }
 }
 
+/// Exact points of one queue and a delay, with a think time of 1 s.
+fn far_below(demand: f64, delay: f64, clients: &[u32]) -> Vec<LoadPoint> {
+    let stations = [solve::Station::queue(demand).unwrap(), solve::Station::delay(delay).unwrap()];
+    let most = *clients.last().unwrap();
+    let throughputs = solve::ClosedNetwork::new(most, 1.0, &stations).unwrap().throughputs();
+    let rounded = |value: f64, unit: f64| (value / unit).round() * unit;
+    let point = |(at, &clients): (usize, &u32)| {
+        let x = throughputs[clients as usize - 1];
+        LoadPoint {
+            line: at + 2,
+            clients: clients.into(),
+            throughput: rounded(x, 1e-5),
+            response: Some(rounded(f64::from(clients) / x - 1.0, 1e-7)),
+        }
+    };
+    clients.iter().enumerate().map(point).collect()
+}
+
+/// The story: of 2 ms and a delay of 18 ms, where clients think for 1 s, came out a demand of 17.6 ms and
+/// no delay: the search had begun at the ceiling that no load came near, and could not trade one for the other.
+#[test]
+fn points_far_below_the_knee_tell_the_demand_by_their_responses() {
+    let points = far_below(2e-3, 18e-3, &[1, 2, 4, 8, 16]);
+    let fit = fit_points(&points, &sources(), &options(Some(1))).unwrap();
+    assert!((value(&fit.scenario, "demand") / 2e-3 - 1.0).abs() < 0.02, "{fit:?}");
+    assert!((value(&fit.scenario, "delay") / 18e-3 - 1.0).abs() < 0.01, "{fit:?}");
+    assert!(
+        holds(&fit.scenario, "demand", 2e-3) && holds(&fit.scenario, "delay", 18e-3),
+        "{fit:?}"
+    );
+    assert!(fit.rows.iter().all(|row| row.relative().abs() < 1e-4), "{fit:?}");
+}
+
+/// The story: of 0.1 ms and 19.9 ms, one to five clients, came a demand of 3.80 ms, from 1.59 to 9.02 ms.
+#[test]
+fn points_that_cannot_tell_demand_from_delay_say_so() {
+    let points = far_below(0.1e-3, 19.9e-3, &[1, 2, 3, 4, 5]);
+    let fit = fit_points(&points, &sources(), &options(Some(1))).unwrap();
+    let demand = &fit.scenario.calibration.as_ref().unwrap().parameters["demand"];
+    assert_eq!(demand.interval[0], 0.0, "{fit:?}");
+    assert!(demand.interval[1] < 3e-3, "{fit:?}");
+    assert!(
+        holds(&fit.scenario, "demand", 0.1e-3) && holds(&fit.scenario, "delay", 19.9e-3),
+        "{fit:?}"
+    );
+    let told = unidentified(&fit.scenario);
+    assert!(told.contains("which part of a response is demand"), "{told}");
+    fit.scenario.network().unwrap();
+}
+
 /// X = gamma N / (1 + sigma (N - 1) + kappa N (N - 1)) with 3 % of noise: the regions of 95 % hold the truth
 /// in at least 17 of 20 seeds (fewer happen once in 60 times). The numbers are such as
 /// databases have: throughput falls from 36 clients on.

@@ -621,6 +621,12 @@ pub(crate) fn value_and_region(
     if name.ends_with("-least") || (name == "knee" && !is_known(parameter, most)) {
         return ["not known".into(), format!("from {low} on")];
     }
+    // A demand beside a delay that may be nothing was not told from it.
+    let both = calibration
+        .and_then(|of| of.parameters.get("demand").filter(|_| of.parameters.contains_key("delay")));
+    if matches!(name, "demand" | "delay") && both.is_some_and(|demand| demand.interval[0] == 0.0) {
+        return ["not known".into(), format!("{low} to {high}")];
+    }
     if low == high { [value, "as counted".into()] } else { [value, format!("{low} to {high}")] }
 }
 

@@ -201,7 +201,7 @@ fn keys_of_scenarios_take_any_number() {
         (CLOSED, "THINK", &TIMES),
         (CLOSED, "SLOTS", &COUNTS),
         (CLOSED, "DEMAND", &TIMES),
-        (CLOSED, "KIND", &["round-robin\"\nquantum = \"1ns", "round-robin\"\nquantum = \"1e300s"]),
+        (CLOSED, "KIND", &["fair-share\"\nquantum = \"1ns", "fair-share\"\nquantum = \"1e300s"]),
         (OPEN, "RATE", &RATES),
         (OPEN, "DEMAND", &TIMES),
         (OPEN, "SERVERS", &COUNTS),
@@ -213,6 +213,9 @@ fn keys_of_scenarios_take_any_number() {
                 let seen = settled(&folder, line);
                 let is_placed = seen.code != Some(2) || seen.message().contains("s.toml");
                 assert!(is_placed, "{key} = {value}: {line}: {}", seen.message());
+                // Else it would be the name that is refused, and not the number.
+                let is_known = !seen.message().contains("unknown name");
+                assert!(is_known, "{key} = {value}: {line}: {}", seen.message());
             }
         }
     }

@@ -72,6 +72,27 @@ fn near(parameters: &Value, name: &str, truth: f64) {
     assert!((value / truth - 1.0).abs() < 0.33, "{name}: {parameters}");
 }
 
+/// The story: of 0.1 ms and a delay of 19.9 ms "3.80 ms, 1.59 to 9.02 ms".
+#[test]
+fn a_demand_that_points_do_not_tell_from_a_delay_is_not_known() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let rows: String =
+        (1..=5).map(|n| format!("{n},{:.5},20.0000\n", f64::from(n) / 1.02)).collect();
+    let table = format!("clients,throughput,latency_ms\n{rows}");
+    fs::write(folder.join("below.csv"), table).expect("a folder of our own");
+    let ended = fit(&folder, "--from points below.csv --cores 1");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    for name in ["demand", "delay"] {
+        let row = ended.out.lines().find(|line| line.trim_start().starts_with(name));
+        assert!(row.is_some_and(|row| row.contains("not known")), "{name}: {ended:?}");
+    }
+    let parameters =
+        parameters(&fit(&folder, "--from points below.csv --cores 1 --json --out b.toml"));
+    holds(&parameters, "demand", 0.1e-3);
+    holds(&parameters, "delay", 19.9e-3);
+}
+
 #[test]
 fn every_source_is_fitted_and_its_scenario_can_be_asked() {
     let scratch = Scratch::new();

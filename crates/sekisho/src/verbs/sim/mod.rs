@@ -19,7 +19,7 @@ use terminal::text::{
     Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
     time_estimate,
 };
-use terminal::{Failure, Verdict, say, store, waiting};
+use terminal::{Failure, Verdict, say, store, turning};
 
 /// Simulate a scenario
 ///
@@ -139,9 +139,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     if !args.sweep.is_empty() {
         return sweep::run(args, &scenario, &options, out);
     }
-    let bar = waiting("simulating");
-    let outcome = sim::run(&network, &options);
-    bar.finish_and_clear();
+    let outcome = turning("simulating", || sim::run(&network, &options));
     let outcome = outcome.map_err(|error| failed(error.to_string()))?;
     let verdict = match outcome.stop {
         Stop::Precise | Stop::Agenda => Verdict::Holds,
