@@ -17,6 +17,7 @@ mod queue;
 mod ranks;
 mod remaining;
 mod rows;
+mod swing;
 mod times;
 mod variation;
 

@@ -4,7 +4,7 @@
 use sim::{Load, Network, StationKind};
 use solve::layered::{Entry, LayeredAnswer, Phase, Processor, ProcessorDiscipline, Task, Threads};
 
-use super::layers;
+use super::{layers, swing};
 use crate::Scenario;
 
 /// The largest squared coefficient of variation of a demand that was tried.
@@ -20,12 +20,6 @@ const ERROR_OPEN: f64 = 0.20;
 /// The largest share of what slots can do, all held through queues, that an open load may ask for. On the
 /// grid, from 0.85 on, the mean response was between 89 % too short and 370 % too long.
 const OPEN_SHARE_MAX: f64 = 0.75;
-
-/// The largest share of the response that the variation of demands may make longer or shorter, at queues
-/// where jobs that hold slots meet. The layered model leaves nearly all of it out, and what slots are
-/// held longer for comes on top: of the simulated cases in `tests/it/variation.rs` those within it keep
-/// the stated error, and those beyond it are up to 86 % off.
-const SHARE_MAX: f64 = 0.25;
 
 /// The error that comes of an open load before slots; 0 where there is none.
 ///
@@ -63,6 +57,7 @@ pub fn layered_error(
         return stated;
     }
     let mut error = open(found)?;
+    let mut longer = vec![1.0; processors.len()];
     for (at, processor) in processors.iter().enumerate() {
         let mut served = Vec::new();
         for (task, answer) in
@@ -88,6 +83,15 @@ pub fn layered_error(
                 processor.name
             ));
         }
+        // Without a scenario it is not known who comes with a thread that others need: all may.
+        let has_threads = tasks.iter().any(|task| matches!(task.threads, Threads::Finite(_)));
+        if has_threads {
+            let scv = together(&served);
+            longer[at] = match is_queue {
+                true => swing::longer(scv),
+                false => swing::longer_shared(scv, true),
+            };
+        }
         let is_varied = served.iter().any(|of| (of.scv - 1.0).abs() > 1e-6);
         if is_varied || is_queue && differ(&served) {
             error = error.max(layers::ERROR);
@@ -103,6 +107,10 @@ pub fn layered_error(
             error = error.max(layers::ERROR);
         }
     }
+    if swing::is_nested(tasks) {
+        error = error.max(layers::ERROR);
+    }
+    swing::check(tasks, found, &longer)?;
     Ok(error)
 }
 
@@ -118,27 +126,22 @@ pub(super) struct Place {
 /// Whether demands of several means or shapes meet in one queue, where the layered model is farther off
 /// than with exponential demand of one mean.
 ///
-/// `jobs` are those inside, and those of them that wait for a slot.
-///
 /// # Errors
-/// If what a queue serves varies more than the layered model was tried with.
+/// If what a queue serves varies more than the layered model was tried with, or may put it too far off.
 pub(super) fn check(
     network: &Network,
     places: &[Place],
-    tasks: &[Task],
+    (processors, tasks): (&[Processor], &[Task]),
     found: &LayeredAnswer,
-    (jobs, before_gates): (f64, f64),
 ) -> Result<bool, String> {
     let is_open = network.classes.iter().all(|class| matches!(class.load, Load::Open(_)));
-    let (mut longer, mut shorter) = (0.0, 0.0);
     let mut differs = false;
-    // Who waits for a slot of an open load does so for as long as slots are held; clients wait for no more
-    // than each other.
-    let before_gates = if is_open { before_gates } else { 0.0 };
-    let (mut most, mut least) = (0.0_f64, 0.0_f64);
+    // How much longer the waits at each processor may be than the model's, as a multiple of them.
+    let mut longer = vec![1.0; processors.len()];
     for place in places {
         let station = &network.stations[place.station];
-        let StationKind::Queue { servers } = station.kind else { continue };
+        let Some(servers) = station.kind.capacity() else { continue };
+        let is_queue = matches!(station.kind, StationKind::Queue { .. });
         let with_slots = place.slots > 0 && (place.is_free || place.slots > u64::from(servers));
         if !with_slots && (is_open || !place.is_free) {
             // What comes from outside, one by one, is known however it varies; who has a slot and a server
@@ -148,14 +151,18 @@ pub(super) fn check(
         let entries = &tasks[place.task].entries;
         let answers = &found.tasks[place.task].entries;
         let served: Vec<Served> = (entries.iter().zip(answers))
-            .map(|(entry, answer)| Served::new(entry, answer.throughput, answer.hold[0]))
+            .map(|(entry, answer)| Served::new(entry, answer.throughput))
             .filter(|served| served.rate > 0.0)
             .collect();
         if served.is_empty() {
             continue;
         }
-        differs |= differ(&served);
         let scv = together(&served);
+        if !is_queue {
+            longer[tasks[place.task].processor] = swing::longer_shared(scv, with_slots);
+            continue;
+        }
+        differs |= differ(&served);
         if scv > SCV_MAX + 1e-9 {
             return Err(format!(
                 "what `{}` serves in all {TOO_VARIED}: a squared coefficient of variation of {scv:.1}, \
@@ -164,24 +171,11 @@ pub(super) fn check(
             ));
         }
         if with_slots {
-            let waiting: f64 = served.iter().map(|of| of.rate * (of.time - of.mean)).sum();
-            let more = 0.5 * (scv - 1.0);
-            (most, least) = (most.max(more), least.min(more));
-            longer += more.max(0.0) * waiting.max(0.0);
-            shorter -= more.min(0.0) * waiting.max(0.0);
+            longer[tasks[place.task].processor] = swing::longer(scv);
         }
     }
-    longer += most * before_gates;
-    shorter -= least * before_gates;
-    let share = f64::max(longer / (jobs + longer), shorter / (jobs - shorter).max(0.0));
-    if share > SHARE_MAX {
-        return Err(format!(
-            "demands that are not exponential, at queues that are gone to with a slot, may put the answer \
-             {:.0} % off, and beyond {:.0} % the layered model is out of its range",
-            (100.0 * share).min(999.0),
-            100.0 * SHARE_MAX
-        ));
-    }
+    swing::in_step(network, tasks)?;
+    swing::check(tasks, found, &longer)?;
     Ok(differs)
 }
 
@@ -193,21 +187,19 @@ struct Served {
     mean: f64,
     /// Squared coefficient of variation of the demand.
     scv: f64,
-    /// Mean time there, with the wait \[s\].
-    time: f64,
 }
 
 impl Served {
-    fn new(entry: &Entry, rate: f64, time: f64) -> Served {
+    fn new(entry: &Entry, rate: f64) -> Served {
         let phase = &entry.phases[0];
-        Served { rate, mean: phase.demand, scv: phase.scv, time }
+        Served { rate, mean: phase.demand, scv: phase.scv }
     }
 
     /// What a phase computes between its calls; the time there is not known.
     fn slices(phase: &Phase, rate: f64) -> Served {
         let slices = 1.0 + phase.calls.iter().map(|call| call.mean).sum::<f64>();
         let mean = phase.demand / slices;
-        Served { rate: rate * slices, mean, scv: phase.scv, time: mean }
+        Served { rate: rate * slices, mean, scv: phase.scv }
     }
 
     fn is_like(&self, other: &Served) -> bool {

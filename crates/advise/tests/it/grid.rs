@@ -76,9 +76,9 @@ fn every_stated_error_holds_at_99_of_100_cases() {
         ("router-open", 10),
         ("router-closed", 10),
         ("held-open", 15),
-        ("held-closed", 35),
+        ("held-closed", 28),
         ("nested-open", 15),
-        ("nested-closed", 35),
+        ("nested-closed", 30),
         ("cached-open", 16),
         ("cached-closed", 20),
     ];

@@ -5,6 +5,7 @@
 mod agree;
 mod behaviour;
 mod caches;
+mod corners;
 mod counted;
 mod explain;
 mod fit;

@@ -129,7 +129,9 @@ fn what_is_no_scenario_is_judged_by_what_meets() {
     assert_eq!(error(1.0, 0.1), Ok(Some(0.35)));
     let refused = error(5.0, 0.2).expect_err("it varies too much");
     assert!(refused.contains("`cpu`") && refused.contains("was tried with"), "{refused}");
-    // 0.2 s and 4 ms vary together as neither does.
-    assert!(error(1.0, 0.004).is_ok());
+    // 0.2 s and 4 ms vary together as neither does, and 4 ms wait for little else.
+    let swung = error(1.0, 0.004).expect_err("no simulation knows it");
+    assert!(swung.contains("out of its range"), "{swung}");
+    assert!(error(1.0, 0.05).is_ok());
     assert!(error(3.9, 0.004).is_err());
 }

@@ -1,0 +1,135 @@
+//! Corners where the stated error was once far too small: many clients that think for long, lines of
+//! constant demands, servers in turn, few connections inside many workers, and a gate before sharing.
+
+use advise::formula;
+
+use crate::scenario::read;
+use crate::variation::is_answered;
+
+fn demand(mean: f64, scv: f64) -> String {
+    match scv {
+        0.0 => format!("\"{mean}s\""),
+        1.0 => format!("{{ mean = \"{mean}s\", dist = \"exponential\" }}"),
+        _ => format!("{{ mean = \"{mean}s\", dist = \"lognormal\", scv = {scv} }}"),
+    }
+}
+
+/// So many clients, each thinking for a mean of so many seconds, or a rate.
+fn load((clients, time): (u32, f64)) -> String {
+    match clients {
+        0 => format!("rate = \"{time}/s\""),
+        _ => format!("population = {clients}, think = {}", demand(time, 1.0)),
+    }
+}
+
+fn scenario(who: (u32, f64), rest: &str) -> String {
+    let load = load(who);
+    format!(
+        "sekisho = 1\nname = \"x\"\nclass = [{{ name = \"c\", {load}, route = [\"g\"] }}]\n{rest}"
+    )
+}
+
+/// A gate of so many slots inside of a line of queues of 1 s.
+fn line(who: (u32, f64), slots: u32, queues: usize, scv: f64) -> String {
+    let inside: Vec<String> = (0..queues).map(|i| format!("\"s{i}\"")).collect();
+    let station =
+        |i| format!("{{ name = \"s{i}\", kind = \"queue\", demand = {} }}", demand(1.0, scv));
+    let stations: Vec<String> = (0..queues).map(station).collect();
+    let rest = format!(
+        "gate = [{{ name = \"g\", slots = {slots}, inside = [{}] }}]\nstation = [{}]\n",
+        inside.join(", "),
+        stations.join(", ")
+    );
+    scenario(who, &rest)
+}
+
+/// Workers that are held through a CPU, then connections, which are held through a base and a disk.
+fn nested(
+    who: (u32, f64),
+    (workers, connections): (u32, u32),
+    (base, times): (&str, [f64; 3]),
+    scv: f64,
+) -> String {
+    let [cpu, of_base, disk] = times.map(|mean| demand(mean, scv));
+    let rest = format!(
+        "gate = [{{ name = \"g\", slots = {workers}, inside = [\"cpu\", \"k\"] }}, {{ name = \"k\", slots \
+         = {connections}, inside = [\"base\", \"disk\"] }}]\nstation = [{{ name = \"cpu\", kind = \
+         \"queue\", demand = {cpu} }}, {{ name = \"base\", kind = \"{base}\", demand = {of_base} }}, {{ \
+         name = \"disk\", kind = \"queue\", demand = {disk} }}]\n"
+    );
+    scenario(who, &rest)
+}
+
+/// Servers of one slot and a queue each, dealt to in turn, of 1 s.
+fn turns(who: (u32, f64), servers: u32, scv: f64) -> String {
+    let demand = demand(1.0, scv);
+    let rest = format!(
+        "gate = [{{ name = \"g\", router = \"round-robin\", queues = \"per-server\", servers = [{{ slots = \
+         1, station = \"s\", count = {servers} }}], inside = [\"server\"] }}]\nstation = [{{ name = \
+         \"s\", kind = \"queue\", demand = {demand}, count = {servers} }}]\n"
+    );
+    scenario(who, &rest)
+}
+
+const ALIKE: (&str, [f64; 3]) = ("queue", [1.0, 1.0, 1.0]);
+const MIXED: (&str, [f64; 3]) = ("sharing", [1.0, 0.8, 0.7]);
+
+/// The story: 35 % were stated, and the answer was 36 to 458 % too long: in a line of constant demands
+/// nobody waits for anybody, and what they do not wait inside, those before the gate do not wait either.
+/// The means are simulated to 1 %.
+#[test]
+fn lines_of_demands_that_vary_little_are_within_what_is_said_or_refused() {
+    let cases = [
+        (line((100, 125.0), 5, 5, 0.0), (6.44, 0.06)),
+        (line((8, 0.001), 4, 4, 0.0), (8.0, 0.0)),
+        (line((30, 34.0), 4, 3, 0.0), (4.338, 0.04)),
+        (line((20, 22.0), 3, 2, 0.0), (3.272, 0.03)),
+        (line((100, 135.0), 3, 2, 0.5), (6.051, 0.06)),
+        (nested((20, 17.0), (4, 3), ALIKE, 0.0), (5.123, 0.05)),
+        (nested((30, 35.0), (8, 3), ALIKE, 0.0), (4.237, 0.04)),
+        (nested((20, 20.0), (8, 2), MIXED, 0.0), (4.002, 0.04)),
+        (line((0, 0.4), 3, 3, 0.0), (3.339, 0.03)),
+        (nested((0, 0.5), (6, 3), MIXED, 0.0), (3.00, 0.03)),
+    ];
+    for (text, mean) in cases {
+        is_answered(&text, mean);
+    }
+    // Who refuses everything holds everything.
+    let easy = [line((100, 400.0), 8, 2, 0.0), line((0, 0.15), 8, 2, 0.5)];
+    assert!(easy.iter().any(|text| formula(&read(text)).is_ok()));
+}
+
+/// The story: 35 % were stated of constant demands dealt in turn, and the answer was up to 74 % too long:
+/// servers that take turns and as long as each other have hardly a queue.
+#[test]
+fn servers_in_turn_before_clients_are_within_what_is_said_or_refused() {
+    let cases = [
+        ((60, 7.0), 8, 0.0, 1.270),
+        ((60, 6.0), 8, 0.0, 1.669),
+        ((100, 6.0), 16, 0.0, 1.089),
+        ((60, 14.0), 4, 0.0, 1.917),
+        ((10, 4.0), 2, 0.0, 1.642),
+        ((60, 6.0), 8, 0.5, 2.541),
+        ((60, 7.0), 8, 2.0, 3.185),
+        ((60, 7.0), 8, 4.0, 4.103),
+    ];
+    for (who, servers, scv, mean) in cases {
+        is_answered(&turns(who, servers, scv), (mean, 0.01 * mean));
+    }
+    assert!(is_answered(&turns((60, 7.0), 8, 1.0), (2.521, 0.025)));
+}
+
+/// The story: 12 % were stated of exponential demands behind few connections inside many workers, and
+/// the answer was 15 to 25 % too long.
+#[test]
+fn few_connections_inside_many_workers_are_within_what_is_said() {
+    let cases = [
+        ((100, 150.0), (100, 2), 6.263),
+        ((200, 370.0), (12, 2), 4.972),
+        ((60, 110.0), (40, 1), 6.635),
+        ((60, 85.0), (30, 2), 6.380),
+    ];
+    for (who, slots, mean) in cases {
+        assert!(is_answered(&nested(who, slots, MIXED, 1.0), (mean, 0.01 * mean)));
+    }
+}
