@@ -6,6 +6,7 @@
 
 mod bounds;
 mod caches;
+mod closed;
 mod finite;
 mod laws;
 mod layers;
@@ -25,10 +26,7 @@ use std::fmt;
 
 use serde::Serialize;
 use sim::{Load, Network, Sizes, Speed};
-use solve::{
-    ClosedGate, ClosedNetwork, Ekmc, Exactness, LpsAnswer, Mg1Fifo, Mm1, Mmc, OpenNetwork,
-    SolveError,
-};
+use solve::{Ekmc, Exactness, LpsAnswer, Mg1Fifo, Mm1, Mmc, OpenNetwork, SolveError};
 use workload::Arrivals;
 
 pub use bounds::{Bounds, ProductBounds};
@@ -267,7 +265,7 @@ impl From<String> for NoFormula {
 /// | open, Poisson, one class or several | one FIFO server, the shortest remaining first | M/G/1 SRPT |
 /// | open, Poisson | stations of product form | Jackson; alone and shared: M/G/1 PS |
 /// | closed | stations of product form | exact mean values |
-/// | closed | a gate before one sharing station, delays elsewhere | closed gate |
+/// | closed | a gate before one sharing station, delays elsewhere | closed gate; a chain of phases where the demand is not exponential |
 /// | open, Poisson, or closed | stations of product form, several classes, or a `speed-curve` | network of several classes |
 /// | the same | one of them with an `order`, one server, exponential | the same, approximately |
 /// | open, Poisson, or closed | slots held through several steps or gates, several classes | layered model |
@@ -280,6 +278,9 @@ impl From<String> for NoFormula {
 /// Quantiles of the response time come with M/M/1 and M/M/c; with M/G/1 unless the demand is lognormal;
 /// with exponential processor sharing; and with limited processor sharing of few exponential phases
 /// and slots: alone, or with constant delays beside.
+///
+/// An approximation is told only where it was tried: not where demands that are not exponential may
+/// swing the layered model too far.
 ///
 /// # Errors
 /// If the scenario is impossible, no formula fits its shape (the reason says what does not), or the
@@ -366,7 +367,9 @@ fn answer(
             return Err(reason.to_owned().into());
         }
         Load::Open(Arrivals::Poisson { rate }) => open(*rate, &nodes, detail)?,
-        Load::Closed { population, think } => closed(*population, think.mean(), &nodes)?,
+        Load::Closed { population, think } => {
+            closed::found(*population, think, &nodes, detail.effort)?
+        }
         Load::Varying(_) | Load::Trace(_) | Load::Within => {
             return Err("the formulas know constant loads only".to_owned().into());
         }
@@ -694,72 +697,6 @@ fn jackson(lambda: f64, nodes: &Nodes, detail: Detail) -> Result<Found, NoFormul
     let alone = busy.filter(|_| nodes.busy() == 1);
     let queue = alone.map(|at| queue::of(lambda, nodes, at, &served[at]));
     Ok(Found { queue, ..Found::exact(name, source, lambda, served) })
-}
-
-fn closed(population: u32, think: f64, nodes: &Nodes) -> Result<Found, NoFormula> {
-    let mut found = closed_undealt(population, think, nodes)?;
-    // Where one server is always full, no order of the documents changes anything.
-    let is_always_full = think == 0.0 && nodes.list.len() == 1;
-    if nodes.dealt && !is_always_full {
-        let (mean, given) = found.exactness;
-        found.exactness = (dealt(mean, 0.02), dealt(given, 0.10));
-        // They hold the answer of independent documents.
-        found.product_bounds = None;
-    }
-    Ok(found)
-}
-
-/// An exact formula asked about documents from a deck. The errors were seen with WebStone's documents
-/// before one sharing server, 6 to 16 clients and utilisations from 0.5 to 1: 1.3 % in the mean, and
-/// 7.6 % for the largest document.
-fn dealt(exactness: Exactness, error: f64) -> Exactness {
-    match exactness {
-        Exactness::Exact => Exactness::Approximate {
-            source: "documents are taken as drawn independently, not dealt from a deck",
-            error,
-        },
-        approximate => approximate,
-    }
-}
-
-/// A closed load, as if each document were drawn independently.
-fn closed_undealt(population: u32, think: f64, nodes: &Nodes) -> Result<Found, NoFormula> {
-    let limited = nodes.list.iter().enumerate();
-    let mut limited = limited.filter(|(_, node)| matches!(node.kind, Kind::Limited { .. }));
-    let Some((at, node)) = limited.next() else {
-        let stations = nodes.product_form()?;
-        let network = ClosedNetwork::new(population, think, &stations)?;
-        let answer = network.solve();
-        let served = nodes.served(answer.stations.iter().map(|station| station.residence));
-        let (name, source) = ("closed network of product form", "exact mean values, Buzen 1973");
-        let product_bounds = Some(ProductBounds::of(&network));
-        let found = Found::exact(name, source, answer.throughput, served);
-        return Ok(Found { product_bounds, ..found });
-    };
-    let Kind::Limited { slots, processors } = node.kind else { unreachable!("filtered above") };
-    let others = || nodes.list.iter().enumerate().filter(|(other, _)| *other != at);
-    if let Some((_, other)) = others().find(|(_, other)| other.kind != Kind::Delay) {
-        return Err(format!(
-            "beside the gate before `{}`, jobs queue at `{}` too, and a closed gate allows delays \
-             only",
-            node.name, other.name
-        )
-        .into());
-    }
-    let Some(moments) = node.moments else { return Err(node.visited_often().into()) };
-    if !node.curve.is_empty() {
-        return Err(node.not_of_one_speed().into());
-    }
-    let delay: f64 = think + others().map(|(_, other)| other.demand).sum::<f64>();
-    let gate = ClosedGate::new(population, delay, moments, slots)?.with_cores(processors)?;
-    let answer = gate.solve();
-    let mut served: Vec<Served> = nodes.list.iter().map(|_| Served::alone()).collect();
-    let stretch = answer.hold / node.demand;
-    served[at] = Served { fixed: answer.wait, stretch, given: None };
-    let name = format!("closed gate, c = {population}, r = {slots}");
-    let found =
-        Found::exact(name, "product form with a limited station", answer.throughput, served);
-    Ok(Found { exactness: (answer.exactness(), answer.exactness_given()), ..found })
 }
 
 /// The error with the station's own name.

@@ -27,6 +27,7 @@
 //! | open | several stations | [`OpenNetwork`] |
 //! | closed, no pause | any demand, at most r at once | [`SaturatedLoop`] |
 //! | closed, with a pause | any demand, at most r at once, one core or more | [`ClosedGate`] |
+//! | the same | of a known distribution | [`ClosedLps`] |
 //! | closed, with a pause | any subsystem whose throughput curve is known, at most r at once | [`FlowEquivalent`] |
 //! | closed, with a pause | one server, exponential service: quantiles of response times | [`FiniteSource`] |
 //! | closed | several stations | [`ClosedNetwork`] |
@@ -91,6 +92,6 @@ pub use network::{
 };
 pub use open::{OpenAnswer, OpenNetwork};
 pub use station::{
-    BestSlots, Demand, Ekmc, FifoTimes, Goal, Lps, LpsAnswer, LpsMeans, LpsTimes, Mg1Priority,
-    Mg1Srpt, Mmck, PsTimes, best_slots,
+    BestSlots, ClosedLps, Demand, Ekmc, FifoTimes, Goal, Lps, LpsAnswer, LpsMeans, LpsTimes,
+    Mg1Priority, Mg1Srpt, Mmck, PsTimes, Thinking, best_slots,
 };

@@ -2,6 +2,7 @@
 //! server that the holders of the slots share. What a load test with keep-alive clients measures.
 
 use crate::error::{at_least_one, not_negative, positive};
+use crate::station::Clients;
 use crate::wide::Wide;
 use crate::{Exactness, Moments, SolveError};
 
@@ -87,7 +88,8 @@ impl SaturatedLoop {
 ///
 /// What is approximate, for c > r and Z > 0:
 /// - for any other demand, the exponential one's means are taken. They are right in the limits of
-///   light and of heavy load; between them, a demand of larger variance waits longer.
+///   light and of heavy load; between them, a demand of larger variance waits longer, and much longer where
+///   clients are many and think for long: [`ClosedLps`](crate::ClosedLps) knows how much.
 /// - given x, the hold is taken as x E\[hold\] / E\[g\]: as if the mean number of sharers were the
 ///   same for small jobs and large. It is exact where every holder has a core of its own.
 ///
@@ -103,7 +105,9 @@ impl SaturatedLoop {
 /// | hyperexponential and lognormal, SCV 4 | up to 18 % low | up to 39 % low (small jobs) |
 /// | lognormal, SCV 10 | up to 26 % low | up to 52 % low (small jobs) |
 ///
-/// The worst are at r = 1 near the knee; from r = 4 on the mean is within 10 % throughout.
+/// The worst are at r = 1 near the knee; from r = 4 on the mean is within 10 % throughout. For more clients
+/// than 4 r, more cores than two, or a larger SCV than 10 the error stated is by how much the wait of an
+/// open queue grows with the variance.
 ///
 /// ```
 /// use solve::{ClosedGate, Moments};
@@ -229,11 +233,16 @@ impl ClosedGate {
         self.clients <= self.slots || self.delay == 0.0
     }
 
-    fn exactness(&self) -> Exactness {
+    /// How near the means are.
+    pub fn exactness(&self) -> Exactness {
         if self.is_exact_for_any_demand() || self.demand.is_exponential() {
             return Exactness::Exact;
         }
-        Exactness::Approximate { source: "means of exponential demand", error: 0.26 }
+        let scv = self.demand.scv();
+        let was_tried = self.clients <= 4 * self.slots && scv <= 10.0 && self.cores <= 2;
+        // Beyond, no more is known than by how much the open queue's wait grows.
+        let error = if was_tried { 0.26 } else { (1.0 - 2.0 / (1.0 + scv)).abs().max(0.26) };
+        Exactness::Approximate { source: "means of exponential demand", error }
     }
 
     fn exactness_given(&self) -> Exactness {
@@ -241,8 +250,7 @@ impl ClosedGate {
         if self.is_exact_for_any_demand() || (hold_is_exact && self.exactness().is_exact()) {
             return Exactness::Exact;
         }
-        let error = if self.exactness().is_exact() { 0.06 } else { 0.52 };
-        Exactness::Approximate { source: "hold proportional to demand", error }
+        given(if self.exactness().is_exact() { 0.06 } else { 0.52 })
     }
 
     fn assert_sound(&self, answer: &ClosedGateAnswer) {
@@ -260,6 +268,42 @@ impl ClosedGate {
 }
 
 impl ClosedGateAnswer {
+    /// What a chain found of a demand of this mean \[s\] before so many cores.
+    pub(crate) fn of_chain(
+        Clients { waiting, holding, throughput }: Clients,
+        demand: f64,
+        cores: u32,
+        mean: Exactness,
+    ) -> ClosedGateAnswer {
+        let (wait, hold) = (waiting / throughput, holding / throughput);
+        ClosedGateAnswer {
+            throughput,
+            response: wait + hold,
+            wait,
+            hold,
+            waiting,
+            holding,
+            utilisation: throughput * demand / f64::from(cores),
+            demand,
+            mean,
+            given: given(0.52),
+        }
+    }
+
+    /// The same, whose means are said to be within no less than this share.
+    #[must_use]
+    pub fn within(self, least: f64) -> ClosedGateAnswer {
+        let mean = match self.mean {
+            Exactness::Exact => {
+                Exactness::Approximate { source: "chain of exponential phases", error: least }
+            }
+            Exactness::Approximate { source, error } => {
+                Exactness::Approximate { source, error: error.max(least) }
+            }
+        };
+        ClosedGateAnswer { mean, ..self }
+    }
+
     /// Mean hold of a job with demand x \[s\], x E\[hold\] / E\[g\].
     ///
     /// # Errors
@@ -285,4 +329,9 @@ impl ClosedGateAnswer {
     pub fn exactness_given(&self) -> Exactness {
         self.given
     }
+}
+
+/// Of what is said given the demand.
+fn given(error: f64) -> Exactness {
+    Exactness::Approximate { source: "hold proportional to demand", error }
 }

@@ -1,7 +1,7 @@
 //! Which formula answers which scenario, against values from the literature and from `solve`.
 
 use advise::{FormulaAnswer, NoFormula, Scenario, formula};
-use solve::{ClosedGate, Mg1Fifo, Mg1Lps, Moments};
+use solve::{ClosedGate, ClosedLps, Demand, Mg1Fifo, Mg1Lps, Moments, Thinking};
 
 use crate::scenario::{read, study};
 
@@ -135,9 +135,10 @@ fn a_closed_gate_is_the_solvers_own_answer() {
     let answer = solved(&gated(32, 8, "kind = \"sharing\""));
     let g = |bytes: f64| 485.1e-9 * bytes + 21.55e-3;
     let mix = [(500.0, 350.0), (5e3, 500.0), (50e3, 140.0), (500e3, 9.0), (5e6, 1.0)];
-    let demand = Moments::weighted(&mix.map(|(bytes, weight)| (g(bytes), weight))).unwrap();
+    let demand = Demand::weighted(&mix.map(|(bytes, weight)| (g(bytes), weight))).unwrap();
     let wire = mix.iter().map(|(bytes, weight)| bytes * weight).sum::<f64>() / 1000.0 * 100e-9;
-    let by_hand = ClosedGate::new(32, 0.3 + wire, demand, 8).unwrap().solve();
+    let run = ClosedLps::new(32, 0.3 + wire, demand, 8).unwrap();
+    let by_hand = run.thinking(Thinking::Otherwise).solve().unwrap();
     near(answer.throughput, by_hand.throughput, 1e-12);
     near(answer.response, by_hand.response + wire, 1e-12);
     near(answer.wait.unwrap(), by_hand.wait, 1e-12);

@@ -187,6 +187,11 @@ impl Demand {
         Ok(high)
     }
 
+    /// Whether it is a list of values, which has a least one: a mixture of exponentials has none.
+    pub(crate) fn is_listed(&self) -> bool {
+        matches!(self.law, Law::Discrete(_))
+    }
+
     /// The mean, if this is an exponential distribution.
     pub(crate) fn exponential_mean(&self) -> Option<f64> {
         match &self.law {

@@ -1,6 +1,6 @@
 //! Limited processor sharing solved as a Markov chain: exact for demands of exponential phases.
 
-use super::demand::{Demand, Law};
+use super::demand::Demand;
 use super::phases::PhaseType;
 use super::slots::{Drive, Slots};
 use super::tagged::Hold;
@@ -17,7 +17,8 @@ const FOLLOWED_MAX: u64 = 50;
 /// Fits in the order in which they are tried: so many exponentials, which keep the moments whose
 /// orders are multiples of this step. The step was chosen so that the wait nears that of more
 /// exponentials; a demand that is no mixture of exponentials may have only a coarser fit.
-const FITS: [(usize, f64); 6] = [(5, 0.25), (4, 0.3), (3, 0.4), (3, 0.5), (2, 0.6), (2, 0.75)];
+pub(super) const FITS: [(usize, f64); 6] =
+    [(5, 0.25), (4, 0.3), (3, 0.4), (3, 0.5), (2, 0.6), (2, 0.75)];
 /// Share of jobs up to whose demand the hold is followed.
 const FOLLOWED: f64 = 0.9995;
 
@@ -256,17 +257,12 @@ impl Lps {
         if phases > 2 {
             let wait = self.wait_of(&self.nearest(phases), r);
             let followed = self.nearest(largest(FOLLOWED_MAX).min(3));
-            let (mean, each) = if self.is_listed() { (0.12, 0.16) } else { (0.03, 0.04) };
+            let (mean, each) = if self.demand.is_listed() { (0.12, 0.16) } else { (0.03, 0.04) };
             return (wait, followed, given(mean), given(each));
         }
         let pair = self.pair_continued(r).unwrap_or_else(|| self.nearest(2));
-        let mean = if self.is_listed() { 0.12 } else { 0.03 };
+        let mean = if self.demand.is_listed() { 0.12 } else { 0.03 };
         (self.wait_of(&pair, r), pair, given(mean), given(0.16))
-    }
-
-    /// Whether the demand is a list of values, which has a least one: a mixture of exponentials has none.
-    fn is_listed(&self) -> bool {
-        matches!(self.demand.law, Law::Discrete(_))
     }
 
     /// Two exponentials for more slots than three can be solved for. The order of the moments that
@@ -346,6 +342,6 @@ fn slots_solved(slots: u32) -> Result<(), SolveError> {
 }
 
 /// In how many ways r jobs are distributed over k phases.
-fn states(r: u32, k: usize) -> u64 {
+pub(super) fn states(r: u32, k: usize) -> u64 {
     (1..k as u64).fold(1, |ways, i| ways * (u64::from(r) + i) / i)
 }

@@ -89,6 +89,17 @@ impl Slots {
     }
 }
 
+/// What a chain of clients comes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clients {
+    /// Mean number of jobs that wait.
+    pub(crate) waiting: f64,
+    /// Mean number of slots held.
+    pub(crate) holding: f64,
+    /// Completions [1/s].
+    pub(crate) throughput: f64,
+}
+
 /// What drives the chain: arrivals, the demand, and the speed of the server with n in service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drive<'a> {
@@ -130,6 +141,69 @@ impl Drive<'_> {
         let ratio = rate_matrix(self.lambda, &local, &refill);
         let balance = local + &shares[r - 1] * arrive + &ratio * refill;
         self.normalised(null_vector(balance), &shares, ratio)
+    }
+
+    /// The chain of so many clients, more than slots, that each think for a mean of `pause` seconds,
+    /// exponential, between one answer and the next request; lambda is of no account.
+    ///
+    /// Level by level from the last: pi(n + 1) = pi(n) R(n + 1), so that what a state below has above it
+    /// is a column that grows with each level, and no level is kept.
+    pub(crate) fn of_clients(&self, clients: u32, pause: f64) -> Clients {
+        let r = self.slots();
+        let layers: Vec<Layer> =
+            (0..=r).map(|n| Layer::new(n as u32, self.demand.count())).collect();
+        let layer = |n: usize| &layers[n.min(r)];
+        let at = |n: usize| Drive { lambda: (f64::from(clients) - n as f64) / pause, ..*self };
+        let down = |n: usize| self.down(&layers[n], &layers[n - 1], n);
+        // A slot that is given back is taken by who waits.
+        let refill = {
+            let unit = Drive { lambda: 1.0, ..*self };
+            down(r) * unit.up(&layers[r - 1], &layers[r])
+        };
+        let locals = self.local(&layers[r], r);
+        let mut above: Option<(DMatrix<f64>, DMatrix<f64>)> = None;
+        let mut scale = 1.0;
+        for n in (0..=clients as usize).rev() {
+            let here = at(n);
+            let local = if n >= r {
+                // The one part of it that changes from level to level.
+                let more = self.lambda - here.lambda;
+                let mut local = locals.clone();
+                (0..local.nrows()).for_each(|a| local[(a, a)] += more);
+                local
+            } else {
+                here.local(layer(n), n)
+            };
+            let size = local.nrows();
+            let own = [1.0, (n.max(r) - r) as f64, n.min(r) as f64, f64::from(clients) - n as f64];
+            let mut found = DMatrix::from_fn(size, 4, |_, of| scale * own[of]);
+            let mut out = -local;
+            if let Some((solved, columns)) = above.take() {
+                let (back, on);
+                if n >= r {
+                    (back, on) = (&solved * here.lambda * &refill, columns * here.lambda);
+                } else {
+                    let up = here.up(layer(n), layer(n + 1));
+                    (back, on) = (&up * solved * down(n + 1), up * columns);
+                }
+                out -= back;
+                found += on;
+            }
+            let most = found.max();
+            if most > 1e100 {
+                found /= most;
+                scale /= most;
+            }
+            if n == 0 {
+                let [sum, waiting, holding, pausing] = [0, 1, 2, 3].map(|of| found[(0, of)]);
+                let [waiting, holding] = [waiting, holding].map(|of| of / sum);
+                return Clients { waiting, holding, throughput: pausing / sum / pause };
+            }
+            let solved = out.try_inverse().expect("every level is left at last");
+            let columns = &solved * found;
+            above = Some((solved, columns));
+        }
+        unreachable!("the last level is 0")
     }
 
     fn normalised(&self, top: DVector<f64>, shares: &[DMatrix<f64>], ratio: DMatrix<f64>) -> Slots {

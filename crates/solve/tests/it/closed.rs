@@ -1,6 +1,9 @@
 //! Closed systems against stated values, a second algorithm, and each other.
 
-use solve::{ClosedGate, ClosedNetwork, FlowEquivalent, Mmc, Moments, SaturatedLoop, Station};
+use solve::{
+    ClosedGate, ClosedLps, ClosedNetwork, Demand, FlowEquivalent, Mmc, Moments, SaturatedLoop,
+    Station,
+};
 
 use crate::{near, printed};
 
@@ -190,6 +193,51 @@ fn the_gate_is_the_network_of_a_delay_and_a_station() {
         near(answer.holding, answer.throughput * answer.hold, 1e-12, &gate);
         near(answer.response_given(0.02).unwrap(), answer.response, 1e-12, &gate);
     }
+}
+
+/// The chain of a demand of one phase is the birth-death process of its number, and that of more is what was
+/// solved once as a chain of its own (every state by its transitions, by elimination).
+#[test]
+fn the_chain_of_clients_is_the_gate_and_more() {
+    for (clients, pause, slots, cores) in
+        [(5, 0.1, 2, 1), (16, 3.0, 4, 2), (2000, 9.0, 64, 16), (400, 1e-3, 8, 1), (9, 90.0, 9, 3)]
+    {
+        let gate = ClosedGate::new(clients, pause, Moments::exponential(0.02).unwrap(), slots);
+        let gate = gate.unwrap().with_cores(cores).unwrap().solve();
+        let demand = Demand::exponential(0.02).unwrap();
+        let run = ClosedLps::new(clients, pause, demand, slots).unwrap().with_cores(cores).unwrap();
+        let chain = run.solve().unwrap();
+        assert!(chain.exactness().is_exact());
+        near(chain.throughput, gate.throughput, 1e-10, &run);
+        near(chain.response, gate.response, 1e-9, &run);
+        near(chain.hold, gate.hold, 1e-9, &run);
+        near(chain.utilisation, gate.utilisation, 1e-10, &run);
+    }
+    for (clients, pause, scv, wanted) in
+        [(20, 25.0, 20.0, 4.487), (40, 50.0, 10.0, 5.755), (100, 130.0, 10.0, 7.863)]
+    {
+        let demand = Demand::balanced(1.0, scv).unwrap();
+        let run = ClosedLps::new(clients, pause, demand, 2).unwrap();
+        near(run.solve().unwrap().response, wanted, 2e-4, &run);
+    }
+    // Whatever the demand, a job that never waits shares as if it were exponential.
+    let lognormal = Demand::lognormal(0.02, 9.0).unwrap();
+    let run = ClosedLps::new(12, 0.3, lognormal, 12).unwrap();
+    let gate = ClosedGate::new(12, 0.3, Moments::exponential(0.02).unwrap(), 12).unwrap();
+    near(run.solve().unwrap().response, gate.solve().response, 1e-9, &run);
+}
+
+#[test]
+fn a_chain_that_is_too_large_is_refused() {
+    let of = |clients, slots| {
+        let demand = Demand::lognormal(1.0, 9.0).unwrap();
+        ClosedLps::new(clients, 10.0, demand, slots).unwrap().solve()
+    };
+    assert!(of(1000, 16).is_ok());
+    let clients = of(1_000_000, 64).unwrap_err().to_string();
+    assert!(clients.contains("clients c before such a demand is 1000000"), "{clients}");
+    let slots = of(1000, 400).unwrap_err().to_string();
+    assert!(slots.contains("slots r is 400") && slots.contains("simulate it"), "{slots}");
 }
 
 #[test]
