@@ -280,7 +280,7 @@ impl From<String> for NoFormula {
 /// and slots: alone, or with constant delays beside.
 ///
 /// An approximation is told only where it was tried: not where demands that are not exponential may
-/// swing the layered model too far.
+/// swing the layered model too far, nor of an open load of more than 95 %.
 ///
 /// # Errors
 /// If the scenario is impossible, no formula fits its shape (the reason says what does not), or the
@@ -316,7 +316,43 @@ pub(crate) fn formula_outline(
 
 fn detailed(scenario: &Scenario, detail: Detail) -> Result<FormulaAnswer, NoFormula> {
     let network = plain::without_idle_rules(scenario.network()?);
-    caches::answer(network, |network| without_caches(network, detail))
+    let is_open = network.classes.iter().all(|class| matches!(class.load, Load::Open(_)));
+    let stations: Vec<String> = network.stations.iter().map(|of| of.name.clone()).collect();
+    let gates: Vec<String> = network.gates.iter().map(|of| of.name.clone()).collect();
+    let answer = caches::answer(network, |network| without_caches(network, detail))?;
+    match beyond_tried(&stations, &gates, &answer).filter(|_| is_open) {
+        Some(reason) => Err(NoFormula::Shape { reason, bounds: answer.bounds }),
+        None => Ok(answer),
+    }
+}
+
+/// The largest utilisation by open load at which approximate formulas were tried: beyond, no simulation of
+/// the grid knows the truth well enough.
+const OPEN_TRIED_MAX: f64 = 0.95;
+
+/// Errors below this share are rounding, and are stated by who knows how it grows.
+const ROUNDING: f64 = 5e-3;
+
+/// Why an answer under open load is out of what its formula was tried on, if it is.
+fn beyond_tried(stations: &[String], gates: &[String], answer: &FormulaAnswer) -> Option<String> {
+    let is_approximate = answer.trust.error.is_some_and(|error| error > ROUNDING);
+    if !is_approximate || answer.lost.is_some() || answer.refused.is_some() {
+        return None;
+    }
+    // Slots before a shared processor may all be held; those of layers were tried up to as much.
+    let gates = if answer.name == layers::NAME { gates } else { &[] };
+    let is_of = |(name, _): &&(String, f64)| stations.contains(name) || gates.contains(name);
+    let busy = answer.utilisation.iter().filter(is_of);
+    let (name, busy) = busy.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    // What is dealt to a server is rounded.
+    (*busy > OPEN_TRIED_MAX + 2e-3).then(|| {
+        format!(
+            "the open load keeps `{name}` {:.1} % busy, and the `{}` was tried up to {:.0} %",
+            100.0 * busy,
+            answer.name,
+            100.0 * OPEN_TRIED_MAX
+        )
+    })
 }
 
 /// The answer to a network that has no caches.

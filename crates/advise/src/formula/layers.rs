@@ -15,6 +15,9 @@ use super::variation::{self, Place as Meeting, SCV_MAX};
 use super::{Bounds, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, Trust, swing};
 use crate::scenario::mean_demand;
 
+/// What the answer of such a model is called.
+pub(super) const NAME: &str = "layered model";
+
 /// The largest relative error of throughput and response over the scenarios of the tests, where every
 /// demand at a queue or a sharing station is exponential, no router deals jobs out, and no clients hold
 /// slots while they wait for others; half of the errors are below 1 %.
@@ -435,7 +438,7 @@ impl<'a> Model<'a> {
             text: format!("approximate (within {:.0} % where tried)", self.error * 100.0),
         };
         FormulaAnswer {
-            name: "layered model".into(),
+            name: NAME.into(),
             source: "method of layers, Rolia and Sevcik 1995",
             throughput,
             response: jobs / throughput,

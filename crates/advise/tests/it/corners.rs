@@ -198,3 +198,21 @@ fn documents_before_slots_that_share_are_as_near_as_is_said() {
     }
     println!("at worst {worst}");
 }
+
+/// The story: an open load of 99 % before four servers, and whatever approximates it, had been tried by
+/// nothing whose truth was known.
+#[test]
+fn an_open_load_beyond_what_was_tried_is_refused() {
+    let at = |rate: f64| {
+        let rest = format!(
+            "gate = [{{ name = \"g\", queues = \"shared\", servers = [{{ slots = 1, station = \"s\", count \
+             = 4 }}], inside = [\"server\"] }}]\nstation = [{{ name = \"s\", kind = \"queue\", demand = \
+             {}, count = 4 }}]\n",
+            demand(1.0, 2.0)
+        );
+        formula(&read(&scenario((0, rate), &rest)))
+    };
+    assert!(at(3.6).is_ok());
+    let none = at(3.96).unwrap_err().to_string();
+    assert!(none.contains("99.0 % busy") && none.contains("tried up to 95 %"), "{none}");
+}
