@@ -29,6 +29,10 @@ const ERROR_EXPONENTIAL: f64 = 0.12;
 /// out of each other's way.
 pub(super) const ERROR: f64 = 0.35;
 
+/// The most servers with a queue each: the model has a task for every one, and takes time as the cube of
+/// their number.
+const SERVERS_MAX: usize = 32;
+
 /// The answer of the layered model.
 ///
 /// # Errors
@@ -186,6 +190,14 @@ impl<'a> Model<'a> {
             let slots = spec.servers.iter().map(|server| server.slots);
             let (threads, gap_scv): (Vec<u32>, f64) = match spec.queues {
                 Queues::PerServer if spec.servers.len() > 1 => {
+                    if spec.servers.len() > SERVERS_MAX {
+                        return Err(format!(
+                            "gate `{}` has {} servers with a queue each, and the layered model is solved \
+                             for {SERVERS_MAX} at the most",
+                            gate.name,
+                            spec.servers.len()
+                        ));
+                    }
                     let servers = spec.servers.len() as f64;
                     self.error = ERROR;
                     (slots.collect(), gaps(&gate.name, &spec.router, servers)?)

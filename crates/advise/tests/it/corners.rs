@@ -1,6 +1,8 @@
 //! Corners where the stated error was once far too small: many clients that think for long, lines of
 //! constant demands, servers in turn, few connections inside many workers, and a gate before sharing.
 
+use std::time::{Duration, Instant};
+
 use advise::formula;
 use sim::Options;
 
@@ -215,4 +217,31 @@ fn an_open_load_beyond_what_was_tried_is_refused() {
     assert!(at(3.6).is_ok());
     let none = at(3.96).unwrap_err().to_string();
     assert!(none.contains("99.0 % busy") && none.contains("tried up to 95 %"), "{none}");
+}
+
+/// The story: 5000 servers in turn took more than 40 s and 5.1 GB, and 30,000 slots inside 100,000 before
+/// queues of 1000 servers gave no answer in 40 s either. The time is that of an unoptimised build on a busy
+/// machine; what is counted are steps.
+#[test]
+fn what_takes_too_long_is_refused_with_the_way_out() {
+    let queue = |name: &str, ms: u32| {
+        format!(
+            "{{ name = \"{name}\", kind = \"queue\", servers = 1000, demand = {{ mean = \"{ms}ms\", dist = \
+             \"exponential\" }} }}"
+        )
+    };
+    let rest = format!(
+        "gate = [{{ name = \"g\", slots = 100000, inside = [\"cpu\", \"k\"] }}, {{ name = \"k\", slots = \
+         30000, inside = [\"base\", \"disk\"] }}]\nstation = [{}, {}, {}]\n",
+        queue("cpu", 1000),
+        queue("base", 800),
+        queue("disk", 700)
+    );
+    let begun = Instant::now();
+    let many = formula(&read(&scenario((1_000_000, 1000.0), &rest))).unwrap_err().to_string();
+    assert!(many.contains("more than 5e8 steps") && many.contains("sekisho sim"), "{many}");
+    let wide = turns((100_000, 10.0), 5000, 1.0).replace("slots = 1,", "slots = 2,");
+    let wide = formula(&read(&wide)).unwrap_err().to_string();
+    assert!(wide.contains("5000 servers with a queue each") && wide.contains("32"), "{wide}");
+    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
 }

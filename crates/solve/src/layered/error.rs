@@ -108,6 +108,15 @@ pub enum LayeredError {
         /// The largest relative change in the last round.
         change: f64,
     },
+    /// The layers are too many, or what waits in them.
+    #[error(
+        "the layers take more than {steps:.0e} steps, which is more than are taken; there is no \
+         answer by formula: simulate it"
+    )]
+    TooLong {
+        /// How many are taken at the most.
+        steps: f64,
+    },
     /// The answer breaks a law.
     #[error(
         "{place}: {law} does not hold ({value:.6}), so the approximation is worthless \

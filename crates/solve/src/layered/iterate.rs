@@ -1,8 +1,11 @@
 //! The method of layers: each layer's network is solved with what the others found, until all agree.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::LayeredError;
 use super::flat::{Body, Flat};
-use super::submodel::{Asked, Customers, Flow, Queue, Submodel, Times};
+use super::submodel::{Asked, Customers, Flow, Queue, STEPS_MAX, Submodel, Times};
 
 /// What all layers agree on.
 pub(super) struct Found {
@@ -30,8 +33,13 @@ const PATIENCE: usize = 40;
 /// # Errors
 /// If the layers do not agree in the end, or open load is too much for a station.
 pub(super) fn solve(flat: &Flat) -> Result<Found, LayeredError> {
-    let mut layers = Layers::new(flat);
     let networks = flat.layers();
+    // Each pair of chains has a number for each station, and each chain is left out once.
+    let (chains, stations) = (flat.chains.len() as f64, flat.stations.len() as f64);
+    if chains * chains * (chains + stations) > STEPS_MAX / 10.0 {
+        return Err(LayeredError::TooLong { steps: STEPS_MAX });
+    }
+    let mut layers = Layers::new(flat);
     let (mut relax, mut before) = (0.7, f64::INFINITY);
     let mut change = f64::INFINITY;
     for round in 1..=ROUNDS_MAX {
@@ -69,6 +77,8 @@ struct Layers<'a> {
     pace: Vec<Vec<f64>>,
     /// By chain, layer and busy threads: time of a cycle in that layer \[s\].
     given: Vec<Vec<Vec<f64>>>,
+    /// Steps that were taken.
+    steps: Rc<Cell<f64>>,
 }
 
 /// What a layer's network is, and which chain is which.
@@ -93,6 +103,7 @@ impl Layers<'_> {
             busy: vec![Vec::new(); stations],
             pace: vec![Vec::new(); stations],
             given: vec![vec![Vec::new(); flat.layers().len()]; chains],
+            steps: Rc::default(),
         };
         layers.update();
         layers
@@ -283,7 +294,8 @@ impl Layers<'_> {
             }
         };
         let stations = stations.iter().zip(asked).map(queue).collect();
-        Network { submodel: Submodel { chains: customers, stations }, chains, elsewhere }
+        let steps = Rc::clone(&self.steps);
+        Network { submodel: Submodel { chains: customers, stations, steps }, chains, elsewhere }
     }
 
     /// Solves one layer's network; the largest change of a wait, as a share of its cycle.

@@ -1,6 +1,8 @@
 //! How many jobs are at one station, when everything else is a pause: the repairman's model, with
 //! requests from outside, and with service that slows down as more are served.
 
+use std::cell::Cell;
+
 /// What the rates at a station depend on.
 pub(super) struct Repairman<'a> {
     /// Customers that come and go.
@@ -16,6 +18,8 @@ pub(super) struct Repairman<'a> {
     pub(super) servers: u32,
     /// Service with 1, 2, ... servers busy, as multiples of the mean; empty for 1 throughout.
     pub(super) pace: &'a [f64],
+    /// Steps that were taken.
+    pub(super) steps: &'a Cell<f64>,
 }
 
 /// Probabilities of so many jobs, around the most likely number.
@@ -68,6 +72,7 @@ impl Repairman<'_> {
             }
             chances.push(weight);
         }
+        self.steps.set(self.steps.get() + chances.len() as f64);
         let sum: f64 = chances.iter().sum();
         chances.iter_mut().for_each(|chance| *chance /= sum);
         Occupancy { from, chances }
@@ -166,6 +171,8 @@ impl Repairman<'_> {
             let exponent = if scv < 1e-6 { exponent } else { (1.0 + exponent * scv).ln() / scv };
             if exponent > 30.0 { exponent } else { exponent.exp_m1().ln() }
         };
+        // Logarithms and exponentials.
+        self.steps.set(self.steps.get() + 5.0 * customers);
         let mut log_term = 0.0_f64;
         let mut log_sum = 0.0_f64;
         for k in 1..customers as u64 {
@@ -188,6 +195,8 @@ impl Occupancy {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::Repairman;
 
     #[test]
@@ -200,6 +209,7 @@ mod tests {
             service: 1.0,
             servers: 4,
             pace: &[],
+            steps: &Cell::default(),
         };
         let exact = crate::Mmc::new(3.0, 1.0, 4).unwrap().wait();
         let wait = open.wait(&open.occupancy());
@@ -208,6 +218,7 @@ mod tests {
 
     #[test]
     fn variability_matters_as_much_as_it_does() {
+        let steps = Cell::default();
         let station = |population, pause, open_rate| Repairman {
             population,
             pause,
@@ -216,6 +227,7 @@ mod tests {
             service: 1.0,
             servers: 1,
             pace: &[],
+            steps: &steps,
         };
         // From outside: constant service halves the wait (Pollaczek and Khinchine).
         let outside = station(0.0, 1.0, 0.8).variability(0.5);
@@ -244,6 +256,7 @@ mod tests {
                 service: 4.0,
                 servers,
                 pace: &[],
+                steps: &Cell::default(),
             };
             let station = crate::Station::multi(4.0, servers).unwrap();
             let exact = crate::ClosedNetwork::new(customers, 10.0, &[station]).unwrap().solve();

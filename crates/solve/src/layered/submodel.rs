@@ -6,6 +6,9 @@
 //! share of chain c that is at station k, and D(c, k, j) how F changes with a customer of chain j
 //! less.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::LayeredError;
 use super::occupancy::Repairman;
 
@@ -14,7 +17,12 @@ use super::occupancy::Repairman;
 pub(super) struct Submodel {
     pub(super) chains: Vec<Customers>,
     pub(super) stations: Vec<Queue>,
+    /// Steps that were taken, here and in the other networks.
+    pub(super) steps: Rc<Cell<f64>>,
 }
+
+/// Steps that are taken at most, a few seconds.
+pub(super) const STEPS_MAX: f64 = 5e8;
 
 /// A chain, as the layer sees it.
 #[derive(Clone, Copy)]
@@ -159,6 +167,9 @@ impl Submodel {
         let mut change = f64::INFINITY;
         for round in 0..ROUNDS_MAX {
             change = self.step(&mut state, d, if round < 50 { 1.0 } else { 0.5 });
+            if self.steps.get() > STEPS_MAX {
+                return Err(LayeredError::TooLong { steps: STEPS_MAX });
+            }
             if change < TOLERANCE && round > 0 {
                 return Ok(state);
             }
@@ -179,6 +190,7 @@ impl Submodel {
                     continue;
                 }
                 let queued = self.queued(k, state, Some(c), d);
+                self.steps.set(self.steps.get() + 10.0 + queued.len() as f64);
                 let wait = self.wait(k, state, &queued, Some(c));
                 state.wait[c][k] = wait;
                 let service = asked.service[0];
@@ -352,6 +364,7 @@ impl Submodel {
             service,
             servers: queue.servers,
             pace: &queue.pace,
+            steps: &self.steps,
         })
     }
 }
@@ -410,7 +423,11 @@ mod tests {
         assert!((turns(1.0).found_share(0.5) - 1.0).abs() < 1e-12);
         assert!(turns(0.25).found_share(0.999) > 0.99);
         // Nobody there is nobody who waits.
-        let empty = Submodel { chains: Vec::new(), stations: vec![turns(1.0)] };
+        let empty = Submodel {
+            chains: Vec::new(),
+            stations: vec![turns(1.0)],
+            steps: std::rc::Rc::default(),
+        };
         assert_eq!(empty.solve().unwrap().open_wait, [0.0]);
     }
 }

@@ -88,3 +88,23 @@ fn a_billion_threads_are_refused_by_name() {
         assert!(error.starts_with(wanted), "{error}");
     }
 }
+
+/// Once 5000 tasks were solved as the pairs of their chains: 5.1 GB, and no answer in 40 s.
+#[test]
+fn layers_that_take_too_many_steps_are_refused() {
+    let ask = |task| solve::layered::EntryId { task, entry: 0 };
+    let many = |servers: usize| {
+        let processors = vec![Processor::delay("all"); 1];
+        let mut go = Entry::new("go", 0.0);
+        let mut tasks = Vec::new();
+        for server in 0..servers {
+            go = go.calling(ask(1 + server), 1.0 / servers as f64);
+            tasks.push(Task::pool("server", 0, 2, vec![Entry::new("ask", 1.0)]));
+        }
+        tasks.insert(0, Task::reference("users", 0, 100, 10.0, go));
+        Layered::new(&processors, &tasks).unwrap().solve()
+    };
+    assert!(many(4).is_ok());
+    let error = many(2000).unwrap_err().to_string();
+    assert!(error.contains("more than 5e8 steps") && error.contains("simulate it"), "{error}");
+}
