@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 /// Kinds of scenarios: the name, how many there are, and whether the load is open.
-pub(crate) const FAMILIES: [(&str, u32, bool); 10] = [
+pub(crate) const FAMILIES: [(&str, u32, bool); 17] = [
     ("shared-open", 48, true),
     ("shared-closed", 48, false),
     ("router-open", 48, true),
@@ -15,20 +15,33 @@ pub(crate) const FAMILIES: [(&str, u32, bool); 10] = [
     ("nested-closed", 48, false),
     ("cached-open", 24, true),
     ("cached-closed", 24, false),
+    ("sharing-many", 84, false),
+    ("held-many", 84, false),
+    ("line-open", 48, true),
+    ("line-many", 60, false),
+    ("inner-open", 36, true),
+    ("inner-many", 72, false),
+    ("router-many", 60, false),
 ];
 
 /// Loads of open cases, as a share of what can be served.
 pub(crate) const LOADS: [f64; 6] = [0.3, 0.5, 0.7, 0.85, 0.95, 0.98];
 
+/// What many clients would ask for if nobody ever waited, as a share of what can be served.
+const SHARES: [f64; 6] = [0.4, 0.6, 0.8, 0.9, 1.0, 1.3];
+
 /// Squared coefficients of variation of demands.
 const SCVS: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];
+
+/// The same where many clients think for long, or stations are a line; 0 is a constant.
+const SCVS_MANY: [f64; 6] = [0.0, 0.0, 0.5, 2.0, 4.0, 8.0];
 
 /// A case: what a scenario is, but for its load.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) family: &'static str,
     pub(crate) seed: u32,
-    /// The share of what can be served that an open load asks for.
+    /// The share of what can be served that an open load asks for, or many clients.
     pub(crate) share: f64,
     /// Everything behind the class's load.
     rest: String,
@@ -38,6 +51,8 @@ pub(crate) struct Case {
     pub(crate) most: Option<f64>,
     /// Clients and their mean pause in milliseconds, where the load is closed.
     clients: (u32, u32),
+    /// The distribution of the pause of many clients.
+    think: &'static str,
 }
 
 /// A linear congruential generator (Knuth's MMIX constants), so that a seed is a case for ever.
@@ -64,6 +79,7 @@ impl Lcg {
         // Two digits are written, and meant.
         let mean = ((2.0 + 18.0 * self.unit()) * 100.0).round() / 100.0;
         let shape = match (scv, self.count(0, 1)) {
+            (0.0, _) => return (format!("\"{mean:.2}ms\""), mean / 1e3),
             (1.0, _) => "dist = \"exponential\"".to_owned(),
             (scv, 0) if scv > 1.0 => format!("dist = \"lognormal\", scv = {scv}"),
             (scv, _) => format!("scv = {scv}"),
@@ -86,10 +102,18 @@ impl Case {
         let kind = kind(family) as u64;
         let mut lcg = Lcg((u64::from(seed) + 1000 * kind).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         lcg.unit();
-        let share = LOADS[seed as usize % LOADS.len()];
+        let (kind, load) = family.split_once('-').expect("a family is a kind and a load");
+        let many = load == "many";
+        let shares = if many { &SHARES } else { &LOADS };
+        let share = shares[seed as usize % shares.len()];
+        let scvs: &[f64] = if many || kind == "line" { &SCVS_MANY } else { &SCVS };
         // A third of the cases is exponential: where least is approximated.
-        let scv = if seed.is_multiple_of(3) { 1.0 } else { lcg.one_of(&SCVS) };
-        let (rest, slots, most) = match family.split('-').next() {
+        let scv = if seed.is_multiple_of(3) && kind != "sharing" { 1.0 } else { lcg.one_of(scvs) };
+        let (rest, slots, most) = match Some(kind) {
+            Some("sharing") => sharing(&mut lcg, scv),
+            Some("line") => line(&mut lcg, scv),
+            Some("inner") => inner(&mut lcg, scv),
+            Some("router") if many => turns(&mut lcg, scv),
             Some("shared") => several(&mut lcg, scv, "queues = \"shared\""),
             Some("router") => {
                 let router = lcg.one_of(&["round-robin", "round-robin", "random"]);
@@ -101,9 +125,13 @@ impl Case {
             _ => nested(&mut lcg, scv),
         };
         // From far fewer clients than slots to some times as many.
-        let clients =
+        let mut clients =
             ((f64::from(slots) * (0.5 + 3.0 * lcg.unit())).ceil() as u32, lcg.count(5, 60));
-        Case { family, seed, share, rest, slots, most, clients }
+        if many {
+            clients.0 = slots + lcg.one_of(&[1, 5, 20, 50, 100, 200]);
+        }
+        let think = if many && lcg.count(0, 4) == 0 { "constant" } else { "exponential" };
+        Case { family, seed, share, rest, slots, most, clients, think }
     }
 
     /// Which of the families it is of, from 0.
@@ -113,6 +141,11 @@ impl Case {
 
     pub(crate) fn is_open(&self) -> bool {
         FAMILIES.iter().any(|(name, _, open)| *name == self.family && *open)
+    }
+
+    /// Whether it is known less well, to 1 %.
+    pub(crate) fn is_rough(&self) -> bool {
+        self.kind() >= 10
     }
 
     /// The scenario under this open load [1/s].
@@ -126,6 +159,22 @@ impl Case {
         self.under(&format!(
             "population = {clients}, think = {{ mean = \"{pause}ms\", dist = \"exponential\" }}"
         ))
+    }
+
+    /// Whether the load is closed and its pause such that it asks for a share of what can be served.
+    pub(crate) fn is_many(&self) -> bool {
+        self.family.ends_with("many")
+    }
+
+    /// The scenario whose clients ask for this much if nobody ever waits [1/s].
+    pub(crate) fn many(&self, rate: f64) -> String {
+        let Case { clients: (clients, _), think, .. } = self;
+        let pause = f64::from(*clients) / rate;
+        let think = match *think {
+            "constant" => format!("\"{pause:.6}s\""),
+            _ => format!("{{ mean = \"{pause:.6}s\", dist = \"exponential\" }}"),
+        };
+        self.under(&format!("population = {clients}, think = {think}"))
     }
 
     /// The scenario with so many jobs that never pause that every slot of its one queue is always held:
@@ -162,6 +211,10 @@ fn kind(family: &str) -> usize {
 /// A gate before several servers that are alike, each slot with a processor of its own.
 fn several(lcg: &mut Lcg, scv: f64, how: &str) -> (String, u32, Option<f64>) {
     let servers = lcg.one_of(&[2, 4, 8, 16, 64]);
+    servers_of(lcg, scv, how, servers)
+}
+
+fn servers_of(lcg: &mut Lcg, scv: f64, how: &str, servers: u32) -> (String, u32, Option<f64>) {
     let slots = lcg.one_of(&[1, 1, 2, 4]);
     let (demand, mean) = lcg.demand(scv);
     let server = |i: u32| format!("{{ slots = {slots}, station = \"s{i}\" }}");
@@ -200,6 +253,15 @@ fn held(lcg: &mut Lcg, scv: f64) -> (String, u32, Option<f64>) {
 fn nested(lcg: &mut Lcg, scv: f64) -> (String, u32, Option<f64>) {
     let workers = lcg.count(1, 12);
     let connections = lcg.count(1, workers);
+    nested_of(lcg, scv, workers, connections)
+}
+
+fn nested_of(
+    lcg: &mut Lcg,
+    scv: f64,
+    workers: u32,
+    connections: u32,
+) -> (String, u32, Option<f64>) {
     let kind = lcg.one_of(&["queue", "sharing"]);
     let [a, b, c] = [(); 3].map(|()| lcg.demand(scv).0);
     let text = format!(
@@ -210,6 +272,53 @@ fn nested(lcg: &mut Lcg, scv: f64) -> (String, u32, Option<f64>) {
          {{ name = \"disk\", kind = \"queue\", demand = {c} }}]\n"
     );
     (text, workers, None)
+}
+
+/// A gate before one or two processors that the holders of its slots share.
+fn sharing(lcg: &mut Lcg, scv: f64) -> (String, u32, Option<f64>) {
+    let processors = lcg.one_of(&[1, 1, 1, 2]);
+    let slots = processors + lcg.one_of(&[0, 1, 1, 2, 3, 7, 15, 31]);
+    // A few vary a lot.
+    let scv = if lcg.count(0, 7) == 0 { 20.0 } else { scv };
+    let (demand, mean) = lcg.demand(scv);
+    let text = format!(
+        "gate = [{{ name = \"first\", slots = {slots}, inside = [\"cpu\"] }}]\nstation = [{{ name = \
+         \"cpu\", kind = \"sharing\", servers = {processors}, demand = {demand} }}]\n"
+    );
+    (text, slots, Some(f64::from(processors) / mean))
+}
+
+/// Slots held through a line of queues, which are often alike.
+fn line(lcg: &mut Lcg, scv: f64) -> (String, u32, Option<f64>) {
+    let slots = lcg.count(1, 6);
+    let alike = lcg.count(0, 2) > 0;
+    let first = lcg.demand(scv).0;
+    let (mut names, mut stations) = (Vec::new(), Vec::new());
+    for i in 0..lcg.count(2, 5) {
+        let demand = if alike { first.clone() } else { lcg.demand(scv).0 };
+        names.push(format!("\"s{i}\""));
+        stations.push(format!("{{ name = \"s{i}\", kind = \"queue\", demand = {demand} }}"));
+    }
+    let text = format!(
+        "gate = [{{ name = \"first\", slots = {slots}, inside = [{}] }}]\nstation = [{}]\n",
+        names.join(", "),
+        stations.join(", ")
+    );
+    (text, slots, None)
+}
+
+/// Workers, many perhaps, before few connections.
+fn inner(lcg: &mut Lcg, scv: f64) -> (String, u32, Option<f64>) {
+    let workers = lcg.one_of(&[2, 4, 8, 12, 30, 100]);
+    let connections = lcg.count(1, 4).min(workers);
+    nested_of(lcg, scv, workers, connections)
+}
+
+/// Servers with a queue each, dealt to in turn or by chance.
+fn turns(lcg: &mut Lcg, scv: f64) -> (String, u32, Option<f64>) {
+    let router = lcg.one_of(&["round-robin", "round-robin", "round-robin", "random"]);
+    let servers = lcg.one_of(&[2, 4, 8, 16]);
+    servers_of(lcg, scv, &format!("queues = \"per-server\", router = \"{router}\""), servers)
 }
 
 /// A cache before a disk, and a processor for all; few keys and many, few of them remembered and nearly all.

@@ -26,7 +26,13 @@ pub(crate) fn references(table: &str) -> Vec<Reference> {
         let row = rows.iter().find(|row| format!("{},{}", row[0], row[1]) == case.key());
         let row = row.unwrap_or_else(|| panic!("{} is not in the table", case.key()));
         let number = |at: usize| row[at].parse::<f64>().expect("the table has numbers");
-        let text = if case.is_open() { case.open(number(3)) } else { case.closed() };
+        let text = if case.is_open() {
+            case.open(number(3))
+        } else if case.is_many() {
+            case.many(number(3))
+        } else {
+            case.closed()
+        };
         let (throughput, response) = ((number(5), number(6)), (number(7), number(8)));
         Reference { case, text, throughput, response }
     };

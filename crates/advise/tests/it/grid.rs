@@ -17,12 +17,6 @@ const TABLE: &str = include_str!("../grid/references.csv");
 /// A reference that is known less well than this tells of no error.
 const KNOWN: f64 = 0.02;
 
-/// Whether a case has more than 8 servers with a queue each: the layered model has a task for each, and
-/// takes minutes.
-fn is_slow(of: &Reference) -> bool {
-    of.case.family.starts_with("router") && of.text.contains("\"s8\"")
-}
-
 /// What came of the cases of a kind.
 #[derive(Debug, Default)]
 struct Count {
@@ -51,7 +45,7 @@ fn every_stated_error_holds_at_99_of_100_cases() {
     let mut kinds: BTreeMap<String, Count> = BTreeMap::new();
     let mut answered: BTreeMap<&str, u32> = BTreeMap::new();
     let known = |of: &Reference| of.response.1 <= KNOWN * of.response.0;
-    for of in references(TABLE).into_iter().filter(|of| known(of) && !is_slow(of)) {
+    for of in references(TABLE).into_iter().filter(known) {
         let Some((stated, found)) = error(&of) else { continue };
         *answered.entry(of.case.family).or_default() += 1;
         // What a cache's hits may be off is stated by what comes of it, in each case another number.
@@ -64,9 +58,9 @@ fn every_stated_error_holds_at_99_of_100_cases() {
         count.worst = count.worst.max(found);
     }
     println!("{kinds:#?} {answered:?}");
+    // All of them, where 99 of 100 are no whole number of cases.
     for (stated, count) in &kinds {
-        let share = f64::from(count.held) / f64::from(count.cases);
-        assert!(share >= 0.99, "{stated}: {count:?}");
+        assert!(count.held >= count.cases - count.cases / 100, "{stated}: {count:?}");
         assert!(count.cases >= 10, "{stated}: {count:?}");
     }
     // Who refuses everything holds everything.
@@ -81,12 +75,30 @@ fn every_stated_error_holds_at_99_of_100_cases() {
         ("nested-closed", 30),
         ("cached-open", 16),
         ("cached-closed", 20),
+        ("sharing-many", 35),
+        ("held-many", 30),
+        ("line-open", 10),
+        ("line-many", 22),
+        ("inner-open", 10),
+        ("inner-many", 20),
+        ("router-many", 30),
     ];
     for (family, cases) in least {
         assert!(
             answered.get(family).is_some_and(|found| *found >= cases),
             "{family}: {answered:?}"
         );
+    }
+}
+
+/// The story: of an open load of 0.98 no reference is known to 2 %, so that whatever was stated there
+/// was never held against anything: 36 of 36 cases were passed over.
+#[test]
+fn what_no_reference_knows_is_exact_or_refused() {
+    for of in references(TABLE).into_iter().filter(|of| of.case.is_open() && of.case.share > 0.95) {
+        if let Ok(answer) = formula(&read(&of.text)) {
+            assert!(answer.trust.error.is_none_or(|error| error < 5e-3), "{answer:?}\n{}", of.text);
+        }
     }
 }
 
@@ -97,7 +109,10 @@ fn references_are_found_again() {
     // Thousands of keys take more lookups to fill a cache than are made here.
     let is_filled =
         |of: &Reference| !of.text.contains("keys = 1000") && !of.text.contains("keys = 5000");
-    let known = |of: &Reference| of.response.1 <= 5e-3 * of.response.0 && is_filled(of);
+    // Clients that pause for a constant time keep the order in which they began.
+    let by_chance = |of: &Reference| of.response.1 > 0.0 && !of.text.contains("think = \"");
+    let known =
+        |of: &Reference| by_chance(of) && of.response.1 <= 1e-2 * of.response.0 && is_filled(of);
     for of in references(TABLE).iter().filter(|of| known(of)) {
         let Case { family, seed, .. } = of.case;
         // Three of each family.
@@ -118,5 +133,5 @@ fn references_are_found_again() {
         let allowed = 2.0 * (found.half_width + half);
         assert!((found.mean - mean).abs() <= allowed, "{found:?}, not {mean}\n{}", of.text);
     }
-    assert_eq!(seen.len(), 30, "three of each of ten families");
+    assert_eq!(seen.len(), 51, "three of each of 17 families");
 }
