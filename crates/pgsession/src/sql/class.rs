@@ -53,9 +53,9 @@ pub enum Test {
 /// Class and priority of a job at the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Class {
-    /// Its number, [`gate::Job::class`].
+    /// Its number, `gate::Job::class`.
     pub class: u32,
-    /// Its priority, [`gate::Job::priority`]: a larger number is served first.
+    /// Its priority, `gate::Job::priority`: a larger number is served first.
     pub priority: u8,
 }
 

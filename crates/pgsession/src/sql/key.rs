@@ -24,11 +24,11 @@ pub enum KeyType {
 /// Mapping of a value to a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// By its hash, the same for an integer in text and in binary: for [`gate::KeyMap::Hash`].
+    /// By its hash, the same for an integer in text and in binary: for `gate::KeyMap::Hash`.
     Hash,
-    /// The integer itself, from 0: for [`gate::KeyMap::Range`].
+    /// The integer itself, from 0: for `gate::KeyMap::Range`.
     Number,
-    /// By a table of values as texts: for [`gate::KeyMap::Table`].
+    /// By a table of values as texts: for `gate::KeyMap::Table`.
     Table(BTreeMap<Vec<u8>, u64>),
 }
 
