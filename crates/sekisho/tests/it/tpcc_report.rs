@@ -151,7 +151,7 @@ fn the_page_of_a_hastened_run_shows_the_waits_as_they_were() {
         &html,
         &[
             "this run divided by 20 what is asked for",
-            "0.6 s are asked for in the mean, and 0.60 s",
+            "0.60 s are asked for in the mean, and 0.60 s",
         ],
     );
     drawn(&scratch, "hastened", &html);
