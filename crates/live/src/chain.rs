@@ -178,13 +178,15 @@ impl<O: Copy> Chain<O> {
                 }
             }
         }
-        self.passed.pop_front()
+        let passed = self.passed.pop_front()?;
+        // Its number is another job's only now: until it is told, its owner may withdraw it by that.
+        self.vacant.push(passed.pass.0);
+        Some(passed)
     }
 
     fn ends(&mut self, at: u32, refused: Option<Reason>) {
         let Pass { owner, held, .. } =
             self.passes[at as usize].take().expect("who ends is on its way");
-        self.vacant.push(at);
         let outcome = refused.map_or(Ok(held), Err);
         self.passed.push_back(Passed { owner, pass: PassId(at), outcome });
     }
@@ -193,8 +195,11 @@ impl<O: Copy> Chain<O> {
     pub fn withdraw(&mut self, now: Time, pass: PassId) {
         let at = self.passed.iter().position(|passed| passed.pass == pass);
         if let Some(passed) = at.and_then(|at| self.passed.remove(at)) {
-            // It had passed, and nobody knew.
-            self.release(now, passed.outcome.unwrap_or_default());
+            // It had passed, and nobody knew. What was refused holds nothing.
+            self.vacant.push(pass.0);
+            if let Ok(held) = passed.outcome {
+                self.release(now, held);
+            }
             return;
         }
         let Pass { held, asks: (gate, job), .. } =
@@ -345,6 +350,21 @@ mod tests {
         assert_eq!(passed(&mut chain, 103), Some(('b', Err(Reason::Deadline))));
         assert_eq!(passed(&mut chain, 103), None);
         assert_eq!((chain.busy(0), chain.has_decided()), (0, false));
+    }
+
+    /// The story: the number of a job whose end was decided and not told yet went to the next job that set
+    /// out, and when that one's owner had gone, the slots of the first were given back instead.
+    #[test]
+    fn who_has_not_been_told_yet_keeps_its_number() {
+        let mut chain = chain();
+        for owner in ['a', 'c'] {
+            enter(&mut chain, 0, owner, &[1]);
+        }
+        assert!(matches!(passed(&mut chain, 0), Some(('a', Ok(_)))), "both have passed");
+        let gone = enter(&mut chain, 1, 'd', &[0]);
+        chain.withdraw(at(2), gone);
+        assert!(matches!(passed(&mut chain, 2), Some(('c', Ok(_)))));
+        assert_eq!((passed(&mut chain, 2), chain.busy(0), chain.busy(1)), (None, 0, 2));
     }
 
     #[test]
