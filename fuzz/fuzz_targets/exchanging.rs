@@ -9,9 +9,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pgsession::conversation::Abandoned;
-use pgsession::relay::{Copied, Guest, Relay, Stop};
-use pgsession::statements::{Bounds, Catalogue, Client};
+use pgsession::pipeline::Abandoned;
+use pgsession::relay::{Copied, ClientStatements, Relay, Stop};
+use pgsession::statements::{Bounds, StatementCache, Client};
 use pgwire::frame::{Backend, Frames, Frontend, HEAD, Limits, Tag};
 use pgwire::message::{Status, write};
 
@@ -331,7 +331,7 @@ impl Line {
 
 struct Play {
     lacks: Rc<Cell<bool>>,
-    catalogue: Catalogue,
+    statement_cache: StatementCache,
     askers: Vec<Asker>,
     lines: Vec<Line>,
     seed: u8,
@@ -347,7 +347,7 @@ pub(crate) fn run(input: &[u8]) {
     let lacks = Rc::default();
     let session = || Session { lacks: Rc::clone(&lacks), ..Session::default() };
     let mut play = Play {
-        catalogue: Catalogue::new([7; 8], BOUNDS),
+        statement_cache: StatementCache::new([7; 8], BOUNDS),
         askers: (0..CLIENTS).map(|_| Asker::new(session())).collect(),
         lines: (0..LINES).map(|_| Line::new(session())).collect(),
         lacks: Rc::clone(&lacks),
@@ -439,7 +439,7 @@ impl Play {
             12 | 13 => self.arrives(line, 1 + some / LINES),
             14 if some < 40 => self.schema_changes(["drop", "create"][some % 2]),
             14 => self.settle(),
-            _ if some >= 128 => self.leaves(some % CLIENTS),
+            _ if some >= 128 => self.effects(some % CLIENTS),
             _ => self.settle(),
         }
     }
@@ -463,9 +463,9 @@ impl Play {
             let line = &mut self.lines[at];
             (asker.at, line.whose) = (Some(at), Some(who));
             let mut out = Copied::new(&asker.asked, &mut line.asked);
-            let mut guest = Guest { client: &mut asker.client, catalogue: &mut self.catalogue };
+            let mut client_statements = ClientStatements { client: &mut asker.client, statement_cache: &mut self.statement_cache };
             let (frames, heard) = (&mut asker.frames, &mut asker.heard);
-            let taken = line.relay.from_client(&mut guest, frames, &asker.asked, &mut out, heard);
+            let taken = line.relay.from_client(&mut client_statements, frames, &asker.asked, &mut out, heard);
             let taken = taken.expect("what is said is in order");
             asker.asked.drain(..taken.bytes);
             asker.holds();
@@ -503,8 +503,8 @@ impl Play {
         };
         let readable = &line.said[..line.arrived];
         let mut out = Copied::new(readable, heard);
-        let (catalogue, beside) = (&mut self.catalogue, &mut line.asked);
-        let taken = line.relay.from_server(client, catalogue, readable, &mut out, beside, |_| {});
+        let (statement_cache, beside) = (&mut self.statement_cache, &mut line.asked);
+        let taken = line.relay.from_server(client, statement_cache, readable, &mut out, beside, |_| {});
         let taken = taken.expect("the server answers in order");
         assert!(matches!(taken.stop, Stop::More { .. }), "{taken:?}");
         line.said.drain(..taken.bytes);
@@ -555,18 +555,18 @@ impl Play {
     }
 
     /// A client goes, wherever it is, and another one comes.
-    fn leaves(&mut self, who: usize) {
+    fn effects(&mut self, who: usize) {
         let next = Asker::new(self.session());
         let asker = std::mem::replace(&mut self.askers[who], next);
         asker.holds();
-        let Some(at) = asker.at else { return self.catalogue.forget(asker.client) };
+        let Some(at) = asker.at else { return self.statement_cache.forget(asker.client) };
         let session = self.session();
         let line = &mut self.lines[at];
         line.whose = None;
-        let left = line.relay.leave(asker.client, &mut self.catalogue, &mut line.asked);
+        let left = line.relay.leave(asker.client, &mut self.statement_cache, &mut line.asked);
         if let Abandoned::Close(_) = left {
             let line = std::mem::replace(line, Line::new(session));
-            line.relay.end(None, &mut self.catalogue);
+            line.relay.end(None, &mut self.statement_cache);
         }
         (0..CLIENTS).for_each(|who| self.passes(who));
     }
@@ -584,12 +584,12 @@ impl Play {
             asker.holds();
             assert_eq!(asker.heard.len(), asker.expected.len(), "not all was heard");
             assert!(asker.at.is_none() && asker.asked.is_empty());
-            self.catalogue.forget(asker.client);
+            self.statement_cache.forget(asker.client);
         }
         for line in self.lines {
             assert!(line.relay.kept().is_none() && line.said.is_empty() && line.asked.is_empty());
-            line.relay.end(None, &mut self.catalogue);
+            line.relay.end(None, &mut self.statement_cache);
         }
-        assert_eq!(self.catalogue.used(), 0, "statements of nobody");
+        assert_eq!(self.statement_cache.used(), 0, "statements of nobody");
     }
 }

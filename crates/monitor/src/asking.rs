@@ -11,7 +11,7 @@ use super::frontend::Hearing;
 use super::pool::{Pool, Says};
 use super::said::{self, Bind, Said};
 use super::state::Loop;
-use pgsession::sql::tokens::Lexis;
+use pgsession::sql::tokens::LexerMode;
 use pgsession::sql::{self, Class, Format, KeyError, KeyRules, Settings, Subject};
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity};
@@ -88,7 +88,7 @@ impl Loop {
         if says == Says::Nothing {
             return Said::Here(());
         }
-        let text = match said::text(frames, readable, &client.statements, &pool.catalogue) {
+        let text = match said::text(frames, readable, &client.statements, &pool.statement_cache) {
             Said::Here(text) => text,
             Said::More { .. } if says == Says::Key && !rules.look_at_texts() => b"",
             Said::More { needs } => return Said::More { needs },
@@ -100,7 +100,7 @@ impl Loop {
         if matches!(bind, Said::Here(bind) if bind.is_none_or(|bind| bind.is_whole())) {
             return Said::Here(());
         }
-        let source = rules.source(text, client.settings.lexis());
+        let source = rules.source(text, client.settings.lexer_mode());
         let Some(number) = source.ok().and_then(|source| source.number()) else {
             return Said::Here(());
         };
@@ -117,21 +117,21 @@ impl Loop {
     fn route_of(&self, key: Key, database: &Database, job: Job) -> Routed {
         let client = self.clients.get(key).expect("its caller has it");
         let pool = &self.pools[client.pool];
-        let lexis = client.settings.lexis();
+        let lexer_mode = client.settings.lexer_mode();
         let (frames, readable) = (&client.frames, client.wire.read());
-        let text = said::text(frames, readable, &client.statements, &pool.catalogue);
+        let text = said::text(frames, readable, &client.statements, &pool.statement_cache);
         let key = match text {
             // Who has just come in has asked nothing yet.
             _ if database.keys.is_empty() || readable.is_empty() => Ok(None),
             Said::More { .. } if database.keys.look_at_texts() => Err(KeyError::Text),
-            Said::More { .. } => key_of(&database.keys, b"", lexis, said::bind(frames, readable)),
-            Said::Here(text) => key_of(&database.keys, text, lexis, said::bind(frames, readable)),
+            Said::More { .. } => key_of(&database.keys, b"", lexer_mode, said::bind(frames, readable)),
+            Said::Here(text) => key_of(&database.keys, text, lexer_mode, said::bind(frames, readable)),
         };
         let Said::Here(text) = text else {
             // The primary takes all there is.
             return Routed { key, access: Access::Write };
         };
-        let declared = match sql::access(text, lexis) {
+        let declared = match sql::access(text, lexer_mode) {
             // A session may go on to write whatever its first text says.
             _ if database.gate.roles.is_empty() => job.access,
             Ok(sql::Access::ReadOnly) if pool.mode != Mode::Session => Access::Read,
@@ -154,7 +154,7 @@ impl Loop {
         {
             return *class;
         }
-        let Pool { user, database, catalogue, readings, .. } = &mut self.pools[client.pool];
+        let Pool { user, database, statement_cache, readings, .. } = &mut self.pools[client.pool];
         let database = self.config.databases[*database].name.as_bytes();
         let read = |text: &[u8]| {
             classes.class(&Subject {
@@ -163,14 +163,14 @@ impl Loop {
                 database,
                 application_name: &client.settings.value(b"application_name").unwrap_or_default(),
                 text,
-                lexis: client.settings.lexis(),
+                lexer_mode: client.settings.lexer_mode(),
             })
         };
         if !classes.look_at_texts() {
             return read(b"");
         }
         let readable = client.wire.read();
-        let text = match said::text(&client.frames, readable, &client.statements, catalogue) {
+        let text = match said::text(&client.frames, readable, &client.statements, statement_cache) {
             Said::Here(text) => text,
             Said::More { .. } => b"",
         };
@@ -195,10 +195,10 @@ fn reads_only(settings: &Settings) -> bool {
 fn key_of(
     rules: &KeyRules,
     text: &[u8],
-    lexis: Lexis,
+    lexer_mode: LexerMode,
     bind: Said<Option<Bind<'_>>>,
 ) -> Result<Option<u64>, KeyError> {
-    let source = rules.source(text, lexis)?;
+    let source = rules.source(text, lexer_mode)?;
     let Some(number) = source.number() else { return source.bound(Format::Text, None) };
     let found = match bind {
         Said::Here(None) => return Ok(None),

@@ -569,7 +569,7 @@ impl Loop {
         let at = server.client.expect("somebody has it");
         let client = self.clients.get_mut(at).expect("who has a server is there");
         let has_all = server.session.has(&client.settings);
-        let discards = self.pools[server.pool].catalogue.discards_sequences()
+        let discards = self.pools[server.pool].statement_cache.discards_sequences()
             && server.relay.has_others_sequences();
         if server.replication != Replication::No || (has_all && !discards) {
             server.state = State::Serving;
@@ -703,7 +703,7 @@ impl Loop {
                     self.refuse_settings(client, sqlstate);
                 }
             }
-            (State::Cleaning, None) => {
+            (State::Cleanup, None) => {
                 server.relay.cleaned();
                 server.session.discarded();
                 self.begin_anew(key);
@@ -879,8 +879,8 @@ impl Loop {
         // `end` takes the relay for good. An empty one stands in for it, since the server is
         // dropped next.
         let relay = std::mem::replace(&mut server.relay, Relay::transparent(LIMITS));
-        let catalogue = &mut self.pools[server.pool].catalogue;
-        relay.end(Some(&mut client.statements), catalogue);
+        let statement_cache = &mut self.pools[server.pool].statement_cache;
+        relay.end(Some(&mut client.statements), statement_cache);
     }
 
     /// Closes a connection to a server that no client has, and gives its slot back.
@@ -901,7 +901,7 @@ impl Loop {
             pool.drop_idle(place, key);
             pool.tended.is_gone(key);
         }
-        server.relay.end(None, &mut pool.catalogue);
+        server.relay.end(None, &mut pool.statement_cache);
         // Counted from the dial to the end of the login: one that still waits for its turn is not.
         if server.greeting.is_some() && server.wire.is_some() {
             self.connecting -= 1;

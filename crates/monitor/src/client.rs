@@ -12,7 +12,7 @@ use super::deadlines::Deadline;
 use super::listen::Peer;
 use super::pool::PoolIndex;
 use super::wire::Wire;
-use pgsession::at_rest::AtRest;
+use pgsession::unlinked::Unlinked;
 use pgsession::sql::{Class, Settings, SettingsBounds, Side};
 use pgsession::statements;
 use pgwire::SqlState;
@@ -93,7 +93,7 @@ pub(super) struct Client {
     pub(super) state: State,
     pub(super) frames: Frames<Frontend>,
     /// Its messages while it has no server.
-    pub(super) at_rest: AtRest,
+    pub(super) unlinked: Unlinked,
     pub(super) peer: Peer,
     pub(super) transport: Transport,
     /// The encryption of its connection, if it has one.
@@ -146,7 +146,7 @@ impl Client {
             wire,
             state: State::Opening(Opening::in_clear()),
             frames: Frames::new(Limits::AUTHENTICATION),
-            at_rest: AtRest::default(),
+            unlinked: Unlinked::default(),
             peer,
             transport: Transport::Clear,
             tls: None,

@@ -15,7 +15,7 @@ use super::pool::{Pool, PoolIndex};
 use super::serving::ROUNDS;
 use super::state::{Loop, Phase};
 use super::wire::{Filled, Stream, Wire};
-use pgsession::at_rest::Next;
+use pgsession::unlinked::Next;
 use pgsession::statements;
 use pgwire::SqlState;
 use pgwire::auth::{Binding, Check, CheckError, Checked, Credential, Method, common_name};
@@ -426,7 +426,7 @@ impl Loop {
             Err(_) if tag == Frontend::Terminate => self.close(key),
             Err(error) => {
                 if matches!(error, CheckError::WrongPassword { .. }) {
-                    self.lookups.doubt(&wanted.database, &wanted.user, self.now);
+                    self.lookups.suspect(&wanted.database, &wanted.user, self.now);
                 }
                 self.refuse(key, error.sqlstate(), &error.to_string());
             }
@@ -604,7 +604,7 @@ impl Loop {
         }
         let mut out = std::mem::take(&mut self.to_client);
         out.clear();
-        let heard = client.at_rest.hear(&mut client.frames, client.wire.read(), &mut out);
+        let heard = client.unlinked.hear(&mut client.frames, client.wire.read(), &mut out);
         let bytes = heard.map_or(0, |heard| heard.bytes);
         if bytes > 0 {
             client.wire.take(bytes, &mut self.chunks);

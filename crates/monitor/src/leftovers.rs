@@ -16,9 +16,9 @@ use super::server::{Begun, Server, State};
 use super::state::Loop;
 use super::stats::Pin;
 use super::wire::Chunks;
-use pgsession::conversation::Kept;
+use pgsession::pipeline::Kept;
 use pgsession::relay::Instead;
-use pgsession::sql::{Cleaning, Leaf, Lost, Settings, SettingsBounds, Side, What};
+use pgsession::sql::{Cleanup, Effect, Lost, Settings, SettingsBounds, Side, EffectKind};
 use pgwire::SqlState;
 use pgwire::message::{Status, write};
 
@@ -100,18 +100,18 @@ impl Session {
     /// Notes that what clients have set is gone.
     pub(super) fn discarded(&mut self) {
         self.settings.discarded();
-        self.at_rest();
+        self.unlinked();
         (self.agreed, self.lost) = (None, false);
     }
 
     /// Its client has gone, and nobody hears how what it asked last ends.
     pub(super) fn unfollowed(&mut self) {
         self.settings.unfollowed();
-        self.at_rest();
+        self.unlinked();
         (self.agreed, self.lost) = (None, true);
     }
 
-    fn at_rest(&mut self) {
+    fn unlinked(&mut self) {
         (self.moves, self.deep) = (false, false);
         self.savepoints.clear();
     }
@@ -197,17 +197,17 @@ impl Following<'_> {
     }
 
     /// A command has completed, and this was found in it.
-    pub(super) fn completed(&mut self, tag: &[u8], left: &[Leaf]) {
+    pub(super) fn completed(&mut self, tag: &[u8], left: &[Effect]) {
         if !self.session.moves {
             if self.session.savepoints.is_empty() && left.is_empty() {
                 return;
             }
-            if left.iter().all(|leaf| !sets(&leaf.what)) {
+            if left.iter().all(|effect| !sets(&effect.what)) {
                 return self.session.remember(tag, left);
             }
             self.begin();
         }
-        self.both(|settings| settings.completed(left.iter().map(|leaf| &leaf.what), tag));
+        self.both(|settings| settings.completed(left.iter().map(|effect| &effect.what), tag));
     }
 
     /// From here on the transaction counts, with the savepoints that it has.
@@ -217,14 +217,14 @@ impl Following<'_> {
         if std::mem::take(&mut self.session.deep) {
             self.both(Settings::unfollowed);
         }
-        let savepoints: Vec<What> = names.into_iter().map(What::Savepoint).collect();
+        let savepoints: Vec<EffectKind> = names.into_iter().map(EffectKind::Savepoint).collect();
         if !savepoints.is_empty() {
             self.both(|settings| settings.completed(&savepoints, b"SAVEPOINT"));
         }
     }
 
     /// The gate has done this in the client's transaction.
-    fn restored(&mut self, sets: &[What]) {
+    fn restored(&mut self, sets: &[EffectKind]) {
         self.both(|settings| settings.completed(sets, b"SET"));
     }
 
@@ -241,25 +241,25 @@ impl Following<'_> {
             self.both(|settings| settings.ready(status));
         }
         if status == Status::Idle {
-            self.session.at_rest();
+            self.session.unlinked();
         }
     }
 }
 
 impl Session {
     /// A transaction that has set nothing yet gets savepoints, and loses them.
-    fn remember(&mut self, tag: &[u8], left: &[Leaf]) {
+    fn remember(&mut self, tag: &[u8], left: &[Effect]) {
         let mut ends = matches!(tag, b"COMMIT" | b"ROLLBACK" | b"PREPARE TRANSACTION");
-        for leaf in left {
+        for effect in left {
             let place = |name: &[u8]| self.savepoints.iter().rposition(|one| one == name);
-            match &leaf.what {
-                What::Savepoint(_) if self.savepoints.len() >= SAVEPOINTS_MAX => self.deep = true,
-                What::Savepoint(name) => self.savepoints.push(name.clone()),
-                What::Release(name) => match place(name) {
+            match &effect.what {
+                EffectKind::Savepoint(_) if self.savepoints.len() >= SAVEPOINTS_MAX => self.deep = true,
+                EffectKind::Savepoint(name) => self.savepoints.push(name.clone()),
+                EffectKind::Release(name) => match place(name) {
                     Some(at) => self.savepoints.truncate(at),
                     None => self.deep = true,
                 },
-                What::RollbackTo(name) => {
+                EffectKind::RollbackTo(name) => {
                     ends = false;
                     match place(name) {
                         Some(at) => self.savepoints.truncate(at + 1),
@@ -270,24 +270,24 @@ impl Session {
             }
         }
         if ends {
-            self.at_rest();
+            self.unlinked();
         }
     }
 }
 
 /// True if it changes settings.
-fn sets(what: &What) -> bool {
+fn sets(what: &EffectKind) -> bool {
     matches!(
         what,
-        What::Set { .. }
-            | What::SetLocal { .. }
-            | What::Reset { .. }
-            | What::ResetAll
-            | What::SetUnknown
-            | What::SessionAuthorization
-            | What::ResetAuthorization
-            | What::DiscardAll
-            | What::Many
+        EffectKind::Set { .. }
+            | EffectKind::SetLocal { .. }
+            | EffectKind::Reset { .. }
+            | EffectKind::ResetAll
+            | EffectKind::SetUnknown
+            | EffectKind::SessionAuthorization
+            | EffectKind::ResetAuthorization
+            | EffectKind::DiscardAll
+            | EffectKind::Many
     )
 }
 
@@ -454,8 +454,8 @@ impl Loop {
     /// Passes a change of a client's settings on to the reading of its next texts.
     pub(super) fn follow_client(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let (scope, lexis) = (client.settings.scope(), client.settings.lexis());
-        client.statements.set_scope(scope, lexis);
+        let (scope, lexer_mode) = (client.settings.scope(), client.settings.lexer_mode());
+        client.statements.set_scope(scope, lexer_mode);
         client.statements.set_moving(client.settings.is_moving());
     }
 
@@ -478,7 +478,7 @@ impl Loop {
     }
 
     /// A client has what it began with, or its server refuses that.
-    pub(super) fn restored(&mut self, key: Key, sets: &[What], failed: Option<SqlState>) {
+    pub(super) fn restored(&mut self, key: Key, sets: &[EffectKind], failed: Option<SqlState>) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.state = State::Serving;
         let at = server.client.expect("it has not gone");
@@ -501,17 +501,17 @@ impl Loop {
         if left.is_clean() && !server.session.is_lost() {
             return false;
         }
-        let cleaning = Cleaning::of(&left, &server.session.settings);
+        let cleaning = Cleanup::of(&left, &server.session.settings);
         match &cleaning {
-            Cleaning::Nothing => {
+            Cleanup::Nothing => {
                 // Only its client's settings were not known.
                 server.session.discarded();
                 return false;
             }
-            Cleaning::Close => self.drop_server(key),
-            Cleaning::Discard => self.discard(key),
-            Cleaning::Batch(text) => {
-                server.state = State::Cleaning;
+            Cleanup::Close => self.drop_server(key),
+            Cleanup::Discard => self.discard(key),
+            Cleanup::Batch(text) => {
+                server.state = State::Cleanup;
                 self.query(key, text);
             }
         }

@@ -43,7 +43,7 @@
 //! in time is closed. A cancel request goes to the server that its client has at that moment, and
 //! nobody else has the server before it has arrived.
 //!
-//! Where a client has another server in each transaction, texts are looked at: nearly all at a glance,
+//! Where a client has another server in each transaction, texts are looked at: nearly all at a prefilter,
 //! the others once. Settings and roles go with their client, as its transactions have made them, and
 //! are set at the next server before it hears anything else. What only one server has (LISTEN, advisory
 //! locks of the session, temporary tables, cursors WITH HOLD, SQL's PREPARE) keeps that server for its
@@ -57,7 +57,7 @@
 //! not noticed. While the only server lets nobody in, clients hear its own words at once.
 //!
 //! What a client resets in a transaction has the value again that the client began with as soon as the
-//! text or the series that resets it is done; what is behind it in the same text or series sees the
+//! text or the segment that resets it is done; what is behind it in the same text or segment sees the
 //! server's own. In session mode a server begins with what its client has begun with.
 //!
 //! In transaction and statement mode a [model](live::model) listens to each gate: it says which demand

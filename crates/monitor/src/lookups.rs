@@ -26,7 +26,7 @@ pub const LOOKUP_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < pg_cat
 /// Time for which what was found counts.
 const FRESH: Duration = Duration::from_secs(10);
 /// Age from which a secret is looked up anew after a proof has failed.
-const DOUBTED: Duration = Duration::from_secs(1);
+const SUSPECTED: Duration = Duration::from_secs(1);
 /// Results that are kept, and lookups that may be under way, at most.
 const KEPT_MAX: usize = 10_000;
 const UNDER_WAY_MAX: usize = 128;
@@ -102,9 +102,9 @@ impl Lookups {
     }
 
     /// A proof against what was found has failed: it may have been changed since.
-    pub(super) fn doubt(&mut self, database: &[u8], user: &[u8], now: Time) {
+    pub(super) fn suspect(&mut self, database: &[u8], user: &[u8], now: Time) {
         let name = (database.to_vec(), user.to_vec());
-        if self.kept.get(&name).is_some_and(|(since, _)| now.since(*since) >= DOUBTED) {
+        if self.kept.get(&name).is_some_and(|(since, _)| now.since(*since) >= SUSPECTED) {
             self.kept.remove(&name);
         }
     }
@@ -251,9 +251,9 @@ mod tests {
         assert!(lookups.fresh(&name(0), later).is_none());
         lookups.keep(name(KEPT_MAX), Found::Nobody, later);
         assert_eq!(lookups.kept.len(), 1, "what is old makes room");
-        lookups.doubt(b"db", &name(KEPT_MAX).1, later + DOUBTED / 2);
+        lookups.suspect(b"db", &name(KEPT_MAX).1, later + SUSPECTED / 2);
         assert!(lookups.fresh(&name(KEPT_MAX), later).is_some(), "a flood looks nothing up");
-        lookups.doubt(b"db", &name(KEPT_MAX).1, later + DOUBTED);
+        lookups.suspect(b"db", &name(KEPT_MAX).1, later + SUSPECTED);
         assert!(lookups.fresh(&name(KEPT_MAX), later).is_none());
     }
 }

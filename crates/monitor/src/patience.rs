@@ -8,7 +8,7 @@ use super::client::{self, Client};
 use super::config::{Config, Patience};
 use super::server::{Server, State};
 use super::state::Loop;
-use pgsession::conversation::{Kept, Turn};
+use pgsession::pipeline::{Kept, Turn};
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
 use pgwire::startup::Replication;

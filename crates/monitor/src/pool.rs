@@ -13,7 +13,7 @@ use super::readings::Readings;
 use super::stats::{Counters, PoolStats, ServerStats};
 use super::upkeep::Tended;
 use pgsession::relay::Ahead;
-use pgsession::statements::{Bounds, Catalogue};
+use pgsession::statements::{Bounds, StatementCache};
 use pgwire::auth::{Credential, Keys};
 use pgwire::secrets::Users;
 
@@ -61,7 +61,7 @@ pub(super) struct Pool {
     pub(super) behind: bool,
     /// The most clients that were in at once, as far as anybody looked.
     pub(super) clients_most: u32,
-    pub(super) catalogue: Catalogue,
+    pub(super) statement_cache: StatementCache,
     pub(super) counters: Counters,
     /// Its slots that clients keep beyond their jobs.
     pub(super) kept: u32,
@@ -135,7 +135,7 @@ impl Pool {
             behind: false,
             quotas: Vec::new(),
             clients_most: 0,
-            catalogue: Catalogue::new(secret, bounds(config)).choosing(config.leftovers.clone()),
+            statement_cache: StatementCache::new(secret, bounds(config)).choosing(config.leftovers.clone()),
             counters: Counters::default(),
             kept: 0,
             parameters: None,

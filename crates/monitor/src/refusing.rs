@@ -113,13 +113,13 @@ impl Loop {
         is_in && !is_own
     }
 
-    /// Answers what a client has asked first with these words, which end a series.
+    /// Answers what a client has asked first with these words, which end a segment.
     fn answer_unserved(&mut self, key: Key, mut words: Vec<u8>) {
         let client = self.clients.get_mut(key).expect("its caller has it");
         let state = std::mem::replace(&mut client.state, client::State::Idle);
         (client.needs, client.since) = (0, self.now);
         let pool = client.pool;
-        let refused = client.at_rest.refuse(&mut client.frames, client.wire.read(), &mut words);
+        let refused = client.unlinked.refuse(&mut client.frames, client.wire.read(), &mut words);
         let bytes = *refused.as_ref().unwrap_or(&0);
         client.wire.take(bytes, &mut self.chunks);
         let counters = &mut self.pools[pool].counters;

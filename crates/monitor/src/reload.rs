@@ -296,8 +296,8 @@ impl Loop {
             return;
         }
         pool.readings.forget();
-        pool.catalogue.choose(&self.config.leftovers);
-        pool.catalogue.bound(bounds(&self.config));
+        pool.statement_cache.choose(&self.config.leftovers);
+        pool.statement_cache.bound(bounds(&self.config));
         let database = &self.config.databases[place];
         pool.reuse = database.reuse;
         if self.databases.contains_key(&name) {

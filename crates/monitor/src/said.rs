@@ -5,7 +5,7 @@
 //! the messages before one of these waits for what the client sends of itself.
 
 use pgsession::sql::Format;
-use pgsession::statements::{Catalogue, Client as Statements};
+use pgsession::statements::{StatementCache, Client as Statements};
 use pgwire::frame::{Frames, Frontend, HEAD, Piece};
 
 /// Further bytes that are waited for at once where it is not known how many are needed \[byte\].
@@ -29,7 +29,7 @@ pub(super) fn text<'a>(
     frames: &Frames<Frontend>,
     readable: &'a [u8],
     statements: &Statements,
-    catalogue: &'a Catalogue,
+    statement_cache: &'a StatementCache,
 ) -> Said<&'a [u8]> {
     let mut at = 0;
     loop {
@@ -56,11 +56,11 @@ pub(super) fn text<'a>(
             // Names are short: they are here, or the server does not take them.
             Frontend::Bind => string(body)
                 .and_then(|(_, behind)| string(behind))
-                .and_then(|(name, _)| catalogue.text(statements, name)),
+                .and_then(|(name, _)| statement_cache.text(statements, name)),
             Frontend::Describe => body
                 .strip_prefix(b"S")
                 .and_then(string)
-                .and_then(|(name, _)| catalogue.text(statements, name)),
+                .and_then(|(name, _)| statement_cache.text(statements, name)),
             _ => None,
         };
         return Said::Here(text.unwrap_or_default());
@@ -165,9 +165,9 @@ mod tests {
     use pgwire::message::write;
 
     fn text_of(bytes: &[u8]) -> Said<String> {
-        let catalogue = Catalogue::new([0; 8], Bounds::default());
+        let statement_cache = StatementCache::new([0; 8], Bounds::default());
         let frames = Frames::new(Limits::SESSION);
-        match text(&frames, bytes, &Statements::new(0), &catalogue) {
+        match text(&frames, bytes, &Statements::new(0), &statement_cache) {
             Said::Here(text) => Said::Here(String::from_utf8(text.to_vec()).unwrap()),
             Said::More { needs } => Said::More { needs },
         }

@@ -14,7 +14,7 @@ use super::leftovers::{Pinned, Session};
 use super::pool::PoolIndex;
 use super::wire::Wire;
 use pgsession::relay::Relay;
-use pgsession::sql::{Settings, What};
+use pgsession::sql::{Settings, EffectKind};
 use pgwire::auth::Login;
 use pgwire::frame::{Backend, Frames, Limits};
 use pgwire::startup::Replication;
@@ -40,7 +40,7 @@ pub(super) enum State {
     /// It is given these settings, of the client that has it.
     Setting(Arc<Settings>),
     /// Its client has reset this in a transaction, and is given the values that it began with.
-    Restoring(Vec<What>),
+    Restoring(Vec<EffectKind>),
     /// It is given the encoding of the client that has it, before its other settings.
     Encoding,
     /// It forgets what clients before have moved of sequences, since its client asks for that.
@@ -52,7 +52,7 @@ pub(super) enum State {
     /// It forgets the session that it had.
     Discarding,
     /// It loses what a client has left in its session.
-    Cleaning,
+    Cleanup,
     /// It is asked how it is.
     Probing,
     /// It is asked whether something in its database asks what a session has moved of sequences.

@@ -12,8 +12,8 @@ use super::leftovers::Following;
 use super::server::State;
 use super::state::{Loop, Phase};
 use super::wire::Filled;
-use pgsession::conversation::{Abandoned, Kept, Turn};
-use pgsession::relay::{Copied, Guest, News, Out as _, ServerFault, Stop};
+use pgsession::pipeline::{Abandoned, Kept, Turn};
+use pgsession::relay::{Copied, ClientStatements, News, Out as _, ServerFault, Stop};
 use pgwire::SqlState;
 use pgwire::message::{Severity, Status, write};
 
@@ -137,9 +137,9 @@ impl Loop {
         let readable = client.wire.read();
         let mut out = Copied::new(readable, to_server);
         server.relay.set_ahead(pool.ahead(&self.config));
-        let mut guest = Guest { client: &mut client.statements, catalogue: &mut pool.catalogue };
+        let mut client_statements = ClientStatements { client: &mut client.statements, statement_cache: &mut pool.statement_cache };
         let taken =
-            server.relay.from_client(&mut guest, &mut client.frames, readable, &mut out, to_client);
+            server.relay.from_client(&mut client_statements, &mut client.frames, readable, &mut out, to_client);
         let (bytes, fault) = match taken {
             Ok(taken) => (taken.bytes, Ok(taken.stop)),
             Err(fault) => (0, Err(fault)),
@@ -248,7 +248,7 @@ impl Loop {
         let mut settings = Following::new(&mut server.session, settings, serves);
         let taken = server.relay.from_server(
             statements,
-            &mut pool.catalogue,
+            &mut pool.statement_cache,
             readable,
             &mut out,
             to_server,
@@ -305,17 +305,17 @@ impl Loop {
             self.follow_client(client);
         }
         let Some(by) = self.servers.get(key).map(|server| server.pool) else { return };
-        if !self.pools[by].catalogue.take_schema_news() {
+        if !self.pools[by].statement_cache.take_schema_news() {
             return;
         }
         let database = self.pools[by].database;
-        let asks = self.pools[by].catalogue.asks_of_sequences();
+        let asks = self.pools[by].statement_cache.asks_of_sequences();
         let others = self.pools.iter_mut().enumerate().filter(|(at, _)| *at != by);
         for (_, pool) in others.filter(|(_, pool)| pool.database == database) {
-            pool.catalogue.schema_changed();
+            pool.statement_cache.schema_changed();
             if asks {
                 // What was made may be behind what others ask for.
-                pool.catalogue.asked_of_sequences();
+                pool.statement_cache.asked_of_sequences();
             }
         }
     }
@@ -496,17 +496,17 @@ impl Loop {
         server.client = None;
         let client = self.clients.get_mut(key).expect("its caller has it");
         let statements = std::mem::take(&mut client.statements);
-        let catalogue = &mut self.pools[server.pool].catalogue;
+        let statement_cache = &mut self.pools[server.pool].statement_cache;
         if matches!(server.state, State::Admitting) {
-            catalogue.forget(statements);
+            statement_cache.forget(statements);
             return self.drop_server(at);
         }
         if !matches!(server.state, State::Serving | State::Restoring(_)) {
             // It is being made, or given settings, and goes to somebody else when that is done.
-            return catalogue.forget(statements);
+            return statement_cache.forget(statements);
         }
         let mut out = Vec::new();
-        let abandoned = server.relay.leave(statements, catalogue, &mut out);
+        let abandoned = server.relay.leave(statements, statement_cache, &mut out);
         server.state = State::Leaving;
         // Nobody hears what of it is done yet.
         if abandoned != Abandoned::Free

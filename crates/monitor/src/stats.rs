@@ -15,7 +15,7 @@ use pgsession::sql::{Lost, Reasons};
 pub struct Counters {
     /// Transactions that have ended.
     pub xact_count: u64,
-    /// Queries, or series of the extended protocol, that have ended.
+    /// Queries, or segments of the extended protocol, that have ended.
     pub query_count: u64,
     /// From clients \[byte\].
     pub received: u64,

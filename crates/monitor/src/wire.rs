@@ -337,7 +337,7 @@ impl Wire {
     }
 
     /// The system may not have told yet: the next read finds out.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn mark_readable(&mut self) {
         self.readable = true;
     }
 

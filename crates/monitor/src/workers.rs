@@ -104,9 +104,9 @@ struct Worker<'a> {
 }
 
 /// Wakes the others when a worker ends, however it does: they see why, and end too.
-struct Leaves<'a>(&'a Crew);
+struct Departure<'a>(&'a Crew);
 
-impl Drop for Leaves<'_> {
+impl Drop for Departure<'_> {
     fn drop(&mut self) {
         for waker in &self.0.wakers {
             // One that has ended needs no waking.
@@ -160,7 +160,7 @@ impl Crew {
 impl Worker<'_> {
     /// Works until the loop is done.
     fn run(mut self) {
-        let _leaves = Leaves(self.crew);
+        let _departure = Departure(self.crew);
         let mut timeout = Some(Duration::ZERO);
         loop {
             match self.poll.poll(&mut self.events, timeout) {

@@ -2,7 +2,7 @@
 //! socket or a clock.
 //!
 //! ```text
-//!   client's bytes ──▶ relay ──▶ conversation, statements ──▶ server's bytes
+//!   client's bytes ──▶ relay ──▶ pipeline, statements ──▶ server's bytes
 //!                        │
 //!                        └──▶ sql: what a text leaves in its session
 //! ```
@@ -10,16 +10,16 @@
 //! Each part takes bytes that are there and says what they mean, or writes bytes to be sent. None of
 //! them reads a clock or draws a number, so every run can be replayed.
 //!
-//! - [`conversation`]: the pipeline of one connection to a server: what the server still owes, and
+//! - [`pipeline`]: the pipeline of one connection to a server: what the server still owes, and
 //!   whether it may go to another client;
 //! - [`statements`]: prepared statements of many clients on few servers;
 //! - [`relay`]: these two together, for one connection to a server: what goes where;
-//! - [`at_rest`]: the messages of a client without a server, and the replies to one that gets none;
+//! - [`unlinked`]: the messages of a client without a server, and the replies to one that gets none;
 //! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
 //!   settings that follow a client from server to server.
 
-pub mod at_rest;
-pub mod conversation;
+pub mod unlinked;
+pub mod pipeline;
 pub mod relay;
 pub mod sql;
 pub mod statements;

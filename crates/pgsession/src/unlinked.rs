@@ -1,10 +1,10 @@
 //! Client without a server: the messages that need one, the replies that the gate gives in a
-//! server's place, and the messages passed over in a series that was refused.
+//! server's place, and the messages passed over in a segment that was refused.
 //!
 //! At rest nothing is owed, no transaction is open and no COPY runs. Then PostgreSQL answers Sync with
 //! ReadyForQuery, does nothing for Flush, and ignores what is left of a COPY; none of it needs a server.
 //! All else does, and whoever does not get one is [refused](AtRest::refuse) as PostgreSQL refuses a
-//! message that fails: a Query or FunctionCall with its ReadyForQuery at once, and of a series nothing
+//! message that fails: a Query or FunctionCall with its ReadyForQuery at once, and of a segment nothing
 //! is heard any more until its Sync, Query and FunctionCall included.
 //!
 //! ```
@@ -31,17 +31,17 @@ use pgwire::message::{Status, write};
 
 /// A client without a server, between two messages or within one that is passed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AtRest {
-    series: Series,
+pub struct Unlinked {
+    segment: Segment,
 }
 
 /// Treatment of the messages that come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Series {
+enum Segment {
     /// They count.
     #[default]
     Heard,
-    /// They belong to a series that was refused.
+    /// They belong to a segment that was refused.
     Refused,
 }
 
@@ -87,10 +87,10 @@ impl Nonsense {
     }
 }
 
-impl AtRest {
-    /// True if what comes next counts: nothing is passed over of a series that was refused.
+impl Unlinked {
+    /// True if what comes next counts: nothing is passed over of a segment that was refused.
     pub fn is_heard(&self) -> bool {
-        self.series == Series::Heard
+        self.segment == Segment::Heard
     }
 
     /// Takes all that needs no server, from what a client has sent; writes what it is to hear. `frames`
@@ -116,14 +116,14 @@ impl AtRest {
                     Frontend::Terminate => return Ok(Heard { bytes, next: Next::Terminated }),
                     Frontend::Password => return Err(Nonsense::Unexpected { byte: tag.byte() }),
                     Frontend::Sync => {
-                        self.series = Series::Heard;
+                        self.segment = Segment::Heard;
                         write::ready_for_query(to_client, Status::Idle);
                     }
                     Frontend::Flush
                     | Frontend::CopyData
                     | Frontend::CopyDone
                     | Frontend::CopyFail => {}
-                    _ if self.series == Series::Heard => {
+                    _ if self.segment == Segment::Heard => {
                         return Ok(Heard { bytes, next: Next::Asks });
                     }
                     _ => {}
@@ -156,7 +156,7 @@ impl AtRest {
             write::ready_for_query(to_client, Status::Idle);
             return Ok(frames.take(piece));
         }
-        self.series = Series::Refused;
+        self.segment = Segment::Refused;
         Ok(0)
     }
 }
@@ -178,7 +178,7 @@ mod tests {
     /// The replies to a client that says this in pieces of so many bytes, and is refused whatever
     /// it asks: E for an error, Z for ReadyForQuery; then true if it has terminated.
     fn refused(said: &[u8], step: usize) -> Result<(String, bool), Nonsense> {
-        let (mut rest, mut frames) = (AtRest::default(), Frames::new(Limits::SESSION));
+        let (mut rest, mut frames) = (Unlinked::default(), Frames::new(Limits::SESSION));
         let (mut heard, mut here, mut to_come) = (String::new(), Vec::new(), said.chunks(step));
         loop {
             let mut out = Vec::new();
@@ -292,6 +292,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "who is refused has asked for something")]
     fn who_has_asked_nothing_is_not_refused() {
-        let _ = AtRest::default().refuse(&mut Frames::new(Limits::SESSION), b"Q", &mut Vec::new());
+        let _ = Unlinked::default().refuse(&mut Frames::new(Limits::SESSION), b"Q", &mut Vec::new());
     }
 }

@@ -6,8 +6,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use pgsession::relay::{Copied, Guest, News, Relay};
-use pgsession::statements::{Bounds, Catalogue, Client};
+use pgsession::relay::{Copied, ClientStatements, News, Relay};
+use pgsession::statements::{Bounds, StatementCache, Client};
 use pgwire::frame::{Backend, Frames, Frontend, Limits};
 use pgwire::message::{Status, write};
 
@@ -45,7 +45,7 @@ static COUNTING: Counting = Counting;
 /// Number of allocations of `rounds` exchanges of these bytes, after some that nobody counts.
 fn allocations(prepare: &[u8], asked: &[u8], said: &[u8], rounds: u32) -> u64 {
     let mut relay = Relay::new(Limits::SESSION);
-    let mut catalogue = Catalogue::new([7; 8], Bounds::default());
+    let mut statement_cache = StatementCache::new([7; 8], Bounds::default());
     let mut client = Client::new(0);
     let mut frames = Frames::<Frontend>::new(Limits::SESSION);
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
@@ -68,15 +68,15 @@ fn allocations(prepare: &[u8], asked: &[u8], said: &[u8], rounds: u32) -> u64 {
             }
             to_server.clear();
             to_client.clear();
-            let mut guest = Guest { client: &mut client, catalogue: &mut catalogue };
+            let mut client_statements = ClientStatements { client: &mut client, statement_cache: &mut statement_cache };
             let mut out = Copied::new(asked, &mut to_server);
-            let taken = relay.from_client(&mut guest, &mut frames, asked, &mut out, &mut to_client);
+            let taken = relay.from_client(&mut client_statements, &mut frames, asked, &mut out, &mut to_client);
             assert_eq!(taken.map(|taken| taken.bytes), Ok(asked.len()));
             let mut out = Copied::new(said, &mut to_client);
-            let guest = Some(&mut client);
+            let client_statements = Some(&mut client);
             let news = |one: News<'_>| readies += u32::from(one == News::Ready(Status::Idle));
             let taken =
-                relay.from_server(guest, &mut catalogue, said, &mut out, &mut to_server, news);
+                relay.from_server(client_statements, &mut statement_cache, said, &mut out, &mut to_server, news);
             assert_eq!(taken.map(|taken| taken.bytes), Ok(said.len()));
             assert_eq!(relay.kept(), None);
         }

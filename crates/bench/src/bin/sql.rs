@@ -8,10 +8,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use pgsession::sql::tokens::{Kind, Lexis, Tokens};
+use pgsession::sql::tokens::{Kind, LexerMode, Tokens};
 use pgsession::sql::{
-    Choices, Decision, Fingerprint, Glance, Settings, SettingsBounds, Side, Tags, access, decide,
-    glance, leaves,
+    Choices, Decision, Fingerprint, Prefilter, Settings, SettingsBounds, Side, Tags, access, decide,
+    prefilter, effects,
 };
 
 const TEXT: &[u8] = b"SELECT c_discount, c_last, c_credit, w_tax FROM customer, warehouse \
@@ -20,9 +20,9 @@ const ROUNDS: usize = 200;
 const TURNS: usize = 200;
 
 fn main() {
-    let lexis = Lexis::default();
+    let lexer_mode = LexerMode::default();
     let tokens = |text: &[u8]| {
-        let mut tokens = Tokens::new(text, lexis).expect("it is ASCII");
+        let mut tokens = Tokens::new(text, lexer_mode).expect("it is ASCII");
         let mut count = 0;
         while tokens.read().expect("it ends").kind != Kind::End {
             count += 1;
@@ -39,20 +39,20 @@ fn main() {
             "bare look at each byte",
             Box::new(|text| text.iter().fold(0, |sum, &byte| sum ^ u64::from(black_box(byte)))),
         ),
-        ("glance", Box::new(|text| u64::from(glance(text, lexis) == Glance::Nothing))),
+        ("glance", Box::new(|text| u64::from(prefilter(text, lexer_mode) == Prefilter::Nothing))),
         ("tokens", Box::new(|text| tokens(text))),
         (
             "leaves and decide",
-            Box::new(|text| u64::from(decide(&leaves(text, lexis), &choices) == Decision::Pass)),
+            Box::new(|text| u64::from(decide(&effects(text, lexer_mode), &choices) == Decision::Pass)),
         ),
-        ("fingerprint", Box::new(|text| Fingerprint::of(text, lexis).map_or(0, |found| found.0))),
+        ("fingerprint", Box::new(|text| Fingerprint::of(text, lexer_mode).map_or(0, |found| found.0))),
         (
             "tags",
             Box::new(|text| {
-                Tags::of(text, lexis).map_or(0, |tags| u64::from(tags.value(b"key").is_some()))
+                Tags::of(text, lexer_mode).map_or(0, |tags| u64::from(tags.value(b"key").is_some()))
             }),
         ),
-        ("read only", Box::new(|text| access(text, lexis).map_or(0, |found| found as u64))),
+        ("read only", Box::new(|text| access(text, lexer_mode).map_or(0, |found| found as u64))),
         (
             "nothing to hand over",
             Box::new(|_| u64::from(Settings::difference(&server, &client) == Ok(None))),

@@ -36,7 +36,7 @@ pub(super) enum State {
     /// It waits for the loop.
     Waits(Wanted, Body),
     /// It goes when it has what was written.
-    Leaves,
+    Effects,
 }
 
 /// The answer of the loop that must come first.
@@ -144,7 +144,7 @@ impl Rooms {
         if reader.wire.flush(&mut self.chunks).is_err() {
             return self.part(key);
         }
-        if reader.state == State::Leaves {
+        if reader.state == State::Effects {
             if !reader.wire.is_blocked() || reader.wire.has_hung_up() {
                 self.part(key);
             }
@@ -191,7 +191,7 @@ impl Rooms {
     /// Says all there is to say, and closes when it is written.
     fn finish(&mut self, key: Key, status: &str, kind: &str, text: &str, body: Body) {
         if let Some(reader) = self.reader(key) {
-            reader.state = State::Leaves;
+            reader.state = State::Effects;
         }
         self.say(key, &respond(status, kind, text, body));
         self.again.push(key);

@@ -50,7 +50,7 @@ enum Doing {
     /// It waits for the loop.
     Waits,
     /// It goes when it has what was written.
-    Leaves,
+    Effects,
 }
 
 /// Somebody who asks over HTTP.
@@ -156,7 +156,7 @@ impl Rooms {
             return if one.wire.has_hung_up() { Next::Parts } else { Next::Rests };
         }
         match one.doing {
-            Doing::Leaves => return Next::Parts,
+            Doing::Effects => return Next::Parts,
             Doing::Waits if one.wire.has_hung_up() => return Next::Parts,
             Doing::Waits => return Next::Rests,
             Doing::Asks => {}
@@ -197,7 +197,7 @@ impl Rooms {
         one.doing = match heard {
             Heard::Answered => Doing::Asks,
             Heard::Wants(_) => Doing::Waits,
-            Heard::Ends => Doing::Leaves,
+            Heard::Ends => Doing::Effects,
         };
         match heard {
             Heard::Wants(Want::Snapshot) => self.look(key),

@@ -356,9 +356,9 @@ mod tests {
     #[test]
     fn what_is_withheld_never_cuts_a_word_in_two() {
         let (mut here, mut there) = pair();
-        let statement = pgsession::statements::RestingStatement {
+        let statement = pgsession::statements::ExportedStatement {
             scope: 1,
-            lexis: pgsession::sql::tokens::Lexis::default(),
+            lexer_mode: pgsession::sql::tokens::LexerMode::default(),
             tail: vec![7; 1 << 20],
         };
         for number in 0..3 {

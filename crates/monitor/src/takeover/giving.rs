@@ -21,7 +21,7 @@ use crate::pool::PoolIndex;
 use crate::run::{DOOR, LISTENERS, Running, SUCCESSOR};
 use crate::state::{Loop, Phase};
 use crate::wire::Stream;
-use pgsession::statements::RestingName;
+use pgsession::statements::ExportedName;
 use pgwire::startup::Replication;
 
 /// Clients in passage at once, at most: each has a socket that is with nobody.
@@ -140,7 +140,7 @@ fn goes_over(client: &Client) -> bool {
     !client.wire.is_encrypted()
         && client.replication == Replication::No
         && client.statements.rests()
-        && client.settings.is_resting()
+        && client.settings.can_export()
 }
 
 impl Running {
@@ -441,8 +441,8 @@ impl Loop {
         else {
             return false;
         };
-        // A series that was refused, or a message that is passed over, ends here.
-        if !client.at_rest.is_heard() || !client.frames.is_between() {
+        // A segment that was refused, or a message that is passed over, ends here.
+        if !client.unlinked.is_heard() || !client.frames.is_between() {
             return false;
         }
         if !client.wire.is_at_rest() {
@@ -477,9 +477,9 @@ impl Loop {
         let successor = takeover.successor.as_mut()?;
         let client = clients.get_mut(key)?;
         let pool = &mut pools[client.pool];
-        pool.catalogue.declare_types(&mut client.statements);
+        pool.statement_cache.declare_types(&mut client.statements);
         let next = successor.pools.len() as u32;
-        let mark = pool.catalogue.mark();
+        let mark = pool.statement_cache.mark();
         let number = successor.pools.get(mark).map_or(next, |told| told.number);
         let told = Pool {
             number,
@@ -492,16 +492,16 @@ impl Loop {
             successor.pools.insert(mark.to_vec(), told);
         }
         let mut statements = Vec::new();
-        for (name, own) in pool.catalogue.names_of(&client.statements) {
+        for (name, own) in pool.statement_cache.names_of(&client.statements) {
             let next = successor.statements.len() as u64;
             let known = successor.statements.get(&(number, own.number)).copied();
             if known.is_none() {
-                let statement = pool.catalogue.resting(&client.statements, name)?;
+                let statement = pool.statement_cache.resting(&client.statements, name)?;
                 let word = Word::Statement { number: next, statement };
                 successor.channel.say(&word, None).ok()?;
                 successor.statements.insert((number, own.number), next);
             }
-            let told = RestingName { number: known.unwrap_or(next), ..own };
+            let told = ExportedName { number: known.unwrap_or(next), ..own };
             statements.push((name.to_vec(), told));
         }
         let resting = Resting {
@@ -554,7 +554,7 @@ impl Loop {
         let Some(mut client) = self.clients.remove(key) else { return };
         self.processes.remove(&client.process);
         let statements = std::mem::take(&mut client.statements);
-        self.pools[client.pool].catalogue.forget(statements);
+        self.pools[client.pool].statement_cache.forget(statements);
         self.log_handed(&client);
         self.count_out(&client);
         self.stats.clients_handed_over += 1;

@@ -26,7 +26,7 @@ use crate::run::{PREDECESSOR, Running};
 use crate::state::{Loop, Phase};
 use crate::wire::{Stream, Wire};
 use pgsession::sql::{Settings, SettingsBounds};
-use pgsession::statements::{self, RestingName, RestingStatement};
+use pgsession::statements::{self, ExportedName, ExportedStatement};
 use pgwire::frame::Limits;
 use pgwire::startup::{Replication, Version};
 
@@ -108,7 +108,7 @@ pub(crate) struct Predecessor {
     /// Its knowledge that the loop goes round.
     knows: Knows,
     pools: HashMap<u32, Pool>,
-    statements: HashMap<u64, RestingStatement>,
+    statements: HashMap<u64, ExportedStatement>,
     statement_bytes: usize,
     /// Number of its listeners that nobody listens on from now on.
     unclaimed: usize,
@@ -422,7 +422,7 @@ impl Loop {
         if !(1..=SECRET_BYTES).contains(&secret.len()) || !self.is_free(process) {
             return Err("its key for cancelling cannot be used here".into());
         }
-        let settings = Settings::of_resting(settings, SettingsBounds::default());
+        let settings = Settings::of_export(settings, SettingsBounds::default());
         if let Some(lost) = settings.lost() {
             return Err(lost.to_string());
         }
@@ -445,13 +445,13 @@ impl Loop {
         let names = self.take_up(pool, &settings, &statements)?;
         let key = self.clients.next_key();
         if let Err(error) = self.watchers.watch(&mut wire, Socket::Client(key)) {
-            self.pools[pool].catalogue.forget(names);
+            self.pools[pool].statement_cache.forget(names);
             return Err(format!("the system has no room for it: {error}"));
         }
         let user = match self.count_in(&wanted.user, pool) {
             Ok(user) => user,
             Err((_, why)) => {
-                self.pools[pool].catalogue.forget(names);
+                self.pools[pool].statement_cache.forget(names);
                 // It is not this gate's, and closed without a word.
                 let _ = self.watchers.release(&wire);
                 return Err(why);
@@ -480,20 +480,20 @@ impl Loop {
         &mut self,
         pool: usize,
         settings: &Settings,
-        statements: &[(Vec<u8>, RestingName)],
+        statements: &[(Vec<u8>, ExportedName)],
     ) -> Result<statements::Client, String> {
         let mut names = statements::Client::new(settings.scope());
         let known = &self.takeover.predecessor.as_ref().expect("its caller has it").statements;
-        let catalogue = &mut self.pools[pool].catalogue;
+        let statement_cache = &mut self.pools[pool].statement_cache;
         for (name, told) in statements {
             let taken = match known.get(&told.number) {
-                Some(statement) => catalogue
+                Some(statement) => statement_cache
                     .take_up(&mut names, name, (statement, told.shape))
                     .map_err(|error| error.to_string()),
                 None => Err("a statement of it was not told, or there was no room for it".into()),
             };
             if let Err(why) = taken {
-                catalogue.forget(names);
+                statement_cache.forget(names);
                 return Err(why);
             }
         }
@@ -525,7 +525,7 @@ impl Loop {
         let _ = self.watchers.release(&client.wire);
         self.processes.remove(&client.process);
         let statements = std::mem::take(&mut client.statements);
-        self.pools[client.pool].catalogue.forget(statements);
+        self.pools[client.pool].statement_cache.forget(statements);
         self.count_out(&client);
         drop(client);
     }

@@ -7,9 +7,9 @@
 //! another one is told so.
 
 use crate::config::Mode;
-use pgsession::sql::tokens::{Encoding, Lexis, Strings};
-use pgsession::sql::{Named, RestingSettings, Value};
-use pgsession::statements::{RestingName, RestingStatement, Shape};
+use pgsession::sql::tokens::{Encoding, LexerMode, Strings};
+use pgsession::sql::{Named, ExportedSettings, Value};
+use pgsession::statements::{ExportedName, ExportedStatement, Shape};
 use pgwire::auth::{Credential, Keys};
 
 /// The version of all that is said here. It grows with every change, and with every change of what a
@@ -57,7 +57,7 @@ pub(super) enum Word {
     /// A pool that clients are of.
     Pool(Pool),
     /// A statement that clients have names for.
-    Statement { number: u64, statement: RestingStatement },
+    Statement { number: u64, statement: ExportedStatement },
     /// A client at rest; its socket goes with it.
     Client(Box<Resting>),
     /// The successor has it, and goes on with it from here.
@@ -113,9 +113,9 @@ pub(super) struct Resting {
     pub(super) secret: Vec<u8>,
     /// The chance that it has written something lately that replicas lack.
     pub(super) wrote: Wrote,
-    pub(super) settings: RestingSettings,
+    pub(super) settings: ExportedSettings,
     /// Its names for statements, that of the unnamed one empty.
-    pub(super) statements: Vec<(Vec<u8>, RestingName)>,
+    pub(super) statements: Vec<(Vec<u8>, ExportedName)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,11 +331,11 @@ impl Out {
         }
     }
 
-    fn statement(&mut self, statement: &RestingStatement) {
-        let RestingStatement { scope, lexis, tail } = statement;
+    fn statement(&mut self, statement: &ExportedStatement) {
+        let ExportedStatement { scope, lexer_mode, tail } = statement;
         self.u64(*scope);
-        self.0.push(u8::from(lexis.strings == Strings::Backslash));
-        self.0.push(u8::from(lexis.encoding == Encoding::AsciiUnsafe));
+        self.0.push(u8::from(lexer_mode.strings == Strings::Backslash));
+        self.0.push(u8::from(lexer_mode.encoding == Encoding::AsciiUnsafe));
         self.bytes(tail);
     }
 
@@ -346,7 +346,7 @@ impl Out {
         self.u32(client.process);
         self.bytes(&client.secret);
         self.0.push(u8::from(client.wrote == Wrote::Perhaps));
-        let RestingSettings { begun, set, reported, first } = &client.settings;
+        let ExportedSettings { begun, set, reported, first } = &client.settings;
         self.named(begun, Out::value);
         self.named(set, Out::value);
         self.named(reported, |out, value| out.bytes(value));
@@ -354,7 +354,7 @@ impl Out {
         self.named(&client.statements, Out::statement_name);
     }
 
-    fn statement_name(&mut self, name: &RestingName) {
+    fn statement_name(&mut self, name: &ExportedName) {
         self.u64(name.number);
         self.0.push(u8::from(name.shape.is_some()));
         if let Some(Shape { parameters, rows }) = name.shape {
@@ -469,8 +469,8 @@ impl<'a> In<'a> {
         let scope = self.u64()?;
         let strings = self.one_of(&[Strings::Standard, Strings::Backslash])?;
         let encoding = self.one_of(&[Encoding::AsciiSafe, Encoding::AsciiUnsafe])?;
-        let (lexis, tail) = (Lexis { strings, encoding }, self.owned()?);
-        Some(Word::Statement { number, statement: RestingStatement { scope, lexis, tail } })
+        let (lexer_mode, tail) = (LexerMode { strings, encoding }, self.owned()?);
+        Some(Word::Statement { number, statement: ExportedStatement { scope, lexer_mode, tail } })
     }
 
     fn client(&mut self) -> Option<Resting> {
@@ -481,7 +481,7 @@ impl<'a> In<'a> {
             process: self.u32()?,
             secret: self.bytes().filter(|secret| secret.len() <= SECRET_MAX)?.to_vec(),
             wrote: self.one_of(&[Wrote::Nothing, Wrote::Perhaps])?,
-            settings: RestingSettings {
+            settings: ExportedSettings {
                 begun: self.named(In::value)?,
                 set: self.named(In::value)?,
                 reported: self.named(In::owned)?,
@@ -491,13 +491,13 @@ impl<'a> In<'a> {
         })
     }
 
-    fn statement_name(&mut self) -> Option<RestingName> {
+    fn statement_name(&mut self) -> Option<ExportedName> {
         let number = self.u64()?;
         let shape = match self.one_of(&[false, true])? {
             true => Some(Shape { parameters: self.u64()?, rows: self.u64()? }),
             false => None,
         };
-        Some(RestingName { number, shape })
+        Some(ExportedName { number, shape })
     }
 
     fn declined(&mut self) -> Option<Word> {
@@ -590,9 +590,9 @@ mod tests {
             }
         }
 
-        fn statement_name(&mut self) -> RestingName {
+        fn statement_name(&mut self) -> ExportedName {
             let shape = Shape { parameters: self.number(), rows: self.number() };
-            RestingName { number: self.number(), shape: [None, Some(shape)][self.below(2)] }
+            ExportedName { number: self.number(), shape: [None, Some(shape)][self.below(2)] }
         }
 
         fn resting(&mut self) -> Resting {
@@ -603,7 +603,7 @@ mod tests {
                 process: self.number() as u32,
                 secret: self.bytes(),
                 wrote: [Wrote::Nothing, Wrote::Perhaps][self.below(2)],
-                settings: RestingSettings {
+                settings: ExportedSettings {
                     begun: self.named(Chance::value),
                     set: self.named(Chance::value),
                     reported: self.named(Chance::bytes),
@@ -633,8 +633,8 @@ mod tests {
                 9 => {
                     let strings = [Strings::Standard, Strings::Backslash][self.below(2)];
                     let encoding = [Encoding::AsciiSafe, Encoding::AsciiUnsafe][self.below(2)];
-                    let (lexis, tail) = (Lexis { strings, encoding }, self.bytes());
-                    let statement = RestingStatement { scope: self.number(), lexis, tail };
+                    let (lexer_mode, tail) = (LexerMode { strings, encoding }, self.bytes());
+                    let statement = ExportedStatement { scope: self.number(), lexer_mode, tail };
                     Word::Statement { number, statement }
                 }
                 10 => Word::Client(Box::new(self.resting())),
@@ -699,7 +699,7 @@ mod tests {
         let word = Word::Cancel { number: 1, process: 2, secret };
         assert!(word.encode(TAKEN_MAX).is_ok());
         let tail = vec![0; TAKEN_MAX];
-        let statement = RestingStatement { scope: 1, lexis: Lexis::default(), tail };
+        let statement = ExportedStatement { scope: 1, lexer_mode: LexerMode::default(), tail };
         let long = Word::Statement { number: 1, statement };
         assert!(matches!(long.encode(TAKEN_MAX), Err(Malformed::Long { .. })));
         let head = [b'c', 0, 0, 0x10, 1];

@@ -95,8 +95,8 @@ fn who_waits_for_a_slot_is_cancelled_as_at_a_server_and_goes_on() {
     other.query("begin");
     assert_eq!(other.answer(), ["BEGIN", "ZT"]);
     let cancelled = ["ERROR 57014 canceling statement due to user request", "ZI"];
-    let series = [parse("a", "select 'series'", &[]), bind("", "a", &[]), execute(""), sync()];
-    for asks in [query("select 'mine'"), series.concat()] {
+    let segment = [parse("a", "select 'series'", &[]), bind("", "a", &[]), execute(""), sync()];
+    for asks in [query("select 'mine'"), segment.concat()] {
         mine.say(&asks);
         gate.until("it waits", |stats| stats.pools[0].waiting == 1);
         let wrong: Vec<u8> = mine.secret.iter().map(|byte| !byte).collect();

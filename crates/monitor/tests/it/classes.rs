@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gate::DisciplineSpec;
 use monitor::{ClassStats, Classes, Config, JobClass, Mode};
-use pgsession::sql::tokens::Lexis;
+use pgsession::sql::tokens::LexerMode;
 use pgsession::sql::{Class, Fingerprint, Pattern, Rule, Test};
 use pgwire::frame::Frontend;
 use pgwire::message::write;
@@ -109,7 +109,7 @@ fn prepare(client: &mut Raw, name: &str, sql: &str) {
 fn the_more_important_go_first_by_program_tag_and_fingerprint() {
     let next = "select nextval('by_rule')";
     let alike =
-        |sql: &str| Test::Statement(Fingerprint::of(sql.as_bytes(), Lexis::default()).unwrap());
+        |sql: &str| Test::Statement(Fingerprint::of(sql.as_bytes(), LexerMode::default()).unwrap());
     let tag = Test::Tag { name: b"route".to_vec(), value: Pattern::new(b"/pay*") };
     let rules = vec![
         rule(vec![program("web*"), tag.clone()], 2, 9),

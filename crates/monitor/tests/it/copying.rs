@@ -17,8 +17,8 @@ fn says(raw: &mut Raw, script: &str) {
     let copy = "copy pg_temp.rows from stdin";
     for letter in script.chars() {
         match letter {
-            'P' => series(&mut out, "select 'a series'"),
-            'C' => series(&mut out, copy),
+            'P' => segment(&mut out, "select 'a series'"),
+            'C' => segment(&mut out, copy),
             'Q' => query(&mut out, "select 'a query'"),
             'K' => query(&mut out, copy),
             'd' => message(&mut out, Frontend::CopyData, |out| out.extend_from_slice(b"1\n")),
@@ -33,7 +33,7 @@ fn says(raw: &mut Raw, script: &str) {
     raw.say(&out);
 }
 
-fn series(out: &mut Vec<u8>, sql: &str) {
+fn segment(out: &mut Vec<u8>, sql: &str) {
     let parse = [b"\0", sql.as_bytes(), b"\0\0\0"].concat();
     message(out, Frontend::Parse, |out| out.extend_from_slice(&parse));
     message(out, Frontend::Bind, |out| out.extend_from_slice(b"\0\0\0\0\0\0\0\0"));

@@ -259,7 +259,7 @@ fn what_a_transaction_leaves_in_its_session_meets_nobody_else() {
     let clean = "select concat_ws('|', current_setting('work_mem'), current_user, \
                  (select count(*) from pg_listening_channels()), \
                  (select count(*) from pg_cursors))";
-    for leaves in [
+    for effects in [
         "set work_mem = '123kB'",
         "set role pg_read_all_data",
         "do $$ begin execute 'listen channel'; end $$",
@@ -267,10 +267,10 @@ fn what_a_transaction_leaves_in_its_session_meets_nobody_else() {
         "begin; declare c cursor with hold for select 1; commit; close all",
         "reset role",
     ] {
-        first.query(leaves);
-        assert_eq!(first.answer().last().unwrap(), "ZI", "{leaves}");
+        first.query(effects);
+        assert_eq!(first.answer().last().unwrap(), "ZI", "{effects}");
         next.query(clean);
-        assert_eq!(next.answer()[0], "4MB|sekisho|0|0", "{leaves}");
+        assert_eq!(next.answer()[0], "4MB|sekisho|0|0", "{effects}");
     }
     // Nor when its client goes before it has heard that it is done.
     let mut hasty = Raw::enter(&gate, Version::V3_0, &[]);

@@ -5,9 +5,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use monitor::Mode;
-use pgsession::sql::tokens::Lexis;
+use pgsession::sql::tokens::LexerMode;
 use pgsession::sql::{
-    Choice, Choices, CodeChoice, Decision, Reason, SequenceChoice, SetChoice, decide, leaves,
+    Choice, Choices, CodeChoice, Decision, Reason, SequenceChoice, SetChoice, decide, effects,
 };
 use pgwire::frame::{Backend, Frontend};
 use pgwire::message::{read, write};
@@ -135,7 +135,7 @@ fn what_is_refused_fails_as_postgresql_fails() {
         assert_eq!(one.ask("commit"), ["ROLLBACK", "ZI"]);
         assert_eq!(other.ask("select 1"), ["1", "SELECT 1", "ZI"]);
     }
-    // The rest of a series is skipped, and a text of several commands does nothing at all.
+    // The rest of a segment is skipped, and a text of several commands does nothing at all.
     let mut out = Vec::new();
     extended(&mut out, "select 'before'");
     extended(&mut out, "listen a");
@@ -212,17 +212,17 @@ fn who_keeps_a_server_is_in_the_ledger_until_nothing_keeps_it() {
     let gate = gate(2, Choices { set: SetChoice::Pin, ..Choices::default() });
     let mut keeps = Raw::enter(&gate, Version::V3_0, &[("application_name", "keeper")]);
     let mut other = enter(&gate);
-    for (leaves, sees, ends, reason) in KEEPS {
-        keeps.ask(leaves);
+    for (effects, sees, ends, reason) in KEEPS {
+        keeps.ask(effects);
         let ledger = gate.stats().pins;
-        let [pin] = &ledger[..] else { panic!("{leaves}: {ledger:?}") };
-        assert!(pin.reasons.has(reason), "{leaves}: {pin:?}");
+        let [pin] = &ledger[..] else { panic!("{effects}: {ledger:?}") };
+        assert!(pin.reasons.has(reason), "{effects}: {pin:?}");
         assert_eq!((&*pin.user, &*pin.application_name), ("sekisho", "keeper"));
         assert_eq!(pin.client, keeps.process);
         for _ in 0..3 {
             assert_eq!(other.ask("select 1"), ["1", "SELECT 1", "ZI"]);
             let seen = keeps.ask(sees);
-            assert!(seen.len() == 3 && !seen[0].starts_with("ERROR"), "{leaves}: {seen:?}");
+            assert!(seen.len() == 3 && !seen[0].starts_with("ERROR"), "{effects}: {seen:?}");
         }
         gate.until("it costs something", |stats| {
             stats.pins.iter().any(|pin| pin.idle > Duration::ZERO && pin.idle <= pin.held)
@@ -231,7 +231,7 @@ fn who_keeps_a_server_is_in_the_ledger_until_nothing_keeps_it() {
         assert_eq!((gate.stats().pins, gate.stats().pools[0].busy), (vec![], 0), "{ends}");
     }
     // What failed, or ended with its transaction, keeps nothing.
-    for leaves in [
+    for effects in [
         "listen a; select 1/0",
         "begin; listen a; rollback",
         "begin; create temp table t (a int) on commit drop; commit",
@@ -240,8 +240,8 @@ fn who_keeps_a_server_is_in_the_ledger_until_nothing_keeps_it() {
         "select pg_advisory_xact_lock(1)",
         "begin; set local work_mem to '99kB'; commit",
     ] {
-        keeps.ask(leaves);
-        assert_eq!(gate.stats().pins, [], "{leaves}");
+        keeps.ask(effects);
+        assert_eq!(gate.stats().pins, [], "{effects}");
     }
     // What is taken before an error stays.
     keeps.ask("select pg_advisory_lock_shared(8), 1/0");
@@ -407,13 +407,13 @@ fn a_driver_that_resets_its_session_piece_by_piece_keeps_no_server() {
     let sees = "select concat_ws('|', current_user, session_user, current_setting('work_mem'))";
     for text in [NPGSQL, "begin; set local role pg_read_all_data; reset session authorization; end"]
     {
-        let leaves = "set role pg_read_all_stats; set work_mem to '88kB'; listen a; \
+        let effects = "set role pg_read_all_stats; set work_mem to '88kB'; listen a; \
                       create temp table t (a int); select pg_advisory_lock_shared(3)";
         for client in [&mut plain, &mut based] {
             client.ask("set role pg_read_all_stats; set work_mem to '77kB'");
             assert!(!client.ask(text).iter().any(|said| said.starts_with("ERROR")));
             assert_eq!(gate.stats().pins, [], "{text}");
-            client.ask(leaves);
+            client.ask(effects);
             assert_eq!(gate.stats().pins.len(), 1);
             client.ask(NPGSQL);
             assert_eq!((gate.stats().pins, gate.stats().pools[0].busy), (vec![], 0));
@@ -665,7 +665,7 @@ impl Twin {
         let (mut here, mut there) = (Vec::new(), Vec::new());
         for text in &texts {
             let refused = matches!(
-                decide(&leaves(text.as_bytes(), Lexis::default()), choices),
+                decide(&effects(text.as_bytes(), LexerMode::default()), choices),
                 Decision::Refuse(_)
             );
             // What the gate refuses fails otherwise without it.

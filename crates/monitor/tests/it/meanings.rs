@@ -134,7 +134,7 @@ fn a_statement_of_a_local_setting_is_its_clients_in_later_transactions() {
     gate.end();
 }
 
-/// In one series a constant was folded under the zone that the statement before it had set, and another
+/// In one segment a constant was folded under the zone that the statement before it had set, and another
 /// client got an instant nine hours off; what followed a local `standard_conforming_strings` was cut
 /// as before it.
 #[test]
@@ -152,7 +152,7 @@ fn in_a_series_what_is_set_locally_counts_for_what_is_behind_it_alone() {
         one.says(&[query("rollback"), once(instant, &[]), once(instant, &[])]);
         assert_eq!(other.says(&[once(instant, &[])]), usual);
     }
-    // What is a command by one lexis is within a string by the other.
+    // What is a command by one lexer mode is within a string by the other.
     let strings = runs("", "set local standard_conforming_strings = off");
     let cut = runs("", r"select '\'; deallocate s; --'");
     let said = one.says(&[[strings, cut.clone(), sync()].concat()]);

@@ -40,8 +40,8 @@ fn message(out: &mut Vec<u8>, tag: Frontend, body: &[u8]) {
     write::message(out, tag, |out| out.extend_from_slice(body));
 }
 
-/// A series that prepares `name` and runs it, without its Sync.
-fn series(out: &mut Vec<u8>, name: &str, sql: &str) {
+/// A segment that prepares `name` and runs it, without its Sync.
+fn segment(out: &mut Vec<u8>, name: &str, sql: &str) {
     message(out, Frontend::Parse, format!("{name}\0{sql}\0\0\0").as_bytes());
     message(out, Frontend::Bind, format!("\0{name}\0\0\0\0\0\0\0").as_bytes());
     message(out, Frontend::Execute, b"\0\0\0\0\0");
@@ -68,10 +68,10 @@ fn a_refused_series_has_no_effect_and_the_next_is_asked_for_anew() {
     let (gate, mut holder) = full(without_room(Mode::Transaction));
     let mut late = Raw::enter(&gate, Version::V3_0, &[]);
     let mut out = Vec::new();
-    series(&mut out, "kept", "select 'kept'");
+    segment(&mut out, "kept", "select 'kept'");
     write::query(&mut out, "create table never (a int)");
     write::bare(&mut out, Frontend::Flush);
-    series(&mut out, "", "select 'unnamed'");
+    segment(&mut out, "", "select 'unnamed'");
     late.say(&out);
     let (tag, error) = late.hear();
     assert_eq!((tag, &*shown(&error)), (Backend::ErrorResponse, REFUSED));
@@ -79,12 +79,12 @@ fn a_refused_series_has_no_effect_and_the_next_is_asked_for_anew() {
     let detail = String::from_utf8_lossy(fields.detail().unwrap()).into_owned();
     assert!(detail.starts_with("1 slots are there and 0 clients wait; "), "{detail}");
     assert!(fields.hint().is_some());
-    // The rest of the series comes when the slot is free, and is none the less for nobody.
+    // The rest of the segment comes when the slot is free, and is none the less for nobody.
     frees(&mut holder);
     let mut out = Vec::new();
-    series(&mut out, "later", "select 'later'");
+    segment(&mut out, "later", "select 'later'");
     write::bare(&mut out, Frontend::Sync);
-    series(&mut out, "good", "select 'good'");
+    segment(&mut out, "good", "select 'good'");
     write::bare(&mut out, Frontend::Sync);
     late.say(&out);
     assert_eq!(late.answer(), ["ZI"], "of the series that was refused");
@@ -100,7 +100,7 @@ fn a_refused_series_has_no_effect_and_the_next_is_asked_for_anew() {
         late.say(&out);
         let answer = late.answer();
         match name {
-            // The series behind has named none so.
+            // The segment behind has named none so.
             "" => assert!(answer[0].starts_with("ERROR 26000 unnamed"), "{answer:?}"),
             _ => assert!(answer[0].starts_with("ERROR 26000 prepared"), "{answer:?}"),
         }
@@ -133,7 +133,7 @@ fn a_client_at_rest_needs_no_server_for_what_does_nothing() {
     gate.end();
 }
 
-/// A message that fails at PostgreSQL, where it is the first of its series, and fits no other.
+/// A message that fails at PostgreSQL, where it is the first of its segment, and fits no other.
 fn failing(chance: &mut Chance) -> (Frontend, Vec<u8>) {
     let large = "x".repeat(chance.below(3) * 20_000 + 1);
     match chance.below(8) {
@@ -149,7 +149,7 @@ fn failing(chance: &mut Chance) -> (Frontend, Vec<u8>) {
     }
 }
 
-/// What may stand anywhere, within a series that has failed or between two.
+/// What may stand anywhere, within a segment that has failed or between two.
 fn idle(chance: &mut Chance) -> (Frontend, Vec<u8>) {
     match chance.below(5) {
         0 => (Frontend::Flush, Vec::new()),
@@ -160,7 +160,7 @@ fn idle(chance: &mut Chance) -> (Frontend, Vec<u8>) {
     }
 }
 
-/// What stands in a series that has failed.
+/// What stands in a segment that has failed.
 fn skipped(chance: &mut Chance) -> (Frontend, Vec<u8>) {
     match chance.below(4) {
         0 => (Frontend::Query, b"select 'skipped'\0".to_vec()),
@@ -344,7 +344,7 @@ fn a_session_can_end_within_what_was_refused() {
     for behind in [&b"X\0\0\0\x04"[..], b""] {
         let mut late = Raw::enter(&gate, Version::V3_0, &[]);
         let mut out = Vec::new();
-        series(&mut out, "", "select 1");
+        segment(&mut out, "", "select 1");
         out.extend_from_slice(behind);
         late.say(&out);
         let (_, error) = late.hear();
@@ -358,7 +358,7 @@ fn a_session_can_end_within_what_was_refused() {
     }
     let mut wrong = Raw::enter(&gate, Version::V3_0, &[]);
     let mut out = Vec::new();
-    series(&mut out, "", "select 1");
+    segment(&mut out, "", "select 1");
     out.extend_from_slice(b"p\0\0\0\x05x");
     wrong.say(&out);
     wrong.hear();

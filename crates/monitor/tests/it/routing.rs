@@ -11,7 +11,7 @@ use gate::{
     RouterSpec, ServerSpec, Ties, WeightedOrder, Window,
 };
 use monitor::{Address, Classes, Config, Database, Health, JobClass, Mode, UserTerms};
-use pgsession::sql::tokens::Lexis;
+use pgsession::sql::tokens::LexerMode;
 use pgsession::sql::{
     Class, Fingerprint, KeyRule, KeyRules, KeyType, Mapping, Pattern, Rule, Test, Where,
 };
@@ -172,7 +172,7 @@ fn bind(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 #[test]
 fn a_key_takes_a_transaction_to_its_server() {
     let ports = ports();
-    let fingerprint = |sql: &str| Fingerprint::of(sql.as_bytes(), Lexis::default()).unwrap();
+    let fingerprint = |sql: &str| Fingerprint::of(sql.as_bytes(), LexerMode::default()).unwrap();
     let by_parameter = "select current_setting('port') where $1::int8 >= 0";
     let rule = |at| KeyRule { at, of: KeyType::Integer, mapping: Mapping::Number };
     let rules = vec![
@@ -252,7 +252,7 @@ fn number_at(at: Where) -> KeyRule {
 }
 
 fn number_in_parameter(sql: &str, number: u16) -> KeyRule {
-    let statement = Fingerprint::of(sql.as_bytes(), Lexis::default()).unwrap();
+    let statement = Fingerprint::of(sql.as_bytes(), LexerMode::default()).unwrap();
     number_at(Where::Parameter { statement, number })
 }
 
@@ -489,7 +489,7 @@ fn a_key_that_comes_too_late_is_refused_and_the_session_goes_on() {
 }
 
 /// Found here: drivers that wait with Flush for the shape of a statement, as asyncpg does, ran it the
-/// first time at the server of those that tell no key, since a series stays where it begins.
+/// first time at the server of those that tell no key, since a segment stays where it begins.
 #[test]
 fn who_asks_for_replies_before_its_key_gets_them_and_goes_where_that_belongs() {
     use pgwire::frame::Backend;

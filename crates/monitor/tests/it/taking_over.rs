@@ -204,14 +204,14 @@ fn what_was_half_said_or_not_read_yet_goes_over_or_is_waited_for() {
     let old = Gate::new(config());
     let mut half = Raw::enter(&old, Version::V3_2, &[]);
     let mut block = Raw::enter(&old, Version::V3_2, &[]);
-    let mut series = Raw::enter(&old, Version::V3_2, &[]);
+    let mut segment = Raw::enter(&old, Version::V3_2, &[]);
     block.query("begin");
     assert_eq!(block.answer(), ["BEGIN", "ZT"]);
     let mut out = Vec::new();
     write::query(&mut out, "select 'all of it'");
     half.say(&out[..7]);
     // A statement without a Sync: what it means is not known yet.
-    series.say(&message(Frontend::Parse, b"mine\0select 'prepared'\0\0\0"));
+    segment.say(&message(Frontend::Parse, b"mine\0select 'prepared'\0\0\0"));
     old.until("two hold a slot", |stats| stats.pools[0].busy >= 2);
     let new = Gate::new(config());
     let mut fresh = Raw::enter(&new, Version::V3_2, &[]);
@@ -220,16 +220,16 @@ fn what_was_half_said_or_not_read_yet_goes_over_or_is_waited_for() {
     assert!(new.stats().clients_taken_over <= 2, "two have servers");
     half.say(&out[7..]);
     assert_eq!(half.answer(), ["all of it", "SELECT 1", "ZI"]);
-    series.say(&message(Frontend::Sync, b""));
-    assert_eq!(series.answer(), ["ParseComplete", "ZI"]);
+    segment.say(&message(Frontend::Sync, b""));
+    assert_eq!(segment.answer(), ["ParseComplete", "ZI"]);
     block.query("commit");
     assert_eq!(block.answer(), ["COMMIT", "ZI"]);
     let finished = old.thread_ends();
     assert!(finished.cut == 0 && finished.stats.clients_handed_over >= 3, "{:?}", finished.stats);
     let bind = message(Frontend::Bind, b"\0mine\0\0\0\0\0\0\0");
     let execute = message(Frontend::Execute, b"\0\0\0\0\0");
-    series.say(&[bind, execute, message(Frontend::Sync, b"")].concat());
-    assert_eq!(series.answer(), ["BindComplete", "prepared", "SELECT 1", "ZI"]);
+    segment.say(&[bind, execute, message(Frontend::Sync, b"")].concat());
+    assert_eq!(segment.answer(), ["BindComplete", "prepared", "SELECT 1", "ZI"]);
     new.end();
 }
 
@@ -859,8 +859,8 @@ fn what_goes_over_is_as_this_format_has_it_and_what_is_not_is_declined() {
     assert_eq!(client.asks(&query("show work_mem")), "3MB");
     let bind = message(Frontend::Bind, b"\0mine\0\0\0\0\0\0\0");
     let execute = message(Frontend::Execute, b"\0\0\0\0\0");
-    let series = [bind, execute, message(Frontend::Sync, b"")].concat();
-    assert_eq!(client.asks(&series), "mine");
+    let segment = [bind, execute, message(Frontend::Sync, b"")].concat();
+    assert_eq!(client.asks(&segment), "mine");
     // The other one goes on, and so this one ends, with a word to the client that it has.
     new.says(b'G', &bytes(b"it is late"));
     let mut said = Vec::new();

@@ -34,16 +34,16 @@ fn value(client: &mut Raw, sql: &str) -> String {
 fn trap_9_a_series_without_its_end_holds_no_server() {
     let gate = one_slot();
     let mut next = Raw::enter(&gate, Version::V3_0, &[]);
-    let series = [
+    let segment = [
         parse("", "select pg_sleep(0)", &[]),
         runs("", "select 1"),
         [runs("", "begin"), runs("", "create table of_trap_9 (n int)")].concat(),
         [parse("s", "select 1", &[]), bind("", "s", &[]), execute("")].concat(),
     ];
-    for (at, series) in series.iter().enumerate() {
-        for cut in [series.len(), series.len() - 3] {
+    for (at, segment) in segment.iter().enumerate() {
+        for cut in [segment.len(), segment.len() - 3] {
             let mut client = Raw::enter(&gate, Version::V3_0, &[]);
-            client.say(&series[..cut]);
+            client.say(&segment[..cut]);
             drop(client);
             assert_eq!(told(&mut next, "select 'served'"), ["served", "SELECT 1", "ZI"], "{at}");
         }

@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 
 use super::{
-    Answer, Conversation, Copy, End, Fence, Flushed, Kept, Question, Series, Skip, Stage, Whose,
+    Answer, Pipeline, Copy, End, SyncMarker, Flushed, Kept, Question, Segment, Skip, Stage, Whose,
 };
 use pgwire::frame::Frontend;
 use pgwire::message::{Status, write};
 
 /// The name of a portal that nobody has.
-const FENCE: &[u8] = b"Psekisho: a fence\0";
+const SYNC_MARKER: &[u8] = b"Psekisho: a fence\0";
 
 /// State of the last message of a client that has gone: whole at the server, or in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,35 +32,35 @@ pub enum Abandoned {
     Close(Kept),
 }
 
-impl Conversation {
+impl Pipeline {
     /// Resolves an ambiguous Sync after a failed COPY, if there is one and this is the place. To be
-    /// called after each [`send`](Conversation::send) and [`receive`](Conversation::receive); what
+    /// called after each [`send`](Pipeline::send) and [`receive`](Pipeline::receive); what
     /// it writes, which is mostly nothing, is to be sent before anything else.
     #[inline]
     pub fn resolve(&mut self, out: &mut Vec<u8>) {
         if self.extra > 0 {
-            self.place_fence(out);
+            self.place_sync_marker(out);
         }
     }
 
-    fn place_fence(&mut self, out: &mut Vec<u8>) {
-        // What is answered by more than ReadyForQuery ends the doubt by itself; and it may turn out
+    fn place_sync_marker(&mut self, out: &mut Vec<u8>) {
+        // What is answered by more than ReadyForQuery ends the ambiguity by itself; and it may turn out
         // to be a COPY, which nothing of the gate's may stand in.
         let failed = usize::from(self.stage == Stage::Failed);
         let mut more = self.queue.iter().skip(failed);
         let ends_itself = more.any(|request| request.has_reply_of_its_own());
-        let here = self.skip == Skip::No && self.series == Series::Closed && !ends_itself;
-        if self.fence == Fence::Placed || !here || self.end.is_some() {
+        let here = self.skip == Skip::No && self.segment == Segment::Closed && !ends_itself;
+        if self.sync_marker == SyncMarker::Placed || !here || self.end.is_some() {
             return;
         }
         // Close of what does not exist is no error and changes nothing, so it only marks a place
         // among the replies.
-        self.fence = Fence::Placed;
-        self.say(Frontend::Close, out, |out| out.extend_from_slice(FENCE));
+        self.sync_marker = SyncMarker::Placed;
+        self.say(Frontend::Close, out, |out| out.extend_from_slice(SYNC_MARKER));
         self.say(Frontend::Sync, out, |_| {});
     }
 
-    /// Asks whether the server skips, where that is in doubt and the client goes on without a Sync.
+    /// Asks whether the server skips, where that is ambiguous and the client goes on without a Sync.
     /// What the client says then waits for the answer.
     ///
     /// # Panics
@@ -69,17 +69,17 @@ impl Conversation {
         assert_eq!((self.skip, self.queue.len()), (Skip::Maybe, 0), "there is no doubt");
         let question = Question { held: VecDeque::new(), answer: Answer::Outstanding };
         self.question = Some(Box::new(question));
-        (self.skip, self.fence) = (Skip::No, Fence::Placed);
+        (self.skip, self.sync_marker) = (Skip::No, SyncMarker::Placed);
         for closes in [1, 2] {
             for _ in 0..closes {
-                self.say(Frontend::Close, out, |out| out.extend_from_slice(FENCE));
+                self.say(Frontend::Close, out, |out| out.extend_from_slice(SYNC_MARKER));
             }
             self.say(Frontend::Sync, out, |_| {});
         }
     }
 
     /// The state with which a ReadyForQuery was held back that is the client's, as is known now. Ask
-    /// until there is none, after each [`receive`](Conversation::receive).
+    /// until there is none, after each [`receive`](Pipeline::receive).
     #[inline]
     pub fn next_ready(&mut self) -> Option<Status> {
         let question = self.question.as_mut()?;
@@ -97,7 +97,7 @@ impl Conversation {
     /// known and again after each message of the server, until it is free or must be closed. What
     /// the server says meanwhile is for nobody.
     ///
-    /// A COPY fails, a series without Sync is rolled back (a Sync would commit it), as is a
+    /// A COPY fails, a segment without Sync is rolled back (a Sync would commit it), as is a
     /// transaction; what is whole is let run to its end, as PostgreSQL does.
     pub fn abandon(&mut self, forwarded: Forwarded, out: &mut Vec<u8>) -> Abandoned {
         if forwarded == Forwarded::InPart && self.end.is_none() {
@@ -112,23 +112,23 @@ impl Conversation {
                     out.extend_from_slice(b"the client has gone\0");
                 });
             }
-            // The series has failed, so this Sync commits nothing.
-            Kept::Skipping => self.end_series(out),
-            Kept::InDoubt if self.skip == Skip::Maybe => self.end_series(out),
-            Kept::Series | Kept::InTransaction | Kept::InFailedTransaction => {
+            // The segment has failed, so this Sync commits nothing.
+            Kept::Skipping => self.end_segment(out),
+            Kept::Ambiguous if self.skip == Skip::Maybe => self.end_segment(out),
+            Kept::Segment | Kept::InTransaction | Kept::InFailedTransaction => {
                 self.say(Frontend::Query, out, |out| out.extend_from_slice(b"ROLLBACK\0"));
             }
-            Kept::Owes { .. } | Kept::InDoubt | Kept::CopyOut | Kept::Message => {}
+            Kept::Owes { .. } | Kept::Ambiguous | Kept::CopyOut | Kept::Message => {}
         }
-        // What is in no series is flushed by itself.
-        let unflushed = self.series.is_open() && self.flushed == Flushed::No;
+        // What is in no segment is flushed by itself.
+        let unflushed = self.segment.is_open() && self.flushed == Flushed::No;
         if unflushed && !self.queue.is_empty() && !matches!(self.copy, Copy::In { .. }) {
             self.say(Frontend::Flush, out, |_| {});
         }
         Abandoned::Waits(kept)
     }
 
-    fn end_series(&mut self, out: &mut Vec<u8>) {
+    fn end_segment(&mut self, out: &mut Vec<u8>) {
         self.say(Frontend::Sync, out, |_| {});
         self.resolve(out);
     }

@@ -1,8 +1,8 @@
 //! Protocol pipeline of one server connection: the replies that the server still owes, and the
 //! reasons why the connection may not go to another client.
 //!
-//! [`Conversation`] is told of every message that goes to the server ([`send`](Conversation::send))
-//! and of every one that comes from it ([`receive`](Conversation::receive)), and follows the server
+//! [`Pipeline`] is told of every message that goes to the server ([`send`](Pipeline::send))
+//! and of every one that comes from it ([`receive`](Pipeline::receive)), and follows the server
 //! through the states of PostgreSQL's main loop (14 to 18: documentation, chapter "Message Flow"):
 //!
 //! | the server is | it looks at | it passes over | it leaves by |
@@ -19,7 +19,7 @@
 //!
 //! **An ambiguous Sync, and the marker that resolves it.** A Sync behind the Execute of COPY is
 //! swallowed if the COPY reads it, and answered if the COPY fails before; nothing that the server
-//! says tells which. So after such a failure [`resolve`](Conversation::resolve) asks, behind the
+//! says tells which. So after such a failure [`resolve`](Pipeline::resolve) asks, behind the
 //! next Sync, to close a portal that does not exist: what is ready before that answer belongs to
 //! the client, and nothing after it can. It does not ask where the client has asked for more
 //! already: that answer tells as much, and the question would end a session that turns out to be in
@@ -28,37 +28,37 @@
 //! that two come behind its first ReadyForQuery, where one that does not answers one. What is ready
 //! before that is held until then, since only then it is known whose it is.
 //!
-//! Who moves the bytes keeps one order, as a [relay](super::relay) does. To the server: [`send`](Conversation::send), the message,
-//! then what [`resolve`](Conversation::resolve) writes. From the server:
-//! [`receive`](Conversation::receive), the message to whom it is for, what
-//! [`next_local`](Conversation::next_local) has for the client, then `resolve`. Without a client:
-//! [`abandon`](Conversation::abandon) in the place of `resolve`.
+//! Who moves the bytes keeps one order, as a [relay](super::relay) does. To the server: [`send`](Pipeline::send), the message,
+//! then what [`resolve`](Pipeline::resolve) writes. From the server:
+//! [`receive`](Pipeline::receive), the message to whom it is for, what
+//! [`next_local`](Pipeline::next_local) has for the client, then `resolve`. Without a client:
+//! [`abandon`](Pipeline::abandon) in the place of `resolve`.
 //!
 //! A request has a [number](Sent::Owes), so that others can keep what they know of it beside.
 //!
 //! ```
-//! use pgsession::conversation::{Conversation, Kept, Whose};
+//! use pgsession::pipeline::{Pipeline, Kept, Whose};
 //! use pgwire::frame::{Backend, Frontend};
 //!
-//! let mut conversation = Conversation::new();
-//! conversation.send(Frontend::Query, Whose::Client)?;
-//! assert!(matches!(conversation.kept(), Some(Kept::Owes { .. })));
-//! conversation.receive(Backend::CommandComplete, b"BEGIN\0")?;
-//! conversation.receive(Backend::ReadyForQuery, b"T")?;
-//! assert_eq!(conversation.kept(), Some(Kept::InTransaction));
+//! let mut pipeline = Pipeline::new();
+//! pipeline.send(Frontend::Query, Whose::Client)?;
+//! assert!(matches!(pipeline.kept(), Some(Kept::Owes { .. })));
+//! pipeline.receive(Backend::CommandComplete, b"BEGIN\0")?;
+//! pipeline.receive(Backend::ReadyForQuery, b"T")?;
+//! assert_eq!(pipeline.kept(), Some(Kept::InTransaction));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod abandoning;
-mod hearing;
+mod internal;
+mod replies;
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use thiserror::Error;
 
-pub use abandoning::{Abandoned, Forwarded};
-pub use hearing::{Fate, Received, To, Violation};
+pub use internal::{Abandoned, Forwarded};
+pub use replies::{Fate, Received, To, Violation};
 
 use pgwire::SqlState;
 use pgwire::frame::{Frontend, Tag};
@@ -72,7 +72,7 @@ pub const OWED_MAX: usize = 4096;
 pub enum Whose {
     /// The client: it hears the replies.
     Client,
-    /// The gate, for its own purposes: nobody hears them, except an error that fails a series, which
+    /// The gate, for its own purposes: nobody hears them, except an error that fails a segment, which
     /// is the client's.
     Gate,
 }
@@ -113,7 +113,7 @@ pub enum SendError {
     },
     /// A COPY has failed, and it cannot be known whether the server skips to the next Sync.
     #[error("after a COPY that failed with a Sync inside, only Sync can follow, not {tag:?}")]
-    InDoubt {
+    Ambiguous {
         /// Its tag.
         tag: Frontend,
     },
@@ -154,7 +154,7 @@ pub enum Kept {
     /// COPY has rows for the client.
     CopyOut,
     /// It is not known how many ReadyForQuery a COPY that failed has left.
-    InDoubt,
+    Ambiguous,
     /// Replies are outstanding.
     Owes {
         /// ReadyForQuery.
@@ -164,8 +164,8 @@ pub enum Kept {
     },
     /// After an error, the server skips to a Sync that has not come.
     Skipping,
-    /// A series has begun and has no Sync: an implicit transaction, perhaps.
-    Series,
+    /// A segment has begun and has no Sync: an implicit transaction, perhaps.
+    Segment,
     /// A transaction is open.
     InTransaction,
     /// A transaction has failed and was not rolled back.
@@ -182,12 +182,12 @@ impl fmt::Display for Kept {
             Kept::Message => "a message is under way",
             Kept::CopyIn => "COPY waits for rows",
             Kept::CopyOut => "COPY has rows",
-            Kept::InDoubt => "a COPY failed with a Sync inside",
+            Kept::Ambiguous => "a COPY failed with a Sync inside",
             Kept::Owes { ready, requests } => {
                 return write!(out, "{requests} replies and {ready} ReadyForQuery are outstanding");
             }
             Kept::Skipping => "a series has failed and has no Sync yet",
-            Kept::Series => "a series has no Sync yet",
+            Kept::Segment => "a series has no Sync yet",
             Kept::InTransaction => "a transaction is open",
             Kept::InFailedTransaction => "a failed transaction is open",
         })
@@ -287,13 +287,13 @@ enum Copy {
 enum Skip {
     No,
     Yes,
-    /// Yes, unless a Sync in doubt was answered.
+    /// Yes, unless a Sync ambiguous was answered.
     Maybe,
 }
 
-/// State of the series sent since the last Sync, whatever becomes of it.
+/// State of the segment sent since the last Sync, whatever becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Series {
+enum Segment {
     Closed,
     /// Nothing of it runs anything.
     Preparing,
@@ -306,7 +306,7 @@ enum Series {
 
 /// The state of one connection to a server that is past its start-up.
 #[derive(Clone, Debug)]
-pub struct Conversation {
+pub struct Pipeline {
     queue: VecDeque<Request>,
     /// Number of these that may be the end of a COPY.
     copy_ends: u32,
@@ -316,11 +316,11 @@ pub struct Conversation {
     stage: Stage,
     copy: Copy,
     skip: Skip,
-    series: Series,
-    /// ReadyForQuery that may come beyond those owed: Syncs in doubt.
+    segment: Segment,
+    /// ReadyForQuery that may come beyond those owed: Syncs ambiguous.
     extra: u32,
     /// The sync marker for these.
-    fence: Fence,
+    sync_marker: SyncMarker,
     /// The probe that tells whether the server skips.
     question: Option<Box<Question>>,
     flushed: Flushed,
@@ -330,7 +330,7 @@ pub struct Conversation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fence {
+enum SyncMarker {
     Absent,
     Placed,
 }
@@ -366,16 +366,16 @@ enum Replication {
     Yes,
 }
 
-impl Default for Conversation {
-    fn default() -> Conversation {
-        Conversation::new()
+impl Default for Pipeline {
+    fn default() -> Pipeline {
+        Pipeline::new()
     }
 }
 
-impl Conversation {
+impl Pipeline {
     /// A session at its first ReadyForQuery.
-    pub fn new() -> Conversation {
-        Conversation {
+    pub fn new() -> Pipeline {
+        Pipeline {
             queue: VecDeque::new(),
             copy_ends: 0,
             front_number: 0,
@@ -383,9 +383,9 @@ impl Conversation {
             stage: Stage::Fresh,
             copy: Copy::Closed,
             skip: Skip::No,
-            series: Series::Closed,
+            segment: Segment::Closed,
             extra: 0,
-            fence: Fence::Absent,
+            sync_marker: SyncMarker::Absent,
             question: None,
             flushed: Flushed::No,
             status: Status::Idle,
@@ -395,8 +395,8 @@ impl Conversation {
     }
 
     /// A replication connection: nothing is followed, and it is never anybody else's.
-    pub fn of_replication() -> Conversation {
-        Conversation { replication: Replication::Yes, ..Conversation::new() }
+    pub fn of_replication() -> Pipeline {
+        Pipeline { replication: Replication::Yes, ..Pipeline::new() }
     }
 
     /// As of the last ReadyForQuery.
@@ -418,17 +418,17 @@ impl Conversation {
             Copy::Out => return Some(Kept::CopyOut),
             _ => {}
         }
-        // An empty queue proves nothing here: a Sync in doubt may still be answered, and its
+        // An empty queue proves nothing here: a Sync ambiguous may still be answered, and its
         // ReadyForQuery would reach the next client.
         if self.extra > 0 {
-            return Some(Kept::InDoubt);
+            return Some(Kept::Ambiguous);
         }
         if !self.queue.is_empty() {
             return Some(Kept::Owes { ready: self.ready_owed, requests: self.queue.len() as u32 });
         }
-        match (self.skip, self.series, self.status) {
+        match (self.skip, self.segment, self.status) {
             (Skip::Yes | Skip::Maybe, ..) => Some(Kept::Skipping),
-            _ if self.series.is_open() => Some(Kept::Series),
+            _ if self.segment.is_open() => Some(Kept::Segment),
             (_, _, Status::InTransaction) => Some(Kept::InTransaction),
             (_, _, Status::InFailedTransaction) => Some(Kept::InFailedTransaction),
             (_, _, Status::Idle) => None,
@@ -463,7 +463,7 @@ impl Conversation {
     }
 
     /// The same for a client's message that others of the gate's may stand before: whoever sends
-    /// these has asked [`is_full`](Conversation::is_full) before the first.
+    /// these has asked [`is_full`](Pipeline::is_full) before the first.
     pub(super) fn send_behind_others(
         &mut self,
         tag: Frontend,
@@ -505,8 +505,8 @@ impl Conversation {
             F::Flush if self.skip != Skip::No => return Ok(Sent::Discarded),
             F::Flush => {
                 self.flushed = Flushed::Yes;
-                if whose == Whose::Client && self.series == Series::Preparing {
-                    self.series = Series::Prepared;
+                if whose == Whose::Client && self.segment == Segment::Preparing {
+                    self.segment = Segment::Prepared;
                 }
                 return Ok(Sent::OwesNothing);
             }
@@ -524,13 +524,13 @@ impl Conversation {
             Skip::Yes if kind != Kind::Sync => return Ok(Sent::Discarded),
             // The COPY may have swallowed the Sync that would end the skipping: this would run or
             // not, and its reply could not be told from others. A relay asks first (`must_wait`).
-            Skip::Maybe if kind != Kind::Sync => return Err(SendError::InDoubt { tag }),
+            Skip::Maybe if kind != Kind::Sync => return Err(SendError::Ambiguous { tag }),
             _ => {}
         }
         // Before any field is changed: an error promises that nothing has.
         let sent = self.push(Request { kind, whose }, bound)?;
         self.skip = Skip::No;
-        self.series = self.series.after(kind);
+        self.segment = self.segment.after(kind);
         match kind {
             Kind::CopyEnd => {
                 self.copy_ends += 1;
@@ -543,7 +543,7 @@ impl Conversation {
         Ok(sent)
     }
 
-    /// Fails if [`send`](Conversation::send) would refuse a message of the client for another
+    /// Fails if [`send`](Pipeline::send) would refuse a message of the client for another
     /// reason than that too many are outstanding.
     pub(super) fn permits(&self, tag: Frontend) -> Result<(), SendError> {
         use Frontend as F;
@@ -586,7 +586,7 @@ impl Conversation {
     }
 
     /// True if a message of the client's stands behind what the server will end by ReadyForQuery,
-    /// so that it may begin a transaction of its own. What is in doubt behind a COPY counts as soon
+    /// so that it may begin a transaction of its own. What is ambiguous behind a COPY counts as soon
     /// as the server has been asked.
     pub(super) fn may_begin_anew(&self, tag: Frontend) -> bool {
         use Frontend as F;
@@ -594,12 +594,12 @@ impl Conversation {
             && self.ready_owed > 0
     }
 
-    /// True if a message of the client's is the first that runs anything in a series of which it
+    /// True if a message of the client's is the first that runs anything in a segment of which it
     /// has asked for the replies before: what it has prepared so far has said nothing of what is
     /// run.
     pub(super) fn runs_late(&self, tag: Frontend) -> bool {
         matches!(tag, Frontend::Bind | Frontend::Query | Frontend::FunctionCall)
-            && (self.series, self.status) == (Series::Prepared, Status::Idle)
+            && (self.segment, self.status) == (Segment::Prepared, Status::Idle)
             && (self.skip, self.end, self.extra) == (Skip::No, None, 0)
     }
 
@@ -663,10 +663,10 @@ impl Conversation {
     }
 
     /// The gate answers a request of the client itself, at its place among the others. The reply
-    /// is due when [`next_local`](Conversation::next_local) says so.
+    /// is due when [`next_local`](Pipeline::next_local) says so.
     ///
     /// # Errors
-    /// If the request must not be answered: as [`send`](Conversation::send) has it.
+    /// If the request must not be answered: as [`send`](Pipeline::send) has it.
     pub fn answer_here(&mut self, reply: Local) -> Result<Sent, SendError> {
         let tag = match reply {
             Local::ParseComplete => Frontend::Parse,
@@ -676,17 +676,17 @@ impl Conversation {
             (Some(_), ..) => Err(SendError::Ended),
             (_, Copy::In { .. }, _) => Err(SendError::DuringCopy { byte: tag.byte() }),
             (_, _, Skip::Yes) => Ok(Sent::Discarded),
-            (_, _, Skip::Maybe) => Err(SendError::InDoubt { tag }),
+            (_, _, Skip::Maybe) => Err(SendError::Ambiguous { tag }),
             _ => self.push(Request { kind: Kind::Here(reply), whose: Whose::Client }, OWED_MAX),
         }
     }
 
     /// A reply of the gate's own that is due now, before anything else that the server says. Ask
-    /// until there is none, after each [`answer_here`](Conversation::answer_here) and each
-    /// [`receive`](Conversation::receive).
+    /// until there is none, after each [`answer_here`](Pipeline::answer_here) and each
+    /// [`receive`](Pipeline::receive).
     pub fn next_local(&mut self) -> Option<(u64, Local)> {
         match self.queue.front() {
-            // The replies before it give its place, and a Sync in doubt may be one of them.
+            // The replies before it give its place, and a Sync ambiguous may be one of them.
             Some(&Request { kind: Kind::Here(reply), .. }) if self.extra == 0 => {
                 Some((self.pop(), reply))
             }
@@ -726,24 +726,24 @@ impl Conversation {
     }
 }
 
-impl Series {
-    fn after(self, kind: Kind) -> Series {
+impl Segment {
+    fn after(self, kind: Kind) -> Segment {
         match (kind, self) {
-            (Kind::Parse | Kind::Describe | Kind::Close, Series::Closed) => Series::Preparing,
+            (Kind::Parse | Kind::Describe | Kind::Close, Segment::Closed) => Segment::Preparing,
             (
                 Kind::Parse | Kind::Describe | Kind::Close,
-                Series::Preparing | Series::Prepared | Series::Open,
+                Segment::Preparing | Segment::Prepared | Segment::Open,
             ) => self,
-            (Kind::Parse | Kind::Describe | Kind::Close, Series::Queried) => Series::Open,
-            (Kind::Bind | Kind::Execute, _) => Series::Open,
-            (Kind::Sync, _) => Series::Closed,
-            (Kind::Query | Kind::FunctionCall, _) if self.is_open() => Series::Queried,
+            (Kind::Parse | Kind::Describe | Kind::Close, Segment::Queried) => Segment::Open,
+            (Kind::Bind | Kind::Execute, _) => Segment::Open,
+            (Kind::Sync, _) => Segment::Closed,
+            (Kind::Query | Kind::FunctionCall, _) if self.is_open() => Segment::Queried,
             _ => self,
         }
     }
 
     /// True if it has begun, and only Sync ends it.
     fn is_open(self) -> bool {
-        matches!(self, Series::Preparing | Series::Prepared | Series::Open)
+        matches!(self, Segment::Preparing | Segment::Prepared | Segment::Open)
     }
 }

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::{
-    Answer, Conversation, Copy, End, Fence, Flushed, Kind, Replication, Request, Series, Skip,
+    Answer, Pipeline, Copy, End, SyncMarker, Flushed, Kind, Replication, Request, Segment, Skip,
     Stage, Whose,
 };
 use pgwire::SqlState;
@@ -25,11 +25,11 @@ pub enum To {
 pub enum Fate {
     /// It answers nothing: a notice, a notification, a setting.
     Aside,
-    /// More will come to the same request; or one ReadyForQuery of those in doubt.
+    /// More will come to the same request; or one ReadyForQuery of those ambiguous.
     Underway,
     /// The request of this number is done.
     Done(u64),
-    /// The request `number` has failed, and the server skips the rest of its series: all requests
+    /// The request `number` has failed, and the server skips the rest of its segment: all requests
     /// below `next`. A Query, FunctionCall or Sync fails alone, and its ReadyForQuery will end it:
     /// it is [`Underway`](Fate::Underway).
     Failed {
@@ -97,7 +97,7 @@ enum Step {
     Ends,
 }
 
-impl Conversation {
+impl Pipeline {
     /// A message has come. `body` is what is here of it, behind its head: all of a message that is
     /// short by nature, the front of a longer one.
     ///
@@ -150,7 +150,7 @@ impl Conversation {
         let extra = self.extra as usize;
         let question = self.question.as_mut().expect("its caller has seen it");
         match question.answer {
-            // A Sync in doubt, or the first one of the question.
+            // A Sync ambiguous, or the first one of the question.
             Answer::Outstanding if question.held.len() < extra => {
                 question.held.push_back(status);
                 return Ok(Received { to: To::Nobody, fate: Fate::Underway });
@@ -161,7 +161,7 @@ impl Conversation {
         }
         self.drop_front();
         let number = self.pop();
-        (self.extra, self.fence, self.status) = (0, Fence::Absent, status);
+        (self.extra, self.sync_marker, self.status) = (0, SyncMarker::Absent, status);
         Ok(Received { to: To::Nobody, fate: Fate::Done(number) })
     }
 
@@ -181,7 +181,7 @@ impl Conversation {
             self.drop_front();
         }
         let number = self.pop();
-        (self.question, self.extra, self.fence) = (None, 0, Fence::Absent);
+        (self.question, self.extra, self.sync_marker) = (None, 0, SyncMarker::Absent);
         (self.status, self.skip) = (status, Skip::Yes);
         Ok(Received { to: To::Nobody, fate: Fate::Done(number) })
     }
@@ -198,13 +198,13 @@ impl Conversation {
                 let to = request.to();
                 (to, Fate::Done(self.pop()))
             }
-            // All that can be in doubt are Syncs, and whether one was counted cannot be told from
+            // All that can be ambiguous are Syncs, and whether one was counted cannot be told from
             // whether another was: any of them ends the skipping.
             _ if closed && self.extra > 0 => {
                 self.extra -= 1;
                 if self.skip == Skip::Maybe {
                     self.skip = Skip::No;
-                    self.series = Series::Closed;
+                    self.segment = Segment::Closed;
                 }
                 (To::Client, Fate::Underway)
             }
@@ -212,9 +212,9 @@ impl Conversation {
             None => return Err(Violation::Unasked { tag }),
         };
         self.status = status;
-        // Only now is it known that the Query in the series was not skipped, and so has closed it.
-        if self.queue.is_empty() && self.series == Series::Queried {
-            self.series = Series::Closed;
+        // Only now is it known that the Query in the segment was not skipped, and so has closed it.
+        if self.queue.is_empty() && self.segment == Segment::Queried {
+            self.segment = Segment::Closed;
         }
         Ok(Received { to, fate })
     }
@@ -222,7 +222,7 @@ impl Conversation {
     fn reply(&mut self, tag: Backend) -> Result<Received, Violation> {
         let front = self.front(tag)?;
         let step = self.step(front.kind, tag).ok_or(front.unfitting(tag))?;
-        // What can be told apart from ReadyForQuery was asked for behind all that were in doubt.
+        // What can be told apart from ReadyForQuery was asked for behind all that were ambiguous.
         self.extra = 0;
         match step {
             Step::Goes => {}
@@ -297,9 +297,9 @@ impl Conversation {
             _ => Copy::In { syncs },
         };
         self.flushed = Flushed::No;
-        // A Sync that is swallowed has closed no series.
-        self.series =
-            self.queue.iter().fold(Series::Closed, |series, request| series.after(request.kind));
+        // A Sync that is swallowed has closed no segment.
+        self.segment =
+            self.queue.iter().fold(Segment::Closed, |segment, request| segment.after(request.kind));
     }
 
     /// An error that does not end the session.
@@ -310,7 +310,7 @@ impl Conversation {
         }
         let front = self.front(tag)?;
         let copy = std::mem::replace(&mut self.copy, Copy::Closed);
-        // As in `reply`, an error is of a request behind all Syncs in doubt. It may begin a doubt
+        // As in `reply`, an error is of a request behind all Syncs ambiguous. It may begin a ambiguity
         // of its own below.
         self.extra = 0;
         let (syncs, broken) = match copy {
@@ -321,13 +321,13 @@ impl Conversation {
         let received = match front.kind {
             Kind::Sync | Kind::Query | Kind::FunctionCall => {
                 self.stage = Stage::Failed;
-                self.doubt(syncs);
+                self.count_ambiguous(syncs);
                 Received { to: front.to(), fate: Fate::Underway }
             }
             Kind::Parse | Kind::Bind | Kind::Describe | Kind::Execute | Kind::Close => {
                 let number = self.pop();
                 let skipped = self.skip_to_sync();
-                self.doubt(syncs);
+                self.count_ambiguous(syncs);
                 // If the server has seen one of these Syncs outside of the COPY, it has run what
                 // was just taken as skipped, and no count of replies fits both cases.
                 if syncs > 0 && (broken || skipped == Skipped::Requests) {
@@ -358,17 +358,17 @@ impl Conversation {
             }
             self.drop_front();
         }
-        // From here on `skip` stands for the series: the server is kept until a Sync ends it.
+        // From here on `skip` stands for the segment: the server is kept until a Sync ends it.
         self.skip = Skip::Yes;
-        self.series = Series::Closed;
+        self.segment = Segment::Closed;
         skipped
     }
 
     /// A COPY has failed, and the server may or may not have swallowed so many Syncs. A reply of
     /// the gate's that stands behind them has no place then.
-    fn doubt(&mut self, syncs: u32) {
+    fn count_ambiguous(&mut self, syncs: u32) {
         self.extra = syncs;
-        self.fence = Fence::Absent;
+        self.sync_marker = SyncMarker::Absent;
         if syncs > 0 && self.queue.iter().any(|request| matches!(request.kind, Kind::Here(_))) {
             self.end = Some(End::Lost);
         }

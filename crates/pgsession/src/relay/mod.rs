@@ -2,8 +2,8 @@
 //! replies that a server owes and the names of statements.
 //!
 //! ```text
-//!   client ──▶ from_client ──▶ statements, conversation ──▶ server
-//!   client ◀── from_server ◀── conversation, statements ◀── server
+//!   client ──▶ from_client ──▶ statements, pipeline ──▶ server
+//!   client ◀── from_server ◀── pipeline, statements ◀── server
 //! ```
 //!
 //! A [`Relay`] stands for one connection to a server, past its start-up, as long as that lives; its
@@ -17,13 +17,13 @@
 //! ```
 //! use pgwire::frame::{Frames, Frontend, Limits};
 //! use pgsession::relay::{Copied, Guest, News, Relay, Stop};
-//! use pgsession::statements::{Bounds, Catalogue, Client};
+//! use pgsession::statements::{Bounds, Statement cache, Client};
 //!
 //! let mut relay = Relay::new(Limits::SESSION);
-//! let mut catalogue = Catalogue::new([7; 8], Bounds::default());
+//! let mut statement cache = Statement cache::new([7; 8], Bounds::default());
 //! let mut client = Client::new(0);
 //! let mut frames = Frames::<Frontend>::new(Limits::SESSION);
-//! let mut guest = Guest { client: &mut client, catalogue: &mut catalogue };
+//! let mut guest = Guest { client: &mut client, statement cache: &mut statement cache };
 //!
 //! let asked = b"Q\0\0\0\x0dselect 1\0";
 //! let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
@@ -36,13 +36,13 @@
 //! let said = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
 //! let mut out = Copied::new(said, &mut to_client);
 //! let (client, mut beside) = (Some(&mut client), Vec::new());
-//! relay.from_server(client, &mut catalogue, said, &mut out, &mut beside, |_: News| {})?;
+//! relay.from_server(client, &mut statement cache, said, &mut out, &mut beside, |_: News| {})?;
 //! assert_eq!(to_client, said);
 //! assert_eq!(relay.kept(), None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod hearing;
+mod replies;
 mod out;
 
 use std::cell::RefCell;
@@ -53,11 +53,11 @@ use thiserror::Error;
 use self::out::Run;
 pub use self::out::{Copied, Out};
 
-use super::conversation::{
-    Abandoned, Conversation, Forwarded, Kept, Local, SendError, Sent, Turn, Violation, Whose,
+use super::pipeline::{
+    Abandoned, Pipeline, Forwarded, Kept, Local, SendError, Sent, Turn, Violation, Whose,
 };
-use super::sql::{Leaf, Left, Reasons};
-use super::statements::{Catalogue, Client, Forward, Message, Server};
+use super::sql::{Effect, Left, Reasons};
+use super::statements::{StatementCache, Client, Forward, Message, Server};
 use pgwire::SqlState;
 use pgwire::frame::{Backend, FrameError, Frames, Frontend, Limits, Piece};
 use pgwire::message::read::{Fields, ReadError};
@@ -71,11 +71,11 @@ const DUE_MAX: usize = 8192;
 
 /// A client, and the statements of its pool.
 #[derive(Debug)]
-pub struct Guest<'a> {
+pub struct ClientStatements<'a> {
     /// Its names for statements.
     pub client: &'a mut Client,
     /// The statements that they stand for.
-    pub catalogue: &'a mut Catalogue,
+    pub statement_cache: &'a mut StatementCache,
 }
 
 /// Number of the readable bytes that were taken, and the reason why no more.
@@ -178,7 +178,7 @@ pub enum News<'a> {
         /// As in `SELECT 3`.
         tag: &'a [u8],
         /// Its effects on the session.
-        left: &'a [Leaf],
+        left: &'a [Effect],
     },
     /// A statement of the client's has failed; none if more of the error is there than is waited for.
     Failed(Option<Fields<'a>>),
@@ -246,7 +246,7 @@ pub enum Ahead {
     #[default]
     Passes,
     /// It waits: as a transaction of its own it may belong to another server. So does what is run in a
-    /// series behind a Flush, before which it has only prepared.
+    /// segment behind a Flush, before which it has only prepared.
     Waits,
 }
 
@@ -260,7 +260,7 @@ enum Presence {
 /// One connection to a server that is past its start-up, between two messages.
 #[derive(Debug)]
 pub struct Relay {
-    conversation: Conversation,
+    pipeline: Pipeline,
     names: Names,
     frames: Frames<Backend>,
     presence: Presence,
@@ -282,9 +282,9 @@ pub struct Relay {
 }
 
 impl Relay {
-    fn with(conversation: Conversation, names: Names, limits: Limits) -> Relay {
+    fn with(pipeline: Pipeline, names: Names, limits: Limits) -> Relay {
         Relay {
-            conversation,
+            pipeline,
             names,
             frames: Frames::new(limits),
             presence: Presence::There,
@@ -303,17 +303,17 @@ impl Relay {
     /// For clients that have another server in each transaction. `limits` are those of the server's
     /// messages.
     pub fn new(limits: Limits) -> Relay {
-        Relay::with(Conversation::new(), Names::Rewritten(Box::default()), limits)
+        Relay::with(Pipeline::new(), Names::Rewritten(Box::default()), limits)
     }
 
     /// For a client that has the server for its whole session: names pass as they are.
     pub fn transparent(limits: Limits) -> Relay {
-        Relay::with(Conversation::new(), Names::Kept, limits)
+        Relay::with(Pipeline::new(), Names::Kept, limits)
     }
 
     /// For a replication connection: nothing is followed, and it is never anybody else's.
     pub fn of_replication(limits: Limits) -> Relay {
-        Relay::with(Conversation::of_replication(), Names::Kept, limits)
+        Relay::with(Pipeline::of_replication(), Names::Kept, limits)
     }
 
     /// Says what becomes from now on of that which clients ask behind the end of what may be a
@@ -332,7 +332,7 @@ impl Relay {
     /// If the client before was [left](Relay::leave) and the server is not free yet.
     pub fn from_client(
         &mut self,
-        guest: &mut Guest<'_>,
+        client_statements: &mut ClientStatements<'_>,
         frames: &mut Frames<Frontend>,
         readable: &[u8],
         to_server: &mut impl Out,
@@ -340,7 +340,7 @@ impl Relay {
     ) -> Result<Taken, ClientFault> {
         assert!(matches!(self.presence, Presence::There), "the server is not free yet");
         let mut run = Run::new(to_server);
-        let taken = self.take(guest, frames, readable, &mut run, to_client);
+        let taken = self.take(client_statements, frames, readable, &mut run, to_client);
         run.end();
         if taken.is_err() {
             // Before the client is told so and closed.
@@ -351,7 +351,7 @@ impl Relay {
 
     fn take(
         &mut self,
-        guest: &mut Guest<'_>,
+        client_statements: &mut ClientStatements<'_>,
         frames: &mut Frames<Frontend>,
         readable: &[u8],
         run: &mut Run<'_, impl Out>,
@@ -374,23 +374,23 @@ impl Relay {
                     // client's.
                     if left == 0 {
                         self.asked = Rest::None;
-                        self.conversation.resolve(&mut self.scratch);
+                        self.pipeline.resolve(&mut self.scratch);
                     }
                 }
                 Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
                     let message = Message { tag, len, here: &rest[..piece.bytes()] };
-                    if let Some(stop) = self.message(guest, message, at, run)? {
+                    if let Some(stop) = self.message(client_statements, message, at, run)? {
                         self.put_scratch(run);
-                        self.answer(guest.catalogue);
+                        self.answer(client_statements.statement_cache);
                         return Ok(match stop {
                             Stop::Terminated => Taken { bytes: at + frames.take(piece), stop },
                             _ => Taken { bytes: at, stop },
                         });
                     }
                     if self.asked == Rest::None {
-                        self.conversation.resolve(&mut self.scratch);
+                        self.pipeline.resolve(&mut self.scratch);
                     }
-                    self.answer(guest.catalogue);
+                    self.answer(client_statements.statement_cache);
                     if !self.due.is_empty() {
                         self.give_due(tag, to_client);
                     }
@@ -404,28 +404,28 @@ impl Relay {
     /// A message of the client's that begins at `at`; why it is not taken, if it is not.
     fn message(
         &mut self,
-        guest: &mut Guest<'_>,
+        client_statements: &mut ClientStatements<'_>,
         message: Message<'_>,
         at: usize,
         run: &mut Run<'_, impl Out>,
     ) -> Result<Option<Stop>, ClientFault> {
         let Message { tag, len, here } = message;
-        self.conversation.permits(tag)?;
+        self.pipeline.permits(tag)?;
         if tag == Frontend::Terminate {
             return Ok(Some(Stop::Terminated));
         }
-        if self.conversation.must_wait(tag, &mut self.scratch) {
+        if self.pipeline.must_wait(tag, &mut self.scratch) {
             return Ok(Some(Stop::Later));
         }
         if self.ahead == Ahead::Waits && self.must_part(tag) {
             return Ok(Some(Stop::Later));
         }
         let forward = match &mut self.names {
-            Names::Kept => transparently(&mut self.conversation, tag, &mut self.scratch)?,
+            Names::Kept => transparently(&mut self.pipeline, tag, &mut self.scratch)?,
             Names::Rewritten(statements) => {
-                let guest = (&mut *guest.client, &mut *guest.catalogue);
+                let client_statements = (&mut *client_statements.client, &mut *client_statements.statement_cache);
                 let out = &mut self.scratch;
-                statements.ask(&mut self.conversation, guest, message, out)
+                statements.ask(&mut self.pipeline, client_statements, message, out)
             }
         };
         let behind = match forward {
@@ -453,23 +453,23 @@ impl Relay {
     }
 
     /// True if a message may belong to another server, and waits until this one can be left. A
-    /// series that has only prepared something, up to the client's Flush, is ended for that when it
+    /// segment that has only prepared something, up to the client's Flush, is ended for that when it
     /// is answered, unless it has failed: whoever waits for the shape of a statement before it says
     /// the values would run it where nothing was known of them.
     fn must_part(&mut self, tag: Frontend) -> bool {
-        if self.conversation.may_begin_anew(tag) {
+        if self.pipeline.may_begin_anew(tag) {
             return true;
         }
-        if !self.conversation.runs_late(tag) {
+        if !self.pipeline.runs_late(tag) {
             return false;
         }
-        // The series has run nothing, so that a Sync of the gate's commits nothing.
-        let next = match self.conversation.is_answered() {
+        // The segment has run nothing, so that a Sync of the gate's commits nothing.
+        let next = match self.pipeline.is_answered() {
             true => Frontend::Sync,
-            false if self.conversation.turn() == Turn::Client => Frontend::Flush,
+            false if self.pipeline.turn() == Turn::Client => Frontend::Flush,
             false => return true,
         };
-        if let Ok(sent) = self.conversation.send(next, Whose::Gate) {
+        if let Ok(sent) = self.pipeline.send(next, Whose::Gate) {
             write::bare(&mut self.scratch, next);
             if let (Names::Rewritten(statements), Sent::Owes(number)) = (&mut self.names, sent) {
                 statements.ended(number);
@@ -489,17 +489,17 @@ impl Relay {
     /// Gives the replies of the gate's own that are due where nothing that the server says would bring
     /// them: the client has asked for them by this message, or they are many.
     fn give_due(&mut self, tag: Frontend, to_client: &mut Vec<u8>) {
-        let asks = tag == Frontend::Flush && !self.conversation.is_owed();
+        let asks = tag == Frontend::Flush && !self.pipeline.is_owed();
         if self.said == Rest::None && (asks || self.due.len() > DUE_MAX) {
             to_client.append(&mut self.due);
         }
     }
 
     /// Does what the gate answers itself and has its turn.
-    fn answer(&mut self, catalogue: &mut Catalogue) {
-        while let Some((number, reply)) = self.conversation.next_local() {
+    fn answer(&mut self, statement_cache: &mut StatementCache) {
+        while let Some((number, reply)) = self.pipeline.next_local() {
             if let Names::Rewritten(statements) = &mut self.names {
-                statements.answered(&self.conversation, number, catalogue);
+                statements.answered(&self.pipeline, number, statement_cache);
             }
             if matches!(self.presence, Presence::There) {
                 let tag = match reply {
@@ -523,7 +523,7 @@ impl Relay {
     pub fn leave(
         &mut self,
         client: Client,
-        catalogue: &mut Catalogue,
+        statement_cache: &mut StatementCache,
         to_server: &mut Vec<u8>,
     ) -> Abandoned {
         assert!(matches!(self.presence, Presence::There), "the server is not free yet");
@@ -539,18 +539,18 @@ impl Relay {
         self.presence = Presence::Gone(client);
         self.due.clear();
         self.parted();
-        self.clean(forwarded, catalogue, to_server)
+        self.clean(forwarded, statement_cache, to_server)
     }
 
     fn clean(
         &mut self,
         forwarded: Forwarded,
-        catalogue: &mut Catalogue,
+        statement_cache: &mut StatementCache,
         to_server: &mut Vec<u8>,
     ) -> Abandoned {
         // Replies of the gate's own are for nobody, too.
-        self.answer(catalogue);
-        let abandoned = self.conversation.abandon(forwarded, to_server);
+        self.answer(statement_cache);
+        let abandoned = self.pipeline.abandon(forwarded, to_server);
         if abandoned != Abandoned::Free {
             return abandoned;
         }
@@ -558,7 +558,7 @@ impl Relay {
             return Abandoned::Waits(Kept::Message);
         }
         if let Presence::Gone(client) = std::mem::replace(&mut self.presence, Presence::There) {
-            catalogue.forget(client);
+            statement_cache.forget(client);
         }
         Abandoned::Free
     }
@@ -576,11 +576,11 @@ impl Relay {
         sql: &(impl AsRef<[u8]> + ?Sized),
         to_server: &mut Vec<u8>,
     ) -> Result<(), SendError> {
-        let number = match self.conversation.send(Frontend::Query, Whose::Gate)? {
+        let number = match self.pipeline.send(Frontend::Query, Whose::Gate)? {
             Sent::Owes(number) => Some(number),
             Sent::OwesNothing | Sent::Discarded => None,
         };
-        let expected = self.conversation.front_number() + self.own.len() as u64;
+        let expected = self.pipeline.front_number() + self.own.len() as u64;
         assert_eq!(number, Some(expected), "a client's questions are answered before the gate's");
         self.own.push_back(expected);
         write::query(to_server, sql);
@@ -641,17 +641,17 @@ impl Relay {
 
     /// The connection is at its end: what its client has asked and got no reply for has not
     /// happened. `client` as in [`from_server`](Relay::from_server).
-    pub fn end(self, client: Option<&mut Client>, catalogue: &mut Catalogue) {
+    pub fn end(self, client: Option<&mut Client>, statement_cache: &mut StatementCache) {
         let mut gone = match self.presence {
             Presence::Gone(client) => Some(client),
             Presence::There => None,
         };
         if let (Names::Rewritten(statements), Some(client)) = (self.names, gone.as_mut().or(client))
         {
-            statements.lost(client, catalogue);
+            statements.lost(client, statement_cache);
         }
         if let Some(client) = gone {
-            catalogue.forget(client);
+            statement_cache.forget(client);
         }
     }
 
@@ -659,11 +659,11 @@ impl Relay {
     /// that were taken: whoever has bytes of either side left over looks at these first. See
     /// [`pins`](Relay::pins), too.
     pub fn kept(&self) -> Option<Kept> {
-        match self.conversation.kept() {
+        match self.pipeline.kept() {
             Some(Kept::Ended(end)) => Some(Kept::Ended(end)),
             _ if !self.is_between() => Some(Kept::Message),
             // `due` goes with this relay: these replies would reach the next client.
-            None if !self.due.is_empty() => Some(Kept::Series),
+            None if !self.due.is_empty() => Some(Kept::Segment),
             kept => kept,
         }
     }
@@ -683,12 +683,12 @@ impl Relay {
 
     /// As of the last ReadyForQuery.
     pub fn status(&self) -> Status {
-        self.conversation.status()
+        self.pipeline.status()
     }
 
     /// The side that must go on: for deadlines, and for the charge of a held slot.
     pub fn turn(&self) -> Turn {
-        self.conversation.turn()
+        self.pipeline.turn()
     }
 
     /// The statements that were prepared since this was last asked.
@@ -712,18 +712,18 @@ impl Relay {
 
 /// Treatment of a message where names are as they are.
 fn transparently(
-    conversation: &mut Conversation,
+    pipeline: &mut Pipeline,
     tag: Frontend,
     out: &mut Vec<u8>,
 ) -> Result<Forward, SendError> {
-    if conversation.is_full() {
-        if conversation.turn() == Turn::Client {
-            conversation.send(Frontend::Flush, Whose::Gate)?;
+    if pipeline.is_full() {
+        if pipeline.turn() == Turn::Client {
+            pipeline.send(Frontend::Flush, Whose::Gate)?;
             write::bare(out, Frontend::Flush);
         }
         return Ok(Forward::Later);
     }
-    Ok(match conversation.send(tag, Whose::Client)? {
+    Ok(match pipeline.send(tag, Whose::Client)? {
         Sent::Discarded => Forward::Nothing,
         Sent::Owes(_) | Sent::OwesNothing => Forward::AsItIs,
     })

@@ -4,17 +4,17 @@ use std::cell::RefCell;
 
 use super::out::{Out, Run};
 use super::{Instead, Names, News, Presence, Relay, Rest, ServerFault, Stop, Taken};
-use crate::conversation::{End, Fate, Forwarded, Kept, Received, To};
-use crate::sql::Leaf;
-use crate::statements::{Catalogue, Client, Completed, Treatment};
+use crate::pipeline::{End, Fate, Forwarded, Kept, Received, To};
+use crate::sql::Effect;
+use crate::statements::{StatementCache, Client, Completed, Treatment};
 use pgwire::SqlState;
 use pgwire::frame::{Backend, HEAD, Piece};
 use pgwire::message::{read, write};
 
 /// Whom a message of the server meets.
-struct Hearing<'a, 'o, O, N> {
+struct Replies<'a, 'o, O, N> {
     client: Option<&'a mut Client>,
-    catalogue: &'a mut Catalogue,
+    statement_cache: &'a mut StatementCache,
     run: &'a mut Run<'o, O>,
     to_server: &'a mut Vec<u8>,
     news: N,
@@ -30,15 +30,15 @@ impl Relay {
     pub fn from_server(
         &mut self,
         client: Option<&mut Client>,
-        catalogue: &mut Catalogue,
+        statement_cache: &mut StatementCache,
         readable: &[u8],
         to_client: &mut impl Out,
         to_server: &mut Vec<u8>,
         news: impl FnMut(News<'_>),
     ) -> Result<Taken, ServerFault> {
         let mut run = Run::new(to_client);
-        let hearing = Hearing { client, catalogue, run: &mut run, to_server, news };
-        let taken = self.hear(hearing, readable);
+        let replies = Replies { client, statement_cache, run: &mut run, to_server, news };
+        let taken = self.hear(replies, readable);
         if taken.is_err() {
             self.put_due(&mut run);
         }
@@ -48,7 +48,7 @@ impl Relay {
 
     fn hear<O: Out, N: FnMut(News<'_>)>(
         &mut self,
-        mut hearing: Hearing<'_, '_, O, N>,
+        mut replies: Replies<'_, '_, O, N>,
         readable: &[u8],
     ) -> Result<Taken, ServerFault> {
         let mut at = 0;
@@ -65,36 +65,36 @@ impl Relay {
                 }
                 Piece::Rest { left, .. } => {
                     if self.said == Rest::Passes {
-                        hearing.run.pass(at..end);
+                        replies.run.pass(at..end);
                     }
                     if left == 0 {
                         self.said = Rest::None;
-                        self.put_due(hearing.run);
-                        self.go_on(&mut hearing);
+                        self.put_due(replies.run);
+                        self.go_on(&mut replies);
                     }
                 }
                 Piece::Whole { tag, .. } if row.is_some_and(|(of, _)| of == tag) => {
                     if row == Some((tag, Rest::Passes)) {
-                        hearing.run.pass(at..end);
+                        replies.run.pass(at..end);
                     }
                     at = end;
                     continue;
                 }
                 Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
                     let message = &readable[at..end];
-                    self.put_due(hearing.run);
-                    let passes = self.said(&mut hearing, tag, message)?;
+                    self.put_due(replies.run);
+                    let passes = self.said(&mut replies, tag, message)?;
                     if passes {
-                        hearing.run.pass(at..end);
+                        replies.run.pass(at..end);
                     }
                     if message.len() < len {
                         self.said = if passes { Rest::Passes } else { Rest::Falls };
                     }
                     if !self.scratch.is_empty() {
-                        self.put_scratch(hearing.run);
+                        self.put_scratch(replies.run);
                     }
                     if self.said == Rest::None {
-                        self.go_on(&mut hearing);
+                        self.go_on(&mut replies);
                     }
                     let fate = if passes { Rest::Passes } else { Rest::Falls };
                     let is_row = matches!(tag, Backend::DataRow | Backend::CopyData);
@@ -102,7 +102,7 @@ impl Relay {
                 }
             }
             at += self.frames.take(piece);
-            if matches!(self.conversation.kept(), Some(Kept::Ended(_))) && self.said == Rest::None {
+            if matches!(self.pipeline.kept(), Some(Kept::Ended(_))) && self.said == Rest::None {
                 return Ok(Taken { bytes: at, stop: Stop::Ended });
             }
         }
@@ -120,13 +120,13 @@ impl Relay {
     /// Takes a message by its meaning; true if the client gets it as it is.
     fn said<O: Out, N: FnMut(News<'_>)>(
         &mut self,
-        hearing: &mut Hearing<'_, '_, O, N>,
+        replies: &mut Replies<'_, '_, O, N>,
         tag: Backend,
         message: &[u8],
     ) -> Result<bool, ServerFault> {
         let body = &message[HEAD..];
-        let received = self.conversation.receive(tag, body)?;
-        let hears = matches!(self.presence, Presence::There) && hearing.client.is_some();
+        let received = self.pipeline.receive(tag, body)?;
+        let hears = matches!(self.presence, Presence::There) && replies.client.is_some();
         let is_clients = received.to == To::Client && hears;
         if matches!(tag, Backend::DataRow | Backend::CopyData) {
             return Ok(is_clients);
@@ -135,14 +135,14 @@ impl Relay {
         if let Names::Rewritten(statements) = &mut self.names {
             let client = match &mut self.presence {
                 Presence::Gone(client) => Some(client),
-                Presence::There => hearing.client.as_deref_mut(),
+                Presence::There => replies.client.as_deref_mut(),
             };
             if let Some(client) = client {
-                let guest = (client, &mut *hearing.catalogue);
+                let client_statements = (client, &mut *replies.statement_cache);
                 let what = (tag, received.fate);
-                let (conversation, instead) = (&self.conversation, &mut self.scratch);
-                treatment = statements.reply(conversation, guest, what, message, instead)?;
-                statements.ask_for_end(&mut self.conversation, hearing.to_server);
+                let (pipeline, instead) = (&self.pipeline, &mut self.scratch);
+                treatment = statements.reply(pipeline, client_statements, what, message, instead)?;
+                statements.ask_for_end(&mut self.pipeline, replies.to_server);
             } else {
                 assert!(statements.is_settled(), "what a client has asked is heard with it");
             }
@@ -154,8 +154,8 @@ impl Relay {
             Names::Rewritten(statements) => statements.take_completed(),
             Names::Kept => None,
         };
-        let left = completed.as_ref().map_or(&[][..], Completed::leaves);
-        let instead = self.tell(&mut hearing.news, (tag, received), hears, body, left)?;
+        let left = completed.as_ref().map_or(&[][..], Completed::effects);
+        let instead = self.tell(&mut replies.news, (tag, received), hears, body, left)?;
         if let Instead::Value(value) = &instead
             && is_clients
         {
@@ -163,18 +163,18 @@ impl Relay {
             write::parameter_status(&mut self.scratch, name, value);
         }
         if tag == Backend::ReadyForQuery && is_clients {
-            let told = tells(&mut hearing.news);
+            let told = tells(&mut replies.news);
             if !told.is_empty() {
-                hearing.run.put(&told);
+                replies.run.put(&told);
             }
         }
-        self.answer(hearing.catalogue);
+        self.answer(replies.statement_cache);
         let mut locals = std::mem::take(&mut self.scratch);
         locals.append(&mut self.due);
-        while let Some(status) = self.conversation.next_ready() {
+        while let Some(status) = self.pipeline.next_ready() {
             if hears {
-                (hearing.news)(News::Ready(status));
-                locals.append(&mut tells(&mut hearing.news));
+                (replies.news)(News::Ready(status));
+                locals.append(&mut tells(&mut replies.news));
                 write::ready_for_query(&mut locals, status);
             }
         }
@@ -189,7 +189,7 @@ impl Relay {
         (tag, received): (Backend, Received),
         hears: bool,
         body: &[u8],
-        left: &[Leaf],
+        left: &[Effect],
     ) -> Result<Instead, ServerFault> {
         let instead = RefCell::default();
         let is_clients = received.to == To::Client && hears;
@@ -208,7 +208,7 @@ impl Relay {
                     news(News::Ended(fields));
                 } else if is_clients {
                     news(News::Failed(fields));
-                } else if self.own.front() == Some(&self.conversation.front_number()) {
+                } else if self.own.front() == Some(&self.pipeline.front_number()) {
                     let code = fields.and_then(|fields| fields.sqlstate());
                     self.own_failed.get_or_insert(code.unwrap_or(SqlState::PROTOCOL_VIOLATION));
                 }
@@ -217,7 +217,7 @@ impl Relay {
                 news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body), left });
             }
             Backend::CommandComplete
-                if self.own.front() == Some(&self.conversation.front_number()) =>
+                if self.own.front() == Some(&self.pipeline.front_number()) =>
             {
                 let count = body.strip_suffix(b"\0").and_then(|tag| tag.strip_prefix(b"SELECT "));
                 let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
@@ -233,7 +233,7 @@ impl Relay {
                 if !left.is_empty() {
                     news(News::Completed { tag: b"", left });
                 }
-                news(News::Ready(self.conversation.status()));
+                news(News::Ready(self.pipeline.status()));
             }
             _ => {}
         }
@@ -248,14 +248,14 @@ impl Relay {
     }
 
     /// Says to the server what follows from what it has said.
-    fn go_on<O, N>(&mut self, hearing: &mut Hearing<'_, '_, O, N>) {
+    fn go_on<O, N>(&mut self, replies: &mut Replies<'_, '_, O, N>) {
         match self.presence {
             Presence::Gone(_) => {
-                self.clean(Forwarded::Whole, hearing.catalogue, hearing.to_server);
+                self.clean(Forwarded::Whole, replies.statement_cache, replies.to_server);
             }
             // Nothing may stand within a message of the client's.
             Presence::There if self.asked == Rest::None => {
-                self.conversation.resolve(hearing.to_server);
+                self.pipeline.resolve(replies.to_server);
             }
             Presence::There => {}
         }

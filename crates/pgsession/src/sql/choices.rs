@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::leaves::{Leaf, Leaves, What, asks_of_sequences, leaves};
+use super::effects::{Effect, Effects, EffectKind, asks_of_sequences, effects};
 use super::settings::{is_meaning, is_reported};
-use super::tokens::{Lexis, Unclear};
+use super::tokens::{LexerMode, Unclear};
 use pgwire::SqlState;
 
 /// Policy for session state that its server must keep.
@@ -169,36 +169,36 @@ impl Reason {
     ];
 
     /// That of what is left; none for what leaves nothing.
-    pub(super) fn of(what: &What) -> Option<Reason> {
+    pub(super) fn of(what: &EffectKind) -> Option<Reason> {
         Some(match what {
-            What::Set { name, .. } | What::Reset { name } if name == b"role" => Reason::Role,
-            What::Set { .. } | What::Reset { .. } | What::ResetAll | What::SetUnknown => {
+            EffectKind::Set { name, .. } | EffectKind::Reset { name } if name == b"role" => Reason::Role,
+            EffectKind::Set { .. } | EffectKind::Reset { .. } | EffectKind::ResetAll | EffectKind::SetUnknown => {
                 Reason::Set
             }
             // Where the user was another one, that is left and stays.
-            What::ResetAuthorization => Reason::Role,
-            What::SessionAuthorization => Reason::Authorization,
-            What::Listen => Reason::Listen,
-            What::AdvisoryLock => Reason::AdvisoryLock,
-            What::Temporary | What::TemporaryPath => Reason::Temporary,
-            What::Hold => Reason::Hold,
-            What::Prepare | What::Execute => Reason::Prepare,
-            What::Load => Reason::Load,
-            What::Code => Reason::Code,
-            What::Sequence => Reason::Sequence,
-            What::Many => Reason::Unreadable,
-            What::UnlistenAll
-            | What::AdvisoryUnlock
-            | What::AdvisoryUnlockAll
-            | What::DiscardTemporary
-            | What::DiscardSequences
-            | What::CloseAll
-            | What::DeallocateAll
-            | What::DiscardAll
-            | What::SetLocal { .. }
-            | What::Savepoint(_)
-            | What::Release(_)
-            | What::RollbackTo(_) => return None,
+            EffectKind::ResetAuthorization => Reason::Role,
+            EffectKind::SessionAuthorization => Reason::Authorization,
+            EffectKind::Listen => Reason::Listen,
+            EffectKind::AdvisoryLock => Reason::AdvisoryLock,
+            EffectKind::Temporary | EffectKind::TemporaryPath => Reason::Temporary,
+            EffectKind::Hold => Reason::Hold,
+            EffectKind::Prepare | EffectKind::Execute => Reason::Prepare,
+            EffectKind::Load => Reason::Load,
+            EffectKind::Code => Reason::Code,
+            EffectKind::Sequence => Reason::Sequence,
+            EffectKind::Many => Reason::Unreadable,
+            EffectKind::UnlistenAll
+            | EffectKind::AdvisoryUnlock
+            | EffectKind::AdvisoryUnlockAll
+            | EffectKind::DiscardTemporary
+            | EffectKind::DiscardSequences
+            | EffectKind::CloseAll
+            | EffectKind::DeallocateAll
+            | EffectKind::DiscardAll
+            | EffectKind::SetLocal { .. }
+            | EffectKind::Savepoint(_)
+            | EffectKind::Release(_)
+            | EffectKind::RollbackTo(_) => return None,
         })
     }
 }
@@ -361,17 +361,17 @@ impl From<Choice> for Verdict {
 }
 
 impl Verdict {
-    fn of(leaf: &Leaf, reason: Reason, choices: &Choices) -> Verdict {
+    fn of(effect: &Effect, reason: Reason, choices: &Choices) -> Verdict {
         let choice = match reason {
             Reason::Set | Reason::Role => {
-                let choice = match &leaf.what {
+                let choice = match &effect.what {
                     _ if reason == Reason::Role => choices.role,
-                    What::Set { name, .. } => choices.set(name),
+                    EffectKind::Set { name, .. } => choices.set(name),
                     _ => choices.set,
                 };
-                let sure = match &leaf.what {
-                    What::Set { name, value } => value.is_some() || is_reported(name),
-                    What::SetUnknown => false,
+                let sure = match &effect.what {
+                    EffectKind::Set { name, value } => value.is_some() || is_reported(name),
+                    EffectKind::SetUnknown => false,
                     // Going back to what the connection began with leaves nothing.
                     _ if choice != SetChoice::Track => return Verdict::Pass,
                     _ => true,
@@ -413,19 +413,19 @@ impl Verdict {
 }
 
 /// Decision on a text with these session effects. A text that its server refuses as a whole passes.
-pub fn decide(leaves: &Leaves, choices: &Choices) -> Decision {
-    if leaves.unclear == Some(Unclear::Encoding) {
+pub fn decide(effects: &Effects, choices: &Choices) -> Decision {
+    if effects.unclear == Some(Unclear::Encoding) {
         return Decision::Pin { reason: Reason::Unreadable, at: 0..0 };
     }
     let mut decision = Decision::Pass;
-    for leaf in &leaves.leaves {
-        let Some(reason) = Reason::of(&leaf.what) else { continue };
-        decision = match (Verdict::of(leaf, reason, choices), decision) {
+    for effect in &effects.effects {
+        let Some(reason) = Reason::of(&effect.what) else { continue };
+        decision = match (Verdict::of(effect, reason, choices), decision) {
             (Verdict::Refuse, _) => {
-                return Decision::Refuse(Refusal { reason, at: leaf.at.clone() });
+                return Decision::Refuse(Refusal { reason, at: effect.at.clone() });
             }
             (_, pinned @ Decision::Pin { .. }) => pinned,
-            (Verdict::Pin, _) => Decision::Pin { reason, at: leaf.at.clone() },
+            (Verdict::Pin, _) => Decision::Pin { reason, at: effect.at.clone() },
             (Verdict::Clean, _) | (_, Decision::Clean) => Decision::Clean,
             (Verdict::Track, _) => Decision::Track,
             (Verdict::Pass, other) => other,
@@ -437,7 +437,7 @@ pub fn decide(leaves: &Leaves, choices: &Choices) -> Decision {
 /// A text that leaves something behind, and why its client keeps its server for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
-    leaves: Leaves,
+    effects: Effects,
     pins: Reasons,
     /// The mark of a text that asks what sequences its session has moved.
     sequences: Sequences,
@@ -464,91 +464,91 @@ impl Followed {
     ///
     /// # Errors
     /// If it is refused.
-    pub fn of(text: &[u8], lexis: Lexis, choices: &Choices) -> Result<Option<Followed>, Refusal> {
-        let mut found = leaves(text, lexis);
+    pub fn of(text: &[u8], lexer_mode: LexerMode, choices: &Choices) -> Result<Option<Followed>, Refusal> {
+        let mut found = effects(text, lexer_mode);
         if let Decision::Refuse(refusal) = decide(&found, choices) {
             return Err(refusal);
         }
         if choices.code == CodeChoice::Trust {
-            found.leaves.retain(|leaf| leaf.what != What::Code);
+            found.effects.retain(|effect| effect.what != EffectKind::Code);
         }
         let unreadable = found.unclear == Some(Unclear::Encoding);
-        let names = found.leaves.iter().any(|leaf| leaf.what == What::Sequence);
+        let names = found.effects.iter().any(|effect| effect.what == EffectKind::Sequence);
         let names = names || (unreadable && asks_of_sequences(text));
         let sequences = Sequences::asked(names, choices);
         if choices.sequences != SequenceChoice::Pin {
             // Nothing of it is left: it is discarded before anybody else asks.
-            found.leaves.retain(|leaf| leaf.what != What::Sequence);
+            found.effects.retain(|effect| effect.what != EffectKind::Sequence);
         }
-        if found.leaves.is_empty() && !unreadable && sequences == Sequences::Not {
+        if found.effects.is_empty() && !unreadable && sequences == Sequences::Not {
             return Ok(None);
         }
         let mut pins = Reasons::default();
         if unreadable {
             pins = Reasons::of(Reason::Unreadable);
         }
-        for leaf in &found.leaves {
-            if let Some(reason) = Reason::of(&leaf.what)
-                && matches!(Verdict::of(leaf, reason, choices), Verdict::Pin)
+        for effect in &found.effects {
+            if let Some(reason) = Reason::of(&effect.what)
+                && matches!(Verdict::of(effect, reason, choices), Verdict::Pin)
             {
                 pins = pins.with(Reasons::of(reason));
             }
         }
-        Ok(Some(Followed { leaves: found, pins, sequences }))
+        Ok(Some(Followed { effects: found, pins, sequences }))
     }
 
     /// A text that may run any code and cannot be looked into: a text that is too long to be read,
     /// a call by number. It is never refused. None if it is trusted.
     pub fn code(choices: &Choices) -> Option<Followed> {
-        let leaf = Leaf { command: 0, at: 0..0, what: What::Code };
+        let effect = Effect { command: 0, at: 0..0, what: EffectKind::Code };
         let pins = match choices.code {
             CodeChoice::Trust => return None,
             CodeChoice::Pin => Reasons::of(Reason::Code),
             CodeChoice::Clean | CodeChoice::Refuse => Reasons::default(),
         };
-        let leaves = Leaves { leaves: vec![leaf], ..Leaves::default() };
-        Some(Followed { leaves, pins, sequences: Sequences::Not })
+        let effects = Effects { effects: vec![effect], ..Effects::default() };
+        Some(Followed { effects, pins, sequences: Sequences::Not })
     }
 
     /// The same text where it is known what some of its leaves execute, each by its place: what that
     /// leaves stands in the place of it.
     pub fn executing(&self, known: &[(usize, Option<&Followed>)]) -> Followed {
-        let mut leaves = Leaves { leaves: Vec::new(), ..self.leaves.clone() };
+        let mut effects = Effects { effects: Vec::new(), ..self.effects.clone() };
         let (mut pins, mut sequences) = (Reasons::default(), self.sequences);
-        for (at, leaf) in self.leaves.leaves.iter().enumerate() {
+        for (at, effect) in self.effects.effects.iter().enumerate() {
             let Some((_, executed)) = known.iter().find(|(place, _)| *place == at) else {
-                let of = Reason::of(&leaf.what).map_or(Reasons::default(), Reasons::of);
+                let of = Reason::of(&effect.what).map_or(Reasons::default(), Reasons::of);
                 pins = pins.with(of.among(self.pins));
-                leaves.leaves.push(leaf.clone());
+                effects.effects.push(effect.clone());
                 continue;
             };
             let Some(executed) = executed else { continue };
-            let here = |what: &What| Leaf { what: what.clone(), ..leaf.clone() };
-            leaves.leaves.extend(executed.leaves.leaves.iter().map(|leaf| here(&leaf.what)));
-            leaves.unclear = leaves.unclear.or(executed.leaves.unclear);
+            let here = |what: &EffectKind| Effect { what: what.clone(), ..effect.clone() };
+            effects.effects.extend(executed.effects.effects.iter().map(|effect| here(&effect.what)));
+            effects.unclear = effects.unclear.or(executed.effects.unclear);
             pins = pins.with(executed.pins);
             if executed.sequences == Sequences::Asked {
                 sequences = Sequences::Asked;
             }
         }
         let unreadable = Reasons::of(Reason::Unreadable).among(self.pins);
-        Followed { leaves, pins: pins.with(unreadable), sequences }
+        Followed { effects, pins: pins.with(unreadable), sequences }
     }
 
     /// A text of which another number of commands has completed than it was taken to have, so that all
     /// that was found in it may be of others: its client keeps its server, and nothing is known of its
     /// settings.
     pub fn miscounted() -> Followed {
-        let leaf = |what| Leaf { command: 0, at: 0..0, what };
-        let leaves = vec![leaf(What::SetUnknown), leaf(What::Many)];
-        let leaves = Leaves { leaves, ..Leaves::default() };
+        let effect = |what| Effect { command: 0, at: 0..0, what };
+        let effects = vec![effect(EffectKind::SetUnknown), effect(EffectKind::Many)];
+        let effects = Effects { effects, ..Effects::default() };
         let sequences = Sequences::Not;
-        Followed { leaves, pins: Reasons::of(Reason::Unreadable), sequences }
+        Followed { effects, pins: Reasons::of(Reason::Unreadable), sequences }
     }
 
     /// Its session effects.
-    pub fn leaves(&self) -> &Leaves {
-        &self.leaves
+    pub fn effects(&self) -> &Effects {
+        &self.effects
     }
 
     /// Why its client keeps its server.
@@ -559,17 +559,17 @@ impl Followed {
     /// True if what comes behind it waits for its end: it may mean something else then, or has to
     /// find the value again that its client began with.
     pub fn changes_meaning(&self) -> bool {
-        self.leaves.leaves.iter().any(|leaf| match &leaf.what {
-            What::Set { name, .. } => is_meaning(name),
-            What::SetLocal { .. }
-            | What::Reset { .. }
-            | What::ResetAll
-            | What::SetUnknown
-            | What::SessionAuthorization
-            | What::ResetAuthorization
-            | What::DiscardAll
-            | What::Code
-            | What::Many => true,
+        self.effects.effects.iter().any(|effect| match &effect.what {
+            EffectKind::Set { name, .. } => is_meaning(name),
+            EffectKind::SetLocal { .. }
+            | EffectKind::Reset { .. }
+            | EffectKind::ResetAll
+            | EffectKind::SetUnknown
+            | EffectKind::SessionAuthorization
+            | EffectKind::ResetAuthorization
+            | EffectKind::DiscardAll
+            | EffectKind::Code
+            | EffectKind::Many => true,
             _ => false,
         })
     }
@@ -580,12 +580,12 @@ impl Followed {
     }
 
     /// True if its session is another one behind it, as far as that is followed.
-    pub fn leaves_something(&self) -> bool {
-        !self.leaves.leaves.is_empty() || self.leaves.unclear.is_some()
+    pub fn effects_something(&self) -> bool {
+        !self.effects.effects.is_empty() || self.effects.unclear.is_some()
     }
 
     /// True if it prepares statements in SQL.
     pub fn prepares(&self) -> bool {
-        self.leaves.leaves.iter().any(|leaf| leaf.what == What::Prepare)
+        self.effects.effects.iter().any(|effect| effect.what == EffectKind::Prepare)
     }
 }

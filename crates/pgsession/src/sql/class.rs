@@ -2,7 +2,7 @@
 
 use super::fingerprint::Fingerprint;
 use super::tags::Tags;
-use super::tokens::Lexis;
+use super::tokens::LexerMode;
 
 /// Pattern that a rule compares with: a text as it is, or with `*` at its end all that begin so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct Subject<'a> {
     /// The first text of the transaction.
     pub text: &'a [u8],
     /// The lexer mode of the text.
-    pub lexis: Lexis,
+    pub lexer_mode: LexerMode,
 }
 
 /// The rules, in their order.
@@ -112,12 +112,12 @@ impl Rules {
                 Test::Database(pattern) => pattern.fits(subject.database),
                 Test::ApplicationName(pattern) => pattern.fits(subject.application_name),
                 Test::Tag { name, value } => {
-                    let read = || Tags::of(subject.text, subject.lexis).unwrap_or_default();
+                    let read = || Tags::of(subject.text, subject.lexer_mode).unwrap_or_default();
                     let tags = tags.get_or_insert_with(read);
                     tags.value(name).is_some_and(|found| value.fits(found))
                 }
                 Test::Statement(wanted) => {
-                    let read = || Fingerprint::of(subject.text, subject.lexis).ok();
+                    let read = || Fingerprint::of(subject.text, subject.lexer_mode).ok();
                     *fingerprint.get_or_insert_with(read) == Some(*wanted)
                 }
             })

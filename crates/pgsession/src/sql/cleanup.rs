@@ -1,7 +1,7 @@
 //! Remembers what clients left at a server, and says what it needs before the next one has it.
 
 use super::choices::{Reason, Reasons};
-use super::leaves::{Leaves, What};
+use super::effects::{Effects, EffectKind};
 use super::settings::{Settings, write_reset};
 use super::tokens::Unclear;
 use pgwire::message::Status;
@@ -46,42 +46,42 @@ const fn bit(reason: Reason) -> u16 {
 
 impl Left {
     /// A text is on its way to the server: it leaves what it may leave.
-    pub fn sent(&mut self, leaves: &Leaves) {
-        if leaves.unclear == Some(Unclear::Encoding) {
+    pub fn sent(&mut self, effects: &Effects) {
+        if effects.unclear == Some(Unclear::Encoding) {
             self.kinds |= bit(Reason::Unreadable);
         }
-        for reason in leaves.leaves.iter().filter_map(|leaf| Reason::of(&leaf.what)) {
+        for reason in effects.effects.iter().filter_map(|effect| Reason::of(&effect.what)) {
             self.asked |= bit(reason);
         }
     }
 
     /// One of its commands has completed, with this tag.
-    pub fn completed<'w>(&mut self, found: impl IntoIterator<Item = &'w What>, tag: &[u8]) {
+    pub fn completed<'w>(&mut self, found: impl IntoIterator<Item = &'w EffectKind>, tag: &[u8]) {
         let mut whole = tag == b"ROLLBACK";
         for what in found {
             if let Some(reason) = Reason::of(what) {
-                let path = if *what == What::TemporaryPath { PATH } else { 0 };
+                let path = if *what == EffectKind::TemporaryPath { PATH } else { 0 };
                 let bits = bit(reason) | path;
                 self.kinds |= bits & STAYS;
                 self.open |= bits & !STAYS;
                 self.going &= !bits;
             }
             self.going |= match what {
-                What::UnlistenAll => bit(Reason::Listen),
-                What::AdvisoryUnlockAll => bit(Reason::AdvisoryLock),
-                What::Set { name, value: Some(_) } | What::Reset { name }
+                EffectKind::UnlistenAll => bit(Reason::Listen),
+                EffectKind::AdvisoryUnlockAll => bit(Reason::AdvisoryLock),
+                EffectKind::Set { name, value: Some(_) } | EffectKind::Reset { name }
                     if name == b"search_path" =>
                 {
                     PATH
                 }
-                What::DiscardTemporary if (self.kinds | self.open) & !self.going & PATH != 0 => 0,
-                What::DiscardTemporary => bit(Reason::Temporary),
-                What::DiscardSequences => bit(Reason::Sequence),
-                What::CloseAll => bit(Reason::Hold),
-                What::DeallocateAll => bit(Reason::Prepare),
-                What::ResetAll => bit(Reason::Set) | PATH,
-                What::DiscardAll => DISCARDED,
-                What::RollbackTo(_) => {
+                EffectKind::DiscardTemporary if (self.kinds | self.open) & !self.going & PATH != 0 => 0,
+                EffectKind::DiscardTemporary => bit(Reason::Temporary),
+                EffectKind::DiscardSequences => bit(Reason::Sequence),
+                EffectKind::CloseAll => bit(Reason::Hold),
+                EffectKind::DeallocateAll => bit(Reason::Prepare),
+                EffectKind::ResetAll => bit(Reason::Set) | PATH,
+                EffectKind::DiscardAll => DISCARDED,
+                EffectKind::RollbackTo(_) => {
                     // What was going since the savepoint is back, and what was before may be.
                     (whole, self.failed, self.going) = (false, false, 0);
                     0
@@ -159,7 +159,7 @@ impl Left {
 
 /// Cleaning of a server before another client has it. It is outside of a transaction then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cleaning {
+pub enum Cleanup {
     /// Nothing.
     Nothing,
     /// A query of several commands in one text, whose replies are for nobody. What it reports is
@@ -171,19 +171,19 @@ pub enum Cleaning {
     Close,
 }
 
-impl Cleaning {
+impl Cleanup {
     /// That of a server with this left, and these settings. RESET ALL would keep role and session
     /// authorization, so these are named.
-    pub fn of(left: &Left, server: &Settings) -> Cleaning {
+    pub fn of(left: &Left, server: &Settings) -> Cleanup {
         if left.has(Reason::Load) {
-            return Cleaning::Close;
+            return Cleanup::Close;
         }
         if left.has(Reason::Prepare)
             || left.has(Reason::Authorization)
             || left.has(Reason::Unreadable)
             || server.lost().is_some()
         {
-            return Cleaning::Discard;
+            return Cleanup::Discard;
         }
         let code = left.has(Reason::Code);
         let has = |reason| code || left.has(reason);
@@ -213,18 +213,18 @@ impl Cleaning {
         }
         text.append(&mut last);
         if text.is_empty() {
-            return Cleaning::Nothing;
+            return Cleanup::Nothing;
         }
         text.truncate(text.len() - 2);
-        Cleaning::Batch(text)
+        Cleanup::Batch(text)
     }
 
     /// The text to send, if there is one.
     pub fn text(&self) -> Option<&[u8]> {
         match self {
-            Cleaning::Batch(text) => Some(text),
-            Cleaning::Discard => Some(b"DISCARD ALL"),
-            Cleaning::Nothing | Cleaning::Close => None,
+            Cleanup::Batch(text) => Some(text),
+            Cleanup::Discard => Some(b"DISCARD ALL"),
+            Cleanup::Nothing | Cleanup::Close => None,
         }
     }
 }

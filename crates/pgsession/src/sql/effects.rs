@@ -1,56 +1,56 @@
 //! Finds in a text what it leaves behind in the session of its server, beyond its transaction.
 //!
 //! Seen are commands, and a few functions by name. Not seen is what a function does within, whoever
-//! calls it: it may set, listen, lock and create. [`What::Code`] marks the commands that are there
+//! calls it: it may set, listen, lock and create. [`EffectKind::Code`] marks the commands that are there
 //! to run code (`DO`, `CALL`); a function in a SELECT is as any other. What a sequence was moved to
-//! cannot be seen; who asks for it by `currval` or `lastval` is told as [`What::Sequence`]. The seed
+//! cannot be seen; who asks for it by `currval` or `lastval` is told as [`EffectKind::Sequence`]. The seed
 //! of `random()` is taken for nothing left.
 //!
 //! What is left is told also where a rollback will take it back. Of what ends with its transaction
-//! only [`What::SetLocal`] is told, since texts behind it may mean something else.
+//! only [`EffectKind::SetLocal`] is told, since texts behind it may mean something else.
 
 use std::ops::Range;
 
 use super::reading::{Reader, values};
 use super::settings::{Value, is_meaning};
-use super::tokens::{Kind, Lexis, Token, Unclear};
+use super::tokens::{Kind, LexerMode, Token, Unclear};
 
-/// Limit of the session effects that are told of one text; one with more is [`What::Many`].
-const LEAVES_MAX: usize = 256;
+/// Limit of the session effects that are told of one text; one with more is [`EffectKind::Many`].
+const EFFECTS_MAX: usize = 256;
 
 /// Session effects of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leaves {
+pub struct Effects {
     /// In the text's order.
-    pub leaves: Vec<Leaf>,
+    pub effects: Vec<Effect>,
     /// The number of its commands, if that is known: as many complete where none fails.
     pub commands: Option<usize>,
     /// Nothing is claimed of it, and why.
     pub unclear: Option<Unclear>,
 }
 
-impl Leaves {
+impl Effects {
     /// Those of the command with this number. The n-th CommandComplete of a text is of its n-th
     /// command.
-    pub fn of(&self, command: usize) -> impl Iterator<Item = &What> {
-        self.leaves.iter().filter(move |leaf| leaf.command == command).map(|leaf| &leaf.what)
+    pub fn of(&self, command: usize) -> impl Iterator<Item = &EffectKind> {
+        self.effects.iter().filter(move |effect| effect.command == command).map(|effect| &effect.what)
     }
 }
 
 /// One thing that is left behind, or taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaf {
+pub struct Effect {
     /// The number of its command in the text, from 0; empty ones do not count.
     pub command: usize,
     /// The words that say so.
     pub at: Range<usize>,
     /// The effect.
-    pub what: What,
+    pub what: EffectKind,
 }
 
 /// Effect of a command on its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EffectKind {
     /// A setting of the session, `role` among them.
     Set {
         /// Its name in lower case.
@@ -127,23 +127,23 @@ pub enum What {
     Many,
 }
 
-impl What {
+impl EffectKind {
     /// The effect of this SET as a SET LOCAL: none for what changes no text's meaning.
-    pub(super) fn locally(self) -> Option<What> {
+    pub(super) fn locally(self) -> Option<EffectKind> {
         match self {
-            What::Set { name, value } => {
-                is_meaning(&name).then_some(What::SetLocal { name: Some(name), value })
+            EffectKind::Set { name, value } => {
+                is_meaning(&name).then_some(EffectKind::SetLocal { name: Some(name), value })
             }
-            What::Reset { name } => {
-                is_meaning(&name).then_some(What::SetLocal { name: Some(name), value: None })
+            EffectKind::Reset { name } => {
+                is_meaning(&name).then_some(EffectKind::SetLocal { name: Some(name), value: None })
             }
-            What::SetUnknown => Some(What::SetLocal { name: None, value: None }),
+            EffectKind::SetUnknown => Some(EffectKind::SetLocal { name: None, value: None }),
             // With the user the role changes.
-            What::SessionAuthorization | What::ResetAuthorization => {
-                Some(What::SetLocal { name: Some(b"role".to_vec()), value: None })
+            EffectKind::SessionAuthorization | EffectKind::ResetAuthorization => {
+                Some(EffectKind::SetLocal { name: Some(b"role".to_vec()), value: None })
             }
             // What is made under a path stays when that ends.
-            What::TemporaryPath => Some(What::TemporaryPath),
+            EffectKind::TemporaryPath => Some(EffectKind::TemporaryPath),
             _ => None,
         }
     }
@@ -151,11 +151,11 @@ impl What {
     /// True if things may be temporary that are made without a schema behind it.
     fn sets_temporary_path(&self) -> bool {
         match self {
-            What::Set { name, value } if name == b"search_path" => {
+            EffectKind::Set { name, value } if name == b"search_path" => {
                 value.as_ref().is_none_or(Value::has_temporary_schema)
             }
             // What a parameter says is taken for none: so tenants are told apart in transactions.
-            What::SetLocal { name: Some(name), value: Some(value) } => {
+            EffectKind::SetLocal { name: Some(name), value: Some(value) } => {
                 name == b"search_path" && value.has_temporary_schema()
             }
             _ => false,
@@ -164,15 +164,15 @@ impl What {
 }
 
 /// Session effects of `text`.
-pub fn leaves(text: &[u8], lexis: Lexis) -> Leaves {
-    let mut found = Leaves::default();
-    let read = Reader::new(text, lexis).and_then(|reader| {
+pub fn effects(text: &[u8], lexer_mode: LexerMode) -> Effects {
+    let mut found = Effects::default();
+    let read = Reader::new(text, lexer_mode).and_then(|reader| {
         let (into, bodies) = (Into::May, Bodies::None);
-        Look { reader, command: 0, out: &mut found.leaves, into, bodies }.text()
+        Look { reader, command: 0, out: &mut found.effects, into, bodies }.text()
     });
     match read {
         Ok(commands) => found.commands = Some(commands),
-        Err(unclear) => return Leaves { unclear: Some(unclear), ..Leaves::default() },
+        Err(unclear) => return Effects { unclear: Some(unclear), ..Effects::default() },
     }
     found
 }
@@ -196,7 +196,7 @@ enum Bodies {
 struct Look<'a, 'o> {
     reader: Reader<'a>,
     command: usize,
-    out: &'o mut Vec<Leaf>,
+    out: &'o mut Vec<Effect>,
     into: Into,
     bodies: Bodies,
 }
@@ -212,7 +212,7 @@ impl Look<'_, '_> {
             self.rest()?;
             if self.reader.is_in_body() {
                 // The server refuses the text, or reads it otherwise.
-                self.leave(self.reader.behind(), What::Code);
+                self.leave(self.reader.behind(), EffectKind::Code);
             }
             self.command += 1;
         }
@@ -242,12 +242,12 @@ impl Look<'_, '_> {
         Ok(leads)
     }
 
-    fn leave(&mut self, start: usize, what: What) {
-        if self.out.len() < LEAVES_MAX {
+    fn leave(&mut self, start: usize, what: EffectKind) {
+        if self.out.len() < EFFECTS_MAX {
             let at = start..self.reader.behind().max(start);
-            self.out.push(Leaf { command: self.command, at, what });
+            self.out.push(Effect { command: self.command, at, what });
         } else if let Some(last) = self.out.last_mut() {
-            last.what = What::Many;
+            last.what = EffectKind::Many;
         }
     }
 
@@ -261,12 +261,12 @@ impl Look<'_, '_> {
         let start = first.start;
         match text[start].to_ascii_lowercase() {
             b's' if self.takes("set")? => return self.set(start),
-            b's' if self.takes("savepoint")? => return self.savepoint(start, What::Savepoint),
+            b's' if self.takes("savepoint")? => return self.savepoint(start, EffectKind::Savepoint),
             b's' if self.is("select") => return self.select(start),
             b'r' if self.takes("reset")? => return self.reset(start),
             b'r' if self.takes("release")? => {
                 self.takes("savepoint")?;
-                return self.savepoint(start, What::Release);
+                return self.savepoint(start, EffectKind::Release);
             }
             b'r' if self.takes("rollback")? => return self.rollback(start),
             b'c' if self.takes("create")? => return self.create(start),
@@ -278,36 +278,36 @@ impl Look<'_, '_> {
             _ => {}
         }
         let what = match text[start].to_ascii_lowercase() {
-            b'l' if self.takes("listen")? => What::Listen,
-            b'l' if self.takes("load")? => What::Load,
+            b'l' if self.takes("listen")? => EffectKind::Listen,
+            b'l' if self.takes("load")? => EffectKind::Load,
             b'u' if self.takes("unlisten")? && self.reader.now().kind == Kind::Operator => {
-                What::UnlistenAll
+                EffectKind::UnlistenAll
             }
-            b'p' if self.takes("prepare")? && !self.is("transaction") => What::Prepare,
-            b'e' if self.takes("execute")? => What::Execute,
+            b'p' if self.takes("prepare")? && !self.is("transaction") => EffectKind::Prepare,
+            b'e' if self.takes("execute")? => EffectKind::Execute,
             b'd' if self.takes("deallocate")? => {
                 self.takes("prepare")?;
                 if !self.is("all") {
                     return Ok(());
                 }
-                What::DeallocateAll
+                EffectKind::DeallocateAll
             }
             b'd' if self.takes("do")? => {
                 self.bodies = Bodies::Strings;
-                What::Code
+                EffectKind::Code
             }
-            b'c' if self.takes("call")? => What::Code,
-            b'c' if self.takes("close")? && self.is("all") => What::CloseAll,
+            b'c' if self.takes("call")? => EffectKind::Code,
+            b'c' if self.takes("close")? && self.is("all") => EffectKind::CloseAll,
             _ => return Ok(()),
         };
         self.leave(start, what);
         Ok(())
     }
 
-    fn savepoint(&mut self, start: usize, what: fn(Vec<u8>) -> What) -> Step {
+    fn savepoint(&mut self, start: usize, what: fn(Vec<u8>) -> EffectKind) -> Step {
         let name = self.reader.now().name(self.reader.text());
         self.reader.advance()?;
-        self.leave(start, name.map_or(What::Code, what));
+        self.leave(start, name.map_or(EffectKind::Code, what));
         Ok(())
     }
 
@@ -317,18 +317,18 @@ impl Look<'_, '_> {
         }
         if self.takes("to")? {
             self.takes("savepoint")?;
-            self.savepoint(start, What::RollbackTo)?;
+            self.savepoint(start, EffectKind::RollbackTo)?;
         }
         Ok(())
     }
 
     fn discard(&mut self, start: usize) -> Step {
         if self.takes("all")? {
-            self.leave(start, What::DiscardAll);
+            self.leave(start, EffectKind::DiscardAll);
         } else if self.takes("temp")? || self.takes("temporary")? {
-            self.leave(start, What::DiscardTemporary);
+            self.leave(start, EffectKind::DiscardTemporary);
         } else if self.takes("sequences")? {
-            self.leave(start, What::DiscardSequences);
+            self.leave(start, EffectKind::DiscardSequences);
         }
         Ok(())
     }
@@ -347,7 +347,7 @@ impl Look<'_, '_> {
                 if !ahead.mark(b'(')? || !ahead.mark(b')')? || !ahead.ends_select()? {
                     return Ok(());
                 }
-                Some(What::AdvisoryUnlockAll)
+                Some(EffectKind::AdvisoryUnlockAll)
             }
             _ => return Ok(()),
         };
@@ -359,11 +359,11 @@ impl Look<'_, '_> {
     }
 
     /// A setting is set, perhaps the search_path.
-    fn sets(&mut self, start: usize, what: What) {
+    fn sets(&mut self, start: usize, what: EffectKind) {
         let temporary = what.sets_temporary_path();
         self.leave(start, what);
         if temporary {
-            self.leave(start, What::TemporaryPath);
+            self.leave(start, EffectKind::TemporaryPath);
         }
     }
 
@@ -385,7 +385,7 @@ impl Look<'_, '_> {
         let asks = asks_of_sequences(&self.reader.text()[now.start..now.end]);
         self.reader.advance()?;
         if asks {
-            self.leave(now.start, What::Sequence);
+            self.leave(now.start, EffectKind::Sequence);
         }
         Ok(())
     }
@@ -397,7 +397,7 @@ impl Look<'_, '_> {
             + match now.kind {
                 Kind::UnicodeQuoted if now.name(text).is_none() => {
                     self.reader.advance()?;
-                    self.leave(now.start, What::Code);
+                    self.leave(now.start, EffectKind::Code);
                     return Ok(());
                 }
                 Kind::UnicodeQuoted => 3,
@@ -415,7 +415,7 @@ impl Look<'_, '_> {
             b'c' | b'l' if length >= 7 && asks_of_sequence(&now.name(text).unwrap_or_default()) => {
                 self.reader.advance()?;
                 if self.reader.now().kind == Kind::Mark(b'(') {
-                    self.leave(now.start, What::Sequence);
+                    self.leave(now.start, EffectKind::Sequence);
                 }
                 return Ok(());
             }
@@ -423,19 +423,19 @@ impl Look<'_, '_> {
                 // What runs under a condition, or often, or not at all, has no sure value.
                 self.reader.advance()?;
                 let what = self.reader.clone().set_config()?.map(|(what, _)| what);
-                let temporary = what.iter().flatten().any(What::sets_temporary_path);
+                let temporary = what.iter().flatten().any(EffectKind::sets_temporary_path);
                 match what {
                     Some(None) => {}
-                    Some(Some(What::Set { name, .. })) => {
-                        self.leave(now.start, What::Set { name, value: None });
+                    Some(Some(EffectKind::Set { name, .. })) => {
+                        self.leave(now.start, EffectKind::Set { name, value: None });
                     }
-                    Some(Some(What::SetLocal { name, .. })) => {
-                        self.leave(now.start, What::SetLocal { name, value: None });
+                    Some(Some(EffectKind::SetLocal { name, .. })) => {
+                        self.leave(now.start, EffectKind::SetLocal { name, value: None });
                     }
-                    _ => self.leave(now.start, What::SetUnknown),
+                    _ => self.leave(now.start, EffectKind::SetUnknown),
                 }
                 if temporary {
-                    self.leave(now.start, What::TemporaryPath);
+                    self.leave(now.start, EffectKind::TemporaryPath);
                 }
                 return Ok(());
             }
@@ -466,7 +466,7 @@ impl Look<'_, '_> {
         }
         self.reader.advance()?;
         if word || self.reader.now().kind == Kind::Mark(b'.') {
-            self.leave(start, What::Temporary);
+            self.leave(start, EffectKind::Temporary);
             return Ok(true);
         }
         Ok(false)
@@ -497,7 +497,7 @@ impl Look<'_, '_> {
                     named = false;
                     let execute = self.reader.now().start;
                     if executes && self.takes("execute")? {
-                        self.leave(execute, What::Execute);
+                        self.leave(execute, EffectKind::Execute);
                     }
                     continue;
                 }
@@ -542,7 +542,7 @@ impl Look<'_, '_> {
         while !self.reader.ends() && !self.is("for") {
             if self.takes("with")? {
                 if self.takes("hold")? {
-                    self.leave(start, What::Hold);
+                    self.leave(start, EffectKind::Hold);
                 }
             } else {
                 self.reader.advance()?;
@@ -568,7 +568,7 @@ impl Look<'_, '_> {
         }
         let start = self.reader.now().start;
         if self.takes("execute")? {
-            self.leave(start, What::Execute);
+            self.leave(start, EffectKind::Execute);
         } else if self.takes("create")? {
             self.create(start)?;
         } else if self.takes("declare")? {
@@ -581,21 +581,21 @@ impl Look<'_, '_> {
 
     fn reset(&mut self, start: usize) -> Step {
         let what = if self.takes("all")? {
-            What::ResetAll
+            EffectKind::ResetAll
         } else if self.leads("session")? {
             self.takes("authorization")?;
-            What::ResetAuthorization
+            EffectKind::ResetAuthorization
         } else if self.leads("time")? {
             self.takes("zone")?;
-            What::Reset { name: b"timezone".to_vec() }
+            EffectKind::Reset { name: b"timezone".to_vec() }
         } else if self.leads("transaction")? {
             return Ok(());
         } else {
             match self.reader.setting()? {
-                None => What::SetUnknown,
-                Some(name) if name == b"session_authorization" => What::ResetAuthorization,
+                None => EffectKind::SetUnknown,
+                Some(name) if name == b"session_authorization" => EffectKind::ResetAuthorization,
                 Some(name) if is_local(&name) => return Ok(()),
-                Some(name) => What::Reset { name },
+                Some(name) => EffectKind::Reset { name },
             }
         };
         self.leave(start, what);
@@ -613,9 +613,9 @@ impl Look<'_, '_> {
     fn set_locally(&mut self, start: usize) -> Step {
         let before = self.out.len();
         self.set_rest(start)?;
-        for leaf in self.out.split_off(before) {
-            if let Some(what) = leaf.what.locally() {
-                self.out.push(Leaf { what, ..leaf });
+        for effect in self.out.split_off(before) {
+            if let Some(what) = effect.what.locally() {
+                self.out.push(Effect { what, ..effect });
             }
         }
         Ok(())
@@ -633,7 +633,7 @@ impl Look<'_, '_> {
         let special = self.reader.now();
         let mut ahead = self.reader.clone();
         let Some(name) = ahead.setting()? else {
-            self.leave(start, What::SetUnknown);
+            self.leave(start, EffectKind::SetUnknown);
             return Ok(());
         };
         if !ahead.is("to") && !ahead.is_operator(b"=") && special.kind == Kind::Word {
@@ -665,7 +665,7 @@ impl Look<'_, '_> {
             b"role" => b"role",
             b"xml" => b"xmloption",
             _ => {
-                self.leave(start, What::SetUnknown);
+                self.leave(start, EffectKind::SetUnknown);
                 return Ok(());
             }
         };
@@ -673,7 +673,7 @@ impl Look<'_, '_> {
         if name == b"timezone" {
             self.takes("zone")?;
             if self.takes("local")? {
-                self.leave(start, What::Reset { name: name.to_vec() });
+                self.leave(start, EffectKind::Reset { name: name.to_vec() });
                 return Ok(());
             }
         }
@@ -681,7 +681,7 @@ impl Look<'_, '_> {
             self.takes("option")?;
         }
         if name == b"client_encoding" && self.reader.ends() {
-            self.leave(start, What::Reset { name: name.to_vec() });
+            self.leave(start, EffectKind::Reset { name: name.to_vec() });
             return Ok(());
         }
         self.value(start, name.to_vec())
@@ -694,9 +694,9 @@ impl Look<'_, '_> {
         let unquoted_default = self.is("default");
         let value = values(&mut self.reader)?;
         if unquoted_default && self.reader.ends() {
-            self.leave(start, What::Reset { name });
+            self.leave(start, EffectKind::Reset { name });
         } else {
-            self.sets(start, What::Set { name, value });
+            self.sets(start, EffectKind::Set { name, value });
         }
         Ok(())
     }
@@ -704,7 +704,7 @@ impl Look<'_, '_> {
     fn authorization(&mut self, start: usize) -> Step {
         let default = self.is("default");
         self.reader.advance()?;
-        let what = if default { What::ResetAuthorization } else { What::SessionAuthorization };
+        let what = if default { EffectKind::ResetAuthorization } else { EffectKind::SessionAuthorization };
         self.leave(start, what);
         Ok(())
     }
@@ -715,7 +715,7 @@ impl Look<'_, '_> {
         self.takes("transaction")?;
         let set = |look: &mut Self, name: &str, value: &str| {
             let value = Some(Value::items([value.as_bytes().to_vec()]));
-            look.leave(start, What::Set { name: name.as_bytes().to_vec(), value });
+            look.leave(start, EffectKind::Set { name: name.as_bytes().to_vec(), value });
         };
         while !self.reader.ends() {
             if self.takes("isolation")? {
@@ -758,14 +758,14 @@ fn is_local(name: &[u8]) -> bool {
 }
 
 /// The effect of a function on the locks of the session; those of the transaction end with it.
-fn lock(name: &[u8]) -> Option<What> {
+fn lock(name: &[u8]) -> Option<EffectKind> {
     Some(match name {
         b"pg_advisory_lock"
         | b"pg_advisory_lock_shared"
         | b"pg_try_advisory_lock"
-        | b"pg_try_advisory_lock_shared" => What::AdvisoryLock,
+        | b"pg_try_advisory_lock_shared" => EffectKind::AdvisoryLock,
         b"pg_advisory_unlock" | b"pg_advisory_unlock_shared" | b"pg_advisory_unlock_all" => {
-            What::AdvisoryUnlock
+            EffectKind::AdvisoryUnlock
         }
         _ => return None,
     })

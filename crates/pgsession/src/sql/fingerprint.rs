@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::tokens::{Kind, Lexis, Token, Tokens, Unclear};
+use super::tokens::{Kind, LexerMode, Token, Tokens, Unclear};
 
 /// FNV-1a over parts, stirred at the end. It is the same on every machine and in every release, so
 /// that it may stand in a file. It does not stand against who wants two texts to be alike.
@@ -81,8 +81,8 @@ impl Fingerprint {
     /// # Errors
     ///
     /// The text cannot be read.
-    pub fn of(text: &[u8], lexis: Lexis) -> Result<Fingerprint, Unclear> {
-        let mut places = Places::new(text, lexis)?;
+    pub fn of(text: &[u8], lexer_mode: LexerMode) -> Result<Fingerprint, Unclear> {
+        let mut places = Places::new(text, lexer_mode)?;
         while places.next()?.is_some() {}
         Ok(places.fingerprint())
     }
@@ -158,9 +158,9 @@ const BEFORE_NUMBERS: [&str; 20] = [
 ];
 
 impl<'a> Places<'a> {
-    pub(super) fn new(text: &'a [u8], lexis: Lexis) -> Result<Places<'a>, Unclear> {
+    pub(super) fn new(text: &'a [u8], lexer_mode: LexerMode) -> Result<Places<'a>, Unclear> {
         Ok(Places {
-            tokens: Tokens::new(text, lexis)?,
+            tokens: Tokens::new(text, lexer_mode)?,
             hash: Hash::default(),
             list: List::No,
             signs: Signs::Number,

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::fingerprint::{Fingerprint, Hash, Place, Places, Sign};
 use super::tags::Tags;
-use super::tokens::{Kind, Lexis, Unclear};
+use super::tokens::{Kind, LexerMode, Unclear};
 
 /// Of which type a key is: it says how it is read in a text, and in the binary form of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,13 +250,13 @@ impl KeyRules {
     /// # Errors
     ///
     /// A rule is for it, and the key that it says is not there or none.
-    pub fn source(&self, text: &[u8], lexis: Lexis) -> Result<Source<'_>, KeyError> {
+    pub fn source(&self, text: &[u8], lexer_mode: LexerMode) -> Result<Source<'_>, KeyError> {
         let (mut tags, mut statement) = (None, None);
         for rule in &self.rules {
             match &rule.at {
                 Where::Comment { name } => {
                     if tags.is_none() {
-                        tags = Some(Tags::of(text, lexis).map_err(|_| KeyError::Text)?);
+                        tags = Some(Tags::of(text, lexer_mode).map_err(|_| KeyError::Text)?);
                     }
                     if let Some(value) = tags.as_ref().and_then(|tags| tags.value(name)) {
                         return rule.read(value).map(Source::Known);
@@ -268,7 +268,7 @@ impl KeyRules {
                 Where::Parameter { statement: wanted, .. }
                 | Where::Place { statement: wanted, .. } => {
                     if statement.is_none() {
-                        statement = Some(places(text, lexis).map_err(|_| KeyError::Text)?);
+                        statement = Some(places(text, lexer_mode).map_err(|_| KeyError::Text)?);
                     }
                     let Some((found, places)) = &statement else { continue };
                     if found != wanted {
@@ -292,8 +292,8 @@ impl KeyRules {
 /// Limit of the places of a text that a rule may name.
 const PLACES_MAX: usize = 256;
 
-fn places(text: &[u8], lexis: Lexis) -> Result<(Fingerprint, Vec<Place>), Unclear> {
-    let (mut places, mut found) = (Places::new(text, lexis)?, Vec::new());
+fn places(text: &[u8], lexer_mode: LexerMode) -> Result<(Fingerprint, Vec<Place>), Unclear> {
+    let (mut places, mut found) = (Places::new(text, lexer_mode)?, Vec::new());
     while let Some(place) = places.next()? {
         if found.len() < PLACES_MAX {
             found.push(place);

@@ -1,7 +1,7 @@
 //! SQL texts as a gate understands them that sees no plans, and the settings that go with a client.
 //!
 //! ```text
-//!   text ──▶ glance ──▶ nothing is left, as of nearly all
+//!   text ──▶ prefilter ──▶ nothing is left, as of nearly all
 //!    └─────▶ tokens ─┬─▶ leaves ──▶ decide: pass, track, clean, pin, refuse
 //!                    │     └──▶ Settings (client, server) ──▶ difference
 //!                    │     └──▶ Left (server) ──▶ Cleaning
@@ -17,11 +17,11 @@
 
 mod choices;
 mod class;
-mod cleaning;
+mod cleanup;
 mod fingerprint;
-mod glance;
+mod prefilter;
 mod key;
-mod leaves;
+mod effects;
 mod read_only;
 mod reading;
 mod settings;
@@ -34,11 +34,11 @@ pub use choices::{
     SetChoice, decide,
 };
 pub use class::{Class, Pattern, Rule, Rules, Subject, Test};
-pub use cleaning::{Cleaning, Left};
+pub use cleanup::{Cleanup, Left};
 pub use fingerprint::{Fingerprint, FingerprintError};
-pub use glance::{Glance, glance};
+pub use prefilter::{Prefilter, prefilter};
 pub use key::{Format, KeyError, KeyRule, KeyRules, KeyType, Mapping, Source, Where};
-pub use leaves::{Leaf, Leaves, What, leaves};
+pub use effects::{Effect, Effects, EffectKind, effects};
 pub use read_only::{Access, access};
-pub use settings::{Lost, Named, RestingSettings, Settings, SettingsBounds, Side, Value};
+pub use settings::{Lost, Named, ExportedSettings, Settings, SettingsBounds, Side, Value};
 pub use tags::Tags;

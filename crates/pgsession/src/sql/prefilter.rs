@@ -1,11 +1,11 @@
 //! Prefilter of texts: those that are sure to leave nothing behind are known before anybody reads
 //! them token by token. Nearly all texts are, so this is what looking at texts costs.
 
-use super::tokens::{Encoding, Lexis};
+use super::tokens::{Encoding, LexerMode};
 
 /// Result of the prefilter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Glance {
+pub enum Prefilter {
     /// It leaves nothing, opens no transaction that was not open, and is not COPY.
     Nothing,
     /// It is BEGIN and nothing else.
@@ -16,9 +16,9 @@ pub enum Glance {
 
 /// Glances at a text. What it says holds however its strings and comments end: it looks for parts of
 /// words, wherever they stand.
-pub fn glance(text: &[u8], lexis: Lexis) -> Glance {
-    if lexis.encoding != Encoding::AsciiSafe {
-        return Glance::Unknown;
+pub fn prefilter(text: &[u8], lexer_mode: LexerMode) -> Prefilter {
+    if lexer_mode.encoding != Encoding::AsciiSafe {
+        return Prefilter::Unknown;
     }
     let text = text.trim_ascii();
     let word = text.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -26,17 +26,17 @@ pub fn glance(text: &[u8], lexis: Lexis) -> Glance {
     let is = |keyword: &[u8]| word.eq_ignore_ascii_case(keyword);
     let alone = rest.iter().all(|byte| matches!(byte, b';' | b' '));
     let reads = match word.len() {
-        3 => return if is(b"end") && alone { Glance::Nothing } else { Glance::Unknown },
+        3 => return if is(b"end") && alone { Prefilter::Nothing } else { Prefilter::Unknown },
         4 => is(b"with"),
-        5 if is(b"begin") && alone => return Glance::Opens,
-        6 if is(b"commit") && alone => return Glance::Nothing,
+        5 if is(b"begin") && alone => return Prefilter::Opens,
+        6 if is(b"commit") && alone => return Prefilter::Nothing,
         6 => is(b"select") || is(b"insert") || is(b"update") || is(b"delete") || is(b"values"),
-        8 if is(b"rollback") && alone => return Glance::Nothing,
+        8 if is(b"rollback") && alone => return Prefilter::Nothing,
         _ => false,
     };
     // What goes on in the name of the word is another word.
     let ends = rest.first().is_some_and(|&byte| !matches!(byte, b'_' | b'$' | 0x80..));
-    if reads && ends && !is_suspect(rest) { Glance::Nothing } else { Glance::Unknown }
+    if reads && ends && !is_suspect(rest) { Prefilter::Nothing } else { Prefilter::Unknown }
 }
 
 /// True if a command that reads or writes rows has something in it that may leave more: another
@@ -65,11 +65,11 @@ fn is_suspect(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::leaves;
+    use super::super::effects;
     use super::*;
 
-    fn of(text: &str) -> Glance {
-        glance(text.as_bytes(), Lexis::default())
+    fn of(text: &str) -> Prefilter {
+        prefilter(text.as_bytes(), LexerMode::default())
     }
 
     #[test]
@@ -125,12 +125,12 @@ mod tests {
                 }
             }
             state = state.wrapping_add(12_345);
-            if of(&text) == Glance::Unknown {
+            if of(&text) == Prefilter::Unknown {
                 unknown += 1;
             } else {
                 nothing += 1;
-                let found = leaves(text.as_bytes(), Lexis::default());
-                assert_eq!(found.leaves, [], "{text}");
+                let found = effects(text.as_bytes(), LexerMode::default());
+                assert_eq!(found.effects, [], "{text}");
             }
         }
         assert!(nothing > 3000 && unknown > 3000, "{nothing} {unknown}");
@@ -146,13 +146,13 @@ mod tests {
             "END;",
             "rollback ;",
         ] {
-            assert_eq!(of(text), Glance::Nothing, "{text}");
+            assert_eq!(of(text), Prefilter::Nothing, "{text}");
         }
-        assert_eq!((of("BEGIN"), of("begin;")), (Glance::Opens, Glance::Opens));
+        assert_eq!((of("BEGIN"), of("begin;")), (Prefilter::Opens, Prefilter::Opens));
         for text in ["begin read only", "select", "selects 1", "select$a 1", "commit and chain"] {
-            assert_eq!(of(text), Glance::Unknown, "{text}");
+            assert_eq!(of(text), Prefilter::Unknown, "{text}");
         }
-        let unsafe_encoding = Lexis { encoding: Encoding::AsciiUnsafe, ..Lexis::default() };
-        assert_eq!(glance(b"select 1", unsafe_encoding), Glance::Unknown);
+        let unsafe_encoding = LexerMode { encoding: Encoding::AsciiUnsafe, ..LexerMode::default() };
+        assert_eq!(prefilter(b"select 1", unsafe_encoding), Prefilter::Unknown);
     }
 }

@@ -6,7 +6,7 @@
 
 use super::reading::{Reader, values};
 use super::settings::Value;
-use super::tokens::{Lexis, Unclear};
+use super::tokens::{LexerMode, Unclear};
 
 /// Access that a text claims for its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub enum Access {
 /// # Errors
 ///
 /// It cannot be read.
-pub fn access(text: &[u8], lexis: Lexis) -> Result<Access, Unclear> {
-    let mut reader = Reader::new(text, lexis)?;
+pub fn access(text: &[u8], lexer_mode: LexerMode) -> Result<Access, Unclear> {
+    let mut reader = Reader::new(text, lexer_mode)?;
     let (mut access, mut commands) = (Access::Unsaid, 0_usize);
     let mut ended = false;
     while reader.next_command()? {

@@ -1,8 +1,8 @@
 //! Reads a text command by command with one token in sight, for those who look for commands in it.
 
-use super::leaves::{Alone, What};
+use super::effects::{Alone, EffectKind};
 use super::settings::Value;
-use super::tokens::{Commands, Kind, Lexis, Token, Unclear};
+use super::tokens::{Commands, Kind, LexerMode, Token, Unclear};
 
 /// Limit of the values that a SET may list.
 const VALUES_MAX: usize = 256;
@@ -20,8 +20,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(text: &'a [u8], lexis: Lexis) -> Result<Reader<'a>, Unclear> {
-        let mut commands = Commands::new(text, lexis)?;
+    pub(super) fn new(text: &'a [u8], lexer_mode: LexerMode) -> Result<Reader<'a>, Unclear> {
+        let mut commands = Commands::new(text, lexer_mode)?;
         let now = commands.read()?;
         Ok(Reader { commands, now, behind: 0 })
     }
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
 
     /// The setting behind `set_config`. The outer none is what cannot be read; the inner one counts
     /// for nothing, neither behind the transaction nor in it.
-    pub(super) fn set_config(&mut self) -> Result<Option<(Option<What>, Alone)>, Unclear> {
+    pub(super) fn set_config(&mut self) -> Result<Option<(Option<EffectKind>, Alone)>, Unclear> {
         if !self.mark(b'(')? {
             return Ok(None);
         }
@@ -154,12 +154,12 @@ impl<'a> Reader<'a> {
         let name = name.map(|name| name.to_ascii_lowercase());
         let what = match (name, &local) {
             (Some(name), _) if name == b"session_authorization" => match null {
-                true => What::ResetAuthorization,
-                false => What::SessionAuthorization,
+                true => EffectKind::ResetAuthorization,
+                false => EffectKind::SessionAuthorization,
             },
-            (Some(name), _) if null => What::Reset { name },
-            (Some(name), _) => What::Set { name, value },
-            (None, Local::Yes) => What::SetUnknown,
+            (Some(name), _) if null => EffectKind::Reset { name },
+            (Some(name), _) => EffectKind::Set { name, value },
+            (None, Local::Yes) => EffectKind::SetUnknown,
             (None, Local::No) => return Ok(None),
         };
         let what = match local {

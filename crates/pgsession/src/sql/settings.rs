@@ -1,7 +1,7 @@
 //! Follows the settings of sessions, so that a client finds its own at whatever server it has next.
 //!
 //! There is one [`Settings`] for each client and one for each server. Both are told what completes
-//! while the two are together: what [`super::leaves`] found, the tag of each CommandComplete,
+//! while the two are together: what [`super::effects`] found, the tag of each CommandComplete,
 //! errors, ReadyForQuery, ParameterStatus. What a rollback takes back never counts.
 //! [`Settings::difference`] is what a server must be told before a client's next transaction runs
 //! there; when it has done so, [`Settings::handed_over`].
@@ -16,25 +16,25 @@
 //! A client's RESET goes to the value that its own connection began with, and that is what it is told of it:
 //! behind the text that has
 //! reset it in a transaction ([`Settings::begun_again`]), else with its next transaction. What is
-//! behind it in the same text or the same series sees the value that its server's connection began
+//! behind it in the same text or the same segment sees the value that its server's connection began
 //! with, and a DateStyle of which only half is set then takes the other half from there. Of a custom
 //! setting that is reset, an empty value stays at the server, where a new session has none.
 //!
 //! What is set until its transaction ends counts for what texts mean in it ([`Settings::scope`],
-//! [`Settings::lexis`]), and is nobody's to hand over.
+//! [`Settings::lexer_mode`]), and is nobody's to hand over.
 
-mod resting;
+mod export;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
 use super::fingerprint::Hash;
-use super::leaves::What;
-use super::tokens::{Encoding, Lexis, Strings};
+use super::effects::EffectKind;
+use super::tokens::{Encoding, LexerMode, Strings};
 use super::told::as_told;
 use pgwire::message::Status;
-pub use resting::{Named, RestingSettings};
+pub use export::{Named, ExportedSettings};
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -320,7 +320,7 @@ impl Settings {
 
     /// Lexer mode of the session's next text. A client that has had no server yet must have been
     /// told ([`Settings::reported`]) what it was told at its login.
-    pub fn lexis(&self) -> Lexis {
+    pub fn lexer_mode(&self) -> LexerMode {
         let now = |name: &[u8]| match self.changed(name) {
             Some(Change::Set(value)) => Some(value.joined()),
             _ => self.value(name),
@@ -332,7 +332,7 @@ impl Settings {
         };
         let encoding = now(b"client_encoding");
         let encoding = encoding.map_or(Encoding::AsciiSafe, |encoding| Encoding::of(&encoding));
-        Lexis { strings, encoding }
+        LexerMode { strings, encoding }
     }
 
     /// Names that the session has set itself, as far as is told or reported.
@@ -357,11 +357,11 @@ impl Settings {
     }
 
     /// A command of a text has completed: what was found in it, and its tag.
-    pub fn completed<'w>(&mut self, found: impl IntoIterator<Item = &'w What>, tag: &[u8]) {
+    pub fn completed<'w>(&mut self, found: impl IntoIterator<Item = &'w EffectKind>, tag: &[u8]) {
         let mut whole = matches!(tag, b"ROLLBACK");
         for what in found {
             // ROLLBACK TO completes with the tag of ROLLBACK, and ends no transaction.
-            whole &= !matches!(what, What::RollbackTo(_));
+            whole &= !matches!(what, EffectKind::RollbackTo(_));
             self.found(what);
         }
         if whole {
@@ -371,21 +371,21 @@ impl Settings {
         }
     }
 
-    fn found(&mut self, what: &What) {
+    fn found(&mut self, what: &EffectKind) {
         match what {
-            What::Set { name, value } => {
+            EffectKind::Set { name, value } => {
                 let change = value.clone().map_or(Change::Unknown, Change::Set);
                 self.change(name, change);
             }
-            What::SetLocal { name, value } => {
+            EffectKind::SetLocal { name, value } => {
                 let change = value.clone().map_or(Change::Unknown, Change::Set);
                 if let Some(level) = self.level() {
                     level.local.insert(name.clone().unwrap_or_default(), change);
                     self.check_bounds();
                 }
             }
-            What::Reset { name } => self.change(name, Change::Reset),
-            What::ResetAll => {
+            EffectKind::Reset { name } => self.change(name, Change::Reset),
+            EffectKind::ResetAll => {
                 let open = self.open.iter().flat_map(|l| l.changes.keys().chain(l.local.keys()));
                 let known = self.set.keys().chain(self.base.keys()).chain(open);
                 let names: BTreeSet<_> = known.cloned().collect();
@@ -395,20 +395,20 @@ impl Settings {
                     self.change(name, Change::Reset);
                 }
             }
-            What::SetUnknown => self.lose(Lost::Unknown),
-            What::Many => self.lose(Lost::Bounds),
-            What::SessionAuthorization => self.lose(Lost::Authorization),
+            EffectKind::SetUnknown => self.lose(Lost::Unknown),
+            EffectKind::Many => self.lose(Lost::Bounds),
+            EffectKind::SessionAuthorization => self.lose(Lost::Authorization),
             // With the user that the connection began with, its role is reset.
-            What::ResetAuthorization => self.change(b"role", Change::Reset),
-            What::DiscardAll => self.discarded(),
-            What::Savepoint(name) => {
+            EffectKind::ResetAuthorization => self.change(b"role", Change::Reset),
+            EffectKind::DiscardAll => self.discarded(),
+            EffectKind::Savepoint(name) => {
                 if self.open.is_empty() {
                     self.open.push(Level::default());
                 }
                 self.open.push(Level { savepoint: name.clone(), ..Level::default() });
                 self.check_bounds();
             }
-            What::Release(name) => match self.savepoint(name) {
+            EffectKind::Release(name) => match self.savepoint(name) {
                 Some(at) => {
                     for level in self.open.split_off(at) {
                         let below = self.open.last_mut().expect("no savepoint is the first level");
@@ -417,7 +417,7 @@ impl Settings {
                 }
                 None => self.lose(Lost::Unknown),
             },
-            What::RollbackTo(name) => match self.savepoint(name) {
+            EffectKind::RollbackTo(name) => match self.savepoint(name) {
                 Some(at) => {
                     self.open.truncate(at + 1);
                     let savepoint = std::mem::take(&mut self.open[at].savepoint);
@@ -657,7 +657,7 @@ impl Settings {
     /// Commands that set again what the open transaction of a client has reset, to the values that
     /// its connection began with and its server's did not, and the effects of these. None if there
     /// are none.
-    pub fn begun_again(&self) -> Option<(Vec<u8>, Vec<What>)> {
+    pub fn begun_again(&self) -> Option<(Vec<u8>, Vec<EffectKind>)> {
         if self.open.is_empty() || self.base.is_empty() || self.lost.is_some() {
             return None;
         }
@@ -671,7 +671,7 @@ impl Settings {
                 // Half of a DateStyle would leave the other half as it is now.
                 let value = self.first.get(name).map_or(value.clone(), |v| Value::Whole(v.clone()));
                 write_set(&mut text, name, &value);
-                sets.push(What::Set { name: name.clone(), value: Some(value) });
+                sets.push(EffectKind::Set { name: name.clone(), value: Some(value) });
             }
         }
         if sets.is_empty() {
@@ -706,7 +706,7 @@ impl Settings {
         server.agreed = client.digest;
     }
 
-    /// The server has been cleaned of what it had set ([`super::Cleaning`]), or has done `DISCARD
+    /// The server has been cleaned of what it had set ([`super::Cleanup`]), or has done `DISCARD
     /// ALL`.
     pub fn discarded(&mut self) {
         if self.side == Side::Client {
@@ -793,14 +793,14 @@ impl Settings {
 
     /// True if both are the same in all that can be told, with nothing under way.
     pub fn is_same(&self, other: &Settings) -> bool {
-        let at_rest = |one: &Settings| {
+        let unlinked = |one: &Settings| {
             one.open.is_empty()
                 && one.unknown.is_empty()
                 && one.forgotten.is_empty()
                 && one.lost.is_none()
         };
-        at_rest(self)
-            && at_rest(other)
+        unlinked(self)
+            && unlinked(other)
             && self.side == other.side
             && self.base == other.base
             && self.set == other.set

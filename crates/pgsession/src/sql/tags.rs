@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::tokens::{Kind, Lexis, Tokens, Unclear};
+use super::tokens::{Kind, LexerMode, Tokens, Unclear};
 
 /// The tags of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,13 +22,13 @@ impl Tags {
     /// # Errors
     ///
     /// The text cannot be read.
-    pub fn of(text: &[u8], lexis: Lexis) -> Result<Tags, Unclear> {
+    pub fn of(text: &[u8], lexer_mode: LexerMode) -> Result<Tags, Unclear> {
         let mut tags = Tags::default();
         // Nearly all texts have none.
         if !text.windows(2).any(|two| two == b"/*") {
             return Ok(tags);
         }
-        let mut tokens = Tokens::new(text, lexis)?;
+        let mut tokens = Tokens::new(text, lexer_mode)?;
         let mut first = tokens.read()?;
         let mut comment = tokens.comment();
         while let Some(at) = comment.take() {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn tags_stand_before_or_behind_a_text_in_both_ways() {
         let value = |text: &str, name: &str| {
-            let tags = Tags::of(text.as_bytes(), Lexis::default()).unwrap();
+            let tags = Tags::of(text.as_bytes(), LexerMode::default()).unwrap();
             tags.value(name.as_bytes()).map(|value| String::from_utf8(value.to_vec()).unwrap())
         };
         for (text, expected) in [
@@ -137,7 +137,7 @@ mod tests {
         ] {
             assert_eq!(value(text, "route").as_deref(), expected, "{text}");
         }
-        assert_eq!(Tags::of(b"/* a", Lexis::default()), Err(Unclear::Unterminated));
+        assert_eq!(Tags::of(b"/* a", LexerMode::default()), Err(Unclear::Unterminated));
         let many = format!("/*{}z=1*/", "a=1,".repeat(1000));
         assert_eq!(value(&many, "z"), None, "a text has a bounded number of tags");
     }

@@ -67,7 +67,7 @@ impl Encoding {
 
 /// Lexer mode of a session's texts; the server reports both parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lexis {
+pub struct LexerMode {
     /// By `standard_conforming_strings`.
     pub strings: Strings,
     /// By `client_encoding`.
@@ -347,11 +347,11 @@ impl<'a> Tokens<'a> {
     /// # Errors
     ///
     /// Its encoding does not let it be read.
-    pub fn new(text: &'a [u8], lexis: Lexis) -> Result<Tokens<'a>, Unclear> {
-        if lexis.encoding == Encoding::AsciiUnsafe && !text.is_ascii() {
+    pub fn new(text: &'a [u8], lexer_mode: LexerMode) -> Result<Tokens<'a>, Unclear> {
+        if lexer_mode.encoding == Encoding::AsciiUnsafe && !text.is_ascii() {
             return Err(Unclear::Encoding);
         }
-        Ok(Tokens { text, at: 0, strings: lexis.strings, comment: None, signs_end: 0 })
+        Ok(Tokens { text, at: 0, strings: lexer_mode.strings, comment: None, signs_end: 0 })
     }
 
     /// The text.
@@ -670,8 +670,8 @@ impl<'a> Commands<'a> {
     /// # Errors
     ///
     /// As [`Tokens::new`].
-    pub fn new(text: &'a [u8], lexis: Lexis) -> Result<Commands<'a>, Unclear> {
-        let tokens = Tokens::new(text, lexis)?;
+    pub fn new(text: &'a [u8], lexer_mode: LexerMode) -> Result<Commands<'a>, Unclear> {
+        let tokens = Tokens::new(text, lexer_mode)?;
         Ok(Commands { tokens, depth: 0, routine: Routine::Start })
     }
 
@@ -747,8 +747,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str, strings: Strings) -> Result<Vec<(Kind, &str)>, Unclear> {
-        let lexis = Lexis { strings, ..Lexis::default() };
-        let (mut tokens, mut found) = (Tokens::new(text.as_bytes(), lexis)?, Vec::new());
+        let lexer_mode = LexerMode { strings, ..LexerMode::default() };
+        let (mut tokens, mut found) = (Tokens::new(text.as_bytes(), lexer_mode)?, Vec::new());
         loop {
             let token = tokens.read()?;
             if token.kind == Kind::End {
@@ -792,7 +792,7 @@ mod tests {
         for text in ["'a", "\"a", "/* /* */", "$$a$", "$a$ $$", "E'\\'", "U&'", "b'0", "e'\\"] {
             assert_eq!(read(text, Strings::Standard), Err(Unclear::Unterminated), "{text}");
         }
-        let unsafe_bytes = Lexis { encoding: Encoding::of(b"Shift_JIS"), ..Lexis::default() };
+        let unsafe_bytes = LexerMode { encoding: Encoding::of(b"Shift_JIS"), ..LexerMode::default() };
         assert_eq!(Tokens::new(b"'\x95\\'", unsafe_bytes).unwrap_err(), Unclear::Encoding);
         assert!(Tokens::new(b"'a'", unsafe_bytes).is_ok());
     }
@@ -800,7 +800,7 @@ mod tests {
     #[test]
     fn strings_and_names_have_their_value() {
         let value = |text: &str| {
-            let token = Tokens::new(text.as_bytes(), Lexis::default()).unwrap().read().unwrap();
+            let token = Tokens::new(text.as_bytes(), LexerMode::default()).unwrap().read().unwrap();
             let value = token.value(text.as_bytes()).or_else(|| token.name(text.as_bytes()));
             value.map(|value| String::from_utf8(value).unwrap())
         };

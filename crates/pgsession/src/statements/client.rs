@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::NAME_MAX;
-use super::catalogue::{Catalogue, EntryId};
+use super::statement_cache::{StatementCache, EntryId};
 use super::shape::Known;
-use crate::sql::tokens::Lexis;
+use crate::sql::tokens::LexerMode;
 
 /// The statements of a client, by its names for them. It stays while servers come and go.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Client {
     /// None while what its texts mean is not known: nobody shares them.
     pub(super) scope: Option<u64>,
     /// The lexer mode of its texts.
-    pub(super) lexis: Lexis,
+    pub(super) lexer_mode: LexerMode,
     /// True if the scope may change with what is not answered yet.
     pub(super) moves: bool,
     /// True if it has statements of SQL's PREPARE at its server, which it then keeps.
@@ -34,8 +34,8 @@ impl Client {
     }
 
     /// Sets how texts are read from now on: their scope, and how they are cut.
-    pub fn set_scope(&mut self, scope: Option<u64>, lexis: Lexis) {
-        (self.scope, self.lexis) = (scope, lexis);
+    pub fn set_scope(&mut self, scope: Option<u64>, lexer_mode: LexerMode) {
+        (self.scope, self.lexer_mode) = (scope, lexer_mode);
     }
 
     /// Says whether a transaction is open that has changed settings. While it is, each text waits
@@ -73,11 +73,11 @@ impl Client {
         &mut self,
         name: Arc<[u8]>,
         known: Known,
-        catalogue: &Catalogue,
+        statement_cache: &StatementCache,
     ) -> Option<Known> {
         let before = self.names.insert(name, known);
-        self.bytes += catalogue.entry(known.id).bytes();
-        self.bytes -= before.map_or(0, |before| catalogue.entry(before.id).bytes());
+        self.bytes += statement_cache.entry(known.id).bytes();
+        self.bytes -= before.map_or(0, |before| statement_cache.entry(before.id).bytes());
         before
     }
 
@@ -85,16 +85,16 @@ impl Client {
     pub(super) fn unname(
         &mut self,
         name: &[u8],
-        catalogue: &Catalogue,
+        statement_cache: &StatementCache,
     ) -> Option<(Arc<[u8]>, Known)> {
         let (name, known) = self.names.remove_entry(name)?;
-        self.bytes -= catalogue.entry(known.id).bytes();
+        self.bytes -= statement_cache.entry(known.id).bytes();
         Some((name, known))
     }
 
-    pub(super) fn drop_all(&mut self, catalogue: &mut Catalogue) {
+    pub(super) fn drop_all(&mut self, statement_cache: &mut StatementCache) {
         for (_, known) in self.names.drain() {
-            catalogue.release(known.id);
+            statement_cache.release(known.id);
         }
         self.bytes = 0;
         self.has_sql = false;

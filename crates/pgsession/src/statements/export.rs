@@ -5,26 +5,26 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::catalogue::{Catalogue, Room, Untaken, read, written};
+use super::statement_cache::{StatementCache, Room, Untaken, read, written};
 use super::server::is_parse;
 use super::shape::{Known, Shape};
 use super::{Client, NAME_MAX};
-use crate::sql::tokens::Lexis;
+use crate::sql::tokens::LexerMode;
 
 /// A statement, whoever has a name for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RestingStatement {
-    /// The scope in which it was prepared, as a catalogue writes it.
+pub struct ExportedStatement {
+    /// The scope in which it was prepared, as a statement cache writes it.
     pub scope: u64,
     /// The lexer mode in which its text was cut there.
-    pub lexis: Lexis,
+    pub lexer_mode: LexerMode,
     /// The body of its Parse behind the name.
     pub tail: Vec<u8>,
 }
 
 /// A client's name for a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RestingName {
+pub struct ExportedName {
     /// The number of the statement.
     pub number: u64,
     /// The shape that it was told of it.
@@ -52,8 +52,8 @@ impl Client {
     }
 }
 
-impl Catalogue {
-    /// The mark that tells its statements' numbers from those of any other catalogue.
+impl StatementCache {
+    /// The mark that tells its statements' numbers from those of any other statement cache.
     pub fn mark(&self) -> &[u8] {
         self.prefix()
     }
@@ -81,20 +81,20 @@ impl Catalogue {
     pub fn names_of<'a>(
         &'a self,
         client: &'a Client,
-    ) -> impl Iterator<Item = (&'a [u8], RestingName)> {
+    ) -> impl Iterator<Item = (&'a [u8], ExportedName)> {
         let unnamed = client.unnamed.map(|known| (&b""[..], known));
         let named = client.names.iter().map(|(name, known)| (&name[..], *known));
-        let resting =
-            |known: Known| RestingName { number: self.entry(known.id).number, shape: known.shape };
-        named.chain(unnamed).map(move |(name, known)| (name, resting(known)))
+        let export =
+            |known: Known| ExportedName { number: self.entry(known.id).number, shape: known.shape };
+        named.chain(unnamed).map(move |(name, known)| (name, export(known)))
     }
 
     /// The statement that a client has this name for, if any.
-    pub fn resting(&self, client: &Client, name: &[u8]) -> Option<RestingStatement> {
+    pub fn export(&self, client: &Client, name: &[u8]) -> Option<ExportedStatement> {
         let entry = self.entry(client.lookup(name)?);
-        let lexis = entry.lexis();
-        let scope = written(entry.scope(), lexis);
-        Some(RestingStatement { scope, lexis, tail: entry.tail().to_vec() })
+        let lexer_mode = entry.lexer_mode();
+        let scope = written(entry.scope(), lexer_mode);
+        Some(ExportedStatement { scope, lexer_mode, tail: entry.tail().to_vec() })
     }
 
     /// Gives a client a name for a statement that it was told this shape of; an empty one for the unnamed
@@ -106,9 +106,9 @@ impl Catalogue {
         &mut self,
         client: &mut Client,
         name: &[u8],
-        (statement, shape): (&RestingStatement, Option<Shape>),
+        (statement, shape): (&ExportedStatement, Option<Shape>),
     ) -> Result<(), Untakeable> {
-        let RestingStatement { scope, lexis, tail } = statement;
+        let ExportedStatement { scope, lexer_mode, tail } = statement;
         if name.len() > NAME_MAX || name.contains(&0) || !is_parse(tail) {
             return Err(Untakeable::Malformed);
         }
@@ -121,7 +121,7 @@ impl Catalogue {
         }
         let room = if name.is_empty() { Room::All } else { Room::Named };
         let id =
-            self.intern(read(*scope), *lexis, tail, room).map_err(|untaken| match untaken {
+            self.intern(read(*scope), *lexer_mode, tail, room).map_err(|untaken| match untaken {
                 Untaken::NoRoom => Untakeable::NoRoom,
                 Untaken::Refused(_) => Untakeable::Refused,
             })?;
@@ -142,20 +142,20 @@ mod tests {
     use super::*;
     use crate::statements::Bounds;
 
-    fn catalogue(secret: u8) -> Catalogue {
+    fn statement_cache(secret: u8) -> StatementCache {
         let bounds = Bounds { client_max: 2, entries_max: 3, ..Bounds::default() };
-        Catalogue::new([secret; 8], bounds)
+        StatementCache::new([secret; 8], bounds)
     }
 
-    fn statement(text: &str) -> RestingStatement {
+    fn statement(text: &str) -> ExportedStatement {
         let tail = [text.as_bytes(), &[0, 0, 1, 0, 0, 0, 23]].concat();
-        RestingStatement { scope: 7, lexis: Lexis::default(), tail }
+        ExportedStatement { scope: 7, lexer_mode: LexerMode::default(), tail }
     }
 
-    fn names(catalogue: &Catalogue, client: &Client) -> Vec<(Vec<u8>, RestingStatement)> {
-        let names = catalogue.names_of(client);
-        let named = |(name, _): (&[u8], RestingName)| {
-            (name.to_vec(), catalogue.resting(client, name).expect("it has the name"))
+    fn names(statement_cache: &StatementCache, client: &Client) -> Vec<(Vec<u8>, ExportedStatement)> {
+        let names = statement_cache.names_of(client);
+        let named = |(name, _): (&[u8], ExportedName)| {
+            (name.to_vec(), statement_cache.export(client, name).expect("it has the name"))
         };
         let mut names: Vec<_> = names.map(named).collect();
         names.sort_by(|one, other| one.0.cmp(&other.0));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn statements_are_taken_up_elsewhere_as_they_were() {
-        let (mut here, mut there) = (catalogue(1), catalogue(2));
+        let (mut here, mut there) = (statement_cache(1), statement_cache(2));
         let (mut client, mut taken) = (Client::new(7), Client::new(7));
         here.take_up(&mut client, b"a", (&statement("select $1"), None)).unwrap();
         here.take_up(&mut client, b"b", (&statement("select $1"), None)).unwrap();
@@ -185,10 +185,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_taken_up_leaves_all_as_it_was() {
-        let mut here = catalogue(1);
+        let mut here = statement_cache(1);
         let mut client = Client::new(7);
-        let refused = |here: &mut Catalogue, client: &mut Client, name: &[u8], tail: &[u8]| {
-            let statement = RestingStatement { tail: tail.to_vec(), ..statement("") };
+        let refused = |here: &mut StatementCache, client: &mut Client, name: &[u8], tail: &[u8]| {
+            let statement = ExportedStatement { tail: tail.to_vec(), ..statement("") };
             here.take_up(client, name, (&statement, None)).unwrap_err()
         };
         for tail in [&b""[..], b"no end", b"one type\0\0\x01\0\0", b"two\0\0\x02\0\0\0\x17"] {

@@ -3,13 +3,13 @@
 //!
 //! ```text
 //!   Client: "a" ─┐                 ┌─▶ Server: sekisho.SECRET.7, sekisho.SECRET.9
-//!   Client: ""  ─┴─▶ Catalogue: 7 ─┴─▶ Server: sekisho.SECRET.7
+//!   Client: ""  ─┴─▶ Statement cache: 7 ─┴─▶ Server: sekisho.SECRET.7
 //! ```
 //!
 //! Each client has names of its own, the unnamed one among them. What they stand for is in the
-//! [`Catalogue`], once by content. Each server has some of that prepared, under names of ours.
+//! [`StatementCache`], once by content. Each server has some of that prepared, under names of ours.
 //! For each message of a client there is what goes to the server instead, for each reply what the
-//! client gets; what is outstanding, and for whom, is the [conversation](super::conversation)'s to
+//! client gets; what is outstanding, and for whom, is the [pipeline](super::pipeline)'s to
 //! know, and a [relay](super::relay) brings the two together.
 //!
 //! No name of a client ever reaches a server, so none can mean another client's statement. What is
@@ -64,17 +64,17 @@
 //!
 //! A session tells what it has moved of sequences (`currval`, `lastval`), whoever had it then. Whether
 //! something in the database asks for that unseen is said from outside
-//! ([`Catalogue::asked_of_sequences`]). A text that
+//! ([`StatementCache::asked_of_sequences`]). A text that
 //! asks for that where others may have moved some waits until these are discarded
 //! ([`Stop::Sequences`](super::relay::Stop::Sequences)), and is refused where its own transaction has begun.
 //!
-//! What a text leaves in its session is looked at once: with the entry, or at a glance. Whatever it
+//! What a text leaves in its session is looked at once: with the entry, or at a prefilter. Whatever it
 //! leaves is followed until its replies have come ([`Followed`](super::sql::Followed)), and a text that
 //! the gate's choices refuse fails at the server as any other.
 //!
 //! Not kept: which types the parameters have of a text that one client has prepared under two names and
 //! two values that no text shows, in one transaction: the last Parse's; how a text is cut behind a
-//! `standard_conforming_strings` of such a value, in the same series; changes of a schema that the gate does
+//! `standard_conforming_strings` of such a value, in the same segment; changes of a schema that the gate does
 //! not see (by functions, `SELECT INTO`, past the gate, or under another name of the database): the first
 //! client that uses an unnamed statement of what was changed is told 0A000, and from then on all Parses are
 //! the server's again; when a literal was read that says so, where
@@ -89,17 +89,17 @@
 //! unnamed statement behind a Parse or Query whose bytes its server cannot read in the client's encoding,
 //! which PostgreSQL keeps.
 
-mod catalogue;
+mod statement_cache;
 mod client;
 mod recent;
-mod resting;
+mod export;
 mod server;
 mod shape;
 mod sql;
 
-pub use catalogue::Catalogue;
+pub use statement_cache::StatementCache;
 pub use client::Client;
-pub use resting::{RestingName, RestingStatement};
+pub use export::{ExportedName, ExportedStatement};
 pub(super) use server::{Completed, Forward, Message, Server, Treatment};
 pub use shape::Shape;
 
@@ -114,7 +114,7 @@ pub struct Bounds {
     /// The size of what these stand for, whoever else has it, and what is to be replied to before
     /// it goes \[byte\].
     pub client_bytes_max: usize,
-    /// Statements in the catalogue. An eighth of them, as of their bytes, is for unnamed ones alone.
+    /// Statements in the statement cache. An eighth of them, as of their bytes, is for unnamed ones alone.
     pub entries_max: usize,
     /// Their texts \[byte\].
     pub bytes_max: usize,

@@ -2,21 +2,21 @@
 
 mod ask;
 mod portals;
-mod words;
+mod errors;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use self::portals::{Portal, Portals};
-use self::words::{Moved, names, refused_text};
+use self::errors::{Moved, names, refused_text};
 use super::Client;
-use super::catalogue::{Catalogue, Change, EntryId, Version};
+use super::statement_cache::{StatementCache, Change, EntryId, Version};
 use super::recent::Recent;
 use super::shape::{self, Known, Shape};
 use super::sql::Target;
-use crate::conversation::{Conversation, Fate, Local, Sent, Violation, Whose};
-use crate::sql::{self, Followed, Leaf, Left, Reason, Reasons};
+use crate::pipeline::{Pipeline, Fate, Local, Sent, Violation, Whose};
+use crate::sql::{self, Followed, Effect, Left, Reason, Reasons};
 pub(super) use ask::{is_parse, is_types};
 use pgwire::SqlState;
 use pgwire::frame::{Backend, Frontend, HEAD};
@@ -144,14 +144,14 @@ enum Altered {
 
 #[derive(Clone, Debug)]
 struct Expected {
-    /// Of the request, as the conversation counts.
+    /// Of the request, as the pipeline counts.
     number: u64,
     step: Step,
     /// The client's name for the statement that it uses; none for the unnamed one.
     name: Option<Arc<[u8]>>,
     renamed: Renamed,
     altered: Altered,
-    /// Bytes that go from the catalogue with its reply at the earliest \[byte\].
+    /// Bytes that go from the statement cache with its reply at the earliest \[byte\].
     bytes: usize,
 }
 
@@ -219,7 +219,7 @@ enum Refusal {
     Bytes {
         most: usize,
     },
-    Catalogue,
+    StatementCache,
     Long {
         most: usize,
     },
@@ -261,8 +261,8 @@ pub(crate) struct Completed {
 
 impl Completed {
     /// Its session effects.
-    pub(crate) fn leaves(&self) -> &[Leaf] {
-        &self.followed.leaves().leaves[self.at.clone()]
+    pub(crate) fn effects(&self) -> &[Effect] {
+        &self.followed.effects().effects[self.at.clone()]
     }
 }
 
@@ -279,7 +279,7 @@ pub(crate) struct Server {
     /// True if the open transaction has changed a schema, and if it may have by then.
     alters: bool,
     may_alter: bool,
-    /// Steps without an answer yet that run something, or end a series.
+    /// Steps without an answer yet that run something, or end a segment.
     runs: usize,
     boundaries: usize,
     syncs: usize,
@@ -287,7 +287,7 @@ pub(crate) struct Server {
     changes: u64,
     /// Parses that it was sent and that nobody has counted yet.
     parses: u64,
-    /// The part of the catalogue that expected replies keep \[byte\].
+    /// The part of the statement cache that expected replies keep \[byte\].
     bytes: usize,
     /// True while nothing more is asked before all is answered.
     held: bool,
@@ -447,10 +447,10 @@ impl Server {
 
     /// A text goes out that leaves something: `number` is that of its request.
     fn watch(&mut self, number: u64, followed: &Arc<Followed>) {
-        if !followed.leaves_something() {
+        if !followed.effects_something() {
             return;
         }
-        self.left.sent(followed.leaves());
+        self.left.sent(followed.effects());
         self.pins = self.pins().with(followed.pins());
         self.means |= followed.changes_meaning();
         let followed = Arc::clone(followed);
@@ -461,12 +461,12 @@ impl Server {
     fn command_done(&mut self, number: u64, tag: &[u8]) {
         let watched = self.watched.front_mut().filter(|watched| watched.number == number);
         if let Some(Watched { followed, commands, .. }) = watched {
-            let leaves = &followed.leaves().leaves;
-            let start = leaves.partition_point(|leaf| leaf.command < *commands);
-            let end = leaves.partition_point(|leaf| leaf.command <= *commands);
+            let effects = &followed.effects().effects;
+            let start = effects.partition_point(|effect| effect.command < *commands);
+            let end = effects.partition_point(|effect| effect.command <= *commands);
             *commands += 1;
             let completed = Completed { followed: Arc::clone(followed), at: start..end };
-            self.left.completed(completed.leaves().iter().map(|leaf| &leaf.what), tag);
+            self.left.completed(completed.effects().iter().map(|effect| &effect.what), tag);
             self.completed = Some(completed);
         } else if self.left.is_moving() {
             self.left.completed([], tag);
@@ -478,13 +478,13 @@ impl Server {
     fn counted(&mut self, number: u64) {
         let watched = self.watched.front().filter(|watched| watched.number == number);
         let Some(Watched { followed, commands, failed: false, .. }) = watched else { return };
-        if followed.leaves().commands.is_none_or(|known| known == *commands) {
+        if followed.effects().commands.is_none_or(|known| known == *commands) {
             return;
         }
         let followed = Arc::new(Followed::miscounted());
-        let at = 0..followed.leaves().leaves.len();
+        let at = 0..followed.effects().effects.len();
         let completed = Completed { followed, at };
-        self.left.completed(completed.leaves().iter().map(|leaf| &leaf.what), b"");
+        self.left.completed(completed.effects().iter().map(|effect| &effect.what), b"");
         self.pins = self.pins().with(completed.followed.pins());
         self.completed = Some(completed);
     }
@@ -498,13 +498,13 @@ impl Server {
     }
 
     /// Gives up the connection: what its client asked and got no reply for has not happened.
-    pub(crate) fn lost(mut self, client: &mut Client, catalogue: &mut Catalogue) {
+    pub(crate) fn lost(mut self, client: &mut Client, statement_cache: &mut StatementCache) {
         for last in std::mem::take(&mut self.expected).into_iter().rev() {
-            self.undo(last, client, catalogue);
+            self.undo(last, client, statement_cache);
         }
         // It may have committed.
-        self.alteration_ended(catalogue);
-        self.portals.clear(catalogue);
+        self.alteration_ended(statement_cache);
+        self.portals.clear(statement_cache);
     }
 
     /// Takes a message of the server, of which `heard` says what it means: all of one that the gate
@@ -516,20 +516,20 @@ impl Server {
     /// which this connection must end and no other.
     pub(crate) fn reply(
         &mut self,
-        conversation: &Conversation,
-        (client, catalogue): (&mut Client, &mut Catalogue),
+        pipeline: &Pipeline,
+        (client, statement_cache): (&mut Client, &mut StatementCache),
         (tag, fate): (Backend, Fate),
         message: &[u8],
         instead: &mut Vec<u8>,
     ) -> Result<Treatment, Violation> {
         let front = self.expected.front().map(|front| (front.number, front.step));
-        if tag == Backend::ReadyForQuery && conversation.status() == Status::Idle {
-            self.alteration_ended(catalogue);
+        if tag == Backend::ReadyForQuery && pipeline.status() == Status::Idle {
+            self.alteration_ended(statement_cache);
             self.alters = false;
             self.unsettle();
         }
         let body = message.get(HEAD..).unwrap_or_default();
-        self.follow(conversation, (tag, fate), body);
+        self.follow(pipeline, (tag, fate), body);
         match fate {
             Fate::Done(number) => {
                 // What the gate asks for its own purposes is not expected here.
@@ -541,37 +541,37 @@ impl Server {
                 let mut treatment = Treatment::Pass;
                 if is_expected {
                     if tag == Backend::CommandComplete {
-                        treatment = self.completed(client, catalogue, body, instead);
+                        treatment = self.completed(client, statement_cache, body, instead);
                     }
                     if matches!(front, Some((_, Step::PutDescribe))) {
-                        self.described(client, catalogue, message);
+                        self.described(client, statement_cache, message);
                     }
-                    self.proven(client, catalogue);
-                    self.done(catalogue);
+                    self.proven(client, statement_cache);
+                    self.done(statement_cache);
                 }
                 if tag == Backend::ReadyForQuery {
-                    self.ready(conversation.status(), catalogue);
+                    self.ready(pipeline.status(), statement_cache);
                 }
                 return Ok(treatment);
             }
             Fate::Failed { number, next } => {
                 let of = front.filter(|&(expected, _)| expected == number);
                 let next = of.map(|_| next);
-                return Ok(self.failed((client, catalogue), next, message, instead));
+                return Ok(self.failed((client, statement_cache), next, message, instead));
             }
-            Fate::Underway if front.is_some_and(|(at, _)| at == conversation.front_number()) => {
+            Fate::Underway if front.is_some_and(|(at, _)| at == pipeline.front_number()) => {
                 match tag {
                     Backend::CommandComplete => {
-                        return Ok(self.completed(client, catalogue, body, instead));
+                        return Ok(self.completed(client, statement_cache, body, instead));
                     }
                     Backend::ErrorResponse => {
-                        return Ok(self.failed((client, catalogue), None, message, instead));
+                        return Ok(self.failed((client, statement_cache), None, message, instead));
                     }
-                    Backend::CopyInResponse => self.copies(conversation),
+                    Backend::CopyInResponse => self.copies(pipeline),
                     Backend::ParameterDescription
                         if front.is_some_and(|(_, step)| step == Step::PutDescribe) =>
                     {
-                        self.parameters = catalogue.told(body);
+                        self.parameters = statement_cache.told(body);
                     }
                     _ => {}
                 }
@@ -582,13 +582,13 @@ impl Server {
     }
 
     /// Follows what texts leave in the session.
-    fn follow(&mut self, conversation: &Conversation, (tag, fate): (Backend, Fate), body: &[u8]) {
+    fn follow(&mut self, pipeline: &Pipeline, (tag, fate): (Backend, Fate), body: &[u8]) {
         if self.watched.is_empty() && !self.left.is_moving() {
             return;
         }
         let number = match fate {
             Fate::Done(number) => number,
-            _ => conversation.front_number(),
+            _ => pipeline.front_number(),
         };
         match tag {
             Backend::CommandComplete => {
@@ -614,10 +614,10 @@ impl Server {
             _ => {}
         }
         if tag == Backend::ReadyForQuery {
-            self.left.ready(conversation.status());
+            self.left.ready(pipeline.status());
             // `ready` forgets what was sent; these texts are still without an answer.
             for watched in &self.watched {
-                self.left.sent(watched.followed.leaves());
+                self.left.sent(watched.followed.effects());
             }
             self.pins = self.pins();
         }
@@ -626,15 +626,15 @@ impl Server {
     /// A reply of the gate's own has been given.
     pub(crate) fn answered(
         &mut self,
-        conversation: &Conversation,
+        pipeline: &Pipeline,
         number: u64,
-        catalogue: &mut Catalogue,
+        statement_cache: &mut StatementCache,
     ) {
         debug_assert_eq!(self.expected.front().map(|front| front.number), Some(number));
-        self.done(catalogue);
+        self.done(statement_cache);
         // The server has seen nothing of it since it was ready.
-        if conversation.kept().is_none() {
-            self.ready(Status::Idle, catalogue);
+        if pipeline.kept().is_none() {
+            self.ready(Status::Idle, statement_cache);
         }
     }
 
@@ -656,11 +656,11 @@ impl Server {
     }
 
     /// The first request is done: it stays so.
-    fn done(&mut self, catalogue: &mut Catalogue) {
+    fn done(&mut self, statement_cache: &mut StatementCache) {
         let Some(front) = self.expected.pop_front() else { return };
         self.uncount(&front);
         if front.step == Step::Bind && !self.portals.is_empty() {
-            self.portals.done(front.number, catalogue);
+            self.portals.done(front.number, statement_cache);
         }
         if let Altered::Prepared { number, change } = front.altered
             && let Some(prepared) = self.prepared.peek_mut(number)
@@ -671,7 +671,7 @@ impl Server {
             self.passes |= prepared.passing;
         }
         match front.renamed {
-            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => catalogue.release(was.id),
+            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => statement_cache.release(was.id),
             _ => {}
         }
         self.rest();
@@ -694,7 +694,7 @@ impl Server {
 
     /// The server has told the shape of a statement that it has parsed. What the client has named by
     /// that Parse has it, and what it has named since by one that the gate has answered.
-    fn described(&mut self, client: &mut Client, catalogue: &mut Catalogue, message: &[u8]) {
+    fn described(&mut self, client: &mut Client, statement_cache: &mut StatementCache, message: &[u8]) {
         let Some(front) = self.expected.front() else { return };
         let Altered::Described { id, number, change, whose } = front.altered else { return };
         let (head, body) = message.split_at(HEAD);
@@ -704,8 +704,8 @@ impl Server {
         let prepared = self.prepared.peek_mut(number);
         if let Some(prepared) = prepared.filter(|prepared| prepared.change == change) {
             prepared.shape = Some(shape);
-            if !prepared.passing && catalogue.has_shape(id, shape) == Change::Unseen {
-                catalogue.has_changed_schema();
+            if !prepared.passing && statement_cache.has_shape(id, shape) == Change::Unseen {
+                statement_cache.has_changed_schema();
             }
         }
         let name = front.name.clone();
@@ -741,16 +741,16 @@ impl Server {
 
     /// The server has done what was asked first: what that uses has had its shape since its client's
     /// Parse, which the gate has answered, and the client is held to it from here on.
-    fn proven(&mut self, client: &mut Client, catalogue: &Catalogue) {
+    fn proven(&mut self, client: &mut Client, statement_cache: &StatementCache) {
         let Some(front) = self.expected.front() else { return };
         match front.altered {
             Altered::Uses { number, unproven: true } => {
                 let name = front.name.clone();
-                self.prove(number, name.as_ref(), client, catalogue);
+                self.prove(number, name.as_ref(), client, statement_cache);
             }
             _ if matches!(front.step, Step::Query | Step::Execute) => {
                 for (number, name) in std::mem::take(&mut self.executed) {
-                    self.prove(number, Some(&name), client, catalogue);
+                    self.prove(number, Some(&name), client, statement_cache);
                 }
             }
             _ => {}
@@ -762,7 +762,7 @@ impl Server {
         number: u64,
         name: Option<&Arc<[u8]>>,
         client: &mut Client,
-        catalogue: &Catalogue,
+        statement_cache: &StatementCache,
     ) {
         let Some(shape) = self.prepared.peek(number).and_then(|prepared| prepared.shape) else {
             return;
@@ -774,7 +774,7 @@ impl Server {
         });
         let known = later.unwrap_or_else(|| client.known_mut(name.map_or(b"", |name| name)));
         if let Some(known) = known
-            && catalogue.entry(known.id).number == number
+            && statement_cache.entry(known.id).number == number
         {
             known.shape.get_or_insert(shape);
         }
@@ -782,19 +782,19 @@ impl Server {
 
     /// A request has not happened. It is expected no more, nor is what was asked behind it in the
     /// same batch, which is undone before.
-    fn undo(&mut self, one: Expected, client: &mut Client, catalogue: &mut Catalogue) {
+    fn undo(&mut self, one: Expected, client: &mut Client, statement_cache: &mut StatementCache) {
         match one.renamed {
             Renamed::Nothing => {}
             Renamed::Named(name, was) => {
                 let now = match was {
-                    Some(was) => client.name(name, was, catalogue),
-                    None => client.unname(&name, catalogue).map(|(_, now)| now),
+                    Some(was) => client.name(name, was, statement_cache),
+                    None => client.unname(&name, statement_cache).map(|(_, now)| now),
                 };
                 if let Some(now) = now {
-                    catalogue.release(now.id);
+                    statement_cache.release(now.id);
                 }
             }
-            Renamed::Unnamed(was) => self.set_unnamed(was, client, catalogue),
+            Renamed::Unnamed(was) => self.set_unnamed(was, client, statement_cache),
         }
         match one.altered {
             Altered::Prepared { number, change } => {
@@ -818,21 +818,21 @@ impl Server {
     }
 
     /// The unnamed statement is this before all that is expected.
-    fn set_unnamed(&mut self, was: Option<Known>, client: &mut Client, catalogue: &mut Catalogue) {
+    fn set_unnamed(&mut self, was: Option<Known>, client: &mut Client, statement_cache: &mut StatementCache) {
         let later = self.expected.iter_mut().find_map(|one| match &mut one.renamed {
             Renamed::Unnamed(was) => Some(was),
             _ => None,
         });
         let place = later.unwrap_or(&mut client.unnamed);
         if let Some(now) = std::mem::replace(place, was) {
-            catalogue.release(now.id);
+            statement_cache.release(now.id);
         }
     }
 
     /// The transaction has ended, or went back: what it has changed is everybody's now, or nobody's.
-    fn alteration_ended(&mut self, catalogue: &mut Catalogue) {
+    fn alteration_ended(&mut self, statement_cache: &mut StatementCache) {
         if self.alters {
-            catalogue.has_changed_schema();
+            statement_cache.has_changed_schema();
             self.unsettle();
         }
     }
@@ -852,12 +852,12 @@ impl Server {
         }
     }
 
-    fn ready(&mut self, status: Status, catalogue: &mut Catalogue) {
+    fn ready(&mut self, status: Status, statement_cache: &mut StatementCache) {
         self.query_waits = false;
         if self.expected.is_empty() {
             (self.may_open, self.asked) = (false, None);
             if status == Status::Idle {
-                self.portals.clear(catalogue);
+                self.portals.clear(statement_cache);
             }
         }
     }
@@ -872,7 +872,7 @@ impl Server {
     fn completed(
         &mut self,
         client: &mut Client,
-        catalogue: &mut Catalogue,
+        statement_cache: &mut StatementCache,
         body: &[u8],
         to_client: &mut Vec<u8>,
     ) -> Treatment {
@@ -884,34 +884,34 @@ impl Server {
                 self.specials_done += 1;
                 match &special.target {
                     Target::Name(name) => {
-                        if let Some((_, known)) = client.unname(name, catalogue) {
-                            catalogue.release(known.id);
+                        if let Some((_, known)) = client.unname(name, statement_cache) {
+                            statement_cache.release(known.id);
                         }
                         Treatment::Pass
                     }
                     Target::Discard => Treatment::Pass,
                     Target::All => {
-                        client.drop_all(catalogue);
+                        client.drop_all(statement_cache);
                         write::command_complete(to_client, "DEALLOCATE ALL");
                         Treatment::Swallow
                     }
                 }
             }
             b"DEALLOCATE ALL\0" | b"DISCARD ALL\0" => {
-                client.drop_all(catalogue);
+                client.drop_all(statement_cache);
                 self.prepared.clear();
                 Treatment::Pass
             }
             b"COMMIT\0" | b"ROLLBACK\0" | b"PREPARE TRANSACTION\0" => {
-                self.alteration_ended(catalogue);
+                self.alteration_ended(statement_cache);
                 Treatment::Pass
             }
             _ => {
                 let alters = [&b"ALTER "[..], b"DROP ", b"CREATE ", b"IMPORT "];
-                let is_code = matches!(body, b"DO\0" | b"CALL\0") && catalogue.code.is_some();
+                let is_code = matches!(body, b"DO\0" | b"CALL\0") && statement_cache.code.is_some();
                 if is_code || alters.iter().any(|tag| body.starts_with(tag)) {
                     self.alters = true;
-                    catalogue.has_changed_schema();
+                    statement_cache.has_changed_schema();
                 }
                 Treatment::Pass
             }
@@ -919,10 +919,10 @@ impl Server {
     }
 
     /// Rows are wanted: what was sent before their end is for them.
-    fn copies(&mut self, conversation: &Conversation) {
+    fn copies(&mut self, pipeline: &Pipeline) {
         let mut at = 1;
         while let Some(one) = self.expected.get(at) {
-            if conversation.is_void(one.number) {
+            if pipeline.is_void(one.number) {
                 let void = self.expected.remove(at).expect("it is there");
                 debug_assert_eq!((void.step, void.renamed.clone()), (Step::Sync, Renamed::Nothing));
                 self.uncount(&void);
@@ -935,7 +935,7 @@ impl Server {
     /// An error: in a batch, all that follows up to `next` does not happen.
     fn failed(
         &mut self,
-        (client, catalogue): (&mut Client, &mut Catalogue),
+        (client, statement_cache): (&mut Client, &mut StatementCache),
         next: Option<u64>,
         message: &[u8],
         to_client: &mut Vec<u8>,
@@ -945,10 +945,10 @@ impl Server {
         let mut treatment = Treatment::Pass;
         if let Some(fields) = fields {
             match front.as_ref().map(|front| (front.altered, front.step)) {
-                Some((Altered::Uses { number, .. }, _)) => self.doubt(number, catalogue, fields),
+                Some((Altered::Uses { number, .. }, _)) => self.suspect(number, statement_cache, fields),
                 Some((_, Step::Query | Step::Execute)) => {
                     for at in 0..self.executed.len() {
-                        self.doubt(self.executed[at].0, catalogue, fields);
+                        self.suspect(self.executed[at].0, statement_cache, fields);
                     }
                 }
                 _ => {}
@@ -957,12 +957,12 @@ impl Server {
                 .as_ref()
                 .is_some_and(|front| matches!(front.step, Step::Refused | Step::RefusedQuery));
             let told = match self.refusal.as_ref().filter(|_| refused) {
-                Some(refusal) if names(catalogue, fields) => Some(refused_text(refusal)),
+                Some(refusal) if names(statement_cache, fields) => Some(refused_text(refusal)),
                 _ => None,
             };
             let moved = self.is_moved() && fields.field(b'P').is_some();
-            if told.is_some() || moved || names(catalogue, fields) {
-                self.translate(catalogue, fields, told, to_client);
+            if told.is_some() || moved || names(statement_cache, fields) {
+                self.translate(statement_cache, fields, told, to_client);
                 treatment = Treatment::Swallow;
             }
         }
@@ -971,13 +971,13 @@ impl Server {
             self.executed.clear();
         }
         if let Some(next) = next {
-            self.skip(next, client, catalogue);
+            self.skip(next, client, statement_cache);
         }
         treatment
     }
 
     /// The first expected request has failed, and the server skips all below `next`.
-    fn skip(&mut self, next: u64, client: &mut Client, catalogue: &mut Catalogue) {
+    fn skip(&mut self, next: u64, client: &mut Client, statement_cache: &mut StatementCache) {
         let at = self.expected.partition_point(|one| one.number < next);
         let behind = self.expected.split_off(at);
         let mut skipped = std::mem::replace(&mut self.expected, behind);
@@ -988,17 +988,17 @@ impl Server {
         // Of what the client has asked, this was its turn: whatever was put before it is part of it.
         let failed = skipped.get(put).map(|one| (one.step, one.renamed.clone()));
         if let Some(first) = skipped.front().map(|one| one.number) {
-            self.portals.undo(first..next, catalogue);
+            self.portals.undo(first..next, statement_cache);
         }
         // The last first: each puts back what it found when it was asked.
         while let Some(last) = skipped.pop_back() {
             self.uncount(&last);
-            self.undo(last, client, catalogue);
+            self.undo(last, client, statement_cache);
         }
         // PostgreSQL drops the unnamed statement first: the request that failed has dropped it,
         // those that were skipped have not.
         if let Some((_, Renamed::Unnamed(_))) = failed {
-            self.set_unnamed(None, client, catalogue);
+            self.set_unnamed(None, client, statement_cache);
         }
         if self.expected.is_empty() {
             (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
@@ -1010,16 +1010,16 @@ impl Server {
     /// Sends the Sync that must follow where what was put before a Query of the client's has
     /// failed: the server skips the Query, and the client waits for its end. Asked once after each
     /// reply.
-    pub(crate) fn ask_for_end(&mut self, conversation: &mut Conversation, out: &mut Vec<u8>) {
+    pub(crate) fn ask_for_end(&mut self, pipeline: &mut Pipeline, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.sync_missing)
-            && let Ok(Sent::Owes(number)) = conversation.send(Frontend::Sync, Whose::Client)
+            && let Ok(Sent::Owes(number)) = pipeline.send(Frontend::Sync, Whose::Client)
         {
             write::bare(out, Frontend::Sync);
             self.push(number, Step::Sync, Renamed::Nothing, Altered::Nothing, 0);
         }
     }
 
-    /// The gate has ended a series of the client's by a Sync of its own, with this number.
+    /// The gate has ended a segment of the client's by a Sync of its own, with this number.
     pub(crate) fn ended(&mut self, number: u64) {
         self.push(number, Step::Sync, Renamed::Nothing, Altered::Nothing, 0);
     }
@@ -1027,7 +1027,7 @@ impl Server {
     /// The server says that it lacks what it was thought to have, or that its columns have changed: then
     /// somebody has changed a schema, past the gate perhaps, and no Parse from before is an answer to one
     /// that comes now.
-    fn doubt(&mut self, number: u64, catalogue: &mut Catalogue, fields: Fields<'_>) {
+    fn suspect(&mut self, number: u64, statement_cache: &mut StatementCache, fields: Fields<'_>) {
         // By where it comes from: the words depend on the server's language.
         let changed = fields.sqlstate() == Some(SqlState::FEATURE_NOT_SUPPORTED)
             && fields.field(b'R') == Some(b"RevalidateCachedQuery");
@@ -1035,7 +1035,7 @@ impl Server {
             && let Some(prepared) = self.prepared.peek_mut(number)
         {
             if changed && prepared.state != State::Doubtful {
-                catalogue.has_changed_schema();
+                statement_cache.has_changed_schema();
             }
             prepared.state = State::Doubtful;
         }

@@ -3,7 +3,7 @@
 
 use ring::digest::{Context, SHA256};
 
-use super::catalogue::EntryId;
+use super::statement_cache::EntryId;
 use pgwire::frame::Limits;
 
 /// The shape of a statement, told apart by digests, which are the same in every program: a client that another one has handed over

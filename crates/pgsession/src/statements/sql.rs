@@ -5,8 +5,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::sql::tokens::{Commands, Kind, Lexis, Literal, Token, Tokens, Unclear};
-use crate::sql::{Followed, What};
+use crate::sql::tokens::{Commands, Kind, LexerMode, Literal, Token, Tokens, Unclear};
+use crate::sql::{Followed, EffectKind};
 
 /// Effect of a command on the client's statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     /// The index of the session effect of its text that says so.
-    pub(super) leaf: usize,
+    pub(super) effect: usize,
     /// The place of the name in the text.
     pub(super) at: Range<usize>,
     pub(super) name: Arc<[u8]>,
@@ -55,19 +55,19 @@ pub(super) enum Usage {
 }
 
 /// The statements that a text executes or prepares, of which this is what it leaves.
-pub(super) fn names(text: &[u8], lexis: Lexis, followed: Option<&Followed>) -> Vec<Named> {
-    let leaves = followed.map_or(&[][..], |followed| &followed.leaves().leaves);
-    let named = leaves.iter().enumerate().filter_map(|(leaf, found)| {
+pub(super) fn names(text: &[u8], lexer_mode: LexerMode, followed: Option<&Followed>) -> Vec<Named> {
+    let effects = followed.map_or(&[][..], |followed| &followed.effects().effects);
+    let named = effects.iter().enumerate().filter_map(|(effect, found)| {
         let usage = match found.what {
-            What::Execute => Usage::Executes,
-            What::Prepare => Usage::Prepares,
+            EffectKind::Execute => Usage::Executes,
+            EffectKind::Prepare => Usage::Prepares,
             _ => return None,
         };
         let start = found.at.end;
         let behind = text.get(start..)?;
-        let token = Tokens::new(behind, lexis).ok()?.read().ok()?;
+        let token = Tokens::new(behind, lexer_mode).ok()?.read().ok()?;
         let name = token.name(behind)?.into();
-        Some(Named { leaf, at: start + token.start..start + token.end, name, usage })
+        Some(Named { effect, at: start + token.start..start + token.end, name, usage })
     });
     named.collect()
 }
@@ -77,16 +77,16 @@ const DROPS_MAX: usize = 64;
 
 /// Looks through a text. One that does not end, or closes what it did not open, is an error for the
 /// server to tell: nothing is found in it.
-pub(super) fn look(text: &[u8], lexis: Lexis) -> Found {
+pub(super) fn look(text: &[u8], lexer_mode: LexerMode) -> Found {
     let unclear = || Found { opens: true, alters: true, ..Found::default() };
-    find(text, lexis).ok().flatten().unwrap_or_else(unclear)
+    find(text, lexer_mode).ok().flatten().unwrap_or_else(unclear)
 }
 
 /// True if a text may have a literal that says when it is read, such as 'now': a Parse of it then
 /// fixes the time. Rather too often than not at all.
-pub(super) fn is_dated(text: &[u8], lexis: Lexis) -> bool {
+pub(super) fn is_dated(text: &[u8], lexer_mode: LexerMode) -> bool {
     let read = || {
-        let mut tokens = Tokens::new(text, lexis)?;
+        let mut tokens = Tokens::new(text, lexer_mode)?;
         loop {
             let token = tokens.read()?;
             match token.kind {
@@ -106,14 +106,14 @@ pub(super) fn is_dated(text: &[u8], lexis: Lexis) -> bool {
 /// prepared: what is analysed then (`analyze.c`), which is what is planned, procedures' arguments,
 /// and what has a plan within it (EXPLAIN, DECLARE, CREATE TABLE AS); not commands such as FETCH,
 /// whose columns are those of each time.
-pub(super) fn is_shaped(text: &[u8], lexis: Lexis) -> bool {
+pub(super) fn is_shaped(text: &[u8], lexer_mode: LexerMode) -> bool {
     #[rustfmt::skip]
     const ANALYSED: [&str; 12] = [
         "select", "insert", "update", "delete", "merge", "values", "table", "with",
         "call", "explain", "declare", "create",
     ];
     let first = || {
-        let mut tokens = Commands::new(text, lexis)?;
+        let mut tokens = Commands::new(text, lexer_mode)?;
         loop {
             let token = tokens.read()?;
             if token.kind != Kind::Semicolon {
@@ -133,8 +133,8 @@ fn says_when(value: &[u8]) -> bool {
 }
 
 /// None where nothing may be claimed.
-fn find(text: &[u8], lexis: Lexis) -> Result<Option<Found>, Unclear> {
-    let mut tokens = Commands::new(text, lexis)?;
+fn find(text: &[u8], lexer_mode: LexerMode) -> Result<Option<Found>, Unclear> {
+    let mut tokens = Commands::new(text, lexer_mode)?;
     let mut found = Found::default();
     loop {
         let first = tokens.read()?;
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     fn look(text: &[u8]) -> Found {
-        super::look(text, Lexis::default())
+        super::look(text, LexerMode::default())
     }
 
     fn drops(text: &str) -> Vec<String> {
@@ -280,8 +280,8 @@ mod tests {
     fn names_that_are_executed_or_prepared_are_found() {
         let named = |text: &str| -> Vec<String> {
             let choices = crate::sql::Choices::default();
-            let followed = Followed::of(text.as_bytes(), Lexis::default(), &choices).unwrap();
-            let found = names(text.as_bytes(), Lexis::default(), followed.as_ref());
+            let followed = Followed::of(text.as_bytes(), LexerMode::default(), &choices).unwrap();
+            let found = names(text.as_bytes(), LexerMode::default(), followed.as_ref());
             let told = found.into_iter().map(|one| {
                 let name = String::from_utf8_lossy(&one.name).into_owned();
                 format!("{:?} {}={name}", one.usage, &text[one.at])
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_a_server_holds_to_its_shape_is_told_by_its_first_word() {
-        let shaped = |text: &str| is_shaped(text.as_bytes(), Lexis::default());
+        let shaped = |text: &str| is_shaped(text.as_bytes(), LexerMode::default());
         for text in [
             "select 1",
             "(select 1)",
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_literal_that_says_when_is_found() {
-        let dated = |text: &str| is_dated(text.as_bytes(), Lexis::default());
+        let dated = |text: &str| is_dated(text.as_bytes(), LexerMode::default());
         for text in [
             "select 'now'::timestamp",
             "select date ' ToMorrow 10:00'",

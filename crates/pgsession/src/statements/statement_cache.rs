@@ -10,7 +10,7 @@ use super::server::is_types;
 use super::shape::{self, Shape};
 use super::sql::{Found, Target, is_dated, is_shaped, look, names};
 use super::{Bounds, Client};
-use crate::sql::tokens::{Encoding, Lexis, Strings};
+use crate::sql::tokens::{Encoding, LexerMode, Strings};
 use crate::sql::{self, Choices, Followed, SequenceChoice};
 use pgwire::frame::Frontend;
 use pgwire::message::write;
@@ -29,7 +29,7 @@ pub(super) struct Entry {
     rewritten: Option<Box<[u8]>>,
     pub(super) found: Found,
     /// The lexer mode in which its text was cut.
-    lexis: Lexis,
+    lexer_mode: LexerMode,
     /// Its session effects, if they are to be followed.
     pub(super) followed: Option<Arc<Followed>>,
     /// True if each Parse makes something else of it.
@@ -76,8 +76,8 @@ impl Entry {
     }
 
     /// The lexer mode in which its text was cut when it was prepared first.
-    pub(super) fn lexis(&self) -> Lexis {
-        self.lexis
+    pub(super) fn lexer_mode(&self) -> LexerMode {
+        self.lexer_mode
     }
 
     /// From when its last Parse by a client is.
@@ -101,7 +101,7 @@ impl Entry {
 /// An entry that no client has a name for stays while there is room, so that a client that comes
 /// again finds it prepared.
 #[derive(Debug)]
-pub struct Catalogue {
+pub struct StatementCache {
     prefix: Vec<u8>,
     pub(super) bounds: Bounds,
     entries: Vec<Option<Entry>>,
@@ -145,13 +145,13 @@ pub(super) enum Untaken {
     Refused(sql::Refusal),
 }
 
-impl Catalogue {
+impl StatementCache {
     /// An empty one. `secret` makes the names at servers, `sekisho.SECRET.NUMBER`, unlike any that a
     /// client chooses, and unlike those of another gate before the same servers.
-    pub fn new(secret: [u8; 8], bounds: Bounds) -> Catalogue {
+    pub fn new(secret: [u8; 8], bounds: Bounds) -> StatementCache {
         let choices = Choices::default();
         let prefix = format!("sekisho.{:016x}.", u64::from_be_bytes(secret)).into_bytes();
-        Catalogue {
+        StatementCache {
             prefix,
             bounds,
             entries: Vec::new(),
@@ -174,7 +174,7 @@ impl Catalogue {
     /// Sets what becomes of texts that leave something behind. What is known already stays as it was
     /// decided: no client may have come before.
     #[must_use]
-    pub fn choosing(mut self, choices: Choices) -> Catalogue {
+    pub fn choosing(mut self, choices: Choices) -> StatementCache {
         self.code = Followed::code(&choices).map(Arc::new);
         self.choices = choices;
         self
@@ -233,9 +233,9 @@ impl Catalogue {
     pub(super) fn follow(
         &self,
         text: &[u8],
-        lexis: Lexis,
+        lexer_mode: LexerMode,
     ) -> Result<Option<Arc<Followed>>, sql::Refusal> {
-        Ok(Followed::of(text, lexis, &self.choices)?.map(Arc::new))
+        Ok(Followed::of(text, lexer_mode, &self.choices)?.map(Arc::new))
     }
 
     /// Number of statements that are known, with a client or without.
@@ -328,19 +328,19 @@ impl Catalogue {
     pub(super) fn intern(
         &mut self,
         scope: Option<u64>,
-        lexis: Lexis,
+        lexer_mode: LexerMode,
         tail: &[u8],
         room: Room,
     ) -> Result<EntryId, Untaken> {
         self.key.clear();
-        self.key.extend_from_slice(&written(scope, lexis).to_be_bytes());
+        self.key.extend_from_slice(&written(scope, lexer_mode).to_be_bytes());
         self.key.extend_from_slice(tail);
         if let Some(&id) = self.by_content.get(&self.key[..]) {
             self.hold(id);
             return Ok(id);
         }
         let end = tail.iter().position(|&byte| byte == 0).expect("a Parse's text ends");
-        let followed = self.follow(&tail[..end], lexis).map_err(Untaken::Refused)?;
+        let followed = self.follow(&tail[..end], lexer_mode).map_err(Untaken::Refused)?;
         let bytes = self.key.len();
         let of = |all: usize| if room == Room::All { all } else { all - all / 8 };
         let (entries_max, bytes_max) = (of(self.bounds.entries_max), of(self.bounds.bytes_max));
@@ -352,8 +352,8 @@ impl Catalogue {
         if self.key.capacity() > 1 << 16 {
             self.key = Vec::new();
         }
-        let mut found = look(&tail[..end], lexis);
-        found.names = names(&tail[..end], lexis, followed.as_deref());
+        let mut found = look(&tail[..end], lexer_mode);
+        found.names = names(&tail[..end], lexer_mode, followed.as_deref());
         let rewritten = self.rewritten(&found, tail);
         let (number, references) = (self.next, 1);
         let entry = Entry {
@@ -361,10 +361,10 @@ impl Catalogue {
             content: content.clone(),
             rewritten,
             found,
-            lexis,
+            lexer_mode,
             followed,
-            dated: is_dated(&tail[..end], lexis),
-            is_shaped: is_shaped(&tail[..end], lexis),
+            dated: is_dated(&tail[..end], lexer_mode),
+            is_shaped: is_shaped(&tail[..end], lexer_mode),
             version: Version::default(),
             shape: None,
             references,
@@ -409,8 +409,8 @@ impl Catalogue {
         if tail == entry.tail() {
             return None;
         }
-        let (scope, lexis, version) = (entry.scope(), entry.lexis, entry.version);
-        let retyped = self.intern(scope, lexis, &tail, room);
+        let (scope, lexer_mode, version) = (entry.scope(), entry.lexer_mode, entry.version);
+        let retyped = self.intern(scope, lexer_mode, &tail, room);
         if let Ok(retyped) = retyped {
             let of = &mut self.entry_mut(retyped).version;
             of.epoch = of.epoch.max(version.epoch);
@@ -532,10 +532,10 @@ impl Catalogue {
 
 /// A scope as eight bytes can say it. Where there is none, texts that are cut in other ways are still
 /// other ones.
-pub(super) fn written(scope: Option<u64>, lexis: Lexis) -> u64 {
+pub(super) fn written(scope: Option<u64>, lexer_mode: LexerMode) -> u64 {
     scope.unwrap_or_else(|| {
-        let strings = u64::from(lexis.strings == Strings::Backslash);
-        let encoding = u64::from(lexis.encoding == Encoding::AsciiUnsafe);
+        let strings = u64::from(lexer_mode.strings == Strings::Backslash);
+        let encoding = u64::from(lexer_mode.encoding == Encoding::AsciiUnsafe);
         u64::MAX - 2 * strings - encoding
     })
 }

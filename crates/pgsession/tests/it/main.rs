@@ -11,7 +11,7 @@
     reason = "clippy takes only functions marked as tests for tests, not what they share"
 )]
 
-mod conversations;
+mod pipelines;
 mod relays;
 mod sql;
 mod talks;

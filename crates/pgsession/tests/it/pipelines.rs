@@ -1,8 +1,8 @@
 //! The traps that poolers have fallen into, one by one: what a server owes, when it is free, and
 //! what it needs when its client has gone. Messages are written as their tags.
 
-use pgsession::conversation::{
-    Abandoned, Conversation, End, Fate, Forwarded, Kept, Local, OWED_MAX, Received, SendError,
+use pgsession::pipeline::{
+    Abandoned, Pipeline, End, Fate, Forwarded, Kept, Local, OWED_MAX, Received, SendError,
     Sent, To, Turn, Violation, Whose,
 };
 use pgwire::frame::{Backend, Frontend, Tag};
@@ -15,48 +15,48 @@ const ERROR: &[u8] = b"SERROR\0VERROR\0C42601\0Mno\0\0";
 const FATAL: &[u8] = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0";
 
 /// Sends messages of the client, by tags.
-fn sends(conversation: &mut Conversation, tags: &str) {
+fn sends(pipeline: &mut Pipeline, tags: &str) {
     for byte in tags.bytes() {
-        conversation.send(Frontend::from_byte(byte).unwrap(), Whose::Client).unwrap();
+        pipeline.send(Frontend::from_byte(byte).unwrap(), Whose::Client).unwrap();
     }
 }
 
 /// Receives messages of the server, by tags; behind `Z` stands the status, and `!` is a FATAL
 /// error.
-fn hears(conversation: &mut Conversation, tags: &str) -> Vec<Fate> {
+fn hears(pipeline: &mut Pipeline, tags: &str) -> Vec<Fate> {
     let mut bytes = tags.bytes();
     let mut fates = Vec::new();
     while let Some(byte) = bytes.next() {
         let received = match byte {
-            b'Z' => conversation.receive(Backend::ReadyForQuery, &[bytes.next().unwrap()]),
-            b'E' => conversation.receive(Backend::ErrorResponse, ERROR),
-            b'!' => conversation.receive(Backend::ErrorResponse, FATAL),
-            _ => conversation.receive(Backend::from_byte(byte).unwrap(), b""),
+            b'Z' => pipeline.receive(Backend::ReadyForQuery, &[bytes.next().unwrap()]),
+            b'E' => pipeline.receive(Backend::ErrorResponse, ERROR),
+            b'!' => pipeline.receive(Backend::ErrorResponse, FATAL),
+            _ => pipeline.receive(Backend::from_byte(byte).unwrap(), b""),
         };
         fates.push(received.unwrap_or_else(|error| panic!("{tags}: {error}")).fate);
     }
     fates
 }
 
-/// A conversation in which the client has sent `sent` and the server has said `heard`.
-fn after(sent: &str, heard: &str) -> Conversation {
-    let mut conversation = Conversation::new();
-    sends(&mut conversation, sent);
-    hears(&mut conversation, heard);
-    conversation
+/// A pipeline in which the client has sent `sent` and the server has said `heard`.
+fn after(sent: &str, heard: &str) -> Pipeline {
+    let mut pipeline = Pipeline::new();
+    sends(&mut pipeline, sent);
+    hears(&mut pipeline, heard);
+    pipeline
 }
 
 /// The tags of what the gate would send to end a doubt.
-fn resolves(conversation: &mut Conversation) -> String {
+fn resolves(pipeline: &mut Pipeline) -> String {
     let mut out = Vec::new();
-    conversation.resolve(&mut out);
+    pipeline.resolve(&mut out);
     messages::<Frontend>(&out).iter().map(|(tag, _)| char::from(tag.byte())).collect()
 }
 
 /// The gate's next step for a client that has gone, and the tags of what it sends.
-fn abandons(conversation: &mut Conversation) -> (Abandoned, String) {
+fn abandons(pipeline: &mut Pipeline) -> (Abandoned, String) {
     let mut out = Vec::new();
-    let abandoned = conversation.abandon(Forwarded::Whole, &mut out);
+    let abandoned = pipeline.abandon(Forwarded::Whole, &mut out);
     (abandoned, messages::<Frontend>(&out).iter().map(|(tag, _)| char::from(tag.byte())).collect())
 }
 
@@ -90,7 +90,7 @@ fn trap_1_nothing_is_asked_behind_what_may_be_a_copy_itself() {
         for then in ["Q", "PBES"] {
             // The client has said more before the failure was heard.
             let mut talk = after(&format!("PBESdcS{then}"), "12GE");
-            assert_eq!(talk.kept(), Some(Kept::InDoubt));
+            assert_eq!(talk.kept(), Some(Kept::Ambiguous));
             assert_eq!(resolves(&mut talk), "", "a Close would end the session within a COPY");
             hears(&mut talk, if swallowed { "ZI" } else { "ZIZI" });
             assert_eq!(resolves(&mut talk), "");
@@ -112,11 +112,11 @@ fn trap_1_nothing_is_asked_behind_what_may_be_a_copy_itself() {
 fn trap_1_whether_a_failed_copy_has_swallowed_a_sync_is_asked() {
     for swallowed in [true, false] {
         let mut talk = after("PBES", "12GE");
-        assert_eq!((talk.kept(), talk.turn()), (Some(Kept::InDoubt), Turn::Client));
+        assert_eq!((talk.kept(), talk.turn()), (Some(Kept::Ambiguous), Turn::Client));
         // The server may be skipping, so there is no place for a question yet.
         assert_eq!(resolves(&mut talk), "");
         let refused = talk.send(Frontend::Parse, Whose::Client);
-        assert_eq!(refused, Err(SendError::InDoubt { tag: Frontend::Parse }));
+        assert_eq!(refused, Err(SendError::Ambiguous { tag: Frontend::Parse }));
         sends(&mut talk, "dcS");
         assert_eq!(resolves(&mut talk), "CS");
         assert_eq!(resolves(&mut talk), "");
@@ -141,7 +141,7 @@ fn trap_1_whether_a_failed_copy_has_swallowed_a_sync_is_asked() {
     // Replies that tell the Syncs apart by themselves need no question.
     let mut talk = after("PBEScSPES", "12GEZIZI1C");
     assert_eq!((talk.kept(), resolves(&mut talk)), (owes(1, 1), String::new()));
-    // What follows in the same series is executed or is not: nobody can tell.
+    // What follows in the same segment is executed or is not: nobody can tell.
     let mut talk = after("PBEScPS", "12G");
     assert_eq!(hears(&mut talk, "E"), [Fate::Ended(End::Lost)]);
     assert_eq!(talk.kept(), Some(Kept::Ended(End::Lost)));
@@ -149,7 +149,7 @@ fn trap_1_whether_a_failed_copy_has_swallowed_a_sync_is_asked() {
 
 #[test]
 fn trap_2_a_parse_that_fails_is_known_by_its_number() {
-    let mut talk = Conversation::new();
+    let mut talk = Pipeline::new();
     assert_eq!(talk.send(Frontend::Parse, Whose::Gate), Ok(Sent::Owes(0)));
     assert_eq!(talk.send(Frontend::Parse, Whose::Client), Ok(Sent::Owes(1)));
     assert_eq!(talk.send(Frontend::Close, Whose::Client), Ok(Sent::Owes(2)));
@@ -177,7 +177,7 @@ fn trap_3_after_an_unknown_statement_the_connection_stays() {
 
 #[test]
 fn trap_5_replies_of_the_gate_stand_where_the_servers_would() {
-    let mut talk = Conversation::new();
+    let mut talk = Pipeline::new();
     assert_eq!(talk.answer_here(Local::ParseComplete), Ok(Sent::Owes(0)));
     assert_eq!(talk.next_local(), Some((0, Local::ParseComplete)));
     sends(&mut talk, "B");
@@ -204,7 +204,7 @@ fn trap_6_a_query_in_a_series_has_a_ready_of_its_own_unless_it_is_skipped() {
     assert_eq!(talk.kept(), owes(2, 3));
     hears(&mut talk, "CZI1ZI");
     assert_eq!(talk.kept(), None);
-    // A Query closes a series: what came before it is committed with it.
+    // A Query closes a segment: what came before it is committed with it.
     assert_eq!(after("PBEQ", "12CCZI").kept(), None);
     assert_eq!(after("PQ", "E").kept(), Some(Kept::Skipping));
     assert_eq!(after("PQFS", "EZI").kept(), None);
@@ -228,13 +228,13 @@ fn trap_7_an_error_skips_to_the_next_sync_and_no_further() {
 fn trap_8_ready_is_not_enough_to_be_free() {
     assert_eq!(after("QQ", "CZI").kept(), owes(1, 1));
     assert_eq!(after("SS", "ZI").kept(), owes(1, 1));
-    assert_eq!(after("QPH", "CZI1").kept(), Some(Kept::Series));
+    assert_eq!(after("QPH", "CZI1").kept(), Some(Kept::Segment));
     assert_eq!(after("Q", "CZT").kept(), Some(Kept::InTransaction));
     assert_eq!(after("Q", "EZE").kept(), Some(Kept::InFailedTransaction));
     assert_eq!(after("Q", "H").kept(), Some(Kept::CopyOut));
     assert_eq!(after("Q", "G").kept(), Some(Kept::CopyIn));
     assert_eq!(after("X", "").kept(), Some(Kept::Ended(End::Terminated)));
-    let mut talk = Conversation::of_replication();
+    let mut talk = Pipeline::of_replication();
     sends(&mut talk, "Q");
     hears(&mut talk, "WdZI");
     assert_eq!(talk.kept(), Some(Kept::Replication));
@@ -252,7 +252,7 @@ fn trap_9_a_half_series_is_rolled_back_and_never_committed_by_a_sync() {
     hears(&mut talk, "12");
     assert_eq!(abandons(&mut talk), (waits(owes(0, 1).unwrap()), String::new()));
     hears(&mut talk, "C");
-    assert_eq!(abandons(&mut talk), (waits(Kept::Series), "Q".to_owned()));
+    assert_eq!(abandons(&mut talk), (waits(Kept::Segment), "Q".to_owned()));
     hears(&mut talk, "NCZI");
     assert_eq!(abandons(&mut talk), (Abandoned::Free, String::new()));
     // It has failed already.
@@ -266,7 +266,7 @@ fn trap_9_a_half_series_is_rolled_back_and_never_committed_by_a_sync() {
     let mut talk = after("PBES", "12G");
     assert_eq!(abandons(&mut talk).1, "fH");
     hears(&mut talk, "E");
-    assert_eq!(abandons(&mut talk), (waits(Kept::InDoubt), "SCS".to_owned()));
+    assert_eq!(abandons(&mut talk), (waits(Kept::Ambiguous), "SCS".to_owned()));
     hears(&mut talk, "ZI3ZI");
     assert_eq!(abandons(&mut talk).0, Abandoned::Free);
     // Half a message went out.
@@ -279,7 +279,7 @@ fn trap_9_a_half_series_is_rolled_back_and_never_committed_by_a_sync() {
 
 #[test]
 fn trap_16_notices_and_settings_answer_nothing_at_any_moment() {
-    let mut talk = Conversation::new();
+    let mut talk = Pipeline::new();
     let aside = [Fate::Aside; 3];
     assert_eq!(hears(&mut talk, "NAS"), aside);
     sends(&mut talk, "PBES");
@@ -350,12 +350,12 @@ fn a_server_that_says_what_it_cannot_say_is_lost() {
         assert_eq!(talk.kept(), Some(Kept::Ended(End::Lost)), "{sent} {heard} {wrong}");
         assert_eq!(talk.receive(tag, body), Err(Violation::Ended { tag }));
     }
-    assert!(Conversation::new().receive(Backend::ReadyForQuery, b"X").is_err());
+    assert!(Pipeline::new().receive(Backend::ReadyForQuery, b"X").is_err());
 }
 
 #[test]
 fn a_pipeline_without_end_meets_a_limit_but_copy_does_not() {
-    let mut talk = Conversation::new();
+    let mut talk = Pipeline::new();
     for _ in 0..OWED_MAX {
         assert!(!talk.is_full());
         sends(&mut talk, "P");
@@ -380,7 +380,7 @@ fn a_pipeline_without_end_meets_a_limit_but_copy_does_not() {
 
 #[test]
 fn a_connection_remembers_little() {
-    assert!(size_of::<Conversation>() <= 80);
+    assert!(size_of::<Pipeline>() <= 80);
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn no_events_make_it_panic_or_grow() {
     let mut chance = Chance::new(7);
     let (mut ends, mut doubts) = (0, 0);
     for _ in 0..3000 {
-        let mut talk = Conversation::new();
+        let mut talk = Pipeline::new();
         for _ in 0..60 {
             match chance.below(8) {
                 0..4 => {
@@ -421,7 +421,7 @@ fn no_events_make_it_panic_or_grow() {
             let _ = (talk.turn(), talk.is_full());
             match talk.kept() {
                 Some(Kept::Owes { ready, requests }) => assert!(ready <= requests),
-                Some(kept) => doubts += usize::from(kept == Kept::InDoubt),
+                Some(kept) => doubts += usize::from(kept == Kept::Ambiguous),
                 None => assert_eq!(talk.status(), Status::Idle),
             }
         }

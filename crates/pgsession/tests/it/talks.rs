@@ -8,8 +8,8 @@ use std::net::TcpStream;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use pgsession::conversation::{
-    Abandoned, Conversation, End, Fate, Forwarded, Kept, Local, OWED_MAX, SendError, To, Turn,
+use pgsession::pipeline::{
+    Abandoned, Pipeline, End, Fate, Forwarded, Kept, Local, OWED_MAX, SendError, To, Turn,
     Whose,
 };
 use pgwire::auth::{Credential, Login, LoginStep, Terms};
@@ -43,12 +43,12 @@ fn server() -> &'static Private {
 /// A client's message: tag and body.
 pub(super) type Message = (Frontend, Vec<u8>);
 
-/// A connection whose conversation is followed.
+/// A connection whose pipeline is followed.
 struct Talk {
     stream: TcpStream,
     buffer: Vec<u8>,
     frames: Frames<Backend>,
-    conversation: Conversation,
+    pipeline: Pipeline,
     /// The messages so far, for whoever reads of a failure.
     history: Vec<String>,
     /// The messages to the client, notices and the like apart.
@@ -61,7 +61,7 @@ impl Drop for Talk {
     fn drop(&mut self) {
         if std::thread::panicking() {
             println!("{}", self.history.join("\n"));
-            println!("kept: {:?}", self.conversation);
+            println!("kept: {:?}", self.pipeline);
         }
     }
 }
@@ -83,7 +83,7 @@ impl Talk {
             stream,
             buffer: Vec::new(),
             frames: Frames::new(Limits { whole_max: 65_536, ..Limits::SESSION }),
-            conversation: Conversation::new(),
+            pipeline: Pipeline::new(),
             history: Vec::new(),
             told: Vec::new(),
             torn: false,
@@ -155,7 +155,7 @@ impl Talk {
     fn heard(&mut self, tag: Backend, body: &[u8]) -> Fate {
         let text = String::from_utf8_lossy(body).replace('\0', " ");
         self.history.push(format!("    < {tag:?} {text}"));
-        let received = self.conversation.receive(tag, body);
+        let received = self.pipeline.receive(tag, body);
         let received = received.unwrap_or_else(|violation| panic!("{violation}"));
         if received.to == To::Client && received.fate != Fate::Aside {
             self.told.push(format!("{tag:?} {text}"));
@@ -166,7 +166,7 @@ impl Talk {
     }
 
     fn tell_locals(&mut self) {
-        while let Some((_, local)) = self.conversation.next_local() {
+        while let Some((_, local)) = self.pipeline.next_local() {
             self.told.push(format!("{local:?} "));
         }
     }
@@ -188,13 +188,13 @@ impl Talk {
 
     /// Hears all that is owed.
     fn settle(&mut self) {
-        while self.conversation.turn() == Turn::Server && !self.is_over() {
+        while self.pipeline.turn() == Turn::Server && !self.is_over() {
             self.hear();
         }
     }
 
     fn is_over(&self) -> bool {
-        self.torn || matches!(self.conversation.kept(), Some(Kept::Ended(_)))
+        self.torn || matches!(self.pipeline.kept(), Some(Kept::Ended(_)))
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -204,7 +204,7 @@ impl Talk {
 
     fn resolve(&mut self) {
         let mut out = Vec::new();
-        self.conversation.resolve(&mut out);
+        self.pipeline.resolve(&mut out);
         if !out.is_empty() {
             self.history.push("  > the fence".to_owned());
             self.write(&out);
@@ -214,7 +214,7 @@ impl Talk {
     /// Sends a message, unless it must not be sent.
     fn say(&mut self, (tag, body): &Message, whose: Whose) -> Result<(), SendError> {
         let text = String::from_utf8_lossy(body).replace('\0', " ");
-        let sent = self.conversation.send(*tag, whose);
+        let sent = self.pipeline.send(*tag, whose);
         self.history.push(format!("> {tag:?} {} {sent:?}", text.escape_debug()));
         sent?;
         let mut out = Vec::new();
@@ -232,7 +232,7 @@ impl Talk {
 
     /// The server is said to be free: then the very next replies are those to a question of ours.
     fn proves_free(&mut self, nonce: &str) {
-        assert_eq!(self.conversation.kept(), None);
+        assert_eq!(self.pipeline.kept(), None);
         self.say(&query(&format!("select '{nonce}'")), Whose::Gate).unwrap();
         let mut seen = Vec::new();
         loop {
@@ -249,7 +249,7 @@ impl Talk {
             }
         }
         assert_eq!(seen, ['T', 'D', 'C', 'Z']);
-        assert_eq!(self.conversation.kept(), None, "a free server is in no transaction");
+        assert_eq!(self.pipeline.kept(), None, "a free server is in no transaction");
     }
 
     /// The client goes, and the gate does what must be done; whether the server is free then.
@@ -259,7 +259,7 @@ impl Talk {
                 return false;
             }
             let mut out = Vec::new();
-            let abandoned = self.conversation.abandon(forwarded, &mut out);
+            let abandoned = self.pipeline.abandon(forwarded, &mut out);
             if !out.is_empty() {
                 self.history.push(format!("  > {}", String::from_utf8_lossy(&out).escape_debug()));
                 self.write(&out);
@@ -471,12 +471,12 @@ fn play(talk: &mut Talk, author: &mut Author, seen: &mut Seen) -> bool {
         if talk.is_over() {
             break;
         }
-        match talk.conversation.kept() {
+        match talk.pipeline.kept() {
             None if author.one_in(4) => {
                 note("free on the way");
                 talk.proves_free("between");
             }
-            Some(Kept::InDoubt) => note("in doubt"),
+            Some(Kept::Ambiguous) => note("in doubt"),
             Some(Kept::CopyIn) => note("in copy"),
             Some(Kept::Skipping) => note("skipping"),
             _ => {}
@@ -496,7 +496,7 @@ fn play(talk: &mut Talk, author: &mut Author, seen: &mut Seen) -> bool {
     } else {
         talk.abandon(Forwarded::Whole)
     };
-    note(match talk.conversation.kept() {
+    note(match talk.pipeline.kept() {
         _ if talk.torn => "torn",
         None => "free",
         Some(Kept::Ended(End::Fatal)) => "fatal",
@@ -526,7 +526,7 @@ fn a_real_server_owes_what_we_say_and_nothing_else() {
             // read: that happens where something else than rows comes during COPY.
             let said = talk.history.join("\n").to_lowercase();
             assert!(!talk.torn || said.contains("copy"), "{said}");
-            if talk.conversation.kept() == Some(Kept::Ended(End::Fatal)) {
+            if talk.pipeline.kept() == Some(Kept::Ended(End::Fatal)) {
                 assert_eq!(talk.read(), None, "FATAL is the last word");
             }
             talk = Talk::begin();
@@ -557,7 +557,7 @@ fn told(talk: &mut Talk, script: &[Message], closer: Closer, author: &mut Author
         }
         if closer == Closer::Gate && *message == close('S', "nobody") {
             talk.history.push("> Close, answered here".to_owned());
-            talk.conversation.answer_here(Local::CloseComplete).unwrap();
+            talk.pipeline.answer_here(Local::CloseComplete).unwrap();
             talk.tell_locals();
         } else {
             talk.says(std::slice::from_ref(message));
@@ -616,9 +616,9 @@ fn a_copy_that_fails_before_or_behind_a_sync_leaves_a_server_that_can_be_used() 
         }
         assert!(heard.contains(&Backend::CopyInResponse), "{heard:?}");
         talk.says(&[bare(Frontend::CopyDone), bare(Frontend::Sync)]);
-        while talk.conversation.kept().is_some() {
+        while talk.pipeline.kept().is_some() {
             let (tag, _) = talk.hear().unwrap();
-            // The fence has a ReadyForQuery of its own.
+            // The sync marker has a ReadyForQuery of its own.
             ready += u32::from(tag == Backend::ReadyForQuery);
         }
         assert!(ready == readies || ready == readies + 1, "{table}: {ready}");

@@ -41,7 +41,7 @@ fn who_is_given_its_settings_keeps_the_server_until_it_has_asked() {
 
 #[test]
 fn what_waits_for_the_end_of_a_copy_asks_the_server_for_it() {
-    // A message that had to wait for a COPY before it in its series waited for ever, because the
+    // A message that had to wait for a COPY before it in its segment waited for ever, because the
     // server kept the last rows to itself until somebody said Flush or Sync.
     let place = Place::of(Mode::Transaction, 1);
     let gate = place.gate();
@@ -75,7 +75,7 @@ fn whose_session_ends_for_a_doubt_is_told_so() {
 
 #[test]
 fn a_query_that_fails_has_dropped_the_unnamed_statement() {
-    // Where the Query came within a series, the gate still knew the statement, and gave it to the
+    // Where the Query came within a segment, the gate still knew the statement, and gave it to the
     // server again for the next Bind.
     let place = Place::of(Mode::Transaction, 1);
     let gate = place.gate();

@@ -72,7 +72,7 @@ impl Drop for Unpacked {
     }
 }
 
-/// A case in which no simple query stands in the middle of a series: release 18.1 then leaves the series'
+/// A case in which no simple query stands in the middle of a segment: release 18.1 then leaves the segment'
 /// transaction open, and answers the next one with an internal error or not at all.
 fn apart(seed: u64, mode: Mode, clients: usize) -> Case {
     let mut case = case(seed, mode, clients);

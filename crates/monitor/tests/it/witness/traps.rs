@@ -85,8 +85,8 @@ fn trap_7_an_error_leaves_out_the_rest_of_its_series_alone() {
 
 #[test]
 fn trap_8_a_server_that_still_owes_is_not_given_away() {
-    let series = vec![runs("", "select 1"), sync(), runs("", "select 2"), sync()];
-    alike(&[[series, vec![query("select 3"), query("select 4"), sync(), sync()]].concat()]);
+    let segment = vec![runs("", "select 1"), sync(), runs("", "select 2"), sync()];
+    alike(&[[segment, vec![query("select 3"), query("select 4"), sync(), sync()]].concat()]);
 }
 
 #[test]

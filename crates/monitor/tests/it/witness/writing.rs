@@ -302,7 +302,7 @@ impl Author<'_> {
                 self.copying(to, self.syncs());
             }
             4 => {
-                // A simple query in the middle of a series.
+                // A simple query in the middle of a segment.
                 let (one, two) = (self.row(), self.row());
                 to.extend([runs("", &one), query(&two), again("")]);
             }
@@ -413,7 +413,7 @@ impl Author<'_> {
         7
     }
 
-    /// Something that fails, in each message of a series that can.
+    /// Something that fails, in each message of a segment that can.
     fn wrong(&mut self) -> Vec<u8> {
         match self.below(9) {
             0 => parse("", "selec", &[]),

@@ -10,7 +10,7 @@ pub type Named<T> = Vec<(Vec<u8>, T)>;
 
 /// The settings of a client at rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RestingSettings {
+pub struct ExportedSettings {
     /// The settings that it began with.
     pub begun: Named<Value>,
     /// The settings that it has set.
@@ -23,7 +23,7 @@ pub struct RestingSettings {
 
 impl Settings {
     /// True if nothing of a client's is under way, and all is known.
-    pub fn is_resting(&self) -> bool {
+    pub fn can_export(&self) -> bool {
         self.open.is_empty()
             && self.unknown.is_empty()
             && self.forgotten.is_empty()
@@ -32,8 +32,8 @@ impl Settings {
     }
 
     /// All that is to be known of a client's, if that [rests](Settings::is_resting).
-    pub fn resting(&self) -> Option<RestingSettings> {
-        self.is_resting().then(|| RestingSettings {
+    pub fn export(&self) -> Option<ExportedSettings> {
+        self.can_export().then(|| ExportedSettings {
             begun: listed(&self.base),
             set: listed(&self.set),
             reported: listed(&self.reported),
@@ -43,8 +43,8 @@ impl Settings {
 
     /// The settings of a client that was at rest. More than the bounds let be are
     /// [lost](Settings::lost).
-    pub fn of_resting(resting: RestingSettings, bounds: SettingsBounds) -> Settings {
-        let RestingSettings { begun, set, reported, first } = resting;
+    pub fn of_export(export: ExportedSettings, bounds: SettingsBounds) -> Settings {
+        let ExportedSettings { begun, set, reported, first } = export;
         let mut settings = Settings {
             side: Side::Client,
             bounds,
@@ -73,7 +73,7 @@ fn listed<T: Clone>(map: &BTreeMap<Vec<u8>, T>) -> Named<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::What;
+    use crate::sql::EffectKind;
     use pgwire::message::Status;
 
     #[test]
@@ -81,18 +81,18 @@ mod tests {
         let begun = [(&b"search_path"[..], &b"a, b"[..])];
         let mut settings = Settings::new(Side::Client, SettingsBounds::default(), begun);
         settings.reported(b"TimeZone", b"UTC");
-        let set = What::Set {
+        let set = EffectKind::Set {
             name: b"work_mem".to_vec(),
             value: Some(Value::Items(vec![b"1MB".to_vec()])),
         };
         settings.completed([&set], b"SET");
-        assert_eq!(settings.resting(), None, "its transaction is open");
+        assert_eq!(settings.export(), None, "its transaction is open");
         settings.ready(Status::Idle);
         settings.reported(b"TimeZone", b"Asia/Tokyo");
-        let resting = settings.resting().unwrap();
-        let taken = Settings::of_resting(resting.clone(), SettingsBounds::default());
+        let export = settings.export().unwrap();
+        let taken = Settings::of_export(export.clone(), SettingsBounds::default());
         assert!(taken.is_same(&settings));
-        assert_eq!(taken.resting(), Some(resting));
+        assert_eq!(taken.export(), Some(export));
         assert_eq!(taken.scope(), settings.scope());
         let names = |one: &Settings| one.names().map(<[u8]>::to_vec).collect::<Vec<_>>();
         assert_eq!(names(&taken), names(&settings));
@@ -104,9 +104,9 @@ mod tests {
     #[test]
     fn more_than_the_bounds_let_be_is_lost_and_no_more_at_rest() {
         let set = vec![(b"a.b".to_vec(), Value::Whole(vec![b'x'; 1 << 17]))];
-        let resting = RestingSettings { set, ..RestingSettings::default() };
-        let settings = Settings::of_resting(resting, SettingsBounds::default());
+        let export = ExportedSettings { set, ..ExportedSettings::default() };
+        let settings = Settings::of_export(export, SettingsBounds::default());
         assert!(settings.lost().is_some());
-        assert_eq!(settings.resting(), None);
+        assert_eq!(settings.export(), None);
     }
 }

@@ -9,13 +9,13 @@ pub(super) use self::executing::Naming;
 use self::executing::{Executed, Meaning};
 use super::portals::PORTALS_MAX;
 use super::{
-    Altered, Catalogue, Client, Conversation, EntryId, Expected, Followed, Forward, HEAD, Local,
+    Altered, StatementCache, Client, Pipeline, EntryId, Expected, Followed, Forward, HEAD, Local,
     Message, Portal, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status, Step,
     Target, Whose,
 };
-use crate::conversation::{self, SendError};
-use crate::sql::{Glance, glance};
-use crate::statements::catalogue::{Given, Room, Untaken};
+use crate::pipeline::{self, SendError};
+use crate::sql::{Prefilter, prefilter};
+use crate::statements::statement_cache::{Given, Room, Untaken};
 use crate::statements::shape::Known;
 use crate::statements::sql::{self, Found};
 use pgwire::frame::Frontend;
@@ -24,24 +24,24 @@ use pgwire::message::write;
 /// The parts that a message of a client meets.
 struct Turn<'a> {
     server: &'a mut Server,
-    conversation: &'a mut Conversation,
+    pipeline: &'a mut Pipeline,
     client: &'a mut Client,
-    catalogue: &'a mut Catalogue,
+    statement_cache: &'a mut StatementCache,
     out: &'a mut Vec<u8>,
 }
 
 impl Server {
-    /// Takes a message of the client that the conversation permits: writes to `to_server` what goes
-    /// before it or for it. The conversation is told of all that goes out.
+    /// Takes a message of the client that the pipeline permits: writes to `to_server` what goes
+    /// before it or for it. The pipeline is told of all that goes out.
     pub(crate) fn ask(
         &mut self,
-        conversation: &mut Conversation,
-        (client, catalogue): (&mut Client, &mut Catalogue),
+        pipeline: &mut Pipeline,
+        (client, statement_cache): (&mut Client, &mut StatementCache),
         message: Message<'_>,
         to_server: &mut Vec<u8>,
     ) -> Forward {
         let (server, out) = (self, to_server);
-        Turn { server, conversation, client, catalogue, out }.take(message)
+        Turn { server, pipeline, client, statement_cache, out }.take(message)
     }
 
     pub(super) fn push(
@@ -112,16 +112,16 @@ pub(in crate::statements) fn is_types(bytes: &[u8]) -> bool {
 impl Turn<'_> {
     fn take(&mut self, message: Message<'_>) -> Forward {
         let tag = message.tag;
-        if self.server.query_waits && tag == Frontend::Query && self.conversation.is_skipping() {
+        if self.server.query_waits && tag == Frontend::Query && self.pipeline.is_skipping() {
             return self.end_query();
         }
-        if self.conversation.takes_rows()
-            || (self.conversation.is_skipping() && tag != Frontend::Sync)
+        if self.pipeline.takes_rows()
+            || (self.pipeline.is_skipping() && tag != Frontend::Sync)
         {
             return self.tell(tag);
         }
         let busy = !self.server.expected.is_empty();
-        let full = self.server.expected.len() >= self.catalogue.bounds.replies_max;
+        let full = self.server.expected.len() >= self.statement_cache.bounds.replies_max;
         let begins = matches!(
             tag,
             Frontend::Parse
@@ -135,7 +135,7 @@ impl Turn<'_> {
         let moves = self.client.moves && self.server.runs > 0;
         let unsettled = self.server.copies || self.server.means || moves;
         let waits = self.server.held || full || (unsettled && begins);
-        if self.conversation.is_full() || (busy && waits) {
+        if self.pipeline.is_full() || (busy && waits) {
             return self.later();
         }
         match tag {
@@ -146,7 +146,7 @@ impl Turn<'_> {
             Frontend::Execute => self.execute(message),
             Frontend::Query => self.query(message),
             Frontend::FunctionCall => {
-                let code = self.catalogue.code.clone().filter(|_| !is_large_object(message));
+                let code = self.statement_cache.code.clone().filter(|_| !is_large_object(message));
                 if tells_of_sequences(message) && self.asks_where_others_may_have_moved() {
                     if self.is_at_rest() {
                         return Forward::Sequences;
@@ -169,7 +169,7 @@ impl Turn<'_> {
 
     /// A message without a reply of its own.
     fn tell(&mut self, tag: Frontend) -> Forward {
-        match self.conversation.send_behind_others(tag, Whose::Client) {
+        match self.pipeline.send_behind_others(tag, Whose::Client) {
             Ok(Sent::Discarded) => Forward::Nothing,
             sent => {
                 debug_assert_eq!(sent, Ok(Sent::OwesNothing), "{tag:?}");
@@ -201,11 +201,11 @@ impl Turn<'_> {
                     Step::OwnParse => Local::ParseComplete,
                     _ => Local::CloseComplete,
                 };
-                let sent = self.conversation.answer_here(reply);
+                let sent = self.pipeline.answer_here(reply);
                 return self.expect(sent, step, renamed, altered);
             }
         };
-        let sent = self.conversation.send_behind_others(tag, whose);
+        let sent = self.pipeline.send_behind_others(tag, whose);
         self.expect(sent, step, renamed, altered);
     }
 
@@ -221,7 +221,7 @@ impl Turn<'_> {
         };
         let bytes = match renamed {
             Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => {
-                self.catalogue.entry(was.id).bytes()
+                self.statement_cache.entry(was.id).bytes()
             }
             _ => 0,
         };
@@ -230,7 +230,7 @@ impl Turn<'_> {
 
     /// Outstanding requests must be answered before more is asked.
     fn later(&mut self) -> Forward {
-        if self.conversation.turn() == conversation::Turn::Client {
+        if self.pipeline.turn() == pipeline::Turn::Client {
             self.flush();
         }
         Forward::Later
@@ -238,7 +238,7 @@ impl Turn<'_> {
 
     fn flush(&mut self) {
         write::bare(self.out, Frontend::Flush);
-        let sent = self.conversation.send_behind_others(Frontend::Flush, Whose::Gate);
+        let sent = self.pipeline.send_behind_others(Frontend::Flush, Whose::Gate);
         debug_assert_eq!(sent, Ok(Sent::OwesNothing));
     }
 
@@ -273,10 +273,10 @@ impl Turn<'_> {
         }
         self.hold();
         self.server.refusal = Some(refusal);
-        let catalogue = &*self.catalogue;
+        let statement_cache = &*self.statement_cache;
         write::message(self.out, Frontend::Query, |out| {
             out.extend_from_slice(b"EXECUTE ");
-            catalogue.write_quoted(out, Given::Lacking(0));
+            statement_cache.write_quoted(out, Given::Lacking(0));
             out.push(0);
         });
         let renamed = self.drop_unnamed();
@@ -296,10 +296,10 @@ impl Turn<'_> {
         }
         self.hold();
         self.server.refusal = Some(refusal);
-        let catalogue = &*self.catalogue;
+        let statement_cache = &*self.statement_cache;
         write::message(self.out, Frontend::Bind, |out| {
             out.push(0);
-            catalogue.write_name(out, Given::Lacking(0));
+            statement_cache.write_name(out, Given::Lacking(0));
             out.extend_from_slice(&[0; 7]);
         });
         let drops = message.tag == Frontend::Parse && message.here.get(HEAD) == Some(&0);
@@ -309,7 +309,7 @@ impl Turn<'_> {
     }
 
     fn put_close(&mut self, name: Given) {
-        self.catalogue.write_close(self.out, Some(name));
+        self.statement_cache.write_close(self.out, Some(name));
         let altered = match name {
             Given::Entry(number) => {
                 self.server.prepared.remove(number);
@@ -324,9 +324,9 @@ impl Turn<'_> {
     /// takes.
     fn put_present(&mut self, name: Given) {
         self.put_close(name);
-        let catalogue = &*self.catalogue;
+        let statement_cache = &*self.statement_cache;
         write::message(self.out, Frontend::Parse, |out| {
-            catalogue.write_name(out, name);
+            statement_cache.write_name(out, name);
             out.extend_from_slice(&[0; 4]);
         });
         self.plain(Step::PutParse);
@@ -348,24 +348,24 @@ impl Turn<'_> {
     /// True if what the server would prepare for an entry may mean something else to others, or
     /// later.
     fn is_passing(&self, id: EntryId) -> bool {
-        let scope = self.catalogue.entry(id).scope();
+        let scope = self.statement_cache.entry(id).scope();
         scope.is_none() || scope != self.scope()
     }
 
     /// Makes room for an entry that the server lacks, and counts it as there.
     fn prepare(&mut self, id: EntryId) -> Altered {
-        let number = self.catalogue.entry(id).number;
+        let number = self.statement_cache.entry(id).number;
         // PostgreSQL refuses a Parse under a name that it has.
         if self.server.prepared.peek(number).is_some() {
             self.put_close(Given::Entry(number));
         }
-        while self.server.prepared.len() >= self.catalogue.bounds.server_max.max(1) {
+        while self.server.prepared.len() >= self.statement_cache.bounds.server_max.max(1) {
             let oldest = self.server.prepared.oldest().expect("there is one at least");
             self.put_close(Given::Entry(oldest));
         }
         self.server.changes += 1;
         let (change, batch) = (self.server.changes, self.server.batch);
-        let (version, passing) = (self.catalogue.version(id), self.is_passing(id));
+        let (version, passing) = (self.statement_cache.version(id), self.is_passing(id));
         let (state, shape) = (State::Asked, None);
         let prepared = Prepared { version, change, batch, state, shape, passing };
         self.server.prepared.insert(number, prepared);
@@ -376,7 +376,7 @@ impl Turn<'_> {
     /// Sees to it that the server has a client's statement, in the shape that the client knows it in.
     /// What a server makes of it now is asked before anything of the client's goes there that uses it.
     fn provide(&mut self, name: &[u8], known: Known) -> Result<Provided, Unresolved> {
-        let entry = self.catalogue.entry(known.id);
+        let entry = self.statement_cache.entry(known.id);
         let (number, version, is_shaped) = (entry.number, entry.version(), entry.is_shaped);
         let was_asked = self.server.asked.take() == Some(number);
         let prepared = self.server.prepared.peek(number).filter(|one| one.version.serves(version));
@@ -413,7 +413,7 @@ impl Turn<'_> {
     /// Has the server prepare an entry.
     fn put_parse(&mut self, id: EntryId) -> Altered {
         let altered = self.prepare(id);
-        self.catalogue.write_parse(self.out, id);
+        self.statement_cache.write_parse(self.out, id);
         self.push(Step::PutParse, Renamed::Nothing, altered);
         altered
     }
@@ -423,7 +423,7 @@ impl Turn<'_> {
         self.server.name(self.client, name);
         self.describe_parsed(id, parsed, Whose::Gate);
         self.hold();
-        self.server.asked = Some(self.catalogue.entry(id).number);
+        self.server.asked = Some(self.statement_cache.entry(id).number);
     }
 
     /// PostgreSQL keeps the types that a statement's parameters had at its Parse, whatever becomes of
@@ -437,7 +437,7 @@ impl Turn<'_> {
     ) -> Result<Provided, Unresolved> {
         debug_assert!(self.server.expected.is_empty(), "no error takes the name back");
         let room = if name.is_empty() { Room::All } else { Room::Named };
-        let id = match self.catalogue.retyped(known.id, parameters, room) {
+        let id = match self.statement_cache.retyped(known.id, parameters, room) {
             Some(Ok(id)) => id,
             Some(Err(_)) => return Err(Unresolved::NoRoom),
             None => return Err(Unresolved::Reshaped("parameter types")),
@@ -445,10 +445,10 @@ impl Turn<'_> {
         let retyped = Known { id, shape: known.shape };
         let before = match name.is_empty() {
             true => self.client.unnamed.replace(retyped),
-            false => self.client.name(Client::key(name).into(), retyped, self.catalogue),
+            false => self.client.name(Client::key(name).into(), retyped, self.statement_cache),
         };
         if let Some(before) = before {
-            self.catalogue.release(before.id);
+            self.statement_cache.release(before.id);
         }
         let altered = self.put_parse(id);
         self.ask_shape(name, id, altered);
@@ -458,11 +458,11 @@ impl Turn<'_> {
     /// Asks for the shape of what was parsed last, if it is held to one.
     fn describe_parsed(&mut self, id: EntryId, parsed: Altered, whose: Whose) {
         let Altered::Prepared { number, change } = parsed else { return };
-        if !self.catalogue.entry(id).is_shaped {
+        if !self.statement_cache.entry(id).is_shaped {
             return;
         }
         let name = self.server.expected.back().and_then(|parse| parse.name.clone());
-        self.catalogue.write_describe(self.out, Given::Entry(number));
+        self.statement_cache.write_describe(self.out, Given::Entry(number));
         let altered = Altered::Described { id, number, change, whose };
         self.push(Step::PutDescribe, Renamed::Nothing, altered);
         if let Some(last) = self.server.expected.back_mut() {
@@ -471,7 +471,7 @@ impl Turn<'_> {
     }
 
     fn parse(&mut self, message: Message<'_>) -> Forward {
-        let most = self.catalogue.bounds.statement_max;
+        let most = self.statement_cache.bounds.statement_max;
         if message.len > most {
             return self.refuse(message, Refusal::Long { most });
         }
@@ -489,38 +489,38 @@ impl Turn<'_> {
             if self.client.lookup(name).is_some() {
                 return self.duplicate(name, tail);
             }
-            if self.client.names.len() >= self.catalogue.bounds.client_max {
+            if self.client.names.len() >= self.statement_cache.bounds.client_max {
                 return self
-                    .refuse(message, Refusal::Names { most: self.catalogue.bounds.client_max });
+                    .refuse(message, Refusal::Names { most: self.statement_cache.bounds.client_max });
             }
         }
         let (room, kept) = match name.is_empty() {
             true => (Room::All, self.server.bytes),
             false => (Room::Named, self.server.bytes + self.client.bytes),
         };
-        let most = self.catalogue.bounds.client_bytes_max;
+        let most = self.statement_cache.bounds.client_bytes_max;
         if kept > 0 && kept + tail.len() > most {
             return self.refuse(message, Refusal::Bytes { most });
         }
-        let id = match self.catalogue.intern(self.scope(), self.client.lexis, tail, room) {
+        let id = match self.statement_cache.intern(self.scope(), self.client.lexer_mode, tail, room) {
             Ok(id) => id,
-            Err(Untaken::NoRoom) => return self.refuse(message, Refusal::Catalogue),
+            Err(Untaken::NoRoom) => return self.refuse(message, Refusal::StatementCache),
             Err(Untaken::Refused(refusal)) => {
                 let position = text(tail).and_then(|(text, _)| refusal.position(text));
                 return self.refuse(message, Refusal::Leftover(refusal, position));
             }
         };
-        let number = self.catalogue.entry(id).number;
-        let is_named = !name.is_empty() && self.catalogue.entry(id).is_shaped;
+        let number = self.statement_cache.entry(id).number;
+        let is_named = !name.is_empty() && self.statement_cache.entry(id).is_shaped;
         if self.waits_for(number) || (is_named && self.must_be_sure(id)) {
-            self.catalogue.release(id);
+            self.statement_cache.release(id);
             return self.later();
         }
-        let followed = self.catalogue.entry(id).followed.clone();
+        let followed = self.statement_cache.entry(id).followed.clone();
         // Within a transaction it passes: it runs nothing.
         let asks = self.asks_of_sequences(followed.as_deref());
         if asks && (self.is_at_rest() || self.server.boundaries > 0) {
-            self.catalogue.release(id);
+            self.statement_cache.release(id);
             return if self.is_at_rest() { Forward::Sequences } else { self.later() };
         }
         // Its shape is told by the server: of this Parse, or when what the gate answers is used.
@@ -529,7 +529,7 @@ impl Turn<'_> {
             Renamed::Unnamed(self.client.unnamed.replace(known))
         } else {
             let name: Arc<[u8]> = Client::key(name).into();
-            self.client.name(name.clone(), known, self.catalogue);
+            self.client.name(name.clone(), known, self.statement_cache);
             Renamed::Named(name, None)
         };
         if let Renamed::Named(..) = renamed {
@@ -542,14 +542,14 @@ impl Turn<'_> {
     /// Whether a Parse of what the server may have waits until it is known that no transaction has failed:
     /// one that has would be left without it.
     fn must_be_sure(&self, id: EntryId) -> bool {
-        let unsure = !self.server.is_sound(self.conversation.status());
+        let unsure = !self.server.is_sound(self.pipeline.status());
         unsure && self.server.boundaries > 0 && self.lasts(id)
     }
 
     /// Whether the server has what it would make of an entry now, as far as the gate knows.
     fn lasts(&self, id: EntryId) -> bool {
-        let version = self.catalogue.version(id);
-        let prepared = self.server.prepared.peek(self.catalogue.entry(id).number);
+        let version = self.statement_cache.version(id);
+        let prepared = self.server.prepared.peek(self.statement_cache.entry(id).number);
         let prepared = prepared.filter(|one| one.version == version);
         prepared.is_some_and(|one| one.state != State::Doubtful && !one.passing)
             && !self.is_passing(id)
@@ -560,20 +560,20 @@ impl Turn<'_> {
     /// server knows whether a schema was changed past the gate: it parses the text anew. Who has no name
     /// for it parses it each time, and is answered.
     fn parsed(&mut self, id: EntryId, is_named: bool, renamed: Renamed) {
-        self.catalogue.parsed(id);
-        let sound = self.server.is_sound(self.conversation.status());
+        self.statement_cache.parsed(id);
+        let sound = self.server.is_sound(self.pipeline.status());
         if !self.lasts(id) || (is_named && sound) {
             let altered = self.prepare(id);
-            self.catalogue.write_parse(self.out, id);
+            self.statement_cache.write_parse(self.out, id);
             self.push(Step::Parse, renamed, altered);
             self.describe_parsed(id, altered, Whose::Client);
         } else if sound {
-            self.server.prepared.touch(self.catalogue.entry(id).number);
+            self.server.prepared.touch(self.statement_cache.entry(id).number);
             self.push(Step::OwnParse, renamed, Altered::Nothing);
         } else {
             // PostgreSQL refuses a Parse in a failed transaction. This one may have failed by then,
             // so the server is asked, without a name.
-            self.catalogue.write_parse_as(self.out, None, id);
+            self.statement_cache.write_parse_as(self.out, None, id);
             self.push(Step::Parse, renamed, Altered::Nothing);
         }
     }
@@ -589,9 +589,9 @@ impl Turn<'_> {
     fn duplicate(&mut self, name: &[u8], tail: &[u8]) -> Forward {
         self.special(name);
         self.put_present(Given::Present(0));
-        let catalogue = &*self.catalogue;
+        let statement_cache = &*self.statement_cache;
         write::message(self.out, Frontend::Parse, |out| {
-            catalogue.write_name(out, Given::Present(0));
+            statement_cache.write_name(out, Given::Present(0));
             out.push(0);
             out.extend_from_slice(tail);
         });
@@ -604,12 +604,12 @@ impl Turn<'_> {
         &mut self,
         message: Message<'_>,
         old: usize,
-        new: impl FnOnce(&Catalogue, &mut Vec<u8>),
+        new: impl FnOnce(&StatementCache, &mut Vec<u8>),
     ) {
         let start = self.out.len();
         self.out.push(message.tag.into());
         self.out.extend_from_slice(&[0; 4]);
-        new(self.catalogue, self.out);
+        new(self.statement_cache, self.out);
         let length = message.len - HEAD - old + self.out.len() - start - 1;
         let length = i32::try_from(length).unwrap_or(i32::MAX);
         self.out[start + 1..start + HEAD].copy_from_slice(&length.to_be_bytes());
@@ -632,7 +632,7 @@ impl Turn<'_> {
         let Some(known) = self.client.known(name) else {
             if name.is_empty() {
                 // The server may have one by a Parse that was to be checked.
-                self.catalogue.write_close(self.out, None);
+                self.statement_cache.write_close(self.out, None);
                 self.plain(Step::PutClose);
                 self.hold();
                 return Ok((None, Altered::Nothing));
@@ -640,7 +640,7 @@ impl Turn<'_> {
             self.special(name);
             return Ok((Some(Given::Lacking(0)), Altered::Nothing));
         };
-        let entry = self.catalogue.entry(known.id);
+        let entry = self.statement_cache.entry(known.id);
         let (number, unproven) = (entry.number, known.shape.is_none() && entry.is_shaped);
         if self.waits_for(number) {
             return Err(Unresolved::Waits);
@@ -665,7 +665,7 @@ impl Turn<'_> {
             Ok(executes) => executes,
             Err(forward) => return forward,
         };
-        let drops = id.filter(|&id| !self.catalogue.entry(id).found.drops.is_empty());
+        let drops = id.filter(|&id| !self.statement_cache.entry(id).found.drops.is_empty());
         if (followed.is_some() || drops.is_some()) && self.server.portals.is_full() {
             return self.refuse(message, Refusal::Portals { most: PORTALS_MAX });
         }
@@ -682,7 +682,7 @@ impl Turn<'_> {
                 Ok((Name::Unnamed, Altered::Nothing))
             }
             Some(id) if self.drops_of_sql(id) => {
-                self.catalogue.write_parse_as_said(self.out, id);
+                self.statement_cache.write_parse_as_said(self.out, id);
                 self.plain(Step::PutParse);
                 Ok((Name::Unnamed, Altered::Nothing))
             }
@@ -693,22 +693,22 @@ impl Turn<'_> {
             Err(unresolved) => return self.unresolved(message, unresolved),
         };
         if let Some(id) = id {
-            let found = &self.catalogue.entry(id).found;
+            let found = &self.statement_cache.entry(id).found;
             self.server.may_open |= found.opens;
             self.server.copies |= found.copies;
             self.server.may_alter |= found.alters;
         }
         let old = portal.len() + name.len() + 2;
-        self.head(message, old, |catalogue, out| {
+        self.head(message, old, |statement_cache, out| {
             out.extend_from_slice(&body[..=portal.len()]);
-            write_given(catalogue, out, given, name);
+            write_given(statement_cache, out, given, name);
         });
         self.push(Step::Bind, Renamed::Nothing, altered);
         self.server.name(self.client, name);
         if followed.is_some() || drops.is_some() || !self.server.portals.is_empty() {
             let (number, batch, name) = (self.asked_last(), self.server.batch, portal.into());
             let portal = Portal { number, batch, name, drops, followed, naming };
-            self.server.portals.asked(portal, self.catalogue);
+            self.server.portals.asked(portal, self.statement_cache);
         }
         Forward::Behind { bytes: HEAD + old }
     }
@@ -717,7 +717,7 @@ impl Turn<'_> {
     /// statement of SQL's PREPARE.
     fn given(&mut self, name: &[u8]) -> Result<(Name, Altered), Unresolved> {
         let own = !name.is_empty() && self.client.has_sql && self.client.lookup(name).is_none();
-        if own && !name.starts_with(self.catalogue.prefix()) && !self.is_unclear(name) {
+        if own && !name.starts_with(self.statement_cache.prefix()) && !self.is_unclear(name) {
             return Ok((Name::Clients, Altered::Nothing));
         }
         let (given, altered) = self.resolve(name)?;
@@ -729,7 +729,7 @@ impl Turn<'_> {
         match unresolved {
             Unresolved::Waits => self.later(),
             Unresolved::Reshaped(what) => self.refuse(message, Refusal::Reshaped(what)),
-            Unresolved::NoRoom => self.refuse(message, Refusal::Catalogue),
+            Unresolved::NoRoom => self.refuse(message, Refusal::StatementCache),
             Unresolved::Refused(refusal) => self.refuse(message, refusal),
         }
     }
@@ -742,7 +742,7 @@ impl Turn<'_> {
         id: Option<EntryId>,
     ) -> Result<(Vec<Meaning>, Option<Arc<Followed>>), Forward> {
         let Some(id) = id else { return Ok((Vec::new(), None)) };
-        let entry = self.catalogue.entry(id);
+        let entry = self.statement_cache.entry(id);
         let followed = entry.followed.clone();
         if entry.found.names.is_empty() {
             return Ok((Vec::new(), followed));
@@ -772,7 +772,7 @@ impl Turn<'_> {
             Target::All => true,
             Target::Discard => false,
         };
-        let drops = &self.catalogue.entry(id).found.drops;
+        let drops = &self.statement_cache.entry(id).found.drops;
         self.client.has_sql && drops.iter().any(|(_, target)| sql(target))
     }
 
@@ -794,9 +794,9 @@ impl Turn<'_> {
                     Ok(given) => given,
                     Err(unresolved) => return self.unresolved(message, unresolved),
                 };
-                self.head(message, name.len() + 2, |catalogue, out| {
+                self.head(message, name.len() + 2, |statement_cache, out| {
                     out.push(b'S');
-                    write_given(catalogue, out, given, name);
+                    write_given(statement_cache, out, given, name);
                 });
                 self.push(Step::Describe, Renamed::Nothing, altered);
                 self.server.name(self.client, name);
@@ -821,7 +821,7 @@ impl Turn<'_> {
         if !name.is_empty()
             && self.client.has_sql
             && self.client.lookup(name).is_none()
-            && !name.starts_with(self.catalogue.prefix())
+            && !name.starts_with(self.statement_cache.prefix())
         {
             // It may be one of SQL's.
             self.plain(Step::Close);
@@ -830,7 +830,7 @@ impl Turn<'_> {
         let renamed = if name.is_empty() {
             self.drop_unnamed()
         } else {
-            match self.client.unname(Client::key(name), self.catalogue) {
+            match self.client.unname(Client::key(name), self.statement_cache) {
                 Some((name, known)) => Renamed::Named(name, Some(known)),
                 None => Renamed::Nothing,
             }
@@ -850,14 +850,14 @@ impl Turn<'_> {
 
     /// The same of what is known to ask, unless that is trusted.
     fn asks_where_others_may_have_moved(&mut self) -> bool {
-        self.catalogue.asked_of_sequences();
-        self.catalogue.discards_sequences() && self.server.has_others_sequences()
+        self.statement_cache.asked_of_sequences();
+        self.statement_cache.discards_sequences() && self.server.has_others_sequences()
     }
 
     /// True if nothing of the client's is under way at the server, in a transaction or before its
     /// end.
     fn is_at_rest(&self) -> bool {
-        self.conversation.kept().is_none()
+        self.pipeline.kept().is_none()
     }
 
     fn execute(&mut self, message: Message<'_>) -> Forward {
@@ -880,7 +880,7 @@ impl Turn<'_> {
         if self.server.names.earlier() {
             return self.later();
         }
-        let drops = self.catalogue.entry(id).found.drops.clone();
+        let drops = self.statement_cache.entry(id).found.drops.clone();
         self.hold();
         for (_, target) in drops {
             match &target {
@@ -909,7 +909,7 @@ impl Turn<'_> {
 
     fn query(&mut self, message: Message<'_>) -> Forward {
         let whole = message.here.len() == message.len;
-        if !whole && message.len <= self.catalogue.bounds.statement_max {
+        if !whole && message.len <= self.statement_cache.bounds.statement_max {
             return Forward::Whole;
         }
         let body = text(&message.here[HEAD..]);
@@ -924,7 +924,7 @@ impl Turn<'_> {
             },
             _ => {
                 let found = Found { opens: true, copies: true, alters: true, ..Found::default() };
-                (found, self.catalogue.code.clone())
+                (found, self.statement_cache.code.clone())
             }
         };
         let said = self.meanings(&found);
@@ -963,14 +963,14 @@ impl Turn<'_> {
 
     /// The contents of a Query's text, and its session effects.
     fn look(&self, text: &[u8]) -> Result<(Found, Option<Arc<Followed>>), crate::sql::Refusal> {
-        let lexis = self.client.lexis;
-        let opens = match glance(text, lexis) {
-            Glance::Nothing => false,
-            Glance::Opens => true,
-            Glance::Unknown => {
-                let followed = self.catalogue.follow(text, lexis)?;
-                let names = sql::names(text, lexis, followed.as_deref());
-                return Ok((Found { names, ..sql::look(text, lexis) }, followed));
+        let lexer_mode = self.client.lexer_mode;
+        let opens = match prefilter(text, lexer_mode) {
+            Prefilter::Nothing => false,
+            Prefilter::Opens => true,
+            Prefilter::Unknown => {
+                let followed = self.statement_cache.follow(text, lexer_mode)?;
+                let names = sql::names(text, lexer_mode, followed.as_deref());
+                return Ok((Found { names, ..sql::look(text, lexer_mode) }, followed));
             }
         };
         Ok((Found { opens, ..Found::default() }, None))
@@ -992,7 +992,7 @@ impl Turn<'_> {
             };
             let name: Arc<[u8]> = match target {
                 Target::Name(name) if !known && self.client.has_sql => {
-                    if !name.starts_with(self.catalogue.prefix()) {
+                    if !name.starts_with(self.statement_cache.prefix()) {
                         let (name, target) = (name.clone(), Target::Discard);
                         self.server.specials.push(Special { name, target });
                         continue;
@@ -1043,7 +1043,7 @@ enum Unresolved {
     Waits,
     /// The server would make something of another shape of it: what would change.
     Reshaped(&'static str),
-    /// The catalogue has no room for it with the types that its parameters had.
+    /// The statement cache has no room for it with the types that its parameters had.
     NoRoom,
     Refused(Refusal),
 }
@@ -1057,9 +1057,9 @@ enum Name {
     Clients,
 }
 
-fn write_given(catalogue: &Catalogue, out: &mut Vec<u8>, name: Name, clients: &[u8]) {
+fn write_given(statement_cache: &StatementCache, out: &mut Vec<u8>, name: Name, clients: &[u8]) {
     match name {
-        Name::Ours(given) => catalogue.write_name(out, given),
+        Name::Ours(given) => statement_cache.write_name(out, given),
         Name::Unnamed => {}
         Name::Clients => out.extend_from_slice(clients),
     }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{Refusal, Server, Step};
-use crate::statements::catalogue::Catalogue;
+use crate::statements::statement_cache::StatementCache;
 use pgwire::SqlState;
 use pgwire::frame::Backend;
 use pgwire::message::read::Fields;
@@ -14,7 +14,7 @@ impl Server {
     /// Writes an error with the client's names for ours, or with words of the gate's.
     pub(super) fn translate(
         &self,
-        catalogue: &Catalogue,
+        statement_cache: &StatementCache,
         fields: Fields<'_>,
         told: Option<Told>,
         out: &mut Vec<u8>,
@@ -31,7 +31,7 @@ impl Server {
                         out.extend_from_slice(routine.as_bytes());
                     }
                     (b'M', Some(told)) => out.extend_from_slice(told.message.as_bytes()),
-                    (b'M' | b'D' | b'H', None) => self.renamed(catalogue, value, out),
+                    (b'M' | b'D' | b'H', None) => self.renamed(statement_cache, value, out),
                     (b'P', None) => out.extend_from_slice(&self.position(value)),
                     _ => out.extend_from_slice(value),
                 }
@@ -49,8 +49,8 @@ impl Server {
         });
     }
 
-    fn renamed(&self, catalogue: &Catalogue, text: &[u8], out: &mut Vec<u8>) {
-        let prefix = catalogue.prefix();
+    fn renamed(&self, statement_cache: &StatementCache, text: &[u8], out: &mut Vec<u8>) {
+        let prefix = statement_cache.prefix();
         let mut rest = text;
         while let Some(at) = position(rest, prefix) {
             out.extend_from_slice(&rest[..at]);
@@ -148,9 +148,9 @@ fn characters(text: &[u8], is_utf8: bool) -> usize {
 }
 
 /// True if an error speaks of a name of ours.
-pub(super) fn names(catalogue: &Catalogue, fields: Fields<'_>) -> bool {
+pub(super) fn names(statement_cache: &StatementCache, fields: Fields<'_>) -> bool {
     fields.iter().any(|(kind, value)| {
-        matches!(kind, b'M' | b'D' | b'H') && position(value, catalogue.prefix()).is_some()
+        matches!(kind, b'M' | b'D' | b'H') && position(value, statement_cache.prefix()).is_some()
     })
 }
 
@@ -178,7 +178,7 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
             SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             format!("too long prepared statements: a client may have {most} bytes; close some"),
         ),
-        Refusal::Catalogue => (
+        Refusal::StatementCache => (
             SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             "too many prepared statements: the clients of this database hold all there is room \
              for; close some"

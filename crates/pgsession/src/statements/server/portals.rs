@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::ask::Naming;
-use super::{Catalogue, EntryId, Followed};
+use super::{StatementCache, EntryId, Followed};
 
 /// The most that are remembered at once.
 pub(super) const PORTALS_MAX: usize = 64;
@@ -55,18 +55,18 @@ impl Portals {
     }
 
     /// A Bind is asked for.
-    pub(super) fn asked(&mut self, portal: Portal, catalogue: &mut Catalogue) {
+    pub(super) fn asked(&mut self, portal: Portal, statement_cache: &mut StatementCache) {
         if !portal.is_plain() || self.last(&portal.name).is_some() {
-            portal.entries().for_each(|id| catalogue.hold(id));
+            portal.entries().for_each(|id| statement_cache.hold(id));
             self.0.push(portal);
         }
     }
 
     /// The Bind of this number is done.
-    pub(super) fn done(&mut self, number: u64, catalogue: &mut Catalogue) {
+    pub(super) fn done(&mut self, number: u64, statement_cache: &mut StatementCache) {
         let Ok(at) = self.0.binary_search_by_key(&number, |portal| portal.number) else { return };
         let now = self.0.remove(at);
-        self.forget(catalogue, |one| one.number < number && one.name == now.name);
+        self.forget(statement_cache, |one| one.number < number && one.name == now.name);
         if !now.is_plain() {
             let at = self.0.partition_point(|one| one.number < number);
             self.0.insert(at, now);
@@ -74,18 +74,18 @@ impl Portals {
     }
 
     /// The requests of these numbers have not happened.
-    pub(super) fn undo(&mut self, numbers: Range<u64>, catalogue: &mut Catalogue) {
-        self.forget(catalogue, |portal| numbers.contains(&portal.number));
+    pub(super) fn undo(&mut self, numbers: Range<u64>, statement_cache: &mut StatementCache) {
+        self.forget(statement_cache, |portal| numbers.contains(&portal.number));
     }
 
     /// The session has none any more.
-    pub(super) fn clear(&mut self, catalogue: &mut Catalogue) {
-        self.forget(catalogue, |_| true);
+    pub(super) fn clear(&mut self, statement_cache: &mut StatementCache) {
+        self.forget(statement_cache, |_| true);
     }
 
-    fn forget(&mut self, catalogue: &mut Catalogue, which: impl Fn(&Portal) -> bool) {
+    fn forget(&mut self, statement_cache: &mut StatementCache, which: impl Fn(&Portal) -> bool) {
         for portal in self.0.extract_if(.., |portal| which(portal)) {
-            portal.entries().for_each(|id| catalogue.release(id));
+            portal.entries().for_each(|id| statement_cache.release(id));
         }
     }
 }

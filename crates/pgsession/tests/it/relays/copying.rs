@@ -138,8 +138,8 @@ fn script(chance: &mut Chance) -> Vec<u8> {
     for _ in 0..1 + chance.below(5) {
         let text = ["copy bad from stdin", "copy t from stdin", "copy t from stdin", "select 1"]
             [chance.below(4)];
-        let in_series = chance.below(3) > 0;
-        bytes.extend(match (in_series, chance.below(2)) {
+        let in_segment = chance.below(3) > 0;
+        bytes.extend(match (in_segment, chance.below(2)) {
             (true, 0) => [close("a"), runs("a", text)].concat(),
             (true, _) => runs("", text),
             (false, _) => query(text),
@@ -158,7 +158,7 @@ fn script(chance: &mut Chance) -> Vec<u8> {
                 _ => bare(Frontend::CopyDone),
             });
         }
-        if in_series || chance.below(4) == 0 {
+        if in_segment || chance.below(4) == 0 {
             bytes.extend(sync());
         }
         if chance.below(5) == 0 {
@@ -180,7 +180,7 @@ fn alone(script: &[u8]) -> Vec<u8> {
 /// A client, a gate and a server, and what is underway between them.
 struct Underway {
     relay: Relay,
-    catalogue: Catalogue,
+    statement_cache: StatementCache,
     client: Client,
     frames: Frames<Frontend>,
     server: Server,
@@ -211,7 +211,7 @@ impl Underway {
         }
         let bytes = &script[self.taken..self.readable];
         let (mut out, mut here) = (Vec::new(), Vec::new());
-        let mut of = Here { client: &mut self.client, catalogue: &mut self.catalogue };
+        let mut of = Here { client: &mut self.client, statement_cache: &mut self.statement_cache };
         let mut copied = Copied::new(bytes, &mut out);
         let went = self.relay.from_client(&mut of, &mut self.frames, bytes, &mut copied, &mut here);
         let went = went.unwrap();
@@ -233,11 +233,11 @@ impl Underway {
             return false;
         }
         let some = 1 + chance.below(self.said.len());
-        let (client, catalogue) = (Some(&mut self.client), &mut self.catalogue);
+        let (client, statement_cache) = (Some(&mut self.client), &mut self.statement_cache);
         let (bytes, mut beside) = (&self.said[..some], Vec::new());
         let mut copied = Copied::new(bytes, &mut self.heard);
         let taken =
-            self.relay.from_server(client, catalogue, bytes, &mut copied, &mut beside, |_| {});
+            self.relay.from_server(client, statement_cache, bytes, &mut copied, &mut beside, |_| {});
         self.story.push(format!("hears {:?}: {taken:?}, {}", tags(bytes), tags(&beside)));
         let bytes = taken.unwrap().bytes;
         self.said.drain(..bytes);
@@ -251,7 +251,7 @@ impl Underway {
 fn through(relay: Relay, script: &[u8], chance: &mut Chance) -> (Vec<u8>, Option<Kept>) {
     let mut all = Underway {
         relay,
-        catalogue: Catalogue::new([7; 8], Bounds::default()),
+        statement_cache: StatementCache::new([7; 8], Bounds::default()),
         client: Client::new(0),
         frames: Frames::new(limits()),
         server: Server::default(),

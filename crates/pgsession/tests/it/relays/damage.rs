@@ -20,7 +20,7 @@ mod relaying;
 /// Number of inputs of chance that a seed stands for.
 const EXCHANGES: usize = 8_000;
 
-/// Pieces of conversations, to be put together.
+/// Pieces of pipelines, to be put together.
 fn crumbs() -> Vec<Vec<u8>> {
     let asked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/postgres_relay");
     let mut paths: Vec<_> = fs::read_dir(asked).unwrap().map(|one| one.unwrap().path()).collect();

@@ -216,15 +216,15 @@ fn more_than_a_server_keeps_are_refused_and_no_fewer() {
     ];
     let read = same(&mut gate, &steps);
     assert_eq!((has(&read[1], "DataRow"), has(&read[2], "DataRow")), (4, 2));
-    let mut guest = Guest::new();
+    let mut client_statements = ClientStatements::new();
     let all = "execute s0; execute s1; execute s2; execute s3";
     let prepares: Vec<_> = (0..4)
         .map(|number| parse(&format!("s{number}"), &format!("select {number}"), &[]))
         .collect();
-    gate.through(&mut guest, &step(&prepares));
-    let read = gate.through(&mut guest, &step(&[query(all), query("execute s3")]));
+    gate.through(&mut client_statements, &step(&prepares));
+    let read = gate.through(&mut client_statements, &step(&[query(all), query("execute s3")]));
     assert_eq!((has(&read, "54000"), has(&read, "DataRow")), (1, 1), "{read:?}");
-    gate.end(vec![guest]);
+    gate.end(vec![client_statements]);
 }
 
 /// The types of parameters are those of the Parse, also where the table has others by now.

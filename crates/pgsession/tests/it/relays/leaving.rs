@@ -8,15 +8,15 @@ use pgtest::suite::many;
 
 /// The next client of a server hears the reply to its question and nothing else.
 fn proves_free(gate: &mut Gate, at: usize, nonce: &str) {
-    let mut guest = Guest::new();
-    let seen = gate.passes(&mut guest, at, &query(&format!("select '{nonce}'")), Ending::Settled);
+    let mut client_statements = ClientStatements::new();
+    let seen = gate.passes(&mut client_statements, at, &query(&format!("select '{nonce}'")), Ending::Settled);
     let tags: Vec<Backend> =
         pgtest::messages::<Backend>(&seen).iter().map(|&(tag, _)| tag).collect();
     use Backend as B;
     assert_eq!(tags, [B::RowDescription, B::DataRow, B::CommandComplete, B::ReadyForQuery]);
     assert!(seen.windows(nonce.len()).any(|window| window == nonce.as_bytes()));
     assert_eq!(gate.lines[at].relay.kept(), None, "in no transaction");
-    gate.catalogue.forget(guest.client);
+    gate.statement_cache.forget(client_statements.client);
 }
 
 #[test]
@@ -30,15 +30,15 @@ fn trap_9_a_client_that_goes_at_any_byte_leaves_nothing_behind() {
         let seed = 7_u64.wrapping_add(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut chance = Chance::new(seed);
         gate.portions = Portions::Chance(Chance::new(seed));
-        let mut guest = Guest::new();
+        let mut client_statements = ClientStatements::new();
         let at = gate.free.pop_front().unwrap();
         let mut said = anything(&mut chance, 1).concat();
         said.extend(anything(&mut chance, 1).concat());
         said.truncate(1 + chance.below(said.len()));
         gate.story = vec![said.escape_ascii().to_string()];
-        gate.passes(&mut guest, at, &said, Ending::Open);
-        closed += usize::from(matches!(gate.leaves(guest, at), Abandoned::Close(_)));
-        assert_eq!(gate.catalogue.used(), 0, "statements of nobody");
+        gate.passes(&mut client_statements, at, &said, Ending::Open);
+        closed += usize::from(matches!(gate.effects(client_statements, at), Abandoned::Close(_)));
+        assert_eq!(gate.statement_cache.used(), 0, "statements of nobody");
         proves_free(&mut gate, at, &format!("nonce {seed}"));
     }
     println!("{closed} connections were closed");
@@ -64,13 +64,13 @@ fn odd_messages_leave_a_server_that_is_clean_or_closed() {
         for (tag, body) in &script {
             write::message(&mut said, *tag, |out| out.extend_from_slice(body));
         }
-        let mut guest = Guest::new();
+        let mut client_statements = ClientStatements::new();
         let at = gate.free.pop_front().unwrap();
         gate.story = vec![said.escape_ascii().to_string()];
-        gate.passes(&mut guest, at, &said, Ending::Open);
+        gate.passes(&mut client_statements, at, &said, Ending::Open);
         faults += usize::from(gate.fault.take().is_some());
-        closed += usize::from(matches!(gate.leaves(guest, at), Abandoned::Close(_)));
-        assert_eq!(gate.catalogue.used(), 0, "statements of nobody");
+        closed += usize::from(matches!(gate.effects(client_statements, at), Abandoned::Close(_)));
+        assert_eq!(gate.statement_cache.used(), 0, "statements of nobody");
         proves_free(&mut gate, at, &format!("nonce {seed}"));
     }
     println!("{closed} connections were closed, {faults} clients refused");
@@ -83,46 +83,46 @@ fn odd_messages_leave_a_server_that_is_clean_or_closed() {
 #[test]
 fn what_a_series_has_done_when_its_client_goes_is_undone() {
     let mut gate = Gate::new(1, Bounds::default());
-    let mut guest = Guest::new();
+    let mut client_statements = ClientStatements::new();
     make_tables();
     for begun in ["select 1", "begin"] {
         let said = [runs("", begun), runs("", "insert into half values (1)")].concat();
         gate.free.clear();
-        let mut leaver = Guest::new();
+        let mut leaver = ClientStatements::new();
         gate.passes(&mut leaver, 0, &said, Ending::Open);
-        assert!(matches!(gate.leaves(leaver, 0), Abandoned::Waits(_)), "{begun}");
-        let read = gate.through(&mut guest, &step(&[query("select 'rows', count(*) from half")]));
+        assert!(matches!(gate.effects(leaver, 0), Abandoned::Waits(_)), "{begun}");
+        let read = gate.through(&mut client_statements, &step(&[query("select 'rows', count(*) from half")]));
         assert_eq!(has(&read, r"rows\x00\x00\x00\x010"), 1, "{read:?}");
     }
-    gate.end(vec![guest]);
+    gate.end(vec![client_statements]);
 }
 
 #[test]
 fn a_connection_that_ends_undoes_what_it_was_asked() {
     let mut gate = Gate::new(2, Bounds::default());
-    let mut guest = Guest::new();
+    let mut client_statements = ClientStatements::new();
     let at = gate.free.pop_front().unwrap();
     // No Sync: the server has nothing to say yet.
-    gate.passes(&mut guest, at, &parse("a", "select 1", &[]), Ending::Open);
+    gate.passes(&mut client_statements, at, &parse("a", "select 1", &[]), Ending::Open);
     let line = std::mem::replace(&mut gate.lines[at], Line::in_rotation());
-    line.relay.end(Some(&mut guest.client), &mut gate.catalogue);
-    let read = gate.through(&mut guest, &step(&[again("a"), parse("a", "select 2", &[])]));
+    line.relay.end(Some(&mut client_statements.client), &mut gate.statement_cache);
+    let read = gate.through(&mut client_statements, &step(&[again("a"), parse("a", "select 2", &[])]));
     assert_eq!(has(&read, "26000"), 1);
-    gate.end(vec![guest]);
+    gate.end(vec![client_statements]);
 }
 
 #[test]
 fn a_connection_that_ends_undoes_what_it_was_asked_from_the_end() {
     // The unnamed statement was what it had been before the last Parse, not before the first.
     let mut gate = Gate::new(2, Bounds::default());
-    let mut guest = Guest::new();
-    gate.through(&mut guest, &step(&[parse("", "select 'settled'", &[])]));
+    let mut client_statements = ClientStatements::new();
+    gate.through(&mut client_statements, &step(&[parse("", "select 'settled'", &[])]));
     let at = gate.free.pop_front().unwrap();
     let open = [parse("", "select 'first'", &[]), parse("", "select 'second'", &[])];
-    gate.passes(&mut guest, at, &open.concat(), Ending::Open);
+    gate.passes(&mut client_statements, at, &open.concat(), Ending::Open);
     let line = std::mem::replace(&mut gate.lines[at], Line::in_rotation());
-    line.relay.end(Some(&mut guest.client), &mut gate.catalogue);
-    let read = gate.through(&mut guest, &step(&[again("")]));
+    line.relay.end(Some(&mut client_statements.client), &mut gate.statement_cache);
+    let read = gate.through(&mut client_statements, &step(&[again("")]));
     assert_eq!(has(&read, "settled"), 1, "{read:?}");
-    gate.end(vec![guest]);
+    gate.end(vec![client_statements]);
 }

@@ -17,10 +17,10 @@ use std::net::TcpStream;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use pgsession::conversation::{Abandoned, Kept, Turn};
-use pgsession::relay::{ClientFault, Copied, Guest as Here, News, Relay, Stop};
+use pgsession::pipeline::{Abandoned, Kept, Turn};
+use pgsession::relay::{ClientFault, Copied, ClientStatements as Here, News, Relay, Stop};
 use pgsession::sql::{Reason, Reasons};
-use pgsession::statements::{Bounds, Catalogue, Client};
+use pgsession::statements::{Bounds, StatementCache, Client};
 use pgwire::frame::{Backend, Frames, Frontend, HEAD, Limits, Piece, Tag};
 use pgwire::message::{read, write};
 use pgwire::startup::{Version, write_startup};
@@ -210,7 +210,7 @@ impl Line {
     fn hear(
         &mut self,
         mut client: Option<&mut Client>,
-        catalogue: &mut Catalogue,
+        statement_cache: &mut StatementCache,
         portions: &mut Portions,
         seen: &mut Vec<u8>,
         mut news: impl FnMut(News<'_>),
@@ -232,7 +232,7 @@ impl Line {
                 .relay
                 .from_server(
                     client.as_deref_mut(),
-                    catalogue,
+                    statement_cache,
                     &self.read,
                     &mut out,
                     &mut to_server,
@@ -250,7 +250,7 @@ impl Line {
 
 /// Several servers, in rotation.
 struct Gate {
-    catalogue: Catalogue,
+    statement_cache: StatementCache,
     lines: Vec<Line>,
     free: VecDeque<usize>,
     portions: Portions,
@@ -280,15 +280,15 @@ enum Strictness {
 }
 
 /// A client, and the server that its transaction has.
-struct Guest {
+struct ClientStatements {
     client: Client,
     frames: Frames<Frontend>,
     at: Option<usize>,
 }
 
-impl Guest {
-    fn new() -> Guest {
-        Guest { client: Client::new(0), frames: Frames::new(limits()), at: None }
+impl ClientStatements {
+    fn new() -> ClientStatements {
+        ClientStatements { client: Client::new(0), frames: Frames::new(limits()), at: None }
     }
 }
 
@@ -303,7 +303,7 @@ impl Drop for Gate {
 impl Gate {
     fn new(servers: usize, bounds: Bounds) -> Gate {
         Gate {
-            catalogue: Catalogue::new([7; 8], bounds),
+            statement_cache: StatementCache::new([7; 8], bounds),
             lines: (0..servers).map(|_| Line::in_rotation()).collect(),
             free: (0..servers).collect(),
             portions: Portions::Whole,
@@ -328,15 +328,15 @@ impl Gate {
     }
 
     /// Sends a step of a client to a server; what the client reads.
-    fn through(&mut self, guest: &mut Guest, step: &[u8]) -> Vec<String> {
-        let at = guest.at.take().unwrap_or_else(|| self.free.pop_front().unwrap());
-        let seen = self.passes(guest, at, step, Ending::Settled);
+    fn through(&mut self, client_statements: &mut ClientStatements, step: &[u8]) -> Vec<String> {
+        let at = client_statements.at.take().unwrap_or_else(|| self.free.pop_front().unwrap());
+        let seen = self.passes(client_statements, at, step, Ending::Settled);
         assert_eq!((self.fault, self.lines[at].is_over()), (None, false));
         let is_pinned = self.lines[at].relay.pins().has(Reason::Prepare);
         match self.lines[at].relay.kept() {
             None if self.sessions == Sessions::Shared && !is_pinned => self.free.push_back(at),
-            None => guest.at = Some(at),
-            Some(Kept::InTransaction | Kept::InFailedTransaction) => guest.at = Some(at),
+            None => client_statements.at = Some(at),
+            Some(Kept::InTransaction | Kept::InFailedTransaction) => client_statements.at = Some(at),
             kept => panic!("{kept:?} behind a Sync"),
         }
         let relay = &mut self.lines[at].relay;
@@ -354,15 +354,15 @@ impl Gate {
     }
 
     /// Lets bytes of a client pass to a server; all that the client reads.
-    fn passes(&mut self, guest: &mut Guest, at: usize, step: &[u8], ending: Ending) -> Vec<u8> {
+    fn passes(&mut self, client_statements: &mut ClientStatements, at: usize, step: &[u8], ending: Ending) -> Vec<u8> {
         let (mut seen, mut taken, mut end) = (Vec::new(), 0, 0);
         let line = &mut self.lines[at];
         while taken < step.len() && !line.is_over() {
             let (mut out, mut here) = (Vec::new(), Vec::new());
             let readable = &step[taken..end];
             let mut copied = Copied::new(readable, &mut out);
-            let mut of = Here { client: &mut guest.client, catalogue: &mut self.catalogue };
-            let frames = &mut guest.frames;
+            let mut of = Here { client: &mut client_statements.client, statement_cache: &mut self.statement_cache };
+            let frames = &mut client_statements.frames;
             let went = line.relay.from_client(&mut of, frames, readable, &mut copied, &mut here);
             line.send(&out);
             let went = match went {
@@ -381,8 +381,8 @@ impl Gate {
                 Stop::More { .. } => end += self.portions.next(step.len() - end),
                 Stop::Later => {
                     self.later += 1;
-                    let client = Some(&mut guest.client);
-                    line.hear(client, &mut self.catalogue, &mut self.portions, &mut seen, |_| {});
+                    let client = Some(&mut client_statements.client);
+                    line.hear(client, &mut self.statement_cache, &mut self.portions, &mut seen, |_| {});
                     continue;
                 }
                 stop => panic!("{stop:?}"),
@@ -392,18 +392,18 @@ impl Gate {
                 && !line.is_over()
                 && (settled || self.portions.settles())
             {
-                let client = Some(&mut guest.client);
-                line.hear(client, &mut self.catalogue, &mut self.portions, &mut seen, |_| {});
+                let client = Some(&mut client_statements.client);
+                line.hear(client, &mut self.statement_cache, &mut self.portions, &mut seen, |_| {});
             }
         }
         seen
     }
 
     /// A client goes, and its server is cleaned or closed.
-    fn leaves(&mut self, guest: Guest, at: usize) -> Abandoned {
+    fn effects(&mut self, client_statements: ClientStatements, at: usize) -> Abandoned {
         let line = &mut self.lines[at];
         let mut out = Vec::new();
-        let mut what = line.relay.leave(guest.client, &mut self.catalogue, &mut out);
+        let mut what = line.relay.leave(client_statements.client, &mut self.statement_cache, &mut out);
         line.send(&out);
         let first = what;
         let mut nothing = Vec::new();
@@ -413,12 +413,12 @@ impl Gate {
                 Abandoned::Waits(_) if !line.torn => {}
                 Abandoned::Waits(kept) | Abandoned::Close(kept) => {
                     let line = std::mem::replace(line, Line::in_rotation());
-                    line.relay.end(None, &mut self.catalogue);
+                    line.relay.end(None, &mut self.statement_cache);
                     self.free.push_back(at);
                     return Abandoned::Close(kept);
                 }
             }
-            line.hear(None, &mut self.catalogue, &mut self.portions, &mut nothing, |_| {});
+            line.hear(None, &mut self.statement_cache, &mut self.portions, &mut nothing, |_| {});
             what = match line.relay.kept() {
                 None => Abandoned::Free,
                 Some(kept @ Kept::Ended(_)) => Abandoned::Close(kept),
@@ -431,22 +431,22 @@ impl Gate {
     }
 
     /// What a client has prepared by SQL, which keeps its server for it, goes, as a monitor sees to.
-    fn unprepare(&mut self, guest: &mut Guest) {
-        let at = guest.at.filter(|&at| self.lines[at].relay.pins().has(Reason::Prepare));
+    fn unprepare(&mut self, client_statements: &mut ClientStatements) {
+        let at = client_statements.at.filter(|&at| self.lines[at].relay.pins().has(Reason::Prepare));
         if at.is_some() && self.sessions == Sessions::Shared {
-            self.through(guest, &step(&[query("rollback"), query("deallocate all")]));
+            self.through(client_statements, &step(&[query("rollback"), query("deallocate all")]));
         }
     }
 
     /// Nobody is left, so no statement may be in use.
-    fn end(&mut self, guests: Vec<Guest>) {
-        for mut guest in guests {
-            match guest.at.take() {
-                Some(at) => drop(self.leaves(guest, at)),
-                None => self.catalogue.forget(guest.client),
+    fn end(&mut self, guests: Vec<ClientStatements>) {
+        for mut client_statements in guests {
+            match client_statements.at.take() {
+                Some(at) => drop(self.effects(client_statements, at)),
+                None => self.statement_cache.forget(client_statements.client),
             }
         }
-        assert_eq!(self.catalogue.used(), 0);
+        assert_eq!(self.statement_cache.used(), 0);
     }
 }
 
@@ -480,7 +480,7 @@ fn batches(read: &[String]) -> Vec<&[String]> {
 fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
     let clients = steps.iter().map(|&(client, _)| client).max().unwrap() + 1;
     let mut direct: Vec<Wire> = (0..clients).map(|_| Wire::connect()).collect();
-    let mut guests: Vec<Guest> = (0..clients).map(|_| Guest::new()).collect();
+    let mut guests: Vec<ClientStatements> = (0..clients).map(|_| ClientStatements::new()).collect();
     let expected: Vec<Vec<String>> = steps
         .iter()
         .map(|(client, messages)| directly(&mut direct[*client], &step(messages)))
@@ -493,7 +493,7 @@ fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
         let can = |&&number: &&usize| guests[steps[number].0].at.is_some() || !gate.free.is_empty();
         let Some(number) = left.iter().find(can).copied() else {
             // Who has a server has nothing more to say.
-            let holder = guests.iter_mut().find(|guest| guest.at.is_some()).unwrap();
+            let holder = guests.iter_mut().find(|client_statements| client_statements.at.is_some()).unwrap();
             gate.through(holder, &step(&[query("rollback")]));
             gate.unprepare(holder);
             continue;
@@ -512,14 +512,14 @@ fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
         all[number] = found;
     }
     // Open transactions end, so that their servers are free for the next.
-    for mut guest in guests {
-        gate.unprepare(&mut guest);
-        match guest.at {
-            Some(at) => drop(gate.leaves(guest, at)),
-            None => gate.catalogue.forget(guest.client),
+    for mut client_statements in guests {
+        gate.unprepare(&mut client_statements);
+        match client_statements.at {
+            Some(at) => drop(gate.effects(client_statements, at)),
+            None => gate.statement_cache.forget(client_statements.client),
         }
     }
-    assert_eq!(gate.catalogue.used(), 0, "statements of no client");
+    assert_eq!(gate.statement_cache.used(), 0, "statements of no client");
     all
 }
 

@@ -1,7 +1,7 @@
 //! Questions of a text for sequences that the session's clients have moved, without a server.
 
-use pgsession::relay::{Copied, Guest, News, Relay, Stop};
-use pgsession::statements::{Bounds, Catalogue, Client};
+use pgsession::relay::{Copied, ClientStatements, News, Relay, Stop};
+use pgsession::statements::{Bounds, StatementCache, Client};
 use pgwire::frame::{Frames, Frontend, Limits};
 use pgwire::message::write;
 
@@ -13,7 +13,7 @@ const IN_TRANSACTION: &[u8] = b"Z\0\0\0\x05T";
 /// One connection to a server, and the client that has it.
 struct Line {
     relay: Relay,
-    catalogue: Catalogue,
+    statement_cache: StatementCache,
     client: Client,
     frames: Frames<Frontend>,
 }
@@ -22,7 +22,7 @@ impl Line {
     fn new() -> Line {
         Line {
             relay: Relay::new(Limits::SESSION),
-            catalogue: Catalogue::new([7; 8], Bounds::default()),
+            statement_cache: StatementCache::new([7; 8], Bounds::default()),
             client: Client::new(0),
             frames: Frames::new(Limits::SESSION),
         }
@@ -31,10 +31,10 @@ impl Line {
     /// Messages of a client; what was taken of them, and what goes to the server.
     fn says(&mut self, bytes: &[u8]) -> (usize, Stop, Vec<u8>) {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
-        let mut guest = Guest { client: &mut self.client, catalogue: &mut self.catalogue };
+        let mut client_statements = ClientStatements { client: &mut self.client, statement_cache: &mut self.statement_cache };
         let mut out = Copied::new(bytes, &mut to_server);
         let taken =
-            self.relay.from_client(&mut guest, &mut self.frames, bytes, &mut out, &mut to_client);
+            self.relay.from_client(&mut client_statements, &mut self.frames, bytes, &mut out, &mut to_client);
         let taken = taken.unwrap();
         assert_eq!(to_client, b"");
         (taken.bytes, taken.stop, to_server)
@@ -45,11 +45,11 @@ impl Line {
     fn hears(&mut self, bytes: &[u8]) -> (Vec<u8>, usize) {
         let (mut to_client, mut to_server, mut own) = (Vec::new(), Vec::new(), 0);
         let mut out = Copied::new(bytes, &mut to_client);
-        let (client, catalogue) = (Some(&mut self.client), &mut self.catalogue);
+        let (client, statement_cache) = (Some(&mut self.client), &mut self.statement_cache);
         let news =
             |news: News<'_>| own += usize::from(matches!(news, News::Own { failed: None, .. }));
         let taken =
-            self.relay.from_server(client, catalogue, bytes, &mut out, &mut to_server, news);
+            self.relay.from_server(client, statement_cache, bytes, &mut out, &mut to_server, news);
         assert_eq!(taken.unwrap().bytes, bytes.len());
         (to_client, own)
     }

@@ -88,20 +88,20 @@ fn the_unnamed_statement_of_a_batch_waits_for_no_earlier_one() {
 fn a_parse_that_the_gate_refuses_has_dropped_the_unnamed_statement() {
     // It fails as one that the server refuses, which once left the statement before it in its place.
     let mut gate = Gate::new(1, Bounds { statement_max: 100, ..Bounds::default() });
-    let mut guest = Guest::new();
-    gate.through(&mut guest, &step(&[parse("", "select 1", &[])]));
+    let mut client_statements = ClientStatements::new();
+    gate.through(&mut client_statements, &step(&[parse("", "select 1", &[])]));
     for wanted in [1, 0] {
-        let read = gate.through(&mut guest, &step(&[again("")]));
+        let read = gate.through(&mut client_statements, &step(&[again("")]));
         assert_eq!((has(&read, "DataRow"), has(&read, "26000")), (wanted, 1 - wanted), "{read:?}");
         let long = format!("select '{}'", "x".repeat(200));
-        let named = gate.through(&mut guest, &step(&[parse("a", &long, &[])]));
+        let named = gate.through(&mut client_statements, &step(&[parse("a", &long, &[])]));
         assert_eq!(has(&named, "54000"), 1, "{named:?}");
-        let read = gate.through(&mut guest, &step(&[again("")]));
+        let read = gate.through(&mut client_statements, &step(&[again("")]));
         assert_eq!((has(&read, "DataRow"), has(&read, "26000")), (wanted, 1 - wanted), "{read:?}");
-        let read = gate.through(&mut guest, &step(&[parse("", &long, &[])]));
+        let read = gate.through(&mut client_statements, &step(&[parse("", &long, &[])]));
         assert_eq!(has(&read, "54000"), 1, "{read:?}");
     }
-    gate.end(vec![guest]);
+    gate.end(vec![client_statements]);
 }
 
 #[test]

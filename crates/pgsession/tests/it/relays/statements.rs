@@ -27,7 +27,7 @@ fn clients_share_statements_under_names_of_their_own() {
     );
     assert_eq!(has(&read[7], "DataRow"), 1);
     // Two texts, one mark, and the unnamed one.
-    assert_eq!(gate.catalogue.len(), 4);
+    assert_eq!(gate.statement_cache.len(), 4);
 }
 
 #[test]
@@ -231,19 +231,19 @@ fn trap_17_a_changed_result_type_is_told_until_it_is_prepared_again() {
     );
     assert_eq!(has(&read[1], "0A000"), 1);
     assert_eq!(has(&read[2], "BindComplete"), 1);
-    let mut guest = Guest::new();
+    let mut client_statements = ClientStatements::new();
     for round in 0..3 {
         let change = query(&format!("alter table t2 add c{round} int"));
-        gate.through(&mut guest, &step(&[parse(&round.to_string(), "table t2", &[])]));
-        gate.through(&mut guest, &step(&[change]));
-        let first = gate.through(&mut guest, &step(&[again("0")]));
-        let second = gate.through(&mut guest, &step(&[again("0")]));
-        let third = gate.through(&mut guest, &step(&[again("0")]));
+        gate.through(&mut client_statements, &step(&[parse(&round.to_string(), "table t2", &[])]));
+        gate.through(&mut client_statements, &step(&[change]));
+        let first = gate.through(&mut client_statements, &step(&[again("0")]));
+        let second = gate.through(&mut client_statements, &step(&[again("0")]));
+        let third = gate.through(&mut client_statements, &step(&[again("0")]));
         for said in [first, second, third] {
             assert_eq!(has(&said, "0A000"), 1, "as a server of its own says for ever: {said:?}");
         }
     }
-    gate.end(vec![guest]);
+    gate.end(vec![client_statements]);
 }
 
 /// Whoever parsed the same text again was answered from memory, and got the time of the first Parse,
@@ -356,11 +356,11 @@ fn bounds_are_kept_and_fail_the_transaction() {
         ..Bounds::default()
     };
     let mut gate = Gate::new(2, bounds);
-    let (mut guest, mut other) = (Guest::new(), Guest::new());
+    let (mut client_statements, mut other) = (ClientStatements::new(), ClientStatements::new());
     for name in ["a", "b", "c"] {
         // The mark has a name, too.
         let read = gate.through(
-            &mut guest,
+            &mut client_statements,
             &step(&[
                 query("begin"),
                 parse(name, &format!("select '{name}'"), &[]),
@@ -371,7 +371,7 @@ fn bounds_are_kept_and_fail_the_transaction() {
         assert_eq!(has(&read, "ERROR"), usize::from(name == "c"), "{read:?}");
     }
     let read = gate.through(
-        &mut guest,
+        &mut client_statements,
         &step(&[
             query("begin"),
             parse("d", "select 4", &[]),
@@ -382,15 +382,15 @@ fn bounds_are_kept_and_fail_the_transaction() {
         ]),
     );
     assert_eq!((has(&read, "53400"), has(&read, "25P02")), (1, 1));
-    let read = gate.through(&mut guest, &step(&[parse("", &"x".repeat(600), &[]), sync()]));
+    let read = gate.through(&mut client_statements, &step(&[parse("", &"x".repeat(600), &[]), sync()]));
     assert_eq!(has(&read, "54000"), 1);
     for number in 0..20 {
         let read = gate.through(&mut other, &step(&[runs("", &format!("select {number}"))]));
         assert_eq!(has(&read, "DataRow"), 1);
         assert!(gate.lines.iter().all(|line| line.relay.prepared() <= 4));
-        assert!(gate.catalogue.len() <= 6);
+        assert!(gate.statement_cache.len() <= 6);
     }
-    gate.end(vec![guest, other]);
+    gate.end(vec![client_statements, other]);
 }
 
 /// Some long statements of one client filled the room of all: every new statement of every other was
@@ -400,22 +400,22 @@ fn who_has_long_statements_fills_no_room_but_its_own() {
     let bounds = Bounds { client_bytes_max: 1000, bytes_max: 4000, ..Bounds::default() };
     let mut gate = Gate::new(1, bounds);
     let long = |name: &str| parse(name, &format!("select '{name:0>400}'"), &[]);
-    let mut guests: Vec<_> = (0..5).map(|_| Guest::new()).collect();
-    for (at, guest) in guests.iter_mut().enumerate() {
+    let mut guests: Vec<_> = (0..5).map(|_| ClientStatements::new()).collect();
+    for (at, client_statements) in guests.iter_mut().enumerate() {
         let name = |number: usize| format!("{at}-{number}");
         let all: Vec<_> = (0..8).map(|number| [long(&name(number)), sync()].concat()).collect();
-        let read = gate.through(guest, &step(&all));
+        let read = gate.through(client_statements, &step(&all));
         // The last one finds no room but that of unnamed ones, which is for nothing else.
         let (own, all) = if at < 4 { (6, 0) } else { (0, 8) };
         assert_eq!(has(&read, "53400 too long prepared"), own, "{at}: {read:?}");
         assert_eq!(has(&read, "53400 too many prepared"), all, "{at}: {read:?}");
         // What a client has closed is its own again.
-        let read = gate.through(guest, &step(&[close(&name(0)), sync(), long(&name(9)), sync()]));
+        let read = gate.through(client_statements, &step(&[close(&name(0)), sync(), long(&name(9)), sync()]));
         assert_eq!(has(&read, "53400"), usize::from(at == 4), "{at}: {read:?}");
-        let mut other = Guest::new();
+        let mut other = ClientStatements::new();
         let read = gate.through(&mut other, &step(&[long(""), again("")]));
         assert_eq!((has(&read, "53400"), has(&read, "DataRow")), (0, 1), "{read:?}");
-        gate.catalogue.forget(other.client);
+        gate.statement_cache.forget(other.client);
     }
     gate.end(guests);
     // Those that wait for their replies in a pipeline count, too, and are not refused.

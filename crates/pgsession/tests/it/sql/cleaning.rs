@@ -1,7 +1,7 @@
 //! Cleaning of servers behind a client, held against sessions that are new.
 
-use pgsession::sql::tokens::Lexis;
-use pgsession::sql::{Cleaning, Left, Reason, Settings, SettingsBounds, Side, leaves};
+use pgsession::sql::tokens::LexerMode;
+use pgsession::sql::{Cleanup, Left, Reason, Settings, SettingsBounds, Side, effects};
 use pgwire::message::Status;
 
 use super::{Said, Session, error, status};
@@ -48,7 +48,7 @@ fn fresh() -> (Session, Settings) {
 
 /// Lets a client leave something, and says what the server then needs.
 fn leave(session: &mut Session, settings: &mut Settings, left: &mut Left, text: &str) -> Vec<Said> {
-    let found = leaves(text.as_bytes(), Lexis::default());
+    let found = effects(text.as_bytes(), LexerMode::default());
     assert_eq!(found.unclear, None);
     left.sent(&found);
     let said = session.ask(text.as_bytes());
@@ -130,7 +130,7 @@ fn each_thing_left_is_cleaned_and_nothing_more_is_said() {
         let mut left = Left::default();
         let said = leave(&mut session, &mut settings, &mut left, text);
         assert_eq!(error(&said), None, "{text}: {said:?}");
-        let cleaning = Cleaning::of(&left, &settings);
+        let cleaning = Cleanup::of(&left, &settings);
         let says = cleaning.text().map(|text| String::from_utf8(text.to_vec()).unwrap());
         let says = says.unwrap_or_default().replace("\"my\".\"x\"", "\"my.x\"");
         let needed = needed.replace("RESET ROLE; RESET \"role\"", "RESET ROLE");
@@ -139,7 +139,7 @@ fn each_thing_left_is_cleaned_and_nothing_more_is_said() {
             needed => assert_eq!(says, needed, "{text}"),
         }
         if needed.is_empty() {
-            assert_eq!(cleaning, Cleaning::Nothing, "{text}");
+            assert_eq!(cleaning, Cleanup::Nothing, "{text}");
         } else {
             let traces = unlike(traces(&mut session), &expected);
             assert!(!traces.is_empty(), "{text} leaves nothing that can be seen");
@@ -174,7 +174,7 @@ fn whatever_mixture_is_left_a_cleaned_server_is_as_a_new_one() {
         }
         let said = leave(&mut session, &mut settings, &mut left, "rollback");
         assert_eq!(status(&said), Status::Idle);
-        let cleaning = Cleaning::of(&left, &settings);
+        let cleaning = Cleanup::of(&left, &settings);
         if let Some(text) = cleaning.text() {
             let said = session.ask(text);
             assert_eq!(error(&said), None, "{log:?}: {said:?}");
@@ -199,7 +199,7 @@ fn trap_11_no_role_stays_behind_its_client() {
     leave(&mut session, &mut settings, &mut left, "set role pg_monitor; set work_mem to 77");
     session.rows("reset all");
     assert_eq!(session.rows("select current_user"), ["pg_monitor"], "the trap is there");
-    let cleaning = Cleaning::of(&left, &settings);
+    let cleaning = Cleanup::of(&left, &settings);
     assert_eq!(cleaning.text(), Some(&b"RESET ROLE; RESET \"work_mem\""[..]));
     session.ask(cleaning.text().unwrap());
     assert_eq!(session.rows("select current_user"), ["sekisho"]);
@@ -219,8 +219,8 @@ fn trap_11_no_role_stays_behind_its_client() {
 fn a_library_closes_and_what_is_undone_unpins() {
     let settings = Settings::new(Side::Server, SettingsBounds::default(), []);
     let mut left = Left::default();
-    left.sent(&leaves(b"load 'plpgsql'", Lexis::default()));
-    assert_eq!(Cleaning::of(&left, &settings), Cleaning::Close);
+    left.sent(&effects(b"load 'plpgsql'", LexerMode::default()));
+    assert_eq!(Cleanup::of(&left, &settings), Cleanup::Close);
 
     let (mut session, mut settings) = fresh();
     let mut left = Left::default();

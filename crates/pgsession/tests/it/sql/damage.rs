@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use pgsession::sql::tokens::{Encoding, Kind, Lexis, Strings, Tokens};
+use pgsession::sql::tokens::{Encoding, Kind, LexerMode, Strings, Tokens};
 use pgsession::sql::{
     Choices, Fingerprint, KeyRule, KeyRules, KeyType, Left, Mapping, Settings, SettingsBounds,
-    Side, Tags, Where, access, decide, leaves,
+    Side, Tags, Where, access, decide, effects,
 };
 
 use pgtest::Chance;
@@ -29,9 +29,9 @@ const SEEDS: [&str; 14] = [
     "set a.b.c to $1; set names; set xml option document",
 ];
 
-fn read(text: &[u8], lexis: Lexis, keys: &KeyRules) {
+fn read(text: &[u8], lexer_mode: LexerMode, keys: &KeyRules) {
     let mut told = 0;
-    if let Ok(mut tokens) = Tokens::new(text, lexis) {
+    if let Ok(mut tokens) = Tokens::new(text, lexer_mode) {
         let mut end = 0;
         while let Ok(token) = tokens.read() {
             assert!(end <= token.start && token.start <= token.end && token.end <= text.len());
@@ -44,15 +44,15 @@ fn read(text: &[u8], lexis: Lexis, keys: &KeyRules) {
             let _ = (token.name(text), token.value(text));
         }
     }
-    let found = leaves(text, lexis);
-    assert!(found.leaves.len() <= 256 && found.leaves.len() <= told * 2);
-    for leaf in &found.leaves {
-        assert!(leaf.at.start <= leaf.at.end && leaf.at.end <= text.len(), "{leaf:?}");
+    let found = effects(text, lexer_mode);
+    assert!(found.effects.len() <= 256 && found.effects.len() <= told * 2);
+    for effect in &found.effects {
+        assert!(effect.at.start <= effect.at.end && effect.at.end <= text.len(), "{effect:?}");
     }
-    let _ = (decide(&found, &Choices::default()), access(text, lexis), Tags::of(text, lexis));
-    let fingerprint = Fingerprint::of(text, lexis);
+    let _ = (decide(&found, &Choices::default()), access(text, lexer_mode), Tags::of(text, lexer_mode));
+    let fingerprint = Fingerprint::of(text, lexer_mode);
     assert_eq!(fingerprint.is_err(), found.unclear.is_some());
-    let _ = keys.source(text, lexis);
+    let _ = keys.source(text, lexer_mode);
     let mut settings = Settings::new(Side::Client, SettingsBounds::default(), []);
     let mut left = Left::default();
     left.sent(&found);
@@ -64,12 +64,12 @@ fn read(text: &[u8], lexis: Lexis, keys: &KeyRules) {
     let server = Settings::new(Side::Server, SettingsBounds::default(), []);
     // What is told to a server is itself a text that can be read.
     if let Ok(Some(batch)) = Settings::difference(&server, &settings) {
-        assert_eq!(leaves(&batch, Lexis::default()).unclear, None, "{}", batch.escape_ascii());
+        assert_eq!(effects(&batch, LexerMode::default()).unclear, None, "{}", batch.escape_ascii());
     }
 }
 
 fn keys() -> KeyRules {
-    let statement = Fingerprint::of(b"select $1", Lexis::default()).unwrap();
+    let statement = Fingerprint::of(b"select $1", LexerMode::default()).unwrap();
     let at = [Where::Comment { name: b"key".to_vec() }, Where::Place { statement, number: 1 }];
     let rules = at.map(|at| KeyRule { at, of: KeyType::Integer, mapping: Mapping::Number });
     KeyRules::new(rules.to_vec())
@@ -97,7 +97,7 @@ fn damaged_texts_are_read_or_unclear() {
         }
         let strings = [Strings::Standard, Strings::Backslash][chance.below(2)];
         let encoding = [Encoding::AsciiSafe, Encoding::AsciiUnsafe][chance.below(2)];
-        read(&text, Lexis { strings, encoding }, &keys);
+        read(&text, LexerMode { strings, encoding }, &keys);
     }
 }
 
@@ -138,8 +138,8 @@ fn time_is_linear_whatever_is_repeated() {
         // This takes some ten milliseconds; if time grew with the square it would be an hour.
         let text = worst.repeat((1 << 18) / worst.len());
         let begun = Instant::now();
-        read(text.as_bytes(), Lexis::default(), &keys);
-        read([text.as_bytes(), b"'"].concat().as_slice(), Lexis::default(), &keys);
+        read(text.as_bytes(), LexerMode::default(), &keys);
+        read([text.as_bytes(), b"'"].concat().as_slice(), LexerMode::default(), &keys);
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(20), "{worst:?}: {took:?}");
     }

@@ -1,6 +1,6 @@
 //! Texts by chance, cut by us and by a real PostgreSQL: what it says of them must fit.
 
-use pgsession::sql::tokens::{Commands, Kind, Lexis, Strings, Token, Tokens, Unclear};
+use pgsession::sql::tokens::{Commands, Kind, LexerMode, Strings, Token, Tokens, Unclear};
 
 use super::{Said, Session};
 use pgtest::Chance;
@@ -11,8 +11,8 @@ const CRUMBS: [&str; 44] = [
     "e-3", "+", "-", "*", "=", "<", "@", "(", ")", ",", ";", " ", "\t", "a.b", "::text",
 ];
 
-fn tokens(text: &[u8], lexis: Lexis) -> Result<Vec<Token>, Unclear> {
-    let (mut tokens, mut found) = (Tokens::new(text, lexis)?, Vec::new());
+fn tokens(text: &[u8], lexer_mode: LexerMode) -> Result<Vec<Token>, Unclear> {
+    let (mut tokens, mut found) = (Tokens::new(text, lexer_mode)?, Vec::new());
     loop {
         let token = tokens.read()?;
         if token.kind == Kind::End {
@@ -23,8 +23,8 @@ fn tokens(text: &[u8], lexis: Lexis) -> Result<Vec<Token>, Unclear> {
 }
 
 /// Number of a text's commands.
-fn commands(text: &[u8], lexis: Lexis) -> Result<usize, Unclear> {
-    let (mut commands, mut count, mut empty) = (Commands::new(text, lexis)?, 0, true);
+fn commands(text: &[u8], lexer_mode: LexerMode) -> Result<usize, Unclear> {
+    let (mut commands, mut count, mut empty) = (Commands::new(text, lexer_mode)?, 0, true);
     loop {
         match commands.read()?.kind {
             Kind::End => return Ok(count + usize::from(!empty)),
@@ -38,13 +38,13 @@ fn commands(text: &[u8], lexis: Lexis) -> Result<usize, Unclear> {
 }
 
 /// Tells the session how strings are to be read.
-fn lexis(session: &mut Session, strings: Strings) -> Lexis {
+fn lexer_mode(session: &mut Session, strings: Strings) -> LexerMode {
     let on = if strings == Strings::Standard { "on" } else { "off" };
     session.ask(
         format!("set standard_conforming_strings to {on}; set escape_string_warning to off")
             .as_bytes(),
     );
-    Lexis { strings, ..Lexis::default() }
+    LexerMode { strings, ..LexerMode::default() }
 }
 
 /// One string or name of a text that should be right.
@@ -76,28 +76,28 @@ fn what_a_server_accepts_has_the_same_commands_and_values() {
     let (mut accepted, mut compared, mut skipped) = (0, 0, 0);
     for round in 0..1500 {
         let strings = [Strings::Standard, Strings::Backslash][round / 100 % 2];
-        let lexis = match round % 100 {
-            0 => lexis(&mut session, strings),
-            _ => Lexis { strings, ..Lexis::default() },
+        let lexer_mode = match round % 100 {
+            0 => lexer_mode(&mut session, strings),
+            _ => LexerMode { strings, ..LexerMode::default() },
         };
         let pieces: Vec<_> = (0..=chance.below(4)).map(|_| piece(&mut chance)).collect();
         let text: Vec<_> = pieces.iter().map(|piece| format!("select {piece}")).collect();
         let text = text.join([";", ";;", "; --'\n"][chance.below(3)]);
         let said = session.ask(text.as_bytes());
-        let found = commands(text.as_bytes(), lexis);
+        let found = commands(text.as_bytes(), lexer_mode);
         let failed = said.iter().any(|said| matches!(said, Said::Error { .. }));
         if failed {
             continue;
         }
         accepted += 1;
         let complete = said.iter().filter(|said| matches!(said, Said::Complete(_))).count();
-        assert_eq!(found, Ok(complete), "{lexis:?} {text}");
+        assert_eq!(found, Ok(complete), "{lexer_mode:?} {text}");
         let rows = said.iter().filter_map(|said| match said {
             Said::Row(row) => row[0].clone(),
             _ => None,
         });
         let rows: Vec<_> = rows.collect();
-        let found = tokens(text.as_bytes(), lexis).unwrap();
+        let found = tokens(text.as_bytes(), lexer_mode).unwrap();
         let values: Vec<_> = found
             .iter()
             .filter(|token| matches!(token.kind, Kind::Literal(_)))
@@ -113,7 +113,7 @@ fn what_a_server_accepts_has_the_same_commands_and_values() {
             // What is not told is not wrong.
             assert!(
                 value.as_ref().is_none_or(|value| value == row),
-                "{lexis:?} {text}: {value:?} {row:?}"
+                "{lexer_mode:?} {text}: {value:?} {row:?}"
             );
         }
     }
@@ -129,15 +129,15 @@ fn what_a_server_finds_without_end_is_unclear_and_its_errors_stand_at_tokens() {
     let (mut accepted, mut unterminated, mut placed) = (0, 0, 0);
     for round in 0..6000 {
         let strings = [Strings::Standard, Strings::Backslash][round / 100 % 2];
-        let lexis = match round % 100 {
-            0 => lexis(&mut session, strings),
-            _ => Lexis { strings, ..Lexis::default() },
+        let lexer_mode = match round % 100 {
+            0 => lexer_mode(&mut session, strings),
+            _ => LexerMode { strings, ..LexerMode::default() },
         };
         let crumbs: String =
             (0..=chance.below(7)).map(|_| CRUMBS[chance.below(CRUMBS.len())]).collect();
         let text = format!("select {crumbs}");
         let said = session.ask(text.as_bytes());
-        let found = tokens(text.as_bytes(), lexis);
+        let found = tokens(text.as_bytes(), lexer_mode);
         let error = said.iter().find_map(|said| match said {
             Said::Error { code, message, position } => Some((code, message, position)),
             _ => None,
@@ -145,12 +145,12 @@ fn what_a_server_finds_without_end_is_unclear_and_its_errors_stand_at_tokens() {
         let Some((code, message, position)) = error else {
             accepted += 1;
             let complete = said.iter().filter(|said| matches!(said, Said::Complete(_))).count();
-            assert_eq!(commands(text.as_bytes(), lexis), Ok(complete), "{lexis:?} {text:?}");
+            assert_eq!(commands(text.as_bytes(), lexer_mode), Ok(complete), "{lexer_mode:?} {text:?}");
             continue;
         };
         if message.starts_with("unterminated") {
             unterminated += 1;
-            assert_eq!(found, Err(Unclear::Unterminated), "{lexis:?} {text:?}: {message}");
+            assert_eq!(found, Err(Unclear::Unterminated), "{lexer_mode:?} {text:?}: {message}");
         }
         if let (Ok(found), true, Some(position)) =
             (&found, message.starts_with("syntax error at or near"), position)
@@ -159,7 +159,7 @@ fn what_a_server_finds_without_end_is_unclear_and_its_errors_stand_at_tokens() {
             let at = text.char_indices().nth(position - 1).map_or(text.len(), |(at, _)| at);
             assert!(
                 found.iter().any(|token| token.start == at),
-                "{lexis:?} {text:?}: {code} {message} at {at} {found:?}"
+                "{lexer_mode:?} {text:?}: {code} {message} at {at} {found:?}"
             );
         }
     }
@@ -205,7 +205,7 @@ fn what_stands_behind_the_body_of_a_function_has_the_number_that_the_server_give
         }
         // Some end with no statement that gives what the function returns.
         text.push_str(" select 2; End; select 3; rollback; select 4 as end; select 5");
-        let found = commands(text.as_bytes(), Lexis::default());
+        let found = commands(text.as_bytes(), LexerMode::default());
         let said = session.ask(text.as_bytes());
         if said.iter().any(|said| matches!(said, Said::Error { .. })) {
             session.ask(b"rollback");

@@ -1,7 +1,7 @@
 //! Settings that follow clients from server to server, held against sessions of their own.
 
-use pgsession::sql::tokens::{Lexis, Strings};
-use pgsession::sql::{Left, Lost, Settings, SettingsBounds, Side, What, leaves};
+use pgsession::sql::tokens::{LexerMode, Strings};
+use pgsession::sql::{Left, Lost, Settings, SettingsBounds, Side, EffectKind, effects};
 use pgwire::message::Status;
 
 use super::{Said, Session, error, server, status};
@@ -32,7 +32,7 @@ fn begun(side: Side, base: &[(&str, &str)]) -> Settings {
 
 /// Lets a client ask a text at the server that it has.
 fn tell(client: &mut Settings, backend: &mut Backend, text: &[u8]) -> Vec<Said> {
-    let found = leaves(text, client.lexis());
+    let found = effects(text, client.lexer_mode());
     backend.left.sent(&found);
     let said = backend.session.ask(text);
     let mut command = 0;
@@ -230,13 +230,13 @@ fn settings_are_the_clients_own_wherever_it_goes() {
 
 #[test]
 fn what_cannot_be_known_is_lost_and_nothing_else() {
-    let lexis = pgsession::sql::tokens::Lexis::default();
+    let lexer_mode = pgsession::sql::tokens::LexerMode::default();
     let after = |texts: &[&str]| {
         let mut client = begun(Side::Client, &[]);
         for text in texts {
             for (command, part) in text.split(';').enumerate() {
                 let tag = part.trim().split(' ').next().unwrap().to_ascii_uppercase();
-                client.completed(leaves(text.as_bytes(), lexis).of(command), tag.as_bytes());
+                client.completed(effects(text.as_bytes(), lexer_mode).of(command), tag.as_bytes());
             }
             client.ready(Status::Idle);
         }
@@ -260,7 +260,7 @@ fn what_cannot_be_known_is_lost_and_nothing_else() {
 #[test]
 fn what_cannot_be_known_is_not_handed_over() {
     let (mut client, server) = (begun(Side::Client, &[]), begun(Side::Server, &[]));
-    client.completed(&[What::SetUnknown], b"SELECT 1");
+    client.completed(&[EffectKind::SetUnknown], b"SELECT 1");
     assert_eq!(Settings::difference(&server, &client), Err(Lost::Unknown));
 }
 
@@ -311,7 +311,7 @@ fn what_is_set_locally_is_in_the_scope_until_the_transaction_ends() {
     let mut client = begun(Side::Client, &[]);
     let none = client.scope();
     let does = |client: &mut Settings, text: &str, tag: &str| {
-        client.completed(leaves(text.as_bytes(), client.lexis()).of(0), tag.as_bytes());
+        client.completed(effects(text.as_bytes(), client.lexer_mode()).of(0), tag.as_bytes());
         client.scope()
     };
     let local = "set local search_path to a";
@@ -334,9 +334,9 @@ fn what_is_set_locally_is_in_the_scope_until_the_transaction_ends() {
     client.ready(Status::Idle);
     assert_eq!((client.lost(), client.scope()), (None, kept));
     does(&mut client, "set local standard_conforming_strings to off", "SET");
-    assert_eq!(client.lexis().strings, Strings::Backslash);
+    assert_eq!(client.lexer_mode().strings, Strings::Backslash);
     does(&mut client, "rollback", "ROLLBACK");
-    assert_eq!((client.lexis(), client.scope()), (Lexis::default(), kept));
+    assert_eq!((client.lexer_mode(), client.scope()), (LexerMode::default(), kept));
     // Half of a DateStyle says nothing of the other half.
     let half = |base: &str| {
         let mut client = begun(Side::Client, &[("DateStyle", base)]);

@@ -2,49 +2,49 @@
 
 use std::collections::BTreeMap;
 
-use pgsession::sql::tokens::{Encoding, Lexis, Strings};
+use pgsession::sql::tokens::{Encoding, LexerMode, Strings};
 use pgsession::sql::{
     Access, Choice, Choices, Class, CodeChoice, Decision, Fingerprint, Followed, Format, KeyError,
     KeyRule, KeyRules, KeyType, Mapping, Pattern, Reason, Rule, Rules, SequenceChoice, SetChoice,
-    Source, Subject, Test, Value, What, Where, access, decide, leaves,
+    Source, Subject, Test, Value, EffectKind, Where, access, decide, effects,
 };
 
 fn what(text: &str) -> String {
-    let found = leaves(text.as_bytes(), Lexis::default());
+    let found = effects(text.as_bytes(), LexerMode::default());
     if let Some(unclear) = found.unclear {
         return format!("{unclear:?}");
     }
     let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let told = found.leaves.iter().map(|leaf| {
-        let told = match &leaf.what {
-            What::Set { name, value: None } => format!("{}=?", show(name)),
-            What::Set { name, value: Some(Value::Whole(whole)) } => {
+    let told = found.effects.iter().map(|effect| {
+        let told = match &effect.what {
+            EffectKind::Set { name, value: None } => format!("{}=?", show(name)),
+            EffectKind::Set { name, value: Some(Value::Whole(whole)) } => {
                 format!("{}:={}", show(name), show(whole))
             }
-            What::Set { name, value: Some(Value::Items(items)) } => {
+            EffectKind::Set { name, value: Some(Value::Items(items)) } => {
                 let items: Vec<_> = items.iter().map(|item| show(item)).collect();
                 format!("{}={}", show(name), items.join("|"))
             }
-            What::SetLocal { name, value } => {
+            EffectKind::SetLocal { name, value } => {
                 let name = name.as_ref().map_or("?".to_owned(), |name| show(name));
                 format!("local {name}{}", if value.is_some() { "" } else { "?" })
             }
-            What::Reset { name } => format!("reset {}", show(name)),
-            What::Savepoint(name) => format!("savepoint {}", show(name)),
-            What::Release(name) => format!("release {}", show(name)),
-            What::RollbackTo(name) => format!("to {}", show(name)),
+            EffectKind::Reset { name } => format!("reset {}", show(name)),
+            EffectKind::Savepoint(name) => format!("savepoint {}", show(name)),
+            EffectKind::Release(name) => format!("release {}", show(name)),
+            EffectKind::RollbackTo(name) => format!("to {}", show(name)),
             other => format!("{other:?}"),
         };
         format!(
             "{}{told}",
-            if leaf.command > 0 { format!("{}: ", leaf.command) } else { String::new() }
+            if effect.command > 0 { format!("{}: ", effect.command) } else { String::new() }
         )
     });
     told.collect::<Vec<_>>().join(", ")
 }
 
 /// Texts, and what they leave.
-const LEAVES: [(&str, &str); 156] = [
+const EFFECTS: [(&str, &str); 156] = [
     ("select 1", ""),
     ("", ""),
     ("set a to 1", "a=1"),
@@ -255,27 +255,27 @@ const LEAVES: [(&str, &str); 156] = [
 
 #[test]
 fn texts_leave_what_they_say_and_nothing_else() {
-    for (text, expected) in LEAVES {
+    for (text, expected) in EFFECTS {
         assert_eq!(what(text), expected, "{text}");
     }
-    let places = leaves(b"/* x */ select 1; set  role a ;", Lexis::default());
-    assert_eq!(places.leaves[0].at, 18..29);
-    let many = leaves("listen a;".repeat(1000).as_bytes(), Lexis::default());
-    assert_eq!(many.leaves.len(), 256);
-    assert_eq!(many.leaves[255].what, What::Many);
+    let places = effects(b"/* x */ select 1; set  role a ;", LexerMode::default());
+    assert_eq!(places.effects[0].at, 18..29);
+    let many = effects("listen a;".repeat(1000).as_bytes(), LexerMode::default());
+    assert_eq!(many.effects.len(), 256);
+    assert_eq!(many.effects[255].what, EffectKind::Many);
 }
 
 #[test]
 fn strings_are_read_as_the_session_has_them() {
     let text = br"select '\'; listen a; select '\'";
-    let off = Lexis { strings: Strings::Backslash, ..Lexis::default() };
-    assert_eq!(leaves(text, Lexis::default()).leaves.len(), 1);
-    assert_eq!(leaves(text, off).unclear, Some(pgsession::sql::tokens::Unclear::Unterminated));
+    let off = LexerMode { strings: Strings::Backslash, ..LexerMode::default() };
+    assert_eq!(effects(text, LexerMode::default()).effects.len(), 1);
+    assert_eq!(effects(text, off).unclear, Some(pgsession::sql::tokens::Unclear::Unterminated));
     let text = br"select '\'; listen a; select '";
-    let found = leaves(text, off);
-    assert_eq!((found.leaves.len(), found.commands, found.unclear), (0, Some(1), None));
-    let sjis = Lexis { encoding: Encoding::of(b"SJIS"), ..Lexis::default() };
-    let found = leaves(b"select '\x95\x5c'", sjis);
+    let found = effects(text, off);
+    assert_eq!((found.effects.len(), found.commands, found.unclear), (0, Some(1), None));
+    let sjis = LexerMode { encoding: Encoding::of(b"SJIS"), ..LexerMode::default() };
+    let found = effects(b"select '\x95\x5c'", sjis);
     let decision = decide(&found, &Choices::default());
     assert_eq!(decision, Decision::Pin { reason: Reason::Unreadable, at: 0..0 });
 }
@@ -283,7 +283,7 @@ fn strings_are_read_as_the_session_has_them() {
 #[test]
 fn each_kind_is_decided_by_its_choice() {
     let decided =
-        |text: &str, choices: &Choices| decide(&leaves(text.as_bytes(), Lexis::default()), choices);
+        |text: &str, choices: &Choices| decide(&effects(text.as_bytes(), LexerMode::default()), choices);
     let pins = |text: &str| match decided(text, &Choices::default()) {
         Decision::Pin { reason, .. } => Some(reason),
         _ => None,
@@ -351,7 +351,7 @@ fn each_kind_is_decided_by_its_choice() {
 fn what_is_followed_of_a_text_is_what_its_choices_say() {
     let strict = Choices { listen: Choice::Refuse, code: CodeChoice::Refuse, ..Choices::default() };
     let of =
-        |text: &str, choices: &Choices| Followed::of(text.as_bytes(), Lexis::default(), choices);
+        |text: &str, choices: &Choices| Followed::of(text.as_bytes(), LexerMode::default(), choices);
     assert_eq!(of("select 1", &strict), Ok(None));
     let two = of("do ''; set b to $1; listen a", &Choices::default()).unwrap().unwrap();
     assert_eq!(two.pins().iter().collect::<Vec<_>>(), [Reason::Set, Reason::Listen]);
@@ -362,7 +362,7 @@ fn what_is_followed_of_a_text_is_what_its_choices_say() {
 }
 
 fn fingerprint(text: &str) -> Fingerprint {
-    Fingerprint::of(text.as_bytes(), Lexis::default()).unwrap()
+    Fingerprint::of(text.as_bytes(), LexerMode::default()).unwrap()
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn the_first_rule_that_fits_gives_the_class() {
             database: database.as_bytes(),
             application_name: program.as_bytes(),
             text: text.as_bytes(),
-            lexis: Lexis::default(),
+            lexer_mode: LexerMode::default(),
         };
         rules.class(&subject).map(|class| class.class)
     };
@@ -461,7 +461,7 @@ fn the_first_rule_that_fits_gives_the_class() {
             database: b"",
             application_name: b"",
             text: b"",
-            lexis: Lexis::default(),
+            lexer_mode: LexerMode::default(),
         }),
         Some(Class { class: 7, priority: 7 })
     );
@@ -482,7 +482,7 @@ fn keys_are_found_in_comments_parameters_and_literals() {
             Mapping::Hash,
         ),
     ]);
-    let source = |text: &str| rules.source(text.as_bytes(), Lexis::default());
+    let source = |text: &str| rules.source(text.as_bytes(), LexerMode::default());
     assert_eq!(source("select 1 /* key: 42 */"), Ok(Source::Known(42)));
     assert_eq!(source("/*key='42'*/ select 1"), Ok(Source::Known(42)));
     assert_eq!(source("select 1 /*zone='east'*/"), Ok(Source::Known(3)));
@@ -521,7 +521,7 @@ fn keys_are_found_in_comments_parameters_and_literals() {
         KeyType::Text,
         Mapping::Hash,
     )]);
-    let found = missing.source(b"select * from t where a = 1 and id = 2", Lexis::default());
+    let found = missing.source(b"select * from t where a = 1 and id = 2", LexerMode::default());
     assert_eq!(found, Err(KeyError::Missing));
 }
 
@@ -549,7 +549,7 @@ fn only_what_says_so_reads_only() {
         ("set transaction_read_only to $1", Unsaid),
         ("set a to read", Unsaid),
     ] {
-        assert_eq!(access(text.as_bytes(), Lexis::default()), Ok(expected), "{text}");
+        assert_eq!(access(text.as_bytes(), LexerMode::default()), Ok(expected), "{text}");
     }
-    assert!(access(b"begin read only; '", Lexis::default()).is_err());
+    assert!(access(b"begin read only; '", LexerMode::default()).is_err());
 }
