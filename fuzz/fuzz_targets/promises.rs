@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gate::{
     Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, Gate, GateSpec, Job, JobId, KeyDown,
-    KeyMap, KeyOf, Length, Queues, Report, Role, RouterSpec, ServerSpec, Share, Sight, Slot, Ties,
+    KeyMap, KeyOf, Length, Queues, Report, Role, RouterSpec, ServerSpec, Share, LoadInformation, Slot, Ties,
     Time, WeightedOrder, Window,
 };
 use measure::Recording;
@@ -67,12 +67,12 @@ impl Script<'_> {
                 .collect(),
             queues,
             router: self.router(servers, queues),
-            sight: self.sight(),
+            load_information: self.load_information(),
             discipline: self.discipline(),
             room: self.pick(&[None, Some(0), Some(1), Some(5)]),
             wait_max: self.span(),
             unreachable_max: self.span(),
-            foresight: None,
+            early_rejection: None,
             reserve: None,
             roles: Vec::new(),
             seed: u64::from(slots),
@@ -108,10 +108,10 @@ impl Script<'_> {
         self.pick(&all)
     }
 
-    fn sight(&mut self) -> Sight {
+    fn load_information(&mut self) -> LoadInformation {
         let span = Duration::from_nanos(7);
-        let sights = [Sight::Fresh, Sight::Delayed(span), Sight::Refreshed(span), Sight::Reported];
-        self.pick(&sights)
+        let load_information = [LoadInformation::Fresh, LoadInformation::Delayed(span), LoadInformation::Refreshed(span), LoadInformation::Reported];
+        self.pick(&load_information)
     }
 
     fn discipline(&mut self) -> DisciplineSpec {

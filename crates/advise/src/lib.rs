@@ -53,7 +53,7 @@ pub use scenario::{
     FullName, GateEntry, KeysName, LengthName, LoadName, LognormalEntry, LookupEntry, MatrixRow,
     NoticedName, NumberKind, NumericParameter, OfTrace, OrderName, Parameter, PiecesName, Policies,
     RepeatEntry, ReplacementName, RetryEntry, RouteEntry, RouterEntry, Scenario, ScenarioError,
-    SendEntry, ServerEntry, Setting, ShapedEntry, SightEntry, SizesEntry, SizesName, StateName,
+    SendEntry, ServerEntry, Setting, ShapedEntry, LoadInformationEntry, SizesEntry, SizesName, StateName,
     StationEntry, StationName, Stops, TraceEntry, Turns, Unreachable, VisitEntry, VisitsEntry,
     disciplines, routers,
 };

@@ -32,7 +32,7 @@ pub use behaviour::{
 pub(crate) use compile::{mean_demand, suggest};
 pub use matrix::MatrixRow;
 pub use path::{NumberKind, NumericParameter};
-pub use policies::{DisciplineEntry, Policies, RouterEntry, SightEntry};
+pub use policies::{DisciplineEntry, Policies, RouterEntry, LoadInformationEntry};
 pub use setting::{Control, Setting, Stops, Turns, disciplines, routers};
 pub use trace::TraceEntry;
 pub use unreachable::Unreachable;
@@ -365,7 +365,7 @@ pub struct GateEntry {
     pub ties: Option<Ties>,
     /// How stale what the router sees is; left out, not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sight: Option<SightEntry>,
+    pub load_information: Option<LoadInformationEntry>,
     /// One queue for all servers, or one for each; left out, shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Queues>,

@@ -201,7 +201,7 @@ pub enum Event {
     /// other. Of a slot beyond those that there are the job ends in peace.
     Occupy(Slot),
     /// A server's state as somebody outside saw it, fresh or stale. A router with
-    /// [`Sight::Reported`](crate::Sight::Reported) goes by it from now on; to any other it is
+    /// [`LoadInformation::Reported`](crate::Sight::Reported) goes by it from now on; to any other it is
     /// harmless.
     Report {
         /// The server.
@@ -264,7 +264,7 @@ pub enum Reason {
     QueueFull,
     /// It could not be started before its deadline.
     Deadline,
-    /// It came when it was foreseen that it could not: see [`Foresight`](crate::Foresight).
+    /// It came when it was foreseen that it could not: see [`EarlyRejection`](crate::Foresight).
     Hopeless,
     /// No server was up for as long as it might wait for one: see
     /// [`GateSpec::unreachable_max`](crate::GateSpec::unreachable_max).

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::discipline::{Discipline, Fifo};
-use crate::foresight::{Meter, Outlook, Taken};
+use crate::early_rejection::{Meter, Outlook, Taken};
 use crate::reserve::Lending;
 use crate::roles::Roles;
 use crate::router::Router;
 use crate::servers::Server;
-use crate::sight::{Watch, Work};
+use crate::load_information::{Watch, Work};
 use crate::{
     Action, DisciplineSpec, Event, GateSpec, Job, JobId, Queues, Reason, Role, ServerView, Slot,
     SpecError, Time,
@@ -98,8 +98,8 @@ impl Gate {
             up: spec.servers.len(),
             stranded: VecDeque::new(),
             meters: spec
-                .foresight
-                .map(|foresight| Box::new((foresight.memory, vec![Meter::default(); queues]))),
+                .early_rejection
+                .map(|early_rejection| Box::new((early_rejection.memory, vec![Meter::default(); queues]))),
             lending: spec
                 .reserve
                 .map(|reserve| Box::new(Lending::new(reserve, spec.servers.len()))),

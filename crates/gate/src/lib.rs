@@ -34,14 +34,14 @@ mod cohort;
 mod controller;
 mod discipline;
 mod event;
-mod foresight;
+mod early_rejection;
 mod gate;
 mod policy;
 mod reserve;
 mod roles;
 mod router;
 mod servers;
-mod sight;
+mod load_information;
 mod spec;
 mod time;
 mod view;
@@ -52,7 +52,7 @@ pub use controller::{
 };
 pub use discipline::Discipline;
 pub use event::{Access, Action, Event, Job, JobId, Reason, Report, Role, Share, Slot};
-pub use foresight::Foresight;
+pub use early_rejection::EarlyRejection;
 pub use gate::Gate;
 pub use policy::{
     AtZero, DisciplineSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, RouterSpec, Ties,
@@ -60,7 +60,7 @@ pub use policy::{
 };
 pub use reserve::Reserve;
 pub use router::Router;
-pub use sight::Sight;
+pub use load_information::LoadInformation;
 pub use spec::{GateSpec, Queues, ServerSpec, SpecError};
 pub use time::Time;
 pub use view::ServerView;

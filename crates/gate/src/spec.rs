@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{DisciplineSpec, Foresight, Reserve, Role, RouterSpec, Sight};
+use crate::{DisciplineSpec, EarlyRejection, Reserve, Role, RouterSpec, LoadInformation};
 
 /// The parameters of a gate.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct GateSpec {
     pub router: RouterSpec,
     /// Age of the load information that the router sees.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Sight::is_fresh"))]
-    pub sight: Sight,
+    pub load_information: LoadInformation,
     /// Choice of the next job.
     pub discipline: DisciplineSpec,
     /// Bound on the jobs that wait, over all queues; a job that can be started on arrival needs
@@ -40,7 +40,7 @@ pub struct GateSpec {
     pub unreachable_max: Option<Duration>,
     /// Early rejection of jobs that would wait in vain; `None` lets them.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
-    pub foresight: Option<Foresight>,
+    pub early_rejection: Option<EarlyRejection>,
     /// Slots for times of long waits. Needs one queue.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub reserve: Option<Reserve>,
@@ -64,12 +64,12 @@ impl GateSpec {
             servers: vec![ServerSpec { slots }],
             queues: Queues::Shared,
             router: RouterSpec::RoundRobin,
-            sight: Sight::Fresh,
+            load_information: LoadInformation::Fresh,
             discipline: DisciplineSpec::Fifo,
             room: None,
             wait_max: None,
             unreachable_max: None,
-            foresight: None,
+            early_rejection: None,
             reserve: None,
             roles: Vec::new(),
             seed: 0,
@@ -98,7 +98,7 @@ impl GateSpec {
         }
         self.discipline.check()?;
         self.router.check(self)?;
-        self.sight.check()?;
+        self.load_information.check()?;
         self.check_extras(slots)
     }
 

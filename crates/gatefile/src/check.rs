@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use advise::{DisciplineEntry, RouterEntry, SightEntry, Span};
+use advise::{DisciplineEntry, RouterEntry, LoadInformationEntry, Span};
 use gate::{GateSpec, KeyOf, ServerSpec};
 use monitor::CLASSES_MAX;
 
@@ -275,9 +275,9 @@ impl Found {
             ("timeouts.stalled", timeouts.stalled.span()),
             ("timeouts.wait-notice", timeouts.wait_notice.span()),
             ("timeouts.drain", Some(timeouts.drain)),
-            ("pool.foresight", pool.foresight.span()),
+            ("pool.early-rejection", pool.early_rejection.span()),
             ("connections.idle", kept.idle.span()),
-            ("connections.unnamed", kept.unnamed.span()),
+            ("connections.autodb-idle", kept.autodb_idle.span()),
             ("pool.reserve-after", pool.reserve_after.span()),
             ("admin.stats-period", Some(file.admin.stats_period)),
             ("tcp.keepalive-idle", file.tcp.keepalive_idle),
@@ -558,8 +558,8 @@ impl Found {
             let cause = "nobody knows how long a transaction will take; say another router";
             self.add("router", cause);
         }
-        if file.sight == Some(SightEntry::Reported) {
-            self.add("sight", "nobody reports to this gate; say another sight or leave it out");
+        if file.load_information == Some(LoadInformationEntry::Reported) {
+            self.add("load-information", "nobody reports to this gate; say another one or leave it out");
         }
     }
 

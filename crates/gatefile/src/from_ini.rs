@@ -10,7 +10,7 @@ use super::config::GateFile;
 use super::convert::{from_ini, shown};
 use super::ini::{Entries, Entry, Place, connection};
 use super::keys::{Key, Section, Unit, Verdict};
-use super::{FORMAT, FileError, Unmet};
+use super::{FORMAT, FileError, Unsupported};
 
 /// A translated file of PgBouncer.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct FromIni {
     /// The place of each key of ours, by its path.
     pub(super) places: BTreeMap<String, Place>,
     /// Keys that do nothing yet.
-    pub(super) unmet: Vec<Unmet>,
+    pub(super) unsupported: Vec<Unsupported>,
     /// Keys left out because something better stands in their place, in sentences.
     pub(super) replaced: Vec<String>,
 }
@@ -29,7 +29,7 @@ pub(super) fn convert(name: &str, entries: &Entries) -> Result<FromIni, FileErro
     let mut reading = Reading {
         table: Table::new(),
         places: BTreeMap::new(),
-        unmet: Vec::new(),
+        unsupported: Vec::new(),
         replaced: Vec::new(),
     };
     let general: BTreeMap<&str, &Entry> =
@@ -57,8 +57,8 @@ pub(super) fn convert(name: &str, entries: &Entries) -> Result<FromIni, FileErro
     reading.table.insert("format".into(), Value::Integer(FORMAT.into()));
     let file: Result<GateFile, _> = Value::Table(reading.table).try_into();
     let file = file.map_err(|error| FileError::new(format!("{name}: {}", error.message())))?;
-    let Reading { places, unmet, replaced, .. } = reading;
-    Ok(FromIni { file, places, unmet, replaced })
+    let Reading { places, unsupported, replaced, .. } = reading;
+    Ok(FromIni { file, places, unsupported, replaced })
 }
 
 fn of(entries: &Entries, section: Section) -> impl Iterator<Item = &Entry> {
@@ -90,7 +90,7 @@ fn set(table: &mut Table, path: &str, value: Value) {
 struct Reading {
     table: Table,
     places: BTreeMap<String, Place>,
-    unmet: Vec<Unmet>,
+    unsupported: Vec<Unsupported>,
     replaced: Vec<String>,
 }
 
@@ -128,7 +128,7 @@ impl Reading {
             return;
         }
         match key.verdict() {
-            Verdict::NotYet => self.unmet.push(Unmet::of(key, place.to_string(), key.name)),
+            Verdict::NotYet => self.unsupported.push(Unsupported::of(key, place.to_string(), key.name)),
             // With none of ours to say it either, what is asked for is left out.
             Verdict::Better if key.says.is_none() || said == Some(None) => {
                 self.replaced.push(format!("{place}: `{}`: {}", key.name, key.why));
@@ -229,8 +229,8 @@ impl Reading {
             }
         }
         if section == Section::Peers && pairs.is_empty() {
-            self.unmet.extend(
-                section.key("host").map(|key| Unmet::of(key, entry.place.to_string(), "peers")),
+            self.unsupported.extend(
+                section.key("host").map(|key| Unsupported::of(key, entry.place.to_string(), "peers")),
             );
         }
         if section == Section::Databases {

@@ -12,7 +12,7 @@ use pgsession::sql::{
 };
 
 use super::config::{
-    ClassEntry, CodeLeftover, GateFile, KeyEntry, KeyKind, Leftover, SequenceLeftover, SetLeftover,
+    ClassEntry, CodePolicy, GateFile, KeyEntry, KeyKind, StatePolicy, SequencePolicy, SetPolicy,
     StatementKey,
 };
 use super::policies::has_texts;
@@ -147,15 +147,15 @@ fn place(entry: &KeyEntry) -> Result<Where, String> {
 
 /// The policy for session state that clients leave.
 pub(super) fn choices(file: &GateFile) -> Choices {
-    let left = &file.leftovers;
+    let left = &file.session_state;
     let choice = |choice| match choice {
-        Leftover::Pin => Choice::Pin,
-        Leftover::Refuse => Choice::Refuse,
+        StatePolicy::Pin => Choice::Pin,
+        StatePolicy::Refuse => Choice::Refuse,
     };
     let set = |choice| match choice {
-        SetLeftover::Track => SetChoice::Track,
-        SetLeftover::Pin => SetChoice::Pin,
-        SetLeftover::Refuse => SetChoice::Refuse,
+        SetPolicy::Track => SetChoice::Track,
+        SetPolicy::Pin => SetChoice::Pin,
+        SetPolicy::Refuse => SetChoice::Refuse,
     };
     Choices {
         set: set(left.set),
@@ -168,17 +168,17 @@ pub(super) fn choices(file: &GateFile) -> Choices {
         prepare: choice(left.prepare),
         load: choice(left.load),
         code: match left.code {
-            CodeLeftover::Trust => CodeChoice::Trust,
-            CodeLeftover::Clean => CodeChoice::Clean,
-            CodeLeftover::Pin => CodeChoice::Pin,
-            CodeLeftover::Refuse => CodeChoice::Refuse,
+            CodePolicy::Trust => CodeChoice::Trust,
+            CodePolicy::Clean => CodeChoice::Clean,
+            CodePolicy::Pin => CodeChoice::Pin,
+            CodePolicy::Refuse => CodeChoice::Refuse,
         },
         sequences: match left.sequences {
-            SequenceLeftover::Trust => SequenceChoice::Trust,
-            SequenceLeftover::Discard => SequenceChoice::Discard,
-            SequenceLeftover::DiscardAlways => SequenceChoice::DiscardAlways,
-            SequenceLeftover::Pin => SequenceChoice::Pin,
-            SequenceLeftover::Refuse => SequenceChoice::Refuse,
+            SequencePolicy::Trust => SequenceChoice::Trust,
+            SequencePolicy::Discard => SequenceChoice::Discard,
+            SequencePolicy::DiscardAlways => SequenceChoice::DiscardAlways,
+            SequencePolicy::Pin => SequenceChoice::Pin,
+            SequencePolicy::Refuse => SequenceChoice::Refuse,
         },
         tracked: file
             .startup

@@ -19,7 +19,7 @@ pub enum Part {
     /// Clients of a database and of a user at most.
     Clients,
     /// Server connections: how they are opened, checked, reset, kept and replaced.
-    Upkeep,
+    Maintenance,
     /// Removal of pools of databases that only `*` names, once nobody needs them.
     Sweeping,
     /// Queries, transactions and clients that take too long.
@@ -41,7 +41,7 @@ pub enum Part {
     /// Connections for replication.
     Replication,
     /// Session state left by SQL, settings that are tracked.
-    Leftovers,
+    SessionState,
     /// The console.
     Console,
     /// The file is read again while the gate runs.
@@ -62,7 +62,7 @@ impl Part {
             Monitor => true,
             Quotas => true,
             Clients => true,
-            Upkeep => true,
+            Maintenance => true,
             Sweeping => true,
             Deadlines => true,
             Sockets => true,
@@ -73,7 +73,7 @@ impl Part {
             Roles => true,
             Classes => true,
             Replication => true,
-            Leftovers => true,
+            SessionState => true,
             Console => true,
             Reload => true,
             Restart => true,
@@ -89,7 +89,7 @@ impl Part {
             Monitor => "The gate cannot be started from a file.",
             Quotas => "Only slots of a pool are bounded.",
             Clients => "Only clients in all are bounded.",
-            Upkeep => "Server connections are made when they are needed and not checked.",
+            Maintenance => "Server connections are made when they are needed and not checked.",
             Sweeping => "Pools of databases that only `*` names are kept.",
             Deadlines => "Queries and transactions may take as long as they like.",
             Sockets => "Only the address of a TCP socket counts.",
@@ -100,7 +100,7 @@ impl Part {
             Roles => "Servers differ in nothing but their address.",
             Classes => "All jobs of a pool are alike.",
             Replication => "They are refused.",
-            Leftovers => "What SQL leaves in a session is not looked at.",
+            SessionState => "What SQL leaves in a session is not looked at.",
             Console => "There is no console.",
             Reload => "The file is read at the start alone.",
             Restart => "There is no restart without an end of connections.",
@@ -116,19 +116,19 @@ pub(super) const OURS: [(&str, Part); 21] = [
     ("auto", Monitor),
     ("database.server.role", Roles),
     ("database.server.weight", Roles),
-    ("database.settings", Upkeep),
+    ("database.settings", Maintenance),
     ("user.priority", Classes),
     ("discipline", Monitor),
     ("router", Servers),
     ("length", Servers),
     ("ties", Servers),
-    ("sight", Servers),
+    ("load-information", Servers),
     ("queues", Servers),
     ("class", Classes),
     ("key", Classes),
-    ("leftovers", Leftovers),
+    ("session-state", SessionState),
     ("health", Servers),
-    ("pool.foresight", Monitor),
+    ("pool.early-rejection", Monitor),
     ("pool.own-writes", Roles),
     ("timeouts.stalled", Deadlines),
     ("admin.http", Console),
@@ -413,7 +413,7 @@ static GENERAL: [Key; 99] = [
     says("pool_mode", "session", MODES, "pool.mode"),
     says("max_client_conn", "100", Count, "limits.connections"),
     says("default_pool_size", "20", Count, "pool.slots"),
-    says("min_pool_size", "0", Count, "pool.slots-kept").part(Upkeep),
+    says("min_pool_size", "0", Count, "pool.slots-kept").part(Maintenance),
     says("reserve_pool_size", "0", Count, "pool.reserve").part(Quotas),
     says("reserve_pool_timeout", "5", SecondsOrOff, "pool.reserve-after").part(Quotas),
     says("max_db_connections", "0", CountOrNone, "limits.database-slots").part(Quotas),
@@ -422,11 +422,11 @@ static GENERAL: [Key; 99] = [
     says("max_user_connections", "0", CountOrNone, "limits.user-slots").part(Quotas),
     says("max_user_client_connections", "0", CountOrNone, "limits.user-connections").part(Clients),
     says("server_round_robin", "0", Choice(&[("0", "last"), ("1", "turn")]), "pool.reuse"),
-    says("track_extra_parameters", "IntervalStyle", List, "startup.track").part(Leftovers).better(
+    says("track_extra_parameters", "IntervalStyle", List, "startup.track").part(SessionState).better(
         "Settings are tracked whether the server reports them or not; SET is seen in the \
             SQL.",
     ),
-    says("ignore_startup_parameters", "", List, "startup.ignore").part(Leftovers),
+    says("ignore_startup_parameters", "", List, "startup.ignore").part(SessionState),
     missing(
         "peer_id",
         "0",
@@ -484,19 +484,19 @@ static GENERAL: [Key; 99] = [
     missing(
         "server_reset_query_always",
         "0",
-        "In transaction mode nothing is run behind each transaction; `leftovers` says what \
+        "In transaction mode nothing is run behind each transaction; `session-state` says what \
          becomes of that which a client leaves.",
     )
-    .part(Leftovers),
-    says("server_check_delay", "30", Seconds, "connections.check-after").part(Upkeep),
-    says("server_check_query", "<empty>", Check, "connections.check").part(Upkeep),
+    .part(SessionState),
+    says("server_check_delay", "30", Seconds, "connections.check-after").part(Maintenance),
+    says("server_check_query", "<empty>", Check, "connections.check").part(Maintenance),
     missing("server_fast_close", "0", "A session ends before its server connection is replaced."),
     says("server_lifetime", "3600", Seconds, "connections.lifetime"),
     says("server_idle_timeout", "600", SecondsOrOff, "connections.idle"),
     says("server_connect_timeout", "15", SecondsOrDay, "timeouts.connect"),
-    says("server_login_retry", "15", Seconds, "connections.retry").part(Upkeep),
+    says("server_login_retry", "15", Seconds, "connections.retry").part(Maintenance),
     says("client_login_timeout", "60", SecondsOrDay, "timeouts.login"),
-    says("autodb_idle_timeout", "3600", SecondsOrOff, "connections.unnamed").part(Sweeping),
+    says("autodb_idle_timeout", "3600", SecondsOrOff, "connections.autodb-idle").part(Sweeping),
     missing("dns_max_ttl", "15", RESOLVED_ONCE),
     missing("dns_nxdomain_ttl", "15", "A name without an address is asked for again every 15 s."),
     missing("dns_zone_check_period", "0", RESOLVED_ONCE),
@@ -578,12 +578,12 @@ static DATABASE: [Key; 23] = [
     says("pool_size", "", Count, "slots").because(
         "Jobs at once; where these are fewer than the hosts, a connection to each host is kept.",
     ),
-    says("min_pool_size", "", Count, "slots-kept").part(Upkeep),
+    says("min_pool_size", "", Count, "slots-kept").part(Maintenance),
     says("reserve_pool_size", "", Count, "reserve").part(Quotas),
     says("reserve_pool", "", Count, "reserve")
         .because("The older name of `reserve_pool_size`.")
         .part(Quotas),
-    says("connect_query", "", Text, "connect-query").part(Upkeep),
+    says("connect_query", "", Text, "connect-query").part(Maintenance),
     says("pool_mode", "", MODES, "mode"),
     says(
         "load_balance_hosts",
@@ -598,11 +598,11 @@ static DATABASE: [Key; 23] = [
     ),
     says("max_db_connections", "", CountOrNone, "slots-all").part(Quotas),
     says("max_db_client_connections", "", CountOrNone, "connections-max").part(Clients),
-    says("server_lifetime", "", SecondsOrNone, "lifetime").part(Upkeep),
-    says("client_encoding", "", Text, "settings.client_encoding").part(Upkeep),
-    says("datestyle", "", Text, "settings.datestyle").part(Upkeep),
-    says("timezone", "", Text, "settings.timezone").part(Upkeep),
-    says("application_name", "", Text, "settings.application_name").part(Upkeep),
+    says("server_lifetime", "", SecondsOrNone, "lifetime").part(Maintenance),
+    says("client_encoding", "", Text, "settings.client_encoding").part(Maintenance),
+    says("datestyle", "", Text, "settings.datestyle").part(Maintenance),
+    says("timezone", "", Text, "settings.timezone").part(Maintenance),
+    says("application_name", "", Text, "settings.application_name").part(Maintenance),
     // In no release of 1.25, but in the description of what follows it.
     says("query_wait_timeout", "", SecondsOrDay, "wait-max")
         .because("Newer than 1.25; read all the same."),

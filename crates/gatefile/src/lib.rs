@@ -6,7 +6,7 @@
 //! | anything else | our own, TOML, `format = 1` |
 //!
 //! [`GateFile`] is what both say. What is wrong is told with its place, its cause and the way out;
-//! what PgBouncer has and the gate has not yet is told too ([`Unmet`]), and is an error where
+//! what PgBouncer has and the gate has not yet is told too ([`Unsupported`]), and is an error where
 //! leaving it aside would let somebody in. The one list of PgBouncer's keys is `keys.rs`; the
 //! support table ([`support`]) is made of it. Names of files are relative to the working directory,
 //! as PgBouncer has it, so that a translation means the same files. The gate that runs is told by
@@ -118,7 +118,7 @@ impl Files for Disk {
 
 /// Something that a configuration asks for and the gate does not do yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmet {
+pub struct Unsupported {
     /// `file:line`.
     place: String,
     key: String,
@@ -128,15 +128,15 @@ pub struct Unmet {
     is_said: bool,
 }
 
-impl Unmet {
-    fn of(key: &Key, place: String, name: &str) -> Unmet {
+impl Unsupported {
+    fn of(key: &Key, place: String, name: &str) -> Unsupported {
         let (name, why) = (name.to_owned(), key.lack().to_owned());
-        Unmet { place, key: name, why, aside: key.aside, is_said: key.says.is_some() }
+        Unsupported { place, key: name, why, aside: key.aside, is_said: key.says.is_some() }
     }
 
-    fn ours(path: &str, part: Part, place: String) -> Unmet {
+    fn ours(path: &str, part: Part, place: String) -> Unsupported {
         let (key, why) = (path.to_owned(), part.missing().to_owned());
-        Unmet { place, key, why, aside: Aside::Harmless, is_said: true }
+        Unsupported { place, key, why, aside: Aside::Harmless, is_said: true }
     }
 
     /// True if going on without it would let somebody in, or read along, who should not.
@@ -145,9 +145,9 @@ impl Unmet {
     }
 }
 
-impl fmt::Display for Unmet {
+impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unmet { place, key, why, aside, .. } = self;
+        let Unsupported { place, key, why, aside, .. } = self;
         let end = match aside {
             Aside::Harmless => "it is ignored",
             Aside::Unsafe => "to ignore it would be unsafe; remove it to go on without",
@@ -166,7 +166,7 @@ pub struct Loaded {
     /// Keys said in vain, since something better stands in their place.
     pub replaced: Vec<String>,
     /// Keys of it that the gate does not support yet.
-    pub unmet: Vec<Unmet>,
+    pub unsupported: Vec<Unsupported>,
     /// Contradictions, with places.
     pub contradictions: Vec<String>,
 }
@@ -177,16 +177,16 @@ impl Loaded {
     /// # Errors
     /// If it contradicts itself, or asks for something that would be unsafe to leave aside.
     pub fn to_run(self) -> Result<(GateFile, Vec<String>), FileError> {
-        let (unsafe_now, aside): (Vec<Unmet>, Vec<Unmet>) =
-            self.unmet.into_iter().partition(Unmet::is_unsafe);
+        let (unsafe_now, aside): (Vec<Unsupported>, Vec<Unsupported>) =
+            self.unsupported.into_iter().partition(Unsupported::is_unsafe);
         let mut wrong = self.contradictions;
-        wrong.extend(unsafe_now.iter().map(Unmet::to_string));
+        wrong.extend(unsafe_now.iter().map(Unsupported::to_string));
         if self.file.listen.is_empty() && self.file.unix_socket.is_none() {
             wrong.push("nobody can connect; say `listen = [\"127.0.0.1:6432\"]`".to_owned());
         }
         if wrong.is_empty() {
             let mut told = self.warnings;
-            told.extend(aside.iter().map(Unmet::to_string));
+            told.extend(aside.iter().map(Unsupported::to_string));
             return Ok((self.file, told));
         }
         if wrong.len() > TOLD_MAX {
@@ -245,7 +245,7 @@ pub fn read(name: &str, text: &str, files: &dyn Files) -> Result<Loaded, FileErr
         file: from.file,
         warnings: entries.warnings,
         replaced: from.replaced,
-        unmet: from.unmet,
+        unsupported: from.unsupported,
         contradictions,
     })
 }
@@ -269,10 +269,10 @@ pub fn translate(name: &str, text: &str, files: &dyn Files) -> Result<String, Fi
             comments.extend(lines);
         }
     };
-    let left_out = loaded.unmet.iter().filter(|unmet| !unmet.is_said);
+    let left_out = loaded.unsupported.iter().filter(|unsupported| !unsupported.is_said);
     add("Remarkable:", &mut loaded.warnings.iter().cloned());
     add("Not needed here:", &mut loaded.replaced.iter().cloned());
-    add("Without a counterpart:", &mut left_out.map(Unmet::to_string));
+    add("Without a counterpart:", &mut left_out.map(Unsupported::to_string));
     add("To be mended before a gate starts:", &mut loaded.contradictions.iter().cloned());
     Ok(written::write(&loaded.file, &comments))
 }

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 use super::config::{FORMAT, GateFile};
 use super::keys::{OURS, Section, Verdict};
 use super::written::pruned;
-use super::{FileError, Files, Loaded, Unmet, check};
+use super::{FileError, Files, Loaded, Unsupported, check};
 
 /// Reads a configuration and says what is wrong with it, by lines.
 pub(super) fn read(name: &str, text: &str, files: &dyn Files) -> Result<Loaded, FileError> {
@@ -31,12 +31,12 @@ pub(super) fn read(name: &str, text: &str, files: &dyn Files) -> Result<Loaded, 
     let contradictions = found
         .map(|found| format!("{}: `{}`: {}", place(&found.path), found.path, found.cause))
         .collect();
-    let unmet = unmet(&file, &place);
-    Ok(Loaded { file, warnings: Vec::new(), replaced: Vec::new(), unmet, contradictions })
+    let unsupported = unsupported(&file, &place);
+    Ok(Loaded { file, warnings: Vec::new(), replaced: Vec::new(), unsupported, contradictions })
 }
 
 /// The keys of the file that do nothing yet.
-fn unmet(file: &GateFile, place: &dyn Fn(&str) -> String) -> Vec<Unmet> {
+fn unsupported(file: &GateFile, place: &dyn Fn(&str) -> String) -> Vec<Unsupported> {
     let said = pruned(file);
     let said = Value::Table(said);
     let mut all = Vec::new();
@@ -46,12 +46,12 @@ fn unmet(file: &GateFile, place: &dyn Fn(&str) -> String) -> Vec<Unmet> {
         for key in section.keys().iter().filter(|key| key.verdict() == Verdict::NotYet) {
             let Some(path) = key.says else { continue };
             let paths = said_at(&said, &format!("{table}{path}"));
-            all.extend(paths.iter().map(|path| Unmet::of(key, place(path), path)));
+            all.extend(paths.iter().map(|path| Unsupported::of(key, place(path), path)));
         }
     }
     for (path, part) in OURS.iter().filter(|(_, part)| !part.has_landed()) {
         let paths = said_at(&said, path);
-        all.extend(paths.iter().map(|path| Unmet::ours(path, *part, place(path))));
+        all.extend(paths.iter().map(|path| Unsupported::ours(path, *part, place(path))));
     }
     // Several keys of PgBouncer may say one of ours.
     all.sort_by(|a, b| a.key.cmp(&b.key));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use advise::{Policies, RouterEntry};
 use gate::{
-    Foresight, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, Queues, Reserve, Role as Asked,
+    EarlyRejection, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, Queues, Reserve, Role as Asked,
     RouterSpec,
 };
 
@@ -44,7 +44,7 @@ pub(super) fn gate(file: &GateFile, entry: &Database, gate: GateSpec) -> Result<
         router: router(file, entry).filter(|_| !stays),
         length: file.length.filter(|_| !stays),
         ties: file.ties.filter(|_| !stays),
-        sight: file.sight.filter(|_| !stays),
+        load_information: file.load_information.filter(|_| !stays),
     };
     let one_queue = has_one_queue(file, entry);
     let kept = entry.reserve.unwrap_or(file.pool.reserve);
@@ -59,11 +59,11 @@ pub(super) fn gate(file: &GateFile, entry: &Database, gate: GateSpec) -> Result<
             _ => Queues::PerServer,
         },
         reserve: reserve(file, kept, entry.server.len()).filter(|_| one_queue),
-        foresight: file
+        early_rejection: file
             .pool
-            .foresight
+            .early_rejection
             .span()
-            .map(|memory| Foresight { memory: Duration::from_secs_f64(memory.0) }),
+            .map(|memory| EarlyRejection { memory: Duration::from_secs_f64(memory.0) }),
         roles: match has_replicas {
             true => entry.server.iter().map(|server| role(server.role)).collect(),
             false => Vec::new(),

@@ -59,20 +59,20 @@ const FEATURES: [Feature; 63] = [
     better(
         POOLS,
         "what a session leaves behind in transaction mode",
-        Part::Leftovers,
+        Part::SessionState,
         "The client keeps its slot and the ledger says why, or the statement is refused; there it \
          goes wrong in silence.",
     ),
     better(
         POOLS,
         "`currval` and `lastval` in transaction mode",
-        Part::Leftovers,
+        Part::SessionState,
         "Never another client's value: from the first text of a pool that names one, and from the \
          beginning where a function, a default, a view, a rule, a trigger's condition, a constraint \
          or a policy of the database does (each connection is asked that once, in a pool at most \
          one a minute), sequences are discarded before each transaction (a question more to the \
          server), so that PostgreSQL says 55000 of what the same transaction has not moved. \
-         `leftovers.sequences` chooses; `discard-always` is for what is seen neither way: functions \
+         `session-state.sequences` chooses; `discard-always` is for what is seen neither way: functions \
          in C, names that code puts together, and what is made past the gate while its \
          connections last.",
     ),

@@ -13,9 +13,9 @@ use advise::Span;
 use gate::{Conduct, Reserve};
 use monitor::{
     Address, Admin, Admission, Authorities, Auto, Check, ClientTls, Config, Database as Behind,
-    Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup, Mode as Held, Patience,
-    Quotas, Reuse as Next, ServerTls, Share, SocketFile, Strangers, Tcp, Timeouts, Tls as Identity,
-    TlsMode as Encrypted, TlsVersion as Oldest, Unreachable as Meanwhile, Upkeep, UserTerms,
+    Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup, Mode as Held, ClientTimeouts,
+    Quotas, Reuse as Next, ServerTls, Share, SocketFile, UnlistedUsers, Tcp, Timeouts, Tls as Identity,
+    TlsMode as Encrypted, TlsVersion as Oldest, Unreachable as Meanwhile, Maintenance, UserTerms,
 };
 use pgwire::auth::{Credential, Method as By};
 use pgwire::secrets::{Hba, IdentMaps, MockKey, Secret, Users};
@@ -52,8 +52,8 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     config.limits = limits(file);
     config.quotas = quotas(file);
     config.classes = jobs::classes(file).map_err(|(path, cause)| wrong(&path, cause))?;
-    config.leftovers = jobs::choices(file);
-    config.kept_notice = if file.leftovers.notice { KeptNotice::Half } else { KeptNotice::Off };
+    config.session_state = jobs::choices(file);
+    config.kept_notice = if file.session_state.notice { KeptNotice::Half } else { KeptNotice::Off };
     config.unreachable = match file.pool.unreachable {
         Unreachable::Wait => Meanwhile::Wait,
         Unreachable::Refuse => Meanwhile::Refuse,
@@ -62,7 +62,7 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     config.admin = admin(file)?;
     let terms = file.user.iter().map(|one| user(file, one, &config.timeouts));
     config.terms = terms.collect::<Result<_, FileError>>()?;
-    config.strangers = strangers(file);
+    config.unlisted_users = unlisted_users(file);
     config.idents = idents(file, files)?;
     config.admission = admission(file, files, &config.idents)?;
     config.logged = logged(file);
@@ -212,10 +212,10 @@ fn admission(file: &GateFile, files: &dyn Files, maps: &IdentMaps) -> Result<Adm
     }))
 }
 
-fn strangers(file: &GateFile) -> Strangers {
+fn unlisted_users(file: &GateFile) -> UnlistedUsers {
     match file.auth.method {
-        Method::Any => Strangers::Believed,
-        _ => Strangers::Refused,
+        Method::Any => UnlistedUsers::Believed,
+        _ => UnlistedUsers::Refused,
     }
 }
 
@@ -285,11 +285,11 @@ fn database(
     behind.forced = entry.user.as_ref().map(|user| user.clone().into_bytes());
     behind.mode = mode(entry.mode.unwrap_or(file.pool.mode));
     let kept = entry.slots_kept.unwrap_or(file.pool.slots_kept);
-    behind.upkeep = Upkeep {
+    behind.upkeep = Maintenance {
         slots_kept: if entry.name == Behind::REST { 0 } else { kept },
         lifetime: entry.lifetime.map(span),
         connect_query: entry.connect_query.clone(),
-        ..Upkeep::default()
+        ..Maintenance::default()
     };
     behind.settings = entry.settings.clone().into_iter().collect();
     behind.own_writes = span(file.pool.own_writes);
@@ -488,7 +488,7 @@ fn user(file: &GateFile, user: &User, usual: &Timeouts) -> Result<(Vec<u8>, User
     let own = [user.query, user.transaction, user.idle_transaction, user.client_idle];
     let usual = usual.patience();
     let or = |own: Option<Timeout>, usual| own.map_or(usual, timeout);
-    let patience = Patience {
+    let patience = ClientTimeouts {
         query: or(user.query, usual.query),
         transaction: or(user.transaction, usual.transaction),
         idle_transaction: or(user.idle_transaction, usual.idle_transaction),
@@ -523,7 +523,7 @@ fn timeouts(file: &GateFile) -> Timeouts {
         server_idle: timeout(file.connections.idle).unwrap_or(Duration::MAX),
         server_lifetime: span(file.connections.lifetime),
         server_retry: span(file.connections.retry),
-        unnamed: timeout(file.connections.unnamed),
+        autodb_idle: timeout(file.connections.autodb_idle),
         drain: span(file.timeouts.drain),
         ..Timeouts::default()
     }

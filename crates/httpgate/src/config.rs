@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, Sight};
+use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, LoadInformation};
 use thiserror::Error;
 
 pub use super::rewrite::Forwarded;
@@ -65,13 +65,13 @@ impl Config {
                 servers,
                 queues: Queues::Shared,
                 router: RouterSpec::RoundRobin,
-                sight: Sight::Fresh,
+                load_information: LoadInformation::Fresh,
                 discipline: DisciplineSpec::Fifo,
                 room: Some(ROOM),
                 wait_max: Some(Duration::from_secs(30)),
                 unreachable_max: Some(Duration::ZERO),
                 seed: 0,
-                foresight: None,
+                early_rejection: None,
                 reserve: None,
                 roles: Vec::new(),
             },

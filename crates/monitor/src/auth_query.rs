@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use gate::Time;
 
-use super::arena::Key;
-use super::aside::Wanted;
-use super::asking_secrets::Place;
+use super::slab::Key;
+use super::background::Wanted;
+use super::auth_query_connection::Place;
 use super::client::{Looking, State};
-use super::config::{Database, Strangers};
+use super::config::{Database, UnlistedUsers};
 use super::state::Loop;
 use pgwire::SqlState;
 use pgwire::auth::{Credential, Method};
@@ -58,7 +58,7 @@ pub(super) enum Found {
 type Name = (Vec<u8>, Vec<u8>);
 
 #[derive(Default)]
-pub(super) struct Lookups {
+pub(super) struct AuthQueries {
     kept: HashMap<Name, (Time, Found)>,
     /// Clients that wait for a lookup that is under way.
     waiting: HashMap<Name, Vec<Key>>,
@@ -68,7 +68,7 @@ pub(super) struct Lookups {
     looks: Option<Looks>,
 }
 
-impl Lookups {
+impl AuthQueries {
     /// Forgets all results and places, which may be of before a change of the configuration.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
@@ -114,7 +114,7 @@ impl Loop {
     /// True if a user is to be looked up where it wants to: for its secret, or to know whether
     /// there is one of that name.
     pub(super) fn must_look_up(&self, database: &[u8], user: &[u8], method: Method) -> bool {
-        let is_of_use = method != Method::Trust || self.config.strangers == Strangers::Refused;
+        let is_of_use = method != Method::Trust || self.config.unlisted_users == UnlistedUsers::Refused;
         is_of_use
             && !self.config.users.knows(user)
             && self.place_named(database).is_some_and(|at| {
@@ -131,33 +131,33 @@ impl Loop {
     /// Has a client wait until the secret of its user is known.
     pub(super) fn look_up(&mut self, key: Key, looking: Looking) {
         let name = (looking.wanted.database.clone(), looking.wanted.user.clone());
-        if let Some(found) = self.lookups.fresh(&name, self.now) {
+        if let Some(found) = self.auth_queries.fresh(&name, self.now) {
             let found = found.clone();
             return self.challenge_with(key, looking, &found);
         }
-        let under_way = self.lookups.waiting.len();
-        if !self.lookups.waiting.contains_key(&name) {
+        let under_way = self.auth_queries.waiting.len();
+        if !self.auth_queries.waiting.contains_key(&name) {
             if under_way >= UNDER_WAY_MAX {
                 let message = "too many logins wait for secrets to be looked up";
                 return self.refuse(key, SqlState::TOO_MANY_CONNECTIONS, message);
             }
-            self.stats.lookups += 1;
+            self.stats.auth_queries += 1;
             let place = self.place_of(&name.0);
             let (database, user) = name.clone();
-            self.aside.look_up(Wanted { database, user, place });
+            self.background.look_up(Wanted { database, user, place });
         }
-        self.lookups.waiting.entry(name).or_default().push(key);
+        self.auth_queries.waiting.entry(name).or_default().push(key);
         let client = self.clients.get_mut(key).expect("its caller has it");
         client.state = State::Looking(Box::new(looking));
     }
 
     fn place_of(&mut self, name: &[u8]) -> Arc<Place> {
-        if let Some(place) = self.lookups.places.get(name) {
+        if let Some(place) = self.auth_queries.places.get(name) {
             return Arc::clone(place);
         }
-        if self.lookups.places.len() >= KEPT_MAX {
+        if self.auth_queries.places.len() >= KEPT_MAX {
             // Names that only `*` names have no end.
-            self.lookups.places.clear();
+            self.auth_queries.places.clear();
         }
         let at = self.place_named(name).expect("it was found before");
         let database = &self.config.databases[at];
@@ -169,19 +169,19 @@ impl Loop {
         let called = || String::from_utf8_lossy(&called).into_owned();
         let place = Arc::new(Place {
             servers: asked.servers.clone(),
-            encryption: asked.encryption.clone(),
+            server_tls: asked.server_tls.clone(),
             target: asked.target.clone().unwrap_or_else(called),
             user: lookup.user.clone(),
             credential: lookup.credential.clone(),
             query: lookup.query.clone(),
-            patience: self.config.timeouts.connect,
+            timeout: self.config.timeouts.connect,
             key: self.config.users.key().clone(),
         });
         // Anybody may ask for any name where one stands for the rest.
-        if self.lookups.places.len() >= KEPT_MAX {
-            self.lookups.places.clear();
+        if self.auth_queries.places.len() >= KEPT_MAX {
+            self.auth_queries.places.clear();
         }
-        self.lookups.places.insert(name.to_vec(), Arc::clone(&place));
+        self.auth_queries.places.insert(name.to_vec(), Arc::clone(&place));
         place
     }
 
@@ -193,9 +193,9 @@ impl Loop {
         found: Result<Found, String>,
     ) {
         let name = (database, user);
-        let waiting = self.lookups.waiting.remove(&name).unwrap_or_default();
+        let waiting = self.auth_queries.waiting.remove(&name).unwrap_or_default();
         if let Ok(found) = &found {
-            self.lookups.keep(name, found.clone(), self.now);
+            self.auth_queries.keep(name, found.clone(), self.now);
         }
         if let Err(cause) = &found {
             self.stats.lookups_failed += 1;
@@ -226,7 +226,7 @@ impl Loop {
         let secret = match found {
             Found::Secret(secret) => secret.clone(),
             Found::Bare | Found::Nobody => {
-                let looks = self.lookups.looks.unwrap_or_default();
+                let looks = self.auth_queries.looks.unwrap_or_default();
                 Secret::mock(&looking.wanted.user, looks, self.config.users.key())
             }
         };
@@ -240,20 +240,20 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_grows_old_and_is_doubted() {
-        let mut lookups = Lookups::default();
+        let mut auth_queries = AuthQueries::default();
         let name = |n: usize| (b"db".to_vec(), n.to_string().into_bytes());
         for n in 0..2 * KEPT_MAX {
-            lookups.keep(name(n), Found::Nobody, Time::ZERO);
+            auth_queries.keep(name(n), Found::Nobody, Time::ZERO);
         }
-        assert_eq!(lookups.kept.len(), KEPT_MAX);
-        assert!(lookups.fresh(&name(0), Time::ZERO + FRESH / 2).is_some());
+        assert_eq!(auth_queries.kept.len(), KEPT_MAX);
+        assert!(auth_queries.fresh(&name(0), Time::ZERO + FRESH / 2).is_some());
         let later = Time::ZERO + FRESH;
-        assert!(lookups.fresh(&name(0), later).is_none());
-        lookups.keep(name(KEPT_MAX), Found::Nobody, later);
-        assert_eq!(lookups.kept.len(), 1, "what is old makes room");
-        lookups.suspect(b"db", &name(KEPT_MAX).1, later + SUSPECTED / 2);
-        assert!(lookups.fresh(&name(KEPT_MAX), later).is_some(), "a flood looks nothing up");
-        lookups.suspect(b"db", &name(KEPT_MAX).1, later + SUSPECTED);
-        assert!(lookups.fresh(&name(KEPT_MAX), later).is_none());
+        assert!(auth_queries.fresh(&name(0), later).is_none());
+        auth_queries.keep(name(KEPT_MAX), Found::Nobody, later);
+        assert_eq!(auth_queries.kept.len(), 1, "what is old makes room");
+        auth_queries.suspect(b"db", &name(KEPT_MAX).1, later + SUSPECTED / 2);
+        assert!(auth_queries.fresh(&name(KEPT_MAX), later).is_some(), "a flood looks nothing up");
+        auth_queries.suspect(b"db", &name(KEPT_MAX).1, later + SUSPECTED);
+        assert!(auth_queries.fresh(&name(KEPT_MAX), later).is_none());
     }
 }

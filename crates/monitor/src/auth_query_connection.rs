@@ -12,8 +12,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use rustls::{ClientConnection, StreamOwned};
 
 use super::config::Address;
-use super::encryption::{Encryption, Handshake, Negotiation, Way};
-use super::lookups::Found;
+use super::server_tls::{Encryption, Handshake, Negotiation, Way};
+use super::auth_query::Found;
 use pgwire::auth::{Binding, Cleartext, Credential, Login, LoginStep, Terms};
 use pgwire::frame::{Frontend, HEAD};
 use pgwire::message::{read, write};
@@ -26,20 +26,20 @@ const MESSAGE_MAX: usize = 1 << 20;
 /// The servers of a lookup, and the login and query there.
 pub(super) struct Place {
     pub(super) servers: Vec<Address>,
-    pub(super) encryption: Encryption,
+    pub(super) server_tls: Encryption,
     pub(super) target: String,
     pub(super) user: Vec<u8>,
     pub(super) credential: Credential,
     pub(super) query: String,
     /// For a lookup, its connection included.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     pub(super) key: MockKey,
 }
 
 /// An `auth_query` worker at some servers: it keeps its connection for the next lookup at the same
 /// place.
 #[derive(Default)]
-pub(super) struct Clerk {
+pub(super) struct AuthQueryWorker {
     open: Option<(Arc<Place>, Session)>,
     /// The server that let it in last, by its number: the next connection begins there.
     last: usize,
@@ -89,13 +89,13 @@ fn wrong(cause: impl fmt::Display) -> Failure {
     Failure::Wrong(cause.to_string())
 }
 
-impl Clerk {
+impl AuthQueryWorker {
     /// Looks a user up there. On a connection that has broken meanwhile, it is asked again on a new
     /// one.
     pub(super) fn look_up(&mut self, place: &Arc<Place>, user: &[u8]) -> Result<Found, Unknown> {
         let began = Instant::now();
-        self.try_to(place, user, began + place.patience).map_err(|(cause, extent)| {
-            let took_long = began.elapsed() >= LONG.min(place.patience);
+        self.try_to(place, user, began + place.timeout).map_err(|(cause, extent)| {
+            let took_long = began.elapsed() >= LONG.min(place.timeout);
             Unknown { cause, extent: if took_long { extent } else { Extent::User } }
         })
     }
@@ -144,7 +144,7 @@ impl Clerk {
             let at = (self.last + tried) % servers;
             let address = &place.servers[at];
             let own = share(until, servers - tried);
-            for way in (0..2).map_while(|n| place.encryption.way(address, n)) {
+            for way in (0..2).map_while(|n| place.server_tls.way(address, n)) {
                 match Session::begin(place, address, way, own) {
                     Ok(session) => {
                         self.last = at;
@@ -280,7 +280,7 @@ impl Session {
             Stream::Encrypted(stream) => {
                 let shown = stream.conn.peer_certificates().and_then(|all| all.first());
                 let binding = shown.map_or(Binding::Absent, |one| Binding::of_certificate(one));
-                let is_verified = place.encryption.is_verified();
+                let is_verified = place.server_tls.is_verified();
                 (binding, if is_verified { Cleartext::Allowed } else { Cleartext::Refused })
             }
         };

@@ -8,10 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::aside::Wanted;
-use super::asking_secrets::{Clerk, Extent, Place, Unknown};
+use super::background::Wanted;
+use super::auth_query_connection::{AuthQueryWorker, Extent, Place, Unknown};
 use super::config::Address;
-use super::lookups::Found;
+use super::auth_query::Found;
 
 /// Workers at once, at most. With more servers than that which let nobody in, the others wait for
 /// one of these to give up.
@@ -22,7 +22,7 @@ const OFFICES_MAX: usize = 64;
 const KEPT: Duration = Duration::from_secs(60);
 
 /// Threads that look up secrets. They end when this is dropped, and with what they are at.
-pub(super) struct Clerks {
+pub(super) struct AuthQueryWorkers {
     shared: Arc<Shared>,
     tell: Arc<Tell>,
 }
@@ -40,7 +40,7 @@ struct Shared {
 #[derive(Default)]
 struct Work {
     /// The one that was served last is the last.
-    offices: VecDeque<Office>,
+    queues: VecDeque<ServerQueue>,
     threads: usize,
     /// Threads that have nothing to do.
     idle: usize,
@@ -48,25 +48,25 @@ struct Work {
 }
 
 /// Servers at which secrets are looked up, and whose.
-struct Office {
+struct ServerQueue {
     servers: Vec<Address>,
     /// Away while it looks somebody up.
-    clerk: Option<Clerk>,
+    auth_query_worker: Option<AuthQueryWorker>,
     waiting: VecDeque<Wanted>,
     used: Instant,
 }
 
-impl Clerks {
+impl AuthQueryWorkers {
     /// Starts one thread; others follow when they are needed.
     ///
     /// # Errors
     /// If the system has no thread left.
     pub(super) fn start(
         tell: impl Fn(Wanted, Result<Found, String>) + Send + Sync + 'static,
-    ) -> io::Result<Clerks> {
-        let clerks = Clerks { shared: Arc::default(), tell: Arc::new(tell) };
-        clerks.hire(&mut clerks.shared.lock())?;
-        Ok(clerks)
+    ) -> io::Result<AuthQueryWorkers> {
+        let auth_query_workers = AuthQueryWorkers { shared: Arc::default(), tell: Arc::new(tell) };
+        auth_query_workers.hire(&mut auth_query_workers.shared.lock())?;
+        Ok(auth_query_workers)
     }
 
     /// Looks somebody's secret up.
@@ -89,7 +89,7 @@ impl Clerks {
     }
 }
 
-impl Drop for Clerks {
+impl Drop for AuthQueryWorkers {
     fn drop(&mut self) {
         self.shared.lock().over = true;
         self.shared.changed.notify_all();
@@ -105,7 +105,7 @@ impl Shared {
     fn run(&self, tell: &Tell) {
         let mut work = self.lock();
         while !work.over {
-            let Some((mut clerk, wanted)) = work.next() else {
+            let Some((mut auth_query_worker, wanted)) = work.next() else {
                 work.idle += 1;
                 let waited = self.changed.wait_timeout(work, KEPT);
                 (work, _) = waited.expect("nothing panics while it has this");
@@ -115,9 +115,9 @@ impl Shared {
             };
             drop(work);
             let place = Arc::clone(&wanted.place);
-            let found = clerk.look_up(&place, &wanted.user);
+            let found = auth_query_worker.look_up(&place, &wanted.user);
             let extent = found.as_ref().map_or_else(|unknown| unknown.extent, |_| Extent::User);
-            let others = self.lock().give_back(clerk, &place, extent);
+            let others = self.lock().give_back(auth_query_worker, &place, extent);
             let found = found.map_err(|Unknown { cause, .. }| cause);
             let cause = found.as_ref().err().cloned().unwrap_or_default();
             tell(wanted, found);
@@ -132,71 +132,71 @@ impl Shared {
 impl Work {
     /// Somebody waits from now on.
     fn enter(&mut self, wanted: Wanted) {
-        let of = |office: &Office| office.servers == wanted.place.servers;
-        let at = self.offices.iter().position(of).unwrap_or_else(|| {
-            let is_unused = |office: &Office| office.clerk.is_some() && office.waiting.is_empty();
-            if self.offices.len() >= OFFICES_MAX
-                && let Some(unused) = self.offices.iter().position(is_unused)
+        let of = |queue: &ServerQueue| queue.servers == wanted.place.servers;
+        let at = self.queues.iter().position(of).unwrap_or_else(|| {
+            let is_unused = |queue: &ServerQueue| queue.auth_query_worker.is_some() && queue.waiting.is_empty();
+            if self.queues.len() >= OFFICES_MAX
+                && let Some(unused) = self.queues.iter().position(is_unused)
             {
-                self.offices.remove(unused);
+                self.queues.remove(unused);
             }
-            self.offices.push_back(Office {
+            self.queues.push_back(ServerQueue {
                 servers: wanted.place.servers.clone(),
-                clerk: Some(Clerk::default()),
+                auth_query_worker: Some(AuthQueryWorker::default()),
                 waiting: VecDeque::new(),
                 used: Instant::now(),
             });
-            self.offices.len() - 1
+            self.queues.len() - 1
         });
-        self.offices[at].waiting.push_back(wanted);
+        self.queues[at].waiting.push_back(wanted);
     }
 
     /// Offices at which somebody waits and nobody is looked up.
     fn ready(&self) -> usize {
-        self.offices.iter().filter(|office| office.is_ready()).count()
+        self.queues.iter().filter(|queue| queue.is_ready()).count()
     }
 
     /// The next lookup, and its worker.
-    fn next(&mut self) -> Option<(Clerk, Wanted)> {
-        let at = self.offices.iter().position(Office::is_ready)?;
-        let mut office = self.offices.remove(at).expect("it was found there");
-        let found = office.clerk.take().zip(office.waiting.pop_front());
-        self.offices.push_back(office);
+    fn next(&mut self) -> Option<(AuthQueryWorker, Wanted)> {
+        let at = self.queues.iter().position(ServerQueue::is_ready)?;
+        let mut queue = self.queues.remove(at).expect("it was found there");
+        let found = queue.auth_query_worker.take().zip(queue.waiting.pop_front());
+        self.queues.push_back(queue);
         found
     }
 
     /// A lookup has ended; who waits there need not do so any more, as its failure is theirs too.
-    fn give_back(&mut self, clerk: Clerk, place: &Arc<Place>, extent: Extent) -> VecDeque<Wanted> {
-        let mut offices = self.offices.iter_mut();
-        let of = |office: &&mut Office| office.servers == place.servers;
-        let office = offices.find(of).expect("an office whose clerk is away stays");
-        office.clerk = Some(clerk);
-        office.used = Instant::now();
-        let waiting = std::mem::take(&mut office.waiting).into_iter();
+    fn give_back(&mut self, auth_query_worker: AuthQueryWorker, place: &Arc<Place>, extent: Extent) -> VecDeque<Wanted> {
+        let mut queues = self.queues.iter_mut();
+        let of = |queue: &&mut ServerQueue| queue.servers == place.servers;
+        let queue = queues.find(of).expect("an office whose clerk is away stays");
+        queue.auth_query_worker = Some(auth_query_worker);
+        queue.used = Instant::now();
+        let waiting = std::mem::take(&mut queue.waiting).into_iter();
         let (others, waiting) = waiting.partition(|other| match extent {
             Extent::User => false,
             Extent::Place => Arc::ptr_eq(&other.place, place),
             Extent::Servers => true,
         });
-        office.waiting = waiting;
+        queue.waiting = waiting;
         others
     }
 
     /// Ends connections that nobody has needed for long.
     fn close_unused(&mut self, now: Instant) {
-        for office in &mut self.offices {
-            if let Some(clerk) = &mut office.clerk
-                && now.saturating_duration_since(office.used) >= KEPT
+        for queue in &mut self.queues {
+            if let Some(auth_query_worker) = &mut queue.auth_query_worker
+                && now.saturating_duration_since(queue.used) >= KEPT
             {
-                clerk.close();
+                auth_query_worker.close();
             }
         }
     }
 }
 
-impl Office {
+impl ServerQueue {
     fn is_ready(&self) -> bool {
-        self.clerk.is_some() && !self.waiting.is_empty()
+        self.auth_query_worker.is_some() && !self.waiting.is_empty()
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::mpsc;
 
-    use super::super::encryption::Encryption;
+    use super::super::server_tls::Encryption;
     use super::*;
     use pgwire::auth::Credential;
     use pgwire::frame::HEAD;
@@ -275,20 +275,20 @@ mod tests {
     fn place(servers: &[&Address]) -> Arc<Place> {
         Arc::new(Place {
             servers: servers.iter().map(|&server| server.clone()).collect(),
-            encryption: Encryption::disabled(),
+            server_tls: Encryption::disabled(),
             target: "any".to_owned(),
             user: b"sekisho".to_vec(),
             credential: Credential::Nothing,
             query: "select".to_owned(),
-            patience: PATIENCE,
+            timeout: PATIENCE,
             key: MockKey::new([7; 32]),
         })
     }
 
     /// Asks for her: success, and the time that it took.
-    fn asks(clerk: &mut Clerk, place: &Arc<Place>) -> (bool, Duration) {
+    fn asks(auth_query_worker: &mut AuthQueryWorker, place: &Arc<Place>) -> (bool, Duration) {
         let began = Instant::now();
-        let found = clerk.look_up(place, b"alice");
+        let found = auth_query_worker.look_up(place, b"alice");
         (found.is_ok(), began.elapsed())
     }
 
@@ -298,11 +298,11 @@ mod tests {
     fn a_server_that_does_not_answer_leaves_others_their_time() {
         let (mute, well) = (server(Acts::Answers(0)), server(Acts::Answers(9)));
         let place = place(&[&mute, &well]);
-        let mut clerk = Clerk::default();
-        let (found, took) = asks(&mut clerk, &place);
+        let mut auth_query_worker = AuthQueryWorker::default();
+        let (found, took) = asks(&mut auth_query_worker, &place);
         assert!(found && took >= PATIENCE / 2, "half of the time was the first one's: {took:?}");
-        clerk.close();
-        let (found, took) = asks(&mut clerk, &place);
+        auth_query_worker.close();
+        let (found, took) = asks(&mut auth_query_worker, &place);
         assert!(found && took < PATIENCE / 2, "it begins with the one that answers: {took:?}");
     }
 
@@ -310,9 +310,9 @@ mod tests {
     fn a_kept_connection_that_says_nothing_leaves_others_their_time() {
         let (dies, well) = (server(Acts::Answers(1)), server(Acts::Answers(9)));
         let place = place(&[&dies, &well]);
-        let mut clerk = Clerk::default();
-        assert!(asks(&mut clerk, &place).0);
-        let (found, took) = asks(&mut clerk, &place);
+        let mut auth_query_worker = AuthQueryWorker::default();
+        assert!(asks(&mut auth_query_worker, &place).0);
+        let (found, took) = asks(&mut auth_query_worker, &place);
         assert!(found && took >= PATIENCE / 3, "a third for it, a third for its server: {took:?}");
     }
 
@@ -320,26 +320,26 @@ mod tests {
     fn the_next_lookup_begins_elsewhere_where_one_lets_in_and_does_not_answer() {
         let (deaf, well) = (server(Acts::LetsIn), server(Acts::Answers(9)));
         let place = place(&[&deaf, &well]);
-        let mut clerk = Clerk::default();
-        assert!(!asks(&mut clerk, &place).0);
-        let (found, took) = asks(&mut clerk, &place);
+        let mut auth_query_worker = AuthQueryWorker::default();
+        assert!(!asks(&mut auth_query_worker, &place).0);
+        let (found, took) = asks(&mut auth_query_worker, &place);
         assert!(found && took < PATIENCE / 2, "{took:?}");
     }
 
     /// The results in the order in which they come: database, success, time since the beginning.
-    fn told(lookups: &[(&Arc<Place>, &str)]) -> Vec<(String, bool, Duration)> {
+    fn told(auth_queries: &[(&Arc<Place>, &str)]) -> Vec<(String, bool, Duration)> {
         let (tell, hear) = mpsc::channel();
         let began = Instant::now();
-        let clerks = Clerks::start(move |wanted, found| {
+        let auth_query_workers = AuthQueryWorkers::start(move |wanted, found| {
             let name = String::from_utf8(wanted.database).unwrap();
             tell.send((name, found.is_ok(), began.elapsed())).unwrap();
         });
-        let clerks = clerks.unwrap();
-        for (place, name) in lookups {
+        let auth_query_workers = auth_query_workers.unwrap();
+        for (place, name) in auth_queries {
             let (database, place) = (name.as_bytes().to_vec(), Arc::clone(place));
-            clerks.look_up(Wanted { database, user: b"alice".to_vec(), place });
+            auth_query_workers.look_up(Wanted { database, user: b"alice".to_vec(), place });
         }
-        lookups.iter().map(|_| hear.recv_timeout(20 * PATIENCE).unwrap()).collect()
+        auth_queries.iter().map(|_| hear.recv_timeout(20 * PATIENCE).unwrap()).collect()
     }
 
     /// One thread asked everywhere, one after the other, and waited for a dead server once for each of
@@ -350,10 +350,10 @@ mod tests {
         // Databases that one name stands for are places of their own at the same servers.
         let [dead, dead_too] = [place(&[&mute]), place(&[&mute])];
         let well = place(&[&well]);
-        let mut lookups = vec![(&dead, "dead"); 20];
-        lookups.extend([(&dead_too, "dead"); 20]);
-        lookups.extend([(&well, "well"); 3]);
-        let told = told(&lookups);
+        let mut auth_queries = vec![(&dead, "dead"); 20];
+        auth_queries.extend([(&dead_too, "dead"); 20]);
+        auth_queries.extend([(&well, "well"); 3]);
+        let told = told(&auth_queries);
         for (name, found, after) in &told[..3] {
             assert!(name == "well" && *found && *after < PATIENCE / 2, "{told:?}");
         }
@@ -368,9 +368,9 @@ mod tests {
         let mutes: Vec<Address> = (0..2 * THREADS_MAX).map(|_| server(Acts::Answers(0))).collect();
         let mutes: Vec<Arc<Place>> = mutes.iter().map(|mute| place(&[mute])).collect();
         let well = place(&[&server(Acts::Answers(9))]);
-        let mut lookups: Vec<_> = mutes.iter().map(|mute| (mute, "dead")).collect();
-        lookups.push((&well, "well"));
-        let told = told(&lookups);
+        let mut auth_queries: Vec<_> = mutes.iter().map(|mute| (mute, "dead")).collect();
+        auth_queries.push((&well, "well"));
+        let told = told(&auth_queries);
         let (_, found, after) = told.iter().find(|(name, ..)| name == "well").unwrap();
         assert!(*found && (2 * PATIENCE..4 * PATIENCE).contains(after), "{told:?}");
     }
@@ -381,11 +381,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shut = Address::Tcp(listener.local_addr().unwrap());
         drop(listener);
-        let Err(unknown) = Clerk::default().look_up(&place(&[&shut]), b"alice") else {
+        let Err(unknown) = AuthQueryWorker::default().look_up(&place(&[&shut]), b"alice") else {
             panic!("nobody listens there")
         };
         assert_eq!(unknown.extent, Extent::User, "{}", unknown.cause);
-        let Err(unknown) = Clerk::default().look_up(&place(&[&server(Acts::Answers(0))]), b"alice")
+        let Err(unknown) = AuthQueryWorker::default().look_up(&place(&[&server(Acts::Answers(0))]), b"alice")
         else {
             panic!("nobody answers there")
         };

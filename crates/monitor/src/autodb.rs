@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 
 use gate::Time;
 
-use super::arena::Key;
+use super::slab::Key;
 use super::pool::PoolIndex;
 use super::server::State;
 use super::state::Loop;
 
 /// Databases that only `*` names, and places that nobody has any more.
 #[derive(Debug, Default)]
-pub(super) struct Unnamed {
+pub(super) struct AutoDatabases {
     /// Their places, and when each was seen in use last.
     used: BTreeMap<usize, Time>,
     vacant_databases: Vec<usize>,
     vacant_pools: Vec<PoolIndex>,
 }
 
-impl Unnamed {
+impl AutoDatabases {
     /// A place for a database, if there is one to be had.
     pub(super) fn take_database(&mut self) -> Option<usize> {
         self.vacant_databases.pop()
@@ -36,8 +36,8 @@ impl Unnamed {
     }
 
     /// The configuration has changed, and names some of them now.
-    pub(super) fn keep(&mut self, are_unnamed: impl Fn(usize) -> bool) {
-        self.used.retain(|&at, _| are_unnamed(at));
+    pub(super) fn keep(&mut self, are_autodbs: impl Fn(usize) -> bool) {
+        self.used.retain(|&at, _| are_autodbs(at));
     }
 }
 
@@ -55,7 +55,7 @@ impl Loop {
     }
 
     /// Closes databases that only `*` names and that nobody has used for long.
-    pub(super) fn close_unnamed(&mut self) {
+    pub(super) fn close_autodbs(&mut self) {
         let Some(kept) = self.config.timeouts.unnamed else { return };
         let all: Vec<usize> = self.unnamed.used.keys().copied().collect();
         for at in all {
@@ -81,7 +81,7 @@ impl Loop {
                 || pool.driver.waiting() > 0
                 || of.into_iter().any(|(_, server)| !matches!(server.state, State::Idle))
         };
-        self.crowd.of_database(at) == 0 && !self.pools_at(at).iter().any(works)
+        self.client_limits.of_database(at) == 0 && !self.pools_at(at).iter().any(works)
     }
 
     /// Closes a database that nobody uses, with its pools; their places are for others.
@@ -95,7 +95,7 @@ impl Loop {
             pool.vacant = true;
             let (user, quotas) = (pool.user.clone(), std::mem::take(&mut pool.quotas));
             self.pools_by_name.remove(&(at, user));
-            self.operating.forget_pool(index);
+            self.admin.forget_pool(index);
             self.leave_quotas(&quotas);
             self.unnamed.vacant_pools.push(index);
         }

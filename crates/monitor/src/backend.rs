@@ -7,15 +7,15 @@ use gate::Slot;
 use live::model::Work;
 use mio::net::{TcpStream, UnixStream};
 
-use super::approach::{self, Approach};
-use super::arena::{Key, Socket};
+use super::negotiation::{self, Negotiating};
+use super::slab::{Key, Socket};
 use super::client;
 use super::config::{Address, Mode};
-use super::leftovers::Session;
+use super::session_state::Session;
 use super::pool::PoolIndex;
 use super::server::{Begun, Greeting, LIMITS, Server, State};
 use super::state::Loop;
-use super::wire::{Filled, Stream, Wire};
+use super::connection::{Filled, Stream, Connection};
 use pgsession::relay::Relay;
 use pgsession::sql::{Lost, Settings};
 use pgwire::SqlState;
@@ -102,17 +102,17 @@ impl Loop {
             None => self.idle_for(pool, client, slot.server, &begun),
             Some(_) => None,
         };
-        let spare = match own {
-            None if idle.is_none() && begun.is_empty() => self.take_spare(pool, slot.server),
+        let prewarmed = match own {
+            None if idle.is_none() && begun.is_empty() => self.take_prewarmed(pool, slot.server),
             _ => None,
         };
-        if idle.or(spare).is_none() {
+        if idle.or(prewarmed).is_none() {
             self.make_room(pool);
         }
-        let key = idle.or(spare).unwrap_or_else(|| self.new_server(pool, slot.server));
+        let key = idle.or(prewarmed).unwrap_or_else(|| self.new_server(pool, slot.server));
         let server = self.servers.get_mut(key).expect("idle connections are there");
         (server.permits, server.reused) = (permits, idle.is_some());
-        if idle.or(spare).is_none() {
+        if idle.or(prewarmed).is_none() {
             server.session = Session::begun(&begun);
             server.begun = begun;
         }
@@ -135,12 +135,12 @@ impl Loop {
                 self.prepare(key);
             }
             None
-        } else if spare.is_some() {
-            spare
+        } else if prewarmed.is_some() {
+            prewarmed
         } else {
             if client.is_none() {
                 // Before it is tried: it may fail at once, and guests are to hear of that.
-                self.pools[pool].scout = Some(key);
+                self.pools[pool].welcome_connection = Some(key);
             }
             let latest = self.now + self.patience_of(pool);
             let server = self.servers.get_mut(key).expect("it was there above");
@@ -178,7 +178,7 @@ impl Loop {
     /// An entry for a connection that is still to be made, and that nobody has counted.
     pub(super) fn fresh_server(&mut self, pool: PoolIndex, at: (u32, Address)) -> Server {
         let relay = relay_of(self.pools[pool].mode, self.config.limits.message);
-        let id = self.operating.number();
+        let id = self.admin.number();
         Server { id, ..Server::new(pool, at, relay, self.now) }
     }
 
@@ -207,13 +207,13 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let database = &self.config.databases[self.pools[server.pool].database];
         let greeting = server.greeting.as_mut().expect("the gate is not in");
-        let way = database.encryption.way(&server.address, greeting.tries);
+        let way = database.server_tls.way(&server.address, greeting.tries);
         let way = way.ok_or_else(|| io::Error::other("there is no other way"))?;
-        let mut wire = Wire::new(connect(&server.address)?);
-        wire.stream().tune(&self.config.tcp)?;
-        self.watchers.watch(&mut wire, Socket::Server(key))?;
-        greeting.approach = Some(Approach::new(way));
-        server.wire = Some(wire);
+        let mut connection = Connection::new(connect(&server.address)?);
+        connection.stream().tune(&self.config.tcp)?;
+        self.watchers.watch(&mut connection, Socket::Server(key))?;
+        greeting.negotiation = Some(Negotiating::new(way));
+        server.connection = Some(connection);
         // A connection on this machine may be there at once.
         self.again.push_back(Socket::Server(key));
         Ok(())
@@ -225,11 +225,11 @@ impl Loop {
         let Some(greeting) = &server.greeting else { return false };
         let database = &self.config.databases[self.pools[server.pool].database];
         let tries = greeting.tries + 1;
-        if database.encryption.way(&server.address, tries).is_none() {
+        if database.server_tls.way(&server.address, tries).is_none() {
             return false;
         }
-        if let Some(wire) = server.wire.take() {
-            wire.close(&mut self.chunks);
+        if let Some(connection) = server.connection.take() {
+            connection.close(&mut self.buffers);
         }
         server.greeting = Some(Box::new(Greeting::new(tries)));
         server.state = State::Connecting;
@@ -244,8 +244,8 @@ impl Loop {
     /// time is over.
     fn try_later(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
-        if let Some(wire) = server.wire.take() {
-            wire.close(&mut self.chunks);
+        if let Some(connection) = server.connection.take() {
+            connection.close(&mut self.buffers);
             self.connecting -= 1;
         }
         server.greeting = Some(Box::new(Greeting::new(0)));
@@ -257,18 +257,18 @@ impl Loop {
     /// Something happened at a connection to a server.
     pub(super) fn server_event(&mut self, key: Key) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        let Some(wire) = &mut server.wire else { return };
+        let Some(connection) = &mut server.connection else { return };
         match server.state {
             State::Connecting => self.connected(key),
             State::LoggingIn(_) | State::Hashing => {
                 // A broken connection is found when it is read.
-                let _ = wire.flush(&mut self.chunks);
+                let _ = connection.flush(&mut self.buffers);
                 self.log_in(key);
             }
             _ => {
-                let was_blocked = wire.is_blocked();
-                let broken = wire.flush(&mut self.chunks).is_err();
-                let unblocked = was_blocked && !wire.is_blocked();
+                let was_blocked = connection.is_blocked();
+                let broken = connection.flush(&mut self.buffers).is_err();
+                let unblocked = was_blocked && !connection.is_blocked();
                 let client = server.client;
                 self.hear_server(key);
                 if broken {
@@ -286,10 +286,10 @@ impl Loop {
     fn connected(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let place = server.own_place();
-        let wire = server.wire.as_mut().expect("it is being made");
+        let connection = server.connection.as_mut().expect("it is being made");
         let greeting = server.greeting.as_mut().expect("the gate is not in");
-        let approach = greeting.approach.as_mut().expect("it was dialled");
-        match approach.advance(wire, &mut self.chunks) {
+        let negotiation = greeting.negotiation.as_mut().expect("it was dialled");
+        match negotiation.advance(connection, &mut self.buffers) {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
@@ -326,17 +326,17 @@ impl Loop {
             return self.unmade(key, &unmade);
         }
         let (user, credential) = (pool.user.clone(), pool.credential(place));
-        if let Err(error) = wire.send(&out, &mut self.chunks) {
+        if let Err(error) = connection.send(&out, &mut self.buffers) {
             return self.unmade(key, &Unmade::unreachable(&error));
         }
         // A server may ask for the password itself. Only one whose certificate was verified, or
         // that is reached through this machine's file system, is sure to be the right one.
-        let is_safe = match wire.stream() {
-            Stream::Tcp(_) => wire.is_encrypted() && database.encryption.is_verified(),
+        let is_safe = match connection.stream() {
+            Stream::Tcp(_) => connection.is_encrypted() && database.server_tls.is_verified(),
             Stream::Unix(_) => true,
         };
         let cleartext = if is_safe { Cleartext::Allowed } else { Cleartext::Refused };
-        let terms = Terms { cleartext, binding: approach::binding(wire), ..Terms::default() };
+        let terms = Terms { cleartext, binding: negotiation::binding(connection), ..Terms::default() };
         let login = Login::new(&user, credential, terms, self.draw());
         self.hurries_no_more(key);
         let server = self.servers.get_mut(key).expect("it was there above");
@@ -355,12 +355,12 @@ impl Loop {
                 // It is in, and what came behind belongs to the session.
                 return self.hear_server(key);
             }
-            let wire = server.wire.as_mut().expect("it is being made");
+            let connection = server.connection.as_mut().expect("it is being made");
             let frames = &server.greeting.as_ref().expect("the gate is not in").frames;
-            match frames.look(wire.read()) {
+            match frames.look(connection.read()) {
                 Ok(Piece::Whole { tag, len }) => {
-                    let message = wire.read()[..len].to_vec();
-                    wire.take(len, &mut self.chunks);
+                    let message = connection.read()[..len].to_vec();
+                    connection.take(len, &mut self.buffers);
                     if let Err(unmade) = self.hear_greeting(key, tag, &message) {
                         return self.unmade(key, &unmade);
                     }
@@ -379,12 +379,12 @@ impl Loop {
                     return self.unmade(key, &unmade);
                 }
             }
-            match wire.fill(&mut self.chunks) {
+            match connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
                 Filled::Ended | Filled::NoRoom => {
                     // A certificate of the gate's that a server does not take ends it here.
-                    let unmade = match wire.fault() {
+                    let unmade = match connection.fault() {
                         Some(fault) => Unmade::unreachable(&format!("TLS: {fault}")),
                         None => Unmade::unreachable(&"it has closed the connection"),
                     };
@@ -455,7 +455,7 @@ impl Loop {
         // hold up every other client.
         if login.hashes(asked) {
             server.state = State::Hashing;
-            self.aside.hash(key, login, body.to_vec());
+            self.background.hash(key, login, body.to_vec());
             return Ok(());
         }
         let mut out = Vec::new();
@@ -487,8 +487,8 @@ impl Loop {
             Unmade::because(Elsewhere::No, error.sqlstate(), &error.to_string())
         })?;
         let server = self.servers.get_mut(key).expect("its caller has it");
-        let wire = server.wire.as_mut().expect("it is being made");
-        wire.send(&out, &mut self.chunks).map_err(|error| Unmade::unreachable(&error))?;
+        let connection = server.connection.as_mut().expect("it is being made");
+        connection.send(&out, &mut self.buffers).map_err(|error| Unmade::unreachable(&error))?;
         if let LoginStep::Waits(login) = step {
             if let (Some(keys), Some(place)) = (login.keys(), server.own_place()) {
                 self.pools[server.pool].remember(place, keys);
@@ -512,9 +512,9 @@ impl Loop {
         let is_probe = server.probe.is_some();
         let pool = &mut self.pools[at];
         pool.counters.connects += 1;
-        pool.tended.is_made(key);
-        if pool.scout == Some(key) {
-            pool.scout = None;
+        pool.janitor.is_made(key);
+        if pool.welcome_connection == Some(key) {
+            pool.welcome_connection = None;
         }
         if server.replication != Replication::No {
             self.greet_replica(key, &greeting.parameters);
@@ -553,7 +553,7 @@ impl Loop {
         }
         write::backend_key_data(&mut out, client.process, client.secret());
         write::ready_for_query(&mut out, Status::Idle);
-        if client.wire.send(&out, &mut self.chunks).is_err() {
+        if client.connection.send(&out, &mut self.buffers).is_err() {
             // It is found when it is read.
             self.again.push_back(Socket::Client(at));
         }
@@ -651,8 +651,8 @@ impl Loop {
         let asked = server.relay.query(sql, &mut out);
         let latest = self.now + self.config.timeouts.clean;
         self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
-        let wire = server.wire.as_mut().expect("it is made");
-        if asked.is_err() || wire.send(&out, &mut self.chunks).is_err() {
+        let connection = server.connection.as_mut().expect("it is made");
+        if asked.is_err() || connection.send(&out, &mut self.buffers).is_err() {
             self.lost(key);
         }
     }
@@ -764,9 +764,9 @@ impl Loop {
             return self.connect_next();
         }
         pool.forget_keys(place);
-        let is_scout = pool.scout == Some(key);
-        if is_scout {
-            pool.scout = None;
+        let is_welcome_connection = pool.welcome_connection == Some(key);
+        if is_welcome_connection {
+            pool.welcome_connection = None;
         }
         let fell = unmade.elsewhere == Elsewhere::Perhaps
             && self.tell(at, |driver, now| driver.fall(now, place));
@@ -792,10 +792,10 @@ impl Loop {
                 self.leave_unserved(client, &unmade.words);
             }
         }
-        if is_scout && (fell || returns) {
+        if is_welcome_connection && (fell || returns) {
             self.invite(at);
-        } else if is_scout {
-            self.turn_guests_away(at, &unmade.words);
+        } else if is_welcome_connection {
+            self.refuse_waiting_for_welcome(at, &unmade.words);
         }
         self.connect_next();
     }
@@ -894,24 +894,24 @@ impl Loop {
         if server.counts() {
             pool.connections[server.place as usize] -= 1;
         }
-        if pool.scout == Some(key) {
-            pool.scout = None;
+        if pool.welcome_connection == Some(key) {
+            pool.welcome_connection = None;
         }
         if let (None, Some(place)) = (server.slot, server.own_place()) {
             pool.drop_idle(place, key);
-            pool.tended.is_gone(key);
+            pool.janitor.is_gone(key);
         }
         server.relay.end(None, &mut pool.statement_cache);
         // Counted from the dial to the end of the login: one that still waits for its turn is not.
-        if server.greeting.is_some() && server.wire.is_some() {
+        if server.greeting.is_some() && server.connection.is_some() {
             self.connecting -= 1;
         }
-        if let Some(mut wire) = server.wire {
+        if let Some(mut connection) = server.connection {
             let mut out = Vec::new();
             write::bare(&mut out, Frontend::Terminate);
             // It is closed either way.
-            let _ = wire.send(&out, &mut self.chunks);
-            wire.close(&mut self.chunks);
+            let _ = connection.send(&out, &mut self.buffers);
+            connection.close(&mut self.buffers);
         }
         if let Some(slot) = server.slot {
             self.tell(at, |driver, now| driver.depart(now, slot, server.work));

@@ -6,10 +6,10 @@ use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use super::arena::Key;
-use super::asking_secrets::Place;
-use super::clerks::Clerks;
-use super::lookups::Found;
+use super::slab::Key;
+use super::auth_query_connection::Place;
+use super::auth_query_workers::AuthQueryWorkers;
+use super::auth_query::Found;
 use pgwire::auth::{Login, LoginError, LoginStep};
 use pgwire::message::{Authentication, read};
 
@@ -47,19 +47,19 @@ impl fmt::Debug for Done {
 }
 
 /// The threads beside the loop. They end when this is dropped, and with what they are at.
-pub(super) struct Aside {
+pub(super) struct Background {
     /// As many wait here as connections may be made at once, and no more.
     hashes: mpsc::Sender<Hash>,
     /// As many wait here as lookups may be under way.
-    clerks: Clerks,
+    auth_query_workers: AuthQueryWorkers,
 }
 
-impl Aside {
+impl Background {
     /// Starts the threads; they tell `back` what has come of each piece of work.
     ///
     /// # Errors
     /// If the system has no thread left.
-    pub(super) fn start(back: impl Fn(Done) + Clone + Send + Sync + 'static) -> io::Result<Aside> {
+    pub(super) fn start(back: impl Fn(Done) + Clone + Send + Sync + 'static) -> io::Result<Background> {
         let (hashes, work) = mpsc::channel::<Hash>();
         let tell = back.clone();
         thread::Builder::new().name("sekisho-hashes".into()).spawn(move || {
@@ -67,10 +67,10 @@ impl Aside {
                 tell(Done::Hashed { server, step: hash(login, &asked) });
             }
         })?;
-        let clerks = Clerks::start(move |Wanted { database, user, .. }, found| {
+        let auth_query_workers = AuthQueryWorkers::start(move |Wanted { database, user, .. }, found| {
             back(Done::LookedUp { database, user, found });
         })?;
-        Ok(Aside { hashes, clerks })
+        Ok(Background { hashes, auth_query_workers })
     }
 
     /// Takes the step of a login that a message of the server asks for.
@@ -80,7 +80,7 @@ impl Aside {
 
     /// Looks somebody's secret up.
     pub(super) fn look_up(&self, wanted: Wanted) {
-        self.clerks.look_up(wanted);
+        self.auth_query_workers.look_up(wanted);
     }
 }
 

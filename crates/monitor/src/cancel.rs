@@ -4,15 +4,15 @@
 
 use subtle::ConstantTimeEq;
 
-use super::approach::Approach;
-use super::arena::{Key, Socket};
+use super::negotiation::Negotiating;
+use super::slab::{Key, Socket};
 use super::backend::connect;
 use super::client;
 use super::deadlines::Deadline;
-use super::encryption::Session;
+use super::server_tls::Session;
 use super::server;
 use super::state::Loop;
-use super::wire::{Filled, Wire};
+use super::connection::{Filled, Connection};
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity};
 use pgwire::startup::write_cancel;
@@ -23,11 +23,11 @@ const CANCELS_MAX: u32 = 4;
 /// A cancel request on its way to a server.
 #[derive(Debug)]
 pub(super) struct Cancel {
-    pub(super) wire: Wire,
+    pub(super) connection: Connection,
     /// To whom, and who asked; the gate itself, if nobody.
     pub(super) server: Key,
     pub(super) asker: Option<Key>,
-    approach: Approach,
+    negotiation: Negotiating,
     request: Vec<u8>,
     deadline: Deadline,
 }
@@ -111,18 +111,18 @@ impl Loop {
         let mut request = Vec::new();
         write_cancel(&mut request, server.process, &server.secret).ok()?;
         let database = &self.config.databases[self.pools[server.pool].database];
-        let is_encrypted = server.wire.as_ref().is_some_and(Wire::is_encrypted);
+        let is_encrypted = server.connection.as_ref().is_some_and(Connection::is_encrypted);
         let session = if is_encrypted { Session::Encrypted } else { Session::Clear };
-        let way = database.encryption.same_way(&server.address, session)?;
-        let mut wire = Wire::new(connect(&server.address).ok()?);
+        let way = database.server_tls.same_way(&server.address, session)?;
+        let mut connection = Connection::new(connect(&server.address).ok()?);
         let at = self.cancels.next_key();
-        self.watchers.watch(&mut wire, Socket::Cancel(at)).ok()?;
+        self.watchers.watch(&mut connection, Socket::Cancel(at)).ok()?;
         server.cancels += 1;
         let mut cancel = Cancel {
-            wire,
+            connection,
             server: key,
             asker,
-            approach: Approach::new(way),
+            negotiation: Negotiating::new(way),
             request,
             deadline: Deadline::default(),
         };
@@ -137,23 +137,23 @@ impl Loop {
     pub(super) fn cancel_event(&mut self, key: Key) {
         let Some(cancel) = self.cancels.get_mut(key) else { return };
         if !cancel.request.is_empty() {
-            match cancel.approach.advance(&mut cancel.wire, &mut self.chunks) {
+            match cancel.negotiation.advance(&mut cancel.connection, &mut self.buffers) {
                 Ok(false) => return,
                 Ok(true) => {}
                 Err(_) => return self.end_cancel(key, Outcome::Settled),
             }
             let request = std::mem::take(&mut cancel.request);
-            if cancel.wire.send(&request, &mut self.chunks).is_err() {
+            if cancel.connection.send(&request, &mut self.buffers).is_err() {
                 return self.end_cancel(key, Outcome::Settled);
             }
         }
         // A server says nothing to it, but closes when the signal is given.
-        if cancel.wire.flush(&mut self.chunks).is_err() {
+        if cancel.connection.flush(&mut self.buffers).is_err() {
             return self.end_cancel(key, Outcome::Settled);
         }
         loop {
-            match cancel.wire.fill(&mut self.chunks) {
-                Filled::Bytes(bytes) => cancel.wire.take(bytes, &mut self.chunks),
+            match cancel.connection.fill(&mut self.buffers) {
+                Filled::Bytes(bytes) => cancel.connection.take(bytes, &mut self.buffers),
                 Filled::Nothing | Filled::NoRoom => return,
                 Filled::Ended => return self.end_cancel(key, Outcome::Settled),
             }
@@ -168,7 +168,7 @@ impl Loop {
     fn end_cancel(&mut self, key: Key, outcome: Outcome) {
         let Some(mut cancel) = self.cancels.remove(key) else { return };
         self.deadlines.clear(Socket::Cancel(key), &mut cancel.deadline);
-        cancel.wire.close(&mut self.chunks);
+        cancel.connection.close(&mut self.buffers);
         if let Some(asker) = cancel.asker {
             self.close(asker);
         }

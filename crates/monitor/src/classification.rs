@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use gate::{Access, Job, JobId};
 
-use super::arena::Key;
+use super::slab::Key;
 use super::config::{Database, Mode};
 use super::frontend::Hearing;
 use super::pool::{Pool, Says};
-use super::said::{self, Bind, Said};
+use super::first_messages::{self, Bind, Peeked};
 use super::state::Loop;
 use pgsession::sql::tokens::LexerMode;
 use pgsession::sql::{self, Class, Format, KeyError, KeyRules, Settings, Subject};
@@ -55,7 +55,7 @@ impl Loop {
     pub(super) fn says_where(&mut self, key: Key) -> Result<(), Hearing> {
         let client = self.clients.get(key).expect("its caller has it");
         let says = self.pools[client.pool].says(&self.config);
-        let Said::More { needs } = self.first_words(key, says) else { return Ok(()) };
+        let Peeked::More { needs } = self.first_words(key, says) else { return Ok(()) };
         if needs <= KEY_BYTES_MAX {
             let client = self.clients.get_mut(key).expect("it was there above");
             client.needs = needs as u32;
@@ -80,36 +80,36 @@ impl Loop {
     }
 
     /// The need for more of a client's first messages before they tell the job's server.
-    fn first_words(&self, key: Key, says: Says) -> Said<()> {
+    fn first_words(&self, key: Key, says: Says) -> Peeked<()> {
         let client = self.clients.get(key).expect("its caller has it");
         let pool = &self.pools[client.pool];
         let rules = &self.config.databases[pool.database].keys;
-        let (frames, readable) = (&client.frames, client.wire.read());
+        let (frames, readable) = (&client.frames, client.connection.read());
         if says == Says::Nothing {
-            return Said::Here(());
+            return Peeked::Here(());
         }
-        let text = match said::text(frames, readable, &client.statements, &pool.statement_cache) {
-            Said::Here(text) => text,
-            Said::More { .. } if says == Says::Key && !rules.look_at_texts() => b"",
-            Said::More { needs } => return Said::More { needs },
+        let text = match first_messages::text(frames, readable, &client.statements, &pool.statement_cache) {
+            Peeked::Here(text) => text,
+            Peeked::More { .. } if says == Says::Key && !rules.look_at_texts() => b"",
+            Peeked::More { needs } => return Peeked::More { needs },
         };
         if says != Says::Key {
-            return Said::Here(());
+            return Peeked::Here(());
         }
-        let bind = said::bind(frames, readable);
-        if matches!(bind, Said::Here(bind) if bind.is_none_or(|bind| bind.is_whole())) {
-            return Said::Here(());
+        let bind = first_messages::bind(frames, readable);
+        if matches!(bind, Peeked::Here(bind) if bind.is_none_or(|bind| bind.is_whole())) {
+            return Peeked::Here(());
         }
         let source = rules.source(text, client.settings.lexer_mode());
         let Some(number) = source.ok().and_then(|source| source.number()) else {
-            return Said::Here(());
+            return Peeked::Here(());
         };
         match bind {
-            Said::Here(bind) => match bind.map(|bind| bind.parameter(number)) {
-                Some(Said::More { needs }) => Said::More { needs },
-                _ => Said::Here(()),
+            Peeked::Here(bind) => match bind.map(|bind| bind.parameter(number)) {
+                Some(Peeked::More { needs }) => Peeked::More { needs },
+                _ => Peeked::Here(()),
             },
-            Said::More { needs } => Said::More { needs },
+            Peeked::More { needs } => Peeked::More { needs },
         }
     }
 
@@ -118,16 +118,16 @@ impl Loop {
         let client = self.clients.get(key).expect("its caller has it");
         let pool = &self.pools[client.pool];
         let lexer_mode = client.settings.lexer_mode();
-        let (frames, readable) = (&client.frames, client.wire.read());
-        let text = said::text(frames, readable, &client.statements, &pool.statement_cache);
+        let (frames, readable) = (&client.frames, client.connection.read());
+        let text = first_messages::text(frames, readable, &client.statements, &pool.statement_cache);
         let key = match text {
             // Who has just come in has asked nothing yet.
             _ if database.keys.is_empty() || readable.is_empty() => Ok(None),
-            Said::More { .. } if database.keys.look_at_texts() => Err(KeyError::Text),
-            Said::More { .. } => key_of(&database.keys, b"", lexer_mode, said::bind(frames, readable)),
-            Said::Here(text) => key_of(&database.keys, text, lexer_mode, said::bind(frames, readable)),
+            Peeked::More { .. } if database.keys.look_at_texts() => Err(KeyError::Text),
+            Peeked::More { .. } => key_of(&database.keys, b"", lexer_mode, first_messages::bind(frames, readable)),
+            Peeked::Here(text) => key_of(&database.keys, text, lexer_mode, first_messages::bind(frames, readable)),
         };
-        let Said::Here(text) = text else {
+        let Peeked::Here(text) = text else {
             // The primary takes all there is.
             return Routed { key, access: Access::Write };
         };
@@ -154,7 +154,7 @@ impl Loop {
         {
             return *class;
         }
-        let Pool { user, database, statement_cache, readings, .. } = &mut self.pools[client.pool];
+        let Pool { user, database, statement_cache, classification_cache, .. } = &mut self.pools[client.pool];
         let database = self.config.databases[*database].name.as_bytes();
         let read = |text: &[u8]| {
             classes.class(&Subject {
@@ -169,12 +169,12 @@ impl Loop {
         if !classes.look_at_texts() {
             return read(b"");
         }
-        let readable = client.wire.read();
-        let text = match said::text(&client.frames, readable, &client.statements, statement_cache) {
-            Said::Here(text) => text,
-            Said::More { .. } => b"",
+        let readable = client.connection.read();
+        let text = match first_messages::text(&client.frames, readable, &client.statements, statement_cache) {
+            Peeked::Here(text) => text,
+            Peeked::More { .. } => b"",
         };
-        readings.class((&client.settings, client.user.as_ref()), text, || read(text))
+        classification_cache.class((&client.settings, client.user.as_ref()), text, || read(text))
     }
 }
 
@@ -196,15 +196,15 @@ fn key_of(
     rules: &KeyRules,
     text: &[u8],
     lexer_mode: LexerMode,
-    bind: Said<Option<Bind<'_>>>,
+    bind: Peeked<Option<Bind<'_>>>,
 ) -> Result<Option<u64>, KeyError> {
     let source = rules.source(text, lexer_mode)?;
     let Some(number) = source.number() else { return source.bound(Format::Text, None) };
     let found = match bind {
-        Said::Here(None) => return Ok(None),
-        Said::Here(Some(bind)) => bind.parameter(number),
-        Said::More { needs } => Said::More { needs },
+        Peeked::Here(None) => return Ok(None),
+        Peeked::Here(Some(bind)) => bind.parameter(number),
+        Peeked::More { needs } => Peeked::More { needs },
     };
-    let Said::Here(Some((format, value))) = found else { return Err(KeyError::Missing) };
+    let Peeked::Here(Some((format, value))) = found else { return Err(KeyError::Missing) };
     source.bound(format, value)
 }

@@ -14,7 +14,7 @@ const TEXT_MAX: usize = 4096;
 
 /// The classes of texts of a pool's sessions.
 #[derive(Debug, Default)]
-pub(super) struct Readings {
+pub(super) struct ClassificationCache {
     hasher: RandomState,
     places: Vec<Place>,
 }
@@ -35,7 +35,7 @@ enum Place {
     },
 }
 
-impl Readings {
+impl ClassificationCache {
     /// The class of a text in a session of this user with these settings: what `read` has said of it, if
     /// that is remembered.
     pub(super) fn class(
@@ -103,14 +103,14 @@ mod tests {
     #[test]
     fn a_text_that_comes_again_is_not_read_again() {
         let (one, other) = (settings(b"one"), settings(b"other"));
-        let (mut readings, mut reads) = (Readings::default(), 0);
+        let (mut classification_cache, mut reads) = (ClassificationCache::default(), 0);
         let mut class = |settings: &Arc<Settings>, text: &[u8]| {
             let number = settings.value(b"application_name").unwrap().len() as u32;
             let read = || {
                 reads += 1;
                 Class { class: number * 1000 + text.len() as u32, priority: 0 }
             };
-            let class = readings.class((settings, None), text, read).class;
+            let class = classification_cache.class((settings, None), text, read).class;
             assert_eq!(class, number * 1000 + text.len() as u32);
             reads
         };
@@ -119,20 +119,20 @@ mod tests {
         }
         assert_eq!(class(&one, b"select 1 /* a */"), 2, "the first time, and to be remembered");
         assert_eq!(class(&other, b"select 1 /* a */"), 3, "of another program it is another");
-        let (clerk, guest): (Arc<[u8]>, Arc<[u8]>) = (b"clerk"[..].into(), b"guest"[..].into());
-        let of = |readings: &mut Readings, user: &Arc<[u8]>| {
+        let (auth_query_worker, waiting): (Arc<[u8]>, Arc<[u8]>) = (b"clerk"[..].into(), b"guest"[..].into());
+        let of = |classification_cache: &mut ClassificationCache, user: &Arc<[u8]>| {
             let read = || Class { class: user.len() as u32 + u32::from(user[0]), priority: 0 };
-            readings.class((&other, Some(user)), b"select 2", read).class
+            classification_cache.class((&other, Some(user)), b"select 2", read).class
         };
         for _ in 0..3 {
-            assert_ne!(of(&mut readings, &clerk), of(&mut readings, &guest), "each its own");
+            assert_ne!(of(&mut classification_cache, &auth_query_worker), of(&mut classification_cache, &waiting), "each its own");
         }
         let mut class = |settings: &Arc<Settings>, text: &[u8]| {
             let read = || {
                 reads += 1;
                 Class::default()
             };
-            readings.class((settings, None), text, read);
+            classification_cache.class((settings, None), text, read);
             reads
         };
         for at in 0..10_000 {
@@ -140,8 +140,8 @@ mod tests {
         }
         let before = class(&one, &[b'x'; TEXT_MAX + 1]);
         assert_eq!(class(&one, &[b'x'; TEXT_MAX + 1]), before + 1, "it is not remembered");
-        assert_eq!(readings.places.len(), PLACES);
+        assert_eq!(classification_cache.places.len(), PLACES);
         let is_read = |place: &&Place| matches!(place, Place::Read { .. });
-        assert!(readings.places.iter().filter(is_read).count() <= 2, "values never come again");
+        assert!(classification_cache.places.iter().filter(is_read).count() <= 2, "values never come again");
     }
 }

@@ -5,13 +5,13 @@ use std::sync::{Arc, LazyLock};
 
 use gate::{Access, JobId, Time};
 
-use super::arena::Key;
+use super::slab::Key;
 use super::client_tls::ClientEncryption;
-use super::config::Patience;
+use super::config::ClientTimeouts;
 use super::deadlines::Deadline;
 use super::listen::Peer;
 use super::pool::PoolIndex;
-use super::wire::Wire;
+use super::connection::Connection;
 use pgsession::unlinked::Unlinked;
 use pgsession::sql::{Class, Settings, SettingsBounds, Side};
 use pgsession::statements;
@@ -35,7 +35,7 @@ pub(super) enum State {
     Asked(Box<(Wanted, Check)>),
     /// It is in, but nobody has been told yet what the servers' settings are. One of these clients
     /// has a job at the gate.
-    Guest(Option<JobId>),
+    WaitingForWelcome(Option<JobId>),
     /// It has nothing at the gate.
     Idle,
     /// Its job waits at the gate.
@@ -43,7 +43,7 @@ pub(super) enum State {
     /// It has a slot and a connection to a server, which may still be in the making.
     Served(Key),
     /// Its socket is on its way to another process or from there, and nobody reads from it.
-    InPassage,
+    Migrating,
     /// It is closed as soon as what was said to it is written.
     Ending,
     /// Its cancel request is on the way; it is closed when that has arrived.
@@ -89,7 +89,7 @@ pub(super) struct Looking {
 /// A client's connection.
 #[derive(Debug)]
 pub(super) struct Client {
-    pub(super) wire: Wire,
+    pub(super) connection: Connection,
     pub(super) state: State,
     pub(super) frames: Frames<Frontend>,
     /// Its messages while it has no server.
@@ -116,7 +116,7 @@ pub(super) struct Client {
     /// The code of the error that has ended its session.
     pub(super) ended_with: Option<SqlState>,
     /// Its time limits.
-    pub(super) patience: Arc<Patience>,
+    pub(super) client_timeouts: Arc<ClientTimeouts>,
     /// When the job arrived of which it was told that it waits.
     pub(super) told: Time,
     /// By which it may have its query cancelled.
@@ -141,9 +141,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(wire: Wire, peer: Peer) -> Client {
+    pub(super) fn new(connection: Connection, peer: Peer) -> Client {
         Client {
-            wire,
+            connection,
             state: State::Opening(Opening::in_clear()),
             frames: Frames::new(Limits::AUTHENTICATION),
             unlinked: Unlinked::default(),
@@ -160,7 +160,7 @@ impl Client {
             user: None,
             entered: Time::ZERO,
             ended_with: None,
-            patience: Arc::default(),
+            client_timeouts: Arc::default(),
             told: Time::ZERO,
             process: 0,
             secret: [0; SECRET_BYTES],

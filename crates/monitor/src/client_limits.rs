@@ -10,13 +10,13 @@ use pgwire::SqlState;
 
 /// The clients that are in, by user and by the place of their database.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct ClientLimits {
     users: HashMap<Arc<[u8]>, usize>,
     databases: HashMap<usize, usize>,
     pools: Vec<usize>,
 }
 
-impl Crowd {
+impl ClientLimits {
     /// One more; its user's name, which all its clients share.
     fn enter(&mut self, user: &[u8], database: usize, pool: PoolIndex) -> Arc<[u8]> {
         if self.pools.len() <= pool {
@@ -82,23 +82,23 @@ impl Loop {
         };
         let of = &self.config.databases[database];
         if let Some(most) = of.clients.or(limits.database_clients)
-            && self.crowd.of_database(database) >= most
+            && self.client_limits.of_database(database) >= most
         {
             return full("database", &of.name, most);
         }
         let own = self.config.terms.get(user).and_then(|terms| terms.clients);
         if let Some(most) = own.or(limits.user_clients)
-            && self.crowd.of_user(user) >= most
+            && self.client_limits.of_user(user) >= most
         {
             return full("user", &String::from_utf8_lossy(user), most);
         }
-        Ok(self.crowd.enter(user, database, pool))
+        Ok(self.client_limits.enter(user, database, pool))
     }
 
     /// A client has gone that may have been counted.
     pub(super) fn count_out(&mut self, client: &Client) {
         if let Some(user) = &client.user {
-            self.crowd.leave(user, self.pools[client.pool].database, client.pool);
+            self.client_limits.leave(user, self.pools[client.pool].database, client.pool);
         }
     }
 }

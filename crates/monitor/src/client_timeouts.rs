@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::arena::Key;
+use super::slab::Key;
 use super::client::{self, Client};
-use super::config::{Config, Patience};
+use super::config::{Config, ClientTimeouts};
 use super::server::{Server, State};
 use super::state::Loop;
 use pgsession::pipeline::{Kept, Turn};
@@ -15,27 +15,27 @@ use pgwire::startup::Replication;
 
 /// The time limits of all clients.
 #[derive(Debug, Default)]
-pub(super) struct Patiences {
-    usual: Arc<Patience>,
+pub(super) struct ClientTimeoutsByUser {
+    usual: Arc<ClientTimeouts>,
     /// Of users who have their own.
-    own: Vec<(Vec<u8>, Arc<Patience>)>,
+    own: Vec<(Vec<u8>, Arc<ClientTimeouts>)>,
     /// True if anybody has a limit with a server, and without one.
     served: bool,
     idle: bool,
 }
 
-impl Patiences {
-    pub(super) fn new(config: &Config) -> Patiences {
-        let usual = config.timeouts.patience();
+impl ClientTimeoutsByUser {
+    pub(super) fn new(config: &Config) -> ClientTimeoutsByUser {
+        let usual = config.timeouts.client_timeouts();
         let own = config.terms.iter().filter_map(|(user, terms)| {
-            terms.patience.map(|patience| (user.clone(), Arc::new(patience)))
+            terms.client_timeouts.map(|client_timeouts| (user.clone(), Arc::new(client_timeouts)))
         });
-        let mut own: Vec<(Vec<u8>, Arc<Patience>)> = own.collect();
+        let mut own: Vec<(Vec<u8>, Arc<ClientTimeouts>)> = own.collect();
         own.sort_by(|a, b| a.0.cmp(&b.0));
-        let any = |ends: fn(&Patience) -> bool| {
-            ends(&usual) || own.iter().any(|(_, patience)| ends(patience))
+        let any = |ends: fn(&ClientTimeouts) -> bool| {
+            ends(&usual) || own.iter().any(|(_, client_timeouts)| ends(client_timeouts))
         };
-        Patiences {
+        ClientTimeoutsByUser {
             served: any(|one| one.query.or(one.transaction).or(one.idle_transaction).is_some()),
             idle: any(|one| one.client_idle.is_some()),
             usual: Arc::new(usual),
@@ -44,7 +44,7 @@ impl Patiences {
     }
 
     /// That of a user.
-    pub(super) fn of(&self, user: &[u8]) -> Arc<Patience> {
+    pub(super) fn of(&self, user: &[u8]) -> Arc<ClientTimeouts> {
         match self.own.binary_search_by(|(name, _)| name[..].cmp(user)) {
             Ok(at) => Arc::clone(&self.own[at].1),
             Err(_) => Arc::clone(&self.usual),
@@ -86,11 +86,11 @@ impl Late {
 impl Loop {
     /// Ends the sessions of clients that take longer than they may, and tells those that wait.
     pub(super) fn sweep_clients(&mut self) {
-        if self.patiences.served {
+        if self.client_timeouts.served {
             let late = |(key, server): (Key, &Server)| {
                 let client = server.client?;
-                let patience = &self.clients.get(client)?.patience;
-                self.is_late(server, patience).map(|late| (key, client, late))
+                let client_timeouts = &self.clients.get(client)?.client_timeouts;
+                self.is_late(server, client_timeouts).map(|late| (key, client, late))
             };
             let all: Vec<(Key, Key, Late)> = self.servers.iter().filter_map(late).collect();
             for (server, client, late) in all {
@@ -98,10 +98,10 @@ impl Loop {
             }
         }
         self.sweep_stalled();
-        if self.patiences.idle {
+        if self.client_timeouts.idle {
             let is_old = |client: &Client| {
                 matches!(client.state, client::State::Idle)
-                    && is_over(client.patience.client_idle, self.now.since(client.since))
+                    && is_over(client.client_timeouts.client_idle, self.now.since(client.since))
             };
             let clients = self.clients.iter().filter(|(_, client)| is_old(client));
             let old: Vec<Key> = clients.map(|(key, _)| key).collect();
@@ -113,23 +113,23 @@ impl Loop {
         self.tell_waiting();
     }
 
-    fn is_late(&self, server: &Server, patience: &Patience) -> Option<Late> {
+    fn is_late(&self, server: &Server, client_timeouts: &ClientTimeouts) -> Option<Late> {
         if !matches!(server.state, State::Serving) || server.replication != Replication::No {
             return None;
         }
         let turn = server.relay.turn();
         let lasts = |since: Option<gate::Time>| since.map(|since| self.now.since(since));
         let over = |most, time: Option<Duration>| time.is_some_and(|time| is_over(most, time));
-        if turn == Turn::Server && over(patience.query, lasts(server.query_since)) {
+        if turn == Turn::Server && over(client_timeouts.query, lasts(server.query_since)) {
             return Some(Late::Query);
         }
         // Whoever keeps its server has no transaction for that; else something is under way.
         let is_open = !self.stays(server) || server.relay.kept().is_some();
-        if is_open && over(patience.transaction, lasts(server.xact_since)) {
+        if is_open && over(client_timeouts.transaction, lasts(server.xact_since)) {
             return Some(Late::Transaction);
         }
         let silent = self.now.since(server.active);
-        let is_idle = turn == Turn::Client && is_open && is_over(patience.idle_transaction, silent);
+        let is_idle = turn == Turn::Client && is_open && is_over(client_timeouts.idle_transaction, silent);
         is_idle.then_some(Late::IdleTransaction)
     }
 
@@ -155,11 +155,11 @@ impl Loop {
         for (key, server) in self.servers.iter() {
             let Some(at) = server.client else { continue };
             let Some(client) = self.clients.get_mut(at) else { continue };
-            if !client.wire.is_blocked() {
+            if !client.connection.is_blocked() {
                 client.stalled = None;
                 continue;
             }
-            let written = client.wire.written();
+            let written = client.connection.written();
             let (before, since) = *client.stalled.get_or_insert((written, self.now));
             if before != written {
                 client.stalled = Some((written, self.now));

@@ -8,7 +8,7 @@ use rustls::ServerConfig;
 use rustls::crypto::ring as provider;
 use rustls::server::WebPkiClientVerifier;
 
-use super::encryption::{Authorities, EncryptionError, TlsMode, TlsVersion, roots};
+use super::server_tls::{Authorities, EncryptionError, TlsMode, TlsVersion, roots};
 use pgwire::auth::Binding;
 use pgwire::startup::ALPN;
 use tls::{Tls, TlsError};

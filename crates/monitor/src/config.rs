@@ -15,15 +15,15 @@ use thiserror::Error;
 
 use super::classes::Classes;
 use super::client_tls::ClientTls;
-use super::encryption::{Encryption, EncryptionError};
+use super::server_tls::{Encryption, EncryptionError};
 use super::health::Health;
 use super::kept::KeptNotice;
 use super::log::Logged;
-use super::lookups::Lookup;
-use super::operating::Admin;
+use super::auth_query::Lookup;
+use super::admin::Admin;
 use super::quotas::Quotas;
 use super::takeover::TakeoverError;
-use super::upkeep::{Check, Unreachable, Upkeep};
+use super::janitor::{Check, Unreachable, Maintenance};
 use pgsession::sql::{Choices, KeyRules};
 use pgwire::auth::{Credential, Method};
 use pgwire::frame;
@@ -59,7 +59,7 @@ pub struct Config {
     /// Differences for single users, by name.
     pub terms: HashMap<Vec<u8>, UserTerms>,
     /// Admission of unlisted users.
-    pub strangers: Strangers,
+    pub unlisted_users: UnlistedUsers,
     /// Authentication of clients.
     pub admission: Admission,
     /// Maps from names of certificates and of the system to users, for rules that name a map.
@@ -68,7 +68,7 @@ pub struct Config {
     pub tls: Option<ClientTls>,
     /// The policy for session state that clients leave at servers, where they have another server
     /// in each transaction.
-    pub leftovers: Choices,
+    pub session_state: Choices,
     /// Parameters of clients' start-up packets that are taken and not passed on, by their names,
     /// wherever these stand; `options` for all that stand in there.
     pub startup_ignored: Vec<String>,
@@ -151,7 +151,7 @@ pub enum Admission {
 
 /// Admission of unlisted users: those who are believed without a proof and whom no list knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strangers {
+pub enum UnlistedUsers {
     /// They get in.
     #[default]
     Believed,
@@ -177,12 +177,12 @@ pub struct UserTerms {
     /// The clients that it may have at once; `None` for as many as [`Limits::user_clients`] says.
     pub clients: Option<usize>,
     /// Time limits of its clients.
-    pub patience: Option<Patience>,
+    pub client_timeouts: Option<ClientTimeouts>,
 }
 
 /// Time limits of a client, looked at every second; `None` for as long as it likes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Patience {
+pub struct ClientTimeouts {
     /// For a query, or what it has asked in one go. The server's work on it is cancelled then, and the
     /// session ended.
     pub query: Option<Duration>,
@@ -231,7 +231,7 @@ pub struct Database {
     /// The servers that have it, in the order of [`GateSpec::servers`].
     pub servers: Vec<Address>,
     /// Encryption of the connections to them.
-    pub encryption: Encryption,
+    pub server_tls: Encryption,
     /// Jobs that each of its pools may serve at once over all servers, where that is fewer than there
     /// are servers, so that the slots of [`gate`](Database::gate) do not say it. A connection to each
     /// server is kept all the same.
@@ -268,7 +268,7 @@ pub struct Database {
     /// The choice among idle connections.
     pub reuse: Reuse,
     /// The upkeep of connections to its servers.
-    pub upkeep: Upkeep,
+    pub maintenance: Maintenance,
     /// Settings that connections to its servers begin with, by name; what a client begins with itself
     /// goes before. Not those of replication.
     pub settings: Vec<(String, String)>,
@@ -305,7 +305,7 @@ impl Database {
             },
             servers,
             scarce: None,
-            encryption: Encryption::disabled(),
+            server_tls: Encryption::disabled(),
             share: Share::Each,
             clients: None,
             mode: Mode::Transaction,
@@ -316,7 +316,7 @@ impl Database {
             login: None,
             lookup: None,
             reuse: Reuse::Latest,
-            upkeep: Upkeep::default(),
+            maintenance: Maintenance::default(),
             settings: Vec::new(),
             auto: None,
         }
@@ -475,13 +475,13 @@ pub struct Timeouts {
     /// does for a client that has gone is cancelled then. So long it may also take nothing of what
     /// such a client has sent.
     pub clean: Duration,
-    /// Duration of a query at most: [`Patience::query`].
+    /// Duration of a query at most: [`ClientTimeouts::query`].
     pub query: Option<Duration>,
-    /// Duration of a transaction at most: [`Patience::transaction`].
+    /// Duration of a transaction at most: [`ClientTimeouts::transaction`].
     pub transaction: Option<Duration>,
-    /// Silence of a transaction at most: [`Patience::idle_transaction`].
+    /// Silence of a transaction at most: [`ClientTimeouts::idle_transaction`].
     pub idle_transaction: Option<Duration>,
-    /// Silence of a client at most: [`Patience::client_idle`].
+    /// Silence of a client at most: [`ClientTimeouts::client_idle`].
     pub client_idle: Option<Duration>,
     /// Time for which a client that holds a server may take nothing of what was sent to it, looked
     /// at every second: then the server's work is cancelled, and the session ended. A server that
@@ -504,7 +504,7 @@ pub struct Timeouts {
     pub server_retry: Duration,
     /// Time for which a database that only `*` names is kept that nobody uses, with its pools; it
     /// goes sooner where others need the room. `None` for as long as nobody does.
-    pub unnamed: Option<Duration>,
+    pub autodb_idle: Option<Duration>,
     /// From the beginning of a drain until what is still in flight is cut off.
     pub drain: Duration,
 }
@@ -525,7 +525,7 @@ impl Default for Timeouts {
             server_idle: Duration::from_secs(600),
             server_lifetime: Duration::from_secs(3600),
             server_retry: Duration::from_secs(15),
-            unnamed: Some(Duration::from_secs(3600)),
+            autodb_idle: Some(Duration::from_secs(3600)),
             drain: Duration::from_secs(30),
         }
     }
@@ -533,9 +533,9 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// The limits of users without terms of their own.
-    pub fn patience(&self) -> Patience {
+    pub fn client_timeouts(&self) -> ClientTimeouts {
         let Timeouts { query, transaction, idle_transaction, client_idle, .. } = *self;
-        Patience { query, transaction, idle_transaction, client_idle }
+        ClientTimeouts { query, transaction, idle_transaction, client_idle }
     }
 }
 
@@ -614,11 +614,11 @@ impl Config {
             databases,
             users,
             terms: HashMap::new(),
-            strangers: Strangers::Believed,
+            unlisted_users: UnlistedUsers::Believed,
             admission: Admission::Everybody(Method::ScramSha256),
             idents: IdentMaps::default(),
             tls: None,
-            leftovers: Choices::default(),
+            session_state: Choices::default(),
             kept_notice: KeptNotice::Off,
             unreachable: Unreachable::Wait,
             startup_ignored: Vec::new(),

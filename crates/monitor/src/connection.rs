@@ -6,31 +6,31 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use super::arena::Socket;
+use super::slab::Socket;
 use super::config::{Keepalive, Tcp};
-use super::link::Link;
+use super::write_half::WriteHalf;
 use mio::net::{TcpStream, UnixStream};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use rustls::{self, Connection};
+use rustls::{self, Connection as TlsConnection};
 use socket2::{SockRef, TcpKeepalive};
 
 /// The bytes of a buffer: the largest message that must be whole, of either side, fits.
-pub(super) const CHUNK: usize = 32 * 1024;
+pub(super) const BUFFER: usize = 32 * 1024;
 /// Empty buffers kept for whoever needs one next, at most.
 const SPARE_MAX: usize = 64;
 /// The most bytes that are laid aside in a buffer of their size: the longest start-up packet is 10,000.
-const ASIDE_MAX: usize = CHUNK / 2;
+const ASIDE_MAX: usize = BUFFER / 2;
 
 /// A buffer, of which a part is filled.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Chunk {
+impl Buffer {
     pub(super) fn filled(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -76,24 +76,24 @@ pub(super) enum Writes {
 
 /// Buffers that nobody needs now, the last used first: it is in the cache still.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
-    spare: Vec<Chunk>,
+pub(super) struct Buffers {
+    spare: Vec<Buffer>,
     writes: Writes,
-    queued: Vec<Arc<Link>>,
+    queued: Vec<Arc<WriteHalf>>,
 }
 
-impl Chunks {
-    pub(super) fn new(writes: Writes) -> Chunks {
-        Chunks { writes, ..Chunks::default() }
+impl Buffers {
+    pub(super) fn new(writes: Writes) -> Buffers {
+        Buffers { writes, ..Buffers::default() }
     }
 
     /// Somebody has something to be written when the loop is let go.
-    pub(super) fn queue(&mut self, link: Arc<Link>) {
-        self.queued.push(link);
+    pub(super) fn queue(&mut self, write_half: Arc<WriteHalf>) {
+        self.queued.push(write_half);
     }
 
     /// Takes all that is to be written, in exchange for an empty list.
-    pub(super) fn take_queued(&mut self, list: &mut Vec<Arc<Link>>) {
+    pub(super) fn take_queued(&mut self, list: &mut Vec<Arc<WriteHalf>>) {
         std::mem::swap(&mut self.queued, list);
     }
 
@@ -102,16 +102,16 @@ impl Chunks {
         self.spare.len()
     }
 
-    pub(super) fn take(&mut self) -> Chunk {
-        let new = || Chunk { bytes: vec![0; CHUNK], start: 0, end: 0 };
+    pub(super) fn take(&mut self) -> Buffer {
+        let new = || Buffer { bytes: vec![0; BUFFER], start: 0, end: 0 };
         self.spare.pop().unwrap_or_else(new)
     }
 
     /// One that has grown is not kept.
-    pub(super) fn give(&mut self, mut chunk: Chunk) {
-        if chunk.bytes.len() == CHUNK && self.spare.len() < SPARE_MAX {
-            (chunk.start, chunk.end) = (0, 0);
-            self.spare.push(chunk);
+    pub(super) fn give(&mut self, mut buffer: Buffer) {
+        if buffer.bytes.len() == BUFFER && self.spare.len() < SPARE_MAX {
+            (buffer.start, buffer.end) = (0, 0);
+            self.spare.push(buffer);
         }
     }
 }
@@ -245,8 +245,8 @@ pub(super) enum Filled {
 /// A read of a connection without the loop, and its bytes.
 #[derive(Debug)]
 pub(super) struct Reading {
-    link: Arc<Link>,
-    chunk: Chunk,
+    write_half: Arc<WriteHalf>,
+    buffer: Buffer,
     encrypted: bool,
     filled: Filled,
     /// True once the system has said that there is no more.
@@ -257,9 +257,9 @@ impl Reading {
     /// Reads what is there; of what is encrypted all that there is room for, since what is here of that
     /// does not tell whether there is more.
     pub(super) fn read(&mut self) {
-        self.filled = fill(&self.link, &mut self.chunk, self.encrypted);
+        self.filled = fill(&self.write_half, &mut self.buffer, self.encrypted);
         while let (true, Filled::Bytes(sum)) = (self.encrypted, self.filled) {
-            match fill(&self.link, &mut self.chunk, self.encrypted) {
+            match fill(&self.write_half, &mut self.buffer, self.encrypted) {
                 Filled::Bytes(more) => self.filled = Filled::Bytes(sum + more),
                 Filled::Nothing => {
                     self.drained = true;
@@ -272,16 +272,16 @@ impl Reading {
     }
 
     /// Gives its buffer back: what was read is for nobody.
-    pub(super) fn give_back(self, chunks: &mut Chunks) {
-        chunks.give(self.chunk);
+    pub(super) fn give_back(self, buffers: &mut Buffers) {
+        buffers.give(self.buffer);
     }
 }
 
 /// A socket with its buffers.
 #[derive(Debug)]
-pub(super) struct Wire {
-    link: Arc<Link>,
-    input: Option<Chunk>,
+pub(super) struct Connection {
+    write_half: Arc<WriteHalf>,
+    input: Option<Buffer>,
     /// True while there may be something to read.
     readable: bool,
     /// True once the system has said that the other side sends no more.
@@ -296,10 +296,10 @@ pub(super) struct Wire {
     watcher: u16,
 }
 
-impl Wire {
-    pub(super) fn new(stream: Stream) -> Wire {
-        Wire {
-            link: Link::new(stream),
+impl Connection {
+    pub(super) fn new(stream: Stream) -> Connection {
+        Connection {
+            write_half: WriteHalf::new(stream),
             input: None,
             readable: false,
             hung_up: false,
@@ -313,7 +313,7 @@ impl Wire {
     /// This worker watches it from now on, as this.
     pub(super) fn watched(&mut self, watcher: usize, socket: Socket) {
         self.watcher = watcher as u16;
-        self.link.watched(socket);
+        self.write_half.watched(socket);
     }
 
     /// The worker that watches it.
@@ -322,7 +322,7 @@ impl Wire {
     }
 
     pub(super) fn stream(&self) -> &Stream {
-        &self.link.stream
+        &self.write_half.stream
     }
 
     /// The system has something to tell of it.
@@ -348,44 +348,44 @@ impl Wire {
 
     /// Bytes read and not taken.
     pub(super) fn read(&self) -> &[u8] {
-        self.input.as_ref().map_or(&[], Chunk::filled)
+        self.input.as_ref().map_or(&[], Buffer::filled)
     }
 
     /// True while something waits to be written that the system had no room for.
     pub(super) fn is_blocked(&self) -> bool {
-        self.link.is_blocked()
+        self.write_half.is_blocked()
     }
 
     /// True if nothing of it is here: nothing was read that was not taken, nobody reads it now, and
     /// nothing waits to be written.
     pub(super) fn is_at_rest(&self) -> bool {
         let unread = self.read().is_empty() && !self.is_read && !self.ended;
-        unread && !self.is_blocked() && !self.link.has_borrowed()
+        unread && !self.is_blocked() && !self.write_half.has_borrowed()
     }
 
     /// True if nothing of it will be here as soon as a worker has written what was said.
     pub(super) fn is_being_written(&self) -> bool {
         let unread = self.read().is_empty() && !self.is_read && !self.ended;
-        unread && !self.is_blocked() && self.link.has_borrowed()
+        unread && !self.is_blocked() && self.write_half.has_borrowed()
     }
 
     /// Bytes that wait to be written, as far as they are not encrypted yet.
     pub(super) fn unsent(&self) -> usize {
-        self.link.unsent()
+        self.write_half.unsent()
     }
 
     /// Buffers that it has borrowed.
     pub(super) fn borrowed(&self) -> usize {
-        usize::from(self.input.is_some()) + usize::from(self.link.has_borrowed())
+        usize::from(self.input.is_some()) + usize::from(self.write_half.has_borrowed())
     }
 
     /// The version and the cipher suite of TLS that were agreed on, empty without TLS.
-    pub(super) fn encryption(&self) -> String {
-        let agreed = |tls: &Connection| {
+    pub(super) fn server_tls(&self) -> String {
+        let agreed = |tls: &TlsConnection| {
             let version = tls.protocol_version()?.as_str()?.replacen('_', ".", 1);
             Some(format!("{version}/{}", tls.negotiated_cipher_suite()?.suite().as_str()?))
         };
-        self.link.of_encryption(agreed).flatten().unwrap_or_default()
+        self.write_half.of_encryption(agreed).flatten().unwrap_or_default()
     }
 
     /// All from here on is encrypted; what was read and not taken is so already.
@@ -394,14 +394,14 @@ impl Wire {
     /// If that is no handshake, or what waits in clear cannot be written first.
     pub(super) fn encrypt(
         &mut self,
-        tls: impl Into<Connection>,
-        chunks: &mut Chunks,
+        tls: impl Into<TlsConnection>,
+        buffers: &mut Buffers,
     ) -> io::Result<()> {
         let begun = self.input.take();
-        let bytes = begun.as_ref().map_or(&[][..], Chunk::filled);
-        let encrypted = self.link.encrypt(tls.into(), bytes, chunks);
-        if let Some(chunk) = begun {
-            chunks.give(chunk);
+        let bytes = begun.as_ref().map_or(&[][..], Buffer::filled);
+        let encrypted = self.write_half.encrypt(tls.into(), bytes, buffers);
+        if let Some(buffer) = begun {
+            buffers.give(buffer);
         }
         (self.encrypted, self.readable) = (true, true);
         encrypted
@@ -409,7 +409,7 @@ impl Wire {
 
     /// The protocol that was agreed on for the inside of TLS.
     pub(super) fn protocol(&self) -> Option<Vec<u8>> {
-        self.link.of_encryption(|tls| tls.alpn_protocol().map(<[u8]>::to_vec)).flatten()
+        self.write_half.of_encryption(|tls| tls.alpn_protocol().map(<[u8]>::to_vec)).flatten()
     }
 
     /// True if what passes is encrypted, or will be.
@@ -419,22 +419,22 @@ impl Wire {
 
     /// True until the two sides have agreed on how to encrypt.
     pub(super) fn is_handshaking(&self) -> bool {
-        self.link.of_encryption(|tls| tls.is_handshaking()).unwrap_or(false)
+        self.write_half.of_encryption(|tls| tls.is_handshaking()).unwrap_or(false)
     }
 
     /// The certificate that the other side has shown, DER.
     pub(super) fn certificate(&self) -> Option<Vec<u8>> {
-        let shown = |tls: &Connection| Some(tls.peer_certificates()?.first()?.to_vec());
-        self.link.of_encryption(shown).flatten()
+        let shown = |tls: &TlsConnection| Some(tls.peer_certificates()?.first()?.to_vec());
+        self.write_half.of_encryption(shown).flatten()
     }
 
     /// Why the encryption has ended, if not by the connection.
     pub(super) fn fault(&self) -> Option<rustls::Error> {
-        self.link.fault()
+        self.write_half.fault()
     }
 
     /// Reads once, behind what is there.
-    pub(super) fn fill(&mut self, chunks: &mut Chunks) -> Filled {
+    pub(super) fn fill(&mut self, buffers: &mut Buffers) -> Filled {
         if self.ended {
             return Filled::Ended;
         }
@@ -442,16 +442,16 @@ impl Wire {
             // Whoever reads it now says what came of that.
             return Filled::Nothing;
         }
-        let mut chunk = self.input.take().unwrap_or_else(|| chunks.take());
-        if chunk.bytes.len() < CHUNK {
-            let aside = std::mem::replace(&mut chunk, chunks.take());
-            chunk.push(aside.filled());
+        let mut buffer = self.input.take().unwrap_or_else(|| buffers.take());
+        if buffer.bytes.len() < BUFFER {
+            let background = std::mem::replace(&mut buffer, buffers.take());
+            buffer.push(background.filled());
         }
-        chunk.make_room();
-        let asked = chunk.bytes.len() - chunk.end;
-        let filled = fill(&self.link, &mut chunk, self.encrypted);
+        buffer.make_room();
+        let asked = buffer.bytes.len() - buffer.end;
+        let filled = fill(&self.write_half, &mut buffer, self.encrypted);
         self.filled(asked, filled);
-        self.keep(chunk, chunks);
+        self.keep(buffer, buffers);
         filled
     }
 
@@ -469,68 +469,68 @@ impl Wire {
 
     /// Lets the caller read once without the loop, if there may be something to read and nothing is
     /// here. Nobody else reads it until it is told [what came](Wire::end_read).
-    pub(super) fn begin_read(&mut self, chunks: &mut Chunks) -> Option<Reading> {
+    pub(super) fn begin_read(&mut self, buffers: &mut Buffers) -> Option<Reading> {
         let may = self.readable && self.input.is_none() && !self.is_read && !self.ended;
         may.then(|| {
             self.is_read = true;
-            let (link, chunk) = (Arc::clone(&self.link), chunks.take());
+            let (write_half, buffer) = (Arc::clone(&self.write_half), buffers.take());
             let (encrypted, filled) = (self.encrypted, Filled::Nothing);
-            Reading { link, chunk, encrypted, filled, drained: false }
+            Reading { write_half, buffer, encrypted, filled, drained: false }
         })
     }
 
     /// Takes what came of a read, if it was of this connection.
-    pub(super) fn end_read(&mut self, reading: Reading, chunks: &mut Chunks) {
-        if !Arc::ptr_eq(&reading.link, &self.link) {
-            return reading.give_back(chunks);
+    pub(super) fn end_read(&mut self, reading: Reading, buffers: &mut Buffers) {
+        if !Arc::ptr_eq(&reading.write_half, &self.write_half) {
+            return reading.give_back(buffers);
         }
         self.is_read = false;
-        self.filled(CHUNK, reading.filled);
+        self.filled(BUFFER, reading.filled);
         self.readable &= !reading.drained || self.hung_up;
         self.ended |= reading.filled == Filled::Ended;
-        self.keep(reading.chunk, chunks);
+        self.keep(reading.buffer, buffers);
     }
 
     /// Lays what is here, if it is little, into a buffer of its size until more comes: who has sent half a
     /// message, or waits with a whole one, keeps no large buffer from others.
-    pub(super) fn lay_aside(&mut self, chunks: &mut Chunks) {
-        if let Some(chunk) = &mut self.input
-            && chunk.filled().len() <= ASIDE_MAX
-            && chunk.bytes.len() >= CHUNK
+    pub(super) fn lay_aside(&mut self, buffers: &mut Buffers) {
+        if let Some(buffer) = &mut self.input
+            && buffer.filled().len() <= ASIDE_MAX
+            && buffer.bytes.len() >= BUFFER
         {
-            let bytes = chunk.filled().to_vec();
-            let aside = Chunk { start: 0, end: bytes.len(), bytes };
-            chunks.give(std::mem::replace(chunk, aside));
+            let bytes = buffer.filled().to_vec();
+            let background = Buffer { start: 0, end: bytes.len(), bytes };
+            buffers.give(std::mem::replace(buffer, background));
         }
     }
 
     /// Makes room for a message of so many bytes.
     pub(super) fn reserve(&mut self, bytes: usize) {
-        if let Some(chunk) = &mut self.input
-            && chunk.filled().len() < bytes
+        if let Some(buffer) = &mut self.input
+            && buffer.filled().len() < bytes
         {
-            let filled = chunk.filled().len();
-            chunk.bytes.copy_within(chunk.start..chunk.end, 0);
-            (chunk.start, chunk.end) = (0, filled);
-            if chunk.bytes.len() < bytes {
-                chunk.bytes.resize(bytes, 0);
+            let filled = buffer.filled().len();
+            buffer.bytes.copy_within(buffer.start..buffer.end, 0);
+            (buffer.start, buffer.end) = (0, filled);
+            if buffer.bytes.len() < bytes {
+                buffer.bytes.resize(bytes, 0);
             }
         }
     }
 
     /// Takes the first bytes of what was read.
-    pub(super) fn take(&mut self, bytes: usize, chunks: &mut Chunks) {
-        if let Some(mut chunk) = self.input.take() {
-            chunk.skip(bytes);
-            self.keep(chunk, chunks);
+    pub(super) fn take(&mut self, bytes: usize, buffers: &mut Buffers) {
+        if let Some(mut buffer) = self.input.take() {
+            buffer.skip(bytes);
+            self.keep(buffer, buffers);
         }
     }
 
-    fn keep(&mut self, chunk: Chunk, chunks: &mut Chunks) {
-        if chunk.is_empty() {
-            chunks.give(chunk);
+    fn keep(&mut self, buffer: Buffer, buffers: &mut Buffers) {
+        if buffer.is_empty() {
+            buffers.give(buffer);
         } else {
-            self.input = Some(chunk);
+            self.input = Some(buffer);
         }
     }
 
@@ -538,10 +538,10 @@ impl Wire {
     ///
     /// # Errors
     /// If the connection is broken.
-    pub(super) fn send(&mut self, bytes: &[u8], chunks: &mut Chunks) -> io::Result<()> {
-        match chunks.writes {
-            Writes::Now => self.link.send(bytes, chunks),
-            Writes::Later => self.link.send_later(bytes, chunks),
+    pub(super) fn send(&mut self, bytes: &[u8], buffers: &mut Buffers) -> io::Result<()> {
+        match buffers.writes {
+            Writes::Now => self.write_half.send(bytes, buffers),
+            Writes::Later => self.write_half.send_later(bytes, buffers),
         }
     }
 
@@ -549,29 +549,29 @@ impl Wire {
     ///
     /// # Errors
     /// If the connection is broken.
-    pub(super) fn flush(&mut self, chunks: &mut Chunks) -> io::Result<()> {
-        if chunks.writes == Writes::Now && !self.encrypted && !self.is_blocked() {
+    pub(super) fn flush(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        if buffers.writes == Writes::Now && !self.encrypted && !self.is_blocked() {
             return Ok(());
         }
-        self.link.flush(chunks)
+        self.write_half.flush(buffers)
     }
 
     /// Bytes that the system has taken in all.
     pub(super) fn written(&self) -> u64 {
-        self.link.written()
+        self.write_half.written()
     }
 
     /// Closes it. What came and was not read is read first: with it unread the system would reset
     /// the connection, and the other side might never see what was written last.
-    pub(super) fn close(mut self, chunks: &mut Chunks) {
-        let mut chunk = self.input.take().unwrap_or_else(|| chunks.take());
+    pub(super) fn close(mut self, buffers: &mut Buffers) {
+        let mut buffer = self.input.take().unwrap_or_else(|| buffers.take());
         for _ in 0..8 {
-            if !matches!(self.stream().read(&mut chunk.bytes), Ok(1..)) {
+            if !matches!(self.stream().read(&mut buffer.bytes), Ok(1..)) {
                 break;
             }
         }
-        chunks.give(chunk);
-        self.link.end(chunks);
+        buffers.give(buffer);
+        self.write_half.end(buffers);
         // Closing follows at once; a socket that is broken already needs none.
         let _ = match self.stream() {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
@@ -581,16 +581,16 @@ impl Wire {
 }
 
 /// Reads once, behind what is in a buffer.
-fn fill(link: &Link, chunk: &mut Chunk, encrypted: bool) -> Filled {
+fn fill(write_half: &WriteHalf, buffer: &mut Buffer, encrypted: bool) -> Filled {
     loop {
-        let room = &mut chunk.bytes[chunk.end..];
+        let room = &mut buffer.bytes[buffer.end..];
         if room.is_empty() {
             return Filled::NoRoom;
         }
-        match link.read(room, encrypted) {
+        match write_half.read(room, encrypted) {
             Ok(0) => return Filled::Ended,
             Ok(bytes) => {
-                chunk.end += bytes;
+                buffer.end += bytes;
                 return Filled::Bytes(bytes);
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -603,30 +603,30 @@ fn fill(link: &Link, chunk: &mut Chunk, encrypted: bool) -> Filled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Written;
+    use crate::write_half::Written;
 
-    fn pair() -> (Wire, std::os::unix::net::UnixStream) {
+    fn pair() -> (Connection, std::os::unix::net::UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let theirs = std::os::unix::net::UnixStream::from(std::os::fd::OwnedFd::from(theirs));
         theirs.set_nonblocking(false).unwrap();
-        let mut wire = Wire::new(Stream::Unix(ours));
-        wire.readable = true;
-        (wire, theirs)
+        let mut connection = Connection::new(Stream::Unix(ours));
+        connection.readable = true;
+        (connection, theirs)
     }
 
     #[test]
     fn a_buffer_is_borrowed_only_while_bytes_are_pending() {
-        let (mut wire, mut theirs) = pair();
-        let mut chunks = Chunks::default();
+        let (mut connection, mut theirs) = pair();
+        let mut buffers = Buffers::default();
         theirs.write_all(b"hello").unwrap();
-        assert_eq!(wire.fill(&mut chunks), Filled::Bytes(5));
-        assert!(!wire.may_read(), "all there was");
-        assert_eq!(wire.read(), b"hello");
-        wire.take(2, &mut chunks);
-        assert_eq!((wire.read(), chunks.spare.len()), (&b"llo"[..], 0));
-        wire.take(3, &mut chunks);
-        assert_eq!((wire.read(), chunks.spare.len()), (&b""[..], 1));
-        assert_eq!(wire.fill(&mut chunks), Filled::Nothing);
+        assert_eq!(connection.fill(&mut buffers), Filled::Bytes(5));
+        assert!(!connection.may_read(), "all there was");
+        assert_eq!(connection.read(), b"hello");
+        connection.take(2, &mut buffers);
+        assert_eq!((connection.read(), buffers.spare.len()), (&b"llo"[..], 0));
+        connection.take(3, &mut buffers);
+        assert_eq!((connection.read(), buffers.spare.len()), (&b""[..], 1));
+        assert_eq!(connection.fill(&mut buffers), Filled::Nothing);
     }
 
     /// Bytes of which the system refuses some.
@@ -635,37 +635,37 @@ mod tests {
     }
 
     /// Reads what was sent and goes on sending, until all of it has come in its order.
-    fn all_comes(sent: &[u8], wire: &mut Wire, theirs: &mut impl Read, chunks: &mut Chunks) {
-        assert!(wire.is_blocked(), "some of it waits");
+    fn all_comes(sent: &[u8], connection: &mut Connection, theirs: &mut impl Read, buffers: &mut Buffers) {
+        assert!(connection.is_blocked(), "some of it waits");
         let mut came = vec![0; sent.len()];
         let mut at = 0;
         while at < came.len() {
             at += theirs.read(&mut came[at..]).unwrap();
-            wire.flush(chunks).unwrap();
+            connection.flush(buffers).unwrap();
         }
-        assert!(came == sent && !wire.is_blocked());
+        assert!(came == sent && !connection.is_blocked());
     }
 
     #[test]
     fn what_cannot_be_written_waits_in_order_and_is_all_there_in_the_end() {
-        let (mut wire, mut theirs) = pair();
-        let mut chunks = Chunks::default();
+        let (mut connection, mut theirs) = pair();
+        let mut buffers = Buffers::default();
         let sent = more_than_fits();
-        for part in sent.chunks(100_000) {
-            wire.send(part, &mut chunks).unwrap();
+        for part in sent.buffers(100_000) {
+            connection.send(part, &mut buffers).unwrap();
         }
-        all_comes(&sent, &mut wire, &mut theirs, &mut chunks);
-        assert!(chunks.spare.is_empty(), "a buffer that has grown is not kept");
+        all_comes(&sent, &mut connection, &mut theirs, &mut buffers);
+        assert!(buffers.spare.is_empty(), "a buffer that has grown is not kept");
     }
 
     /// Writes what a loop has queued, as its worker does.
-    fn let_go(chunks: &mut Chunks) -> Vec<Option<Socket>> {
+    fn let_go(buffers: &mut Buffers) -> Vec<Option<Socket>> {
         let mut queue = Vec::new();
-        chunks.take_queued(&mut queue);
-        let written = queue.into_iter().map(|link| {
-            let Written { spare, broken } = link.write_queued();
+        buffers.take_queued(&mut queue);
+        let written = queue.into_iter().map(|write_half| {
+            let Written { spare, broken } = write_half.write_queued();
             if let Some(spare) = spare {
-                chunks.give(spare);
+                buffers.give(spare);
             }
             broken
         });
@@ -674,92 +674,92 @@ mod tests {
 
     #[test]
     fn what_is_said_with_several_workers_is_written_when_the_loop_is_let_go() {
-        let (mut wire, mut theirs) = pair();
-        let mut chunks = Chunks::new(Writes::Later);
-        wire.send(b"one ", &mut chunks).unwrap();
-        wire.send(b"two", &mut chunks).unwrap();
-        assert!(!wire.is_blocked(), "nothing was refused");
+        let (mut connection, mut theirs) = pair();
+        let mut buffers = Buffers::new(Writes::Later);
+        connection.send(b"one ", &mut buffers).unwrap();
+        connection.send(b"two", &mut buffers).unwrap();
+        assert!(!connection.is_blocked(), "nothing was refused");
         theirs.set_nonblocking(true).unwrap();
         let mut came = [0; 16];
         assert_eq!(theirs.read(&mut came).unwrap_err().kind(), ErrorKind::WouldBlock);
-        assert_eq!(let_go(&mut chunks), [None], "in one go");
+        assert_eq!(let_go(&mut buffers), [None], "in one go");
         assert_eq!(theirs.read(&mut came).unwrap(), 7);
         assert_eq!(came[..7], *b"one two");
-        assert_eq!(chunks.spare.len(), 1, "its buffer is back");
+        assert_eq!(buffers.spare.len(), 1, "its buffer is back");
         // The last words of who goes are written before it goes.
-        wire.send(b"three", &mut chunks).unwrap();
-        wire.close(&mut chunks);
+        connection.send(b"three", &mut buffers).unwrap();
+        connection.close(&mut buffers);
         assert_eq!(theirs.read(&mut came).unwrap(), 5);
-        assert_eq!(let_go(&mut chunks), [None], "nothing is left of it");
+        assert_eq!(let_go(&mut buffers), [None], "nothing is left of it");
         assert_eq!(theirs.read(&mut came).unwrap(), 0);
     }
 
     #[test]
     fn what_is_refused_with_several_workers_goes_on_in_order_with_the_loop() {
-        let (mut wire, mut theirs) = pair();
-        let mut chunks = Chunks::new(Writes::Later);
+        let (mut connection, mut theirs) = pair();
+        let mut buffers = Buffers::new(Writes::Later);
         let sent = more_than_fits();
-        for part in sent.chunks(CHUNK / 3) {
-            wire.send(part, &mut chunks).unwrap();
-            let_go(&mut chunks);
+        for part in sent.buffers(BUFFER / 3) {
+            connection.send(part, &mut buffers).unwrap();
+            let_go(&mut buffers);
         }
-        assert_eq!(let_go(&mut chunks), [], "what was refused waits for the system's word");
-        all_comes(&sent, &mut wire, &mut theirs, &mut chunks);
+        assert_eq!(let_go(&mut buffers), [], "what was refused waits for the system's word");
+        all_comes(&sent, &mut connection, &mut theirs, &mut buffers);
         drop(theirs);
         let socket = Socket::Own(9);
-        wire.watched(0, socket);
-        wire.send(b"nobody is there", &mut chunks).unwrap();
-        assert_eq!(let_go(&mut chunks), [Some(socket)]);
-        assert!(wire.flush(&mut chunks).is_err() && wire.send(b"x", &mut chunks).is_err());
+        connection.watched(0, socket);
+        connection.send(b"nobody is there", &mut buffers).unwrap();
+        assert_eq!(let_go(&mut buffers), [Some(socket)]);
+        assert!(connection.flush(&mut buffers).is_err() && connection.send(b"x", &mut buffers).is_err());
     }
 
     #[test]
     fn what_a_worker_reads_is_nobody_elses_until_it_is_back() {
-        let (mut wire, mut theirs) = pair();
-        let mut chunks = Chunks::new(Writes::Later);
+        let (mut connection, mut theirs) = pair();
+        let mut buffers = Buffers::new(Writes::Later);
         theirs.write_all(b"first").unwrap();
-        let mut reading = wire.begin_read(&mut chunks).unwrap();
-        assert_eq!(wire.fill(&mut chunks), Filled::Nothing, "it is being read");
-        assert!(wire.begin_read(&mut chunks).is_none());
+        let mut reading = connection.begin_read(&mut buffers).unwrap();
+        assert_eq!(connection.fill(&mut buffers), Filled::Nothing, "it is being read");
+        assert!(connection.begin_read(&mut buffers).is_none());
         reading.read();
         theirs.write_all(b"second").unwrap();
-        assert_eq!(wire.fill(&mut chunks), Filled::Nothing);
-        wire.end_read(reading, &mut chunks);
-        assert_eq!(wire.read(), b"first");
-        wire.readable = true;
-        assert!(wire.begin_read(&mut chunks).is_none(), "what is there comes first");
-        assert_eq!(wire.fill(&mut chunks), Filled::Bytes(6));
-        assert_eq!(wire.read(), b"firstsecond");
-        wire.take(11, &mut chunks);
+        assert_eq!(connection.fill(&mut buffers), Filled::Nothing);
+        connection.end_read(reading, &mut buffers);
+        assert_eq!(connection.read(), b"first");
+        connection.readable = true;
+        assert!(connection.begin_read(&mut buffers).is_none(), "what is there comes first");
+        assert_eq!(connection.fill(&mut buffers), Filled::Bytes(6));
+        assert_eq!(connection.read(), b"firstsecond");
+        connection.take(11, &mut buffers);
         // What was read of another connection is not this one's.
         let (mut other, _theirs) = pair();
         other.end_read(
             {
-                wire.readable = true;
-                wire.begin_read(&mut chunks).unwrap()
+                connection.readable = true;
+                connection.begin_read(&mut buffers).unwrap()
             },
-            &mut chunks,
+            &mut buffers,
         );
-        assert!(wire.is_read && !other.is_read);
-        wire.is_read = false;
+        assert!(connection.is_read && !other.is_read);
+        connection.is_read = false;
         drop(theirs);
-        let mut reading = wire.begin_read(&mut chunks).unwrap();
+        let mut reading = connection.begin_read(&mut buffers).unwrap();
         reading.read();
-        wire.end_read(reading, &mut chunks);
-        assert_eq!(wire.fill(&mut chunks), Filled::Ended);
-        assert_eq!(wire.read(), b"");
+        connection.end_read(reading, &mut buffers);
+        assert_eq!(connection.fill(&mut buffers), Filled::Ended);
+        assert_eq!(connection.read(), b"");
     }
 
     #[test]
     fn a_full_buffer_says_so_and_the_end_is_told() {
-        let (mut wire, mut theirs) = pair();
-        let mut chunks = Chunks::default();
-        theirs.write_all(&vec![7; CHUNK]).unwrap();
-        while let Filled::Bytes(_) = wire.fill(&mut chunks) {}
-        wire.readable = true;
-        assert_eq!(wire.fill(&mut chunks), Filled::NoRoom);
-        wire.take(CHUNK, &mut chunks);
+        let (mut connection, mut theirs) = pair();
+        let mut buffers = Buffers::default();
+        theirs.write_all(&vec![7; BUFFER]).unwrap();
+        while let Filled::Bytes(_) = connection.fill(&mut buffers) {}
+        connection.readable = true;
+        assert_eq!(connection.fill(&mut buffers), Filled::NoRoom);
+        connection.take(BUFFER, &mut buffers);
         drop(theirs);
-        assert_eq!(wire.fill(&mut chunks), Filled::Ended);
+        assert_eq!(connection.fill(&mut buffers), Filled::Ended);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gate::Time;
 use mio::Token;
 
-use super::arena::Socket;
+use super::slab::Socket;
 
 /// The deadlines of all connections, the earliest first.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ const STEP: usize = 32 * 1024;
 
 /// Something that first messages say, if that is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said<T> {
+pub(super) enum Peeked<T> {
     /// It is.
     Here(T),
     /// So many bytes must be readable to tell, or to look again.
@@ -30,15 +30,15 @@ pub(super) fn text<'a>(
     readable: &'a [u8],
     statements: &Statements,
     statement_cache: &'a StatementCache,
-) -> Said<&'a [u8]> {
+) -> Peeked<&'a [u8]> {
     let mut at = 0;
     loop {
         let rest = &readable[at..];
         // What is no message says nothing, and is told so.
-        let Ok(piece) = frames.look(rest) else { return Said::Here(b"") };
+        let Ok(piece) = frames.look(rest) else { return Peeked::Here(b"") };
         let (tag, len) = match piece {
-            Piece::More { missing } => return Said::More { needs: readable.len() + missing },
-            Piece::Rest { .. } => return Said::Here(b""),
+            Piece::More { missing } => return Peeked::More { needs: readable.len() + missing },
+            Piece::Rest { .. } => return Peeked::Here(b""),
             Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => (tag, len),
         };
         let body = &rest[HEAD..piece.bytes()];
@@ -48,7 +48,7 @@ pub(super) fn text<'a>(
                 at += len;
                 continue;
             }
-            Frontend::Query | Frontend::Parse if is_cut => return Said::More { needs: at + len },
+            Frontend::Query | Frontend::Parse if is_cut => return Peeked::More { needs: at + len },
             Frontend::Query => string(body).map(|(text, _)| text),
             Frontend::Parse => {
                 string(body).and_then(|(_, behind)| string(behind)).map(|(text, _)| text)
@@ -63,20 +63,20 @@ pub(super) fn text<'a>(
                 .and_then(|(name, _)| statement_cache.text(statements, name)),
             _ => None,
         };
-        return Said::Here(text.unwrap_or_default());
+        return Peeked::Here(text.unwrap_or_default());
     }
 }
 
 /// The Bind that a client's first messages begin with, or that follows its first Parse before anything
 /// else is executed; none if there is no such Bind.
-pub(super) fn bind<'a>(frames: &Frames<Frontend>, readable: &'a [u8]) -> Said<Option<Bind<'a>>> {
+pub(super) fn bind<'a>(frames: &Frames<Frontend>, readable: &'a [u8]) -> Peeked<Option<Bind<'a>>> {
     let mut at = 0;
     loop {
         let rest = &readable[at..];
-        let Ok(piece) = frames.look(rest) else { return Said::Here(None) };
+        let Ok(piece) = frames.look(rest) else { return Peeked::Here(None) };
         let (tag, len) = match piece {
-            Piece::More { missing } => return Said::More { needs: readable.len() + missing },
-            Piece::Rest { .. } => return Said::Here(None),
+            Piece::More { missing } => return Peeked::More { needs: readable.len() + missing },
+            Piece::Rest { .. } => return Peeked::Here(None),
             Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => (tag, len),
         };
         match tag {
@@ -86,11 +86,11 @@ pub(super) fn bind<'a>(frames: &Frames<Frontend>, readable: &'a [u8]) -> Said<Op
                 let behind = string(&rest[HEAD..piece.bytes()])
                     .and_then(|(_, behind)| string(behind))
                     .map(|(_, behind)| behind);
-                return Said::Here(behind.map(|behind| Bind { behind, needs }));
+                return Peeked::Here(behind.map(|behind| Bind { behind, needs }));
             }
-            Frontend::Parse if piece.bytes() < len => return Said::More { needs: at + len },
+            Frontend::Parse if piece.bytes() < len => return Peeked::More { needs: at + len },
             Frontend::Parse | Frontend::Describe | Frontend::Close => at += len,
-            _ => return Said::Here(None),
+            _ => return Peeked::Here(None),
         }
     }
 }
@@ -114,10 +114,10 @@ impl<'a> Bind<'a> {
     }
 
     /// The format and value of a parameter, by its number from 1; none if it is not there.
-    pub(super) fn parameter(&self, number: u16) -> Said<Option<Parameter<'a>>> {
+    pub(super) fn parameter(&self, number: u16) -> Peeked<Option<Parameter<'a>>> {
         match (self.find(number), self.needs) {
-            (None, Some(needs)) => Said::More { needs },
-            (found, _) => Said::Here(found),
+            (None, Some(needs)) => Peeked::More { needs },
+            (found, _) => Peeked::Here(found),
         }
     }
 
@@ -164,17 +164,17 @@ mod tests {
     use pgwire::frame::Limits;
     use pgwire::message::write;
 
-    fn text_of(bytes: &[u8]) -> Said<String> {
+    fn text_of(bytes: &[u8]) -> Peeked<String> {
         let statement_cache = StatementCache::new([0; 8], Bounds::default());
         let frames = Frames::new(Limits::SESSION);
         match text(&frames, bytes, &Statements::new(0), &statement_cache) {
-            Said::Here(text) => Said::Here(String::from_utf8(text.to_vec()).unwrap()),
-            Said::More { needs } => Said::More { needs },
+            Peeked::Here(text) => Peeked::Here(String::from_utf8(text.to_vec()).unwrap()),
+            Peeked::More { needs } => Peeked::More { needs },
         }
     }
 
-    fn here(text: &str) -> Said<String> {
-        Said::Here(text.to_owned())
+    fn here(text: &str) -> Peeked<String> {
+        Peeked::Here(text.to_owned())
     }
 
     fn message(tag: Frontend, body: &[u8]) -> Vec<u8> {
@@ -189,13 +189,13 @@ mod tests {
         write::query(&mut query, "select 1");
         assert_eq!(text_of(&query), here("select 1"));
         let cut = text_of(&query[..query.len() - 1]);
-        assert_eq!(cut, Said::More { needs: query.len() }, "it is not all here");
+        assert_eq!(cut, Peeked::More { needs: query.len() }, "it is not all here");
         assert_eq!(text_of(&message(Frontend::Parse, b"name\0select $1\0\0\0")), here("select $1"));
         let closed = [message(Frontend::Close, b"Sname\0"), query].concat();
         assert_eq!(text_of(&closed), here("select 1"));
-        assert_eq!(text_of(&closed[..12]), Said::More { needs: 16 }, "and what is behind a Close");
+        assert_eq!(text_of(&closed[..12]), Peeked::More { needs: 16 }, "and what is behind a Close");
         let large = message(Frontend::Query, &[b'x'; 10_000]);
-        assert_eq!(text_of(&large[..9000]), Said::More { needs: large.len() });
+        assert_eq!(text_of(&large[..9000]), Peeked::More { needs: large.len() });
         for (tag, body) in [
             (Frontend::Bind, &b"\0unknown\0\0\0\0\0\0\0"[..]),
             (Frontend::Describe, b"Sunknown\0"),
@@ -210,17 +210,17 @@ mod tests {
     fn a_parameter_is_found_in_the_first_bind() {
         let frames = Frames::new(Limits::SESSION);
         let parameter = |bytes: &[u8], number| match bind(&frames, bytes) {
-            Said::Here(None) => Said::Here(None),
-            Said::More { needs } => Said::More { needs },
-            Said::Here(Some(bind)) => match bind.parameter(number) {
-                Said::More { needs } => Said::More { needs },
-                Said::Here(found) => {
-                    Said::Here(found.map(|(format, value)| (format, value.map(<[u8]>::to_vec))))
+            Peeked::Here(None) => Peeked::Here(None),
+            Peeked::More { needs } => Peeked::More { needs },
+            Peeked::Here(Some(bind)) => match bind.parameter(number) {
+                Peeked::More { needs } => Peeked::More { needs },
+                Peeked::Here(found) => {
+                    Peeked::Here(found.map(|(format, value)| (format, value.map(<[u8]>::to_vec))))
                 }
             },
         };
         let found =
-            |format, value: Option<&[u8]>| Said::Here(Some((format, value.map(<[u8]>::to_vec))));
+            |format, value: Option<&[u8]>| Peeked::Here(Some((format, value.map(<[u8]>::to_vec))));
         let parse = message(Frontend::Parse, b"\0select $1, $2, $3\0\0\0");
         let describe = message(Frontend::Describe, b"S\0");
         // Formats for each; 7 in binary, NULL, a text.
@@ -232,16 +232,16 @@ mod tests {
             assert_eq!(parameter(bytes, 1), found(Format::Binary, Some(&[0, 7])));
             assert_eq!(parameter(bytes, 2), found(Format::Text, None), "NULL");
             assert_eq!(parameter(bytes, 3), found(Format::Text, Some(b"ab")));
-            assert_eq!(parameter(bytes, 4), Said::Here(None));
-            assert_eq!(parameter(bytes, 0), Said::Here(None));
+            assert_eq!(parameter(bytes, 4), Peeked::Here(None));
+            assert_eq!(parameter(bytes, 0), Peeked::Here(None));
         }
         for short in 0..all.len() {
-            let more = matches!(parameter(&all[..short], 1), Said::More { needs } if needs > short);
+            let more = matches!(parameter(&all[..short], 1), Peeked::More { needs } if needs > short);
             assert!(more, "it is not all here: {short}");
         }
         for short in 2..each.len() - 3 {
             let cut = message(Frontend::Bind, &each[..short]);
-            assert_eq!(parameter(&cut, 3), Said::Here(None), "{short} bytes of it");
+            assert_eq!(parameter(&cut, 3), Peeked::Here(None), "{short} bytes of it");
         }
         // One format for all.
         let one = message(Frontend::Bind, b"\0\0\0\x01\0\x01\0\x01\0\0\0\x01x\0\0");
@@ -249,7 +249,7 @@ mod tests {
         // What asks for replies, or runs something, has no Bind before it.
         for tag in [Frontend::Query, Frontend::Sync, Frontend::Flush, Frontend::Execute] {
             let said = [&parse[..], &message(tag, b"\0\0\0\0\0"), &bound].concat();
-            assert_eq!(parameter(&said, 1), Said::Here(None), "{tag:?}");
+            assert_eq!(parameter(&said, 1), Peeked::Here(None), "{tag:?}");
         }
     }
 
@@ -268,18 +268,18 @@ mod tests {
         body.extend_from_slice(b"\0\0");
         let said = message(Frontend::Bind, &body);
         let look = |here: usize, number| match bind(&frames, &said[..here]) {
-            Said::Here(Some(bind)) => bind.parameter(number),
+            Peeked::Here(Some(bind)) => bind.parameter(number),
             other => panic!("{other:?}"),
         };
         let (first, last) =
             (Some((Format::Text, Some(&b"42"[..]))), Some((Format::Text, Some(&b"43"[..]))));
         for here in [9000, 32_768, 70_000, said.len()] {
-            assert_eq!(look(here, 1), Said::Here(first), "{here}");
+            assert_eq!(look(here, 1), Peeked::Here(first), "{here}");
         }
-        assert_eq!(look(9000, 3), Said::More { needs: 32_768 });
-        assert_eq!(look(32_768, 3), Said::More { needs: 65_536 });
-        assert_eq!(look(99_000, 3), Said::More { needs: said.len() });
-        assert_eq!(look(said.len(), 3), Said::Here(last));
-        assert_eq!(look(said.len(), 4), Said::Here(None));
+        assert_eq!(look(9000, 3), Peeked::More { needs: 32_768 });
+        assert_eq!(look(32_768, 3), Peeked::More { needs: 65_536 });
+        assert_eq!(look(99_000, 3), Peeked::More { needs: said.len() });
+        assert_eq!(look(said.len(), 3), Peeked::Here(last));
+        assert_eq!(look(said.len(), 4), Peeked::Here(None));
     }
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use gate::Slot;
 use rustls::ServerConnection;
 
-use super::arena::{Key, Socket};
+use super::slab::{Key, Socket};
 use super::client::{Client, Looking, SECRET_BYTES, State, Wanted};
-use super::config::{Admission, Strangers};
+use super::config::{Admission, UnlistedUsers};
 use super::listen::{Listener, Peer};
 use super::peer;
 use super::pool::{Pool, PoolIndex};
 use super::serving::ROUNDS;
 use super::state::{Loop, Phase};
-use super::wire::{Filled, Stream, Wire};
+use super::connection::{Filled, Stream, Connection};
 use pgsession::unlinked::Next;
 use pgsession::statements;
 use pgwire::SqlState;
@@ -84,16 +84,16 @@ impl Loop {
 
     fn welcome(&mut self, stream: Stream, peer: Peer) {
         self.stats.clients_accepted += 1;
-        let mut wire = Wire::new(stream);
+        let mut connection = Connection::new(stream);
         let key = self.clients.next_key();
         let socket = Socket::Client(key);
         // A socket that was reset meanwhile, or that there is no memory for, is dropped.
-        let ready = wire.stream().set_prompt().and_then(|()| wire.stream().tune(&self.config.tcp));
-        if ready.and_then(|()| self.watchers.watch(&mut wire, socket)).is_err() {
+        let ready = connection.stream().set_prompt().and_then(|()| connection.stream().tune(&self.config.tcp));
+        if ready.and_then(|()| self.watchers.watch(&mut connection, socket)).is_err() {
             return;
         }
-        let (id, came, ends) = (self.operating.number(), self.now, wire.stream().ends());
-        let client = Client::new(wire, peer);
+        let (id, came, ends) = (self.admin.number(), self.now, connection.stream().ends());
+        let client = Client::new(connection, peer);
         self.clients.insert(Client { id, came, ends, asked: came, ..client });
         self.logins.insert(id, key);
         let limits = &self.config.limits;
@@ -132,20 +132,20 @@ impl Loop {
     /// A client may have sent something, or its socket has room again.
     pub(super) fn client_event(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let was_blocked = client.wire.is_blocked();
-        if client.wire.flush(&mut self.chunks).is_err() {
+        let was_blocked = client.connection.is_blocked();
+        if client.connection.flush(&mut self.buffers).is_err() {
             return self.close(key);
         }
-        let unblocked = was_blocked && !client.wire.is_blocked();
+        let unblocked = was_blocked && !client.connection.is_blocked();
         match client.state {
             State::Ending => {
                 // What it says now is for nobody.
-                if unblocked || client.wire.has_hung_up() {
+                if unblocked || client.connection.has_hung_up() {
                     self.close(key);
                 }
             }
             State::Cancelling => {
-                if client.wire.has_hung_up() {
+                if client.connection.has_hung_up() {
                     self.close(key);
                 }
             }
@@ -166,13 +166,13 @@ impl Loop {
     pub(super) fn read_client(&mut self, key: Key) {
         self.hear_unserved(key);
         let Some(client) = self.clients.get_mut(key) else { return };
-        let is_scarce = self.chunks.spare() == 0;
+        let is_scarce = self.buffers.spare() == 0;
         match client.state {
             State::Opening(_) | State::Looking(_) | State::Asked(_) => {
-                client.wire.lay_aside(&mut self.chunks);
+                client.connection.lay_aside(&mut self.buffers);
             }
-            State::Guest(_) | State::Waits(_) if is_scarce => {
-                client.wire.lay_aside(&mut self.chunks);
+            State::WaitingForWelcome(_) | State::Waits(_) if is_scarce => {
+                client.connection.lay_aside(&mut self.buffers);
             }
             _ => {}
         }
@@ -181,7 +181,7 @@ impl Loop {
     fn hear_unserved(&mut self, key: Key) {
         for _ in 0..ROUNDS {
             let Some(client) = self.clients.get_mut(key) else { return };
-            let before = client.wire.read().len();
+            let before = client.connection.read().len();
             match client.state {
                 State::Opening(_) => self.open(key),
                 State::Asked(_) => self.hear_answer(key),
@@ -191,25 +191,25 @@ impl Loop {
                     }
                 }
                 // What it has sent already waits with it; only that it goes is of interest.
-                State::Looking(_) | State::Guest(_) | State::Waits(_)
-                    if client.wire.has_hung_up() =>
+                State::Looking(_) | State::WaitingForWelcome(_) | State::Waits(_)
+                    if client.connection.has_hung_up() =>
                 {
                     return self.close(key);
                 }
                 _ => return,
             }
             let Some(client) = self.clients.get_mut(key) else { return };
-            if client.wire.read().len() < before {
+            if client.connection.read().len() < before {
                 continue;
             }
             if !matches!(client.state, State::Opening(_) | State::Asked(_) | State::Idle) {
                 return;
             }
-            if matches!(client.state, State::Idle) && client.wire.is_blocked() {
+            if matches!(client.state, State::Idle) && client.connection.is_blocked() {
                 return;
             }
-            client.wire.reserve(client.needs as usize);
-            match client.wire.fill(&mut self.chunks) {
+            client.connection.reserve(client.needs as usize);
+            match client.connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
                 Filled::Ended => return self.close(key),
@@ -224,7 +224,7 @@ impl Loop {
     fn open(&mut self, key: Key) {
         let client = self.clients.get_mut(key).expect("its caller has it");
         let State::Opening(opening) = &mut client.state else { return };
-        let readable = client.wire.read();
+        let readable = client.connection.read();
         let taken = readable.len();
         let (purpose, bytes) = match opening.read(readable) {
             Ok(Packet::More { .. }) => (Purpose::Unknown, 0),
@@ -236,7 +236,7 @@ impl Loop {
                 (Purpose::Cancel { process, secret }, taken)
             }
             Ok(Packet::Startup(_))
-                if client.direct && client.wire.protocol().as_deref() != Some(ALPN) =>
+                if client.direct && client.connection.protocol().as_deref() != Some(ALPN) =>
             {
                 (Purpose::Nonsense, 0)
             }
@@ -245,7 +245,7 @@ impl Loop {
             }
             Err(error) => (Purpose::Refused(error.sqlstate(), error.to_string()), 0),
         };
-        client.wire.take(bytes, &mut self.chunks);
+        client.connection.take(bytes, &mut self.buffers);
         match purpose {
             Purpose::Unknown => {}
             Purpose::Nonsense => self.close(key),
@@ -285,7 +285,7 @@ impl Loop {
         (client.transport, client.tls) = (Transport::Tls, shown);
         client.direct = handshake == Handshake::Direct;
         // What stands before TLS is one byte; a socket without room for that is of no use.
-        if client.wire.is_blocked() || client.wire.encrypt(tls, &mut self.chunks).is_err() {
+        if client.connection.is_blocked() || client.connection.encrypt(tls, &mut self.buffers).is_err() {
             self.close(key);
         }
     }
@@ -342,7 +342,7 @@ impl Loop {
             let options = options.iter().map(Vec::as_slice);
             write::negotiate_protocol_version(&mut out, wanted.version.granted(), options);
         }
-        if method == Method::Trust && self.config.strangers == Strangers::Refused && !known {
+        if method == Method::Trust && self.config.unlisted_users == UnlistedUsers::Refused && !known {
             let name = String::from_utf8_lossy(&wanted.user);
             let message = format!("role \"{name}\" does not exist");
             return self.refuse(key, SqlState::INVALID_AUTHORIZATION, &message);
@@ -371,7 +371,7 @@ impl Loop {
         match &self.config.admission {
             Admission::Everybody(method) => Ok(*method),
             Admission::Certificates => {
-                let named = client.wire.certificate().and_then(|der| common_name(&der));
+                let named = client.connection.certificate().and_then(|der| common_name(&der));
                 let same = IdentMaps::default();
                 certify(client, named, (None, &same), &wanted.user)?;
                 Ok(Method::Trust)
@@ -407,7 +407,7 @@ impl Loop {
     /// Takes what a client answers that was asked who it is.
     fn hear_answer(&mut self, key: Key) {
         let client = self.clients.get_mut(key).expect("its caller has it");
-        let readable = client.wire.read();
+        let readable = client.connection.read();
         let (tag, len) = match client.frames.look(readable) {
             Ok(Piece::Whole { tag, len }) => (tag, len),
             Ok(_) => return,
@@ -419,14 +419,14 @@ impl Loop {
         };
         let (wanted, check) = *asked;
         let answered = check.answer(tag, &readable[HEAD..len], &mut out);
-        client.wire.take(len, &mut self.chunks);
+        client.connection.take(len, &mut self.buffers);
         match answered {
             Ok(checked) => self.checked(key, wanted, checked, &out),
             // One that says nothing more has changed its mind, perhaps to ask its user.
             Err(_) if tag == Frontend::Terminate => self.close(key),
             Err(error) => {
                 if matches!(error, CheckError::WrongPassword { .. }) {
-                    self.lookups.suspect(&wanted.database, &wanted.user, self.now);
+                    self.auth_queries.suspect(&wanted.database, &wanted.user, self.now);
                 }
                 self.refuse(key, error.sqlstate(), &error.to_string());
             }
@@ -443,7 +443,7 @@ impl Loop {
             return self.refuse_surplus(key);
         }
         let name = String::from_utf8_lossy(&wanted.database);
-        if self.operating.is_disabled(&name) {
+        if self.admin.is_disabled(&name) {
             let message = format!("database \"{name}\" is disabled");
             return self.refuse(key, SqlState::NOT_IN_PREREQUISITE_STATE, &message);
         }
@@ -465,7 +465,7 @@ impl Loop {
         let client = self.clients.get_mut(key).expect("its caller has it");
         self.logins.remove(&client.id);
         client.pool = pool;
-        client.patience = self.patiences.of(&user);
+        client.patience = self.client_timeouts.of(&user);
         client.user = Some(user);
         client.entered = self.now;
         client.statements = statements::Client::new(settings.scope());
@@ -487,9 +487,9 @@ impl Loop {
             return;
         }
         let client = self.clients.get_mut(key).expect("its caller has it");
-        client.state = State::Guest(None);
+        client.state = State::WaitingForWelcome(None);
         self.log_login(key);
-        self.pools[pool].guests.push_back(key);
+        self.pools[pool].waiting_for_welcome.push_back(key);
         self.invite(pool);
     }
 
@@ -508,7 +508,7 @@ impl Loop {
         if !pool.quotas.is_empty() {
             pool.driver.keep_waiting();
         }
-        let pool = match self.unnamed.take_pool() {
+        let pool = match self.autodb.take_pool() {
             Some(place) => {
                 self.pools[place] = pool;
                 place
@@ -528,24 +528,24 @@ impl Loop {
     /// them asks a server.
     pub(super) fn invite(&mut self, pool: usize) {
         if self.pools[pool].parameters.is_some() {
-            while let Some(key) = self.pools[pool].guests.front().copied() {
+            while let Some(key) = self.pools[pool].waiting_for_welcome.front().copied() {
                 self.greet(key);
             }
             return;
         }
         // One of them is enough: all clients of a pool are told what its first server has said.
-        let guests = &self.pools[pool].guests;
+        let waiting_for_welcome = &self.pools[pool].waiting_for_welcome;
         let asks = |key: &Key| {
             let state = self.clients.get(*key).map(|client| &client.state);
-            matches!(state, Some(State::Guest(Some(_))))
+            matches!(state, Some(State::WaitingForWelcome(Some(_))))
         };
-        if self.pools[pool].scout.is_some() || guests.iter().any(asks) {
+        if self.pools[pool].welcome_connection.is_some() || waiting_for_welcome.iter().any(asks) {
             return;
         }
-        if let Some(&key) = guests.front() {
+        if let Some(&key) = waiting_for_welcome.front() {
             let job = self.arrive(key, self.now);
             let client = self.clients.get_mut(key).expect("guests are there");
-            client.state = State::Guest(Some(job));
+            client.state = State::WaitingForWelcome(Some(job));
         }
     }
 
@@ -553,8 +553,8 @@ impl Loop {
     fn greet(&mut self, key: Key) {
         let client = self.clients.get_mut(key).expect("guests are there");
         let pool = &mut self.pools[client.pool];
-        pool.guests.retain(|one| *one != key);
-        if let State::Guest(Some(job)) = client.state {
+        pool.waiting_for_welcome.retain(|one| *one != key);
+        if let State::WaitingForWelcome(Some(job)) = client.state {
             // It need not ask any more.
             client.state = State::Idle;
             let pool = client.pool;
@@ -574,7 +574,7 @@ impl Loop {
         }
         write::backend_key_data(&mut out, client.process, client.secret());
         write::ready_for_query(&mut out, Status::Idle);
-        let said = client.wire.send(&out, &mut self.chunks);
+        let said = client.connection.send(&out, &mut self.buffers);
         self.to_client = out;
         if said.is_err() {
             return self.close(key);
@@ -595,19 +595,19 @@ impl Loop {
             return Hearing::Done;
         }
         let client = self.clients.get_mut(key).expect("its caller has it");
-        if client.wire.is_blocked() {
+        if client.connection.is_blocked() {
             // Who does not take what it is told is not heard either.
             return Hearing::Done;
         }
-        if client.wire.read().len() < client.needs as usize {
+        if client.connection.read().len() < client.needs as usize {
             return Hearing::Done;
         }
         let mut out = std::mem::take(&mut self.to_client);
         out.clear();
-        let heard = client.unlinked.hear(&mut client.frames, client.wire.read(), &mut out);
+        let heard = client.unlinked.hear(&mut client.frames, client.connection.read(), &mut out);
         let bytes = heard.map_or(0, |heard| heard.bytes);
         if bytes > 0 {
-            client.wire.take(bytes, &mut self.chunks);
+            client.connection.take(bytes, &mut self.buffers);
             let counters = &mut self.pools[client.pool].counters;
             counters.received += bytes as u64;
             counters.sent += out.len() as u64;
@@ -646,11 +646,11 @@ impl Loop {
     pub(super) fn start(&mut self, key: Key, slot: Slot) {
         let client = self.clients.get_mut(key).expect("who waits is there");
         let pool = client.pool;
-        if matches!(client.state, State::Guest(_)) {
+        if matches!(client.state, State::WaitingForWelcome(_)) {
             // All guests have asked, so the connection is nobody's.
-            client.state = State::Guest(None);
+            client.state = State::WaitingForWelcome(None);
             let server = self.obtain(pool, None, slot);
-            self.pools[pool].scout = server;
+            self.pools[pool].welcome_connection = server;
         } else {
             self.obtain(pool, Some(key), slot);
         }
@@ -667,7 +667,7 @@ fn identify(
 ) -> Result<(), (SqlState, String)> {
     let map = wanted.map.as_deref();
     if wanted.peer == Needed::OfUser {
-        let name = match client.wire.stream() {
+        let name = match client.connection.stream() {
             Stream::Unix(stream) => peer::user_of(stream).ok().flatten(),
             Stream::Tcp(_) => None,
         };
@@ -675,7 +675,7 @@ fn identify(
             return refused("peer", user);
         }
     }
-    match (wanted.certificate, client.wire.certificate()) {
+    match (wanted.certificate, client.connection.certificate()) {
         (Certificate::Unneeded, _) | (Certificate::Verified, Some(_)) => Ok(()),
         (Certificate::Verified, None) => uncertified(),
         (Certificate::OfUser, der) => {
@@ -693,7 +693,7 @@ fn certify(
 ) -> Result<(), (SqlState, String)> {
     match name {
         Some(name) if maps.allow(map, &name, user) => Ok(()),
-        None if client.wire.certificate().is_none() => uncertified(),
+        None if client.connection.certificate().is_none() => uncertified(),
         _ => refused("certificate", user),
     }
 }

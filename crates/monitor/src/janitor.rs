@@ -6,7 +6,7 @@ use std::time::Duration;
 use gate::{Slot, Time};
 use live::model::Work;
 
-use super::arena::{Key, Socket};
+use super::slab::{Key, Socket};
 use super::client;
 use super::config::{Address, Database, Mode, Share};
 use super::log::Line;
@@ -20,7 +20,7 @@ use pgwire::startup::Replication;
 
 /// Upkeep of the connections of a database's pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Upkeep {
+pub struct Maintenance {
     /// Connections that a pool keeps, spread over the servers of its database; no more than it has
     /// slots. Only those of pools that have clients, or whose database has a [forced
     /// user](Database::forced): then from the start on.
@@ -90,12 +90,12 @@ const ACCEPTS: Duration = Duration::from_secs(2);
 
 /// Maintenance of the connections of a pool.
 #[derive(Debug, Default)]
-pub(super) struct Tended {
+pub(super) struct Janitor {
     /// When one was closed last since it was old.
     renewed: Option<Time>,
     /// Those that are being made for nobody, and until when no more are.
-    spare: Vec<Key>,
-    spare_from: Option<Time>,
+    prewarming: Vec<Key>,
+    prewarm_from: Option<Time>,
     out: Option<Out>,
 }
 
@@ -141,10 +141,10 @@ pub(super) struct Out {
     next: u32,
 }
 
-impl Tended {
+impl Janitor {
     /// A connection was made, or may be.
     pub(super) fn is_in(&mut self) {
-        (self.out, self.spare_from) = (None, None);
+        (self.out, self.prewarm_from) = (None, None);
     }
 
     /// The pool's unavailability, if whoever comes hears of it at once.
@@ -163,7 +163,7 @@ impl Tended {
     }
 
     pub(super) fn is_gone(&mut self, key: Key) {
-        self.spare.retain(|one| *one != key);
+        self.prewarming.retain(|one| *one != key);
     }
 }
 
@@ -192,7 +192,7 @@ impl Loop {
     /// Closes connections that are old or not needed, and makes those that are to be there.
     pub(super) fn tend(&mut self) {
         self.open_kept();
-        self.close_unnamed();
+        self.close_autodbs();
         for pool in 0..self.pools.len() {
             if !self.pools[pool].vacant {
                 self.close_old(pool);
@@ -205,7 +205,7 @@ impl Loop {
     pub(super) fn open_kept(&mut self) {
         for at in 0..self.config.databases.len() {
             let database = &self.config.databases[at];
-            if database.upkeep.slots_kept == 0 || !self.is_offered(at) {
+            if database.maintenance.slots_kept == 0 || !self.is_offered(at) {
                 continue;
             }
             let Some(user) = database.forced.clone() else { continue };
@@ -222,8 +222,8 @@ impl Loop {
     }
 
     fn close_old(&mut self, pool: PoolIndex) {
-        let upkeep = &self.config.databases[self.pools[pool].database].upkeep;
-        let idle_max = upkeep.idle.unwrap_or(self.config.timeouts.server_idle);
+        let maintenance = &self.config.databases[self.pools[pool].database].maintenance;
+        let idle_max = maintenance.idle.unwrap_or(self.config.timeouts.server_idle);
         let kept = self.kept_now(pool);
         let mut there: usize = self.pools[pool].connections.iter().sum();
         let idle: Vec<Key> = self.pools[pool].idle_longest().collect();
@@ -241,25 +241,25 @@ impl Loop {
     /// True if a connection that was made then is to be closed for its age: those that were made at
     /// once are not all renewed at once.
     pub(super) fn is_old(&mut self, pool: PoolIndex, since: Time) -> bool {
-        let upkeep = &self.config.databases[self.pools[pool].database].upkeep;
-        let lifetime = upkeep.lifetime.unwrap_or(self.config.timeouts.server_lifetime);
+        let maintenance = &self.config.databases[self.pools[pool].database].maintenance;
+        let lifetime = maintenance.lifetime.unwrap_or(self.config.timeouts.server_lifetime);
         if self.now.since(since) <= lifetime {
             return false;
         }
         let apart = lifetime / self.pools[pool].driver.slots().max(1);
-        let tended = &mut self.pools[pool].tended;
-        if tended.renewed.is_some_and(|last| self.now.since(last) < apart) {
+        let janitor = &mut self.pools[pool].janitor;
+        if janitor.renewed.is_some_and(|last| self.now.since(last) < apart) {
             return false;
         }
-        tended.renewed = Some(self.now);
+        janitor.renewed = Some(self.now);
         true
     }
 
     /// Connections that a pool keeps even if nobody needs them.
     fn kept_now(&self, pool: PoolIndex) -> usize {
         let database = &self.config.databases[self.pools[pool].database];
-        let kept = database.upkeep.slots_kept as usize;
-        let is_used = database.forced.is_some() || self.crowd.of_pool(pool) > 0;
+        let kept = database.maintenance.slots_kept as usize;
+        let is_used = database.forced.is_some() || self.client_limits.of_pool(pool) > 0;
         let goes_on = self.phase == Phase::Open && !self.pools[pool].paused;
         if is_used && goes_on { kept } else { 0 }
     }
@@ -267,7 +267,7 @@ impl Loop {
     /// Begins the connections that a pool lacks of those that it keeps.
     fn fill_up(&mut self, pool: PoolIndex) {
         let kept = self.kept_now(pool);
-        let later = self.pools[pool].tended.spare_from.is_some_and(|from| self.now < from);
+        let later = self.pools[pool].janitor.prewarm_from.is_some_and(|from| self.now < from);
         if kept == 0 || later || !self.databases.contains_key(self.database_of(pool)) {
             return;
         }
@@ -278,11 +278,11 @@ impl Loop {
             let most = part.slots.min(driver.slots_of(place as u32)) as usize;
             while self.pools[pool].connections[place] < most
                 && (self.pools[pool].driver.is_up(place as u32)
-                    || self.pools[pool].tended.out_at_once().is_some())
+                    || self.pools[pool].janitor.out_at_once().is_some())
                 && self.has_room(pool)
             {
-                self.make_spare(pool, place as u32);
-                if self.pools[pool].tended.spare_from.is_some() {
+                self.make_prewarmed(pool, place as u32);
+                if self.pools[pool].janitor.prewarm_from.is_some() {
                     // It could not even be begun.
                     return;
                 }
@@ -295,9 +295,9 @@ impl Loop {
     }
 
     /// Begins a connection that is nobody's; a job that needs one while it is being made gets it.
-    fn make_spare(&mut self, pool: PoolIndex, place: u32) {
+    fn make_prewarmed(&mut self, pool: PoolIndex, place: u32) {
         let key = self.new_server(pool, place);
-        self.pools[pool].tended.spare.push(key);
+        self.pools[pool].janitor.prewarming.push(key);
         let latest = self.now + self.patience_of(pool);
         let server = self.servers.get_mut(key).expect("it has just been put there");
         self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
@@ -306,11 +306,11 @@ impl Loop {
     }
 
     /// A connection that is being made for nobody yet.
-    pub(super) fn take_spare(&mut self, pool: PoolIndex, place: u32) -> Option<Key> {
-        let spare = &mut self.pools[pool].tended.spare;
+    pub(super) fn take_prewarmed(&mut self, pool: PoolIndex, place: u32) -> Option<Key> {
+        let prewarming = &mut self.pools[pool].janitor.prewarming;
         let is_there = |key: &Key| self.servers.get(*key).is_some_and(|one| one.place == place);
-        let at = spare.iter().position(is_there)?;
-        Some(spare.swap_remove(at))
+        let at = prewarming.iter().position(is_there)?;
+        Some(prewarming.swap_remove(at))
     }
 
     /// The settings that a server begins with for a client: in session mode those that this has
@@ -357,7 +357,7 @@ impl Loop {
         if self.now.since(server.active) < LOOK {
             return true;
         }
-        server.wire.as_mut().expect("it is made").mark_readable();
+        server.connection.as_mut().expect("it is made").mark_readable();
         self.hear_server(key);
         let Some(server) = self.servers.get(key) else { return false };
         let well = matches!(server.state, State::Idle) && server.stands_between();
@@ -459,7 +459,7 @@ impl Loop {
     pub(super) fn introduce(&mut self, key: Key) -> bool {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let database = &self.config.databases[self.pools[server.pool].database];
-        let Some(query) = &database.upkeep.connect_query else { return false };
+        let Some(query) = &database.maintenance.connect_query else { return false };
         if server.replication != Replication::No {
             return false;
         }
@@ -501,7 +501,7 @@ impl Loop {
     /// No connection is made for nobody for a while.
     fn rest(&mut self, pool: PoolIndex) {
         let from = self.now + self.config.timeouts.server_retry;
-        self.pools[pool].tended.spare_from = Some(from);
+        self.pools[pool].janitor.prewarm_from = Some(from);
     }
 }
 
@@ -510,7 +510,7 @@ impl Loop {
     /// Time that a connection of a pool may take to be made.
     pub(super) fn patience_of(&self, pool: PoolIndex) -> Duration {
         let connect = self.config.timeouts.connect;
-        match self.pools[pool].tended.out {
+        match self.pools[pool].janitor.out {
             Some(_) => connect.min(ACCEPTS),
             None => connect,
         }
@@ -519,7 +519,7 @@ impl Loop {
     /// A server has accepted a connection: it may take its time to let the gate in.
     pub(super) fn hurries_no_more(&mut self, key: Key) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if self.pools[server.pool].tended.out.is_some() && server.probe.is_none() {
+        if self.pools[server.pool].janitor.out.is_some() && server.probe.is_none() {
             let latest = self.now + self.config.timeouts.connect;
             self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
         }
@@ -543,19 +543,19 @@ impl Loop {
             tried: self.now,
             next: (place + 1) % self.pools[pool].addresses.len() as u32,
         };
-        self.pools[pool].tended.out = Some(out);
+        self.pools[pool].janitor.out = Some(out);
         let soon = self.now + self.retry();
         self.pools[pool].retries[place as usize] = Some(soon);
         for retry in self.pools[pool].retries.iter_mut().flatten() {
             *retry = soon.min(*retry);
         }
-        self.turn_guests_away(pool, words);
+        self.refuse_waiting_for_welcome(pool, words);
         self.tell(pool, |driver, now| {
             driver.set_unreachable_max(now, Some(Duration::ZERO));
             driver.lower(now, place);
         });
         let not_begun = |server: &Server| {
-            server.pool == pool && server.wire.is_none() && server.probe.is_none()
+            server.pool == pool && server.connection.is_none() && server.probe.is_none()
         };
         let all = self.servers.iter().filter(|(_, server)| not_begun(server));
         let all: Vec<Key> = all.map(|(key, _)| key).collect();
@@ -577,7 +577,7 @@ impl Loop {
     pub(super) fn awaits_return(&mut self, pool: PoolIndex, place: u32, words: &[u8]) {
         self.rest(pool);
         let (hear, words) = (Hear::InTheEnd, words.to_vec());
-        self.pools[pool].tended.out = Some(Out { hear, words, tried: self.now, next: place });
+        self.pools[pool].janitor.out = Some(Out { hear, words, tried: self.now, next: place });
         let soon = self.now + self.retry();
         self.pools[pool].retries[place as usize] = Some(soon);
         let longest = self.pools[pool].spec.unreachable_max;
@@ -609,8 +609,8 @@ impl Loop {
     /// of it.
     pub(super) fn open_for_one(&mut self, pool: PoolIndex, is_own: bool) -> Option<u32> {
         let (now, retry) = (self.now, self.retry());
-        let Pool { tended, driver, addresses, retries, .. } = &mut self.pools[pool];
-        let Some(out) = &mut tended.out else {
+        let Pool { janitor, driver, addresses, retries, .. } = &mut self.pools[pool];
+        let Some(out) = &mut janitor.out else {
             self.let_in_again(pool);
             return None;
         };
@@ -646,10 +646,10 @@ impl Loop {
     }
 
     /// Nobody can tell the guests of a pool its servers' settings.
-    pub(super) fn turn_guests_away(&mut self, pool: PoolIndex, words: &[u8]) {
-        for guest in std::mem::take(&mut self.pools[pool].guests) {
+    pub(super) fn refuse_waiting_for_welcome(&mut self, pool: PoolIndex, words: &[u8]) {
+        for waiting in std::mem::take(&mut self.pools[pool].waiting_for_welcome) {
             self.stats.logins_failed += 1;
-            self.end_with(guest, words);
+            self.end_with(waiting, words);
         }
     }
 }

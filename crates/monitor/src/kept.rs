@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::arena::{Key, Socket};
+use super::slab::{Key, Socket};
 use super::log::Line;
 use super::pool::PoolIndex;
 use super::state::Loop;
@@ -15,7 +15,7 @@ use pgwire::message::{Report, Severity, write};
 
 /// The hint for an administrator.
 pub(super) const HINT: &str = "SHOW PINS at the console tells which clients keep slots, and why. \
-    Let them end what they have left, or end them; the table `leftovers` of a configuration refuses \
+    Let them end what they have left, or end them; the table `session-state` of a configuration refuses \
     what keeps a slot.";
 
 /// The slots of one pool that are kept.

@@ -47,12 +47,12 @@
 //! the others once. Settings and roles go with their client, as its transactions have made them, and
 //! are set at the next server before it hears anything else. What only one server has (LISTEN, advisory
 //! locks of the session, temporary tables, cursors WITH HOLD, SQL's PREPARE) keeps that server for its
-//! client, or is refused, as [`Config::leftovers`] has it; [`Stats::pins`] is the ledger of who keeps one,
+//! client, or is refused, as [`Config::session_state`] has it; [`Stats::pins`] is the ledger of who keeps one,
 //! why, and at which cost. DO and CALL run unseen, and all that they can have left is cleaned up
 //! behind them. What a function in a SELECT does within is not seen, but for the settings that
 //! servers report: a temporary table that it makes stays on the connection.
 //!
-//! Connections are kept as [`Upkeep`] has it. One that was idle is read before somebody has it, and
+//! Connections are kept as [`Maintenance`] has it. One that was idle is read before somebody has it, and
 //! asked if it was idle for long ([`Check`]): a server that ends a session between two transactions is
 //! not noticed. While the only server lets nobody in, clients hear its own words at once.
 //!
@@ -96,71 +96,71 @@
 //! # Ok::<(), monitor::StartError>(())
 //! ```
 
-mod approach;
-mod arena;
-mod aside;
-mod asking;
-mod asking_secrets;
+mod negotiation;
+mod slab;
+mod background;
+mod classification;
+mod auth_query_connection;
 mod backend;
 mod cancel;
 mod classes;
-mod clerks;
+mod auth_query_workers;
 mod client;
 mod client_tls;
 mod config;
-mod crowd;
+mod client_limits;
 mod deadlines;
-mod encryption;
+mod server_tls;
 mod frontend;
 mod health;
 mod kept;
-mod leftovers;
-mod link;
+mod session_state;
+mod write_half;
 mod listen;
 mod log;
-mod lookups;
+mod auth_query;
 mod modelling;
-mod naming;
-mod operating;
-mod patience;
+mod pool_lookup;
+mod admin;
+mod client_timeouts;
 mod peer;
 mod pool;
 mod probing;
 mod quotas;
-mod readings;
+mod classification_cache;
 mod refusing;
 mod reload;
-mod renewal;
+mod pool_rebuild;
 mod run;
-mod said;
+mod first_messages;
 mod server;
 mod serving;
 mod state;
 mod stats;
 mod takeover;
-mod unnamed;
-mod upkeep;
-mod wire;
+mod autodb;
+mod janitor;
+mod connection;
 mod workers;
 
 pub use classes::{CLASSES_MAX, Classes, JobClass};
 pub use client_tls::ClientTls;
 pub use config::{
-    Address, Admission, Config, ConfigError, Database, Keepalive, Limits, Mode, Patience, ROOM,
-    Reuse, Share, SocketFile, StartError, Strangers, Tcp, Timeouts, Tls, TlsError, UserTerms,
+    Address, Admission, Config, ConfigError, Database, Keepalive, Limits, Mode, ClientTimeouts, ROOM,
+    Reuse, Share, SocketFile, StartError, UnlistedUsers, Tcp, Timeouts, Tls, TlsError, UserTerms,
 };
-pub use encryption::{
+pub use server_tls::{
     Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
 };
 pub use health::Health;
 pub use kept::KeptNotice;
 pub use live::{Auto, ClassStats, Controlled, Moved};
 pub use log::Logged;
-pub use lookups::{LOOKUP_QUERY, Lookup};
-pub use operating::Admin;
+pub use auth_query::{LOOKUP_QUERY, Lookup};
+pub use admin::Admin;
 pub use quotas::Quotas;
 pub use reload::{ReloadError, Reloaded};
 pub use run::{ControlError, Handle, Monitor};
 pub use stats::{Counters, Finished, Pin, PoolStats, QuotaStats, ServerStats, Stats};
 pub use takeover::TakeoverError;
-pub use upkeep::{Check, Unreachable, Upkeep};
+pub use janitor::{Check, Unreachable, Maintenance};

@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::config::{Address, Config, SocketFile, StartError};
 use super::takeover::{Given, Place};
-use super::wire::Stream;
+use super::connection::Stream;
 
 /// Successors that may wait at the door.
 const DOOR_BACKLOG: i32 = 8;

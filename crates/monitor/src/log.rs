@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use gate::Time;
 
-use super::arena::Key;
+use super::slab::Key;
 use super::client::Client;
 use super::listen::Peer;
 use super::state::Loop;

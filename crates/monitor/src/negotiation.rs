@@ -5,13 +5,13 @@ use std::io;
 
 use rustls::{self, ClientConnection};
 
-use super::encryption::{Handshake, Negotiation, Way};
-use super::wire::{Chunks, Filled, Wire};
+use super::server_tls::{Handshake, Negotiation, Way};
+use super::connection::{Buffers, Filled, Connection};
 use pgwire::auth::Binding;
 use pgwire::startup::{ALPN, write_ssl_request};
 
 /// Progress of a connection to a server.
-pub(super) struct Approach {
+pub(super) struct Negotiating {
     step: Step,
     /// Of direct TLS, which must agree on what is spoken inside.
     direct: bool,
@@ -28,7 +28,7 @@ enum Step {
     Open,
 }
 
-impl std::fmt::Debug for Approach {
+impl std::fmt::Debug for Negotiating {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self.step {
             Step::Connecting(_) => "Connecting",
@@ -85,9 +85,9 @@ impl Unapproachable {
     }
 }
 
-impl Approach {
-    pub(super) fn new(way: Way) -> Approach {
-        Approach { step: Step::Connecting(way), direct: false }
+impl Negotiating {
+    pub(super) fn new(way: Way) -> Negotiating {
+        Negotiating { step: Step::Connecting(way), direct: false }
     }
 
     /// Goes as far as it can now. True when the first message may be said.
@@ -96,24 +96,24 @@ impl Approach {
     /// If it never may.
     pub(super) fn advance(
         &mut self,
-        wire: &mut Wire,
-        chunks: &mut Chunks,
+        connection: &mut Connection,
+        buffers: &mut Buffers,
     ) -> Result<bool, Unapproachable> {
         loop {
             let next = match &self.step {
                 Step::Open => return Ok(true),
                 Step::Connecting(way) => {
-                    if !wire.stream().is_connected()? {
+                    if !connection.stream().is_connected()? {
                         return Ok(false);
                     }
-                    wire.stream().set_prompt()?;
+                    connection.stream().set_prompt()?;
                     self.direct = matches!(way, Way::Tls(one) if one.is_direct());
-                    begin(way.clone(), wire, chunks)?
+                    begin(way.clone(), connection, buffers)?
                 }
                 Step::Asked(handshake, otherwise) => {
-                    wire.flush(chunks)?;
-                    let ended = wire.fill(chunks) == Filled::Ended;
-                    let next = match *wire.read() {
+                    connection.flush(buffers)?;
+                    let ended = connection.fill(buffers) == Filled::Ended;
+                    let next = match *connection.read() {
                         [] if ended => return Err(Unapproachable::Closed),
                         [] => return Ok(false),
                         [b'S'] => Ok(Step::Handshaking),
@@ -122,20 +122,20 @@ impl Approach {
                         [b'S' | b'N', ..] => Err(Unapproachable::ClearText),
                         [byte, ..] => Err(Unapproachable::Answer { byte }),
                     }?;
-                    wire.take(1, chunks);
+                    connection.take(1, buffers);
                     if matches!(next, Step::Handshaking) {
-                        handshake.begin(wire, chunks)?;
+                        handshake.begin(connection, buffers)?;
                     }
                     next
                 }
                 Step::Handshaking => {
-                    wire.flush(chunks)?;
-                    let filled = wire.fill(chunks);
-                    if let Some(fault) = wire.fault() {
+                    connection.flush(buffers)?;
+                    let filled = connection.fill(buffers);
+                    if let Some(fault) = connection.fault() {
                         return Err(Unapproachable::Handshake(fault));
                     }
-                    if !wire.is_handshaking() {
-                        if self.direct && wire.protocol().as_deref() != Some(ALPN) {
+                    if !connection.is_handshaking() {
+                        if self.direct && connection.protocol().as_deref() != Some(ALPN) {
                             return Err(Unapproachable::Protocol);
                         }
                         Step::Open
@@ -152,11 +152,11 @@ impl Approach {
 }
 
 /// The connection is there: what is said first.
-fn begin(way: Way, wire: &mut Wire, chunks: &mut Chunks) -> Result<Step, Unapproachable> {
+fn begin(way: Way, connection: &mut Connection, buffers: &mut Buffers) -> Result<Step, Unapproachable> {
     let (handshake, otherwise) = match way {
         Way::Clear => return Ok(Step::Open),
         Way::Tls(handshake) if handshake.is_direct() => {
-            handshake.begin(wire, chunks)?;
+            handshake.begin(connection, buffers)?;
             return Ok(Step::Handshaking);
         }
         Way::Tls(handshake) => (handshake, Otherwise::NotAtAll),
@@ -164,7 +164,7 @@ fn begin(way: Way, wire: &mut Wire, chunks: &mut Chunks) -> Result<Step, Unappro
     };
     let mut out = Vec::new();
     write_ssl_request(&mut out);
-    wire.send(&out, chunks)?;
+    connection.send(&out, buffers)?;
     Ok(Step::Asked(handshake, otherwise))
 }
 
@@ -173,14 +173,14 @@ impl Handshake {
         self.negotiation == Negotiation::Direct
     }
 
-    fn begin(&self, wire: &mut Wire, chunks: &mut Chunks) -> Result<(), Unapproachable> {
+    fn begin(&self, connection: &mut Connection, buffers: &mut Buffers) -> Result<(), Unapproachable> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone())
             .map_err(Unapproachable::Handshake)?;
-        Ok(wire.encrypt(connection, chunks)?)
+        Ok(connection.encrypt(connection, buffers)?)
     }
 }
 
 /// The channel binding of a proof to the certificate that the server of a connection has shown.
-pub(super) fn binding(wire: &Wire) -> Binding {
-    wire.certificate().map_or(Binding::Absent, |shown| Binding::of_certificate(&shown))
+pub(super) fn binding(connection: &Connection) -> Binding {
+    connection.certificate().map_or(Binding::Absent, |shown| Binding::of_certificate(&shown))
 }

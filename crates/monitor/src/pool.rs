@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use gate::{GateSpec, KeyOf, Time};
 use live::{Auto, Driver, placed};
 
-use super::arena::Key;
+use super::slab::Key;
 use super::classes::JobClass;
 use super::config::{Address, Config, Database, Mode, Reuse};
-use super::leftovers::Known;
-use super::readings::Readings;
+use super::session_state::Known;
+use super::classification_cache::ClassificationCache;
 use super::stats::{Counters, PoolStats, ServerStats};
-use super::upkeep::Tended;
+use super::janitor::Janitor;
 use pgsession::relay::Ahead;
 use pgsession::statements::{Bounds, StatementCache};
 use pgwire::auth::{Credential, Keys};
@@ -72,11 +72,11 @@ pub(super) struct Pool {
     /// Settings that its clients share.
     pub(super) known: Known,
     /// The classes of their texts.
-    pub(super) readings: Readings,
+    pub(super) classification_cache: ClassificationCache,
     /// Clients that are in and wait for these.
-    pub(super) guests: VecDeque<Key>,
+    pub(super) waiting_for_welcome: VecDeque<Key>,
     /// The connection that asks for them.
-    pub(super) scout: Option<Key>,
+    pub(super) welcome_connection: Option<Key>,
     /// With what the gate logs in.
     credential: Credential,
     source: Source,
@@ -94,7 +94,7 @@ pub(super) struct Pool {
     /// True once it was closed, and its place is for another one.
     pub(super) vacant: bool,
     /// Maintenance of its connections.
-    pub(super) tended: Tended,
+    pub(super) janitor: Janitor,
     /// When it was asked last whether something in the database asks for sequences.
     pub(super) inquired: Option<Time>,
 }
@@ -135,15 +135,15 @@ impl Pool {
             behind: false,
             quotas: Vec::new(),
             clients_most: 0,
-            statement_cache: StatementCache::new(secret, bounds(config)).choosing(config.leftovers.clone()),
+            statement_cache: StatementCache::new(secret, bounds(config)).choosing(config.session_state.clone()),
             counters: Counters::default(),
             kept: 0,
             parameters: None,
             told_by: None,
             known: Known::default(),
-            readings: Readings::default(),
-            guests: VecDeque::new(),
-            scout: None,
+            classification_cache: ClassificationCache::default(),
+            waiting_for_welcome: VecDeque::new(),
+            welcome_connection: None,
             credential,
             source,
             keys: vec![None; servers.len()],
@@ -152,7 +152,7 @@ impl Pool {
             paused: false,
             retries: vec![None; servers.len()],
             vacant: false,
-            tended: Tended::default(),
+            janitor: Janitor::default(),
             inquired: None,
         })
     }
@@ -166,7 +166,7 @@ impl Pool {
         if self.source == Source::Learnt && is_new {
             self.credential = latest;
             self.keys.fill(None);
-            self.tended.is_in();
+            self.janitor.is_in();
         }
     }
 
@@ -184,7 +184,7 @@ impl Pool {
             self.keys.fill(None);
         }
         // With another password, or elsewhere, all may be well.
-        self.tended.is_in();
+        self.janitor.is_in();
     }
 
     /// A fresh connection was told this of its server's settings.
@@ -201,7 +201,7 @@ impl Pool {
     }
 
     /// Forgets what a server has told that is none of its servers any more.
-    pub(super) fn forget_strangers(&mut self) {
+    pub(super) fn forget_unlisted_users(&mut self) {
         if self.told_by.as_ref().is_some_and(|address| !self.addresses.contains(address)) {
             self.forget_parameters();
         }

@@ -41,7 +41,7 @@ impl Loop {
         let known = if self.config.users.knows(&user) {
             self.config.users.credential(&user)
         } else if user == wanted.user {
-            self.lookups.credential(&wanted.database, &user)
+            self.auth_queries.credential(&wanted.database, &user)
         } else {
             Credential::Nothing
         };
@@ -72,7 +72,7 @@ impl Loop {
             return at;
         }
         let named = Database { name: name.to_owned(), ..all[at].clone() };
-        let place = match self.unnamed.take_database() {
+        let place = match self.autodb.take_database() {
             Some(place) => {
                 all[place] = named;
                 place
@@ -86,7 +86,7 @@ impl Loop {
         };
         self.config.quotas.name_one_of_the_rest(name);
         self.databases.insert(name.to_owned(), place);
-        self.unnamed.is_used(place, self.now);
+        self.autodb.is_used(place, self.now);
         place
     }
 }

@@ -8,7 +8,7 @@
 use gate::{Access, GateSpec, JobId, Time};
 use live::{Anew, Driver};
 
-use super::arena::Key;
+use super::slab::Key;
 use super::client::State as ClientState;
 use super::config::{Address, Config, Mode};
 use super::pool::PoolIndex;
@@ -77,7 +77,7 @@ impl Loop {
         let (mut waits, mut now) = (Vec::new(), pool.mode);
         let auto = database.auto(terms).copied();
         if mode != pool.mode {
-            match self.crowd.of_pool(at) {
+            match self.client_limits.of_pool(at) {
                 0 => now = mode,
                 _ => waits.push("the mode counts when its clients have gone"),
             }
@@ -125,7 +125,7 @@ impl Loop {
         }
         if !is_elsewhere {
             self.move_servers(at, &had, &places);
-            self.pools[at].forget_strangers();
+            self.pools[at].forget_unlisted_users();
         }
         waits
     }
@@ -193,7 +193,7 @@ impl Loop {
         longest: Option<std::time::Duration>,
     ) {
         self.pools[at].spec.unreachable_max = longest;
-        if self.pools[at].tended.out_at_once().is_none() {
+        if self.pools[at].janitor.out_at_once().is_none() {
             self.tell(at, |driver, now| driver.set_unreachable_max(now, longest));
         }
     }
@@ -292,19 +292,19 @@ impl Loop {
     fn wait_on(&mut self, key: Key, arrived: Time, longest: std::time::Duration) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let (pool, since) = (client.pool, client.since);
-        let is_guest = matches!(client.state, ClientState::Guest(_));
-        client.state = if is_guest { ClientState::Guest(None) } else { ClientState::Idle };
+        let waits_for_welcome = matches!(client.state, ClientState::WaitingForWelcome(_));
+        client.state = if waits_for_welcome { ClientState::WaitingForWelcome(None) } else { ClientState::Idle };
         client.access = Access::Write;
         let job = self.job_of(key);
         let own = self.config.classes.list()[job.class as usize].wait_max;
         let wait = own.map_or(longest, |own| own.min(longest));
-        let since = if is_guest { arrived } else { since };
+        let since = if waits_for_welcome { arrived } else { since };
         let job = gate::Job { deadline: Some(since + wait), ..job };
         let tell = |driver: &mut Driver<Key>, now| driver.wait_on(now, key, arrived, job);
         let id: JobId = self.tell(pool, tell);
         if let Some(client) = self.clients.get_mut(key) {
-            client.state = match is_guest {
-                true => ClientState::Guest(Some(id)),
+            client.state = match waits_for_welcome {
+                true => ClientState::WaitingForWelcome(Some(id)),
                 false => ClientState::Waits(id),
             };
         }

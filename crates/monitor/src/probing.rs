@@ -6,7 +6,7 @@
 
 use gate::{Role, Time};
 
-use super::arena::{Key, Socket};
+use super::slab::{Key, Socket};
 use super::config::{Config, Database};
 use super::health::{PROBE, Seen, Watch};
 use super::pool::PoolIndex;
@@ -183,7 +183,7 @@ impl Loop {
         let standings: Vec<_> = all.collect();
         let alone = standings.len() == 1;
         if answered.is_some() {
-            self.pools[pool].tended.is_in();
+            self.pools[pool].janitor.is_in();
         }
         for (place, standing) in standings.into_iter().enumerate() {
             let server = place as u32;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gate::{Reason, Slot};
 use live::{Chain, Permits};
 
-use super::arena::Key;
+use super::slab::Key;
 use super::client;
 use super::config::{Config, Database};
 use super::pool::{Pool, PoolIndex};
@@ -283,12 +283,12 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let (pool, client) = (server.pool, server.client.take());
         let slot = server.slot.take().expect("it holds one of its pool");
-        let is_scout = self.pools[pool].scout == Some(key);
+        let is_welcome_connection = self.pools[pool].welcome_connection == Some(key);
         self.drop_server(key);
         self.tell(pool, |driver, now| driver.admitted(now, slot));
         let made = self.provide(pool, client, slot, permits);
-        if is_scout {
-            self.pools[pool].scout = made;
+        if is_welcome_connection {
+            self.pools[pool].welcome_connection = made;
         }
     }
 
@@ -296,14 +296,14 @@ impl Loop {
     fn not_admitted(&mut self, key: Key, reason: Reason) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let (pool, client, slot) = (server.pool, server.client.take(), server.slot.take());
-        let is_scout = self.pools[pool].scout == Some(key);
+        let is_welcome_connection = self.pools[pool].welcome_connection == Some(key);
         self.drop_server(key);
         if let Some(slot) = slot {
             self.tell(pool, |driver, now| driver.denied(now, slot, reason));
         }
         // A scout has asked for the guests: the first one hears of it, and the next one asks.
-        let guest = self.pools[pool].guests.front().copied().filter(|_| is_scout);
-        if let Some(client) = client.or(guest) {
+        let waiting = self.pools[pool].waiting_for_welcome.front().copied().filter(|_| is_welcome_connection);
+        if let Some(client) = client.or(waiting) {
             self.turn_away(client, reason);
         }
     }

@@ -4,7 +4,7 @@
 
 use gate::{Access, Reason};
 
-use super::arena::{Key, Socket};
+use super::slab::{Key, Socket};
 use super::client;
 use super::config::Mode;
 use super::state::Loop;
@@ -18,8 +18,8 @@ impl Loop {
     pub(super) fn turn_away(&mut self, key: Key, reason: Reason) {
         let client = self.clients.get_mut(key).expect("who waits is there");
         // The gate knows nothing of the job any more.
-        let is_guest = matches!(client.state, client::State::Guest(_));
-        client.state = if is_guest { client::State::Guest(None) } else { client::State::Idle };
+        let waits_for_welcome = matches!(client.state, client::State::WaitingForWelcome(_));
+        client.state = if waits_for_welcome { client::State::WaitingForWelcome(None) } else { client::State::Idle };
         let at = client.pool;
         let pool = &mut self.pools[at];
         let (sqlstate, message, counter) = match reason {
@@ -49,11 +49,11 @@ impl Loop {
         };
         *counter += 1;
         if matches!(reason, Reason::Deadline | Reason::Unreachable)
-            && let Some(words) = self.pools[at].tended.words()
+            && let Some(words) = self.pools[at].janitor.words()
         {
-            if is_guest && self.pools[at].tended.out_at_once().is_some() {
+            if waits_for_welcome && self.pools[at].janitor.out_at_once().is_some() {
                 // It has asked for all guests.
-                return self.turn_guests_away(at, &words);
+                return self.refuse_waiting_for_welcome(at, &words);
             }
             return self.leave_unserved(key, &words);
         }
@@ -119,9 +119,9 @@ impl Loop {
         let state = std::mem::replace(&mut client.state, client::State::Idle);
         (client.needs, client.since) = (0, self.now);
         let pool = client.pool;
-        let refused = client.unlinked.refuse(&mut client.frames, client.wire.read(), &mut words);
+        let refused = client.unlinked.refuse(&mut client.frames, client.connection.read(), &mut words);
         let bytes = *refused.as_ref().unwrap_or(&0);
-        client.wire.take(bytes, &mut self.chunks);
+        client.connection.take(bytes, &mut self.buffers);
         let counters = &mut self.pools[pool].counters;
         counters.received += bytes as u64;
         counters.sent += words.len() as u64;

@@ -9,15 +9,15 @@ use gate::Gate;
 use mio::Waker;
 use thiserror::Error;
 
-use super::arena::Key;
+use super::slab::Key;
 use super::client_tls::ClientEncryption;
 use super::config::{Config, Database, StartError};
 use super::log::Line;
-use super::operating::Awaited;
-use super::patience::Patiences;
+use super::admin::Awaited;
+use super::client_timeouts::ClientTimeoutsByUser;
 use super::pool::bounds;
 use super::quotas::Quotas;
-use super::renewal::Renumbering;
+use super::pool_rebuild::Renumbering;
 use super::run::Command;
 use super::server::State;
 use super::state::Loop;
@@ -137,14 +137,14 @@ pub(super) enum Reads {
 
 impl Loop {
     /// Has the configuration read anew on another thread, since passwords are hashed and names looked
-    /// up there; [`Loop::refreshed`] is told what became of it, and so is the `visitor` of the console
+    /// up there; [`Loop::refreshed`] is told what became of it, and so is the `admin_connection` of the console
     /// who wants it. False if nobody said where from.
-    pub(super) fn begin_reload(&mut self, visitor: Option<Key>) -> bool {
+    pub(super) fn begin_reload(&mut self, admin_connection: Option<Key>) -> bool {
         let Some(reloading) = self.reloading.clone() else { return false };
         // What is being read may be of before the last change.
         let awaited = if self.reads == Reads::Nothing { Awaited::This } else { Awaited::Next };
-        if let Some(visitor) = visitor {
-            self.await_reload(visitor, awaited);
+        if let Some(admin_connection) = admin_connection {
+            self.await_reload(admin_connection, awaited);
         }
         if self.reads != Reads::Nothing {
             self.reads = Reads::OneAndAgain;
@@ -202,7 +202,7 @@ impl Loop {
             told.restart.push("another backlog counts after a restart".into());
         }
         config.limits.backlog = self.config.limits.backlog;
-        if config.admin.is_used() && !self.operating.is_open() {
+        if config.admin.is_used() && !self.admin.is_open() {
             told.restart.push("a console where there was none counts after a restart".into());
         }
         let wanted = std::mem::take(&mut config.databases);
@@ -213,10 +213,10 @@ impl Loop {
         self.probes.resize_with(config.databases.len(), || None);
         self.config = config;
         self.tls = tls;
-        self.lookups.forget();
+        self.auth_queries.forget();
         self.follow_patience();
         let databases = &self.config.databases;
-        self.unnamed.keep(|at| !named.contains(&databases[at].name));
+        self.autodb.keep(|at| !named.contains(&databases[at].name));
         for at in 0..self.config.databases.len() {
             let watched = |one: &Database| {
                 (one.health, one.servers.clone(), one.gate.roles.clone(), one.login.clone())
@@ -295,8 +295,8 @@ impl Loop {
         if pool.vacant {
             return;
         }
-        pool.readings.forget();
-        pool.statement_cache.choose(&self.config.leftovers);
+        pool.classification_cache.forget();
+        pool.statement_cache.choose(&self.config.session_state);
         pool.statement_cache.bound(bounds(&self.config));
         let database = &self.config.databases[place];
         pool.reuse = database.reuse;
@@ -305,10 +305,10 @@ impl Loop {
         }
         let old = had.get(place);
         let moves = old.is_some_and(|old| {
-            old.encryption != database.encryption || old.target() != database.target()
+            old.server_tls != database.server_tls || old.target() != database.target()
         });
         let begins_otherwise = old.is_some_and(|old| {
-            let query = |one: &Database| one.upkeep.connect_query.clone();
+            let query = |one: &Database| one.maintenance.connect_query.clone();
             old.settings != database.settings || query(old) != query(database)
         });
         for wait in self.bring_up(at, classes) {
@@ -364,13 +364,13 @@ impl Loop {
 
     /// Gives the clients that are in their new time limits.
     pub(super) fn follow_patience(&mut self) {
-        self.patiences = Patiences::new(&self.config);
+        self.client_timeouts = ClientTimeoutsByUser::new(&self.config);
         let keys: Vec<Key> = self.clients.iter().map(|(key, _)| key).collect();
         for key in keys {
             if let Some(client) = self.clients.get_mut(key)
                 && let Some(user) = &client.user
             {
-                client.patience = self.patiences.of(user);
+                client.patience = self.client_timeouts.of(user);
                 // Its class may be another by now.
                 client.class = None;
             }

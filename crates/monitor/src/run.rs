@@ -16,16 +16,16 @@ use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Waker};
 use thiserror::Error;
 
-use super::arena::{Key, Socket};
-use super::aside::{Aside, Done};
+use super::slab::{Key, Socket};
+use super::background::{Background, Done};
 use super::client;
 use super::client_tls::{ClientEncryption, ClientTls};
 use super::config::{Address, Config, StartError};
-use super::encryption::EncryptionError;
+use super::server_tls::EncryptionError;
 use super::listen::{Listener, door, listen};
 use super::log::Log;
 use super::modelling::Models;
-use super::operating::{Asked, Desk, Ending, Opened};
+use super::admin::{Asked, AdminServer, Ending, Opened};
 use super::reload::{Fresh, ReloadError, Reloaded, Reloading};
 use super::state::{Loop, Phase};
 use super::stats::{Finished, Stats};
@@ -62,7 +62,7 @@ pub struct Monitor {
     reloading: Option<Reloading>,
     log: Log,
     commands: mpsc::Receiver<Command>,
-    desk: Option<Desk>,
+    admin_server: Option<AdminServer>,
     handle: Handle,
 }
 
@@ -231,12 +231,12 @@ impl Monitor {
         let waker = Waker::new(registry, COMMANDS.token()).map_err(StartError::Loop)?;
         let (sender, commands) = mpsc::channel();
         let http = config.admin.http.and_then(|address| given.http(address));
-        let desk = Monitor::desk(&config, http)?;
-        if let Some(socket) = desk.as_ref().and_then(|desk| desk.socket().transpose()) {
+        let admin_server = Monitor::admin_server(&config, http)?;
+        if let Some(socket) = admin_server.as_ref().and_then(|admin_server| admin_server.socket().transpose()) {
             let named = config.admin.http.map(|address| address.to_string()).unwrap_or_default();
             takeover.http = Some((named, socket.map_err(StartError::Loop)?));
         }
-        let http = desk.as_ref().and_then(Desk::address);
+        let http = admin_server.as_ref().and_then(AdminServer::address);
         if let Some(predecessor) = &mut takeover.predecessor {
             predecessor.leave(given.left());
         }
@@ -255,7 +255,7 @@ impl Monitor {
             reloading,
             log,
             commands,
-            desk,
+            admin_server,
             handle,
         })
     }
@@ -265,16 +265,16 @@ impl Monitor {
         self.takeover.predecessor.as_ref().map(Predecessor::process)
     }
 
-    /// A desk for whoever operates it, if there is anybody.
-    fn desk(config: &Config, given: Option<OwnedFd>) -> Result<Option<Desk>, StartError> {
+    /// A admin server for whoever operates it, if there is anybody.
+    fn admin_server(config: &Config, given: Option<OwnedFd>) -> Result<Option<AdminServer>, StartError> {
         if !config.admin.is_used() {
             return Ok(None);
         }
-        let desk = Desk::bind(config.admin.http, given).map_err(|source| match config.admin.http {
+        let admin_server = AdminServer::bind(config.admin.http, given).map_err(|source| match config.admin.http {
             Some(address) => StartError::Listen { address: Address::Tcp(address), source },
             None => StartError::Loop(source),
         });
-        desk.map(Some)
+        admin_server.map(Some)
     }
 
     /// The controls of this monitor.
@@ -352,10 +352,10 @@ impl Monitor {
             reloading,
             log,
             commands,
-            desk,
+            admin_server,
             handle,
         } = self;
-        let aside = aside(handle.clone()).map_err(StartError::Loop)?;
+        let background = background(handle.clone()).map_err(StartError::Loop)?;
         let Handle { commands: sender, waker, .. } = handle;
         let mut queues = vec![(poll, Arc::clone(&waker))];
         while queues.len() < config.workers {
@@ -363,7 +363,7 @@ impl Monitor {
         }
         let registries = queues.iter().map(|(poll, _)| poll.registry().try_clone());
         let registries = registries.collect::<io::Result<Vec<_>>>().map_err(StartError::Loop)?;
-        let mut inner = Loop::new(config, tls, aside, Watchers::new(registries));
+        let mut inner = Loop::new(config, tls, background, Watchers::new(registries));
         (inner.log, inner.reloading) = (log, reloading);
         let path = inner.config.takeover.clone().unwrap_or_default();
         if let Some(predecessor) = &mut takeover.predecessor {
@@ -383,11 +383,11 @@ impl Monitor {
             until: None,
             failed: None,
         };
-        if let Some(desk) = desk {
+        if let Some(admin_server) = admin_server {
             let ask =
                 move |asked| sender.send(Command::Operate(asked)).is_ok() && waker.wake().is_ok();
-            let line = desk.open(Opened { ask }).map_err(StartError::Loop)?;
-            running.inner.operating.open(line);
+            let line = admin_server.open(Opened { ask }).map_err(StartError::Loop)?;
+            running.inner.admin.open(line);
         }
         running.inner.open_kept();
         let mut running = Crew::run(running, queues)?;
@@ -401,9 +401,9 @@ impl Monitor {
 }
 
 /// The threads beside the loop, which tell it what they have done as if it were a command.
-fn aside(handle: Handle) -> io::Result<Aside> {
+fn background(handle: Handle) -> io::Result<Background> {
     let Handle { commands, waker, .. } = handle;
-    Aside::start(move |done| {
+    Background::start(move |done| {
         // A loop that has ended needs nothing any more.
         if commands.send(Command::Done(done)).is_ok() {
             let _ = waker.wake();
@@ -769,14 +769,14 @@ impl Loop {
             client::State::Opening(_)
             | client::State::Looking(_)
             | client::State::Asked(_)
-            | client::State::Guest(_) => {
+            | client::State::WaitingForWelcome(_) => {
                 let message = "the gate is shutting down";
                 self.fail(key, SqlState::CANNOT_CONNECT_NOW, message);
             }
             client::State::Idle => self.send_away(key),
             client::State::Served(at) => self.dismiss_served(key, at),
             client::State::Waits(_)
-            | client::State::InPassage
+            | client::State::Migrating
             | client::State::Ending
             | client::State::Cancelling => {}
         }
@@ -786,7 +786,7 @@ impl Loop {
     pub(super) fn dismiss_served(&mut self, key: Key, at: Key) {
         let server = self.servers.get(at).expect("who is served has a server");
         let client = self.clients.get(key).expect("its caller has it");
-        let idle = server.relay.kept().is_none() && client.wire.read().is_empty();
+        let idle = server.relay.kept().is_none() && client.connection.read().is_empty();
         let replicates = client.replication != Replication::No;
         if replicates || self.stays(server) && idle && server.greeting.is_none() {
             self.send_away(key);

@@ -6,13 +6,13 @@ use gate::{Slot, Time};
 use live::model::Work;
 use live::{PassId, Permits};
 
-use super::approach::Approach;
-use super::arena::Key;
+use super::negotiation::Negotiating;
+use super::slab::Key;
 use super::config::Address;
 use super::deadlines::Deadline;
-use super::leftovers::{Pinned, Session};
+use super::session_state::{Pinned, Session};
 use super::pool::PoolIndex;
-use super::wire::Wire;
+use super::connection::Connection;
 use pgsession::relay::Relay;
 use pgsession::sql::{Settings, EffectKind};
 use pgwire::auth::Login;
@@ -73,7 +73,7 @@ pub(super) type Begun = Vec<(Vec<u8>, Vec<u8>)>;
 pub(super) struct Greeting {
     /// Number of earlier tries of the way there, and the progress of this one.
     pub(super) tries: u8,
-    pub(super) approach: Option<Approach>,
+    pub(super) negotiation: Option<Negotiating>,
     pub(super) frames: Frames<Backend>,
     pub(super) parameters: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -81,8 +81,8 @@ pub(super) struct Greeting {
 impl Greeting {
     /// Before anything was said, at the try with this number.
     pub(super) fn new(tries: u8) -> Greeting {
-        let frames = Frames::new(Limits { whole_max: super::wire::CHUNK, ..LIMITS });
-        Greeting { tries, approach: None, frames, parameters: Vec::new() }
+        let frames = Frames::new(Limits { whole_max: super::connection::BUFFER, ..LIMITS });
+        Greeting { tries, negotiation: None, frames, parameters: Vec::new() }
     }
 }
 
@@ -90,7 +90,7 @@ impl Greeting {
 #[derive(Debug)]
 pub(super) struct Server {
     /// `None` while it waits for its turn to be made.
-    pub(super) wire: Option<Wire>,
+    pub(super) connection: Option<Connection>,
     pub(super) state: State,
     pub(super) pool: PoolIndex,
     /// The place of its server in the pool, and its address; in the database, if it is a probe's.
@@ -152,7 +152,7 @@ impl Server {
         now: Time,
     ) -> Server {
         Server {
-            wire: None,
+            connection: None,
             state: State::Connecting,
             pool,
             place,
@@ -200,7 +200,7 @@ impl Server {
 
     /// True if nothing is owed to anybody, and no message is here in part.
     pub(super) fn stands_between(&self) -> bool {
-        let read = self.wire.as_ref().is_none_or(|wire| wire.read().is_empty());
+        let read = self.connection.as_ref().is_none_or(|connection| connection.read().is_empty());
         read && self.relay.kept().is_none()
     }
 }

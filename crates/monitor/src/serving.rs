@@ -5,13 +5,13 @@ use std::time::Duration;
 use gate::Access;
 use live::model::Work;
 
-use super::arena::{Key, Socket};
+use super::slab::{Key, Socket};
 use super::client;
 use super::config::Mode;
-use super::leftovers::Following;
+use super::session_state::Following;
 use super::server::State;
 use super::state::{Loop, Phase};
-use super::wire::Filled;
+use super::connection::Filled;
 use pgsession::pipeline::{Abandoned, Kept, Turn};
 use pgsession::relay::{Copied, ClientStatements, News, Out as _, ServerFault, Stop};
 use pgwire::SqlState;
@@ -77,7 +77,7 @@ impl Loop {
     /// it, but not for ever. It is found to have gone when all of it is read, and nothing is read
     /// meanwhile.
     fn limit_stay(&mut self, key: Key) {
-        let client = self.clients.get(key).filter(|client| client.wire.has_hung_up());
+        let client = self.clients.get(key).filter(|client| client.connection.has_hung_up());
         let Some(&client::State::Served(at)) = client.map(|client| &client.state) else { return };
         let server = self.servers.get_mut(at).expect("who is served has a server");
         if matches!(server.state, State::Serving) {
@@ -93,7 +93,7 @@ impl Loop {
             let server = self.servers.get_mut(at).expect("who is served has a server");
             if !matches!(server.state, State::Serving) {
                 // What it has sent waits with it; only that it goes is of interest.
-                if client.wire.has_hung_up() {
+                if client.connection.has_hung_up() {
                     self.close(key);
                 }
                 return;
@@ -102,11 +102,11 @@ impl Loop {
                 // What the request was for is over, and it would hit what comes next.
                 return;
             }
-            let blocked = server.wire.as_ref().is_none_or(|wire| wire.is_blocked());
-            if blocked || client.wire.is_blocked() {
+            let blocked = server.connection.as_ref().is_none_or(|connection| connection.is_blocked());
+            if blocked || client.connection.is_blocked() {
                 return;
             }
-            let there = client.wire.read().len();
+            let there = client.connection.read().len();
             if there > 0 && there >= client.needs as usize && !self.pass_on(key, at) {
                 return;
             }
@@ -114,8 +114,8 @@ impl Loop {
             if !matches!(client.state, client::State::Served(_)) {
                 return;
             }
-            client.wire.reserve(client.needs as usize);
-            match client.wire.fill(&mut self.chunks) {
+            client.connection.reserve(client.needs as usize);
+            match client.connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing | Filled::NoRoom => return,
                 Filled::Ended => return self.close(key),
@@ -134,7 +134,7 @@ impl Loop {
         let (to_server, to_client) = (&mut self.to_server, &mut self.to_client);
         to_server.clear();
         to_client.clear();
-        let readable = client.wire.read();
+        let readable = client.connection.read();
         let mut out = Copied::new(readable, to_server);
         server.relay.set_ahead(pool.ahead(&self.config));
         let mut client_statements = ClientStatements { client: &mut client.statements, statement_cache: &mut pool.statement_cache };
@@ -144,7 +144,7 @@ impl Loop {
             Ok(taken) => (taken.bytes, Ok(taken.stop)),
             Err(fault) => (0, Err(fault)),
         };
-        client.wire.take(bytes, &mut self.chunks);
+        client.connection.take(bytes, &mut self.buffers);
         pool.counters.received += bytes as u64;
         pool.counters.prepare(server.relay.take_prepares());
         server.active = self.now;
@@ -152,15 +152,15 @@ impl Loop {
             server.query_since.get_or_insert(self.now);
             server.xact_since.get_or_insert(self.now);
             server.works(self.now);
-            let wire = server.wire.as_mut().expect("it is made");
-            if wire.send(to_server, &mut self.chunks).is_err() {
+            let connection = server.connection.as_mut().expect("it is made");
+            if connection.send(to_server, &mut self.buffers).is_err() {
                 // What it has said before it broke is read first.
                 self.again.push_back(Socket::Server(at));
             }
         }
         if !to_client.is_empty() {
             pool.counters.sent += to_client.len() as u64;
-            if client.wire.send(to_client, &mut self.chunks).is_err() {
+            if client.connection.send(to_client, &mut self.buffers).is_err() {
                 self.close(key);
                 return false;
             }
@@ -201,12 +201,12 @@ impl Loop {
         for _ in 0..ROUNDS {
             let Some(server) = self.servers.get_mut(key) else { return };
             let client = server.client.and_then(|client| self.clients.get(client));
-            if client.is_some_and(|client| client.wire.is_blocked()) {
+            if client.is_some_and(|client| client.connection.is_blocked()) {
                 return;
             }
-            let Some(wire) = &mut server.wire else { return };
-            let was_there = !wire.read().is_empty();
-            match wire.fill(&mut self.chunks) {
+            let Some(connection) = &mut server.connection else { return };
+            let was_there = !connection.read().is_empty();
+            match connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 // It may have been read before there was room for it at the client.
                 Filled::Nothing if was_there => {}
@@ -234,11 +234,11 @@ impl Loop {
         let serves = matches!(server.state, State::Serving | State::Restoring(_));
         let sets = server.is_being_set();
         let (unseen, unheard) = (server.is_replaceable(), server.is_unheard());
-        let wire = server.wire.as_mut().expect("it is made");
+        let connection = server.connection.as_mut().expect("it is made");
         let (to_server, to_client) = (&mut self.to_server, &mut self.to_client);
         to_server.clear();
         to_client.clear();
-        let readable = wire.read();
+        let readable = connection.read();
         let mut out = Copied::new(readable, to_client);
         let mut heard = Heard::default();
         let (statements, settings) = match &mut client {
@@ -271,17 +271,17 @@ impl Loop {
             Ok(taken) => (taken.bytes, Ok(taken.stop)),
             Err(fault) => (0, Err(fault)),
         };
-        wire.take(bytes, &mut self.chunks);
+        connection.take(bytes, &mut self.buffers);
         server.active = self.now;
         pool.counters.sent += to_client.len() as u64;
         let mut gone = None;
         if let Some(client) = client
             && !to_client.is_empty()
-            && client.wire.send(to_client, &mut self.chunks).is_err()
+            && client.connection.send(to_client, &mut self.buffers).is_err()
         {
             gone = server.client;
         }
-        let broken = !to_server.is_empty() && wire.send(to_server, &mut self.chunks).is_err();
+        let broken = !to_server.is_empty() && connection.send(to_server, &mut self.buffers).is_err();
         let whose = server.client.filter(|_| changed);
         self.follow(key, whose);
         self.count(key, &heard);
@@ -294,8 +294,8 @@ impl Loop {
             self.close(client);
         }
         self.after_words(key, fault, &heard, broken);
-        let wire = self.servers.get(key).and_then(|server| server.wire.as_ref());
-        wire.is_some_and(super::wire::Wire::may_read)
+        let connection = self.servers.get(key).and_then(|server| server.connection.as_ref());
+        connection.is_some_and(super::connection::Connection::may_read)
     }
 
     /// Adapts the reading of a client's texts, if its settings have changed, and of those of all
@@ -425,7 +425,7 @@ impl Loop {
             (State::Serving, Some(client)) => {
                 let is_session = self.pools[server.pool].mode == Mode::Session;
                 let served = self.clients.get_mut(client).expect("who has a server is there");
-                if between && !served.tell_settings(&mut self.chunks) {
+                if between && !served.tell_settings(&mut self.buffers) {
                     return self.close(client);
                 }
                 if !between {
@@ -462,7 +462,7 @@ impl Loop {
     /// Lets what a client has sent go on now that its server has said something.
     fn resume(&mut self, key: Key) {
         let client = self.clients.get(key).expect("who has a server is there");
-        if client.needs == 0 && !client.wire.read().is_empty() {
+        if client.needs == 0 && !client.connection.read().is_empty() {
             self.again.push_back(Socket::Client(key));
         }
     }
@@ -475,7 +475,7 @@ impl Loop {
             client.wrote = Some(self.now);
         }
         (client.needs, client.since) = (0, self.now);
-        let more = !client.wire.read().is_empty() || client.wire.may_read();
+        let more = !client.connection.read().is_empty() || client.connection.may_read();
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.client = None;
         server.relay.parted();
@@ -515,8 +515,8 @@ impl Loop {
             server.session.unfollowed();
         }
         (server.query_since, server.xact_since) = (None, None);
-        let wire = server.wire.as_mut().expect("it is made");
-        if !out.is_empty() && wire.send(&out, &mut self.chunks).is_err() {
+        let connection = server.connection.as_mut().expect("it is made");
+        if !out.is_empty() && connection.send(&out, &mut self.buffers).is_err() {
             return self.drop_server(at);
         }
         match abandoned {
@@ -588,7 +588,7 @@ impl Loop {
     /// Closes idle connections that are not needed any more, and tries servers that were down.
     pub(super) fn sweep(&mut self) {
         for at in 0..self.pools.len() {
-            if self.pools[at].tended.out_at_once().is_some() {
+            if self.pools[at].janitor.out_at_once().is_some() {
                 // Whoever comes tries them, one after the other.
                 continue;
             }

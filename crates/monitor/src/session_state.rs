@@ -8,14 +8,14 @@ use std::time::Duration;
 use gate::Time;
 use live::model::Work;
 
-use super::arena::{Key, Socket};
+use super::slab::{Key, Socket};
 use super::client;
 use super::config::Mode;
 use super::pool::Pool;
 use super::server::{Begun, Server, State};
 use super::state::Loop;
 use super::stats::Pin;
-use super::wire::Chunks;
+use super::connection::Buffers;
 use pgsession::pipeline::Kept;
 use pgsession::relay::Instead;
 use pgsession::sql::{Cleanup, Effect, Lost, Settings, SettingsBounds, Side, EffectKind};
@@ -379,10 +379,10 @@ impl Server {
 
 impl client::Client {
     /// Tells it what it has again and was told otherwise since. False if it cannot be written to.
-    pub(super) fn tell_settings(&mut self, chunks: &mut Chunks) -> bool {
+    pub(super) fn tell_settings(&mut self, buffers: &mut Buffers) -> bool {
         let mut out = Vec::new();
         write_untold(&mut self.settings, &mut out);
-        out.is_empty() || self.wire.send(&out, chunks).is_ok()
+        out.is_empty() || self.connection.send(&out, buffers).is_ok()
     }
 }
 
@@ -466,7 +466,7 @@ impl Loop {
         if !server.session.is_moving() || server.relay.kept() != Some(Kept::InTransaction) {
             return false;
         }
-        let read = server.wire.as_ref().is_none_or(|wire| wire.read().is_empty());
+        let read = server.connection.as_ref().is_none_or(|connection| connection.read().is_empty());
         let client = server.client.and_then(|client| self.clients.get(client));
         let Some((text, sets)) = client.filter(|_| read).and_then(|one| one.settings.begun_again())
         else {

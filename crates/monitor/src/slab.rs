@@ -53,14 +53,14 @@ impl Socket {
 
 /// Things in places.
 #[derive(Debug)]
-pub(super) struct Arena<T> {
+pub(super) struct Slab<T> {
     places: Vec<(u32, Option<T>)>,
     vacant: Vec<u32>,
 }
 
-impl<T> Arena<T> {
-    pub(super) fn new() -> Arena<T> {
-        Arena { places: Vec::new(), vacant: Vec::new() }
+impl<T> Slab<T> {
+    pub(super) fn new() -> Slab<T> {
+        Slab { places: Vec::new(), vacant: Vec::new() }
     }
 
     /// Number of entries.
@@ -133,17 +133,17 @@ mod tests {
 
     #[test]
     fn a_key_is_of_one_thing_alone() {
-        let mut arena = Arena::new();
-        let a = arena.insert('a');
-        assert_eq!((arena.len(), arena.get(a)), (1, Some(&'a')));
-        assert_eq!(arena.remove(a), Some('a'));
-        let next = arena.next_key();
-        let b = arena.insert('b');
+        let mut slab = Slab::new();
+        let a = slab.insert('a');
+        assert_eq!((slab.len(), slab.get(a)), (1, Some(&'a')));
+        assert_eq!(slab.remove(a), Some('a'));
+        let next = slab.next_key();
+        let b = slab.insert('b');
         assert_eq!(b, next);
-        assert_eq!(arena.get(a), None);
-        assert_eq!(arena.get_mut(a), None);
-        assert_eq!(arena.remove(a), None);
-        assert_eq!(arena.iter().collect::<Vec<_>>(), [(b, &'b')]);
+        assert_eq!(slab.get(a), None);
+        assert_eq!(slab.get_mut(a), None);
+        assert_eq!(slab.remove(a), None);
+        assert_eq!(slab.iter().collect::<Vec<_>>(), [(b, &'b')]);
     }
 
     #[test]

@@ -9,18 +9,18 @@ use gate::{Job, JobId, Time};
 use live::Driver;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::arena::{Arena, Key, Socket};
-use super::aside::Aside;
+use super::slab::{Slab, Key, Socket};
+use super::background::Background;
 use super::cancel::Cancel;
 use super::client::{self, Client};
 use super::client_tls::ClientEncryption;
 use super::config::{Address, Config};
-use super::crowd::Crowd;
+use super::client_limits::ClientLimits;
 use super::deadlines::Deadlines;
 use super::log::{Figures, Log};
-use super::lookups::Lookups;
-use super::operating::Operating;
-use super::patience::Patiences;
+use super::auth_query::AuthQueries;
+use super::admin::Operating;
+use super::timeout::ClientTimeoutsByUser;
 use super::pool::{Pool, PoolIndex};
 use super::probing::Probes;
 use super::quotas::QuotaChain;
@@ -28,8 +28,8 @@ use super::reload::{Reads, Reloading};
 use super::server::Server;
 use super::stats::Stats;
 use super::takeover::Takeover;
-use super::unnamed::Unnamed;
-use super::wire::{Chunks, Writes};
+use super::autodb::AutoDatabases;
+use super::connection::{Buffers, Writes};
 use super::workers::Watchers;
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
@@ -53,27 +53,27 @@ pub(super) struct Loop {
     /// Encryption with clients that want TLS.
     pub(super) tls: Option<Arc<ClientEncryption>>,
     /// Work that is done beside the loop, and the secrets that were looked up there.
-    pub(super) aside: Aside,
-    pub(super) lookups: Lookups,
+    pub(super) background: Background,
+    pub(super) auth_queries: AuthQueries,
     pub(super) watchers: Watchers,
     began: Instant,
     began_at: SystemTime,
     /// The moment of what is being done.
     pub(super) now: Time,
     pub(super) phase: Phase,
-    pub(super) clients: Arena<Client>,
-    pub(super) servers: Arena<Server>,
-    pub(super) cancels: Arena<Cancel>,
+    pub(super) clients: Slab<Client>,
+    pub(super) servers: Slab<Server>,
+    pub(super) cancels: Slab<Cancel>,
     pub(super) pools: Vec<Pool>,
     /// The databases' places in the configuration, by name.
     pub(super) databases: HashMap<String, usize>,
     pub(super) pools_by_name: HashMap<(usize, Vec<u8>), PoolIndex>,
-    pub(super) unnamed: Unnamed,
+    pub(super) autodb: AutoDatabases,
     /// Clients by the number that they may cancel by.
     pub(super) processes: HashMap<u32, Key>,
     /// Clients that have not logged in yet, by their numbers: the first has tried for longest.
     pub(super) logins: BTreeMap<u64, Key>,
-    pub(super) chunks: Chunks,
+    pub(super) buffers: Buffers,
     pub(super) deadlines: Deadlines,
     /// Connections that may go on, though the system will not say so.
     pub(super) again: VecDeque<Socket>,
@@ -86,8 +86,8 @@ pub(super) struct Loop {
     pub(super) quotas: QuotaChain,
     /// The probes of each database.
     pub(super) probes: Vec<Option<Probes>>,
-    pub(super) crowd: Crowd,
-    pub(super) patiences: Patiences,
+    pub(super) client_limits: ClientLimits,
+    pub(super) client_timeouts: ClientTimeoutsByUser,
     /// Servers to which a connection was made.
     pub(super) reached: Vec<Address>,
     pub(super) log: Log,
@@ -96,7 +96,7 @@ pub(super) struct Loop {
     pub(super) reloading: Option<Reloading>,
     pub(super) reads: Reads,
     pub(super) stats: Stats,
-    pub(super) operating: Operating,
+    pub(super) admin: Operating,
     pub(super) takeover: Takeover,
     random: SystemRandom,
     /// Bytes that are written in one go, kept for their room.
@@ -108,7 +108,7 @@ impl Loop {
     pub(super) fn new(
         config: Config,
         tls: Option<Arc<ClientEncryption>>,
-        aside: Aside,
+        background: Background,
         watchers: Watchers,
     ) -> Loop {
         let writes = if watchers.len() > 1 { Writes::Later } else { Writes::Now };
@@ -117,27 +117,27 @@ impl Loop {
         let databases = config.databases.iter().enumerate();
         let databases = databases.map(|(at, database)| (database.name.clone(), at)).collect();
         Loop {
-            patiences: Patiences::new(&config),
+            client_timeouts: ClientTimeoutsByUser::new(&config),
             reached: Vec::new(),
             config,
             databases,
             tls,
-            aside,
-            lookups: Lookups::default(),
+            background,
+            auth_queries: AuthQueries::default(),
             watchers,
             began: Instant::now(),
             began_at: SystemTime::now(),
             now: Time::ZERO,
             phase: Phase::Open,
-            clients: Arena::new(),
-            servers: Arena::new(),
-            cancels: Arena::new(),
+            clients: Slab::new(),
+            servers: Slab::new(),
+            cancels: Slab::new(),
             pools: Vec::new(),
             pools_by_name: HashMap::new(),
-            unnamed: Unnamed::default(),
+            autodb: AutoDatabases::default(),
             processes: HashMap::new(),
             logins: BTreeMap::new(),
-            chunks: Chunks::new(writes),
+            buffers: Buffers::new(writes),
             deadlines: Deadlines::default(),
             again: VecDeque::new(),
             decided: VecDeque::new(),
@@ -145,13 +145,13 @@ impl Loop {
             connects: VecDeque::new(),
             quotas: QuotaChain::default(),
             probes,
-            crowd: Crowd::default(),
+            client_limits: ClientLimits::default(),
             log: Log::default(),
             figures: Figures::default(),
             reloading: None,
             reads: Reads::default(),
             stats,
-            operating: Operating::default(),
+            admin: Operating::default(),
             takeover: Takeover::default(),
             random: SystemRandom::new(),
             to_server: Vec::new(),
@@ -208,7 +208,7 @@ impl Loop {
         while let Some(pool) = self.decided.pop_front() {
             while let Some(verdict) = self.pools[pool].driver.next_decision() {
                 let waits = self.clients.get(verdict.owner).and_then(|client| match client.state {
-                    client::State::Waits(job) | client::State::Guest(Some(job)) => Some(job),
+                    client::State::Waits(job) | client::State::WaitingForWelcome(Some(job)) => Some(job),
                     _ => None,
                 });
                 // The driver takes a verdict back whose client reneges before it is carried out, so
@@ -243,7 +243,7 @@ impl Loop {
     /// Writes to a client; a broken connection is found when it is read.
     pub(super) fn say(&mut self, key: Key, bytes: &[u8]) -> io::Result<()> {
         let Some(client) = self.clients.get_mut(key) else { return Ok(()) };
-        client.wire.send(bytes, &mut self.chunks)
+        client.connection.send(bytes, &mut self.buffers)
     }
 
     /// Tells a client why its session ends, and ends it.
@@ -274,9 +274,9 @@ impl Loop {
         // With several workers the words are only queued until this flush, which finds out whether
         // the system has room for them.
         let Some(client) = self.clients.get_mut(key) else { return };
-        if client.wire.flush(&mut self.chunks).is_ok() && client.wire.is_blocked() {
-            let patience = self.now + self.config.timeouts.cancel;
-            self.deadlines.set(Socket::Client(key), &mut client.deadline, patience);
+        if client.connection.flush(&mut self.buffers).is_ok() && client.connection.is_blocked() {
+            let timeout = self.now + self.config.timeouts.cancel;
+            self.deadlines.set(Socket::Client(key), &mut client.deadline, timeout);
         } else {
             self.close(key);
         }
@@ -289,7 +289,7 @@ impl Loop {
         self.deadlines.clear(Socket::Client(key), &mut client.deadline);
         self.log_end(&client);
         self.count_out(&client);
-        client.wire.close(&mut self.chunks);
+        client.connection.close(&mut self.buffers);
     }
 
     /// Takes a client away from all that it has to do with, but for its socket.
@@ -305,8 +305,8 @@ impl Loop {
             self.processes.remove(&client.process);
         }
         match state {
-            client::State::Guest(job) => {
-                self.pools[pool].guests.retain(|one| *one != key);
+            client::State::WaitingForWelcome(job) => {
+                self.pools[pool].waiting_for_welcome.retain(|one| *one != key);
                 if let Some(job) = job {
                     self.renege(pool, job);
                 }

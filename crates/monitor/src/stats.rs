@@ -175,7 +175,7 @@ pub struct QuotaStats {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Secrets of users that were looked up in a database.
-    pub lookups: u64,
+    pub auth_queries: u64,
     /// Those that could not be.
     pub lookups_failed: u64,
     /// Why not, the last time; clients are not told.

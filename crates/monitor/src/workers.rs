@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use mio::{Events, Poll, Registry, Waker};
 
-use super::arena::Socket;
+use super::slab::Socket;
 use super::client;
 use super::config::StartError;
-use super::link::Link;
+use super::write_half::WriteHalf;
 use super::run::{COMMANDS, Running};
 use super::server::{self, Server};
 use super::state::Loop;
-use super::wire::{Chunk, Reading, Wire};
+use super::connection::{Buffer, Reading, Connection};
 
 /// Events that one that is alone takes from the system at once.
 const EVENTS_ALONE: usize = 1024;
@@ -62,23 +62,23 @@ impl Watchers {
     ///
     /// # Errors
     /// If the system has no room for it.
-    pub(super) fn watch(&mut self, wire: &mut Wire, socket: Socket) -> io::Result<()> {
+    pub(super) fn watch(&mut self, connection: &mut Connection, socket: Socket) -> io::Result<()> {
         let next = match socket {
             Socket::Client(_) => &mut self.next_client,
             _ => &mut self.next_other,
         };
         let watcher = *next;
         *next = (watcher + 1) % self.all.len();
-        wire.watched(watcher, socket);
-        wire.stream().register(&self.all[watcher], socket.token())
+        connection.watched(watcher, socket);
+        connection.stream().register(&self.all[watcher], socket.token())
     }
 
     /// Nobody watches it any more.
     ///
     /// # Errors
     /// If nobody did.
-    pub(super) fn release(&self, wire: &Wire) -> io::Result<()> {
-        wire.stream().deregister(&self.all[wire.watcher()])
+    pub(super) fn release(&self, connection: &Connection) -> io::Result<()> {
+        connection.stream().deregister(&self.all[connection.watcher()])
     }
 }
 
@@ -96,9 +96,9 @@ struct Worker<'a> {
     poll: Poll,
     events: Events,
     /// Reads before the loop is taken, and writes when it is let go; kept for their room.
-    readings: Vec<(Socket, Reading)>,
-    queue: Vec<Arc<Link>>,
-    spare: Vec<Chunk>,
+    classification_cache: Vec<(Socket, Reading)>,
+    queue: Vec<Arc<WriteHalf>>,
+    spare: Vec<Buffer>,
     /// Connections that could not be written to.
     broken: Vec<Socket>,
 }
@@ -132,7 +132,7 @@ impl Crew {
             at,
             poll,
             events: Events::with_capacity(events),
-            readings: Vec::new(),
+            classification_cache: Vec::new(),
             queue: Vec::new(),
             spare: Vec::new(),
             broken: Vec::new(),
@@ -182,25 +182,25 @@ impl Worker<'_> {
         // noted before any connection is read.
         running.inner.note(&self.events);
         if self.crew.wakers.len() > 1 {
-            running.inner.begin_reads(&self.events, &mut self.readings);
-            if !self.readings.is_empty() {
+            running.inner.begin_reads(&self.events, &mut self.classification_cache);
+            if !self.classification_cache.is_empty() {
                 drop(running);
-                for (_, reading) in &mut self.readings {
+                for (_, reading) in &mut self.classification_cache {
                     reading.read();
                 }
                 running = self.crew.lock();
-                running.inner.end_reads(&mut self.readings);
+                running.inner.end_reads(&mut self.classification_cache);
             }
-            for chunk in self.spare.drain(..) {
-                running.inner.chunks.give(chunk);
+            for buffer in self.spare.drain(..) {
+                running.inner.buffers.give(buffer);
             }
         }
         running.turn(&self.events, &mut self.broken);
-        running.inner.chunks.take_queued(&mut self.queue);
+        running.inner.buffers.take_queued(&mut self.queue);
         let next = running.next();
         drop(running);
-        for link in self.queue.drain(..) {
-            let written = link.write_queued();
+        for write_half in self.queue.drain(..) {
+            let written = write_half.write_queued();
             self.spare.extend(written.spare);
             self.broken.extend(written.broken);
         }
@@ -217,17 +217,17 @@ impl Loop {
     /// Hears what the system has to tell of connections.
     fn note(&mut self, events: &Events) {
         for event in events {
-            if let Some(wire) = self.wire_of(Socket::of(event.token())) {
-                wire.note(event);
+            if let Some(connection) = self.connection_of(Socket::of(event.token())) {
+                connection.note(event);
             }
         }
     }
 
-    fn wire_of(&mut self, socket: Socket) -> Option<&mut Wire> {
+    fn connection_of(&mut self, socket: Socket) -> Option<&mut Connection> {
         match socket {
-            Socket::Client(key) => Some(&mut self.clients.get_mut(key)?.wire),
-            Socket::Server(key) => self.servers.get_mut(key)?.wire.as_mut(),
-            Socket::Cancel(key) => Some(&mut self.cancels.get_mut(key)?.wire),
+            Socket::Client(key) => Some(&mut self.clients.get_mut(key)?.connection),
+            Socket::Server(key) => self.servers.get_mut(key)?.connection.as_mut(),
+            Socket::Cancel(key) => Some(&mut self.cancels.get_mut(key)?.connection),
             Socket::Own(_) => None,
         }
     }
@@ -240,9 +240,9 @@ impl Loop {
                 continue;
             }
             // The buffers are taken aside while the connection is looked up.
-            let mut chunks = std::mem::take(&mut self.chunks);
-            let reading = self.wire_of(socket).and_then(|wire| wire.begin_read(&mut chunks));
-            self.chunks = chunks;
+            let mut buffers = std::mem::take(&mut self.buffers);
+            let reading = self.connection_of(socket).and_then(|connection| connection.begin_read(&mut buffers));
+            self.buffers = buffers;
             reads.extend(reading.map(|reading| (socket, reading)));
         }
     }
@@ -261,11 +261,11 @@ impl Loop {
                     _ => return false,
                 };
                 let takes = |server: &Server| {
-                    let wire = server.wire.as_ref();
+                    let connection = server.connection.as_ref();
                     matches!(server.state, server::State::Serving)
-                        && wire.is_some_and(|wire| !wire.is_blocked())
+                        && connection.is_some_and(|connection| !connection.is_blocked())
                 };
-                server.is_some_and(takes) && !client.wire.is_blocked()
+                server.is_some_and(takes) && !client.connection.is_blocked()
             }
             Socket::Server(key) => {
                 use server::State::{Admitting, Connecting, Hashing, LoggingIn};
@@ -273,7 +273,7 @@ impl Loop {
                 let begins =
                     matches!(server.state, Admitting | Connecting | LoggingIn(_) | Hashing);
                 let client = server.client.and_then(|client| self.clients.get(client));
-                !begins && client.is_none_or(|client| !client.wire.is_blocked())
+                !begins && client.is_none_or(|client| !client.connection.is_blocked())
             }
             Socket::Cancel(_) | Socket::Own(_) => false,
         }
@@ -281,15 +281,15 @@ impl Loop {
 
     /// Takes what a worker has read.
     fn end_reads(&mut self, reads: &mut Vec<(Socket, Reading)>) {
-        let mut chunks = std::mem::take(&mut self.chunks);
+        let mut buffers = std::mem::take(&mut self.buffers);
         for (socket, reading) in reads.drain(..) {
-            match self.wire_of(socket) {
-                Some(wire) => wire.end_read(reading, &mut chunks),
+            match self.connection_of(socket) {
+                Some(connection) => connection.end_read(reading, &mut buffers),
                 // It has gone meanwhile.
-                None => reading.give_back(&mut chunks),
+                None => reading.give_back(&mut buffers),
             }
         }
-        self.chunks = chunks;
+        self.buffers = buffers;
     }
 }
 

@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use mio::Token;
-use rustls::{self, Connection};
+use rustls::{self, Connection as TlsConnection};
 
-use super::arena::Socket;
-use super::wire::{CHUNK, Chunk, Chunks, Stream};
+use super::slab::Socket;
+use super::connection::{BUFFER, Buffer, Buffers, Stream};
 
 /// The encryption of a socket.
 #[derive(Debug)]
 struct Tls {
-    connection: Connection,
+    connection: TlsConnection,
     /// Why it ended, if the other side has broken it or does not take it.
     fault: Option<rustls::Error>,
 }
 
 /// A socket, and what waits to be written to it.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct WriteHalf {
     pub(super) stream: Stream,
     /// True while something waits that the system had no room for. Any attempt to write may find
     /// that out; that it has gone is said by a [flush](Link::flush) alone, so that whoever is told
@@ -38,7 +38,7 @@ pub(super) struct Link {
 struct Pipe {
     /// Encrypts what passes, from when that was agreed on.
     tls: Option<Box<Tls>>,
-    output: Option<Chunk>,
+    output: Option<Buffer>,
     /// True while a worker has it among what it will write.
     queued: bool,
     /// Why a worker could not write it.
@@ -51,15 +51,15 @@ struct Pipe {
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// A buffer that is empty again.
-    pub(super) spare: Option<Chunk>,
+    pub(super) spare: Option<Buffer>,
     /// The socket whose connection is broken, if it is.
     pub(super) broken: Option<Socket>,
 }
 
-impl Link {
-    pub(super) fn new(stream: Stream) -> Arc<Link> {
+impl WriteHalf {
+    pub(super) fn new(stream: Stream) -> Arc<WriteHalf> {
         let (blocked, token) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Arc::new(Link { stream, blocked, token, pipe: Mutex::default() })
+        Arc::new(WriteHalf { stream, blocked, token, pipe: Mutex::default() })
     }
 
     /// It is watched as this from now on.
@@ -78,7 +78,7 @@ impl Link {
 
     /// Bytes that wait to be written, as far as they are not encrypted yet.
     pub(super) fn unsent(&self) -> usize {
-        self.pipe().output.as_ref().map_or(0, |chunk| chunk.filled().len())
+        self.pipe().output.as_ref().map_or(0, |buffer| buffer.filled().len())
     }
 
     /// Bytes that the system has taken in all.
@@ -95,17 +95,17 @@ impl Link {
     ///
     /// # Errors
     /// If the connection is broken.
-    pub(super) fn send(&self, bytes: &[u8], chunks: &mut Chunks) -> io::Result<()> {
+    pub(super) fn send(&self, bytes: &[u8], buffers: &mut Buffers) -> io::Result<()> {
         let mut pipe = self.pipe();
         let mut rest = bytes;
         if pipe.output.is_some() && !self.is_blocked() {
-            self.flush_pipe(&mut pipe, chunks)?;
+            self.flush_pipe(&mut pipe, buffers)?;
         }
         if pipe.output.is_none() {
             rest = &bytes[pipe.write(&self.stream, bytes)?..];
         }
         if !rest.is_empty() {
-            pipe.output.get_or_insert_with(|| chunks.take()).push(rest);
+            pipe.output.get_or_insert_with(|| buffers.take()).push(rest);
         }
         self.note_refusal(pipe.is_blocked());
         Ok(())
@@ -118,23 +118,23 @@ impl Link {
     /// # Errors
     /// If the connection is broken.
     pub(super) fn send_later(
-        self: &Arc<Link>,
+        self: &Arc<WriteHalf>,
         bytes: &[u8],
-        chunks: &mut Chunks,
+        buffers: &mut Buffers,
     ) -> io::Result<()> {
         let mut pipe = self.pipe();
         if let Some(cause) = pipe.broken {
             return Err(cause.into());
         }
-        let waits = pipe.output.as_ref().map_or(0, |chunk| chunk.filled().len());
-        if waits + bytes.len() > CHUNK {
+        let waits = pipe.output.as_ref().map_or(0, |buffer| buffer.filled().len());
+        if waits + bytes.len() > BUFFER {
             drop(pipe);
-            return self.send(bytes, chunks);
+            return self.send(bytes, buffers);
         }
-        pipe.output.get_or_insert_with(|| chunks.take()).push(bytes);
+        pipe.output.get_or_insert_with(|| buffers.take()).push(bytes);
         if !pipe.queued && !self.is_blocked() {
             pipe.queued = true;
-            chunks.queue(Arc::clone(self));
+            buffers.queue(Arc::clone(self));
         }
         Ok(())
     }
@@ -143,19 +143,19 @@ impl Link {
     ///
     /// # Errors
     /// If the connection is broken.
-    pub(super) fn flush(&self, chunks: &mut Chunks) -> io::Result<()> {
+    pub(super) fn flush(&self, buffers: &mut Buffers) -> io::Result<()> {
         let mut pipe = self.pipe();
         if let Some(cause) = pipe.broken {
             return Err(cause.into());
         }
-        self.flush_pipe(&mut pipe, chunks)
+        self.flush_pipe(&mut pipe, buffers)
     }
 
-    fn flush_pipe(&self, pipe: &mut Pipe, chunks: &mut Chunks) -> io::Result<()> {
+    fn flush_pipe(&self, pipe: &mut Pipe, buffers: &mut Buffers) -> io::Result<()> {
         let spare = pipe.flush(&self.stream)?;
         self.note(pipe);
         if let Some(spare) = spare {
-            chunks.give(spare);
+            buffers.give(spare);
         }
         Ok(())
     }
@@ -223,12 +223,12 @@ impl Link {
     /// If that is no handshake, or what waits in clear cannot be written first.
     pub(super) fn encrypt(
         &self,
-        mut connection: Connection,
+        mut connection: TlsConnection,
         mut begun: &[u8],
-        chunks: &mut Chunks,
+        buffers: &mut Buffers,
     ) -> io::Result<()> {
         let mut pipe = self.pipe();
-        self.flush_pipe(&mut pipe, chunks)?;
+        self.flush_pipe(&mut pipe, buffers)?;
         if pipe.output.is_some() {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -243,7 +243,7 @@ impl Link {
     }
 
     /// A view of its encryption, if it has any.
-    pub(super) fn of_encryption<T>(&self, see: impl FnOnce(&Connection) -> T) -> Option<T> {
+    pub(super) fn of_encryption<T>(&self, see: impl FnOnce(&TlsConnection) -> T) -> Option<T> {
         self.pipe().tls.as_ref().map(|tls| see(&tls.connection))
     }
 
@@ -253,15 +253,15 @@ impl Link {
     }
 
     /// The last words: what waits, if the system has room for it, and that nothing follows.
-    pub(super) fn end(&self, chunks: &mut Chunks) {
+    pub(super) fn end(&self, buffers: &mut Buffers) {
         let mut guard = self.pipe();
         let pipe = &mut *guard;
         if !self.is_blocked() && pipe.broken.is_none() {
             // Who is not there any more does not hear it.
-            let _ = self.flush_pipe(pipe, chunks);
+            let _ = self.flush_pipe(pipe, buffers);
         }
         if let Some(output) = pipe.output.take() {
-            chunks.give(output);
+            buffers.give(output);
         }
         if let Some(tls) = &mut pipe.tls {
             tls.connection.send_close_notify();
@@ -276,19 +276,19 @@ impl Pipe {
     }
 
     /// Writes what waits; the buffer that is empty then.
-    fn flush(&mut self, stream: &Stream) -> io::Result<Option<Chunk>> {
-        let Some(mut chunk) = self.output.take() else {
+    fn flush(&mut self, stream: &Stream) -> io::Result<Option<Buffer>> {
+        let Some(mut buffer) = self.output.take() else {
             if self.tls.is_some() {
                 self.write(stream, b"")?;
             }
             return Ok(None);
         };
-        let written = self.write(stream, chunk.filled())?;
-        chunk.skip(written);
-        if chunk.filled().is_empty() {
-            return Ok(Some(chunk));
+        let written = self.write(stream, buffer.filled())?;
+        buffer.skip(written);
+        if buffer.filled().is_empty() {
+            return Ok(Some(buffer));
         }
-        self.output = Some(chunk);
+        self.output = Some(buffer);
         Ok(None)
     }
 
@@ -413,10 +413,10 @@ mod tests {
     #[test]
     fn what_was_refused_is_blocked_until_it_is_flushed_though_a_read_writes_it_on() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (link, theirs) = (Link::new(Stream::Unix(ours)), Stream::Unix(theirs));
+        let (write_half, theirs) = (WriteHalf::new(Stream::Unix(ours)), Stream::Unix(theirs));
         let (client, mut server) = ends();
-        let mut chunks = Chunks::default();
-        link.encrypt(client.into(), b"", &mut chunks).unwrap();
+        let mut buffers = Buffers::default();
+        write_half.encrypt(client.into(), b"", &mut buffers).unwrap();
         let mut room = [0; 4096];
         let hear = |server: &mut ServerConnection| {
             while server.read_tls(&mut &theirs).is_ok_and(|bytes| bytes > 0) {
@@ -430,28 +430,28 @@ mod tests {
         };
         while server.is_handshaking() {
             hear(&mut server);
-            let _ = link.read(&mut room, true);
+            let _ = write_half.read(&mut room, true);
         }
-        let _ = link.read(&mut room, true);
-        while !link.is_blocked() {
-            link.send(&[7; 1000], &mut chunks).unwrap();
+        let _ = write_half.read(&mut room, true);
+        while !write_half.is_blocked() {
+            write_half.send(&[7; 1000], &mut buffers).unwrap();
         }
-        assert!(!link.has_borrowed(), "what was refused is encrypted");
+        assert!(!write_half.has_borrowed(), "what was refused is encrypted");
         server.writer().write_all(b"an answer").unwrap();
         hear(&mut server);
-        assert_eq!(link.read(&mut room, true).unwrap(), 9);
-        let is_written = || link.of_encryption(|tls| !tls.wants_write()) == Some(true);
-        assert!(is_written() && link.is_blocked(), "it has not been said yet");
-        link.flush(&mut chunks).unwrap();
-        assert!(!link.is_blocked());
+        assert_eq!(write_half.read(&mut room, true).unwrap(), 9);
+        let is_written = || write_half.of_encryption(|tls| !tls.wants_write()) == Some(true);
+        assert!(is_written() && write_half.is_blocked(), "it has not been said yet");
+        write_half.flush(&mut buffers).unwrap();
+        assert!(!write_half.is_blocked());
         // Nor does it say so who writes something else.
-        while !link.is_blocked() {
-            link.send(&[7; 1000], &mut chunks).unwrap();
+        while !write_half.is_blocked() {
+            write_half.send(&[7; 1000], &mut buffers).unwrap();
         }
         hear(&mut server);
-        link.send(b"more", &mut chunks).unwrap();
-        assert!(is_written() && link.is_blocked());
-        link.flush(&mut chunks).unwrap();
-        assert!(!link.is_blocked());
+        write_half.send(b"more", &mut buffers).unwrap();
+        assert!(is_written() && write_half.is_blocked());
+        write_half.flush(&mut buffers).unwrap();
+        assert!(!write_half.is_blocked());
     }
 }

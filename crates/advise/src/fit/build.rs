@@ -48,7 +48,7 @@ pub(super) fn build(
             router: None,
             length: None,
             ties: None,
-            sight: None,
+            load_information: None,
             queues: None,
             room: None,
             wait_max: None,

@@ -250,14 +250,14 @@ impl<'a> Compiler<'a> {
             router: entry.router.clone(),
             length: entry.length,
             ties: entry.ties,
-            sight: entry.sight,
+            load_information: entry.load_information,
         };
         let classes = &self.scenario.classes;
         let names: Vec<&str> = classes.iter().map(|class| &*class.name).collect();
         let spec = policies.at(spec, &names)?;
-        if spec.sight == gate::Sight::Reported {
+        if spec.load_information == gate::LoadInformation::Reported {
             return Err(
-                "`sight = \"reported\"` is for a live gate: in a model nobody reports; give it a \
+                "`load-information = \"reported\"` is for a live gate: in a model nobody reports; give it a \
                         `delay` or a `refresh`"
                     .into(),
             );

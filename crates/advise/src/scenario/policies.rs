@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gate::{
     AtZero, CohortSpec, DisciplineSpec, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow,
-    Length, Queues, RouterSpec, Sight, Ties, WeightedOrder, Window,
+    Length, Queues, RouterSpec, LoadInformation, Ties, WeightedOrder, Window,
 };
 use serde::de::value::{MapAccessDeserializer, MapDeserializer, StrDeserializer};
 use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
@@ -147,7 +147,7 @@ pub enum RouterEntry {
 /// What the router sees that is not as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum SightEntry {
+pub enum LoadInformationEntry {
     /// As it was so long ago.
     Delay(Span),
     /// As it was at the last whole multiple of this.
@@ -168,7 +168,7 @@ pub struct Policies {
     /// Which of several equally good servers; left out, rotating.
     pub ties: Option<Ties>,
     /// What the router sees; left out, everything as it is.
-    pub sight: Option<SightEntry>,
+    pub load_information: Option<LoadInformationEntry>,
 }
 
 impl Policies {
@@ -184,7 +184,7 @@ impl Policies {
                 Some(entry) => entry.spec(classes)?,
             },
             router: self.router(&spec, classes)?,
-            sight: self.sight()?,
+            load_information: self.load_information()?,
             ..spec
         };
         gate::Gate::new(&GateSpec { room: Some(0), ..spec.clone() })
@@ -192,22 +192,22 @@ impl Policies {
         Ok(spec)
     }
 
-    fn sight(&self) -> Result<Sight, String> {
-        let Some(sight) = self.sight else { return Ok(Sight::Fresh) };
+    fn load_information(&self) -> Result<LoadInformation, String> {
+        let Some(load_information) = self.load_information else { return Ok(LoadInformation::Fresh) };
         let blind = match &self.router {
             None | Some(RouterEntry::Random | RouterEntry::RoundRobin) => true,
             Some(RouterEntry::Weighted { .. } | RouterEntry::ByKey { .. }) => true,
             Some(_) => false,
         };
         if blind {
-            return Err("`sight` is of routers that look at servers, and this one looks at none; \
+            return Err("`load-information` is of routers that look at servers, and this one looks at none; \
                         remove it or choose another `router`"
                 .into());
         }
-        Ok(match sight {
-            SightEntry::Delay(span) => Sight::Delayed(time("delay", span)?),
-            SightEntry::Refresh(span) => Sight::Refreshed(time("refresh", span)?),
-            SightEntry::Reported => Sight::Reported,
+        Ok(match load_information {
+            LoadInformationEntry::Delay(span) => LoadInformation::Delayed(time("delay", span)?),
+            LoadInformationEntry::Refresh(span) => LoadInformation::Refreshed(time("refresh", span)?),
+            LoadInformationEntry::Reported => LoadInformation::Reported,
         })
     }
 

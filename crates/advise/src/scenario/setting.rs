@@ -186,7 +186,7 @@ impl Scenario {
             let (at_queues, at_servers) = looks(router);
             gate.length = gate.length.filter(|_| at_queues);
             gate.ties = gate.ties.filter(|_| at_servers);
-            gate.sight = gate.sight.filter(|_| at_servers);
+            gate.load_information = gate.load_information.filter(|_| at_servers);
         }
         Ok(changed)
     }

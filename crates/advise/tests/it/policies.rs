@@ -6,7 +6,7 @@ use std::time::Duration;
 use advise::Scenario;
 use gate::{
     AtZero, CohortSpec, DisciplineSpec, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow,
-    Length, Queues, RouterSpec, Sight, Ties, WeightedOrder, Window,
+    Length, Queues, RouterSpec, LoadInformation, Ties, WeightedOrder, Window,
 };
 
 /// Two classes, documents, and two servers with a queue each; `keys` go into the gate.
@@ -173,9 +173,9 @@ fn routers_have_names_and_parameters() {
 #[test]
 fn a_router_may_see_its_servers_late() {
     let keys = "router = \"shortest-queue\"\nsight = ";
-    let sight = |sight: &str| spec(&format!("{keys}{sight}")).sight;
-    assert_eq!(sight("{ delay = \"10s\" }"), Sight::Delayed(seconds(10)));
-    assert_eq!(sight("{ refresh = \"10s\" }"), Sight::Refreshed(seconds(10)));
+    let load_information = |load_information: &str| spec(&format!("{keys}{load_information}")).load_information;
+    assert_eq!(load_information("{ delay = \"10s\" }"), LoadInformation::Delayed(seconds(10)));
+    assert_eq!(load_information("{ refresh = \"10s\" }"), LoadInformation::Refreshed(seconds(10)));
     holds(&format!("{keys}{{ delay = \"10s\" }}"));
     assert_eq!(spec("").queues, Queues::PerServer);
 }
@@ -199,7 +199,7 @@ fn policies_that_cannot_work_are_refused() {
         ),
         ("ties = \"lowest\"", "`ties` is of routers that compare servers"),
         ("router = \"least-work\"\nlength = \"waiting\"", "`length` is of routers that"),
-        ("sight = { delay = \"1s\" }", "`sight` is of routers that look at servers"),
+        ("load-information = { delay = \"1s\" }", "`load-information` is of routers that look at servers"),
         ("router = \"shortest-queue\"\nsight = \"reported\"", "in a model nobody reports"),
         ("discipline = \"priority-ageing\"", "missing field `interval`"),
         ("discipline = { priority-ageing = { interval = \"0s\" } }", "must be above 0"),

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 
 use gate::{
-    Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, Foresight, GateSpec, Job, JobId,
+    Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, EarlyRejection, GateSpec, Job, JobId,
     KeyDown, KeyMap, KeyOf, Length, Queues, Reason, Report, Reserve, Role, RouterSpec, ServerSpec,
-    Share, Sight, Slot, Ties, Window,
+    Share, LoadInformation, Slot, Ties, Window,
 };
 use serde_json::{Value, from_value, json, to_value};
 
@@ -26,12 +26,12 @@ fn spec() -> GateSpec {
         servers: vec![ServerSpec { slots: 2 }, ServerSpec { slots: 0 }],
         queues: Queues::PerServer,
         router: RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Rotate },
-        sight: Sight::Fresh,
+        load_information: LoadInformation::Fresh,
         discipline: DisciplineSpec::Priority,
         room: Some(7),
         wait_max: Some(ms(1500)),
         unreachable_max: None,
-        foresight: None,
+        early_rejection: None,
         reserve: None,
         roles: Vec::new(),
         seed: u64::MAX,
@@ -87,9 +87,9 @@ fn policies_go_round() {
     let by_key = RouterSpec::ByKey { of: KeyOf::Key, map, down: KeyDown::Wait };
     let map = json!({"range": {"bounds": [u64::MAX]}});
     holds(&by_key, json!({"by-key": {"of": "key", "map": map, "down": "wait"}}));
-    let stale = GateSpec { sight: Sight::Delayed(ms(3)), ..spec() };
+    let stale = GateSpec { load_information: LoadInformation::Delayed(ms(3)), ..spec() };
     let written = to_value(&stale).expect("it can be written");
-    assert_eq!(written["sight"], json!({"delayed": {"secs": 0, "nanos": 3_000_000}}));
+    assert_eq!(written["load_information"], json!({"delayed": {"secs": 0, "nanos": 3_000_000}}));
     assert_eq!(from_value::<GateSpec>(written).expect("it can be read"), stale);
     let report = Report { waiting: 2, utilisation: Share::new(0.25), ..Report::default() };
     let expected = json!({"waiting": 2, "busy": 0, "utilisation": 250_000});
@@ -200,10 +200,10 @@ fn policies_say_the_names_that_they_have_in_files() {
 }
 
 #[test]
-fn foresight_reserve_and_roles_go_round() {
+fn early_rejection_reserve_and_roles_go_round() {
     let mut expected = to_value(spec()).unwrap();
     let more = [
-        ("foresight", json!({"memory": {"secs": 60, "nanos": 0}})),
+        ("early_rejection", json!({"memory": {"secs": 60, "nanos": 0}})),
         ("reserve", json!({"slots": 3, "after": {"secs": 0, "nanos": 5_000_000}})),
         ("roles", json!(["primary", "replica"])),
     ];
@@ -211,7 +211,7 @@ fn foresight_reserve_and_roles_go_round() {
         assert_eq!(expected.as_object_mut().unwrap().insert(key.to_owned(), value), None, "{key}");
     }
     let all = GateSpec {
-        foresight: Some(Foresight::default()),
+        early_rejection: Some(EarlyRejection::default()),
         reserve: Some(Reserve { slots: 3, after: ms(5) }),
         roles: vec![Role::Primary, Role::Replica],
         ..spec()

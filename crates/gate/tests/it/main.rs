@@ -4,7 +4,7 @@
 
 mod deadlines;
 mod disciplines;
-mod foresights;
+mod early_rejection;
 #[cfg(feature = "serde")]
 mod formats;
 mod model;
@@ -16,4 +16,4 @@ mod reserves;
 mod roles;
 mod routers;
 mod servers;
-mod sights;
+mod load_information;

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use gate::{
-    Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, Foresight, Gate, GateSpec, Job,
+    Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, EarlyRejection, Gate, GateSpec, Job,
     JobId, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, Queues, Report, Reserve, Role,
-    RouterSpec, ServerSpec, Share, Sight, Slot, Ties, Time, WeightedOrder, Window,
+    RouterSpec, ServerSpec, Share, LoadInformation, Slot, Ties, Time, WeightedOrder, Window,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -154,9 +154,9 @@ fn draw_any_spec(chance: &mut Xoshiro256PlusPlus) -> GateSpec {
     let mut spec = draw_spec(chance, policy);
     spec.router = draw_router(chance, spec.servers.len() as u32, queues);
     let span = Duration::from_nanos(pick(chance, &[1, 7, 50]));
-    let sights = [Sight::Fresh, Sight::Delayed(span), Sight::Refreshed(span), Sight::Reported];
-    spec.sight = pick(chance, &sights);
-    spec.foresight = pick(chance, &[None, Some(Foresight { memory: span })]);
+    let load_information = [LoadInformation::Fresh, LoadInformation::Delayed(span), LoadInformation::Refreshed(span), LoadInformation::Reported];
+    spec.load_information = pick(chance, &load_information);
+    spec.early_rejection = pick(chance, &[None, Some(EarlyRejection { memory: span })]);
     spec
 }
 
@@ -193,13 +193,13 @@ fn draw_spec(chance: &mut Xoshiro256PlusPlus, policy: Policy) -> GateSpec {
         servers: servers.collect(),
         queues: policy.queues,
         router: policy.router,
-        sight: Sight::Fresh,
+        load_information: LoadInformation::Fresh,
         discipline: policy.discipline,
         room: pick(chance, &[None, None, Some(0), Some(1), Some(4), Some(40)]),
         wait_max: pick(chance, &[None, None, Some(Duration::from_nanos(12))]),
         unreachable_max: pick(chance, &[None, Some(0), Some(5), Some(20)])
             .map(Duration::from_nanos),
-        foresight: None,
+        early_rejection: None,
         reserve: None,
         roles: Vec::new(),
         seed: chance.next_u64(),

@@ -74,47 +74,47 @@ pub enum KeyKind {
 /// The policy for session state that a client leaves, in transaction and statement mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Leftovers {
+pub struct SessionState {
     /// LISTEN.
-    pub listen: Leftover,
+    pub listen: StatePolicy,
     /// Advisory locks of a session.
-    pub advisory_locks: Leftover,
+    pub advisory_locks: StatePolicy,
     /// Temporary tables.
-    pub temporary_tables: Leftover,
+    pub temporary_tables: StatePolicy,
     /// Cursors that outlive their transaction.
-    pub held_cursors: Leftover,
+    pub held_cursors: StatePolicy,
     /// PREPARE in SQL.
-    pub prepare: Leftover,
+    pub prepare: StatePolicy,
     /// SET and what sets without it.
-    pub set: SetLeftover,
+    pub set: SetPolicy,
     /// SET ROLE.
-    pub role: SetLeftover,
+    pub role: SetPolicy,
     /// SET SESSION AUTHORIZATION.
-    pub session_authorization: Leftover,
+    pub session_authorization: StatePolicy,
     /// LOAD.
-    pub load: Leftover,
+    pub load: StatePolicy,
     /// DO and CALL, which may do anything unseen.
-    pub code: CodeLeftover,
+    pub code: CodePolicy,
     /// `currval` and `lastval`, which tell what a session has moved of sequences.
-    pub sequences: SequenceLeftover,
+    pub sequences: SequencePolicy,
     /// True if a client hears of it by a NOTICE that keeps its slot, where half of its pool's are.
     pub notice: bool,
 }
 
-impl Default for Leftovers {
-    fn default() -> Leftovers {
-        Leftovers {
-            listen: Leftover::Pin,
-            advisory_locks: Leftover::Pin,
-            temporary_tables: Leftover::Pin,
-            held_cursors: Leftover::Pin,
-            prepare: Leftover::Pin,
-            set: SetLeftover::Track,
-            role: SetLeftover::Track,
-            session_authorization: Leftover::Pin,
-            load: Leftover::Pin,
-            code: CodeLeftover::Clean,
-            sequences: SequenceLeftover::Discard,
+impl Default for SessionState {
+    fn default() -> SessionState {
+        SessionState {
+            listen: StatePolicy::Pin,
+            advisory_locks: StatePolicy::Pin,
+            temporary_tables: StatePolicy::Pin,
+            held_cursors: StatePolicy::Pin,
+            prepare: StatePolicy::Pin,
+            set: SetPolicy::Track,
+            role: SetPolicy::Track,
+            session_authorization: StatePolicy::Pin,
+            load: StatePolicy::Pin,
+            code: CodePolicy::Clean,
+            sequences: SequencePolicy::Discard,
             notice: false,
         }
     }
@@ -123,7 +123,7 @@ impl Default for Leftovers {
 /// Values of `currval` and `lastval` outside of the transaction that moved the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum SequenceLeftover {
+pub enum SequencePolicy {
     /// Those that any client has moved.
     Trust,
     /// An error of the server: sequences are discarded between clients, from the first text that names
@@ -140,7 +140,7 @@ pub enum SequenceLeftover {
 /// The policy for one kind of session state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Leftover {
+pub enum StatePolicy {
     /// The client keeps its slot.
     Pin,
     /// The statement is refused.
@@ -150,7 +150,7 @@ pub enum Leftover {
 /// The policy for a setting of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum SetLeftover {
+pub enum SetPolicy {
     /// The client keeps its slot.
     Pin,
     /// The statement is refused.
@@ -162,7 +162,7 @@ pub enum SetLeftover {
 /// The policy for session state that code may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CodeLeftover {
+pub enum CodePolicy {
     /// It is trusted to leave nothing.
     Trust,
     /// All that it can have left is cleaned up behind it.

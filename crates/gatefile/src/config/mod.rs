@@ -6,7 +6,7 @@ mod jobs;
 mod pools;
 mod running;
 
-use advise::{DisciplineEntry, RouterEntry, SightEntry};
+use advise::{DisciplineEntry, RouterEntry, LoadInformationEntry};
 use gate::{Length, Ties};
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ pub struct GateFile {
     /// The choice among several equally good servers.
     pub ties: Option<Ties>,
     /// The router's view of its servers.
-    pub sight: Option<SightEntry>,
+    pub load_information: Option<LoadInformationEntry>,
     /// One queue for all servers of a database, or one for each.
     pub queues: QueuesName,
     /// Classes of jobs; the first that matches holds a job.
@@ -63,7 +63,7 @@ pub struct GateFile {
     /// tells none has the key 0.
     pub key: Vec<KeyEntry>,
     /// The policy for session state that a client leaves.
-    pub leftovers: Leftovers,
+    pub session_state: SessionState,
     /// The policy for parameters of a session's start.
     pub startup: Startup,
     /// Health probes of servers; left out, there are none.
@@ -107,11 +107,11 @@ impl Default for GateFile {
             router: None,
             length: None,
             ties: None,
-            sight: None,
+            load_information: None,
             queues: QueuesName::Shared,
             class: Vec::new(),
             key: Vec::new(),
-            leftovers: Leftovers::default(),
+            session_state: SessionState::default(),
             startup: Startup::default(),
             health: None,
             connections: Connections::default(),

@@ -28,7 +28,7 @@ pub struct Pool {
     pub room: u64,
     /// For how long it is remembered how fast a queue moves: a job is refused at once that would wait
     /// in vain at that rate. `"off"` refuses none so.
-    pub foresight: Timeout,
+    pub early_rejection: Timeout,
     /// For how long a client's reads do not go to replicas after it may have written, so that it finds
     /// what it wrote.
     pub own_writes: Span,
@@ -59,7 +59,7 @@ impl Default for Pool {
             reserve_after: Timeout::After(Span(5.0)),
             wait_max: Span(120.0),
             room: 10_000,
-            foresight: Timeout::After(Span(60.0)),
+            early_rejection: Timeout::After(Span(60.0)),
             own_writes: Span(10.0),
             reuse: Reuse::Last,
             unreachable: Unreachable::Wait,

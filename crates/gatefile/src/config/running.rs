@@ -52,7 +52,7 @@ pub struct Connections {
     /// Pause before a server that let nobody in is tried again.
     pub retry: Span,
     /// Idle time after which pools of databases are dropped that only `*` names.
-    pub unnamed: Timeout,
+    pub autodb_idle: Timeout,
 }
 
 impl Default for Connections {
@@ -63,7 +63,7 @@ impl Default for Connections {
             check_after: Span(30.0),
             check: String::new(),
             retry: Span(15.0),
-            unnamed: Timeout::After(Span(3600.0)),
+            autodb_idle: Timeout::After(Span(3600.0)),
         }
     }
 }

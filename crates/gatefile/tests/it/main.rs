@@ -6,7 +6,7 @@ use std::path::Path;
 
 use advise::Span;
 use gatefile::{
-    Disk, Files, GateFile, Leftover, Loaded, Method, Mode, Part, Reuse, Role, Slots, Spread,
+    Disk, Files, GateFile, StatePolicy, Loaded, Method, Mode, Part, Reuse, Role, Slots, Spread,
     Timeout, TlsMode, TlsVersion, load, read, support, translate,
 };
 
@@ -61,8 +61,8 @@ fn our_own_format_is_read_and_what_it_leaves_out_is_as_stated() {
     assert_eq!((file.pool.mode, file.pool.wait_max), (Mode::Transaction, Span(30.0)));
     assert_eq!(file.database[0].server[0].port, 5432);
     assert_eq!(file.database[0].server[1].role, Role::Replica);
-    assert_eq!(file.leftovers.listen, Leftover::Refuse);
-    assert_eq!(file.leftovers.temporary_tables, Leftover::Pin);
+    assert_eq!(file.session_state.listen, StatePolicy::Refuse);
+    assert_eq!(file.session_state.temporary_tables, StatePolicy::Pin);
     assert_eq!(file.limits.message.0, 8_000_000);
     assert_eq!(file.user[0].query, Some(Timeout::Off));
     assert_eq!(file.tls.servers.mode, TlsMode::Prefer);
@@ -72,7 +72,7 @@ fn our_own_format_is_read_and_what_it_leaves_out_is_as_stated() {
 
 #[test]
 fn a_file_of_pgbouncer_is_read_with_its_defaults() {
-    let Loaded { file, warnings, replaced, unmet, contradictions } = loaded("o.ini", INI);
+    let Loaded { file, warnings, replaced, unsupported, contradictions } = loaded("o.ini", INI);
     assert_eq!((warnings, contradictions), (Vec::new(), Vec::new()));
     assert_eq!(file.listen, ["localhost:6543", "[::1]:6543"]);
     let socket = file.unix_socket.as_ref().unwrap();
@@ -106,8 +106,8 @@ fn a_file_of_pgbouncer_is_read_with_its_defaults() {
     let forced = zero.file.database.iter().find(|one| one.name == "forced").unwrap();
     assert_eq!(forced.lifetime, None);
     assert!(replaced.iter().any(|line| line.starts_with("o.ini:20: `logfile`")), "{replaced:?}");
-    let of = |key: &str| unmet.iter().any(|one| one.to_string().contains(&format!("`{key}`")));
-    assert!(of("application_name_add_host") && of("so_reuseport"), "{unmet:?}");
+    let of = |key: &str| unsupported.iter().any(|one| one.to_string().contains(&format!("`{key}`")));
+    assert!(of("application_name_add_host") && of("so_reuseport"), "{unsupported:?}");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn from_toml_to_ini_what_cannot_be_said_stands_in_comments() {
         ";   database orders: db2, a replica",
         ";   auto.floor = 4",
         ";   pool.slots = \"auto\"",
-        ";   leftovers.listen = \"refuse\"",
+        ";   session-state.listen = \"refuse\"",
         ";   user batch: priority = 1",
         ";   admin.http = \"127.0.0.1:9090\"",
         "orders = host=db1 pool_size=12 reserve_pool_size=0 max_db_connections=40",
@@ -478,7 +478,7 @@ fn whoever_is_believed_from_afar_is_believed_on_purpose() {
 fn what_the_gate_does_not_do_yet_is_told_and_refused_where_that_is_unsafe() {
     let ini = |more: &str| format!("[databases]\na = host=b\n[pgbouncer]\nauth_file = u\n{more}\n");
     let harmless = loaded("u.ini", &ini("tcp_socket_buffer = 4096"));
-    let one = harmless.unmet.iter().find(|one| !one.is_unsafe()).expect("it is not done");
+    let one = harmless.unsupported.iter().find(|one| !one.is_unsafe()).expect("it is not done");
     assert_eq!(
         one.to_string(),
         "u.ini:5: `tcp_socket_buffer` does nothing yet: The system chooses the size of its \
@@ -489,7 +489,7 @@ fn what_the_gate_does_not_do_yet_is_told_and_refused_where_that_is_unsafe() {
     assert!(error.contains("u.ini:5: `client_tls_ciphers` does nothing yet: "), "{error}");
     assert!(error.contains("to ignore it would be unsafe"), "{error}");
     // Of what is only waiting for a part of the gate, that part is named.
-    let waits = loaded("u.ini", &ini("query_wait_timeout = 7")).unmet;
+    let waits = loaded("u.ini", &ini("query_wait_timeout = 7")).unsupported;
     let told: Vec<String> = waits.iter().map(ToString::to_string).collect();
     let waiting = "u.ini:5: `query_wait_timeout` does nothing yet: The gate cannot be started from \
                    a file. So it is ignored.";
@@ -497,7 +497,7 @@ fn what_the_gate_does_not_do_yet_is_told_and_refused_where_that_is_unsafe() {
     // What is said as it would be anyway asks for nothing, however it is written.
     assert!(
         loaded("u.ini", &ini("client_tls_ciphers = fast\ndisable_pqexec = 0"))
-            .unmet
+            .unsupported
             .iter()
             .all(|one| !one.to_string().contains("ciphers") && !one.to_string().contains("pqexec"))
     );

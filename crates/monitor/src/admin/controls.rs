@@ -5,7 +5,7 @@ use std::time::Duration;
 use gate::Time;
 
 use super::{AllPools, Answer, Ask, Asked, settings};
-use crate::arena::Key;
+use crate::slab::Key;
 use crate::client::{Client, State};
 use crate::pool::PoolIndex;
 use crate::reload::Reloaded;
@@ -22,7 +22,7 @@ type Target = Option<String>;
 /// A control that is done later.
 #[derive(Debug)]
 pub(super) struct Wait {
-    visitor: Key,
+    admin_connection: Key,
     until: Until,
     latest: Time,
 }
@@ -58,9 +58,9 @@ fn canceled() -> Refusal {
 }
 
 impl Loop {
-    /// Answers the desk, or remembers to.
+    /// Answers the admin server, or remembers to.
     pub(crate) fn operate(&mut self, asked: Asked) -> Ending {
-        let Asked { visitor, ask } = asked;
+        let Asked { admin_connection, ask } = asked;
         let answer = match ask {
             Ask::Snapshot => {
                 let before = self.clock();
@@ -69,25 +69,25 @@ impl Loop {
             }
             Ask::Pulse => Answer::Pulse(self.phase),
             Ask::Models(what) => Answer::Models(what, self.models()),
-            Ask::Withdraw => match self.take_wait(visitor) {
+            Ask::Withdraw => match self.take_wait(admin_connection) {
                 Some(wait) => Answer::Refused(self.withdraw(wait)),
                 // What is being read counts all the same.
-                None if self.take_reload(visitor) => Answer::Refused(canceled()),
+                None if self.take_reload(admin_connection) => Answer::Refused(canceled()),
                 None => return Ending::No,
             },
             Ask::Forget(process) => {
-                self.take_wait(visitor);
-                self.take_reload(visitor);
+                self.take_wait(admin_connection);
+                self.take_reload(admin_connection);
                 if let Some(process) = process {
-                    self.operating.consoles.remove(&process);
+                    self.admin.consoles.remove(&process);
                 }
                 return Ending::No;
             }
             Ask::Control(Control::Shutdown(when)) => {
-                self.operating.answer(visitor, Answer::Done);
+                self.admin.answer(admin_connection, Answer::Done);
                 return Ending::Ends(when);
             }
-            Ask::Control(Control::Reload) => match self.begin_reload(Some(visitor)) {
+            Ask::Control(Control::Reload) => match self.begin_reload(Some(admin_connection)) {
                 true => return Ending::No,
                 false => Answer::Refused(Refusal::because(
                     SqlState::FEATURE_NOT_SUPPORTED,
@@ -100,14 +100,14 @@ impl Loop {
                 Ok(None) => Answer::Done,
                 Ok(Some(until)) => {
                     let latest = self.now + WAIT_MAX;
-                    self.operating.waits.push(Wait { visitor, until, latest });
+                    self.admin.waits.push(Wait { admin_connection, until, latest });
                     self.look_at_waits();
                     return Ending::No;
                 }
                 Err(refusal) => Answer::Refused(refusal),
             },
         };
-        self.operating.answer(visitor, answer);
+        self.admin.answer(admin_connection, answer);
         Ending::No
     }
 
@@ -127,12 +127,12 @@ impl Loop {
             Control::KillClient(id) => self.kill_client(*id).map(|()| None),
             Control::Disable(name) => {
                 self.check_target(Some(name))?;
-                self.operating.disabled.insert(name.clone());
+                self.admin.disabled.insert(name.clone());
                 Ok(None)
             }
             Control::Enable(name) => {
                 self.check_target(Some(name))?;
-                self.operating.disabled.remove(name);
+                self.admin.disabled.remove(name);
                 Ok(None)
             }
             Control::WaitClose(target) => {
@@ -175,7 +175,7 @@ impl Loop {
 
     /// A pool that is new starts no job if its database is paused.
     pub(crate) fn pause_if_asked(&mut self, pool: PoolIndex) {
-        if self.operating.is_paused(self.name_of(pool)) {
+        if self.admin.is_paused(self.name_of(pool)) {
             self.pools[pool].paused = true;
             self.tell(pool, |driver, now| driver.pause(now));
         }
@@ -185,12 +185,12 @@ impl Loop {
         self.check_target(target.as_deref())?;
         let hint = "RESUME starts jobs again";
         match &target {
-            _ if self.operating.all == AllPools::Paused => {
+            _ if self.admin.all == AllPools::Paused => {
                 return Err(Refusal::state("all databases are paused already".to_owned(), hint));
             }
-            None => self.operating.all = AllPools::Paused,
+            None => self.admin.all = AllPools::Paused,
             Some(name) => {
-                if !self.operating.paused.insert(name.clone()) {
+                if !self.admin.paused.insert(name.clone()) {
                     let message = format!("database {name:?} is paused already");
                     return Err(Refusal::state(message, hint));
                 }
@@ -221,10 +221,10 @@ impl Loop {
         self.check_target(target)?;
         let was_paused = match target {
             None => {
-                let before = std::mem::take(&mut self.operating.all);
+                let before = std::mem::take(&mut self.admin.all);
                 before == AllPools::Paused
             }
-            Some(name) => self.operating.paused.remove(name),
+            Some(name) => self.admin.paused.remove(name),
         };
         if !was_paused {
             let what = target.map_or("the gate".to_owned(), |name| format!("database {name:?}"));
@@ -232,7 +232,7 @@ impl Loop {
             return Err(Refusal::state(message, "SHOW DATABASES tells which ones are"));
         }
         for pool in self.pools_of(target) {
-            let goes_on = !self.operating.is_paused(self.name_of(pool));
+            let goes_on = !self.admin.is_paused(self.name_of(pool));
             if goes_on && std::mem::replace(&mut self.pools[pool].paused, false) {
                 self.tell(pool, |driver, now| driver.resume(now));
             }
@@ -242,7 +242,7 @@ impl Loop {
 
     /// Closes the connections of a pool as they become free.
     pub(crate) fn renew(&mut self, pool: PoolIndex) {
-        self.pools[pool].tended.is_in();
+        self.pools[pool].janitor.is_in();
         let of_pool = self.servers.iter().filter(|(_, server)| server.pool == pool);
         let keys: Vec<Key> = of_pool.map(|(key, _)| key).collect();
         for key in keys {
@@ -259,13 +259,13 @@ impl Loop {
     fn kill(&mut self, target: Target) -> Result<(), Refusal> {
         self.check_target(target.as_deref())?;
         match &target {
-            None => self.operating.all = AllPools::Paused,
-            Some(name) => drop(self.operating.paused.insert(name.clone())),
+            None => self.admin.all = AllPools::Paused,
+            Some(name) => drop(self.admin.paused.insert(name.clone())),
         }
         self.stop_jobs(target.as_deref());
         let pools = self.pools_of(target.as_deref());
         let is_in = |state: &State| {
-            matches!(state, State::Guest(_) | State::Idle | State::Waits(_) | State::Served(_))
+            matches!(state, State::WaitingForWelcome(_) | State::Idle | State::Waits(_) | State::Served(_))
         };
         let clients = self.clients.iter();
         let clients = clients.filter(|(_, one)| is_in(&one.state) && pools.contains(&one.pool));
@@ -283,7 +283,7 @@ impl Loop {
     }
 
     fn kill_client(&mut self, id: u64) -> Result<(), Refusal> {
-        let is_it = |one: &Client| one.id == id && !matches!(one.state, State::InPassage);
+        let is_it = |one: &Client| one.id == id && !matches!(one.state, State::Migrating);
         let Some(key) = self.clients.iter().find(|(_, one)| is_it(one)).map(|(key, _)| key) else {
             let message = format!("there is no client {id}");
             let hint = Some("SHOW CLIENTS lists them");
@@ -314,7 +314,7 @@ impl Loop {
     /// Answers those whose controls are done, or have taken too long.
     pub(crate) fn look_at_waits(&mut self) {
         let mut at = 0;
-        while let Some(wait) = self.operating.waits.get(at) {
+        while let Some(wait) = self.admin.waits.get(at) {
             let answer = if self.is_done(&wait.until) {
                 Answer::Done
             } else if wait.latest <= self.now {
@@ -327,14 +327,14 @@ impl Loop {
                 at += 1;
                 continue;
             };
-            let wait = self.operating.waits.remove(at);
-            self.operating.answer(wait.visitor, answer);
+            let wait = self.admin.waits.remove(at);
+            self.admin.answer(wait.admin_connection, answer);
         }
     }
 
     /// True if somebody waits for a control to be done.
     pub(crate) fn has_waits(&self) -> bool {
-        !self.operating.waits.is_empty()
+        !self.admin.waits.is_empty()
     }
 
     fn is_done(&self, until: &Until) -> bool {
@@ -350,24 +350,24 @@ impl Loop {
         }
     }
 
-    fn take_wait(&mut self, visitor: Key) -> Option<Wait> {
-        let at = self.operating.waits.iter().position(|wait| wait.visitor == visitor)?;
-        Some(self.operating.waits.remove(at))
+    fn take_wait(&mut self, admin_connection: Key) -> Option<Wait> {
+        let at = self.admin.waits.iter().position(|wait| wait.admin_connection == admin_connection)?;
+        Some(self.admin.waits.remove(at))
     }
 
     /// Somebody wants to be told what becomes of a configuration.
-    pub(crate) fn await_reload(&mut self, visitor: Key, when: Awaited) {
+    pub(crate) fn await_reload(&mut self, admin_connection: Key, when: Awaited) {
         match when {
-            Awaited::This => self.operating.reloads.push(visitor),
-            Awaited::Next => self.operating.reloads_next.push(visitor),
+            Awaited::This => self.admin.reloads.push(admin_connection),
+            Awaited::Next => self.admin.reloads_next.push(admin_connection),
         }
     }
 
     /// Tells those who wait for it what became of a configuration; the next one is waited for by
     /// those who asked meanwhile.
     pub(crate) fn tell_reload(&mut self, outcome: Result<&Reloaded, &str>) {
-        let next = std::mem::take(&mut self.operating.reloads_next);
-        for visitor in std::mem::replace(&mut self.operating.reloads, next) {
+        let next = std::mem::take(&mut self.admin.reloads_next);
+        for admin_connection in std::mem::replace(&mut self.admin.reloads, next) {
             let answer = match outcome {
                 Ok(reloaded) => Answer::Told(reloaded.sentences().collect()),
                 Err(cause) => Answer::Refused(Refusal::because(
@@ -376,14 +376,14 @@ impl Loop {
                     Some("all is as it was"),
                 )),
             };
-            self.operating.answer(visitor, answer);
+            self.admin.answer(admin_connection, answer);
         }
     }
 
-    fn take_reload(&mut self, visitor: Key) -> bool {
-        let operating = &mut self.operating;
-        for waiting in [&mut operating.reloads, &mut operating.reloads_next] {
-            if let Some(at) = waiting.iter().position(|one| *one == visitor) {
+    fn take_reload(&mut self, admin_connection: Key) -> bool {
+        let admin = &mut self.admin;
+        for waiting in [&mut admin.reloads, &mut admin.reloads_next] {
+            if let Some(at) = waiting.iter().position(|one| *one == admin_connection) {
                 waiting.remove(at);
                 return true;
             }
@@ -402,7 +402,7 @@ impl Loop {
 
     /// The phase as the console knows it.
     pub(super) fn console_phase(&self) -> pgconsole::Phase {
-        match (self.phase, self.operating.all) {
+        match (self.phase, self.admin.all) {
             (Phase::Draining | Phase::Leaving | Phase::HandingOver, _) => {
                 pgconsole::Phase::Draining
             }

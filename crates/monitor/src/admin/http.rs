@@ -14,12 +14,12 @@
 use std::net::IpAddr;
 
 use super::Answer;
-use super::desk::Rooms;
-use super::visitor::{Reader, Visitor};
-use crate::arena::Key;
-use crate::operating::Ask;
+use super::server::Rooms;
+use super::connection::{Reader, AdminConnection};
+use crate::slab::Key;
+use crate::admin::Ask;
 use crate::state::Phase;
-use crate::wire::Filled;
+use crate::connection::Filled;
 use pgconsole::{PAGE, Snapshot, prometheus, state_json};
 
 /// The longest head \[byte\], and the most fields in it.
@@ -131,8 +131,8 @@ fn respond(status: &str, kind: &str, text: &str, body: Body) -> Vec<u8> {
 
 impl Rooms {
     fn reader(&mut self, key: Key) -> Option<&mut Reader> {
-        match self.visitors.get_mut(key) {
-            Some(Visitor::Reader(reader)) => Some(reader),
+        match self.admin_connections.get_mut(key) {
+            Some(AdminConnection::Reader(reader)) => Some(reader),
             _ => None,
         }
     }
@@ -140,28 +140,28 @@ impl Rooms {
     /// Something happened to a connection over HTTP.
     pub(super) fn hear_reader(&mut self, key: Key) {
         let own = self.address.map(|address| address.ip());
-        let Some(Visitor::Reader(reader)) = self.visitors.get_mut(key) else { return };
-        if reader.wire.flush(&mut self.chunks).is_err() {
+        let Some(AdminConnection::Reader(reader)) = self.admin_connections.get_mut(key) else { return };
+        if reader.connection.flush(&mut self.buffers).is_err() {
             return self.part(key);
         }
         if reader.state == State::Effects {
-            if !reader.wire.is_blocked() || reader.wire.has_hung_up() {
+            if !reader.connection.is_blocked() || reader.connection.has_hung_up() {
                 self.part(key);
             }
             return;
         }
         while reader.state == State::Asks {
-            match reader.wire.fill(&mut self.chunks) {
+            match reader.connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
                 Filled::Ended | Filled::NoRoom => return self.part(key),
             }
-            let request = read(reader.wire.read(), own);
+            let request = read(reader.connection.read(), own);
             if request == Request::Begun {
                 continue;
             }
-            let bytes = reader.wire.read().len();
-            reader.wire.take(bytes, &mut self.chunks);
+            let bytes = reader.connection.read().len();
+            reader.connection.take(bytes, &mut self.buffers);
             return self.serve(key, &request);
         }
         // It waits. One that only sends no more still reads; one that is gone is found by writing.
@@ -221,7 +221,7 @@ impl Rooms {
         }
     }
 
-    /// A visitor has taken too long.
+    /// A admin connection has taken too long.
     pub(super) fn late(&mut self, key: Key) {
         if let Some(State::Waits(_, body)) = self.reader(key).map(|reader| reader.state) {
             let text = "the gate does not answer\n";

@@ -1,9 +1,9 @@
-//! Administrators, from their login at the loop until the desk has their connection.
+//! Administrators, from their login at the loop until the admin server has their connection.
 
 use subtle::ConstantTimeEq;
 
-use super::{Admitted, Letter};
-use crate::arena::{Key, Socket};
+use super::{Admitted, AdminMessage};
+use crate::slab::{Key, Socket};
 use crate::client::{SECRET_BYTES, Wanted};
 use crate::state::Loop;
 use pgwire::SqlState;
@@ -20,7 +20,7 @@ impl Loop {
     pub(crate) fn admit(&mut self, key: Key, wanted: &Wanted) {
         let user = String::from_utf8_lossy(&wanted.user).into_owned();
         let access = self.config.admin.access(&wanted.user);
-        let (Some(access), Some(_)) = (access, &self.operating.line) else {
+        let (Some(access), Some(_)) = (access, &self.admin.line) else {
             let message = format!("user \"{user}\" is not among the administrators of this gate");
             return self.refuse(key, SqlState::INSUFFICIENT_PRIVILEGE, &message);
         };
@@ -29,15 +29,15 @@ impl Loop {
         let Some(mut client) = self.clients.remove(key) else { return };
         self.logins.remove(&client.id);
         self.deadlines.clear(Socket::Client(key), &mut client.deadline);
-        if self.watchers.release(&client.wire).is_err() {
-            return client.wire.close(&mut self.chunks);
+        if self.watchers.release(&client.connection).is_err() {
+            return client.connection.close(&mut self.buffers);
         }
         let bytes = if wanted.version >= Version::V3_2 { SECRET_BYTES } else { 4 };
         let secret = secret[..bytes].to_vec();
-        self.operating.consoles.insert(process, secret.clone());
+        self.admin.consoles.insert(process, secret.clone());
         let name = wanted.settings().value(b"application_name").unwrap_or_default();
         let admitted = Admitted {
-            wire: client.wire,
+            connection: client.connection,
             access,
             id: client.id,
             user,
@@ -48,8 +48,8 @@ impl Loop {
             process,
             secret,
         };
-        if let Some(line) = &self.operating.line {
-            line.send(Letter::Admitted(Box::new(admitted)));
+        if let Some(line) = &self.admin.line {
+            line.send(AdminMessage::Admitted(Box::new(admitted)));
         }
     }
 
@@ -66,16 +66,16 @@ impl Loop {
     /// True if nobody may cancel by this number, and somebody could.
     pub(crate) fn is_free(&self, process: u32) -> bool {
         let taken =
-            self.processes.contains_key(&process) || self.operating.consoles.contains_key(&process);
+            self.processes.contains_key(&process) || self.admin.consoles.contains_key(&process);
         process != 0 && !taken
     }
 
     /// True if a cancel request is one of the console's, to which it is passed on then.
     pub(crate) fn cancel_console(&self, process: u32, secret: &[u8]) -> bool {
-        let Some(known) = self.operating.consoles.get(&process) else { return false };
+        let Some(known) = self.admin.consoles.get(&process) else { return false };
         let fits: bool = known.ct_eq(secret).into();
-        if let (true, Some(line)) = (fits, &self.operating.line) {
-            line.send(Letter::Cancel(process));
+        if let (true, Some(line)) = (fits, &self.admin.line) {
+            line.send(AdminMessage::Cancel(process));
         }
         fits
     }

@@ -1,24 +1,24 @@
 //! Operating a monitor while it runs: the console on the wire, metrics and the live page over HTTP.
 //!
 //! ```text
-//!   loop (clients, gates, servers)                    desk (a thread of its own)
+//!   loop (clients, gates, servers)                    admin server (a thread of its own)
 //!     admits ── the connection of an administrator ──▶  console, HTTP
-//!     looks, pauses, kills ◀── one question each ─────  bounded visitors, deadlines
+//!     looks, pauses, kills ◀── one question each ─────  bounded admin connections, deadlines
 //!     ──────── a snapshot, done, refused ────────────▶  tables, JSON, metrics
 //! ```
 //!
 //! Administrators log in as every client does, at the loop. From then on their connection belongs to
-//! the desk, so that nothing that is rendered, and nobody who does not read, holds up a client. What
+//! the admin server, so that nothing that is rendered, and nobody who does not read, holds up a client. What
 //! is asked of the loop is one snapshot at a time, and these take a twentieth of its time at most.
 
-mod admin;
+mod config;
 mod controls;
-mod desk;
-mod entering;
-mod filling;
+mod server;
+mod login;
+mod snapshot;
 mod http;
 mod settings;
-mod visitor;
+mod connection;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -28,26 +28,26 @@ use std::time::{Duration, SystemTime};
 use gate::Time;
 use live::WhatIf;
 
-pub use admin::Admin;
+pub use config::Admin;
 use controls::Wait;
 pub(super) use controls::{Awaited, Ending};
-pub(super) use desk::{Desk, Opened};
+pub(super) use server::{AdminServer, Opened};
 
-use super::arena::Key;
+use super::slab::Key;
 use super::modelling::Models;
 use super::pool::PoolIndex;
 use super::state::Phase;
-use super::wire::Wire;
+use super::connection::Connection;
 use pgconsole::{Access, Control, Counts, Refusal, Snapshot};
 
-/// A request of the desk to the loop, with the visitor that it is for.
+/// A request of the admin server to the loop, with the admin connection that it is for.
 #[derive(Debug)]
 pub(super) struct Asked {
-    visitor: Key,
+    admin_connection: Key,
     pub(super) ask: Ask,
 }
 
-/// A request of the desk to the loop.
+/// A request of the admin server to the loop.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// The gate now.
@@ -58,9 +58,9 @@ pub(super) enum Ask {
     Models(WhatIf),
     /// To change something.
     Control(Control),
-    /// To give up what this visitor waits for, and to undo it.
+    /// To give up what this admin connection waits for, and to undo it.
     Withdraw,
-    /// To give up what this visitor waits for; its connection, of this number if it may cancel, has
+    /// To give up what this admin connection waits for; its connection, of this number if it may cancel, has
     /// gone.
     Forget(Option<u32>),
 }
@@ -78,9 +78,9 @@ enum Answer {
     Refused(Refusal),
 }
 
-/// A message of the loop to the desk.
+/// A message of the loop to the admin server.
 #[derive(Debug)]
-enum Letter {
+enum AdminMessage {
     Admitted(Box<Admitted>),
     Answer(Key, Answer),
     /// Whoever has this number wants no longer what it waits for.
@@ -102,7 +102,7 @@ pub(super) enum Listening {
 /// Somebody who has logged in at the console.
 #[derive(Debug)]
 struct Admitted {
-    wire: Wire,
+    connection: Connection,
     access: Access,
     id: u64,
     user: String,
@@ -114,18 +114,18 @@ struct Admitted {
     secret: Vec<u8>,
 }
 
-/// The loop's line to its desk. The desk ends when this is dropped.
+/// The loop's line to its admin server. The admin server ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Line {
-    letters: mpsc::Sender<Letter>,
+    admin_messages: mpsc::Sender<AdminMessage>,
     waker: mio::Waker,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Line {
-    fn send(&self, letter: Letter) {
-        // A desk that has gone has nobody left to tell.
-        if self.letters.send(letter).is_ok() {
+    fn send(&self, admin_message: AdminMessage) {
+        // A admin server that has gone has nobody left to tell.
+        if self.admin_messages.send(admin_message).is_ok() {
             let _ = self.waker.wake();
         }
     }
@@ -133,7 +133,7 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.send(Letter::End);
+        self.send(AdminMessage::End);
         if let Some(thread) = self.thread.take() {
             // What it panicked of, if it did, was printed then.
             let _ = thread.join();
@@ -201,26 +201,26 @@ impl Operating {
         self.all == AllPools::Paused || self.paused.contains(database)
     }
 
-    /// True if there is a desk to speak with.
+    /// True if there is a admin server to speak with.
     pub(super) fn is_open(&self) -> bool {
         self.line.is_some()
     }
 
-    /// Tells the desk to accept, from now on, those who look at the metrics, or not to.
+    /// Tells the admin server to accept, from now on, those who look at the metrics, or not to.
     pub(super) fn listen(&self, listening: Listening) {
         if let Some(line) = &self.line {
-            line.send(Letter::Listen(listening));
+            line.send(AdminMessage::Listen(listening));
         }
     }
 
-    /// Begins to speak with a desk.
+    /// Begins to speak with a admin server.
     pub(super) fn open(&mut self, line: Line) {
         self.line = Some(line);
     }
 
-    fn answer(&self, visitor: Key, answer: Answer) {
+    fn answer(&self, admin_connection: Key, answer: Answer) {
         if let Some(line) = &self.line {
-            line.send(Letter::Answer(visitor, answer));
+            line.send(AdminMessage::Answer(admin_connection, answer));
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::config::{Admission, CLIENTS_MAX, Config, Limits, ROOM, Reuse, Timeouts};
-use crate::encryption::TlsMode;
-use crate::operating::Admin;
+use crate::server_tls::TlsMode;
+use crate::admin::Admin;
 use pgconsole::{Refusal, Setting};
 use pgwire::SqlState;
 use pgwire::auth::Method;
@@ -335,7 +335,7 @@ pub(super) fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Ref
 
 /// Seconds, or a number with one of these units.
 fn read_time(text: &str) -> Option<Duration> {
-    let split = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let split = text.find(|admin_message: char| admin_message.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let unit = match unit {
         "us" => 1e-6,

@@ -9,18 +9,18 @@ use std::time::Duration;
 use gate::{Role, Time};
 use live::ClassCounts;
 
-use crate::arena::Key;
+use crate::slab::Key;
 use crate::client::{self, State};
 use crate::config::{self, Address};
-use crate::operating::{Periods, settings};
+use crate::admin::{Periods, settings};
 use crate::pool::{self, PoolIndex};
 use crate::quotas::UNBOUNDED;
 use crate::server;
 use crate::state::Loop;
 use crate::stats::ServerStats;
-use crate::wire::{CHUNK, Wire};
+use crate::connection::{BUFFER, Connection};
 use pgconsole::{
-    Buffered, Class, Client, ClientState, Connection, Counts, Database, Memory, Mode, Pool,
+    Buffered, Class, Client, ClientState, Connection as ConnectionRow, Counts, Database, Memory, Mode, Pool,
     PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState, Slots, SlotsOf,
     Snapshot, User, Waiter,
 };
@@ -100,7 +100,7 @@ impl Loop {
             true => Counts::default(),
             false => counts(pool),
         });
-        self.operating.periods.turn(self.now, self.config.admin.stats_period, counts);
+        self.admin.periods.turn(self.now, self.config.admin.stats_period, counts);
     }
 
     /// All that the console shows.
@@ -138,7 +138,7 @@ impl Loop {
             at: self.calendar(self.now),
             uptime: self.now.since(Time::ZERO),
             phase: self.console_phase(),
-            period: self.operating.periods.length,
+            period: self.admin.periods.length,
             memory: self.memory_now(tallies.buffers),
             pools,
             clients,
@@ -166,16 +166,16 @@ impl Loop {
         let nobody: Arc<str> = "".into();
         let mut found = Vec::with_capacity(self.clients.len());
         for (key, client) in self.clients.iter() {
-            tallies.buffers += client.wire.borrowed();
+            tallies.buffers += client.connection.borrowed();
             let since = |moment| self.now.since(moment);
-            let (pool, state, link, waited) = match &client.state {
+            let (pool, state, write_half, waited) = match &client.state {
                 State::Opening(_) | State::Looking(_) | State::Asked(_) => {
                     (None, ClientState::Login, None, Duration::ZERO)
                 }
-                State::Guest(_) => {
+                State::WaitingForWelcome(_) => {
                     (Some(client.pool), ClientState::Waiting, None, since(client.came))
                 }
-                State::Idle | State::InPassage => {
+                State::Idle | State::Migrating => {
                     (Some(client.pool), ClientState::Idle, None, Duration::ZERO)
                 }
                 State::Waits(_) => {
@@ -184,8 +184,8 @@ impl Loop {
                 State::Served(at) => {
                     let server = self.servers.get(*at);
                     let waited = server.and_then(|server| server.query_since).map(since);
-                    let link = server.map(|server| server.id);
-                    (Some(client.pool), ClientState::Active, link, waited.unwrap_or_default())
+                    let write_half = server.map(|server| server.id);
+                    (Some(client.pool), ClientState::Active, write_half, waited.unwrap_or_default())
                 }
                 State::Cancelling => (
                     cancels.get(&key).copied(),
@@ -205,9 +205,9 @@ impl Loop {
                 }
             }
             let names = pool.map(|pool| &names[pool]);
-            let connection = Connection {
+            let connection = ConnectionRow {
                 id: client.id,
-                link,
+                write_half,
                 user: names.map_or(&nobody, |names| &names.user).clone(),
                 database: names.map_or(&nobody, |names| &names.database).clone(),
                 replication: replication(client.replication),
@@ -217,10 +217,10 @@ impl Loop {
                 requested: self.calendar(client.asked),
                 waited,
                 process: None,
-                tls: shared(&client.wire.encryption(), &nobody),
+                tls: shared(&client.connection.server_tls(), &nobody),
                 application_name: self.application(client, &nobody),
                 prepared: small(client.statements.names()),
-                buffered: buffered(&client.wire, client.needs as usize),
+                buffered: buffered(&client.connection, client.needs as usize),
             };
             found.push(Client { connection, state });
         }
@@ -251,14 +251,14 @@ impl Loop {
                 _ => (ServerState::Tested, &mut tally.tested),
             };
             *count += 1;
-            let wire = server.wire.as_ref();
-            tallies.buffers += wire.map_or(0, Wire::borrowed);
-            let (peer, local) = wire.map_or((None, None), |wire| wire.stream().ends());
-            let link = server.client.and_then(|client| self.clients.get(client));
+            let connection = server.connection.as_ref();
+            tallies.buffers += connection.map_or(0, Connection::borrowed);
+            let (peer, local) = connection.map_or((None, None), |connection| connection.stream().ends());
+            let write_half = server.client.and_then(|client| self.clients.get(client));
             let waited = server.query_since.map(|since| self.now.since(since));
-            let connection = Connection {
+            let connection = ConnectionRow {
                 id: server.id,
-                link: link.map(|client| client.id),
+                write_half: write_half.map(|client| client.id),
                 user: names[server.pool].user.clone(),
                 database: names[server.pool].database.clone(),
                 replication: replication(server.replication),
@@ -268,11 +268,11 @@ impl Loop {
                 requested: self.calendar(server.query_since.unwrap_or(server.active)),
                 waited: waited.unwrap_or_default(),
                 process: Some(server.process).filter(|process| *process != 0),
-                tls: wire.map_or(nobody.clone(), |wire| shared(&wire.encryption(), &nobody)),
-                application_name: link
+                tls: connection.map_or(nobody.clone(), |connection| shared(&connection.server_tls(), &nobody)),
+                application_name: write_half
                     .map_or(nobody.clone(), |client| self.application(client, &nobody)),
                 prepared: small(server.relay.prepared()),
-                buffered: wire.map_or(Buffered::default(), |wire| buffered(wire, 0)),
+                buffered: connection.map_or(Buffered::default(), |connection| buffered(connection, 0)),
             };
             let closing = server.closing || server.tainted;
             found.push(Server { connection, state, closing });
@@ -313,7 +313,7 @@ impl Loop {
             wait_oldest: Duration::ZERO,
             load_balance_hosts: load_balance(&self.config.databases[pool.database]),
             total: counts(pool),
-            recent: self.operating.periods.recent(at),
+            recent: self.admin.periods.recent(at),
             classes,
         }
     }
@@ -418,10 +418,10 @@ impl Loop {
                     .as_ref()
                     .map(|user| String::from_utf8_lossy(user).into_owned()),
                 pool_size: one.gate.servers.iter().map(|server| server.slots).sum(),
-                pool_size_min: one.upkeep.slots_kept,
+                pool_size_min: one.maintenance.slots_kept,
                 reserve_pool_size: reserve(&one.gate),
                 server_lifetime: one
-                    .upkeep
+                    .maintenance
                     .lifetime
                     .unwrap_or(self.config.timeouts.server_lifetime),
                 mode: Some(mode(one.mode)),
@@ -435,8 +435,8 @@ impl Loop {
                 connections: of().map(|pool| connections(&pool.servers)).sum(),
                 clients_max: one.clients.or(self.config.limits.database_clients).map_or(0, small),
                 clients: of().map(|pool| clients(&pool.clients)).sum(),
-                paused: self.operating.is_paused(&one.name),
-                disabled: self.operating.is_disabled(&one.name),
+                paused: self.admin.is_paused(&one.name),
+                disabled: self.admin.is_disabled(&one.name),
             }
         };
         let there = self.config.databases.iter().filter(|one| !one.name.is_empty());
@@ -497,7 +497,7 @@ impl Loop {
                 self.servers.len(),
                 self.servers.vacant(),
             ),
-            memory("buffer", CHUNK, buffers, self.chunks.spare()),
+            memory("buffer", BUFFER, buffers, self.buffers.spare()),
         ]
     }
 }
@@ -525,12 +525,12 @@ fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn buffered(wire: &Wire, needs: usize) -> Buffered {
-    let unread = wire.read().len();
+fn buffered(connection: &Connection, needs: usize) -> Buffered {
+    let unread = connection.read().len();
     Buffered {
         unread: small(unread),
         missing: small(needs.saturating_sub(unread)),
-        unsent: small(wire.unsent()),
+        unsent: small(connection.unsent()),
     }
 }
 

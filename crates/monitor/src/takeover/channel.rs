@@ -16,7 +16,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use super::words::{GIVEN_MAX, Malformed, TAKEN_MAX, Word};
+use super::protocol::{GIVEN_MAX, Malformed, TAKEN_MAX, Message};
 use crate::peer;
 
 /// Bytes that are read at once \[byte\].
@@ -64,7 +64,7 @@ pub(super) enum Filled {
 }
 
 /// A word, and the socket that came with it.
-pub(super) type Heard = (Word, Option<OwnedFd>);
+pub(super) type Heard = (Message, Option<OwnedFd>);
 
 /// The socket.
 #[derive(Debug)]
@@ -108,10 +108,10 @@ impl Channel {
     ///
     /// # Errors
     /// If the system does not take it.
-    pub(super) fn wait_for(&self, patience: Duration) -> io::Result<()> {
+    pub(super) fn wait_for(&self, timeout: Duration) -> io::Result<()> {
         self.stream.set_nonblocking(false)?;
-        self.stream.set_read_timeout(Some(patience))?;
-        self.stream.set_write_timeout(Some(patience))
+        self.stream.set_read_timeout(Some(timeout))?;
+        self.stream.set_write_timeout(Some(timeout))
     }
 
     /// Nothing waits from here on, and the system tells by this name that something can be done.
@@ -128,8 +128,8 @@ impl Channel {
     ///
     /// # Errors
     /// If it is too long; then nothing was said.
-    pub(super) fn say(&mut self, word: &Word, socket: Option<OwnedFd>) -> Result<u64, Malformed> {
-        let bytes = word.encode(self.side.bounds().1)?;
+    pub(super) fn say(&mut self, message: &Message, socket: Option<OwnedFd>) -> Result<u64, Malformed> {
+        let bytes = message.encode(self.side.bounds().1)?;
         self.unsent += bytes.len();
         self.output.push_back(Parcel { bytes, at: 0, socket });
         Ok(self.sent + self.output.len() as u64)
@@ -206,18 +206,18 @@ impl Channel {
     /// If it is none: nothing that follows can be understood.
     pub(super) fn next(&mut self) -> Result<Option<Heard>, Malformed> {
         let readable = &self.input[self.taken..];
-        let Some(len) = Word::measure(readable, self.side.bounds().0)? else { return Ok(None) };
+        let Some(len) = Message::measure(readable, self.side.bounds().0)? else { return Ok(None) };
         let Some(frame) = readable.get(..len) else { return Ok(None) };
-        let word = Word::decode(frame)?;
+        let message = Message::decode(frame)?;
         self.taken += len;
-        let socket = match word.has_socket() {
+        let socket = match message.has_socket() {
             true => Some(self.sockets.pop_front().ok_or(Malformed::Socket)?),
             false => None,
         };
         if self.sockets.len() > SOCKETS_MAX {
             return Err(Malformed::Socket);
         }
-        Ok(Some((word, socket)))
+        Ok(Some((message, socket)))
     }
 
     /// Waits for the next word; `None` if there is none in time, or ever.
@@ -296,9 +296,9 @@ mod tests {
         (Channel::new(one, Side::Predecessor), Channel::new(other, Side::Successor))
     }
 
-    fn listener(path: &str) -> Word {
-        let place = super::super::words::Place::Unix { path: path.into(), inode: 1 };
-        Word::Listener(place)
+    fn listener(path: &str) -> Message {
+        let place = super::super::protocol::Place::Unix { path: path.into(), inode: 1 };
+        Message::Listener(place)
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
         for at in 0..40 {
             let (ours, theirs) = UnixStream::pair().unwrap();
             here.say(&listener(&format!("{at}")), Some(OwnedFd::from(theirs))).unwrap();
-            here.say(&Word::Listeners { count: at }, None).unwrap();
+            here.say(&Message::Listeners { count: at }, None).unwrap();
             ends.push(ours);
         }
         for (at, mut end) in ends.into_iter().enumerate() {
@@ -316,12 +316,12 @@ mod tests {
             while heard.len() < 2 {
                 here.flush().unwrap();
                 match there.next().unwrap() {
-                    Some(word) => heard.push(word),
+                    Some(message) => heard.push(message),
                     None => assert_eq!(there.fill().unwrap(), Filled::Bytes),
                 }
             }
             assert_eq!(heard[0].0, listener(&format!("{at}")));
-            assert_eq!(heard[1].0, Word::Listeners { count: at as u32 });
+            assert_eq!(heard[1].0, Message::Listeners { count: at as u32 });
             let mut came = UnixStream::from(heard.swap_remove(0).1.unwrap());
             came.write_all(b"mine").unwrap();
             let mut bytes = [0; 4];
@@ -336,21 +336,21 @@ mod tests {
     #[test]
     fn what_was_said_before_it_was_deaf_is_heard_and_nothing_after() {
         let (mut here, mut there) = pair();
-        there.say(&Word::Has { number: 1 }, None).unwrap();
+        there.say(&Message::Has { number: 1 }, None).unwrap();
         there.flush().unwrap();
         here.deafen().unwrap();
-        there.say(&Word::Has { number: 2 }, None).unwrap();
+        there.say(&Message::Has { number: 2 }, None).unwrap();
         assert_eq!(there.flush().unwrap_err().kind(), ErrorKind::BrokenPipe);
         assert_eq!(there.sent(), 1, "who says it knows that it was not heard");
         assert_eq!(here.fill().unwrap(), Filled::Bytes);
-        assert_eq!(here.next().unwrap().unwrap().0, Word::Has { number: 1 });
+        assert_eq!(here.next().unwrap().unwrap().0, Message::Has { number: 1 });
         assert_eq!(here.next().unwrap().map(|heard| heard.0), None);
         assert_eq!(here.fill().unwrap(), Filled::Ended);
         // It still speaks.
-        here.say(&Word::GivenUp { why: "late".into() }, None).unwrap();
+        here.say(&Message::GivenUp { why: "late".into() }, None).unwrap();
         here.flush().unwrap();
         assert_eq!(there.fill().unwrap(), Filled::Bytes);
-        assert_eq!(there.next().unwrap().unwrap().0, Word::GivenUp { why: "late".into() });
+        assert_eq!(there.next().unwrap().unwrap().0, Message::GivenUp { why: "late".into() });
     }
 
     #[test]
@@ -363,22 +363,22 @@ mod tests {
         };
         for number in 0..3 {
             let statement = statement.clone();
-            here.say(&Word::Statement { number, statement }, None).unwrap();
+            here.say(&Message::Statement { number, statement }, None).unwrap();
         }
         here.flush().unwrap();
         assert!(here.unsent() > 2 << 20, "the system has no room for all");
         here.withhold();
-        here.say(&Word::GivenUp { why: "enough".into() }, None).unwrap();
+        here.say(&Message::GivenUp { why: "enough".into() }, None).unwrap();
         let mut heard = Vec::new();
         while heard.len() < 2 {
             here.flush().unwrap();
             match there.next().unwrap() {
-                Some((word, _)) => heard.push(word),
+                Some((message, _)) => heard.push(message),
                 None => assert_eq!(there.fill().unwrap(), Filled::Bytes),
             }
         }
-        assert_eq!(heard[0], Word::Statement { number: 0, statement });
-        assert_eq!(heard[1], Word::GivenUp { why: "enough".into() });
+        assert_eq!(heard[0], Message::Statement { number: 0, statement });
+        assert_eq!(heard[1], Message::GivenUp { why: "enough".into() });
         assert_eq!(here.unsent(), 0);
     }
 
@@ -393,7 +393,7 @@ mod tests {
         let mut refused = false;
         for _ in 0..100 {
             let stray = UnixStream::pair().unwrap().0;
-            here.say(&Word::Begin, Some(OwnedFd::from(stray))).unwrap();
+            here.say(&Message::Begin, Some(OwnedFd::from(stray))).unwrap();
             here.flush().unwrap();
             assert_eq!(there.fill().unwrap(), Filled::Bytes);
             refused |= there.next().is_err();
@@ -401,10 +401,10 @@ mod tests {
         assert!(refused, "they do not pile up");
         // Who hands over is given none: the system closes them.
         let (stray, mut end) = UnixStream::pair().unwrap();
-        there.say(&Word::Ready, Some(OwnedFd::from(stray))).unwrap();
+        there.say(&Message::Ready, Some(OwnedFd::from(stray))).unwrap();
         there.flush().unwrap();
         assert_eq!(here.fill().unwrap(), Filled::Bytes);
-        assert_eq!(here.next().unwrap().unwrap().0, Word::Ready);
+        assert_eq!(here.next().unwrap().unwrap().0, Message::Ready);
         assert_eq!((end.read(&mut [0]).unwrap(), here.sockets.len()), (0, 0));
     }
 

@@ -32,9 +32,9 @@
 //! server that has no room for both is asked again until it has, as long as a connection may take.
 
 mod channel;
-mod giving;
-mod taking;
-mod words;
+mod predecessor;
+mod successor;
+mod protocol;
 
 use gate::Time;
 use std::collections::BTreeMap;
@@ -43,18 +43,18 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use thiserror::Error;
 
-pub(super) use giving::Successor;
-pub(super) use taking::{Given, Predecessor};
-pub(super) use words::Place;
+pub(super) use predecessor::Successor;
+pub(super) use successor::{Given, Predecessor};
+pub(super) use protocol::Place;
 
-use super::arena::{Key, Socket};
+use super::slab::{Key, Socket};
 use super::client::State;
 use super::listen::Listener;
 use super::log::Line;
 use super::run::Running;
 use super::state::{Loop, Phase};
 use channel::Channel;
-use words::{SECRET_MAX, Word};
+use protocol::{SECRET_MAX, Message};
 
 /// Words of the other side that are heard before clients have their turn.
 const ROUNDS: u32 = 64;
@@ -77,7 +77,7 @@ pub enum TakeoverError {
     Unreachable(#[source] io::Error),
     /// Another user of the system listens there.
     #[error("it is listened on by another user of the system, with the number {user}")]
-    Stranger {
+    UnlistedUser {
         /// The user's number.
         user: u32,
     },
@@ -98,7 +98,7 @@ pub enum TakeoverError {
 /// Knowledge of a loop about those before it and after it.
 #[derive(Debug, Default)]
 pub(super) struct Takeover {
-    /// The door for a successor, and the socket of the desk that it is given.
+    /// The door for a successor, and the socket of the admin server that it is given.
     pub(super) door: Option<Listener>,
     pub(super) http: Option<(String, OwnedFd)>,
     successor: Option<Successor>,
@@ -187,9 +187,9 @@ impl Loop {
             return false;
         }
         let Some(channel) = self.takeover.other_side() else { return false };
-        let word = Word::Cancel { number, process, secret: secret.to_vec() };
+        let message = Message::Cancel { number, process, secret: secret.to_vec() };
         // What cannot be sent now follows, and that it is broken is found when it is read.
-        if channel.say(&word, None).is_err() || channel.flush().is_err() {
+        if channel.say(&message, None).is_err() || channel.flush().is_err() {
             return false;
         }
         self.takeover.numbered = number;
@@ -211,7 +211,7 @@ impl Loop {
             false => self.stats.cancels_ignored += 1,
         }
         if let Some(channel) = self.takeover.other_side() {
-            channel.say(&Word::Cancelled { number }, None).expect("it is short");
+            channel.say(&Message::Cancelled { number }, None).expect("it is short");
             // That it is broken is found when it is read.
             let _ = channel.flush();
         }

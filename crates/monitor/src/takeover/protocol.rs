@@ -37,7 +37,7 @@ pub(super) const SECRET_MAX: usize = 256;
 
 /// Something that one side says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// The successor's first.
     Hello { format: u32 },
     /// The answer: which process hands over.
@@ -59,7 +59,7 @@ pub(super) enum Word {
     /// A statement that clients have names for.
     Statement { number: u64, statement: ExportedStatement },
     /// A client at rest; its socket goes with it.
-    Client(Box<Resting>),
+    Client(Box<MigratingClient>),
     /// The successor has it, and goes on with it from here.
     Has { number: u64 },
     /// The successor does not take it.
@@ -104,7 +104,7 @@ pub(super) struct Pool {
 
 /// A client at rest: let in, with no server and nothing under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resting {
+pub(super) struct MigratingClient {
     pub(super) number: u64,
     pub(super) pool: u32,
     pub(super) user: Vec<u8>,
@@ -137,33 +137,33 @@ pub(super) enum Malformed {
     Socket,
 }
 
-impl Word {
+impl Message {
     fn tag(&self) -> u8 {
         match self {
-            Word::Hello { .. } => b'H',
-            Word::Welcome { .. } => b'W',
-            Word::Refused { .. } => b'R',
-            Word::Listener(_) => b'L',
-            Word::Listeners { .. } => b'N',
-            Word::Ready => b'Y',
-            Word::Begin => b'B',
-            Word::Serves => b'S',
-            Word::Pool(_) => b'P',
-            Word::Statement { .. } => b'T',
-            Word::Client(_) => b'C',
-            Word::Has { .. } => b'h',
-            Word::Declines { .. } => b'd',
-            Word::Cancel { .. } => b'c',
-            Word::Cancelled { .. } => b'k',
-            Word::Ending => b'e',
-            Word::GivenUp { .. } => b'G',
-            Word::Ended { .. } => b'E',
+            Message::Hello { .. } => b'H',
+            Message::Welcome { .. } => b'W',
+            Message::Refused { .. } => b'R',
+            Message::Listener(_) => b'L',
+            Message::Listeners { .. } => b'N',
+            Message::Ready => b'Y',
+            Message::Begin => b'B',
+            Message::Serves => b'S',
+            Message::Pool(_) => b'P',
+            Message::Statement { .. } => b'T',
+            Message::Client(_) => b'C',
+            Message::Has { .. } => b'h',
+            Message::Declines { .. } => b'd',
+            Message::Cancel { .. } => b'c',
+            Message::Cancelled { .. } => b'k',
+            Message::Ending => b'e',
+            Message::GivenUp { .. } => b'G',
+            Message::Ended { .. } => b'E',
         }
     }
 
     /// True if a socket goes with it.
     pub(super) fn has_socket(&self) -> bool {
-        matches!(self, Word::Listener(_) | Word::Client(_))
+        matches!(self, Message::Listener(_) | Message::Client(_))
     }
 
     /// Its frame.
@@ -173,32 +173,32 @@ impl Word {
     pub(super) fn encode(&self, most: usize) -> Result<Vec<u8>, Malformed> {
         let mut out = Out(vec![self.tag(), 0, 0, 0, 0]);
         match self {
-            Word::Hello { format } => {
+            Message::Hello { format } => {
                 out.0.extend_from_slice(GREETING);
                 out.u32(*format);
             }
-            Word::Welcome { process } => out.u32(*process),
-            Word::Refused { why } | Word::GivenUp { why } => out.why(why),
-            Word::Listener(place) => out.place(place),
-            Word::Listeners { count } => out.u32(*count),
-            Word::Ready | Word::Begin | Word::Serves | Word::Ending => {}
-            Word::Pool(pool) => out.pool(pool),
-            Word::Statement { number, statement } => {
+            Message::Welcome { process } => out.u32(*process),
+            Message::Refused { why } | Message::GivenUp { why } => out.why(why),
+            Message::Listener(place) => out.place(place),
+            Message::Listeners { count } => out.u32(*count),
+            Message::Ready | Message::Begin | Message::Serves | Message::Ending => {}
+            Message::Pool(pool) => out.pool(pool),
+            Message::Statement { number, statement } => {
                 out.u64(*number);
                 out.statement(statement);
             }
-            Word::Client(client) => out.client(client),
-            Word::Has { number } | Word::Cancelled { number } => out.u64(*number),
-            Word::Declines { number, why } => {
+            Message::Client(client) => out.client(client),
+            Message::Has { number } | Message::Cancelled { number } => out.u64(*number),
+            Message::Declines { number, why } => {
                 out.u64(*number);
                 out.why(why);
             }
-            Word::Cancel { number, process, secret } => {
+            Message::Cancel { number, process, secret } => {
                 out.u64(*number);
                 out.u32(*process);
                 out.bytes(secret);
             }
-            Word::Ended { handed } => out.u64(*handed),
+            Message::Ended { handed } => out.u64(*handed),
         }
         let mut frame = out.0;
         let len = frame.len() - HEAD;
@@ -227,31 +227,31 @@ impl Word {
     ///
     /// # Errors
     /// If it is none.
-    pub(super) fn decode(frame: &[u8]) -> Result<Word, Malformed> {
+    pub(super) fn decode(frame: &[u8]) -> Result<Message, Malformed> {
         let (&tag, rest) = frame.split_first().ok_or(Malformed::Body(0))?;
         let mut body = In(rest.get(HEAD - 1..).ok_or(Malformed::Body(tag))?);
-        let word = match tag {
+        let message = match tag {
             b'H' => body.greeting(),
-            b'W' => body.u32().map(|process| Word::Welcome { process }),
-            b'R' => body.why().map(|why| Word::Refused { why }),
-            b'L' => body.place().map(Word::Listener),
-            b'N' => body.u32().map(|count| Word::Listeners { count }),
-            b'Y' => Some(Word::Ready),
-            b'B' => Some(Word::Begin),
-            b'S' => Some(Word::Serves),
-            b'P' => body.pool().map(Word::Pool),
+            b'W' => body.u32().map(|process| Message::Welcome { process }),
+            b'R' => body.why().map(|why| Message::Refused { why }),
+            b'L' => body.place().map(Message::Listener),
+            b'N' => body.u32().map(|count| Message::Listeners { count }),
+            b'Y' => Some(Message::Ready),
+            b'B' => Some(Message::Begin),
+            b'S' => Some(Message::Serves),
+            b'P' => body.pool().map(Message::Pool),
             b'T' => body.numbered_statement(),
-            b'C' => body.client().map(|client| Word::Client(Box::new(client))),
-            b'h' => body.u64().map(|number| Word::Has { number }),
+            b'C' => body.client().map(|client| Message::Client(Box::new(client))),
+            b'h' => body.u64().map(|number| Message::Has { number }),
             b'd' => body.declined(),
             b'c' => body.cancel(),
-            b'k' => body.u64().map(|number| Word::Cancelled { number }),
-            b'e' => Some(Word::Ending),
-            b'G' => body.why().map(|why| Word::GivenUp { why }),
-            b'E' => body.u64().map(|handed| Word::Ended { handed }),
+            b'k' => body.u64().map(|number| Message::Cancelled { number }),
+            b'e' => Some(Message::Ending),
+            b'G' => body.why().map(|why| Message::GivenUp { why }),
+            b'E' => body.u64().map(|handed| Message::Ended { handed }),
             tag => return Err(Malformed::Tag(tag)),
         };
-        word.filter(|_| body.0.is_empty()).ok_or(Malformed::Body(tag))
+        message.filter(|_| body.0.is_empty()).ok_or(Malformed::Body(tag))
     }
 }
 
@@ -339,7 +339,7 @@ impl Out {
         self.bytes(tail);
     }
 
-    fn client(&mut self, client: &Resting) {
+    fn client(&mut self, client: &MigratingClient) {
         self.u64(client.number);
         self.u32(client.pool);
         self.bytes(&client.user);
@@ -433,10 +433,10 @@ impl<'a> In<'a> {
         all.get(usize::from(at)).copied()
     }
 
-    fn greeting(&mut self) -> Option<Word> {
+    fn greeting(&mut self) -> Option<Message> {
         let is_ours = self.array().is_some_and(|greeting| greeting == *GREETING);
         let format = self.u32()?;
-        is_ours.then_some(Word::Hello { format })
+        is_ours.then_some(Message::Hello { format })
     }
 
     fn place(&mut self) -> Option<Place> {
@@ -464,17 +464,17 @@ impl<'a> In<'a> {
         })
     }
 
-    fn numbered_statement(&mut self) -> Option<Word> {
+    fn numbered_statement(&mut self) -> Option<Message> {
         let number = self.u64()?;
         let scope = self.u64()?;
         let strings = self.one_of(&[Strings::Standard, Strings::Backslash])?;
         let encoding = self.one_of(&[Encoding::AsciiSafe, Encoding::AsciiUnsafe])?;
         let (lexer_mode, tail) = (LexerMode { strings, encoding }, self.owned()?);
-        Some(Word::Statement { number, statement: ExportedStatement { scope, lexer_mode, tail } })
+        Some(Message::Statement { number, statement: ExportedStatement { scope, lexer_mode, tail } })
     }
 
-    fn client(&mut self) -> Option<Resting> {
-        Some(Resting {
+    fn client(&mut self) -> Option<MigratingClient> {
+        Some(MigratingClient {
             number: self.u64()?,
             pool: self.u32()?,
             user: self.owned()?,
@@ -500,14 +500,14 @@ impl<'a> In<'a> {
         Some(ExportedName { number, shape })
     }
 
-    fn declined(&mut self) -> Option<Word> {
-        Some(Word::Declines { number: self.u64()?, why: self.why()? })
+    fn declined(&mut self) -> Option<Message> {
+        Some(Message::Declines { number: self.u64()?, why: self.why()? })
     }
 
-    fn cancel(&mut self) -> Option<Word> {
+    fn cancel(&mut self) -> Option<Message> {
         let (number, process) = (self.u64()?, self.u32()?);
         let secret = self.bytes().filter(|secret| secret.len() <= SECRET_MAX)?.to_vec();
-        Some(Word::Cancel { number, process, secret })
+        Some(Message::Cancel { number, process, secret })
     }
 
     fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
@@ -595,8 +595,8 @@ mod tests {
             ExportedName { number: self.number(), shape: [None, Some(shape)][self.below(2)] }
         }
 
-        fn resting(&mut self) -> Resting {
-            Resting {
+        fn client(&mut self) -> MigratingClient {
+            MigratingClient {
                 number: self.number(),
                 pool: self.number() as u32,
                 user: self.bytes(),
@@ -613,18 +613,18 @@ mod tests {
             }
         }
 
-        fn word(&mut self) -> Word {
+        fn message(&mut self) -> Message {
             let number = self.number();
             match self.below(18) {
-                0 => Word::Hello { format: number as u32 },
-                1 => Word::Welcome { process: number as u32 },
-                2 => Word::Refused { why: self.text() },
-                3 => Word::Listener(self.place()),
-                4 => Word::Listeners { count: number as u32 },
-                5 => Word::Ready,
-                6 => Word::Begin,
-                7 => Word::Serves,
-                8 => Word::Pool(Pool {
+                0 => Message::Hello { format: number as u32 },
+                1 => Message::Welcome { process: number as u32 },
+                2 => Message::Refused { why: self.text() },
+                3 => Message::Listener(self.place()),
+                4 => Message::Listeners { count: number as u32 },
+                5 => Message::Ready,
+                6 => Message::Begin,
+                7 => Message::Serves,
+                8 => Message::Pool(Pool {
                     number: number as u32,
                     database: self.bytes(),
                     mode: [Mode::Session, Mode::Transaction, Mode::Statement][self.below(3)],
@@ -635,16 +635,16 @@ mod tests {
                     let encoding = [Encoding::AsciiSafe, Encoding::AsciiUnsafe][self.below(2)];
                     let (lexer_mode, tail) = (LexerMode { strings, encoding }, self.bytes());
                     let statement = ExportedStatement { scope: self.number(), lexer_mode, tail };
-                    Word::Statement { number, statement }
+                    Message::Statement { number, statement }
                 }
-                10 => Word::Client(Box::new(self.resting())),
-                11 => Word::Has { number },
-                12 => Word::Declines { number, why: self.text() },
-                13 => Word::Cancel { number, process: self.number() as u32, secret: self.bytes() },
-                14 => Word::Cancelled { number },
-                15 => Word::Ending,
-                16 => Word::GivenUp { why: self.text() },
-                _ => Word::Ended { handed: number },
+                10 => Message::Client(Box::new(self.client())),
+                11 => Message::Has { number },
+                12 => Message::Declines { number, why: self.text() },
+                13 => Message::Cancel { number, process: self.number() as u32, secret: self.bytes() },
+                14 => Message::Cancelled { number },
+                15 => Message::Ending,
+                16 => Message::GivenUp { why: self.text() },
+                _ => Message::Ended { handed: number },
             }
         }
     }
@@ -652,14 +652,14 @@ mod tests {
     #[test]
     fn every_word_is_read_as_it_was_said() {
         for seed in 1..4000 {
-            let word = Chance(seed).word();
-            let frame = word.encode(GIVEN_MAX).unwrap();
-            assert_eq!(Word::measure(&frame, GIVEN_MAX), Ok(Some(frame.len())), "seed {seed}");
-            assert_eq!(Word::decode(&frame), Ok(word), "seed {seed}");
+            let message = Chance(seed).message();
+            let frame = message.encode(GIVEN_MAX).unwrap();
+            assert_eq!(Message::measure(&frame, GIVEN_MAX), Ok(Some(frame.len())), "seed {seed}");
+            assert_eq!(Message::decode(&frame), Ok(message), "seed {seed}");
             for end in 0..frame.len() {
-                let measured = Word::measure(&frame[..end], GIVEN_MAX).unwrap();
+                let measured = Message::measure(&frame[..end], GIVEN_MAX).unwrap();
                 assert_eq!(measured, (end >= HEAD).then_some(frame.len()), "seed {seed}");
-                assert!(Word::decode(&frame[..end]).is_err(), "seed {seed}: cut at {end}");
+                assert!(Message::decode(&frame[..end]).is_err(), "seed {seed}: cut at {end}");
             }
         }
     }
@@ -671,7 +671,7 @@ mod tests {
         let mut read = 0;
         for seed in 1..20_000 {
             let mut chance = Chance(seed);
-            let mut frame = chance.word().encode(GIVEN_MAX).unwrap();
+            let mut frame = chance.message().encode(GIVEN_MAX).unwrap();
             for _ in 0..=chance.below(3) {
                 match chance.below(3) {
                     0 => frame.truncate(chance.below(frame.len() + 1)),
@@ -683,8 +683,8 @@ mod tests {
                     }
                 }
             }
-            if let Ok(word) = Word::decode(&frame) {
-                let again = word.encode(GIVEN_MAX).unwrap();
+            if let Ok(message) = Message::decode(&frame) {
+                let again = message.encode(GIVEN_MAX).unwrap();
                 assert_eq!(again[0], frame[0], "seed {seed}");
                 assert_eq!(again[HEAD..], frame[HEAD..], "seed {seed}");
                 read += 1;
@@ -696,23 +696,23 @@ mod tests {
     #[test]
     fn what_is_too_long_is_neither_said_nor_waited_for() {
         let secret = vec![0; SECRET_MAX];
-        let word = Word::Cancel { number: 1, process: 2, secret };
-        assert!(word.encode(TAKEN_MAX).is_ok());
+        let message = Message::Cancel { number: 1, process: 2, secret };
+        assert!(message.encode(TAKEN_MAX).is_ok());
         let tail = vec![0; TAKEN_MAX];
         let statement = ExportedStatement { scope: 1, lexer_mode: LexerMode::default(), tail };
-        let long = Word::Statement { number: 1, statement };
+        let long = Message::Statement { number: 1, statement };
         assert!(matches!(long.encode(TAKEN_MAX), Err(Malformed::Long { .. })));
         let head = [b'c', 0, 0, 0x10, 1];
         let announced = Malformed::Long { len: 4097, most: 4096 };
-        assert_eq!(Word::measure(&head, TAKEN_MAX), Err(announced));
+        assert_eq!(Message::measure(&head, TAKEN_MAX), Err(announced));
         let why = "é".repeat(WHY_MAX);
-        let frame = Word::Refused { why }.encode(TAKEN_MAX).unwrap();
-        let Ok(Word::Refused { why }) = Word::decode(&frame) else { panic!("it is cut") };
+        let frame = Message::Refused { why }.encode(TAKEN_MAX).unwrap();
+        let Ok(Message::Refused { why }) = Message::decode(&frame) else { panic!("it is cut") };
         assert_eq!(why, "é".repeat(WHY_MAX / 2));
         // A list that claims to be endless takes no more room than its bytes.
-        let mut frame = Word::Client(Box::new(Chance(1).resting())).encode(GIVEN_MAX).unwrap();
+        let mut frame = Message::Client(Box::new(Chance(1).client())).encode(GIVEN_MAX).unwrap();
         frame.truncate(HEAD + 12);
         frame.extend_from_slice(&u32::MAX.to_be_bytes());
-        assert_eq!(Word::decode(&frame), Err(Malformed::Body(b'C')));
+        assert_eq!(Message::decode(&frame), Err(Malformed::Body(b'C')));
     }
 }

@@ -6,7 +6,7 @@ use pgwire::frame::{Backend, Frontend};
 use pgwire::message::write::{bare, message, query};
 use pgwire::startup::Version;
 
-use super::leftovers::at_the_server;
+use super::session_state::at_the_server;
 use super::{Gate, Raw, database, shown, trusting};
 
 /// A script in letters: `P` is Parse, Bind and Execute of a SELECT, `C` the same of the COPY, `Q` a

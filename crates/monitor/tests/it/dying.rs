@@ -530,7 +530,7 @@ fn half_a_notice_behind_an_answer_is_waited_for() {
     let mut database = database(Mode::Transaction, 1);
     database.servers = vec![talkative_server()];
     let mut config = trusting(database);
-    config.leftovers.sequences = SequenceChoice::Trust;
+    config.session_state.sequences = SequenceChoice::Trust;
     let gate = Gate::new(config);
     let mut clients =
         [Raw::enter(&gate, Version::V3_0, &[]), Raw::enter(&gate, Version::V3_0, &[])];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use monitor::{Mode, Patience, Strangers, UserTerms};
+use monitor::{Mode, ClientTimeouts, UnlistedUsers, UserTerms};
 use pgwire::message::write;
 use pgwire::startup::Version;
 
@@ -66,7 +66,7 @@ fn a_database_and_a_user_have_only_so_many_clients() {
 #[test]
 fn who_is_trusted_and_not_known_does_not_get_in_where_that_is_wanted() {
     let mut config = trusting(database(Mode::Transaction, 1));
-    config.strangers = Strangers::Refused;
+    config.unlisted_users = UnlistedUsers::Refused;
     let gate = Gate::new(config);
     let mut stranger = raw(&gate, "stranger", "postgres");
     assert_eq!(stranger.last_words(), "FATAL 28000 role \"stranger\" does not exist");
@@ -101,12 +101,12 @@ fn a_message_that_is_too_large_is_refused() {
 
 #[test]
 fn a_query_and_a_transaction_that_take_too_long_are_ended_at_the_server_too() {
-    let patient = Patience::default();
+    let patient = ClientTimeouts::default();
     let mut config = trusting(database(Mode::Transaction, 2));
     config.timeouts.query = Some(Duration::from_millis(300));
     config.databases[0].forced = Some(b"sekisho".to_vec());
     let terms = |patience| UserTerms { patience: Some(patience), ..UserTerms::default() };
-    let slow = Patience { transaction: Some(Duration::from_millis(400)), ..patient };
+    let slow = ClientTimeouts { transaction: Some(Duration::from_millis(400)), ..patient };
     config.terms.insert(b"slow".to_vec(), terms(slow));
     config.terms.insert(b"patient".to_vec(), terms(patient));
     let gate = Gate::new(config);

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use monitor::{Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, Share, Strangers, TlsMode};
+use monitor::{Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, Share, UnlistedUsers, TlsMode};
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{MockKey, Users};
 
@@ -102,7 +102,7 @@ fn users_who_prove_nothing_must_be_known_to_the_database_and_need_no_password() 
     does("create role unable");
     let mut config = asking(forced(LOOKUP_QUERY));
     config.admission = Admission::Everybody(Method::Trust);
-    config.strangers = Strangers::Refused;
+    config.unlisted_users = UnlistedUsers::Refused;
     let gate = Gate::new(config);
     runtime().block_on(async {
         assert_eq!(comes(&gate, "proven", "").await, Ok("sekisho".to_owned()));

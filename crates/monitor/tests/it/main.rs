@@ -15,7 +15,7 @@ mod encrypting;
 mod entering;
 mod faults;
 mod kept;
-mod leftovers;
+mod session_state;
 mod limiting;
 mod listening;
 mod looking;

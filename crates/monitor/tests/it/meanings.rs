@@ -9,13 +9,13 @@ use pgwire::message::write;
 use pgwire::secrets::{MockKey, Users};
 use pgwire::startup::Version;
 
-use super::leftovers::at_the_server;
+use super::session_state::at_the_server;
 use super::{Gate, Raw, ask, config, database, directly, enter, runtime, trusting};
 use pgtest::script::{bind, execute, parse, query, runs, sync};
 
 fn gate(slots: u32, code: CodeChoice) -> Gate {
     let mut config = trusting(database(Mode::Transaction, slots));
-    config.leftovers = Choices { code, ..Choices::default() };
+    config.session_state = Choices { code, ..Choices::default() };
     Gate::new(config)
 }
 

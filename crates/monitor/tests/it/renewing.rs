@@ -352,7 +352,7 @@ fn what_clients_may_leave_changes_for_those_who_are_in() {
     assert_eq!(says(&mut client, "listen bell"), "LISTEN");
     assert_eq!(says(&mut client, "unlisten *"), "UNLISTEN");
     let mut next = config(2);
-    next.leftovers.listen = Choice::Refuse;
+    next.session_state.listen = Choice::Refuse;
     gate.handle.reload(next).unwrap();
     assert!(says(&mut client, "listen bell").starts_with("ERROR 0A000"));
     gate.handle.reload(config(2)).unwrap();

@@ -6,14 +6,14 @@ use pgwire::message::write;
 use pgwire::secrets::{MockKey, Users};
 use pgwire::startup::Version;
 
-use super::leftovers::{at_the_database, at_the_server};
+use super::session_state::{at_the_database, at_the_server};
 use super::{Gate, Raw, database, trusting};
 
 const ROUNDS: usize = 200;
 
 fn gate(slots: u32, sequences: SequenceChoice) -> Gate {
     let mut config = trusting(database(Mode::Transaction, slots));
-    config.leftovers = Choices { sequences, ..Choices::default() };
+    config.session_state = Choices { sequences, ..Choices::default() };
     Gate::new(config)
 }
 
@@ -30,7 +30,7 @@ impl Raw {
     /// By the extended protocol.
     fn says_extended(&mut self, sql: &str) -> Vec<String> {
         let mut out = Vec::new();
-        super::leftovers::extended(&mut out, sql);
+        super::session_state::extended(&mut out, sql);
         write::bare(&mut out, pgwire::frame::Frontend::Sync);
         self.say(&out);
         self.answer()
@@ -280,7 +280,7 @@ impl OwnDatabase {
         let mut database = database(Mode::Transaction, 1);
         database.name.clone_from(&self.0);
         let mut config = trusting(database);
-        config.leftovers = Choices { sequences, ..Choices::default() };
+        config.session_state = Choices { sequences, ..Choices::default() };
         config
     }
 

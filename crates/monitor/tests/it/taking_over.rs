@@ -25,7 +25,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use tokio_postgres::Client;
 
 use super::encrypting::{encrypted, start};
-use super::leftovers::at_the_server;
+use super::session_state::at_the_server;
 use super::listening::Folder;
 use super::{
     Gate, Raw, account, ask, config as known, database, directly, enter, runtime, shown, trusting,

@@ -31,7 +31,7 @@ fn value(client: &mut Raw, sql: &str) -> String {
 }
 
 #[test]
-fn trap_9_a_series_without_its_end_holds_no_server() {
+fn a_series_without_its_end_holds_no_server() {
     let gate = one_slot();
     let mut next = Raw::enter(&gate, Version::V3_0, &[]);
     let segment = [
@@ -57,7 +57,7 @@ fn trap_9_a_series_without_its_end_holds_no_server() {
 }
 
 #[test]
-fn trap_10_a_cancel_that_is_late_finds_nobody_else() {
+fn a_cancel_that_is_late_finds_nobody_else() {
     // The request is on its way for longer than the query lasts that it was meant for.
     let passage = Passage::to(SocketAddr::from(([127, 0, 0, 1], server().port())));
     passage.is_late_with_cancels(Duration::from_millis(400));
@@ -92,7 +92,7 @@ fn trap_10_a_cancel_that_is_late_finds_nobody_else() {
 }
 
 #[test]
-fn trap_10_a_cancel_that_is_late_spares_what_its_own_client_asks_next() {
+fn a_cancel_that_is_late_spares_what_its_own_client_asks_next() {
     // PostgreSQL signals a process and then its group: a client that did not wait for the end of its
     // request lost its next query as well.
     let passage = Passage::to(SocketAddr::from(([127, 0, 0, 1], server().port())));
@@ -123,7 +123,7 @@ fn trap_10_a_cancel_that_is_late_spares_what_its_own_client_asks_next() {
 }
 
 #[test]
-fn trap_11_a_role_stays_with_its_client_whatever_is_reset() {
+fn a_role_stays_with_its_client_whatever_is_reset() {
     let gate = one_slot();
     let mut one = Raw::enter(&gate, Version::V3_0, &[]);
     let mut other = Raw::enter(&gate, Version::V3_0, &[]);
@@ -146,7 +146,7 @@ fn trap_11_a_role_stays_with_its_client_whatever_is_reset() {
 }
 
 #[test]
-fn trap_12_a_search_path_that_a_dump_empties_is_empty_for_nobody_else() {
+fn a_search_path_that_a_dump_empties_is_empty_for_nobody_else() {
     let gate = one_slot();
     let mut dump = Raw::enter(&gate, Version::V3_0, &[]);
     let mut other = Raw::enter(&gate, Version::V3_0, &[]);
@@ -169,12 +169,12 @@ fn trap_12_a_search_path_that_a_dump_empties_is_empty_for_nobody_else() {
 }
 
 #[test]
-fn trap_13_a_setting_is_sent_when_the_server_has_another_and_not_else() {
+fn a_setting_is_sent_when_the_server_has_another_and_not_else() {
     let passage = Passage::to(SocketAddr::from(([127, 0, 0, 1], server().port())));
     let mut database = database(Mode::Transaction, 1);
     database.servers = vec![Address::Tcp(passage.address())];
     let mut config = trusting(database);
-    config.leftovers.sequences = SequenceChoice::Trust;
+    config.session_state.sequences = SequenceChoice::Trust;
     let gate = Gate::new(config);
     let german = [("DateStyle", "German, DMY"), ("TimeZone", "Asia/Tokyo")];
     let mut one = Raw::enter(&gate, Version::V3_0, &german);
@@ -212,7 +212,7 @@ fn trap_13_a_setting_is_sent_when_the_server_has_another_and_not_else() {
 }
 
 #[test]
-fn trap_14_a_beginning_may_come_in_every_form_and_in_pieces() {
+fn a_beginning_may_come_in_every_form_and_in_pieces() {
     let gate = one_slot();
     let options = "-c work_mem=123kB --statement-timeout=77s -cenable_seqscan=off";
     let long = format!("{options} {}-c extra_float_digits=2", " ".repeat(6000));
@@ -265,7 +265,7 @@ fn trap_14_a_beginning_may_come_in_every_form_and_in_pieces() {
 }
 
 #[test]
-fn trap_15_the_keys_of_clients_do_not_replace_those_of_a_forced_user() {
+fn the_keys_of_clients_do_not_replace_those_of_a_forced_user() {
     let runtime = runtime();
     let secret = runtime.block_on(async {
         let server = directly().await;
@@ -303,7 +303,7 @@ fn trap_15_the_keys_of_clients_do_not_replace_those_of_a_forced_user() {
 }
 
 #[test]
-fn trap_18_a_server_that_goes_between_two_transactions_is_not_noticed() {
+fn a_server_that_goes_between_two_transactions_is_not_noticed() {
     let gate = one_slot();
     let mut client = Raw::enter(&gate, Version::V3_0, &[]);
     for turn in 0..10 {
@@ -323,7 +323,7 @@ fn trap_18_a_server_that_goes_between_two_transactions_is_not_noticed() {
 }
 
 #[test]
-fn trap_20_lengths_are_looked_at_before_anybody_is_let_in_and_errors_are_whole() {
+fn lengths_are_looked_at_before_anybody_is_let_in_and_errors_are_whole() {
     let gate = Gate::new(config(database(Mode::Transaction, 1)));
     let lengths = [0, 1, 3, 7, 10_001, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff_u32];
     for length in lengths {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use monitor::{Address, Check, Config, Database, Mode, Quotas, Unreachable, Upkeep};
+use monitor::{Address, Check, Config, Database, Mode, Quotas, Unreachable, Maintenance};
 use pgwire::frame::Backend;
 use pgwire::secrets::{MockKey, Users};
 use pgwire::startup::{Version, write_startup};
@@ -21,7 +21,7 @@ fn says(client: &mut Raw, sql: &str) -> String {
 }
 
 /// The same database with a forced user, whose pool is there from the start on.
-fn forced(slots: u32, upkeep: Upkeep) -> Database {
+fn forced(slots: u32, upkeep: Maintenance) -> Database {
     let mut database = database(Mode::Transaction, slots);
     database.forced = Some(b"sekisho".to_vec());
     database.upkeep = upkeep;
@@ -31,7 +31,7 @@ fn forced(slots: u32, upkeep: Upkeep) -> Database {
 #[test]
 fn connections_are_there_before_anybody_asks() {
     let upkeep =
-        Upkeep { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Upkeep::default() };
+        Maintenance { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Maintenance::default() };
     let gate = Gate::new(trusting(forced(3, upkeep)));
     let kept = |gate: &Gate| {
         gate.until("two are kept", |stats| {
@@ -58,7 +58,7 @@ fn connections_are_there_before_anybody_asks() {
 
 #[test]
 fn who_comes_while_a_connection_is_made_for_nobody_gets_it() {
-    let upkeep = Upkeep { slots_kept: 1, ..Upkeep::default() };
+    let upkeep = Maintenance { slots_kept: 1, ..Maintenance::default() };
     let gate = Gate::new(trusting(forced(1, upkeep)));
     let mut client = Raw::enter(&gate, Version::V3_0, &[]);
     assert_eq!(says(&mut client, "select 'served'"), "served");
@@ -71,7 +71,7 @@ fn who_comes_while_a_connection_is_made_for_nobody_gets_it() {
 fn a_pool_that_nobody_uses_keeps_nothing_unless_its_user_is_forced() {
     let mut database = database(Mode::Transaction, 2);
     database.upkeep =
-        Upkeep { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Upkeep::default() };
+        Maintenance { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Maintenance::default() };
     let gate = Gate::new(trusting(database));
     let client = Raw::enter(&gate, Version::V3_0, &[]);
     gate.until("two are kept", |stats| stats.pools[0].servers_idle == 2);
@@ -84,7 +84,7 @@ fn a_pool_that_nobody_uses_keeps_nothing_unless_its_user_is_forced() {
 #[test]
 fn connections_of_one_age_are_renewed_one_after_the_other() {
     let lifetime = Some(Duration::from_secs(4));
-    let upkeep = Upkeep { slots_kept: 4, lifetime, ..Upkeep::default() };
+    let upkeep = Maintenance { slots_kept: 4, lifetime, ..Maintenance::default() };
     let mut database = forced(4, upkeep);
     database.settings = vec![("application_name".into(), "of one age".into())];
     let gate = Gate::new(trusting(database));

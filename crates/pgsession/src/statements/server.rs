@@ -235,7 +235,7 @@ enum Refusal {
     /// It has other parameters or columns now than when its client prepared it.
     Reshaped(&'static str),
     /// The session state that it would leave, and the place in its text that says so.
-    Leftover(sql::Refusal, Option<usize>),
+    SessionState(sql::Refusal, Option<usize>),
     /// It asks what its session has moved of sequences, in the midst of what others' may be mixed with.
     Sequences,
 }

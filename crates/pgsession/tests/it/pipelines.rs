@@ -65,7 +65,7 @@ fn owes(ready: u32, requests: u32) -> Option<Kept> {
 }
 
 #[test]
-fn trap_1_a_sync_inside_copy_from_the_client_is_not_answered() {
+fn a_sync_inside_copy_from_the_client_is_not_answered() {
     // Parse, Bind, Execute, Sync, rows, CopyDone, Sync: one ReadyForQuery.
     let mut talk = after("PBES", "12G");
     assert_eq!((talk.kept(), talk.turn()), (Some(Kept::CopyIn), Turn::Client));
@@ -85,7 +85,7 @@ fn trap_1_a_sync_inside_copy_from_the_client_is_not_answered() {
 }
 
 #[test]
-fn trap_1_nothing_is_asked_behind_what_may_be_a_copy_itself() {
+fn nothing_is_asked_behind_what_may_be_a_copy_itself() {
     for swallowed in [true, false] {
         for then in ["Q", "PBES"] {
             // The client has said more before the failure was heard.
@@ -109,7 +109,7 @@ fn trap_1_nothing_is_asked_behind_what_may_be_a_copy_itself() {
 }
 
 #[test]
-fn trap_1_whether_a_failed_copy_has_swallowed_a_sync_is_asked() {
+fn whether_a_failed_copy_has_swallowed_a_sync_is_asked() {
     for swallowed in [true, false] {
         let mut talk = after("PBES", "12GE");
         assert_eq!((talk.kept(), talk.turn()), (Some(Kept::Ambiguous), Turn::Client));
@@ -148,7 +148,7 @@ fn trap_1_whether_a_failed_copy_has_swallowed_a_sync_is_asked() {
 }
 
 #[test]
-fn trap_2_a_parse_that_fails_is_known_by_its_number() {
+fn a_parse_that_fails_is_known_by_its_number() {
     let mut talk = Pipeline::new();
     assert_eq!(talk.send(Frontend::Parse, Whose::Gate), Ok(Sent::Owes(0)));
     assert_eq!(talk.send(Frontend::Parse, Whose::Client), Ok(Sent::Owes(1)));
@@ -166,7 +166,7 @@ fn trap_2_a_parse_that_fails_is_known_by_its_number() {
 }
 
 #[test]
-fn trap_3_after_an_unknown_statement_the_connection_stays() {
+fn after_an_unknown_statement_the_connection_stays() {
     let mut talk = after("B", "E");
     assert_eq!(talk.kept(), Some(Kept::Skipping));
     assert_eq!(talk.send(Frontend::Execute, Whose::Client), Ok(Sent::Discarded));
@@ -176,7 +176,7 @@ fn trap_3_after_an_unknown_statement_the_connection_stays() {
 }
 
 #[test]
-fn trap_5_replies_of_the_gate_stand_where_the_servers_would() {
+fn replies_of_the_gate_stand_where_the_servers_would() {
     let mut talk = Pipeline::new();
     assert_eq!(talk.answer_here(Local::ParseComplete), Ok(Sent::Owes(0)));
     assert_eq!(talk.next_local(), Some((0, Local::ParseComplete)));
@@ -199,7 +199,7 @@ fn trap_5_replies_of_the_gate_stand_where_the_servers_would() {
 }
 
 #[test]
-fn trap_6_a_query_in_a_series_has_a_ready_of_its_own_unless_it_is_skipped() {
+fn a_query_in_a_series_has_a_ready_of_its_own_unless_it_is_skipped() {
     let mut talk = after("PBEQPS", "12C");
     assert_eq!(talk.kept(), owes(2, 3));
     hears(&mut talk, "CZI1ZI");
@@ -213,7 +213,7 @@ fn trap_6_a_query_in_a_series_has_a_ready_of_its_own_unless_it_is_skipped() {
 }
 
 #[test]
-fn trap_7_an_error_skips_to_the_next_sync_and_no_further() {
+fn an_error_skips_to_the_next_sync_and_no_further() {
     let mut talk = after("PBDESPBES", "12");
     assert_eq!(hears(&mut talk, "E"), [Fate::Failed { number: 2, next: 4 }]);
     assert_eq!(hears(&mut talk, "ZI"), [Fate::Done(4)]);
@@ -225,7 +225,7 @@ fn trap_7_an_error_skips_to_the_next_sync_and_no_further() {
 }
 
 #[test]
-fn trap_8_ready_is_not_enough_to_be_free() {
+fn ready_is_not_enough_to_be_free() {
     assert_eq!(after("QQ", "CZI").kept(), owes(1, 1));
     assert_eq!(after("SS", "ZI").kept(), owes(1, 1));
     assert_eq!(after("QPH", "CZI1").kept(), Some(Kept::Segment));
@@ -244,7 +244,7 @@ fn trap_8_ready_is_not_enough_to_be_free() {
 }
 
 #[test]
-fn trap_9_a_half_series_is_rolled_back_and_never_committed_by_a_sync() {
+fn a_half_series_is_rolled_back_and_never_committed_by_a_sync() {
     let waits = |kept| Abandoned::Waits(kept);
     let mut talk = after("PBE", "");
     // It might be a COPY, which only its reply can tell.
@@ -278,7 +278,7 @@ fn trap_9_a_half_series_is_rolled_back_and_never_committed_by_a_sync() {
 }
 
 #[test]
-fn trap_16_notices_and_settings_answer_nothing_at_any_moment() {
+fn notices_and_settings_answer_nothing_at_any_moment() {
     let mut talk = Pipeline::new();
     let aside = [Fate::Aside; 3];
     assert_eq!(hears(&mut talk, "NAS"), aside);
@@ -292,7 +292,7 @@ fn trap_16_notices_and_settings_answer_nothing_at_any_moment() {
 }
 
 #[test]
-fn trap_18_a_server_ends_the_session_at_any_moment() {
+fn a_server_ends_the_session_at_any_moment() {
     for (sent, heard) in [("", ""), ("PBES", "12"), ("Q", "G"), ("PBE", "E")] {
         let mut talk = after(sent, heard);
         assert_eq!(hears(&mut talk, "!"), [Fate::Ended(End::Fatal)]);
@@ -302,7 +302,7 @@ fn trap_18_a_server_ends_the_session_at_any_moment() {
 }
 
 #[test]
-fn trap_19_a_function_call_has_a_reply_and_a_ready() {
+fn a_function_call_has_a_reply_and_a_ready() {
     let mut talk = after("F", "");
     assert_eq!((talk.kept(), talk.turn()), (owes(1, 1), Turn::Server));
     hears(&mut talk, "VZT");

@@ -381,8 +381,8 @@ fn a_host_without_an_address_puts_out_its_own_database_alone() {
 #[test]
 fn what_clients_leave_in_sessions_is_as_the_file_has_it() {
     let gate = Gate::of(Said {
-        head: "leftovers.listen = \"refuse\"\nleftovers.set = \"pin\"\nleftovers.role = \"refuse\"\n\
-               leftovers.code = \"refuse\"\nleftovers.sequences = \"refuse\"\nleftovers.notice = true\nstartup.track = [\"Work_Mem\"]\n\
+        head: "session-state.listen = \"refuse\"\nsession-state.set = \"pin\"\nsession-state.role = \"refuse\"\n\
+               session-state.code = \"refuse\"\nsession-state.sequences = \"refuse\"\nsession-state.notice = true\nstartup.track = [\"Work_Mem\"]\n\
                startup.ignore = [\"no_such_setting\"]",
         ..Said::default()
     });
@@ -511,7 +511,7 @@ fn connections_are_kept_as_the_file_has_it() {
 #[test]
 fn a_database_that_only_the_rest_names_goes_after_connections_unnamed() {
     let gate = Gate::of(Said {
-        head: "connections.unnamed = \"1ms\"",
+        head: "connections.autodb-idle = \"1ms\"",
         tables: "[[database]]\nname = \"*\"\ndbname = \"DATABASE\"\nserver = [{ HERE }]\n",
         ..Said::default()
     });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gate::{Action, Event, Foresight, GateSpec, Reason};
+use gate::{Action, Event, EarlyRejection, GateSpec, Reason};
 use sim::{Class, Demand, GateNode, Network, Options, StationKind, Step};
 use workload::Dist;
 
@@ -66,10 +66,10 @@ fn deadlines_lose_what_barrer_says() {
 /// Twice the load that two slots can bear, and patience of 10 mean holds: whom foresight refuses would
 /// have been refused later, so that as much is served; and hardly anybody waits in vain.
 #[test]
-fn foresight_refuses_early_those_alone_who_would_be_refused() {
-    let outcome = |foresight| {
+fn early_rejection_refuses_those_alone_who_would_be_refused() {
+    let outcome = |early_rejection| {
         let wait_max = Some(Duration::from_secs(10));
-        let spec = GateSpec { wait_max, foresight, ..GateSpec::fifo(2) };
+        let spec = GateSpec { wait_max, early_rejection, ..GateSpec::fifo(2) };
         let network = gated(poisson(4.0), spec, DELAY, exponential(1.0));
         let options = Options { record: Some((0, 60_000)), ..options(48, 100_000) };
         let outcome = sim::run(&network, &options).unwrap();
@@ -86,7 +86,7 @@ fn foresight_refuses_early_those_alone_who_would_be_refused() {
         }
         (outcome.classes[0].throughput.mean, early, late)
     };
-    let (with, early, late) = outcome(Some(Foresight::default()));
+    let (with, early, late) = outcome(Some(EarlyRejection::default()));
     let (without, none, _) = outcome(None);
     assert_eq!(none, 0.0);
     assert!((with / without - 1.0).abs() < 0.01, "{with} with foresight, {without} without");

@@ -1,6 +1,6 @@
 //! Routes: choices, repetitions, servers by router.
 
-use gate::{AtZero, GateSpec, Length, Queues, RouterSpec, ServerSpec, Sight, Ties, Window};
+use gate::{AtZero, GateSpec, Length, Queues, RouterSpec, ServerSpec, LoadInformation, Ties, Window};
 use sim::{Class, Demand, GateNode, Network, Sizes, Step};
 use workload::Dist;
 
@@ -155,21 +155,21 @@ fn varied_demand_is_balanced_as_others_measured_it() {
 /// The staler what the shortest queue sees, the worse it balances: at a delay of many services all
 /// jobs run after the same server, and it is worse than chance.
 #[test]
-fn stale_sight_spoils_the_shortest_queue() {
+fn stale_load_information_spoils_the_shortest_queue() {
     let shortest = RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Random };
-    let with = |sight, router| {
+    let with = |load_information, router| {
         let mut network = balanced(router, Queues::PerServer);
-        network.gates[0].spec.sight = sight;
+        network.gates[0].spec.load_information = load_information;
         response(&run(&network, 62, 200_000), 0).mean
     };
-    let delayed = |seconds| Sight::Delayed(std::time::Duration::from_secs_f64(seconds));
-    let fresh = with(Sight::Fresh, shortest.clone());
+    let delayed = |seconds| LoadInformation::Delayed(std::time::Duration::from_secs_f64(seconds));
+    let fresh = with(LoadInformation::Fresh, shortest.clone());
     let little = with(delayed(0.001), shortest.clone());
     assert!((little / fresh - 1.0).abs() < 0.03, "{little} for {fresh}");
     let some = with(delayed(1.0), shortest.clone());
-    let refreshed = with(Sight::Refreshed(std::time::Duration::from_secs(1)), shortest.clone());
+    let refreshed = with(LoadInformation::Refreshed(std::time::Duration::from_secs(1)), shortest.clone());
     let much = with(delayed(20.0), shortest);
-    let random = with(Sight::Fresh, RouterSpec::Random);
+    let random = with(LoadInformation::Fresh, RouterSpec::Random);
     assert!(fresh * 1.1 < some && some < much, "{fresh} {some} {much}");
     assert!(fresh * 1.05 < refreshed && refreshed < much, "{fresh} {refreshed} {much}");
     assert!(much > random, "{much} for {random} by chance");

@@ -31,20 +31,20 @@ fn alike_on(slots: u32, rounds: &[Vec<Vec<u8>>]) {
 }
 
 #[test]
-fn trap_1_sync_within_copy_has_no_answer_of_its_own() {
+fn sync_within_copy_has_no_answer_of_its_own() {
     let copy = vec![runs("", "copy w0 from stdin"), sync(), rows("one\n"), sync(), rows("two\n")];
     let end = vec![bare(Frontend::CopyDone), sync()];
     alike(&[[copy, end].concat(), vec![query("select n from w0 order by n")]]);
 }
 
 #[test]
-fn trap_2_a_name_whose_parse_has_failed_is_free() {
+fn a_name_whose_parse_has_failed_is_free() {
     let failed = vec![parse("a", "selec", &[]), sync()];
     alike(&[failed.clone(), failed, vec![parse("a", "select 'well'", &[]), again("a")]]);
 }
 
 #[test]
-fn trap_3_an_unknown_statement_is_an_error_and_the_session_stays() {
+fn an_unknown_statement_is_an_error_and_the_session_stays() {
     alike(&[
         vec![bind("", "nobody", &[]), execute(""), runs("", "select 'skipped'"), sync()],
         vec![describe("nobody"), sync(), query("select 'still here'")],
@@ -52,7 +52,7 @@ fn trap_3_an_unknown_statement_is_an_error_and_the_session_stays() {
 }
 
 #[test]
-fn trap_4_what_is_deallocated_in_a_batch_is_gone_under_its_own_name() {
+fn what_is_deallocated_in_a_batch_is_gone_under_its_own_name() {
     alike(&[
         vec![parse("a", "select 1", &[]), parse("b", "select 2", &[]), sync()],
         vec![runs("", "deallocate a"), again("a"), again("b")],
@@ -61,13 +61,13 @@ fn trap_4_what_is_deallocated_in_a_batch_is_gone_under_its_own_name() {
 }
 
 #[test]
-fn trap_5_close_of_what_is_not_there_is_answered_in_its_turn() {
+fn close_of_what_is_not_there_is_answered_in_its_turn() {
     let portal = named(Frontend::Close, "P", "nobody", &[]);
     alike(&[vec![close("nobody"), runs("", "select 1"), portal, close("nobody"), sync()]]);
 }
 
 #[test]
-fn trap_6_a_query_in_a_series_ends_what_is_unnamed_and_a_commit_the_portals() {
+fn a_query_in_a_series_ends_what_is_unnamed_and_a_commit_the_portals() {
     alike(&[
         vec![parse("", "select 1", &[]), query("select 2"), again("")],
         vec![query("begin"), parse("", "select 3", &[]), bind("p", "", &[]), sync()],
@@ -76,7 +76,7 @@ fn trap_6_a_query_in_a_series_ends_what_is_unnamed_and_a_commit_the_portals() {
 }
 
 #[test]
-fn trap_7_an_error_leaves_out_the_rest_of_its_series_alone() {
+fn an_error_leaves_out_the_rest_of_its_series_alone() {
     let well = || runs("", "select 'well'");
     let wrong = runs("", "select 1/0");
     let skipped = vec![parse("s", "select 5", &[]), query("select 6"), sync()];
@@ -84,26 +84,26 @@ fn trap_7_an_error_leaves_out_the_rest_of_its_series_alone() {
 }
 
 #[test]
-fn trap_8_a_server_that_still_owes_is_not_given_away() {
+fn a_server_that_still_owes_is_not_given_away() {
     let segment = vec![runs("", "select 1"), sync(), runs("", "select 2"), sync()];
     alike(&[[segment, vec![query("select 3"), query("select 4"), sync(), sync()]].concat()]);
 }
 
 #[test]
-fn trap_16_what_comes_unasked_comes_in_its_place() {
+fn what_comes_unasked_comes_in_its_place() {
     let notice = "do $$ begin raise notice 'psst'; end $$";
     alike(&[vec![query(notice), runs("", notice), sync(), query("set timezone = 'Asia/Tokyo'")]]);
 }
 
 #[test]
-fn trap_19_a_function_call_is_answered() {
+fn a_function_call_is_answered() {
     let mut call = b"F\0\0\0\x20\0\0\0\xb1\0\x01\0\x01\0\x02".to_vec();
     call.extend_from_slice(b"\0\0\0\x04\0\0\0\x02\0\0\0\x04\0\0\0\x03\0\x01");
     alike(&[vec![call.clone()], vec![query("begin; select 1/0"), call, query("rollback")]]);
 }
 
 #[test]
-fn trap_17_a_plan_that_no_longer_fits_is_prepared_anew() {
+fn a_plan_that_no_longer_fits_is_prepared_anew() {
     // Whoever parses it again must get what the server would make of it now. On one server, for
     // another one may never have planned it before the change, and has nothing to complain of.
     let make = "drop table if exists planned; create table planned as select 1 as n";

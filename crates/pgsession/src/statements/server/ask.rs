@@ -507,7 +507,7 @@ impl Turn<'_> {
             Err(Untaken::NoRoom) => return self.refuse(message, Refusal::StatementCache),
             Err(Untaken::Refused(refusal)) => {
                 let position = text(tail).and_then(|(text, _)| refusal.position(text));
-                return self.refuse(message, Refusal::Leftover(refusal, position));
+                return self.refuse(message, Refusal::SessionState(refusal, position));
             }
         };
         let number = self.statement_cache.entry(id).number;
@@ -919,7 +919,7 @@ impl Turn<'_> {
                 Ok(seen) => seen,
                 Err(refusal) => {
                     let position = refusal.position(text);
-                    return self.refuse_query(Refusal::Leftover(refusal, position));
+                    return self.refuse_query(Refusal::SessionState(refusal, position));
                 }
             },
             _ => {

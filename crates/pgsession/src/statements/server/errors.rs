@@ -204,7 +204,7 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
             "EXECUTE of a statement that is EXECUTE, PREPARE or DEALLOCATE itself is not supported"
                 .to_owned(),
         ),
-        Refusal::Leftover(refusal, _) => (refusal.sqlstate(), refusal.message()),
+        Refusal::SessionState(refusal, _) => (refusal.sqlstate(), refusal.message()),
         Refusal::Sequences => (
             SqlState::NOT_IN_PREREQUISITE_STATE,
             "it is not known which sequences this session has moved: the server was another \
@@ -217,7 +217,7 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
     };
     let routine = matches!(refusal, Refusal::Reshaped(_)).then_some("RevalidateCachedQuery");
     let (hint, position) = match refusal {
-        Refusal::Leftover(refusal, position) => {
+        Refusal::SessionState(refusal, position) => {
             (Some(refusal.hint().to_owned()), position.map(|position| position.to_string()))
         }
         Refusal::Sequences => {

@@ -286,7 +286,7 @@ fn tags(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn trap_1_whoever_is_late_nothing_of_the_gate_s_stands_within_rows() {
+fn whoever_is_late_nothing_of_the_gate_s_stands_within_rows() {
     let replays = std::env::var("SEKISHO_SEED").is_ok();
     for number in 1..=if replays { 1 } else { many(30_000) } {
         let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -31,7 +31,7 @@ fn clients_share_statements_under_names_of_their_own() {
 }
 
 #[test]
-fn trap_2_a_parse_that_fails_registers_no_name() {
+fn a_parse_that_fails_registers_no_name() {
     let read = same(
         &mut small(),
         &[
@@ -58,7 +58,7 @@ fn trap_2_a_parse_that_fails_registers_no_name() {
 }
 
 #[test]
-fn trap_3_an_unknown_statement_fails_as_in_postgresql() {
+fn an_unknown_statement_fails_as_in_postgresql() {
     let long = "n".repeat(100);
     let read = same(
         &mut small(),
@@ -94,7 +94,7 @@ fn an_error_that_names_a_statement_has_the_clients_name() {
 }
 
 #[test]
-fn trap_4_deallocate_and_discard_all_drop_the_clients_own_names() {
+fn deallocate_and_discard_all_drop_the_clients_own_names() {
     let mut gate = small();
     let both = parse("a", "select 1", &[]);
     let read = same(
@@ -123,7 +123,7 @@ fn trap_4_deallocate_and_discard_all_drop_the_clients_own_names() {
 }
 
 #[test]
-fn trap_5_close_of_what_is_not_there_succeeds_in_its_turn() {
+fn close_of_what_is_not_there_succeeds_in_its_turn() {
     let read = same(
         &mut small(),
         &[
@@ -150,7 +150,7 @@ fn a_second_parse_of_a_name_is_a_duplicate() {
 }
 
 #[test]
-fn trap_6_a_query_drops_the_unnamed_statement() {
+fn a_query_drops_the_unnamed_statement() {
     let read = same(
         &mut small(),
         &[
@@ -163,7 +163,7 @@ fn trap_6_a_query_drops_the_unnamed_statement() {
 }
 
 #[test]
-fn trap_7_what_follows_an_error_is_not_registered_and_what_was_before_is() {
+fn what_follows_an_error_is_not_registered_and_what_was_before_is() {
     let read = same(
         &mut small(),
         &[
@@ -194,7 +194,7 @@ fn trap_7_what_follows_an_error_is_not_registered_and_what_was_before_is() {
 }
 
 #[test]
-fn trap_1_sync_within_copy_is_no_end() {
+fn sync_within_copy_is_no_end() {
     let mut rows = Vec::new();
     write::message(&mut rows, Frontend::CopyData, |out| out.extend_from_slice(b"5\n"));
     write::bare(&mut rows, Frontend::CopyDone);
@@ -218,7 +218,7 @@ fn trap_1_sync_within_copy_is_no_end() {
 }
 
 #[test]
-fn trap_17_a_changed_result_type_is_told_until_it_is_prepared_again() {
+fn a_changed_result_type_is_told_until_it_is_prepared_again() {
     let mut gate = Gate::new(1, Bounds::default());
     let table = |sql: &str| query(&format!("drop table if exists t2; create table t2 {sql}"));
     let read = same(

@@ -114,7 +114,7 @@ fn replies(tags: &[Backend]) -> Vec<u8> {
 }
 
 #[test]
-fn trap_8_idle_is_not_enough_to_be_free() {
+fn idle_is_not_enough_to_be_free() {
     let mut bench = Bench::in_rotation();
     bench.asks(&[query("select 1"), query("select 2")].concat());
     let reply = [completed("SELECT 1"), ready(Status::Idle)].concat();
@@ -144,7 +144,7 @@ fn trap_8_idle_is_not_enough_to_be_free() {
 }
 
 #[test]
-fn trap_10_an_error_of_what_was_put_before_a_query_ends_the_query() {
+fn an_error_of_what_was_put_before_a_query_ends_the_query() {
     // A cancel that hit the Parse before DEALLOCATE left the client waiting for ever.
     let mut bench = Bench::in_rotation();
     let parsed = [replies(&[Backend::ParseComplete]), ready(Status::Idle)].concat();
@@ -162,7 +162,7 @@ fn trap_10_an_error_of_what_was_put_before_a_query_ends_the_query() {
 }
 
 #[test]
-fn trap_13_a_setting_of_the_gates_own_is_told_to_it_alone() {
+fn a_setting_of_the_gates_own_is_told_to_it_alone() {
     let mut bench = Bench::in_rotation();
     bench.relay.query("set timezone to 'utc'", &mut bench.to_server).unwrap();
     assert_eq!(std::mem::take(&mut bench.to_server), query("set timezone to 'utc'"));
@@ -188,7 +188,7 @@ fn trap_13_a_setting_of_the_gates_own_is_told_to_it_alone() {
 }
 
 #[test]
-fn trap_16_what_comes_unasked_reaches_whom_it_concerns() {
+fn what_comes_unasked_reaches_whom_it_concerns() {
     let mut notification = Vec::new();
     write::message(&mut notification, Backend::NotificationResponse, |out| {
         out.extend_from_slice(b"\0\0\0\x07here\0\0");
@@ -208,7 +208,7 @@ fn trap_16_what_comes_unasked_reaches_whom_it_concerns() {
 }
 
 #[test]
-fn trap_18_a_server_that_closes_between_two_clients_tells_none() {
+fn a_server_that_closes_between_two_clients_tells_none() {
     let mut bench = Bench::in_rotation();
     let fatal = error(Severity::Fatal, SqlState::from_bytes(b"57P01").unwrap());
     assert_eq!(bench.say(&fatal, Presence::Nowhere), Stop::Ended);
@@ -219,7 +219,7 @@ fn trap_18_a_server_that_closes_between_two_clients_tells_none() {
 }
 
 #[test]
-fn trap_19_a_function_call_passes_and_is_answered() {
+fn a_function_call_passes_and_is_answered() {
     let mut bench = Bench::in_rotation();
     let call = b"F\0\0\0\x0e\0\0\0\xb1\0\0\0\0\0\x01";
     assert_eq!(bench.asks(call), call);
@@ -420,7 +420,7 @@ fn described(name: &str, of: u32) -> Vec<u8> {
 }
 
 #[test]
-fn trap_17_a_statement_of_another_shape_at_another_server_is_refused() {
+fn a_statement_of_another_shape_at_another_server_is_refused() {
     let mut bench = Bench::in_rotation();
     let completes = replies(&[Backend::ParseComplete]);
     let tags = |out: &[u8]| -> Vec<Frontend> {

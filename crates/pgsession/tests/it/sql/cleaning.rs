@@ -193,7 +193,7 @@ fn whatever_mixture_is_left_a_cleaned_server_is_as_a_new_one() {
 
 /// RESET ALL keeps the role, and the next client had the rights of the one before.
 #[test]
-fn trap_11_no_role_stays_behind_its_client() {
+fn no_role_stays_behind_its_client() {
     let (mut session, mut settings) = fresh();
     let mut left = Left::default();
     leave(&mut session, &mut settings, &mut left, "set role pg_monitor; set work_mem to 77");

@@ -349,7 +349,7 @@ fn what_is_set_locally_is_in_the_scope_until_the_transaction_ends() {
 
 /// pg_dump sets the search path to nothing by a function, and the next client found no table.
 #[test]
-fn trap_12_the_search_path_of_a_dump_stays_with_its_client() {
+fn the_search_path_of_a_dump_stays_with_its_client() {
     let mut backend = Backend::new(&[]);
     let (mut dump, mut other) = (begun(Side::Client, &[]), begun(Side::Client, &[]));
     let path = |backend: &mut Backend| backend.session.rows("show search_path").remove(0);
@@ -366,7 +366,7 @@ fn trap_12_the_search_path_of_a_dump_stays_with_its_client() {
 
 /// A pooler compared `ISO` with the `ISO, MDY` that servers report, and set it in each transaction.
 #[test]
-fn trap_13_a_setting_that_a_server_reports_in_other_words_is_set_once() {
+fn a_setting_that_a_server_reports_in_other_words_is_set_once() {
     let mut backends = [Backend::new(&[]), Backend::new(&[])];
     let mut client = begun(Side::Client, &[("DateStyle", "ISO"), ("client_encoding", "utf-8")]);
     let mut told = Vec::new();

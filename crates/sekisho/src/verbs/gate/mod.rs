@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use ::load::judge;
-use advise::{DisciplineEntry, Policies, RouterEntry, SightEntry};
+use advise::{DisciplineEntry, Policies, RouterEntry, LoadInformationEntry};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use formats::scenario_file::parse_value;
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
@@ -78,8 +78,8 @@ struct PolicyArgs {
     ties: Option<Ties>,
     /// How stale what the router sees is: reported (POST ADMIN/report), '{ delay = "100ms" }' or
     /// '{ refresh = "1s" }'
-    #[arg(long, value_name = "SIGHT", value_parser = parse_value::<SightEntry>)]
-    sight: Option<SightEntry>,
+    #[arg(long, value_name = "SIGHT", value_parser = parse_value::<LoadInformationEntry>)]
+    load_information: Option<LoadInformationEntry>,
     /// One queue for all servers, or one for each, chosen at arrival
     #[arg(long, value_enum, default_value = "shared")]
     queues: QueuesName,
@@ -121,7 +121,7 @@ impl PolicyArgs {
             router: Some(self.router.clone()),
             length: self.length,
             ties: self.ties,
-            sight: self.sight,
+            load_information: self.load_information,
         };
         policies.at(GateSpec { queues, seed: self.seed, ..gate }, names).map_err(Failure::Usage)
     }

@@ -46,7 +46,7 @@ const REPLACED: [&str; 27] = [
     "router",
     "length",
     "ties",
-    "sight",
+    "load-information",
     "queues",
     "seed",
     "room",

@@ -20,15 +20,15 @@ use crate::Time;
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
-pub struct Foresight {
+pub struct EarlyRejection {
     /// For how long a quiet time may last until all is forgotten.
     pub memory: Duration,
 }
 
-impl Default for Foresight {
+impl Default for EarlyRejection {
     /// A minute.
-    fn default() -> Foresight {
-        Foresight { memory: Duration::from_secs(60) }
+    fn default() -> EarlyRejection {
+        EarlyRejection { memory: Duration::from_secs(60) }
     }
 }
 

@@ -10,22 +10,22 @@ use std::time::Duration;
 use gate::Time;
 
 use super::channel::{Channel, Filled, Side};
-use super::words::{FORMAT, Place, Pool, Resting, Word, Wrote};
+use super::protocol::{FORMAT, Place, Pool, MigratingClient, Message, Wrote};
 use super::{Predecessor, ROUNDS, Takeover};
-use crate::arena::{Key, Socket};
+use crate::slab::{Key, Socket};
 use crate::client::{Client, State};
 use crate::listen::Listener;
 use crate::log::Line;
-use crate::operating::Listening;
+use crate::admin::Listening;
 use crate::pool::PoolIndex;
 use crate::run::{DOOR, LISTENERS, Running, SUCCESSOR};
 use crate::state::{Loop, Phase};
-use crate::wire::Stream;
+use crate::connection::Stream;
 use pgsession::statements::ExportedName;
 use pgwire::startup::Replication;
 
 /// Clients in passage at once, at most: each has a socket that is with nobody.
-const PASSAGE_MAX: usize = 64;
+const MIGRATING_MAX: usize = 64;
 
 /// Bytes that may wait to be sent before the next client follows \[byte\].
 const UNSENT_MAX: usize = 1 << 20;
@@ -54,9 +54,9 @@ pub(crate) struct Successor {
     stage: Stage,
     /// When it said something last, or was told something, and how long it may say nothing.
     heard: Time,
-    patience: Duration,
+    timeout: Duration,
     /// Clients in passage, by the numbers that they have there.
-    passage: BTreeMap<u64, Key>,
+    migrating: BTreeMap<u64, Key>,
     numbered: u64,
     handed: u64,
     /// Clients that may be at rest.
@@ -78,14 +78,14 @@ enum Lost {
 }
 
 impl Successor {
-    fn new(channel: Channel, process: u32, now: Time, patience: Duration) -> Successor {
+    fn new(channel: Channel, process: u32, now: Time, timeout: Duration) -> Successor {
         Successor {
             channel,
             process,
             stage: Stage::Came,
             heard: now,
-            patience,
-            passage: BTreeMap::new(),
+            timeout,
+            migrating: BTreeMap::new(),
             numbered: 0,
             handed: 0,
             ready: BTreeSet::new(),
@@ -96,8 +96,8 @@ impl Successor {
     }
 
     pub(super) fn latest(&self) -> Option<Time> {
-        let awaited = self.stage < Stage::Serves || !self.passage.is_empty();
-        awaited.then(|| self.heard + self.patience)
+        let awaited = self.stage < Stage::Serves || !self.migrating.is_empty();
+        awaited.then(|| self.heard + self.timeout)
     }
 
     pub(super) fn serves(&self) -> bool {
@@ -110,21 +110,21 @@ impl Successor {
     }
 
     fn has_room(&self) -> bool {
-        self.passage.len() < PASSAGE_MAX && self.channel.unsent() < UNSENT_MAX
+        self.migrating.len() < MIGRATING_MAX && self.channel.unsent() < UNSENT_MAX
     }
 
-    fn say(&mut self, word: &Word, socket: Option<OwnedFd>) {
-        self.channel.say(word, socket).expect("only what clients have said can be too long");
+    fn say(&mut self, message: &Message, socket: Option<OwnedFd>) {
+        self.channel.say(message, socket).expect("only what clients have said can be too long");
     }
 
     /// The next thing that it says.
-    fn hear(&mut self) -> Result<Option<Word>, Lost> {
+    fn hear(&mut self) -> Result<Option<Message>, Lost> {
         let broken = |_| Lost::Gone;
         self.channel.flush().map_err(broken)?;
         loop {
             let said = self.channel.next().map_err(|error| Lost::GivenUp(error.to_string()))?;
-            if let Some((word, _)) = said {
-                return Ok(Some(word));
+            if let Some((message, _)) = said {
+                return Ok(Some(message));
             }
             match self.channel.fill().map_err(broken)? {
                 Filled::Bytes => {}
@@ -137,7 +137,7 @@ impl Successor {
 
 /// True if a client can be handed over when it rests.
 fn goes_over(client: &Client) -> bool {
-    !client.wire.is_encrypted()
+    !client.connection.is_encrypted()
         && client.replication == Replication::No
         && client.statements.rests()
         && client.settings.can_export()
@@ -191,8 +191,8 @@ impl Running {
         if channel.watch(inner.watchers.first(), SUCCESSOR.token()).is_err() {
             return;
         }
-        let patience = inner.config.timeouts.connect;
-        let successor = Successor::new(channel, process, inner.now, patience);
+        let timeout = inner.config.timeouts.connect;
+        let successor = Successor::new(channel, process, inner.now, timeout);
         inner.takeover.successor = Some(successor);
         self.hear_successor();
     }
@@ -205,9 +205,9 @@ impl Running {
                 return self.inner.part_from_successor();
             };
             match successor.hear() {
-                Ok(Some(word)) => {
+                Ok(Some(message)) => {
                     successor.heard = now;
-                    if let Err(lost) = self.heed_successor(word) {
+                    if let Err(lost) = self.heed_successor(message) {
                         return self.lose_successor(lost);
                     }
                 }
@@ -219,11 +219,11 @@ impl Running {
         self.inner.again.push_back(SUCCESSOR);
     }
 
-    fn heed_successor(&mut self, word: Word) -> Result<(), Lost> {
+    fn heed_successor(&mut self, message: Message) -> Result<(), Lost> {
         let Some(successor) = &mut self.inner.takeover.successor else { return Ok(()) };
-        match (successor.stage, word) {
-            (Stage::Came, Word::Hello { format: FORMAT }) => self.tell_listeners()?,
-            (Stage::Came, Word::Hello { format }) => {
+        match (successor.stage, message) {
+            (Stage::Came, Message::Hello { format: FORMAT }) => self.tell_listeners()?,
+            (Stage::Came, Message::Hello { format }) => {
                 let why = format!(
                     "it hands over in format {FORMAT}, and the other program takes over in format \
                      {format}: restart it without a takeover"
@@ -235,27 +235,27 @@ impl Running {
                 self.inner.tell_takeover(line, &sentence);
                 refuse(refused.channel, why);
             }
-            (Stage::Told, Word::Ready) => self.begin_takeover(),
-            (Stage::Begun, Word::Serves) => self.succeed(),
-            (Stage::Begun | Stage::Serves, Word::Has { number }) => {
-                let key = successor.passage.remove(&number).ok_or_else(unasked)?;
+            (Stage::Told, Message::Ready) => self.begin_takeover(),
+            (Stage::Begun, Message::Serves) => self.succeed(),
+            (Stage::Begun | Stage::Serves, Message::Has { number }) => {
+                let key = successor.migrating.remove(&number).ok_or_else(unasked)?;
                 successor.handed += 1;
                 self.inner.handed(key);
             }
-            (Stage::Begun | Stage::Serves, Word::Declines { number, why }) => {
-                let key = successor.passage.remove(&number).ok_or_else(unasked)?;
+            (Stage::Begun | Stage::Serves, Message::Declines { number, why }) => {
+                let key = successor.migrating.remove(&number).ok_or_else(unasked)?;
                 successor.declined.insert(key);
                 let process = successor.process;
                 self.inner.log.line(line("declined", process).text("why", &why));
                 self.inner.take_back(key);
             }
-            (Stage::Begun | Stage::Serves, Word::Cancel { number, process, secret }) => {
+            (Stage::Begun | Stage::Serves, Message::Cancel { number, process, secret }) => {
                 self.inner.hear_cancel(number, process, &secret);
             }
-            (Stage::Begun | Stage::Serves, Word::Cancelled { number }) => {
+            (Stage::Begun | Stage::Serves, Message::Cancelled { number }) => {
                 self.inner.cancel_passed(number);
             }
-            (Stage::Serves, Word::Ending) => self.drain(),
+            (Stage::Serves, Message::Ending) => self.drain(),
             _ => return Err(unasked()),
         }
         Ok(())
@@ -280,12 +280,12 @@ impl Running {
             given.push((Place::Takeover { path, inode }, door.socket().map_err(failed)?));
         }
         let Some(successor) = &mut takeover.successor else { return Ok(()) };
-        successor.say(&Word::Welcome { process: std::process::id() }, None);
+        successor.say(&Message::Welcome { process: std::process::id() }, None);
         let count = given.len() as u32;
         for (place, socket) in given {
-            successor.say(&Word::Listener(place), Some(socket));
+            successor.say(&Message::Listener(place), Some(socket));
         }
-        successor.say(&Word::Listeners { count }, None);
+        successor.say(&Message::Listeners { count }, None);
         successor.stage = Stage::Told;
         successor.channel.flush().map_err(|_| Lost::Gone)
     }
@@ -307,7 +307,7 @@ impl Running {
             inner.settle();
         }
         let Some(successor) = &mut inner.takeover.successor else { return };
-        successor.say(&Word::Begin, None);
+        successor.say(&Message::Begin, None);
         successor.ready = inner.clients.iter().map(|(key, _)| key).collect();
         let process = successor.process;
         let clients = inner.clients.len();
@@ -340,7 +340,7 @@ impl Running {
             let _ = listener.deregister(registry);
             listener.give_away();
         }
-        self.inner.operating.listen(Listening::Stops);
+        self.inner.admin.listen(Listening::Stops);
     }
 
     /// All is as if nothing had been.
@@ -356,7 +356,7 @@ impl Running {
             // Without it there is no takeover; clients are served.
             let _ = door.register(registry, DOOR.token());
         }
-        self.inner.operating.listen(Listening::GoesOn);
+        self.inner.admin.listen(Listening::GoesOn);
         if let Some(error) = failed {
             self.fail(error);
         }
@@ -387,7 +387,7 @@ impl Running {
 
     /// A successor is given up: whom it has not said that it has stays here.
     fn lose_successor(&mut self, lost: Lost) {
-        let Some(successor) = self.inner.end_passage() else { return };
+        let Some(successor) = self.inner.end_migration() else { return };
         let Successor { mut channel, process, stage, .. } = successor;
         let why = match &lost {
             Lost::Gone => "it has gone",
@@ -409,7 +409,7 @@ impl Running {
         if let Lost::GivenUp(why) = lost {
             // Words that wait may hand over clients that were just taken back.
             channel.withhold();
-            channel.say(&Word::GivenUp { why }, None).expect("a cause is cut to its bound");
+            channel.say(&Message::GivenUp { why }, None).expect("a cause is cut to its bound");
             self.inner.takeover.parting = Some(channel);
             self.inner.part_from_successor();
         }
@@ -445,8 +445,8 @@ impl Loop {
         if !client.unlinked.is_heard() || !client.frames.is_between() {
             return false;
         }
-        if !client.wire.is_at_rest() {
-            if client.wire.is_being_written() {
+        if !client.connection.is_at_rest() {
+            if client.connection.is_being_written() {
                 self.again.push_back(Socket::Client(key));
             }
             return false;
@@ -488,7 +488,7 @@ impl Loop {
             credential: pool.learnt(),
         };
         if successor.pools.get(mark) != Some(&told) {
-            successor.channel.say(&Word::Pool(told.clone()), None).ok()?;
+            successor.channel.say(&Message::Pool(told.clone()), None).ok()?;
             successor.pools.insert(mark.to_vec(), told);
         }
         let mut statements = Vec::new();
@@ -496,38 +496,38 @@ impl Loop {
             let next = successor.statements.len() as u64;
             let known = successor.statements.get(&(number, own.number)).copied();
             if known.is_none() {
-                let statement = pool.statement_cache.resting(&client.statements, name)?;
-                let word = Word::Statement { number: next, statement };
-                successor.channel.say(&word, None).ok()?;
+                let statement = pool.statement_cache.client(&client.statements, name)?;
+                let message = Message::Statement { number: next, statement };
+                successor.channel.say(&message, None).ok()?;
                 successor.statements.insert((number, own.number), next);
             }
             let told = ExportedName { number: known.unwrap_or(next), ..own };
             statements.push((name.to_vec(), told));
         }
-        let resting = Resting {
+        let client = MigratingClient {
             number: successor.numbered + 1,
             pool: number,
             user: client.user.as_deref()?.to_vec(),
             process: client.process,
             secret: client.secret().to_vec(),
             wrote: client.wrote.map_or(Wrote::Nothing, |_| Wrote::Perhaps),
-            settings: client.settings.resting()?,
+            settings: client.settings.client()?,
             statements,
         };
-        let socket = client.wire.stream().socket().ok()?;
-        let word = Word::Client(Box::new(resting));
+        let socket = client.connection.stream().socket().ok()?;
+        let message = Message::Client(Box::new(client));
         // Both processes have the socket from here on: this one must hear nothing of it, or both
         // would read.
-        watchers.release(&client.wire).ok()?;
-        if successor.channel.say(&word, Some(socket)).is_err() {
+        watchers.release(&client.connection).ok()?;
+        if successor.channel.say(&message, Some(socket)).is_err() {
             // It is watched as before, or is as good as gone.
-            let _ = watchers.watch(&mut client.wire, Socket::Client(key));
+            let _ = watchers.watch(&mut client.connection, Socket::Client(key));
             return None;
         }
-        client.state = State::InPassage;
+        client.state = State::Migrating;
         successor.numbered += 1;
-        successor.passage.insert(successor.numbered, key);
-        if successor.passage.len() == 1 {
+        successor.migrating.insert(successor.numbered, key);
+        if successor.migrating.len() == 1 {
             successor.heard = self.now;
         }
         if successor.channel.flush().is_err() {
@@ -566,7 +566,7 @@ impl Loop {
     fn take_back(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.state = State::Idle;
-        match self.watchers.watch(&mut client.wire, Socket::Client(key)) {
+        match self.watchers.watch(&mut client.connection, Socket::Client(key)) {
             Ok(()) => self.again.push_back(Socket::Client(key)),
             Err(_) => self.close(key),
         }
@@ -574,7 +574,7 @@ impl Loop {
 
     /// Nothing more that a successor says counts: clients that it has said it has are its own, the others
     /// stay.
-    fn end_passage(&mut self) -> Option<Successor> {
+    fn end_migration(&mut self) -> Option<Successor> {
         let mut successor = self.takeover.successor.take()?;
         // Deaf first, and then the rest is read: a later `Has` fails at the successor, which knows
         // by that that the client has stayed here.
@@ -582,8 +582,8 @@ impl Loop {
         let _ = successor.channel.deafen();
         loop {
             match successor.channel.next() {
-                Ok(Some((Word::Has { number }, _))) => {
-                    if let Some(key) = successor.passage.remove(&number) {
+                Ok(Some((Message::Has { number }, _))) => {
+                    if let Some(key) = successor.migrating.remove(&number) {
                         successor.handed += 1;
                         self.handed(key);
                     }
@@ -596,7 +596,7 @@ impl Loop {
                 Err(_) => break,
             }
         }
-        for key in std::mem::take(&mut successor.passage).into_values() {
+        for key in std::mem::take(&mut successor.migrating).into_values() {
             self.take_back(key);
         }
         self.forget_cancels();
@@ -614,12 +614,12 @@ impl Loop {
 
     /// The gate ends: a successor that serves is told that this was all.
     pub(crate) fn end_takeover(&mut self) {
-        let Some(mut successor) = self.end_passage() else { return };
+        let Some(mut successor) = self.end_migration() else { return };
         if successor.stage != Stage::Serves {
             return;
         }
         let handed = successor.handed;
-        successor.say(&Word::Ended { handed }, None);
+        successor.say(&Message::Ended { handed }, None);
         let told = successor.channel.wait_for(LAST).and_then(|()| successor.channel.flush());
         let line = line("ended", successor.process).with("clients", handed);
         let line = if told.is_ok() { line } else { line.with("told", "no") };
@@ -648,7 +648,7 @@ fn is_same_user(user: u32, own: u32) -> bool {
 /// Tells somebody why it cannot take over.
 fn refuse(mut channel: Channel, why: String) {
     // Who does not listen finds it closed.
-    if channel.say(&Word::Refused { why }, None).is_ok() && channel.wait_for(LAST).is_ok() {
+    if channel.say(&Message::Refused { why }, None).is_ok() && channel.wait_for(LAST).is_ok() {
         let _ = channel.flush();
     }
 }

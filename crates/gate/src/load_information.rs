@@ -15,7 +15,7 @@ use crate::{GateSpec, Report, RouterSpec, ServerView, SpecError, Time, Window};
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
-pub enum Sight {
+pub enum LoadInformation {
     /// As it is.
     #[default]
     Fresh,
@@ -35,15 +35,15 @@ pub enum Sight {
     Reported,
 }
 
-impl Sight {
+impl LoadInformation {
     /// True if it is [`Fresh`](Sight::Fresh).
     pub fn is_fresh(&self) -> bool {
-        *self == Sight::Fresh
+        *self == LoadInformation::Fresh
     }
 
     pub(crate) fn check(self) -> Result<(), SpecError> {
         match self {
-            Sight::Delayed(Duration::ZERO) | Sight::Refreshed(Duration::ZERO) => {
+            LoadInformation::Delayed(Duration::ZERO) | LoadInformation::Refreshed(Duration::ZERO) => {
                 Err(SpecError::Span)
             }
             _ => Ok(()),
@@ -54,7 +54,7 @@ impl Sight {
 /// State that the gate keeps for a router that sees more than lengths now.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    sight: Sight,
+    load_information: LoadInformation,
     window: Window,
     counts_work: bool,
     speed: Option<u64>,
@@ -160,13 +160,13 @@ impl Watch {
             RouterSpec::LeastWork { speed, .. } => (true, speed),
             _ => (false, None),
         };
-        let is_stale = !spec.sight.is_fresh() && !spec.router.is_blind();
+        let is_stale = !spec.load_information.is_fresh() && !spec.router.is_blind();
         if window.is_none() && !counts_work && !is_stale {
             return None;
         }
         let states = views.iter().map(|view| State { share: share(view), ..State::default() });
         let mut watch = Watch {
-            sight: spec.sight,
+            load_information: spec.load_information,
             window: window.unwrap_or(Window::SinceStart),
             counts_work,
             speed,
@@ -177,21 +177,21 @@ impl Watch {
             reports: Vec::new(),
             seen: views.to_vec(),
         };
-        match spec.sight {
-            Sight::Fresh => {}
-            Sight::Delayed(_) => {
+        match spec.load_information {
+            LoadInformation::Fresh => {}
+            LoadInformation::Delayed(_) => {
                 let first = |state: &State| VecDeque::from([state.clone()]);
                 watch.past = watch.states.iter().map(first).collect();
             }
-            Sight::Refreshed(_) => watch.take_views(Time::ZERO),
-            Sight::Reported => watch.reports = vec![None; views.len()],
+            LoadInformation::Refreshed(_) => watch.take_views(Time::ZERO),
+            LoadInformation::Reported => watch.reports = vec![None; views.len()],
         }
         Some(Box::new(watch))
     }
 
     /// Time goes on to an event, of which nothing has happened yet.
     pub(crate) fn tick(&mut self, now: Time) {
-        let Sight::Refreshed(period) = self.sight else { return };
+        let LoadInformation::Refreshed(period) = self.load_information else { return };
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let refresh = now.as_nanos() / period;
         if refresh > self.refresh {
@@ -215,7 +215,7 @@ impl Watch {
         if self.counts_work {
             state.count(now, work);
         }
-        let Sight::Delayed(delay) = self.sight else { return };
+        let LoadInformation::Delayed(delay) = self.load_information else { return };
         let past = &mut self.past[server];
         // What changed twice in one moment was never seen in between; but the state at the start
         // is what is seen until the delay has passed.
@@ -228,7 +228,7 @@ impl Watch {
 
     /// Somebody outside says how a server is.
     pub(crate) fn report(&mut self, server: usize, report: Report) {
-        if self.sight == Sight::Reported {
+        if self.load_information == LoadInformation::Reported {
             self.reports[server] = Some(report);
         }
     }
@@ -237,10 +237,10 @@ impl Watch {
     pub(crate) fn see(&mut self, now: Time, views: &[ServerView]) -> &[ServerView] {
         let watch = (self.window, self.speed);
         for (at, seen) in self.seen.iter_mut().enumerate() {
-            let view = match self.sight {
-                Sight::Fresh => self.states[at].view(now, watch),
-                Sight::Refreshed(_) => self.refreshed[at],
-                Sight::Reported => match &self.reports[at] {
+            let view = match self.load_information {
+                LoadInformation::Fresh => self.states[at].view(now, watch),
+                LoadInformation::Refreshed(_) => self.refreshed[at],
+                LoadInformation::Reported => match &self.reports[at] {
                     None => self.states[at].view(now, watch),
                     Some(report) => ServerView {
                         waiting: report.waiting,
@@ -250,7 +250,7 @@ impl Watch {
                         ..ServerView::default()
                     },
                 },
-                Sight::Delayed(delay) => {
+                LoadInformation::Delayed(delay) => {
                     let past = &mut self.past[at];
                     let then = forget(past, now, delay);
                     past.front().map_or_else(ServerView::default, |state| state.view(then, watch))

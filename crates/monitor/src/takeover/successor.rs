@@ -16,15 +16,15 @@ use mio::net::{TcpStream, UnixStream as MioUnixStream};
 use socket2::{Domain, SockRef, Type};
 
 use super::channel::{Channel, Filled, Heard, Side};
-use super::words::{FORMAT, Place, Pool, Resting, Word, Wrote};
+use super::protocol::{FORMAT, Place, Pool, MigratingClient, Message, Wrote};
 use super::{AFTERWARDS, ROUNDS, TakeoverError};
-use crate::arena::{Key, Socket};
+use crate::slab::{Key, Socket};
 use crate::client::{Client, SECRET_BYTES, State, Wanted};
 use crate::listen::{Listener, Peer};
 use crate::log::Line;
 use crate::run::{PREDECESSOR, Running};
 use crate::state::{Loop, Phase};
-use crate::wire::{Stream, Wire};
+use crate::connection::{Stream, Connection};
 use pgsession::sql::{Settings, SettingsBounds};
 use pgsession::statements::{self, ExportedName, ExportedStatement};
 use pgwire::frame::Limits;
@@ -140,7 +140,7 @@ impl Predecessor {
     /// If it does not hand over.
     pub(crate) fn call(
         path: &Path,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<(Predecessor, Given)>, TakeoverError> {
         let stream = match UnixStream::connect(path) {
             Ok(stream) => stream,
@@ -152,27 +152,27 @@ impl Predecessor {
             Err(error) => return Err(TakeoverError::Unreachable(error)),
         };
         let mut channel = Channel::new(stream, Side::Successor);
-        channel.wait_for(patience).map_err(TakeoverError::Unreachable)?;
+        channel.wait_for(timeout).map_err(TakeoverError::Unreachable)?;
         let (user, _) = channel.peer().map_err(TakeoverError::Unreachable)?;
         if user != rustix::process::geteuid().as_raw() {
-            return Err(TakeoverError::Stranger { user });
+            return Err(TakeoverError::UnlistedUser { user });
         }
         // One that refuses at once has closed it, and its word is there.
-        drop(say(&mut channel, &Word::Hello { format: FORMAT }));
+        drop(say(&mut channel, &Message::Hello { format: FORMAT }));
         let process = match wait(&mut channel)? {
-            (Word::Welcome { process }, _) => process,
-            (Word::Refused { why }, _) => return Err(TakeoverError::Refused(why)),
-            (word, _) => return Err(misunderstood(&word)),
+            (Message::Welcome { process }, _) => process,
+            (Message::Refused { why }, _) => return Err(TakeoverError::Refused(why)),
+            (message, _) => return Err(misunderstood(&message)),
         };
         let mut given = Given::default();
         loop {
             match wait(&mut channel)? {
-                (Word::Listener(place), Some(socket)) if given.0.len() < LISTENERS_MAX => {
+                (Message::Listener(place), Some(socket)) if given.0.len() < LISTENERS_MAX => {
                     given.0.push((place, socket));
                 }
-                (Word::Listeners { count }, _) if count as usize == given.0.len() => break,
-                (Word::GivenUp { why }, _) => return Err(TakeoverError::GivenUp(why)),
-                (word, _) => return Err(misunderstood(&word)),
+                (Message::Listeners { count }, _) if count as usize == given.0.len() => break,
+                (Message::GivenUp { why }, _) => return Err(TakeoverError::GivenUp(why)),
+                (message, _) => return Err(misunderstood(&message)),
             }
         }
         let predecessor = Predecessor {
@@ -207,20 +207,20 @@ impl Predecessor {
     /// # Errors
     /// If it does not let go; it serves as before then.
     pub(crate) fn begin(&mut self, registry: &Registry) -> Result<(), TakeoverError> {
-        say(&mut self.channel, &Word::Ready)?;
+        say(&mut self.channel, &Message::Ready)?;
         match wait(&mut self.channel)? {
-            (Word::Begin, _) => {
+            (Message::Begin, _) => {
                 let watched = self.channel.watch(registry, PREDECESSOR.token());
                 watched.map_err(TakeoverError::Unreachable)
             }
-            (Word::GivenUp { why }, _) => Err(TakeoverError::GivenUp(why)),
-            (word, _) => Err(misunderstood(&word)),
+            (Message::GivenUp { why }, _) => Err(TakeoverError::GivenUp(why)),
+            (message, _) => Err(misunderstood(&message)),
         }
     }
 
     /// Says something; that it cannot be said is found when it is read.
-    fn tell(&mut self, word: &Word) -> u64 {
-        let number = self.channel.say(word, None).expect("it is short, and causes are cut");
+    fn tell(&mut self, message: &Message) -> u64 {
+        let number = self.channel.say(message, None).expect("it is short, and causes are cut");
         let _ = self.channel.flush();
         number
     }
@@ -253,14 +253,14 @@ impl Predecessor {
         // As long as the system has not taken the `Has`, the predecessor may still take the client
         // back.
         let sent = self.channel.sent();
-        let (_, key) = self.arriving.front().copied().filter(|(word, _)| *word <= sent)?;
+        let (_, key) = self.arriving.front().copied().filter(|(message, _)| *message <= sent)?;
         self.arriving.pop_front();
         Some(key)
     }
 }
 
-fn say(channel: &mut Channel, word: &Word) -> Result<(), TakeoverError> {
-    channel.say(word, None).expect("it is short");
+fn say(channel: &mut Channel, message: &Message) -> Result<(), TakeoverError> {
+    channel.say(message, None).expect("it is short");
     channel.flush().map_err(|_| TakeoverError::Silent)?;
     if channel.unsent() > 0 { Err(TakeoverError::Silent) } else { Ok(()) }
 }
@@ -270,9 +270,9 @@ fn wait(channel: &mut Channel) -> Result<Heard, TakeoverError> {
     heard.ok_or(TakeoverError::Silent)
 }
 
-fn misunderstood(word: &Word) -> TakeoverError {
-    let said = match word {
-        Word::Pool(_) | Word::Statement { .. } | Word::Client(_) => {
+fn misunderstood(message: &Message) -> TakeoverError {
+    let said = match message {
+        Message::Pool(_) | Message::Statement { .. } | Message::Client(_) => {
             "something of clients too early"
         }
         _ => "something out of its order",
@@ -287,7 +287,7 @@ impl Running {
             let Some(predecessor) = &mut self.inner.takeover.predecessor else { return };
             if predecessor.knows == Knows::NotYet {
                 predecessor.knows = Knows::Told;
-                predecessor.tell(&Word::Serves);
+                predecessor.tell(&Message::Serves);
                 let (process, unclaimed) = (predecessor.process, predecessor.unclaimed);
                 self.inner.tell_begin(process, unclaimed);
                 continue;
@@ -295,8 +295,8 @@ impl Running {
             // What cannot be said is known when the reason has been read.
             let _ = predecessor.channel.flush();
             match predecessor.hear() {
-                Ok(Some((word, socket))) => {
-                    if let Err(over) = self.inner.heed_predecessor(word, socket) {
+                Ok(Some((message, socket))) => {
+                    if let Err(over) = self.inner.heed_predecessor(message, socket) {
                         return self.part_from_predecessor(over);
                     }
                 }
@@ -320,9 +320,9 @@ impl Running {
                 // Before it said that this was all it has told those to go of whom it had not heard
                 // that they are here.
                 let sent = channel.sent();
-                let is_ours = |word: u64| matches!(over, Over::Died) || word <= sent;
-                for (word, key) in arriving {
-                    match is_ours(word) {
+                let is_ours = |message: u64| matches!(over, Over::Died) || message <= sent;
+                for (message, key) in arriving {
+                    match is_ours(message) {
                         true => self.inner.welcome_taken(key),
                         false => self.inner.let_go(key),
                     }
@@ -365,42 +365,42 @@ impl Loop {
         self.tell_takeover(line.with("unclaimed", unclaimed), &sentence);
     }
 
-    fn heed_predecessor(&mut self, word: Word, socket: Option<OwnedFd>) -> Result<(), Over> {
+    fn heed_predecessor(&mut self, message: Message, socket: Option<OwnedFd>) -> Result<(), Over> {
         let Some(predecessor) = &mut self.takeover.predecessor else { return Ok(()) };
-        match (word, socket) {
-            (Word::Pool(pool), _) => drop(predecessor.pools.insert(pool.number, pool)),
-            (Word::Statement { number, statement }, _) => {
+        match (message, socket) {
+            (Message::Pool(pool), _) => drop(predecessor.pools.insert(pool.number, pool)),
+            (Message::Statement { number, statement }, _) => {
                 let bytes = predecessor.statement_bytes + statement.tail.len();
                 if bytes <= STATEMENTS_MAX {
                     predecessor.statement_bytes = bytes;
                     predecessor.statements.insert(number, statement);
                 }
             }
-            (Word::Client(client), Some(socket)) => {
+            (Message::Client(client), Some(socket)) => {
                 let number = client.number;
                 let taken = self.take_in(*client, socket);
                 let Some(predecessor) = &mut self.takeover.predecessor else { return Ok(()) };
                 match taken {
                     Ok(key) => {
-                        let word = predecessor.tell(&Word::Has { number });
-                        predecessor.arriving.push_back((word, key));
+                        let message = predecessor.tell(&Message::Has { number });
+                        predecessor.arriving.push_back((message, key));
                     }
                     Err(why) => {
                         let process = predecessor.process;
                         let line = Line::new("takeover").text("state", "declined");
                         let line = line.with("of", process).text("why", &why);
-                        predecessor.tell(&Word::Declines { number, why });
+                        predecessor.tell(&Message::Declines { number, why });
                         self.log.line(line);
                     }
                 }
             }
-            (Word::Cancel { number, process, secret }, _) => {
+            (Message::Cancel { number, process, secret }, _) => {
                 self.hear_cancel(number, process, &secret);
             }
-            (Word::Cancelled { number }, _) => self.cancel_passed(number),
-            (Word::GivenUp { why }, _) => return Err(Over::GoesOn(TakeoverError::GivenUp(why))),
-            (Word::Ended { .. }, _) => return Err(Over::Ended),
-            (word, _) => return Err(Over::GoesOn(misunderstood(&word))),
+            (Message::Cancelled { number }, _) => self.cancel_passed(number),
+            (Message::GivenUp { why }, _) => return Err(Over::GoesOn(TakeoverError::GivenUp(why))),
+            (Message::Ended { .. }, _) => return Err(Over::Ended),
+            (message, _) => return Err(Over::GoesOn(misunderstood(&message))),
         }
         Ok(())
     }
@@ -409,14 +409,14 @@ impl Loop {
     ///
     /// # Errors
     /// Why it cannot be here. All is as it was then.
-    fn take_in(&mut self, resting: Resting, socket: OwnedFd) -> Result<Key, String> {
+    fn take_in(&mut self, client: MigratingClient, socket: OwnedFd) -> Result<Key, String> {
         if self.phase != Phase::Open {
             return Err("the gate that takes over is shutting down".into());
         }
         if self.is_full() {
             return Err("the gate that takes over has as many clients as it may have".into());
         }
-        let Resting { pool, user, process, secret, wrote, settings, statements, .. } = resting;
+        let MigratingClient { pool, user, process, secret, wrote, settings, statements, .. } = client;
         let predecessor = self.takeover.predecessor.as_ref().expect("its caller has it");
         let told = predecessor.pools.get(&pool).ok_or("its pool was not told")?.clone();
         if !(1..=SECRET_BYTES).contains(&secret.len()) || !self.is_free(process) {
@@ -426,8 +426,8 @@ impl Loop {
         if let Some(lost) = settings.lost() {
             return Err(lost.to_string());
         }
-        let mut wire = Wire::new(stream_of(socket)?);
-        let peer = peer_of(wire.stream())?;
+        let mut connection = Connection::new(stream_of(socket)?);
+        let peer = peer_of(connection.stream())?;
         let wanted = Wanted {
             version: Version::V3_2,
             user,
@@ -444,7 +444,7 @@ impl Loop {
         self.pools[pool].known.share(&mut settings);
         let names = self.take_up(pool, &settings, &statements)?;
         let key = self.clients.next_key();
-        if let Err(error) = self.watchers.watch(&mut wire, Socket::Client(key)) {
+        if let Err(error) = self.watchers.watch(&mut connection, Socket::Client(key)) {
             self.pools[pool].statement_cache.forget(names);
             return Err(format!("the system has no room for it: {error}"));
         }
@@ -453,16 +453,16 @@ impl Loop {
             Err((_, why)) => {
                 self.pools[pool].statement_cache.forget(names);
                 // It is not this gate's, and closed without a word.
-                let _ = self.watchers.release(&wire);
+                let _ = self.watchers.release(&connection);
                 return Err(why);
             }
         };
-        let (id, came, ends) = (self.operating.number(), self.now, wire.stream().ends());
-        let mut client = Client::new(wire, peer);
+        let (id, came, ends) = (self.admin.number(), self.now, connection.stream().ends());
+        let mut client = Client::new(connection, peer);
         (client.id, client.came, client.ends, client.asked) = (id, came, ends, came);
-        (client.state, client.pool, client.entered) = (State::InPassage, pool, came);
+        (client.state, client.pool, client.entered) = (State::Migrating, pool, came);
         (client.settings, client.statements) = (settings, names);
-        client.patience = self.patiences.of(&user);
+        client.timeout = self.client_timeouts.of(&user);
         client.user = Some(user);
         client.process = process;
         client.secret[..secret.len()].copy_from_slice(&secret);
@@ -522,7 +522,7 @@ impl Loop {
     fn let_go(&mut self, key: Key) {
         let Some(mut client) = self.clients.remove(key) else { return };
         // It must not be watched here as long as the other one has it.
-        let _ = self.watchers.release(&client.wire);
+        let _ = self.watchers.release(&client.connection);
         self.processes.remove(&client.process);
         let statements = std::mem::take(&mut client.statements);
         self.pools[client.pool].statement_cache.forget(statements);
@@ -533,7 +533,7 @@ impl Loop {
     /// The gate ends as it was told to: the predecessor need not go on.
     pub(crate) fn tell_predecessor_of_end(&mut self) {
         if let Some(predecessor) = &mut self.takeover.predecessor {
-            predecessor.tell(&Word::Ending);
+            predecessor.tell(&Message::Ending);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The thread that serves administrators and whoever looks at the metrics: one small loop with bounded
-//! visitors, of which each has a deadline while anything is owed.
+//! admin connections, of which each has a deadline while anything is owed.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -12,12 +12,12 @@ use gate::Time;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Waker};
 
-use super::visitor::{Administrator, Reader, Visitor};
-use super::{Admitted, Answer, Ask, Asked, Letter, Line, Listening};
-use crate::arena::{Arena, Key, Socket};
+use super::connection::{Administrator, Reader, AdminConnection};
+use super::{Admitted, Answer, Ask, Asked, AdminMessage, Line, Listening};
+use crate::slab::{Slab, Key, Socket};
 use crate::deadlines::Deadlines;
-use crate::wire::{Chunks, Stream, Wire};
-use pgconsole::{Buffered, Client, ClientState, Connection, Replication, Snapshot};
+use crate::connection::{Buffers, Stream, Connection};
+use pgconsole::{Buffered, Client, ClientState, Connection as ConnectionRow, Replication, Snapshot};
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
 
@@ -35,30 +35,30 @@ const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// the loop's time at most.
 const REST: u32 = 19;
 
-/// A desk that is ready to open: the address of the metrics is taken.
+/// A admin server that is ready to open: the address of the metrics is taken.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct AdminServer {
     poll: Poll,
     listener: Option<TcpListener>,
     address: Option<SocketAddr>,
     waker: Waker,
-    letters: mpsc::Receiver<Letter>,
-    to_desk: mpsc::Sender<Letter>,
+    admin_messages: mpsc::Receiver<AdminMessage>,
+    to_admin_server: mpsc::Sender<AdminMessage>,
 }
 
-/// By what a desk asks its loop.
+/// By what a admin server asks its loop.
 pub(crate) struct Opened<F> {
     /// Hands on what is asked; false if the loop has ended.
     pub(crate) ask: F,
 }
 
-impl Desk {
+impl AdminServer {
     /// Listens for whoever looks at the metrics, if they are anywhere, with the socket that was `given`,
     /// if one was.
     ///
     /// # Errors
     /// If the address is taken, or the system has no room for a loop.
-    pub(crate) fn bind(http: Option<SocketAddr>, given: Option<OwnedFd>) -> io::Result<Desk> {
+    pub(crate) fn bind(http: Option<SocketAddr>, given: Option<OwnedFd>) -> io::Result<AdminServer> {
         let poll = Poll::new()?;
         let given = given.map(|socket| TcpListener::from_std(socket.into()));
         let bound = || http.map(TcpListener::bind).transpose();
@@ -68,8 +68,8 @@ impl Desk {
         }
         let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
         let waker = Waker::new(poll.registry(), LETTERS.token())?;
-        let (to_desk, letters) = mpsc::channel();
-        Ok(Desk { poll, listener, address, waker, letters, to_desk })
+        let (to_admin_server, admin_messages) = mpsc::channel();
+        Ok(AdminServer { poll, listener, address, waker, admin_messages, to_admin_server })
     }
 
     /// The address of the metrics and the live page, if there is one.
@@ -94,18 +94,18 @@ impl Desk {
     where
         F: Fn(Asked) -> bool + Send + 'static,
     {
-        let Desk { poll, listener, address, waker, letters, to_desk } = self;
+        let AdminServer { poll, listener, address, waker, admin_messages, to_admin_server } = self;
         let rooms = Rooms {
             poll,
             listener,
             address,
-            letters,
+            admin_messages,
             to_loop: Box::new(opened.ask),
-            visitors: Arena::new(),
+            admin_connections: Slab::new(),
             administrators: HashMap::new(),
             readers: 0,
             deadlines: Deadlines::default(),
-            chunks: Chunks::default(),
+            buffers: Buffers::default(),
             again: Vec::new(),
             looks: Looks::default(),
             began: Instant::now(),
@@ -115,18 +115,18 @@ impl Desk {
         };
         let thread = std::thread::Builder::new().name("console".to_owned());
         let thread = Some(thread.spawn(move || rooms.run())?);
-        Ok(Line { letters: to_desk, waker, thread })
+        Ok(Line { admin_messages: to_admin_server, waker, thread })
     }
 }
 
-/// The state of the desk.
+/// The state of the admin server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opening {
     Open,
     Closed,
 }
 
-/// Visitors who want to see the gate.
+/// Admin connections who want to see the gate.
 #[derive(Default)]
 struct Looks {
     /// Those who have asked since the loop was asked last.
@@ -137,20 +137,20 @@ struct Looks {
     earliest: Time,
 }
 
-/// The desk at work.
+/// The admin server at work.
 pub(super) struct Rooms {
     poll: Poll,
     listener: Option<TcpListener>,
     pub(super) address: Option<SocketAddr>,
-    letters: mpsc::Receiver<Letter>,
+    admin_messages: mpsc::Receiver<AdminMessage>,
     to_loop: Box<dyn Fn(Asked) -> bool + Send>,
-    pub(super) visitors: Arena<Visitor>,
+    pub(super) admin_connections: Slab<AdminConnection>,
     /// By the numbers by which they may cancel.
     administrators: HashMap<u32, Key>,
     readers: usize,
     pub(super) deadlines: Deadlines,
-    pub(super) chunks: Chunks,
-    /// Visitors who may go on, though the system will not say so.
+    pub(super) buffers: Buffers,
+    /// Admin connections who may go on, though the system will not say so.
     pub(super) again: Vec<Key>,
     looks: Looks,
     began: Instant,
@@ -187,8 +187,8 @@ impl Rooms {
         for event in events {
             match Socket::of(event.token()) {
                 Socket::Client(key) => {
-                    if let Some(visitor) = self.visitors.get_mut(key) {
-                        visitor.wire_mut().note(event);
+                    if let Some(admin_connection) = self.admin_connections.get_mut(key) {
+                        admin_connection.connection_mut().note(event);
                     }
                     self.visit(key);
                 }
@@ -197,8 +197,8 @@ impl Rooms {
             }
         }
         // Letters are read in every turn: a wake-up may have come before the last one was.
-        while let Ok(letter) = self.letters.try_recv() {
-            self.read(letter);
+        while let Ok(admin_message) = self.admin_messages.try_recv() {
+            self.read(admin_message);
         }
         for key in std::mem::take(&mut self.again) {
             self.visit(key);
@@ -208,90 +208,90 @@ impl Rooms {
         }
         if self.looks.is_due() && self.looks.earliest <= self.now {
             self.looks.asked = std::mem::take(&mut self.looks.next);
-            let visitor = self.looks.asked[0];
-            self.ask(visitor, Ask::Snapshot);
+            let admin_connection = self.looks.asked[0];
+            self.ask(admin_connection, Ask::Snapshot);
         }
     }
 
-    /// Something happened to a visitor.
+    /// Something happened to a admin connection.
     fn visit(&mut self, key: Key) {
-        match self.visitors.get(key) {
-            Some(Visitor::Administrator(_)) => self.hear_administrator(key),
-            Some(Visitor::Reader(_)) => self.hear_reader(key),
+        match self.admin_connections.get(key) {
+            Some(AdminConnection::Administrator(_)) => self.hear_administrator(key),
+            Some(AdminConnection::Reader(_)) => self.hear_reader(key),
             None => {}
         }
     }
 
-    pub(super) fn ask(&mut self, visitor: Key, ask: Ask) {
-        if !(self.to_loop)(Asked { visitor, ask }) {
+    pub(super) fn ask(&mut self, admin_connection: Key, ask: Ask) {
+        if !(self.to_loop)(Asked { admin_connection, ask }) {
             self.is_open = Opening::Closed;
         }
     }
 
-    /// Sees to it that a visitor is shown the gate as it is from now on.
-    pub(super) fn look(&mut self, visitor: Key) {
-        self.looks.next.push(visitor);
+    /// Sees to it that a admin connection is shown the gate as it is from now on.
+    pub(super) fn look(&mut self, admin_connection: Key) {
+        self.looks.next.push(admin_connection);
     }
 
-    fn read(&mut self, letter: Letter) {
-        match letter {
-            Letter::Admitted(admitted) => self.welcome(*admitted),
-            Letter::Answer(_, Answer::Snapshot(mut snapshot, took)) => {
+    fn read(&mut self, admin_message: AdminMessage) {
+        match admin_message {
+            AdminMessage::Admitted(admitted) => self.welcome(*admitted),
+            AdminMessage::Answer(_, Answer::Snapshot(mut snapshot, took)) => {
                 self.looks.earliest = self.now + took * REST;
                 self.add_administrators(&mut snapshot);
                 for key in std::mem::take(&mut self.looks.asked) {
                     self.show(key, &snapshot);
                 }
             }
-            Letter::Answer(key, answer) => match self.visitors.get(key) {
-                Some(Visitor::Administrator(_)) => self.reply_administrator(key, &answer),
-                Some(Visitor::Reader(_)) => self.reply_reader(key, &answer),
+            AdminMessage::Answer(key, answer) => match self.admin_connections.get(key) {
+                Some(AdminConnection::Administrator(_)) => self.reply_administrator(key, &answer),
+                Some(AdminConnection::Reader(_)) => self.reply_reader(key, &answer),
                 None => {}
             },
-            Letter::Cancel(process) => {
+            AdminMessage::Cancel(process) => {
                 if let Some(&key) = self.administrators.get(&process) {
                     self.cancel_administrator(key);
                 }
             }
-            Letter::Listen(listening) => self.listen(listening),
-            Letter::End => self.close(),
+            AdminMessage::Listen(listening) => self.listen(listening),
+            AdminMessage::End => self.close(),
         }
     }
 
     fn show(&mut self, key: Key, snapshot: &Snapshot) {
-        match self.visitors.get(key) {
-            Some(Visitor::Administrator(_)) => self.show_administrator(key, snapshot),
-            Some(Visitor::Reader(_)) => self.show_reader(key, snapshot),
+        match self.admin_connections.get(key) {
+            Some(AdminConnection::Administrator(_)) => self.show_administrator(key, snapshot),
+            Some(AdminConnection::Reader(_)) => self.show_reader(key, snapshot),
             None => {}
         }
     }
 
     /// Administrators are clients, too.
     fn add_administrators(&self, snapshot: &mut Snapshot) {
-        let administrators = self.visitors.iter().filter_map(|(_, visitor)| match visitor {
-            Visitor::Administrator(administrator) => Some(administrator.as_client()),
-            Visitor::Reader(_) => None,
+        let administrators = self.admin_connections.iter().filter_map(|(_, admin_connection)| match admin_connection {
+            AdminConnection::Administrator(administrator) => Some(administrator.as_client()),
+            AdminConnection::Reader(_) => None,
         });
         snapshot.clients.extend(administrators);
     }
 
     fn welcome(&mut self, mut admitted: Admitted) {
-        let key = self.visitors.next_key();
+        let key = self.admin_connections.next_key();
         let token = Socket::Client(key).token();
-        let registered = admitted.wire.stream().register(self.poll.registry(), token).is_ok();
+        let registered = admitted.connection.stream().register(self.poll.registry(), token).is_ok();
         if !registered || self.administrators.len() >= ADMINISTRATORS_MAX {
             let message = "there are too many administrators at the console";
             let mut out = Vec::new();
             let code = SqlState::TOO_MANY_CONNECTIONS;
             write::error_response(&mut out, &Report::new(Severity::Fatal, code, message));
             // It goes away in any case.
-            let _ = admitted.wire.send(&out, &mut self.chunks);
-            admitted.wire.close(&mut self.chunks);
+            let _ = admitted.connection.send(&out, &mut self.buffers);
+            admitted.connection.close(&mut self.buffers);
             return self.ask(key, Ask::Forget(Some(admitted.process)));
         }
         let process = admitted.process;
         let (administrator, greeting) = Administrator::new(admitted);
-        self.visitors.insert(Visitor::Administrator(Box::new(administrator)));
+        self.admin_connections.insert(AdminConnection::Administrator(Box::new(administrator)));
         self.administrators.insert(process, key);
         self.say(key, &greeting);
         self.again.push(key);
@@ -323,42 +323,42 @@ impl Rooms {
                 // The system has no room; whoever comes next is accepted with those who wait.
                 Err(_) => return,
             };
-            let wire = Wire::new(Stream::Tcp(socket));
-            let key = self.visitors.next_key();
+            let connection = Connection::new(Stream::Tcp(socket));
+            let key = self.admin_connections.next_key();
             let registered =
-                wire.stream().register(self.poll.registry(), Socket::Client(key).token());
+                connection.stream().register(self.poll.registry(), Socket::Client(key).token());
             if registered.is_err() || self.readers >= READERS_MAX {
-                wire.close(&mut self.chunks);
+                connection.close(&mut self.buffers);
                 continue;
             }
-            let mut reader = Reader::new(wire);
+            let mut reader = Reader::new(connection);
             let latest = self.now + READER_PATIENCE;
             self.deadlines.set(Socket::Client(key), &mut reader.deadline, latest);
-            self.visitors.insert(Visitor::Reader(reader));
+            self.admin_connections.insert(AdminConnection::Reader(reader));
             self.readers += 1;
         }
     }
 
-    /// Writes to a visitor, or keeps what cannot be written yet.
+    /// Writes to a admin connection, or keeps what cannot be written yet.
     pub(super) fn say(&mut self, key: Key, bytes: &[u8]) {
-        let Some(visitor) = self.visitors.get_mut(key) else { return };
-        if visitor.wire_mut().send(bytes, &mut self.chunks).is_err() {
+        let Some(admin_connection) = self.admin_connections.get_mut(key) else { return };
+        if admin_connection.connection_mut().send(bytes, &mut self.buffers).is_err() {
             self.part(key);
         }
     }
 
-    /// Closes a visitor's connection, and forgets it.
+    /// Closes a admin connection's connection, and forgets it.
     pub(super) fn part(&mut self, key: Key) {
-        let Some(mut visitor) = self.visitors.remove(key) else { return };
-        self.deadlines.clear(Socket::Client(key), visitor.deadline_mut());
-        match &visitor {
-            Visitor::Reader(_) => self.readers -= 1,
-            Visitor::Administrator(administrator) => {
+        let Some(mut admin_connection) = self.admin_connections.remove(key) else { return };
+        self.deadlines.clear(Socket::Client(key), admin_connection.deadline_mut());
+        match &admin_connection {
+            AdminConnection::Reader(_) => self.readers -= 1,
+            AdminConnection::Administrator(administrator) => {
                 self.administrators.remove(&administrator.process);
                 self.ask(key, Ask::Forget(Some(administrator.process)));
             }
         }
-        visitor.into_wire().close(&mut self.chunks);
+        admin_connection.into_connection().close(&mut self.buffers);
     }
 
     /// The monitor ends: administrators hear so.
@@ -367,9 +367,9 @@ impl Rooms {
         let message = "terminating connection due to administrator command";
         let report = Report::new(Severity::Fatal, SqlState::ADMIN_SHUTDOWN, message);
         write::error_response(&mut words, &report);
-        let keys: Vec<Key> = self.visitors.iter().map(|(key, _)| key).collect();
+        let keys: Vec<Key> = self.admin_connections.iter().map(|(key, _)| key).collect();
         for key in keys {
-            if let Some(Visitor::Administrator(_)) = self.visitors.get(key) {
+            if let Some(AdminConnection::Administrator(_)) = self.admin_connections.get(key) {
                 self.say(key, &words);
             }
             self.part(key);
@@ -379,9 +379,9 @@ impl Rooms {
 
     /// Closes the connection of an administrator by its number on the console.
     pub(super) fn kill(&mut self, id: u64) -> Killed {
-        let found = self.visitors.iter().find(|(_, visitor)| match visitor {
-            Visitor::Administrator(administrator) => administrator.id == id,
-            Visitor::Reader(_) => false,
+        let found = self.admin_connections.iter().find(|(_, admin_connection)| match admin_connection {
+            AdminConnection::Administrator(administrator) => administrator.id == id,
+            AdminConnection::Reader(_) => false,
         });
         match found.map(|(key, _)| key) {
             Some(key) => {
@@ -410,9 +410,9 @@ impl Looks {
 impl Administrator {
     fn as_client(&self) -> Client {
         Client {
-            connection: Connection {
+            connection: ConnectionRow {
                 id: self.id,
-                link: None,
+                write_half: None,
                 user: self.user.clone(),
                 database: self.database.clone(),
                 replication: Replication::None,
@@ -422,13 +422,13 @@ impl Administrator {
                 requested: self.requested,
                 waited: Duration::ZERO,
                 process: None,
-                tls: self.wire.encryption().into(),
+                tls: self.connection.server_tls().into(),
                 application_name: self.application_name.clone(),
                 prepared: 0,
                 buffered: Buffered {
-                    unread: u32::try_from(self.wire.read().len()).unwrap_or(u32::MAX),
+                    unread: u32::try_from(self.connection.read().len()).unwrap_or(u32::MAX),
                     missing: 0,
-                    unsent: u32::try_from(self.wire.unsent()).unwrap_or(u32::MAX),
+                    unsent: u32::try_from(self.connection.unsent()).unwrap_or(u32::MAX),
                 },
             },
             state: ClientState::Active,

@@ -1,13 +1,13 @@
 //! Jobs that would wait in vain, and what is known of that.
 
-use gate::{Action, DisciplineSpec, Foresight, GateSpec, Job, JobId, Reason, RouterSpec};
+use gate::{Action, DisciplineSpec, EarlyRejection, GateSpec, Job, JobId, Reason, RouterSpec};
 
 use crate::play::{
     Play, arrive, arrive_until, at, depart, ms, per_server, renege, resize, shared, start,
 };
 
 fn foreseeing(spec: GateSpec) -> GateSpec {
-    GateSpec { foresight: Some(Foresight { memory: ms(1000) }), ..spec }
+    GateSpec { early_rejection: Some(EarlyRejection { memory: ms(1000) }), ..spec }
 }
 
 fn hopeless(id: u64) -> Action {

@@ -19,7 +19,7 @@ use pgtest::Proof;
 
 fn gate(slots: u32, choices: Choices) -> Gate {
     let mut config = trusting(database(Mode::Transaction, slots));
-    config.leftovers = choices;
+    config.session_state = choices;
     Gate::new(config)
 }
 

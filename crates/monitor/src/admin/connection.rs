@@ -1,15 +1,15 @@
-//! Administrators at the desk: what they say is heard one message at a time, and nothing more is read
+//! Administrators at the admin server: what they say is heard one message at a time, and nothing more is read
 //! from one who waits or does not read.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::desk::{Killed, Rooms};
+use super::server::{Killed, Rooms};
 use super::{Admitted, Answer, Ask, Refusal};
-use crate::arena::{Key, Socket};
+use crate::slab::{Key, Socket};
 use crate::deadlines::Deadline;
-use crate::wire::{Filled, Wire};
+use crate::connection::{Filled, Connection};
 use pgconsole::{Control, Heard, Reply, Session, Snapshot, Want};
 use pgwire::SqlState;
 use pgwire::frame::{Frames, Frontend, HEAD, Limits, Piece};
@@ -18,15 +18,15 @@ use pgwire::message::{Report, Severity, Status, write};
 /// Time that an administrator may take to read what was said to it.
 const READ_MAX: Duration = Duration::from_secs(60);
 
-/// Somebody at the desk.
-pub(super) enum Visitor {
+/// Somebody at the admin server.
+pub(super) enum AdminConnection {
     Administrator(Box<Administrator>),
     Reader(Reader),
 }
 
 /// Somebody who has logged in at the console.
 pub(super) struct Administrator {
-    pub(super) wire: Wire,
+    pub(super) connection: Connection,
     pub(super) deadline: Deadline,
     session: Session,
     frames: Frames<Frontend>,
@@ -55,36 +55,36 @@ enum Doing {
 
 /// Somebody who asks over HTTP.
 pub(super) struct Reader {
-    pub(super) wire: Wire,
+    pub(super) connection: Connection,
     pub(super) deadline: Deadline,
     pub(super) state: super::http::State,
 }
 
 impl Reader {
-    pub(super) fn new(wire: Wire) -> Reader {
-        Reader { wire, deadline: Deadline::default(), state: super::http::State::Asks }
+    pub(super) fn new(connection: Connection) -> Reader {
+        Reader { connection, deadline: Deadline::default(), state: super::http::State::Asks }
     }
 }
 
-impl Visitor {
-    pub(super) fn wire_mut(&mut self) -> &mut Wire {
+impl AdminConnection {
+    pub(super) fn connection_mut(&mut self) -> &mut Connection {
         match self {
-            Visitor::Administrator(administrator) => &mut administrator.wire,
-            Visitor::Reader(reader) => &mut reader.wire,
+            AdminConnection::Administrator(administrator) => &mut administrator.connection,
+            AdminConnection::Reader(reader) => &mut reader.connection,
         }
     }
 
     pub(super) fn deadline_mut(&mut self) -> &mut Deadline {
         match self {
-            Visitor::Administrator(administrator) => &mut administrator.deadline,
-            Visitor::Reader(reader) => &mut reader.deadline,
+            AdminConnection::Administrator(administrator) => &mut administrator.deadline,
+            AdminConnection::Reader(reader) => &mut reader.deadline,
         }
     }
 
-    pub(super) fn into_wire(self) -> Wire {
+    pub(super) fn into_connection(self) -> Connection {
         match self {
-            Visitor::Administrator(administrator) => administrator.wire,
-            Visitor::Reader(reader) => reader.wire,
+            AdminConnection::Administrator(administrator) => administrator.connection,
+            AdminConnection::Reader(reader) => reader.connection,
         }
     }
 }
@@ -97,7 +97,7 @@ impl Administrator {
         write::backend_key_data(&mut out, admitted.process, &admitted.secret);
         write::ready_for_query(&mut out, Status::Idle);
         let administrator = Administrator {
-            wire: admitted.wire,
+            connection: admitted.connection,
             deadline: Deadline::default(),
             session,
             frames: Frames::new(Limits::AUTHENTICATION),
@@ -127,16 +127,16 @@ enum Next {
 
 impl Rooms {
     fn administrator(&mut self, key: Key) -> Option<&mut Administrator> {
-        match self.visitors.get_mut(key) {
-            Some(Visitor::Administrator(administrator)) => Some(administrator),
+        match self.admin_connections.get_mut(key) {
+            Some(AdminConnection::Administrator(administrator)) => Some(administrator),
             _ => None,
         }
     }
 
     /// Something happened to an administrator's connection.
     pub(super) fn hear_administrator(&mut self, key: Key) {
-        let Some(Visitor::Administrator(one)) = self.visitors.get_mut(key) else { return };
-        if one.wire.flush(&mut self.chunks).is_err() {
+        let Some(AdminConnection::Administrator(one)) = self.admin_connections.get_mut(key) else { return };
+        if one.connection.flush(&mut self.buffers).is_err() {
             return self.part(key);
         }
         loop {
@@ -149,28 +149,28 @@ impl Rooms {
     }
 
     fn step(&mut self, key: Key) -> Next {
-        let Some(Visitor::Administrator(one)) = self.visitors.get_mut(key) else {
+        let Some(AdminConnection::Administrator(one)) = self.admin_connections.get_mut(key) else {
             return Next::Rests;
         };
-        if one.wire.is_blocked() {
-            return if one.wire.has_hung_up() { Next::Parts } else { Next::Rests };
+        if one.connection.is_blocked() {
+            return if one.connection.has_hung_up() { Next::Parts } else { Next::Rests };
         }
         match one.doing {
             Doing::Effects => return Next::Parts,
-            Doing::Waits if one.wire.has_hung_up() => return Next::Parts,
+            Doing::Waits if one.connection.has_hung_up() => return Next::Parts,
             Doing::Waits => return Next::Rests,
             Doing::Asks => {}
         }
         let mut out = Vec::new();
-        let heard = match one.frames.look(one.wire.read()) {
+        let heard = match one.frames.look(one.connection.read()) {
             Ok(Piece::Whole { tag, len }) => {
-                let heard = one.session.hear(tag, &one.wire.read()[HEAD..len], &mut out);
-                one.wire.take(len, &mut self.chunks);
+                let heard = one.session.hear(tag, &one.connection.read()[HEAD..len], &mut out);
+                one.connection.take(len, &mut self.buffers);
                 one.requested = SystemTime::now();
                 heard
             }
             Ok(Piece::More { .. }) => {
-                return match one.wire.fill(&mut self.chunks) {
+                return match one.connection.fill(&mut self.buffers) {
                     Filled::Bytes(_) => Next::Goes,
                     Filled::Nothing => Next::Rests,
                     Filled::Ended | Filled::NoRoom => Next::Parts,
@@ -256,9 +256,9 @@ impl Rooms {
 
     /// One who does not read what was said to it has a deadline.
     fn watch(&mut self, key: Key) {
-        let Some(Visitor::Administrator(one)) = self.visitors.get_mut(key) else { return };
+        let Some(AdminConnection::Administrator(one)) = self.admin_connections.get_mut(key) else { return };
         let socket = Socket::Client(key);
-        if !one.wire.is_blocked() {
+        if !one.connection.is_blocked() {
             self.deadlines.clear(socket, &mut one.deadline);
         } else if one.deadline == Deadline::default() {
             self.deadlines.set(socket, &mut one.deadline, self.now + READ_MAX);

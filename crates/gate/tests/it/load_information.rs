@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gate::{
     Action, AtZero, Event, Gate, GateSpec, Job, JobId, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow,
-    Length, Queues, Report, RouterSpec, ServerSpec, Share, Sight, Slot, SpecError, Ties, Time,
+    Length, Queues, Report, RouterSpec, ServerSpec, Share, LoadInformation, Slot, SpecError, Ties, Time,
     WeightedOrder, Window,
 };
 use rand_core::{Rng, SeedableRng};
@@ -115,24 +115,24 @@ impl History {
             utilisation: self.utilisation(server, at),
             work: piece.work(at, speed) as f64,
         };
-        match (self.spec.sight, self.reports[server]) {
-            (Sight::Delayed(delay), _) => match now.checked_sub(delay.as_nanos() as u64) {
+        match (self.spec.load_information, self.reports[server]) {
+            (LoadInformation::Delayed(delay), _) => match now.checked_sub(delay.as_nanos() as u64) {
                 None => as_of(&past[0], 0),
                 Some(at) => as_of(past.iter().rev().find(|p| p.since <= at).unwrap(), at),
             },
-            (Sight::Refreshed(period), _) => {
+            (LoadInformation::Refreshed(period), _) => {
                 let period = period.as_nanos() as u64;
                 let at = now / period * period;
                 let before = past.iter().rev().find(|piece| piece.since < at);
                 as_of(before.unwrap_or(&past[0]), at)
             }
-            (Sight::Reported, Some(report)) => Seen {
+            (LoadInformation::Reported, Some(report)) => Seen {
                 waiting: report.waiting as f64,
                 busy: f64::from(report.busy),
                 utilisation: report.utilisation.as_f64(),
                 work: report.work as f64,
             },
-            (Sight::Fresh | Sight::Reported, _) => as_of(past.last().unwrap(), now),
+            (LoadInformation::Fresh | LoadInformation::Reported, _) => as_of(past.last().unwrap(), now),
         }
     }
 
@@ -232,8 +232,8 @@ fn every_choice_is_the_best_of_what_is_seen() {
     let span = Duration::from_nanos;
     let windows = [Window::SinceStart, Window::Recent(span(30))];
     let mut seed = 0;
-    for sight in
-        [Sight::Fresh, Sight::Delayed(span(17)), Sight::Refreshed(span(40)), Sight::Reported]
+    for load_information in
+        [LoadInformation::Fresh, LoadInformation::Delayed(span(17)), LoadInformation::Refreshed(span(40)), LoadInformation::Reported]
     {
         for ties in [Ties::Lowest, Ties::Rotate, Ties::Random] {
             let length = [Length::Waiting, Length::InSystem][seed as usize % 2];
@@ -259,7 +259,7 @@ fn every_choice_is_the_best_of_what_is_seen() {
                     seed += 1;
                     check(
                         seed,
-                        &GateSpec { sight, seed, ..per_server(&[1, 2, 1, 3], router.clone()) },
+                        &GateSpec { load_information, seed, ..per_server(&[1, 2, 1, 3], router.clone()) },
                     );
                 }
             }
@@ -384,7 +384,7 @@ fn ranges_and_tables_say_where_a_key_belongs() {
 #[test]
 fn a_report_takes_the_place_of_the_own_view() {
     let router = RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Lowest };
-    let mut play = Play::new(&GateSpec { sight: Sight::Reported, ..per_server(&[9, 9], router) });
+    let mut play = Play::new(&GateSpec { load_information: LoadInformation::Reported, ..per_server(&[9, 9], router) });
     let report = |server, waiting| {
         let report = Report { waiting, ..Report::default() };
         Event::Report { server, report }
@@ -437,6 +437,6 @@ fn parameters_that_mean_nothing_are_refused() {
     let router = keyed(KeyMap::Hash, KeyDown::Next);
     let spec = GateSpec { queues: Queues::Shared, router, ..shared(&[1, 1]) };
     assert_eq!(Gate::new(&spec).unwrap_err(), SpecError::KeyWithoutQueues);
-    let spec = GateSpec { sight: Sight::Delayed(ms(0)), ..GateSpec::fifo(1) };
+    let spec = GateSpec { load_information: LoadInformation::Delayed(ms(0)), ..GateSpec::fifo(1) };
     assert_eq!(Gate::new(&spec).unwrap_err(), SpecError::Span);
 }
