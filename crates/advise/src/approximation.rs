@@ -6,10 +6,11 @@ use solve::Exactness;
 
 use crate::formula::Trust;
 
-/// Whether any of several numbers is of an approximate formula, and how far it may be off.
+/// Mark on several numbers: true if any of them is of an approximate formula, with the error that
+/// it may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Approximation {
-    /// Whether one of them is approximate.
+    /// True if one of them is approximate.
     pub approximate: bool,
     /// The largest relative error stated for any of them; none if all are exact, or if one of them was
     /// never tried.

@@ -21,7 +21,7 @@ use crate::{FormulaAnswer, NoFormula, Scenario, formula};
 pub struct Corrected {
     /// The formula's answer, as it is without correction.
     pub formula: FormulaAnswer,
-    /// What was simulated at this very point; none where the correction is interpolated.
+    /// Simulated values at this very point; none where the correction is interpolated.
     pub simulated: Option<Totals>,
     /// The corrected numbers, with 95 % intervals.
     pub value: Totals,

@@ -42,7 +42,7 @@ pub struct Prediction {
     pub points: Vec<Point>,
 }
 
-/// What is predicted at one load.
+/// Prediction for one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Point {
@@ -56,13 +56,13 @@ pub struct Point {
     /// The formula's witness, if there is a formula that is not farther from the simulation than it
     /// states.
     pub formula: Option<Numbers>,
-    /// Which formula, how exact it is, or why there is none.
+    /// Name of the formula and its exactness, or the reason why there is none.
     pub formula_note: String,
     /// The largest relative error of the formula's means where it was tried; none if they are exact, or
     /// were not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula_error: Option<f64>,
-    /// Whether the formula is approximate though its error is not known: it was not tried.
+    /// True if the formula is approximate though its error is not known: it was not tried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub formula_untried: bool,
     /// The simulation's witness.
@@ -72,7 +72,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// How far the formula's numbers may be off.
+    /// Error that the formula's numbers may have.
     pub fn approximation(&self) -> Approximation {
         match (&self.formula, self.formula_error, self.formula_untried) {
             (None, ..) | (_, None, false) => Approximation::NONE,
@@ -82,7 +82,7 @@ impl Point {
 }
 
 impl Prediction {
-    /// How far the formula's numbers may be off at any of its points.
+    /// Error that the formula's numbers may have at any of its points.
     pub fn approximation(&self) -> Approximation {
         self.points.iter().map(Point::approximation).collect()
     }
@@ -108,7 +108,7 @@ impl fmt::Display for Load {
     }
 }
 
-/// What one witness says of one load.
+/// Numbers of one witness for one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Numbers {
@@ -332,7 +332,8 @@ fn point(
     })
 }
 
-/// How a question is simulated: to 1 % of the mean response, with at most a million requests.
+/// Options of a question's simulation: to 1 % of the mean response, with at most a million
+/// requests.
 pub fn options(seed: u64) -> Options {
     Options { seed, precision: 0.01, completions_max: 1_000_000, ..Options::default() }
 }
@@ -419,7 +420,7 @@ impl Numbers {
         }
     }
 
-    /// What a formula found of a class, by its index.
+    /// Numbers of a formula for a class, by its index.
     pub fn from_formula(answer: &FormulaAnswer, class: usize) -> Numbers {
         let document = |document: &crate::formula::DocumentAnswer| DocumentNumbers {
             name: document.name.clone(),

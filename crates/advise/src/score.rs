@@ -8,7 +8,7 @@ use crate::fit::with_quantum;
 use crate::predict::{AskError, Load, Numbers, Point, Value, at, simulate};
 use crate::{Approximation, DemandEntry, PerByte, Prediction, Scenario, Span};
 
-/// How far a prediction may be off before it counts as wrong, as a share of the measured value.
+/// Errors of a prediction beyond which it counts as wrong, as shares of the measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// For throughput.
@@ -26,7 +26,7 @@ impl Default for Tolerance {
     }
 }
 
-/// Whether a predicted number was right.
+/// Verdict on a predicted number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Right {
@@ -41,7 +41,7 @@ pub enum Right {
 /// One quantity, as three witnesses give it.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which quantity.
+    /// The quantity.
     pub quantity: Quantity,
     /// The formula.
     pub formula: Option<Value>,
@@ -49,9 +49,9 @@ pub struct Row {
     pub simulated: Value,
     /// The measurement.
     pub measured: Estimate,
-    /// How many requests the measurement rests on.
+    /// Number of requests that the measurement rests on.
     pub completed: u64,
-    /// Whether the simulated value was right.
+    /// Verdict on the simulated value.
     pub right: Right,
 }
 
@@ -67,7 +67,7 @@ impl Row {
     }
 }
 
-/// What a row is about.
+/// Quantity of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Completions per second.
@@ -86,7 +86,7 @@ pub enum Quantity {
 /// A step on the way from the formula to the measurement, in mean response \[s\].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {
-    /// What the step takes into account.
+    /// The thing that the step takes into account.
     pub what: String,
     /// The mean response with it \[s\].
     pub response: f64,
@@ -107,12 +107,12 @@ pub struct Score {
     pub accounts: Vec<Account>,
     /// In which ways the prediction lay beyond its calibration.
     pub beyond: Vec<String>,
-    /// How far the formula's numbers may be off.
+    /// Error that the formula's numbers may have.
     pub approximation: Approximation,
 }
 
 impl Score {
-    /// Whether the prediction was right: throughput and mean response must be; of the documents,
+    /// Verdict on the prediction: throughput and mean response must be right; of the documents,
     /// those with at least 30 requests.
     pub fn right(&self) -> Right {
         let counts = |row: &&Row| {
@@ -233,7 +233,8 @@ fn row(
     Row { quantity, formula, simulated, measured, completed, right }
 }
 
-/// What accounts for the difference between formula and measurement, one thing after the other.
+/// Steps that account for the difference between formula and measurement, one thing after the
+/// other.
 fn accounts(
     scenario: &Scenario,
     point: &Point,

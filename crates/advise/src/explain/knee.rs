@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{ExplainOptions, LittleCheck, Pace, ToolRun};
 
-/// Where a run lies.
+/// Position of a run relative to the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -20,7 +20,7 @@ pub enum Side {
     Unknown,
 }
 
-/// How the knee was found.
+/// Source of the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KneeFrom {
@@ -39,13 +39,13 @@ pub enum KneeFrom {
 /// Past the knee or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Knee {
-    /// Where the run with the most load lies.
+    /// Position of the run with the most load.
     pub side: Side,
     /// The clients at which the asymptotes meet, N* = (D + Z) / D_max: lowest and highest.
     pub clients: Option<[f64; 2]>,
     /// The clients beyond which throughput falls, from the universal scalability law.
     pub peak: Option<f64>,
-    /// How it was found.
+    /// Its source.
     pub from: KneeFrom,
     /// Why, in sentences.
     pub why: Vec<String>,

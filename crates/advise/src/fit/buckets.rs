@@ -14,24 +14,24 @@ use crate::Scenario;
 pub struct QuantileWitness {
     /// The class.
     pub class: String,
-    /// Which quantile, 0 to 1.
+    /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// How many windows were taken together.
+    /// Number of windows that were taken together.
     pub windows: usize,
-    /// How many processors were busy in these on average.
+    /// Mean number of processors that were busy in these.
     pub busy: f64,
-    /// How many responses the histogram counted in them.
+    /// Number of responses that the histogram counted in these.
     pub completed: f64,
     /// Two bounds of the histogram between which the quantile lies \[s\]; the upper one is infinite
     /// where it may lie beyond the last bound. Wide enough for the chance of so many responses, as if
     /// they were independent (95 %).
     pub measured: [f64; 2],
-    /// What the fitted scenario gives at the rates of these windows \[s\], simulated.
+    /// The quantile by the fitted scenario at the rates of these windows \[s\], simulated.
     pub fitted: Estimate,
 }
 
 impl QuantileWitness {
-    /// Whether the two intervals meet.
+    /// True if the two intervals meet.
     pub fn agrees(&self) -> bool {
         let Estimate { mean, half_width, .. } = self.fitted;
         mean + half_width >= self.measured[0] && mean - half_width <= self.measured[1]
@@ -54,7 +54,7 @@ pub(super) struct Buckets<'a> {
     pub(super) groups: &'a [Group],
 }
 
-/// How many responses of a group took at most as long as each bound, in some windows.
+/// Numbers of responses of a group, in some windows, that took at most as long as each bound.
 struct Counted {
     bounds: Vec<f64>,
     within: Vec<f64>,
@@ -95,8 +95,8 @@ impl Counted {
 }
 
 impl Buckets<'_> {
-    /// What the members of a group counted together, by the bounds that all of them have; none where
-    /// a member has no histogram or was not seen.
+    /// Counts of all members of a group together, by the bounds that all of them have. None where a
+    /// member has no histogram or was not seen.
     fn counted(&self, windows: &[&Window], group: &Group) -> Option<Counted> {
         let of = |class: usize| &self.evidence.bounds[class];
         let mut bounds = of(group.members[0]).clone();
@@ -255,7 +255,8 @@ pub(super) fn witnesses(
     Ok(found)
 }
 
-/// What the buckets tell of a class, beside the simulated quantiles; so many windows, so busy.
+/// Witnesses of a class: the buckets beside the simulated quantiles, with the number of windows and
+/// their busy processors.
 fn beside(
     class: &str,
     counted: &Counted,

@@ -30,10 +30,10 @@ pub struct Window {
     pub within: Vec<Option<Vec<f64>>>,
 }
 
-/// What was seen of the use of one machine by several classes.
+/// Observations of the use of one machine by several classes.
 #[derive(Clone, Debug)]
 pub struct DemandEvidence {
-    /// Where it comes from.
+    /// Sources of the observations.
     pub sources: Vec<String>,
     /// The names of the classes.
     pub classes: Vec<String>,
@@ -44,7 +44,7 @@ pub struct DemandEvidence {
     pub windows: Vec<Window>,
 }
 
-/// How often the bootstrap draws.
+/// Number of draws of the bootstrap.
 const DRAWS: usize = 400;
 /// Beyond this inflation of variance (an interval 5.5 times as wide) classes are not told apart.
 const INFLATION_MAX: f64 = 30.0;

@@ -21,13 +21,13 @@ use crate::StationName;
 pub struct LoggedRequest {
     /// When it was answered, since any moment \[s\].
     pub ended: f64,
-    /// How long it took \[s\].
+    /// Time that it took \[s\].
     pub seconds: f64,
     /// The index of its class.
     pub class: usize,
 }
 
-/// How often the bootstrap draws.
+/// Number of draws of the bootstrap.
 const DRAWS: usize = 200;
 /// A window should hold so many requests.
 const REQUESTS: f64 = 200.0;

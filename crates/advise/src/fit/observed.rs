@@ -84,9 +84,9 @@ impl Observed {
         })
     }
 
-    /// What a request cost that run beside its bytes \[s\], with its standard error: the busy time of
-    /// all processors, less the work of the bytes, for each request. A huge document counts with its
-    /// work, so that whether one fell into the run or not changes nothing.
+    /// Time that a request cost that run beside its bytes \[s\], with its standard error: the busy
+    /// time of all processors, less the work of the bytes, for each request. A huge document counts
+    /// with its work, so that nothing depends on the chance that one fell into the run.
     pub(super) fn base(&self, per_byte: f64, cores: f64) -> (f64, f64) {
         let times = |[length, bytes, _]: &[f64; 3]| cores * length - per_byte * bytes;
         let times: Vec<f64> = self.intervals.iter().map(times).collect();

@@ -17,7 +17,7 @@ use super::evidence::interval;
 use super::linear::non_negative;
 use super::points::LoadPoint;
 
-/// How often the bootstrap draws.
+/// Number of draws of the bootstrap.
 const DRAWS: usize = 400;
 
 /// Three numbers are fitted: with fewer loads there is no error to be seen.

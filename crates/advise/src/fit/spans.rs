@@ -16,9 +16,9 @@ pub struct Span {
     pub id: String,
     /// The span that it is a part of; none for the root.
     pub parent: Option<String>,
-    /// Who did it.
+    /// The service that did it.
     pub service: String,
-    /// What was done.
+    /// The operation.
     pub operation: String,
     /// When it began \[ns\].
     pub start: u64,
@@ -29,7 +29,7 @@ pub struct Span {
 /// Traces of which a part is missing may be so many, as a share.
 const BROKEN_MAX: f64 = 0.5;
 
-/// What a class of traces spends at an operation: sums over the traces, and of their squares.
+/// Time of a class of traces at an operation: sums over the traces, and of their squares.
 #[derive(Clone, Default)]
 struct Spent {
     visits: f64,
@@ -48,7 +48,7 @@ struct Class {
     at: BTreeMap<(String, String), Spent>,
 }
 
-/// What was found beside the classes.
+/// Findings beside the classes.
 #[derive(Default)]
 struct Flaws {
     /// Traces without exactly one root, or with parents that are missing.
@@ -184,7 +184,7 @@ fn seconds(start: u64, end: u64) -> f64 {
     end.saturating_sub(start) as f64 / 1e9
 }
 
-/// How long a span is covered by its parts, those at the same time counted once \[s\].
+/// Time of a span that its parts cover, those at the same time counted once \[s\].
 fn covered(span: &Span, parts: &[&Span], flaws: &mut Flaws) -> f64 {
     let mut pieces: Vec<(u64, u64)> = Vec::new();
     for part in parts {

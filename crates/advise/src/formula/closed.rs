@@ -9,7 +9,7 @@ use super::bounds::ProductBounds;
 use super::nodes::{Kind, Node, Nodes};
 use super::{Effort, Found, NoFormula, Served, swing};
 
-/// What a formula finds of so many clients that think.
+/// Result of the formula for so many clients that think.
 ///
 /// # Errors
 /// If none fits.

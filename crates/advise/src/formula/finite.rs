@@ -41,9 +41,10 @@ struct Finite {
     delays: f64,
     /// Variance of all delays together \[s^2\]; none if it is not known.
     delays_variance: Option<f64>,
-    /// How many are served or hold a slot before anybody waits; none where nobody ever does.
+    /// Number of jobs that are served or hold a slot before anybody waits; none where nobody ever
+    /// does.
     starts: Option<u32>,
-    /// Whether jobs are served in the order in which they came, each with a server of its own.
+    /// True if jobs are served in the order in which they came, each with a server of its own.
     in_order: bool,
 }
 

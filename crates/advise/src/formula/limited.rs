@@ -115,7 +115,7 @@ pub struct BestByFormula {
     pub peak: u32,
     /// Up to how many slots was looked.
     pub most: u32,
-    /// How far the response may be trusted.
+    /// Trust that the response deserves.
     pub trust: Trust,
 }
 

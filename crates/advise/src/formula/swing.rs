@@ -1,5 +1,5 @@
-//! How far demands that are not exponential may swing the layered model's answer: what is not known of the
-//! waits inside, carried through every gate to the response.
+//! Range over which demands that are not exponential may swing the layered model's answer: the
+//! uncertainty of the waits inside, carried through every gate to the response.
 
 use std::cmp::Ordering;
 
@@ -15,10 +15,10 @@ const SHORTER_MAX: f64 = 0.35;
 /// More customers, or slots, than that are as good as an open load.
 const CUSTOMERS_MAX: u32 = 5_000;
 
-/// How much longer than the model's the waits may be at a queue that is gone to with slots, by the squared
-/// coefficient of variation of what it serves. In a line of constant demands nobody waits but for the
-/// first: all keep the distance that they got there. Behind a large demand all slots wait, and nobody is let
-/// in meanwhile.
+/// Ratio of the waits to the model's that is possible at a queue that is gone to with slots, by the
+/// squared coefficient of variation of the demands that it serves. In a line of constant demands
+/// nobody waits but for the first: all keep the distance that they got there. Behind a large demand
+/// all slots wait, and nobody is let in meanwhile.
 pub(super) fn longer(scv: f64) -> f64 {
     if scv < 1.0 { scv } else { 1.0 + 0.5 * (scv - 1.0) }
 }
@@ -32,7 +32,7 @@ pub(super) fn longer_shared(scv: f64, with_slots: bool) -> f64 {
 /// Pauses that vary less than that (squared coefficient of variation) are as good as constant.
 const PAUSE_SCV_MIN: f64 = 0.5;
 
-/// How many times the standard deviation of their demand clients may pause for a constant time.
+/// Longest constant pause of clients that is in range, in standard deviations of their demand.
 const PAUSE_MAX: f64 = 30.0;
 
 /// Clients that pause for nearly a constant time, and ask for nearly as much each time, come back in the
@@ -82,7 +82,7 @@ fn variance(tasks: &[Task], task: &Task, entry: usize) -> f64 {
     phase.demand * phase.demand * phase.scv + called.sum::<f64>()
 }
 
-/// Whether customers hold threads while they wait for others.
+/// True if customers hold threads while they wait for others.
 pub(super) fn is_nested(tasks: &[Task]) -> bool {
     let is_finite = |task: usize| matches!(tasks[task].threads, Threads::Finite(_));
     let is_closed = tasks.iter().any(|task| matches!(task.threads, Threads::Reference { .. }));
@@ -90,15 +90,15 @@ pub(super) fn is_nested(tasks: &[Task]) -> bool {
     is_closed && (0..tasks.len()).any(|task| is_finite(task) && holds(task))
 }
 
-/// What a task calls, and what that calls.
+/// The tasks that a task calls, and those that these call.
 fn inside(tasks: &[Task], from: usize) -> Vec<usize> {
     let phases = tasks[from].entries.iter().flat_map(|entry| &entry.phases);
     let called = phases.flat_map(|phase| &phase.calls).map(|call| call.to.task);
     called.flat_map(|task| [vec![task], inside(tasks, task)].concat()).collect()
 }
 
-/// Whether no class's response swings too far, where the waits at each processor may be so many times the
-/// model's.
+/// Checks that no class's response swings too far, where the waits at each processor may be
+/// `longer` times the model's.
 ///
 /// # Errors
 /// If one does.
@@ -206,7 +206,7 @@ impl Swing<'_> {
         )
     }
 
-    /// How many may ask for a task at a time; none where that is not limited.
+    /// Largest number of customers that ask for a task at a time; none where that is not limited.
     fn customers(&self, task: usize) -> Option<u32> {
         if self.tasks[task].entries.iter().any(|entry| entry.open_rate > 0.0) {
             return None;

@@ -82,7 +82,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether the interval leaves 1 out.
+    /// True if the interval leaves 1 out.
     pub fn is_real(&self) -> bool {
         !(self.low <= 1.0 && 1.0 <= self.high)
     }

@@ -22,7 +22,7 @@ pub struct Slo {
 pub struct Limit {
     /// As it was written.
     pub text: String,
-    /// What is limited.
+    /// The limited quantity.
     pub quantity: Quantity,
     /// The class that is meant; none for the requests of all together.
     pub class: Option<String>,
@@ -47,9 +47,9 @@ pub enum LimitSide {
 pub struct SloError {
     /// The text.
     pub text: String,
-    /// Where it is wrong, counted from 1.
+    /// Column of the mistake, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The mistake.
     pub cause: String,
 }
 
@@ -149,18 +149,18 @@ impl fmt::Display for Slo {
     }
 }
 
-/// What became of a limit in a simulation.
+/// Judgement of a limit by a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// The limit, as it was written.
     pub limit: String,
-    /// What was simulated: seconds, per second or a share; none where no request was completed.
+    /// The simulated value: seconds, per second or a share; none where no request was completed.
     pub simulated: Option<Estimate>,
-    /// What the formula says, where there is one that knows it.
+    /// The formula's value, where there is one that knows it.
     pub formula: Option<f64>,
-    /// Whether it is kept.
+    /// Verdict on the limit.
     pub kept: Right,
-    /// What is limited.
+    /// The limited quantity.
     #[serde(skip)]
     pub quantity: Quantity,
     /// Of whose requests.

@@ -13,7 +13,7 @@ pub type MatrixRow = BTreeMap<String, f64>;
 const START: &str = "start";
 /// The most steps of the route that a matrix becomes.
 const STEPS_MAX: usize = 20_000;
-/// How far chances may be off 1.
+/// Largest distance of a sum of chances from 1.
 const SLACK: f64 = 1e-9;
 
 /// A way from one place to another: its chance, and the steps between them.

@@ -72,7 +72,7 @@ impl Scenario {
     }
 }
 
-/// Which column is what.
+/// Indices of the columns.
 struct Columns {
     time: usize,
     class: Option<usize>,
