@@ -26,8 +26,8 @@ pub struct Corrected {
     /// The corrected numbers, with 95 % intervals.
     pub value: Totals,
     /// The largest relative error of a corrected number, at 95 % confidence: half the width of the
-    /// simulation's interval and, where the correction is interpolated, how far off that was where it
-    /// was tried.
+    /// simulation's interval. Where the correction is interpolated, the error that was seen where
+    /// the interpolation was tried is added.
     pub error: f64,
 }
 

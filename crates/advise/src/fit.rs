@@ -1,5 +1,5 @@
-//! From run records to a scenario: what a request costs the server, what it costs on the way, and how
-//! many slots there are.
+//! From run records to a scenario: the time that a request costs the server, the time that it costs
+//! on the way, and the number of slots.
 //!
 //! The server is taken to be fujita's: a queue, r slots, and processors that the holders of slots
 //! share, with a work demand g(x) = a x + b of the document's size x. Two closed runs identify it:

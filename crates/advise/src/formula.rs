@@ -1,4 +1,5 @@
-//! The formula's witness: which shapes of scenarios `solve` can answer, and with which formula.
+//! The formula's witness: the shapes of scenarios that `solve` can answer, and the formula for
+//! each.
 //!
 //! The one idea: the route is boiled down to nodes, each a station with the gate that stands right in
 //! front of it, and what is asked of it by a job in all. A formula is chosen by what the nodes are; a
@@ -418,7 +419,7 @@ struct Found {
     name: String,
     source: &'static str,
     throughput: f64,
-    /// Of the means, and of those given the size.
+    /// Exactness of the means, and of the means given the size.
     exactness: (Exactness, Exactness),
     served: Vec<Served>,
     quantiles: Option<Quantiles>,

@@ -10,7 +10,7 @@ use sim::{Of, Options, Outcome, Quantity, SimError, SizeRange};
 use crate::formula::{FormulaAnswer, NoFormula, formula};
 use crate::{Approximation, Rate, Scenario, ScenarioError, witnesses};
 
-/// At which loads and slots a scenario is to be predicted: every load with every number of slots.
+/// Loads and slots for which a scenario is to be predicted: every load with every number of slots.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Closed loads: numbers of clients.
@@ -67,7 +67,7 @@ pub struct Point {
     pub formula_untried: bool,
     /// The simulation's witness.
     pub simulation: Numbers,
-    /// In which ways this lies beyond what the scenario was calibrated on.
+    /// Ways in which this lies beyond the range that the scenario was calibrated on.
     pub beyond: Vec<String>,
 }
 
@@ -375,7 +375,7 @@ fn only_slots(scenario: &Scenario) -> Option<u32> {
     }
 }
 
-/// In which ways a load lies beyond the calibration: more is a warning, not a refusal.
+/// Ways in which a load lies beyond the calibration: each is a warning, not a refusal.
 pub fn beyond(scenario: &Scenario, load: Load) -> Vec<String> {
     let Some(calibration) = &scenario.calibration else {
         return vec!["the scenario was not fitted to a measurement".into()];

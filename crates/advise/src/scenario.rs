@@ -111,8 +111,8 @@ pub struct ClassEntry {
     /// The way through the network; none for a class without a load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route: Vec<RouteEntry>,
-    /// In place of a route: the chances of where a job goes next, by where it is; `start` is the row of
-    /// those that come, and what a row lacks to 1 is the chance to leave.
+    /// Chances of the next place of a job, by the place where it is, instead of a route. `start` is
+    /// the row of jobs that come. The chance to leave is the part of 1 that a row does not give away.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub matrix: BTreeMap<String, MatrixRow>,
 }
@@ -427,8 +427,8 @@ pub struct StationEntry {
     /// The quantum of a fair share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Span>,
-    /// From one tick to the next of the timer that ends the turns of a fair share; left out, they end
-    /// with the quantum.
+    /// Time from one tick to the next of the timer that ends the turns of a fair share; left out,
+    /// turns end with the quantum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick: Option<Span>,
     /// Number of jobs that it has room for, those in service among them; left out, any number.

@@ -1,5 +1,5 @@
-//! A prediction held against a measurement: predicted, simulated, measured, and what accounts for the
-//! rest.
+//! A prediction held against a measurement: predicted, simulated and measured values, and the steps
+//! that account for the rest.
 
 use measure::{Estimate, LoadShape, RunRecord};
 use sim::Options;
@@ -105,7 +105,7 @@ pub struct Score {
     pub rows: Vec<Row>,
     /// From the formula to the measurement, step by step; the last one is the measurement.
     pub accounts: Vec<Account>,
-    /// In which ways the prediction lay beyond its calibration.
+    /// Ways in which the prediction lay beyond its calibration.
     pub beyond: Vec<String>,
     /// Error that the formula's numbers may have.
     pub approximation: Approximation,

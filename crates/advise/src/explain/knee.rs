@@ -300,7 +300,8 @@ fn quadratic(points: &[Point]) -> (f64, f64, f64) {
     (p - s * bp, q - s * bq, s)
 }
 
-/// Of scheduled and open loads: an answer for every request, or not.
+/// The knee of scheduled and open loads: the capacity is higher if every request had its answer,
+/// and is passed if requests piled up.
 fn by_schedule(runs: &[ToolRun], little: &[LittleCheck]) -> Knee {
     let from = KneeFrom::Offered;
     for (at, (run, check)) in runs.iter().zip(little).enumerate().rev() {

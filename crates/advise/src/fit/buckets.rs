@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::{FitError, FitOptions};
 use crate::Scenario;
 
-/// A quantile of a class's responses: what a histogram tells of it, and what the fitted scenario gives.
+/// A quantile of a class's responses: by a histogram, and by the fitted scenario.
 #[derive(Clone, Debug)]
 pub struct QuantileWitness {
     /// The class.
@@ -40,7 +40,8 @@ impl QuantileWitness {
 
 /// The quantiles that are looked at.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
-/// With so many windows the quiet, the middling and the busy are looked at one by one.
+/// From this number of windows on, the quiet, the middling and the busy ones are looked at one by
+/// one.
 const WINDOWS_MIN: usize = 6;
 /// Counters of one program are not read in one instant: a sum may be ahead of its buckets by this share.
 const SKEW: f64 = 0.01;

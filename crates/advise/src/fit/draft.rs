@@ -100,8 +100,9 @@ impl Draft {
             .insert(name.into(), Parameter { value, interval, confidence, unit: unit.into() });
     }
 
-    /// A number of clients, if its region ends near what was measured, up to `most` clients; else where
-    /// the region begins, as `NAME-least`, and that it is not known: an extrapolation has no end.
+    /// Adds a number of clients, if its region ends near what was measured, up to `most` clients.
+    /// Else it adds the beginning of the region, as `NAME-least`, and says that the number is not
+    /// known: an extrapolation has no end.
     pub(super) fn clients(
         &mut self,
         name: &str,

@@ -1,5 +1,5 @@
-//! From the requests of an access log: classes, Little's law over windows, and what the growth of
-//! the response with the load says about the demand.
+//! From the requests of an access log: classes, Little's law over windows, and demands from the
+//! growth of the response with the load.
 //!
 //! Under processor sharing, and in the mean under M/M/1, R_c = P_c + D_c / (1 - rho) with
 //! rho = sum_c lambda_c D_c (Kleinrock 1976, section 4.4): windows with different loads tell D_c as

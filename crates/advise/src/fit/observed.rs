@@ -13,7 +13,7 @@ pub(super) struct Observed {
     pub(super) throughput: Estimate,
     /// All that was asked for, completed or not.
     pub(super) documents: Vec<DocumentEntry>,
-    /// Of the documents that were completed.
+    /// The documents that were completed.
     pub(super) classes: Vec<DocumentSeen>,
     /// By interval after the warm-up: its length \[s\], the bytes of the documents that were
     /// completed in it, and how many these were.

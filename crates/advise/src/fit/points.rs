@@ -43,9 +43,9 @@ const NEAR_CEILING: f64 = 0.8;
 const PAUSE_LEAST: f64 = 1e-9;
 /// However well the points fit, no measurement is better than this share.
 const NOISE_LEAST: f64 = 1e-4;
-/// A misfit that is less by this or no more is the same: a delay towards 0 gets better without end.
+/// Gains in misfit up to this count as none: a delay towards 0 gets better without end.
 const BETTER: f64 = 1e-9;
-/// A demand whose region ends at so many times where it begins is not told from a delay.
+/// Ratio of the ends of a demand's region beyond which the demand is not told from a delay.
 const TOLD_APART: f64 = 10.0;
 /// A misfit of throughput beyond this is no noise.
 const MISFIT_MAX: f64 = 0.25;
@@ -130,8 +130,8 @@ pub fn fit_points(
     Ok(SourceFit { scenario, rows, witnesses: Vec::new(), notes })
 }
 
-/// The sum of demand and delay is told, and no more: the demand may be next to nothing. Returns the regions that
-/// the two can have.
+/// Says that the sum of demand and delay is told, and no more: the demand may be next to nothing.
+/// Returns the regions that the two can have.
 fn not_told_apart(
     draft: &mut Draft,
     model: Model,

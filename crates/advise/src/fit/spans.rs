@@ -26,7 +26,7 @@ pub struct Span {
     pub end: u64,
 }
 
-/// Traces of which a part is missing may be so many, as a share.
+/// The largest share of traces that may be broken: of which a part is missing.
 const BROKEN_MAX: f64 = 0.5;
 
 /// Time of a class of traces at an operation: sums over the traces, and of their squares.

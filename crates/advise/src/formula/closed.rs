@@ -97,9 +97,9 @@ fn undealt(
 const FITTED_SCV_MAX: f64 = 50.0;
 const FITTED_SLOTS_MAX: u32 = 34;
 
-/// The largest share of the response by which documents from a deck may be off, since the chain draws each
-/// anew and the deck never has two huge ones in a row: what they do is between the chain and exponential
-/// demands.
+/// The largest share of the response by which documents from a deck may put it off. The chain draws
+/// each document anew, and the deck never has two huge ones in a row: the truth lies between the
+/// chain and exponential demands.
 const DEALT_MAX: f64 = 0.30;
 
 /// A gate before processors that its holders share, clients that think, and a demand that is not

@@ -83,7 +83,7 @@ impl Finite {
         Some(Finite { lambda: rate, delays, delays_variance, ..queue })
     }
 
-    /// Of those that are let in. Who has a slot but no server yet still waits.
+    /// The queue's numbers for those that are let in. Who has a slot but no server yet still waits.
     fn queue(&self, network: &Network, queue: &Mmck) -> QueueAnswer {
         let jobs = || (0_u32..).zip(queue.distribution());
         let beyond = |n: u32, starts: u32| f64::from(n.saturating_sub(starts));

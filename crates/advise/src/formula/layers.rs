@@ -113,8 +113,8 @@ struct Model<'a> {
     gates: Vec<Vec<usize>>,
     /// By station: the task that serves there, if anybody passes it.
     stations: Vec<Option<usize>>,
-    /// By station: the gates, and which of their servers, whose slots are held there; none for a job
-    /// that holds no slot.
+    /// By station: the gates whose slots are held there, each with the index of its server; none
+    /// for a job that holds no slot.
     holders: Vec<Vec<Option<(usize, usize)>>>,
     /// By gate that has one queue for several stations: the task that serves for all of them, without
     /// any queue, if anybody passes it.

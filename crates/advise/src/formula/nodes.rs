@@ -44,7 +44,7 @@ pub(super) struct Node {
     pub(super) per_byte: f64,
     /// True if every visit has the same exponential demand.
     pub(super) is_exponential: bool,
-    /// Of the demand of the one visit; none where there are several.
+    /// Moments of the demand of the one visit; none where there are several.
     pub(super) moments: Option<Moments>,
     /// The whole distribution of that.
     pub(super) law: Option<laws::Law>,

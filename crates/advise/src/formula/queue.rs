@@ -64,7 +64,7 @@ struct Known {
 }
 
 impl Known {
-    /// With the rate of one queue.
+    /// The numbers at the rate of one queue.
     fn of(lambda: f64, node: &Node) -> Option<Known> {
         // Whether anybody waits depends on no order, and where all are served at once nobody does.
         let nobody =

@@ -29,7 +29,7 @@ pub(super) struct Stream {
     pub(super) lambda: f64,
     /// Its priority; larger is first.
     priority: u8,
-    /// Of its demand at the server; none if it never comes there.
+    /// Moments of its demand at the server; none if it never comes there.
     pub(super) demand: Option<Moments>,
     /// The whole distribution of that; none if it is not known.
     pub(super) law: Option<solve::Demand>,
@@ -204,7 +204,8 @@ impl Ranked<'_> {
         self.ranks.iter().position(|rank| *rank == stream.priority)
     }
 
-    /// Of the wait of all that come to the server together \[s^2\]; none if it is not known.
+    /// Variance of the wait of all that come to the server together \[s^2\]; none if it is not
+    /// known.
     fn wait_variance(&self, streams: &[Stream]) -> Option<f64> {
         let thirds = self.thirds.as_deref()?;
         let mut sums = Sums::default();
@@ -216,7 +217,7 @@ impl Ranked<'_> {
         Some(sums.variance())
     }
 
-    /// Of the response of all together, delays included \[s^2\]; none if it is not known.
+    /// Variance of the response of all together, delays included \[s^2\]; none if it is not known.
     fn response_variance(&self, streams: &[Stream], classes: &[ClassAnswer]) -> Option<f64> {
         let thirds = self.thirds.as_deref()?;
         let mut sums = Sums::default();
@@ -233,7 +234,7 @@ impl Ranked<'_> {
     }
 }
 
-/// Of a mixture: sums of weights, and of the first two moments times them.
+/// Sums of a mixture: of the weights, and of the first two moments times them.
 #[derive(Default)]
 struct Sums {
     weight: f64,

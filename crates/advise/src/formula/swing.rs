@@ -7,8 +7,9 @@ use sim::{Load, Network};
 use solve::layered::{LayeredAnswer, Task, Threads};
 use solve::{ClosedNetwork, Mmc, Station};
 
-/// The largest shares by which the response may be longer and shorter, one over the other. On the grid the
-/// layered model is up to 27 % off within, and from 38 % too short and 70 % too long on beyond.
+/// The largest shares by which the response may be longer and shorter: the larger time over the
+/// smaller one, less 1. On the grid the layered model is up to 27 % off within these, and from 38 %
+/// too short and 70 % too long on beyond.
 const LONGER_MAX: f64 = 0.25;
 const SHORTER_MAX: f64 = 0.35;
 
@@ -23,8 +24,8 @@ pub(super) fn longer(scv: f64) -> f64 {
     if scv < 1.0 { scv } else { 1.0 + 0.5 * (scv - 1.0) }
 }
 
-/// The same where those inside share the processor: those that vary more are no worse there, whatever they
-/// are, but few that are alike take turns without meeting.
+/// The same where those inside share the processor. Demands that vary more are no worse there,
+/// whatever they are, but few that are alike take turns without meeting.
 pub(super) fn longer_shared(scv: f64, with_slots: bool) -> f64 {
     if with_slots { longer(scv.min(1.0)) } else { 1.0 }
 }
@@ -193,7 +194,8 @@ impl Swing<'_> {
         (wait, (wait + more + turns * wait).max(0.0))
     }
 
-    /// Squared coefficient of variation of what a thread is held for, where that is one demand; else 1.
+    /// Squared coefficient of variation of the time for which a thread is held, where that is one
+    /// demand; else 1.
     fn scv(&self, task: usize) -> f64 {
         let entries = self.tasks[task].entries.iter();
         let scv = entries.map(|entry| match &*entry.phases[0].calls {
@@ -239,7 +241,8 @@ struct Pool {
 }
 
 impl Pool {
-    /// With customers that are here for so long \[s\].
+    /// The pool with customers that are here for so long \[s\], and elsewhere for the rest of their
+    /// cycle.
     fn pausing(self, time: f64) -> Pool {
         let few = self.customers.filter(|of| (*of).max(self.threads) <= CUSTOMERS_MAX);
         let pause = few.map(|customers| (f64::from(customers) / self.x - time).max(0.0));

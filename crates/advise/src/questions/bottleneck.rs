@@ -36,7 +36,8 @@ pub struct Saturation {
     pub parts: Vec<SaturatedPart>,
     /// The load at which it saturates, as a factor of the scenario's.
     pub factor: f64,
-    /// Surely not yet at the first, surely at the second.
+    /// Two factors of the load: at the first it is surely not saturated yet, at the second it
+    /// surely is.
     pub interval: [f64; 2],
     /// The loads that the factor means.
     pub loads: Vec<ClassLoad>,

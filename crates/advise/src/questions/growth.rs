@@ -68,7 +68,7 @@ impl ClassLoad {
 }
 
 impl Growth {
-    /// As much as the scenario says.
+    /// The load as the scenario has it.
     pub fn none() -> Growth {
         Growth { factor: 1.0, class: None }
     }

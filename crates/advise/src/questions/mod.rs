@@ -44,7 +44,7 @@ pub enum QuestionError {
     /// It cannot be simulated.
     #[error("{place}: {error}")]
     Sim {
-        /// At which load or with which change.
+        /// The load or the change.
         place: String,
         /// Why.
         error: SimError,

@@ -61,12 +61,13 @@ pub struct Elasticity {
     pub p99: Option<[f64; 3]>,
 }
 
-/// By how much a parameter that is no whole number is raised and lowered.
+/// Share by which a parameter that is no whole number is raised and lowered.
 const STEP: f64 = 0.05;
 
-/// Varies every number of a scenario, one at a time and under the same chance: by 5 % to each side, a
-/// whole number by a tenth, and by one at the least. Elasticities are finite differences of logarithms,
-/// with intervals of their pairs, widened for as many claims as there are parameters. `each` is told after every parameter how many are done, of how many.
+/// Varies every number of a scenario, one at a time and under the same chance: by 5 % to each side;
+/// a whole number by a tenth, and by one at the least. Elasticities are finite differences of
+/// logarithms. Their intervals are those of pairs, widened for as many claims as there are
+/// parameters. `each` is told after every parameter how many are done, of how many.
 ///
 /// # Errors
 /// If the scenario itself cannot be simulated.

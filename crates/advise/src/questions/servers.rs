@@ -14,7 +14,7 @@ use crate::{Approximation, Right, Scenario, ScenarioError, ServerEntry};
 /// Number of servers that a load needs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Servers {
-    /// Of which station, or of which gate.
+    /// The station or the gate.
     pub of: String,
     /// Its kind: a gate or a station.
     pub hardness: Hardness,
@@ -189,7 +189,8 @@ impl Target {
         }
     }
 
-    /// As many as are busy on average if nobody waits, rounded up.
+    /// The fewest servers by the utilisation law: more than are busy on average if nobody waits.
+    /// For a closed load it is 1.
     fn law(&self, scenario: &Scenario) -> Result<u32, QuestionError> {
         let network = scenario.network()?;
         let works = work(&network)?;

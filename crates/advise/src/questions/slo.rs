@@ -20,19 +20,19 @@ pub struct Slo {
 /// One limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// As it was written.
+    /// The limit as it was written.
     pub text: String,
     /// The limited quantity.
     pub quantity: Quantity,
     /// The class that is meant; none for the requests of all together.
     pub class: Option<String>,
-    /// On which side of the limit it shall be.
+    /// The side of the limit on which it shall be.
     pub side: LimitSide,
     /// The limit: seconds, per second, or a share.
     pub limit: f64,
 }
 
-/// On which side of its limit a quantity shall be.
+/// The side of its limit on which a quantity shall be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitSide {
     /// Below it, or at it.
@@ -163,13 +163,13 @@ pub struct Judged {
     /// The limited quantity.
     #[serde(skip)]
     pub quantity: Quantity,
-    /// Of whose requests.
+    /// The requests that it is of: all, or those of a class.
     #[serde(skip)]
     pub of: Of,
 }
 
 impl Slo {
-    /// That every class that is named exists.
+    /// Checks that every class that is named exists.
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), QuestionError> {
         for class in self.limits.iter().filter_map(|limit| limit.class.as_deref()) {
             scenario.class_index(class)?;

@@ -19,9 +19,9 @@ pub struct Slots {
     pub now: u32,
     /// By number of slots, rising.
     pub rows: Vec<SlotsRow>,
-    /// With the smallest mean response.
+    /// The number with the smallest mean response.
     pub best_mean: u32,
-    /// With the smallest p99.
+    /// The number with the smallest p99.
     pub best_p99: u32,
     /// The fewest slots whose throughput is not surely below the largest.
     pub peak: u32,
@@ -300,8 +300,9 @@ fn rows(variants: &[(u32, Scenario)], options: &Options) -> Result<Vec<SlotsRow>
     Ok(variants.iter().map(row).collect())
 }
 
-/// The formula's mean response \[s\], if it stands beside the throughput and mean response that were
-/// simulated, and how far it may be off; what is to be said of it, if it does not.
+/// The formula's mean response \[s\], if it stands beside the simulated throughput and mean
+/// response, and the error that it may have; and a note, where it does not stand or the simulation
+/// disputes it.
 fn by_formula(
     scenario: &Scenario,
     means: [Option<Estimate>; 2],

@@ -112,7 +112,7 @@ pub struct CurveEntry {
     /// Course of the rate in between; left out, it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<PiecesName>,
-    /// After which time it begins anew; left out, never.
+    /// Time after which it begins anew; left out, never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Span>,
 }
@@ -169,7 +169,7 @@ pub struct CacheEntry {
     pub capacity: u32,
     /// Number of keys in all.
     pub keys: u32,
-    /// In which order they are asked for.
+    /// Order in which they are asked for.
     pub order: KeysName,
     /// The exponent of `zipf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,7 +194,7 @@ pub enum ReplacementName {
     Random,
 }
 
-/// In which order keys are asked for.
+/// Order in which keys are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeysName {
@@ -222,7 +222,7 @@ pub struct AgendaEntry {
     /// Number of intervals into which the time is divided for the report; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<u32>,
-    /// After which time everything repeats; the first period is warm-up.
+    /// Time after which everything repeats; the first period is warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Span>,
     /// Changes on the way.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ChoiceEntry, ChooseEntry, RepeatEntry, RouteEntry};
 
-/// Chances by where a job goes next.
+/// Chances by the next place of a job.
 pub type MatrixRow = BTreeMap<String, f64>;
 
 /// The row of jobs that come.
@@ -26,7 +26,7 @@ struct Edge {
 /// Places by name; `None` is outside, where jobs come from and go to.
 type Edges<'m> = BTreeMap<(Option<&'m str>, Option<&'m str>), Edge>;
 
-/// The route that is gone as the matrix says.
+/// The route on which jobs go as the matrix says.
 pub(super) fn route(matrix: &BTreeMap<String, MatrixRow>) -> Result<Vec<RouteEntry>, String> {
     let mut edges = edges(matrix)?;
     let mut places: BTreeSet<&str> = edges.keys().filter_map(|(_, to)| *to).collect();
@@ -82,7 +82,7 @@ fn edges(matrix: &BTreeMap<String, MatrixRow>) -> Result<Edges<'_>, String> {
     Ok(edges)
 }
 
-/// The place whose going away makes the fewest new ways.
+/// The place whose removal makes the fewest new ways.
 fn fewest_ways<'m>(edges: &Edges<'m>, places: &BTreeSet<&'m str>) -> Option<&'m str> {
     let ways = |place: &str| {
         let out = edges.keys().filter(|(from, _)| *from == Some(place)).count();

@@ -438,7 +438,7 @@ fn station_servers(station: &StationEntry) -> Option<Control> {
     }
 }
 
-/// From a quarter to four times, in steps that a hand can tell apart.
+/// The factor of a demand, from a quarter to four times, in steps that a hand can tell apart.
 fn demand_control(of: &str) -> Control {
     let per_cent =
         (25..100).step_by(5).chain((100..200).step_by(10)).chain((200..=400).step_by(25));
