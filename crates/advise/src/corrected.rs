@@ -125,9 +125,11 @@ pub fn corrected_sweep(
         let guess = between(&anchors, &positions, middle);
         let distance = (0..2).map(|i| (guess[i] / anchor.ratio[i] - 1.0).abs());
         let distance = distance.fold(0.0, f64::max);
+        // An anchor's own noise is no fault of the interpolation, so that it comes on top.
         let allowed = 0.5 * TARGET + anchor.error;
         anchors.insert(middle, anchor);
         if distance <= allowed {
+            // This one load tried the whole stretch; each half is known by the anchor at its left.
             off.insert(low, distance);
             off.insert(middle, distance);
         } else {

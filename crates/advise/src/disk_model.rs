@@ -216,6 +216,8 @@ impl DiskModel {
             }
             Ok(self.answer(warehouses, effort, seed)?.p90.mean <= limit())
         };
+        // More warehouses never answer sooner, so that there is one edge: it is passed by doubling,
+        // then found by halving.
         let (mut low, mut high) = (0, 1);
         while is_valid(high)? {
             (low, high) = (high, high * 2);

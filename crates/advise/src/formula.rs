@@ -362,6 +362,8 @@ fn without_caches(network: &Network, detail: Detail) -> Result<FormulaAnswer, No
         return Err(reason.into());
     }
     let bounds = bounds::bounds(network);
+    // From the special to the general: the layered model fits most shapes, but only approximates,
+    // and so comes last.
     if let Some(answered) = finite::answer(network) {
         return answered;
     }
@@ -636,6 +638,7 @@ struct Alone {
 /// The formula of one queue, or of several that are alike; none if it is left to others.
 fn alone(lambda: f64, node: &Node, detail: Detail) -> Result<Option<Alone>, NoFormula> {
     let queues = node.dealing.queues();
+    // The error speaks of the rate of one queue, the scenario of the rate of all.
     let of_all = |none: NoFormula| match none {
         NoFormula::Solve(SolveError::Unstable { place, rho, rate_max }) => {
             SolveError::Unstable { place, rho, rate_max: rate_max * queues }.into()

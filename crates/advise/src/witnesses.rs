@@ -74,6 +74,7 @@ impl Pair<'_> {
             0 | 1 => f64::INFINITY,
             _ => half_width * (t(CONFIDENCE) / t(confidence)).max(1.0),
         };
+        // The truth is within `half` of the mean, and the formula within its error of the truth.
         (self.formula - mean).abs() - (error + ENDS) * mean.abs() - (1.0 + error) * half
     }
 

@@ -228,6 +228,7 @@ fn scalability(points: &[Point]) -> Knee {
         return two(low, high);
     }
     let (alpha, beta) = (q / gamma_inverse, s / gamma_inverse);
+    // The derivative of X is 0 where 1 - alpha = beta N^2.
     let peak = (beta > 0.0 && alpha < 1.0).then(|| ((1.0 - alpha) / beta).sqrt().max(1.0));
     let ceiling = match peak {
         Some(n) => n / (p + q * n + s * n * (n - 1.0)),
@@ -282,6 +283,7 @@ fn quadratic(points: &[Point]) -> (f64, f64, f64) {
     let count = points.len() as f64;
     let bend = |n: f64| n * (n - 1.0);
     // What of the bend a straight line does not already tell.
+    // `straight` fits N/X: with this X it fits the bend, which is 0 for one client.
     let bent: Vec<Point> = points
         .iter()
         .map(|point| Point { n: point.n, x: point.n / bend(point.n).max(1e-300) })

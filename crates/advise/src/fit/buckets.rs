@@ -76,6 +76,7 @@ impl Counted {
         let (n, spread) = (self.completed, 1.96 * (self.completed * q * (1.0 - q)).sqrt());
         let [low, _] = self.bucket((n * q - spread).floor().max(1.0));
         let last = (n * q + spread).ceil();
+        // No response has a rank beyond the last, so that nothing bounds the quantile from above.
         [low, if last > n { f64::INFINITY } else { self.bucket(last)[1] }]
     }
 

@@ -115,6 +115,8 @@ impl<'a> Evidence<'a> {
             alone.iter().map(|line| (line.slope, line.variance)).collect();
         if let Some(slots) = self.slots {
             for (run, line) in self.full.iter().zip(&stretched) {
+                // N clients hold at most N slots, and fewer holders than processors do not slow
+                // each other.
                 let stretch = (f64::from(slots.min(run.clients)) / cores).max(1.0);
                 let line = line.as_ref();
                 slopes.extend(line.map(|l| (l.slope / stretch, l.variance / (stretch * stretch))));
@@ -147,6 +149,7 @@ impl<'a> Evidence<'a> {
         let means = |run: &Observed, normal: &mut dyn FnMut() -> f64| -> Vec<f64> {
             let draw = |class: &DocumentSeen| {
                 let mean = class.response.mean;
+                // A time stays above 0, however far off chance draws it.
                 (mean + standard_error(&class.response) * normal()).max(mean * 0.01)
             };
             run.classes.iter().map(draw).collect()

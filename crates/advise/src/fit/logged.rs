@@ -228,6 +228,7 @@ fn slices(requests: &[LoggedRequest], classes: usize) -> Vec<Slice> {
     }
     let mut slices = Vec::new();
     let mut from = 0;
+    // A window ends with the first arrival after it; the rest at the end has none, and is left out.
     while from + each < arrivals.len() {
         let mut to = from + each;
         // Stamps of whole seconds may fall together.
@@ -258,6 +259,8 @@ fn solve(slices: &[&Slice], cores: u32, classes: usize) -> Model {
     let means: Vec<f64> = (0..classes).map(mean).collect();
     let scaled = |by: f64| means.iter().map(|mean| by * mean).collect::<Vec<f64>>();
     let mut best = (f64::INFINITY, scaled(0.0), Vec::new());
+    // First all demands together, as the same share of their means: the steps for one at a time,
+    // below, only find the bottom of the valley that they begin in.
     for step in 0..=60 {
         let demands = scaled(10f64.powf(-3.0 + f64::from(step) / 20.0));
         if let Some((error, feet)) = misfit(slices, cores, &demands, &means)

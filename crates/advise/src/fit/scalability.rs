@@ -57,6 +57,7 @@ impl Law {
         if self.kappa == 0.0 {
             return f64::INFINITY;
         }
+        // The derivative of X is 0 where 1 - sigma = kappa N^2.
         ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0)
     }
 }

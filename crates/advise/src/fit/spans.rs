@@ -152,6 +152,7 @@ fn follow(
     if reached.len() != trace.len() {
         return false;
     }
+    // Not before here: a broken trace must not lengthen the time that the rates are taken over.
     flaws.first = Some(flaws.first.map_or(root.start, |first| first.min(root.start)));
     flaws.last = flaws.last.max(root.end);
     let class = classes.entry(format!("{} {}", root.service, root.operation)).or_default();
@@ -172,6 +173,7 @@ fn follow(
             *calls.entry((span.service.clone(), part.service.clone())).or_default() += 1.0;
         }
     }
+    // A trace may come to an operation several times; its square is that of the sum.
     for (key, own) in own {
         let spent = class.at.entry(key).or_default();
         spent.own += own;
@@ -197,6 +199,7 @@ fn covered(span: &Span, parts: &[&Span], flaws: &mut Flaws) -> f64 {
         }
     }
     pieces.sort_unstable();
+    // By rising start, all before `reached` was counted already.
     let (mut sum, mut reached) = (0, span.start);
     for (start, end) in pieces {
         sum += end.saturating_sub(start.max(reached));

@@ -133,6 +133,7 @@ fn varied(
         .into());
     }
     let spread = law.demand.moments()?.variance().sqrt();
+    // Of the pause only the thinking varies here: delays beside it count as constant.
     swing::keep_in_step(pause, think.scv() * (think.mean() / pause).powi(2), spread)?;
     let is_exponential = matches!(think, Dist::Exponential { .. }) && pause == think.mean();
     let thinks = if is_exponential { Thinking::Exponential } else { Thinking::Otherwise };

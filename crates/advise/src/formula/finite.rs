@@ -178,6 +178,7 @@ fn bounded_station(of: &Station, station: usize, demand: &Demand) -> Option<Fini
     plain.is_plain().then_some(Finite {
         lambda: 0.0,
         demand: *mean,
+        // Room counts those in service, so that servers beyond it never work.
         servers: servers.min(room),
         capacity: room,
         station,

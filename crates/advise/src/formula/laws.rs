@@ -94,6 +94,8 @@ fn of_size(size: &Dist, a: f64, b: f64) -> Option<Law> {
 /// The trapezoidal rule over the normal distribution of the logarithm is exact to many digits, for every
 /// moment up to the second, which the tail beyond 2 sigma carries.
 fn stand_in((mu, sigma): (f64, f64), a: f64, b: f64, step: f64) -> Vec<(f64, f64)> {
+    // The square of the value moves the peak of the normal weights up by 2 sigma; the list goes on
+    // by as much.
     let last = ((2.0 * WIDTH + 2.0 * sigma) / step) as u32;
     let value = |i: u32| {
         let z = f64::from(i) * step - WIDTH;

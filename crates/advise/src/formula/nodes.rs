@@ -397,6 +397,7 @@ impl Walk<'_> {
     /// A gate that only makes jobs wait, in an order that does not look at them.
     fn check_plain(&self, name: &str, spec: &GateSpec, slots: u32) -> Result<(), String> {
         let refuses = match (spec.room, self.population) {
+            // Those who hold a slot need no room.
             (Some(room), Some(population)) => room < u64::from(population.saturating_sub(slots)),
             (room, _) => room.is_some(),
         };

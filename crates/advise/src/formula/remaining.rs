@@ -60,6 +60,8 @@ fn solve(network: &Network, at: usize, streams: &[Stream]) -> Result<FormulaAnsw
         response_variance: None,
     };
     let stands_in = streams.iter().any(|of| of.stands_in);
+    // Beyond the largest utilisation that was tried, the error grows by less than the idle share
+    // shrinks.
     let beyond = (1.0 - laws::STOOD_IN_MAX) / (1.0 - server.utilisation());
     let stated = |error: f64| match server.exactness() {
         _ if stands_in => Exactness::Approximate {

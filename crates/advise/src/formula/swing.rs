@@ -186,6 +186,7 @@ impl Swing<'_> {
         let pool = Pool { threads, x, customers: self.customers(task), pause: None };
         let pool = pool.pausing(wait + hold);
         let is_moved = (moved / hold - 1.0).abs() > 1e-12;
+        // The simple pool tells the change alone: the wait itself stays that of the layered model.
         let more = if is_moved { pool.wait(moved) - pool.wait(hold) } else { 0.0 };
         // Gaps that vary less than Poisson's leave the waits to what varies in the demands.
         // Clients come back with the gaps with which they went; what comes from outside does not.
@@ -202,6 +203,7 @@ impl Swing<'_> {
             [call] => self.tasks[call.to.task].entries[call.to.entry].phases[0].scv,
             _ => 1.0,
         });
+        // No comparison with NaN holds, so that the first is taken; after it, the farthest from 1.
         scv.fold(
             f64::NAN,
             |most, scv| if (scv - 1.0).abs() < (most - 1.0).abs() { most } else { scv },

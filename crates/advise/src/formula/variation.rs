@@ -198,6 +198,7 @@ impl Served {
 
     /// Slices of a phase, the computations between its calls. Their lengths are not known.
     fn slices(phase: &Phase, rate: f64) -> Served {
+        // One slice before each call, and one after the last.
         let slices = 1.0 + phase.calls.iter().map(|call| call.mean).sum::<f64>();
         let mean = phase.demand / slices;
         Served { rate: rate * slices, mean, scv: phase.scv }

@@ -248,6 +248,7 @@ fn has_room(network: &sim::Network, comparison: &Comparison, claims: u32) -> Rig
         let t = |claims: f64| {
             measure::t_quantile(1.0 - (1.0 - confidence) / claims / 2.0, n as f64 - 1.0)
         };
+        // The interval is that of one claim; by Bonferroni all claims together need a wider one.
         let half = half_width * t(claims) / t(1.0);
         match (mean + half < SATURATED, mean - half >= SATURATED) {
             (true, _) => Right::Yes,

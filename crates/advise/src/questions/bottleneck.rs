@@ -99,6 +99,7 @@ pub fn bottleneck(
         let named =
             |part: &Part| saturation.parts.iter().any(|found| found.name == part.name(&network));
         climb.relieved.extend(Part::all(&network).into_iter().filter(named));
+        // With a part relieved it is another network: nothing that was seen holds any more.
         climb.tried.clear();
         order.push(saturation);
     }

@@ -225,6 +225,7 @@ impl<F: FnMut(&CapacityPoint)> Search<'_, F> {
             return Ok(known.assessment.kept);
         }
         let grown = growth.of(self.scenario)?;
+        // The bracket has two ends, which shall hold together.
         let assessment = assess(&grown, Some(self.slo), self.options, 2)?;
         let kept = assessment.kept;
         let point = CapacityPoint { growth, loads: ClassLoad::of(&grown), assessment };
@@ -241,6 +242,8 @@ impl<F: FnMut(&CapacityPoint)> Search<'_, F> {
             if self.grown_beyond(factor * step) {
                 break;
             }
+            // Each step is the square of the last: few are needed from a start nearby, and not many
+            // from one far off.
             factor *= step;
             step *= step;
         }

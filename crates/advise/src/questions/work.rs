@@ -151,6 +151,8 @@ impl ClassWork {
                 Step::Fork { ways, join } => {
                     let way = |way: &Vec<Step>| self.steps(network, sizes, way, passes, None);
                     let mut each: Vec<f64> = ways.iter().map(way).collect();
+                    // By means: chance makes the true time longer for all of them, and shorter for
+                    // the first one.
                     each.sort_by(f64::total_cmp);
                     let awaited = match join {
                         Join::All => each.len(),

@@ -477,6 +477,7 @@ impl<'a> Compiler<'a> {
         if chance > 0.0 {
             let named = way.named;
             let once = self.route(way, &times.route, place, passes * chance)?;
+            // A job that did not go this way kept its class, and the demands behind go by that one.
             way.named = named;
             steps.push(Step::Choose(vec![(chance, once), (1.0 - chance, Vec::new())]));
         }

@@ -30,6 +30,7 @@ type Edges<'m> = BTreeMap<(Option<&'m str>, Option<&'m str>), Edge>;
 pub(super) fn route(matrix: &BTreeMap<String, MatrixRow>) -> Result<Vec<RouteEntry>, String> {
     let mut edges = edges(matrix)?;
     let mut places: BTreeSet<&str> = edges.keys().filter_map(|(_, to)| *to).collect();
+    // The order changes the length of the route, not its law.
     while let Some(place) = fewest_ways(&edges, &places) {
         places.remove(place);
         take_away(&mut edges, place)?;
@@ -113,6 +114,8 @@ fn take_away<'m>(edges: &mut Edges<'m>, place: &'m str) -> Result<(), String> {
         around.into_iter().partition(|((_, to), _)| *to == Some(place));
     for ((from, _), first) in &entering {
         for ((_, to), last) in &leaving {
+            // However often a job comes back here, it leaves once: its chances to leave are shares
+            // of 1 - back.
             let chance = first.chance * last.chance / (1.0 - back);
             let steps = [&*first.steps, &*here, &*last.steps].concat();
             let way = Edge { chance, steps };

@@ -295,6 +295,7 @@ impl Scenario {
         let add = (servers as usize).saturating_sub(gate.servers.len());
         gate.servers.truncate(servers as usize);
         let kept: BTreeSet<String> = owned_stations(gate).map(str::to_owned).collect();
+        // Servers may share a station: it stays while one of those kept has it.
         self.stations.retain(|one| !before.contains(&one.name) || kept.contains(&one.name));
         for _ in 0..add {
             let mut more = last.clone();
