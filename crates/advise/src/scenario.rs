@@ -112,7 +112,8 @@ pub struct ClassEntry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route: Vec<RouteEntry>,
     /// Chances of the next place of a job, by the place where it is, instead of a route. `start` is
-    /// the row of jobs that come. The chance to leave is the part of 1 that a row does not give away.
+    /// the row of jobs that come. The chance to leave is the part of 1 that a row does not give
+    /// away.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub matrix: BTreeMap<String, MatrixRow>,
 }

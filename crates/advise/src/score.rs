@@ -8,7 +8,8 @@ use crate::fit::with_quantum;
 use crate::predict::{AskError, Load, Numbers, Point, Value, at, simulate};
 use crate::{Approximation, DemandEntry, PerByte, Prediction, Scenario, Span};
 
-/// Errors of a prediction beyond which it counts as wrong, as shares of the measured value.
+/// Largest distances of a measured value from the simulated one that count as right, as shares of
+/// the simulated value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// For throughput.

@@ -141,8 +141,8 @@ fn by_statement(
     }
 }
 
-/// The statement that tells transactions apart: as given, or the one that is executed most often
-/// among those that matter.
+/// The statement that tells transactions apart: as given, or the one that takes the most
+/// time of all.
 fn reference(evidence: &StatementEvidence) -> Result<&Statement, FitError> {
     let Some(text) = &evidence.once else {
         let longest = evidence.statements.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
