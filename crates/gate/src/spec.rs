@@ -165,7 +165,7 @@ pub enum SpecError {
     Quantum,
     /// Cohorts with a cache, a run or a number of levels of 0.
     Cohort,
-    /// The window, delay or refresh period of a router's sight is 0.
+    /// The window, delay or refresh period of a router's load information is 0.
     Span,
     /// The weights of EV are negative or infinite, or both 0, or the floor is not above 0.
     Ev,

@@ -1,4 +1,4 @@
-//! Disciplines, routers and sights as scenario files and flags name them, and what they become at a
+//! Disciplines, routers and load information as scenario files and flags name them, and what they become at a
 //! gate. One reader for both: what was simulated is what runs.
 
 use std::collections::BTreeMap;

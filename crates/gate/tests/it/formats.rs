@@ -60,7 +60,7 @@ fn specifications_go_round() {
     }
 }
 
-/// Policies with parameters, as recordings keep them; and a recording made before there were sights.
+/// Policies with parameters, as recordings keep them; and a recording made before there was load information.
 #[test]
 fn policies_go_round() {
     let cohort = CohortSpec { capacity: 4, run_max: 2, cached_max: None, levels: 1 };

@@ -399,7 +399,7 @@ fn what_a_job_is_about_is_said_where_it_is_looked_at() {
     assert!(told[0].contains("`down = \"wait\"` beside a replica"), "{told:?}");
     assert!(with("key = [{ tag = \"shop\" }]")[0].contains("`key`: nothing looks at it"));
     assert!(
-        with("router = \"join-idle-queue\"\nsight = \"reported\"")[0].contains("nobody reports")
+        with("router = \"join-idle-queue\"\nload-information = \"reported\"")[0].contains("nobody reports")
     );
 }
 

@@ -76,9 +76,9 @@ struct PolicyArgs {
     /// Which of equally good servers: rotate (left out), lowest or random
     #[arg(long, value_name = "TIES", value_parser = parse_value::<Ties>)]
     ties: Option<Ties>,
-    /// How stale what the router sees is: reported (POST ADMIN/report), '{ delay = "100ms" }' or
+    /// Age of the load information that the router sees: reported (POST ADMIN/report), '{ delay = "100ms" }' or
     /// '{ refresh = "1s" }'
-    #[arg(long, value_name = "SIGHT", value_parser = parse_value::<LoadInformationEntry>)]
+    #[arg(long, value_name = "AGE", value_parser = parse_value::<LoadInformationEntry>)]
     load_information: Option<LoadInformationEntry>,
     /// One queue for all servers, or one for each, chosen at arrival
     #[arg(long, value_enum, default_value = "shared")]
