@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use advise::Approximation;
 use serde::{Deserialize, Serialize};
-use terminal::Verdict;
+use cli::Verdict;
 
 /// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -9,8 +9,8 @@ use tpcc::{Config, LoadError, LoadPlan};
 
 use indicatif::ProgressBar;
 use postgres::{Private, Settings, StartError};
-use terminal::text::sentence;
-use terminal::{Failure, Session, progress};
+use cli::text::sentence;
+use cli::{Failure, Session, progress};
 
 /// Amount of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

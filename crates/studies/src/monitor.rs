@@ -11,7 +11,7 @@ use monitor::{Address, Admission, Config, Database, Finished, Handle, Monitor, S
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{MockKey, Users};
 use postgres::Private;
-use terminal::Failure;
+use cli::Failure;
 
 /// A TP monitor in a thread of this process, before one server. It ends with this value.
 #[derive(Debug)]

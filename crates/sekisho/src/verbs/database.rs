@@ -6,7 +6,7 @@ use ::load::{Reach, ReachError};
 use ::tpcc::{Config, PlaceError, SslMode, Verify};
 use clap::Args as ClapArgs;
 use monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
-use terminal::Failure;
+use cli::Failure;
 
 /// Folders in which PostgreSQL's own packages put the socket.
 const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];

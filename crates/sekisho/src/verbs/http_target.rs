@@ -13,8 +13,8 @@ use load::http::{
 };
 use measure::{RunRecord, Until};
 use serde::Deserialize;
-use terminal::text::rate;
-use terminal::{Failure, Session, store, tool, without_secret};
+use cli::text::rate;
+use cli::{Failure, Session, store, tool, without_secret};
 use workload::{Document, DocumentSet, Draw};
 
 use crate::verbs::database::{PRESSES, out_of_reach, reach};

@@ -8,8 +8,8 @@ use load::http::knee::{
     Found, Knee, KneeSpec, Limit, Outcome, Probe, ProbeError, Why, find, probe, verdict,
 };
 use serde_json::json;
-use terminal::text::{Table, next, paragraph, rate, sentence};
-use terminal::{Failure, Session, Verdict, progress, say};
+use cli::text::{Table, next, paragraph, rate, sentence};
+use cli::{Failure, Session, Verdict, progress, say};
 
 use super::check::{Metric, Side};
 use super::measure::HttpArgs;

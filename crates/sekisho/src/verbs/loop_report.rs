@@ -10,7 +10,7 @@ use report::{
     Axis, Cell, Column, Curves, Figure, FigureError, Kind, Live, Outcome, Plot, Quantiles,
     Reference, Report, Residuals, Role, Section, Series, Sliders, Stack, Strip, Table, TableError,
 };
-use terminal::{Failure, Verdict, text};
+use cli::{Failure, Verdict, text};
 
 use super::check::{load_text, point_text, quantity_text};
 

@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args as ClapArgs;
 use postgres::{MAJOR_MAX, MAJOR_MIN, Search, Settings};
-use terminal::Failure;
-use terminal::text::sentence;
+use cli::Failure;
+use cli::text::sentence;
 
 use super::database::DatabaseArgs;
 

@@ -8,8 +8,8 @@ use clap::Args as ClapArgs;
 use formats::exchange::read_scenario;
 use measure::RunRecord;
 use sim::Options;
-use terminal::text::sentence;
-use terminal::{Failure, Verdict, say, store, turning};
+use cli::text::sentence;
+use cli::{Failure, Verdict, say, store, turning};
 
 use super::ask;
 use super::check::{quick, read_prediction, verdict_of};

@@ -8,8 +8,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 use studies::{
     Extent, Measuring, Registry, Reproduced, fujita, nakamura, ohmae, present, yamamoto,
 };
-use terminal::text::{paragraph, sentence};
-use terminal::{Failure, Session, Verdict, say, store, turning};
+use cli::text::{paragraph, sentence};
+use cli::{Failure, Session, Verdict, say, store, turning};
 
 use crate::verbs::private::PrivateArgs;
 

@@ -12,8 +12,8 @@ use advise::{
 use clap::Args as ClapArgs;
 use formats::exchange::{self, Model, Shape, Solved, cells, read_model};
 use serde_json::json;
-use terminal::text::{Table, bytes, label, next, paragraph, rate, time};
-use terminal::{Failure, Verdict, say, store, waiting};
+use cli::text::{Table, bytes, label, next, paragraph, rate, time};
+use cli::{Failure, Verdict, say, store, waiting};
 
 /// Solve a model by formula
 ///

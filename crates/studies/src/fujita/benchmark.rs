@@ -3,8 +3,8 @@
 //! their machines nobody can measure again; `--live` measures on this one.
 
 use solve::SaturatedLoop;
-use terminal::Failure;
-use terminal::text::percent;
+use cli::Failure;
+use cli::text::percent;
 use workload::{Document, DocumentSet};
 
 use super::super::claim::{Claim, Evidence, Judged, Registry};

@@ -6,7 +6,7 @@ use sim::{
     Class, ClassOutcome, Demand, GateNode, Load, Network, Options, Sizes, Station, StationKind,
     Step,
 };
-use terminal::Failure;
+use cli::Failure;
 use workload::{Dist, DocumentSet, Draw};
 
 /// A run of the benchmark.

@@ -2,7 +2,7 @@
 //! intervals; and what the paper does not draw, the formula's error.
 
 use report::{Axis, Cell, Column, Curves, Figure, Residuals, Section, Series, Table};
-use terminal::Failure;
+use cli::Failure;
 
 use super::model::means;
 use super::open::{Base, Case, Documents, LOADS, Runs, SLOTS};

@@ -17,7 +17,7 @@ use crate::Reproduced;
 
 use press::Lab;
 use report::Section;
-use terminal::Failure;
+use cli::Failure;
 
 /// Results of an experiment.
 struct Part {

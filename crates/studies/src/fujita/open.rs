@@ -9,7 +9,7 @@ use sim::{
     StationKind, Step,
 };
 use solve::{Mg1Lps, Moments};
-use terminal::Failure;
+use cli::Failure;
 use workload::{Arrivals, Dist};
 
 /// a of g(x) = a x + b, the work demand of a document of x bytes \[s/byte\] (eq. 5).

@@ -6,8 +6,8 @@ use advise::disk_model::{
     self, DiskModel, DiskModelError, Effort, PAPER_ONE, PAPER_THREE, Point, limit,
 };
 use measure::Estimate;
-use terminal::Failure;
-use terminal::text::percent;
+use cli::Failure;
+use cli::text::percent;
 use tpcc::place::{Arrangement, Kind, LOG, Pattern, Rated, assign};
 use workload::tpcc::Kind as Transaction;
 

@@ -2,7 +2,7 @@
 
 use advise::disk_model::{PAPER_ONE, PAPER_THREE, Point, limit};
 use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use terminal::Failure;
+use cli::Failure;
 
 use super::disks::{Row, Runs, SECTORS};
 

@@ -6,7 +6,7 @@ use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Wa
 
 use measure::{Estimate, Ratio};
 use postgres::Private;
-use terminal::Failure;
+use cli::Failure;
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::super::measuring::Measuring;

@@ -12,7 +12,7 @@ use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Re
 use measure::{Estimate, Ratio};
 use postgres::Private;
 use report::{Axis, Curves, Figure, Reference, Section, Series};
-use terminal::Failure;
+use cli::Failure;
 use workload::tpcc::{Kind, rules};
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};

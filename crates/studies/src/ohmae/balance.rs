@@ -11,8 +11,8 @@ use sim::{
     Class, ClassOutcome, Comparison, Demand, GateNode, Load, Network, Of, Options, Quantity,
     Station, StationKind, Step,
 };
-use terminal::Failure;
-use terminal::text::percent;
+use cli::Failure;
+use cli::text::percent;
 use workload::Dist;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};

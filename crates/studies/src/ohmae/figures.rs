@@ -3,7 +3,7 @@
 use gate::Window;
 use measure::Estimate;
 use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use terminal::Failure;
+use cli::Failure;
 
 use super::balance::{self, Policy};
 use super::{scanning, tasks};

@@ -6,8 +6,8 @@ use advise::Scenario;
 use measure::Estimate;
 use sim::Options;
 use solve::{ClosedNetwork, Mmc, Station};
-use terminal::Failure;
-use terminal::text::percent;
+use cli::Failure;
+use cli::text::percent;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
 

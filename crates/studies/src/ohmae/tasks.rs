@@ -5,8 +5,8 @@ use advise::{Approximation, DistEntry, DistName, RouterEntry, Scenario, ShapedEn
 use gate::Queues;
 use measure::Estimate;
 use sim::Options;
-use terminal::Failure;
-use terminal::text::percent;
+use cli::Failure;
+use cli::text::percent;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
 

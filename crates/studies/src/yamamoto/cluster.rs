@@ -2,8 +2,8 @@
 //! can lose.
 
 use solve::{Cluster, ClusterAnswer, Cohorts, SolveError, chord_hit_ratio, lru_hit_ratio};
-use terminal::Failure;
-use terminal::text::percent;
+use cli::Failure;
+use cli::text::percent;
 
 use super::super::claim::{Claim, Evidence, Judged, Registry};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use gate::{Cached, CohortScheduler, CohortSpec};
 use solve::lru_hit_ratio;
-use terminal::Failure;
-use terminal::text::percent;
+use cli::Failure;
+use cli::text::percent;
 use workload::{Chance, Deck, Document, DocumentSet, stream};
 
 use super::super::claim::{Evidence, Judged, Registry};

@@ -10,11 +10,11 @@ use formats::exchange::read_scenario;
 use measure::Estimate;
 use serde::Serialize;
 use sim::{Options, Quantity};
-use terminal::text::{
+use cli::text::{
     Table, label, next, paragraph, quantile_estimate, rate, rate_estimate, sentence, time,
     time_estimate,
 };
-use terminal::{Failure, Verdict, say};
+use cli::{Failure, Verdict, say};
 
 /// What every question is put with.
 #[derive(ClapArgs)]

@@ -11,7 +11,7 @@ use advise::{ExplainOptions, Explanation, Little, Span};
 use clap::Args as ClapArgs;
 use formats::bounded::{self, Bounded};
 use formats::load_tools::{known, runs_of};
-use terminal::{Failure, Verdict, say};
+use cli::{Failure, Verdict, say};
 
 /// Say what the output of wrk, wrk2, ab, hey, oha, h2load, weighttp, vegeta or pgbench means
 ///

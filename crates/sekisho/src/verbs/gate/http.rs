@@ -10,8 +10,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 use gate::{GateSpec, ServerSpec};
 use httpgate::{Class, Config, Finished, Key, Modelled, Probe, Server, StartError, Tls};
 use serde_json::json;
-use terminal::text::{next, paragraph, sentence, time};
-use terminal::{Failure, Verdict, say};
+use cli::text::{next, paragraph, sentence, time};
+use cli::{Failure, Verdict, say};
 
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::{PolicyArgs, address, keep, reachable, slots};

@@ -15,7 +15,7 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use formats::scenario_file::parse_value;
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
 use measure::Recording;
-use terminal::{Failure, Verdict};
+use cli::{Failure, Verdict};
 
 use crate::verbs::database::{STANDS_BEFORE, out_of_reach, reach};
 

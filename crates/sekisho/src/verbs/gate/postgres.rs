@@ -22,8 +22,8 @@ use monitor::{
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{Hba, MockKey, Users};
 use serde_json::json;
-use terminal::text::{Table, label, next, sentence, time};
-use terminal::{Failure, Verdict, say};
+use cli::text::{Table, label, next, sentence, time};
+use cli::{Failure, Verdict, say};
 
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::{PolicyArgs, address, keep, reachable, slots};

@@ -15,11 +15,11 @@ use gate::{WORTH, Why};
 use measure::Estimate;
 use serde_json::{Value, json};
 use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
-use terminal::text::{
+use cli::text::{
     Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
     time_estimate,
 };
-use terminal::{Failure, Verdict, say, store, turning};
+use cli::{Failure, Verdict, say, store, turning};
 
 /// Simulate a scenario
 ///

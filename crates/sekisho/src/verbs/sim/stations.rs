@@ -2,7 +2,7 @@
 //! not push the answer off the screen.
 
 use sim::StationOutcome;
-use terminal::text::{Table, label, time};
+use cli::text::{Table, label, time};
 
 use super::{count, percent, time_or_dash};
 

@@ -7,8 +7,8 @@ use ::tpcc::{
 };
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use terminal::text::{filled, next, paragraph, sentence};
-use terminal::{Failure, Session, Verdict, progress, say, store};
+use cli::text::{filled, next, paragraph, sentence};
+use cli::{Failure, Session, Verdict, progress, say, store};
 
 use super::target::Target;
 use super::terminals::{ExecuteName, IsolationName};

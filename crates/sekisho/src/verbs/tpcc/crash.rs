@@ -15,8 +15,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 use formats::bounded;
 use postgres::{Private, StartError};
 use serde_json::{Value, json};
-use terminal::text::{Table, filled, next, paragraph, sentence, time};
-use terminal::{Failure, Session, Verdict, progress, say, store};
+use cli::text::{Table, filled, next, paragraph, sentence, time};
+use cli::{Failure, Session, Verdict, progress, say, store};
 use workload::tpcc::Request;
 use workload::{Dist, stream};
 

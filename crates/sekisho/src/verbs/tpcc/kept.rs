@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ::tpcc::Record;
 use measure::RunRecord;
 use serde::{Deserialize, Serialize};
-use terminal::{Failure, Session, store, tool};
+use cli::{Failure, Session, store, tool};
 
 use super::verified::Verified;
 

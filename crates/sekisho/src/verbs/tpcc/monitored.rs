@@ -12,8 +12,8 @@ use clap::Args as ClapArgs;
 use measure::{Histogram, Ratio};
 use report::{Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable};
 use studies::{Gate, Look, Memory};
-use terminal::text::{Table, bytes, paragraph, rate, sentence, time};
-use terminal::{Failure, Session, Verdict, say, store};
+use cli::text::{Table, bytes, paragraph, rate, sentence, time};
+use cli::{Failure, Session, Verdict, say, store};
 
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};

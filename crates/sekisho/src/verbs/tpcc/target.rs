@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::tpcc::{Config, LoadError, LoadPlan, Phase, facts};
 use postgres::{Private, StartError};
 use studies::Gate;
-use terminal::{Failure, Session, progress};
+use cli::{Failure, Session, progress};
 
 use super::terminals;
 use crate::verbs::database::DatabaseArgs;

@@ -2,8 +2,8 @@
 
 use ::tpcc::verify::{Outcome, Part, Verification, VerifyError, verify};
 use serde::{Deserialize, Serialize};
-use terminal::text::paragraph;
-use terminal::{Failure, Session, Verdict, progress};
+use cli::text::paragraph;
+use cli::{Failure, Session, Verdict, progress};
 
 use super::target::Target;
 

@@ -4,8 +4,8 @@
 use measure::{Estimate, Ratio};
 use origin::Memory;
 use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use terminal::Failure;
-use terminal::text::{bytes, percent, time};
+use cli::Failure;
+use cli::text::{bytes, percent, time};
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Evidence, Judged, Registry};

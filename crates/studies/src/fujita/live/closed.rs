@@ -4,8 +4,8 @@
 use measure::Estimate;
 use report::{Cell, Column, Section, Table};
 use sim::StationKind;
-use terminal::Failure;
-use terminal::text::percent;
+use cli::Failure;
+use cli::text::percent;
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Judged, Registry};

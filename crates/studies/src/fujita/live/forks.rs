@@ -4,7 +4,7 @@
 use measure::Ratio;
 use origin::{Demand, Origin, OriginConfig, Serving};
 use report::{Cell, Column, Section, Table};
-use terminal::Failure;
+use cli::Failure;
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Registry};

@@ -3,8 +3,8 @@
 use measure::{Estimate, Ratio};
 use report::{Axis, Curves, Figure, Section, Series};
 use sim::StationKind;
-use terminal::Failure;
-use terminal::text::percent;
+use cli::Failure;
+use cli::text::percent;
 
 use super::super::super::claim::{Answer, Judged, Registry};
 use super::super::benchmark::{MIXES, mix};

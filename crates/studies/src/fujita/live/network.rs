@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use report::{Cell, Column, Section, Table};
-use terminal::Failure;
+use cli::Failure;
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Registry};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use load::http::{Closing, Connections, Load, Naming, Plan, PlanSpec, Reach, Target};
 use measure::{Estimate, Fault, Until};
 use origin::{Apache, ApacheConfig, ApacheServer, Work};
-use terminal::{Failure, store, tool};
+use cli::{Failure, store, tool};
 use workload::{Dist, DocumentSet};
 
 use super::super::super::claim::Judged;

@@ -3,8 +3,8 @@
 
 use measure::Ratio;
 use report::{Axis, Curves, Figure, Section, Series};
-use terminal::Failure;
-use terminal::text::{percent, time};
+use cli::Failure;
+use cli::text::{percent, time};
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Judged, Registry};

@@ -7,7 +7,7 @@ mod times;
 
 use ::tpcc::{Execution, NOT_AUDITED, Outcome, Pace, Record};
 use report::{self, FigureError, Report, TableError};
-use terminal::{Failure, Verdict};
+use cli::{Failure, Verdict};
 use workload::tpcc::Constants;
 
 use super::kept::Kept;

@@ -3,7 +3,7 @@
 use ::tpcc::{Check, Finding, MEASURE_LEAST, Outcome, Pace, Record, SESSION_SETTINGS};
 use measure::Histogram;
 use report::{Axis, Cell, Column, Curves, Figure, Reference, Report, Section, Series, Table};
-use terminal::text::time;
+use cli::text::time;
 use workload::tpcc::{Kind, rules};
 
 use super::times::{self, Limit};

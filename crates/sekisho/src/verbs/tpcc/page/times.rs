@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use measure::Histogram;
 use report::{Axis, Curves, Figure, Quantiles, Reference, Series};
-use terminal::text::{self, time};
+use cli::text::{self, time};
 
 use super::Broken;
 

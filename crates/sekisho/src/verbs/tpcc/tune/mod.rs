@@ -19,7 +19,7 @@ use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
 use measure::{ChangeVerdict, Ratio};
 use serde::Serialize;
-use terminal::{Failure, Session, Verdict, progress, say, store, tool};
+use cli::{Failure, Session, Verdict, progress, say, store, tool};
 
 use super::kept::Kept;
 use super::target::Target;

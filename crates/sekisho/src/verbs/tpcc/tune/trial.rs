@@ -10,7 +10,7 @@ use ::tpcc::{Outcome, Plan};
 use indicatif::ProgressBar;
 use measure::{ChangeVerdict, Ratio};
 use serde::Serialize;
-use terminal::{Failure, Session};
+use cli::{Failure, Session};
 
 use super::super::target::Target;
 use super::super::terminals;
