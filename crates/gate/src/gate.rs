@@ -169,10 +169,7 @@ impl Gate {
         if self.waiting == 0 {
             return None;
         }
-        let deadline = self.deadlines.first().map(|&(time, _)| time);
-        let stranded = self.stranded.front().map(|&(time, _)| time);
-        let deadline = [deadline, stranded].into_iter().flatten().min();
-        let next = match (self.next_ready(), deadline) {
+        let next = match (self.next_ready(), self.next_deadline()) {
             (Some(ready), Some(deadline)) => Some(ready.min(deadline)),
             (ready, deadline) => ready.or(deadline),
         };
@@ -184,7 +181,7 @@ impl Gate {
 
     /// How long a job like this would wait that came now, in the queue that is best for it, at the
     /// rate of departures that was seen; `None` if too few were, or if nothing is
-    /// [foreseen](crate::Foresight) at all.
+    /// [foreseen](crate::EarlyRejection) at all.
     pub fn foreseen_wait(&self, now: Time, job: &Job) -> Option<Duration> {
         let job = Job { id: JobId(u64::MAX), since: now, ..*job };
         let waits = (0..self.queues.len()).filter_map(|queue| match self.serves(queue) {
@@ -253,6 +250,18 @@ impl Gate {
     /// What each server reports of itself, in the order of the specification.
     pub fn servers(&self) -> &[ServerView] {
         &self.views
+    }
+
+    /// The earliest moment from which on a job waits in vain.
+    #[inline]
+    fn next_deadline(&self) -> Option<Time> {
+        // Most gates have no deadlines, and this is asked at every event.
+        if !self.has_deadlines() {
+            return None;
+        }
+        let deadline = self.deadlines.first().map(|&(time, _)| time);
+        let stranded = self.stranded.front().map(|&(time, _)| time);
+        [deadline, stranded].into_iter().flatten().min()
     }
 
     /// When a job that a discipline holds back becomes ready, beside a free slot.

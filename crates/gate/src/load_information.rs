@@ -36,7 +36,7 @@ pub enum LoadInformation {
 }
 
 impl LoadInformation {
-    /// True if it is [`Fresh`](Sight::Fresh).
+    /// True if it is [`Fresh`](LoadInformation::Fresh).
     pub fn is_fresh(&self) -> bool {
         *self == LoadInformation::Fresh
     }

@@ -468,7 +468,7 @@ impl Connection {
     }
 
     /// Lets the caller read once without the loop, if there may be something to read and nothing is
-    /// here. Nobody else reads it until it is told [what came](Wire::end_read).
+    /// here. Nobody else reads it until it is told [what came](Connection::end_read).
     pub(super) fn begin_read(&mut self, buffers: &mut Buffers) -> Option<Reading> {
         let may = self.readable && self.input.is_none() && !self.is_read && !self.ended;
         may.then(|| {

@@ -3,7 +3,7 @@
 //!
 //! At rest nothing is owed, no transaction is open and no COPY runs. Then PostgreSQL answers Sync with
 //! ReadyForQuery, does nothing for Flush, and ignores what is left of a COPY; none of it needs a server.
-//! All else does, and whoever does not get one is [refused](AtRest::refuse) as PostgreSQL refuses a
+//! All else does, and whoever does not get one is [refused](Unlinked::refuse) as PostgreSQL refuses a
 //! message that fails: a Query or FunctionCall with its ReadyForQuery at once, and of a segment nothing
 //! is heard any more until its Sync, Query and FunctionCall included.
 //!
@@ -135,7 +135,7 @@ impl Unlinked {
 
     /// Refuses the request with which the readable bytes begin: the client has been told, or will
     /// be before what this writes. Returns the number of bytes that are done with; the rest is
-    /// [heard](AtRest::hear).
+    /// [heard](Unlinked::hear).
     ///
     /// # Errors
     /// If no message can begin so.
