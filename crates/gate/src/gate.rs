@@ -260,8 +260,10 @@ impl Gate {
             return None;
         }
         let deadline = self.deadlines.first().map(|&(time, _)| time);
-        let stranded = self.stranded.front().map(|&(time, _)| time);
-        [deadline, stranded].into_iter().flatten().min()
+        match self.stranded.front() {
+            None => deadline,
+            Some(&(stranded, _)) => Some(deadline.map_or(stranded, |time| time.min(stranded))),
+        }
     }
 
     /// When a job that a discipline holds back becomes ready, beside a free slot.
@@ -687,7 +689,9 @@ impl Gate {
             Some(job)
         })?;
         self.waiting -= 1;
-        if let Ok(at) = self.stranded.binary_search_by_key(&id, |&(_, one)| one) {
+        if !self.stranded.is_empty()
+            && let Ok(at) = self.stranded.binary_search_by_key(&id, |&(_, one)| one)
+        {
             self.stranded.remove(at);
         }
         if let Some(lending) = &mut self.lending {
@@ -766,6 +770,15 @@ impl Gate {
             self.take_out(id).expect("only waiting jobs have a deadline");
             actions.push(Action::Refuse { job: id, reason: self.reason_of_deadline() });
         }
+        // Only while no server is up: kept out of the way of all other events.
+        if !self.stranded.is_empty() {
+            self.expire_stranded(is_due, actions);
+        }
+    }
+
+    /// Refuses the jobs that have waited for a server as long as they may while none is up.
+    #[cold]
+    fn expire_stranded(&mut self, is_due: impl Fn(Time) -> bool, actions: &mut Vec<Action>) {
         while let Some(&(moment, id)) = self.stranded.front() {
             if !is_due(moment) {
                 break;
