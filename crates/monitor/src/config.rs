@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gate::{DisciplineSpec, Foresight, GateSpec, Queues, Reserve, RouterSpec, ServerSpec, Sight};
+use gate::{DisciplineSpec, EarlyRejection, GateSpec, Queues, Reserve, RouterSpec, ServerSpec, LoadInformation};
 use live::Auto;
 use rustls::pki_types::ServerName;
 use thiserror::Error;
@@ -293,12 +293,12 @@ impl Database {
                 servers: vec![ServerSpec { slots }; servers.len()],
                 queues: Queues::Shared,
                 router: RouterSpec::RoundRobin,
-                sight: Sight::Fresh,
+                load_information: LoadInformation::Fresh,
                 discipline: DisciplineSpec::Fifo,
                 room: Some(ROOM),
                 wait_max: Some(Duration::from_secs(120)),
                 unreachable_max: None,
-                foresight: Some(Foresight::default()),
+                early_rejection: Some(EarlyRejection::default()),
                 reserve: None,
                 roles: Vec::new(),
                 seed: 0,

@@ -98,7 +98,7 @@ impl Loop {
                 room: gate.room,
                 wait_max: gate.wait_max,
                 unreachable_max: gate.unreachable_max,
-                foresight: gate.foresight,
+                early_rejection: gate.early_rejection,
                 ..pool.spec.clone()
             };
         }

@@ -179,7 +179,7 @@ fn a_server_that_is_down_is_passed_over_and_comes_back() {
     gate.wait_for("up", |stats| stats.upstreams[0].up);
     assert_eq!(client.get("/back").text(), "/back");
     assert_eq!(upstream.requests(), 1);
-    assert_eq!(gate.finish().stats.refused_no_upstream, 1);
+    assert_eq!(gate.finish().stats.refused_unreachable, 1);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_request_waits_for_a_server_that_is_down_as_long_as_it_may() {
     gate.wait_for("waiting", |stats| stats.waiting == 1);
     let _upstream = Upstream::start_at(address, |stream, seen| ok(stream, seen.target()));
     assert_eq!(client.response().text(), "/back");
-    assert_eq!(gate.finish().stats.refused_no_upstream, 1);
+    assert_eq!(gate.finish().stats.refused_unreachable, 1);
 }
 
 #[test]

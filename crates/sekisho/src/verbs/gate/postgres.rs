@@ -46,7 +46,7 @@ const REPLACED: [&str; 27] = [
     "router",
     "length",
     "ties",
-    "load-information",
+    "load_information",
     "queues",
     "seed",
     "room",
