@@ -32,7 +32,7 @@ pub use behaviour::{
 pub(crate) use compile::{mean_demand, suggest};
 pub use matrix::MatrixRow;
 pub use path::{NumberKind, NumericParameter};
-pub use policies::{DisciplineEntry, Policies, RouterEntry, LoadInformationEntry};
+pub use policies::{DisciplineEntry, LoadInformationEntry, Policies, RouterEntry};
 pub use setting::{Control, Setting, Stops, Turns, disciplines, routers};
 pub use trace::TraceEntry;
 pub use unreachable::Unreachable;

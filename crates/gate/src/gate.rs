@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::discipline::{Discipline, Fifo};
 use crate::early_rejection::{Meter, Outlook, Taken};
+use crate::load_information::{Watch, Work};
 use crate::reserve::Lending;
 use crate::roles::Roles;
 use crate::router::Router;
 use crate::servers::Server;
-use crate::load_information::{Watch, Work};
 use crate::{
     Action, DisciplineSpec, Event, GateSpec, Job, JobId, Queues, Reason, Role, ServerView, Slot,
     SpecError, Time,
@@ -97,9 +97,9 @@ impl Gate {
             unreachable_max: spec.unreachable_max,
             up: spec.servers.len(),
             stranded: VecDeque::new(),
-            meters: spec
-                .early_rejection
-                .map(|early_rejection| Box::new((early_rejection.memory, vec![Meter::default(); queues]))),
+            meters: spec.early_rejection.map(|early_rejection| {
+                Box::new((early_rejection.memory, vec![Meter::default(); queues]))
+            }),
             lending: spec
                 .reserve
                 .map(|reserve| Box::new(Lending::new(reserve, spec.servers.len()))),

@@ -43,9 +43,8 @@ impl LoadInformation {
 
     pub(crate) fn check(self) -> Result<(), SpecError> {
         match self {
-            LoadInformation::Delayed(Duration::ZERO) | LoadInformation::Refreshed(Duration::ZERO) => {
-                Err(SpecError::Span)
-            }
+            LoadInformation::Delayed(Duration::ZERO)
+            | LoadInformation::Refreshed(Duration::ZERO) => Err(SpecError::Span),
             _ => Ok(()),
         }
     }

@@ -12,10 +12,11 @@ use std::time::Duration;
 use advise::Span;
 use gate::{Conduct, Reserve};
 use monitor::{
-    Address, Admin, Admission, Authorities, Auto, Check, ClientTls, Config, Database as Behind,
-    Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup, Mode as Held, ClientTimeouts,
-    Quotas, Reuse as Next, ServerTls, Share, SocketFile, UnlistedUsers, Tcp, Timeouts, Tls as Identity,
-    TlsMode as Encrypted, TlsVersion as Oldest, Unreachable as Meanwhile, Maintenance, UserTerms,
+    Address, Admin, Admission, Authorities, Auto, Check, ClientTimeouts, ClientTls, Config,
+    Database as Behind, Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup,
+    Maintenance, Mode as Held, Quotas, Reuse as Next, ServerTls, Share, SocketFile, Tcp, Timeouts,
+    Tls as Identity, TlsMode as Encrypted, TlsVersion as Oldest, UnlistedUsers,
+    Unreachable as Meanwhile, UserTerms,
 };
 use pgwire::auth::{Credential, Method as By};
 use pgwire::secrets::{Hba, IdentMaps, MockKey, Secret, Users};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use gate::Time;
 
-use super::slab::Key;
 use super::pool::PoolIndex;
 use super::server::State;
+use super::slab::Key;
 use super::state::Loop;
 
 /// Databases that only `*` names, and places that nobody has any more.

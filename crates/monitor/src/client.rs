@@ -5,16 +5,16 @@ use std::sync::{Arc, LazyLock};
 
 use gate::{Access, JobId, Time};
 
-use super::slab::Key;
 use super::client_tls::ClientEncryption;
 use super::config::ClientTimeouts;
+use super::connection::Connection;
 use super::deadlines::Deadline;
 use super::listen::Peer;
 use super::pool::PoolIndex;
-use super::connection::Connection;
-use pgsession::unlinked::Unlinked;
+use super::slab::Key;
 use pgsession::sql::{Class, Settings, SettingsBounds, Side};
 use pgsession::statements;
+use pgsession::unlinked::Unlinked;
 use pgwire::SqlState;
 use pgwire::auth::{Check, Method};
 use pgwire::frame::{Frames, Frontend, Limits};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::slab::Key;
 use super::client::{self, Client};
-use super::config::{Config, ClientTimeouts};
+use super::config::{ClientTimeouts, Config};
 use super::server::{Server, State};
+use super::slab::Key;
 use super::state::Loop;
 use pgsession::pipeline::{Kept, Turn};
 use pgwire::SqlState;
@@ -129,7 +129,8 @@ impl Loop {
             return Some(Late::Transaction);
         }
         let silent = self.now.since(server.active);
-        let is_idle = turn == Turn::Client && is_open && is_over(client_timeouts.idle_transaction, silent);
+        let is_idle =
+            turn == Turn::Client && is_open && is_over(client_timeouts.idle_transaction, silent);
         is_idle.then_some(Late::IdleTransaction)
     }
 

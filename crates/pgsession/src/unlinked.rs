@@ -292,6 +292,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "who is refused has asked for something")]
     fn who_has_asked_nothing_is_not_refused() {
-        let _ = Unlinked::default().refuse(&mut Frames::new(Limits::SESSION), b"Q", &mut Vec::new());
+        let _ =
+            Unlinked::default().refuse(&mut Frames::new(Limits::SESSION), b"Q", &mut Vec::new());
     }
 }

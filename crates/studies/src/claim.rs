@@ -10,8 +10,8 @@
 use std::collections::BTreeSet;
 
 use advise::Approximation;
-use serde::{Deserialize, Serialize};
 use cli::Verdict;
+use serde::{Deserialize, Serialize};
 
 /// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

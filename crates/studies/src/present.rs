@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use advise::Approximation;
-use report::{Cell, Column, Outcome, Report, Section, Table as PageTable};
-use serde_json::{Value, json};
 use cli::text::{Table, paragraph};
 use cli::{Failure, Verdict};
+use report::{Cell, Column, Outcome, Report, Section, Table as PageTable};
+use serde_json::{Value, json};
 
 use super::claim::{Claim, Finding, Judged, Registry};
 use crate::Reproduced;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gate::{
     AtZero, CohortSpec, DisciplineSpec, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow,
-    Length, Queues, RouterSpec, LoadInformation, Ties, WeightedOrder, Window,
+    Length, LoadInformation, Queues, RouterSpec, Ties, WeightedOrder, Window,
 };
 use serde::de::value::{MapAccessDeserializer, MapDeserializer, StrDeserializer};
 use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
@@ -196,7 +196,9 @@ impl Policies {
     }
 
     fn load_information(&self) -> Result<LoadInformation, String> {
-        let Some(load_information) = self.load_information else { return Ok(LoadInformation::Fresh) };
+        let Some(load_information) = self.load_information else {
+            return Ok(LoadInformation::Fresh);
+        };
         let blind = match &self.router {
             None | Some(RouterEntry::Random | RouterEntry::RoundRobin) => true,
             Some(RouterEntry::Weighted { .. } | RouterEntry::ByKey { .. }) => true,
@@ -209,7 +211,9 @@ impl Policies {
         }
         Ok(match load_information {
             LoadInformationEntry::Delay(span) => LoadInformation::Delayed(time("delay", span)?),
-            LoadInformationEntry::Refresh(span) => LoadInformation::Refreshed(time("refresh", span)?),
+            LoadInformationEntry::Refresh(span) => {
+                LoadInformation::Refreshed(time("refresh", span)?)
+            }
             LoadInformationEntry::Reported => LoadInformation::Reported,
         })
     }

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 
 use gate::{
-    Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, EarlyRejection, GateSpec, Job, JobId,
-    KeyDown, KeyMap, KeyOf, Length, Queues, Reason, Report, Reserve, Role, RouterSpec, ServerSpec,
-    Share, LoadInformation, Slot, Ties, Window,
+    Access, Action, AtZero, CohortSpec, DisciplineSpec, EarlyRejection, Event, GateSpec, Job,
+    JobId, KeyDown, KeyMap, KeyOf, Length, LoadInformation, Queues, Reason, Report, Reserve, Role,
+    RouterSpec, ServerSpec, Share, Slot, Ties, Window,
 };
 use serde_json::{Value, from_value, json, to_value};
 

@@ -9,20 +9,20 @@ use std::time::Duration;
 use gate::{Role, Time};
 use live::ClassCounts;
 
-use crate::slab::Key;
+use crate::admin::{Periods, settings};
 use crate::client::{self, State};
 use crate::config::{self, Address};
-use crate::admin::{Periods, settings};
+use crate::connection::{BUFFER, Connection};
 use crate::pool::{self, PoolIndex};
 use crate::quotas::UNBOUNDED;
 use crate::server;
+use crate::slab::Key;
 use crate::state::Loop;
 use crate::stats::ServerStats;
-use crate::connection::{BUFFER, Connection};
 use pgconsole::{
-    Buffered, Class, Client, ClientState, Connection as ConnectionRow, Counts, Database, Memory, Mode, Pool,
-    PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState, Slots, SlotsOf,
-    Snapshot, User, Waiter,
+    Buffered, Class, Client, ClientState, Connection as ConnectionRow, Counts, Database, Memory,
+    Mode, Pool, PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState, Slots,
+    SlotsOf, Snapshot, User, Waiter,
 };
 use pgwire::startup;
 
@@ -253,7 +253,8 @@ impl Loop {
             *count += 1;
             let connection = server.connection.as_ref();
             tallies.buffers += connection.map_or(0, Connection::borrowed);
-            let (peer, local) = connection.map_or((None, None), |connection| connection.stream().ends());
+            let (peer, local) =
+                connection.map_or((None, None), |connection| connection.stream().ends());
             let write_half = server.client.and_then(|client| self.clients.get(client));
             let waited = server.query_since.map(|since| self.now.since(since));
             let connection = ConnectionRow {
@@ -268,11 +269,13 @@ impl Loop {
                 requested: self.calendar(server.query_since.unwrap_or(server.active)),
                 waited: waited.unwrap_or_default(),
                 process: Some(server.process).filter(|process| *process != 0),
-                tls: connection.map_or(nobody.clone(), |connection| shared(&connection.server_tls(), &nobody)),
+                tls: connection
+                    .map_or(nobody.clone(), |connection| shared(&connection.server_tls(), &nobody)),
                 application_name: write_half
                     .map_or(nobody.clone(), |client| self.application(client, &nobody)),
                 prepared: small(server.relay.prepared()),
-                buffered: connection.map_or(Buffered::default(), |connection| buffered(connection, 0)),
+                buffered: connection
+                    .map_or(Buffered::default(), |connection| buffered(connection, 0)),
             };
             let closing = server.closing || server.tainted;
             found.push(Server { connection, state, closing });

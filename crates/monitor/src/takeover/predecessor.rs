@@ -10,17 +10,17 @@ use std::time::Duration;
 use gate::Time;
 
 use super::channel::{Channel, Filled, Side};
-use super::protocol::{FORMAT, Place, Pool, MigratingClient, Message, Wrote};
+use super::protocol::{FORMAT, Message, MigratingClient, Place, Pool, Wrote};
 use super::{Predecessor, ROUNDS, Takeover};
-use crate::slab::{Key, Socket};
+use crate::admin::Listening;
 use crate::client::{Client, State};
+use crate::connection::Stream;
 use crate::listen::Listener;
 use crate::log::Line;
-use crate::admin::Listening;
 use crate::pool::PoolIndex;
 use crate::run::{DOOR, LISTENERS, Running, SUCCESSOR};
+use crate::slab::{Key, Socket};
 use crate::state::{Loop, Phase};
-use crate::connection::Stream;
 use pgsession::statements::ExportedName;
 use pgwire::startup::Replication;
 

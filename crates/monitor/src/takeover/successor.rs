@@ -16,15 +16,15 @@ use mio::net::{TcpStream, UnixStream as MioUnixStream};
 use socket2::{Domain, SockRef, Type};
 
 use super::channel::{Channel, Filled, Heard, Side};
-use super::protocol::{FORMAT, Place, Pool, MigratingClient, Message, Wrote};
+use super::protocol::{FORMAT, Message, MigratingClient, Place, Pool, Wrote};
 use super::{AFTERWARDS, ROUNDS, TakeoverError};
-use crate::slab::{Key, Socket};
 use crate::client::{Client, SECRET_BYTES, State, Wanted};
+use crate::connection::{Connection, Stream};
 use crate::listen::{Listener, Peer};
 use crate::log::Line;
 use crate::run::{PREDECESSOR, Running};
+use crate::slab::{Key, Socket};
 use crate::state::{Loop, Phase};
-use crate::connection::{Stream, Connection};
 use pgsession::sql::{Settings, SettingsBounds};
 use pgsession::statements::{self, ExportedName, ExportedStatement};
 use pgwire::frame::Limits;
@@ -416,7 +416,8 @@ impl Loop {
         if self.is_full() {
             return Err("the gate that takes over has as many clients as it may have".into());
         }
-        let MigratingClient { pool, user, process, secret, wrote, settings, statements, .. } = client;
+        let MigratingClient { pool, user, process, secret, wrote, settings, statements, .. } =
+            client;
         let predecessor = self.takeover.predecessor.as_ref().expect("its caller has it");
         let told = predecessor.pools.get(&pool).ok_or("its pool was not told")?.clone();
         if !(1..=SECRET_BYTES).contains(&secret.len()) || !self.is_free(process) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use monitor::{Mode, ClientTimeouts, UnlistedUsers, UserTerms};
+use monitor::{ClientTimeouts, Mode, UnlistedUsers, UserTerms};
 use pgwire::message::write;
 use pgwire::startup::Version;
 

@@ -5,7 +5,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use monitor::{Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, Share, UnlistedUsers, TlsMode};
+use monitor::{
+    Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, Share, TlsMode, UnlistedUsers,
+};
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{MockKey, Users};
 

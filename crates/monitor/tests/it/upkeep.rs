@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use monitor::{Address, Check, Config, Database, Mode, Quotas, Unreachable, Maintenance};
+use monitor::{Address, Check, Config, Database, Maintenance, Mode, Quotas, Unreachable};
 use pgwire::frame::Backend;
 use pgwire::secrets::{MockKey, Users};
 use pgwire::startup::{Version, write_startup};
@@ -30,8 +30,11 @@ fn forced(slots: u32, upkeep: Maintenance) -> Database {
 
 #[test]
 fn connections_are_there_before_anybody_asks() {
-    let upkeep =
-        Maintenance { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Maintenance::default() };
+    let upkeep = Maintenance {
+        slots_kept: 2,
+        idle: Some(Duration::from_millis(1)),
+        ..Maintenance::default()
+    };
     let gate = Gate::new(trusting(forced(3, upkeep)));
     let kept = |gate: &Gate| {
         gate.until("two are kept", |stats| {
@@ -70,8 +73,11 @@ fn who_comes_while_a_connection_is_made_for_nobody_gets_it() {
 #[test]
 fn a_pool_that_nobody_uses_keeps_nothing_unless_its_user_is_forced() {
     let mut database = database(Mode::Transaction, 2);
-    database.upkeep =
-        Maintenance { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Maintenance::default() };
+    database.upkeep = Maintenance {
+        slots_kept: 2,
+        idle: Some(Duration::from_millis(1)),
+        ..Maintenance::default()
+    };
     let gate = Gate::new(trusting(database));
     let client = Raw::enter(&gate, Version::V3_0, &[]);
     gate.until("two are kept", |stats| stats.pools[0].servers_idle == 2);

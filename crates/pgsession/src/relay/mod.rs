@@ -42,8 +42,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod replies;
 mod out;
+mod replies;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -54,10 +54,10 @@ use self::out::Run;
 pub use self::out::{Copied, Out};
 
 use super::pipeline::{
-    Abandoned, Pipeline, Forwarded, Kept, Local, SendError, Sent, Turn, Violation, Whose,
+    Abandoned, Forwarded, Kept, Local, Pipeline, SendError, Sent, Turn, Violation, Whose,
 };
 use super::sql::{Effect, Left, Reasons};
-use super::statements::{StatementCache, Client, Forward, Message, Server};
+use super::statements::{Client, Forward, Message, Server, StatementCache};
 use pgwire::SqlState;
 use pgwire::frame::{Backend, FrameError, Frames, Frontend, Limits, Piece};
 use pgwire::message::read::{Fields, ReadError};
@@ -423,7 +423,8 @@ impl Relay {
         let forward = match &mut self.names {
             Names::Kept => transparently(&mut self.pipeline, tag, &mut self.scratch)?,
             Names::Rewritten(statements) => {
-                let client_statements = (&mut *client_statements.client, &mut *client_statements.statement_cache);
+                let client_statements =
+                    (&mut *client_statements.client, &mut *client_statements.statement_cache);
                 let out = &mut self.scratch;
                 statements.ask(&mut self.pipeline, client_statements, message, out)
             }

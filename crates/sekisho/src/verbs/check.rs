@@ -7,13 +7,13 @@ use std::str::FromStr;
 
 use advise::{Prediction, Quantity, Rate, Right, Score, Span, Tolerance, Value};
 use clap::Args as ClapArgs;
-use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
-use sim::Options;
 use cli::text::{
     Table, filled, label, next, paragraph, percent, rate, rate_estimate, sentence, time,
     time_estimate,
 };
 use cli::{Failure, Verdict, say, store, turning};
+use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
+use sim::Options;
 
 use super::tpcc;
 

@@ -8,12 +8,10 @@ use advise::{
     Scenario, SourceFit, SourceRow, Span, StatementEvidence,
 };
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate};
+use cli::{Failure, Verdict, say, store, turning};
 use formats::sources::{self, Fields, Metrics};
 use measure::{Judgement, LoadShape, RunRecord};
-use cli::text::{
-    Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate,
-};
-use cli::{Failure, Verdict, say, store, turning};
 
 use super::tpcc;
 

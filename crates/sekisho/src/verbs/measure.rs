@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use advise::{Rate, Span};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use cli::text::{Table, bytes, label, next, paragraph, rate_estimate, sentence, time_estimate};
+use cli::{Failure, Session, Verdict, progress, say, store};
 use load::http::{Load, PlanSpec};
 use measure::{Judgement, RunRecord, Until};
-use cli::text::{
-    Table, bytes, label, next, paragraph, rate_estimate, sentence, time_estimate,
-};
-use cli::{Failure, Session, Verdict, progress, say, store};
 use workload::{Arrivals, Dist};
 
 use super::check::{Expectation, expect};

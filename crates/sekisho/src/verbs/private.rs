@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args as ClapArgs;
-use postgres::{MAJOR_MAX, MAJOR_MIN, Search, Settings};
 use cli::Failure;
 use cli::text::sentence;
+use postgres::{MAJOR_MAX, MAJOR_MIN, Search, Settings};
 
 use super::database::DatabaseArgs;
 

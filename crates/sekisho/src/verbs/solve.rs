@@ -10,10 +10,10 @@ use advise::{
     QueueAnswer, Scenario, Trust,
 };
 use clap::Args as ClapArgs;
-use formats::exchange::{self, Model, Shape, Solved, cells, read_model};
-use serde_json::json;
 use cli::text::{Table, bytes, label, next, paragraph, rate, time};
 use cli::{Failure, Verdict, say, store, waiting};
+use formats::exchange::{self, Model, Shape, Solved, cells, read_model};
+use serde_json::json;
 
 /// Solve a model by formula
 ///

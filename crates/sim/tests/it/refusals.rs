@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gate::{Action, Event, EarlyRejection, GateSpec, Reason};
+use gate::{Action, EarlyRejection, Event, GateSpec, Reason};
 use sim::{Class, Demand, GateNode, Network, Options, StationKind, Step};
 use workload::Dist;
 

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use ::tpcc::Config;
 use ::tpcc::holding;
+use cli::Failure;
+use cli::text::percent;
 use gate::ServerSpec;
 use measure::{Estimate, Ratio};
 use monitor::{Address, Database, Stats};
 use postgres::Private;
 use report::{Axis, Curves, Figure, Section, Series};
 use sim::Options;
-use cli::Failure;
-use cli::text::percent;
 use workload::Dist;
 
 use super::super::claim::{Answer, Judged, Registry};

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::ask::Naming;
-use super::{StatementCache, EntryId, Followed};
+use super::{EntryId, Followed, StatementCache};
 
 /// The most that are remembered at once.
 pub(super) const PORTALS_MAX: usize = 64;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use advise::{Point, Prediction, Question, Rate, Value};
 use clap::Args as ClapArgs;
-use formats::exchange::read_scenario;
 use cli::text::{Table, label, next, paragraph, percent, rate, sentence, time, times};
 use cli::{Failure, Verdict, say, store, waiting};
+use formats::exchange::read_scenario;
 
 use super::super::check::point_text;
 

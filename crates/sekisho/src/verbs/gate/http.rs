@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use advise::{Span, Unreachable};
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{next, paragraph, sentence, time};
+use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
 use httpgate::{Class, Config, Finished, Key, Modelled, Probe, Server, StartError, Tls};
 use serde_json::json;
-use cli::text::{next, paragraph, sentence, time};
-use cli::{Failure, Verdict, say};
 
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::{PolicyArgs, address, keep, reachable, slots};

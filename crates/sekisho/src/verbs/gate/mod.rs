@@ -10,12 +10,12 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use ::load::judge;
-use advise::{DisciplineEntry, Policies, RouterEntry, LoadInformationEntry};
+use advise::{DisciplineEntry, LoadInformationEntry, Policies, RouterEntry};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use cli::{Failure, Verdict};
 use formats::scenario_file::parse_value;
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
 use measure::Recording;
-use cli::{Failure, Verdict};
 
 use crate::verbs::database::{STANDS_BEFORE, out_of_reach, reach};
 

@@ -12,6 +12,8 @@ use std::time::Duration;
 use ::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{Table, label, next, sentence, time};
+use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
 use gatefile::{Disk, Files, translate};
 use measure::Histogram;
@@ -22,8 +24,6 @@ use monitor::{
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{Hba, MockKey, Users};
 use serde_json::json;
-use cli::text::{Table, label, next, sentence, time};
-use cli::{Failure, Verdict, say};
 
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::{PolicyArgs, address, keep, reachable, slots};

@@ -7,10 +7,10 @@ use ::tpcc::{
     facts,
 };
 use clap::{Args as ClapArgs, ValueEnum};
-use indicatif::ProgressBar;
-use serde_json::{Value, json};
 use cli::text::{bytes, next, paragraph, time};
 use cli::{Failure, Session, Verdict, progress, say, store};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
 
 use super::terminals;
 use crate::verbs::database::DatabaseArgs;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use ::tpcc::{NOT_AUDITED, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
-use serde_json::json;
 use cli::text::{Table, paragraph, sentence, time};
 use cli::{Failure, Session, Verdict, say};
+use serde_json::json;
 use workload::tpcc::Kind;
 
 use super::kept::Kept;

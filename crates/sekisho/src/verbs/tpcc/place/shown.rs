@@ -2,9 +2,9 @@
 
 use ::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
 use ::tpcc::{NOT_AUDITED, Outcome};
-use serde_json::{Value, json};
 use cli::Verdict;
 use cli::text::{Table, next, paragraph, pasted, sentence, shell_word, time};
+use serde_json::{Value, json};
 use workload::tpcc::Kind as Transaction;
 
 use super::super::kept::Kept;
