@@ -12,8 +12,8 @@
 //!
 //! A request that could not be connected to its server gives its slot back and arrives anew, with
 //! the deadline that it had, so that another server may take it. While no server is up, requests
-//! wait as long as [`GateSpec::unreachable_max`](gate::GateSpec::unreachable_max) lets them, which is
-//! not at all unless it is set.
+//! wait as long as [`GateSpec::unreachable_max`](gate::GateSpec::unreachable_max) says; by default
+//! they are refused at once.
 //!
 //! A connection that a client half-closes counts as closed while its request waits. Trailer fields
 //! are dropped in both directions. `Upgrade`, CONNECT and TRACE are refused.
