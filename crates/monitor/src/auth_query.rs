@@ -199,8 +199,8 @@ impl Loop {
             self.auth_queries.keep(name, found.clone(), self.now);
         }
         if let Err(cause) = &found {
-            self.stats.lookups_failed += 1;
-            self.stats.lookup_fault = Some(cause.clone());
+            self.stats.auth_queries_failed += 1;
+            self.stats.auth_query_fault = Some(cause.clone());
         }
         for key in waiting {
             let Some(client) = self.clients.get_mut(key) else { continue };

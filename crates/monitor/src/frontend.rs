@@ -471,7 +471,7 @@ impl Loop {
         let client = self.clients.get_mut(key).expect("its caller has it");
         self.logins.remove(&client.id);
         client.pool = pool;
-        client.patience = self.client_timeouts.of(&user);
+        client.timeouts = self.client_timeouts.of(&user);
         client.user = Some(user);
         client.entered = self.now;
         client.statements = statements::Client::new(settings.scope());

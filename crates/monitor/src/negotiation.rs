@@ -182,9 +182,9 @@ impl Handshake {
         connection: &mut Connection,
         buffers: &mut Buffers,
     ) -> Result<(), Unapproachable> {
-        let connection = ClientConnection::new(self.config.clone(), self.name.clone())
+        let tls = ClientConnection::new(self.config.clone(), self.name.clone())
             .map_err(Unapproachable::Handshake)?;
-        Ok(connection.encrypt(connection, buffers)?)
+        Ok(connection.encrypt(tls, buffers)?)
     }
 }
 

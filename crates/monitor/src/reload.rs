@@ -370,7 +370,7 @@ impl Loop {
             if let Some(client) = self.clients.get_mut(key)
                 && let Some(user) = &client.user
             {
-                client.patience = self.client_timeouts.of(user);
+                client.timeouts = self.client_timeouts.of(user);
                 // Its class may be another by now.
                 client.class = None;
             }

@@ -423,7 +423,7 @@ impl Administrator {
         Client {
             connection: ConnectionRow {
                 id: self.id,
-                write_half: None,
+                link: None,
                 user: self.user.clone(),
                 database: self.database.clone(),
                 replication: Replication::None,

@@ -168,7 +168,7 @@ impl Loop {
         for (key, client) in self.clients.iter() {
             tallies.buffers += client.connection.borrowed();
             let since = |moment| self.now.since(moment);
-            let (pool, state, write_half, waited) = match &client.state {
+            let (pool, state, link, waited) = match &client.state {
                 State::Opening(_) | State::Looking(_) | State::Asked(_) => {
                     (None, ClientState::Login, None, Duration::ZERO)
                 }
@@ -184,8 +184,8 @@ impl Loop {
                 State::Served(at) => {
                     let server = self.servers.get(*at);
                     let waited = server.and_then(|server| server.query_since).map(since);
-                    let write_half = server.map(|server| server.id);
-                    (Some(client.pool), ClientState::Active, write_half, waited.unwrap_or_default())
+                    let link = server.map(|server| server.id);
+                    (Some(client.pool), ClientState::Active, link, waited.unwrap_or_default())
                 }
                 State::Cancelling => (
                     cancels.get(&key).copied(),
@@ -207,7 +207,7 @@ impl Loop {
             let names = pool.map(|pool| &names[pool]);
             let connection = ConnectionRow {
                 id: client.id,
-                write_half,
+                link,
                 user: names.map_or(&nobody, |names| &names.user).clone(),
                 database: names.map_or(&nobody, |names| &names.database).clone(),
                 replication: replication(client.replication),
@@ -255,11 +255,11 @@ impl Loop {
             tallies.buffers += connection.map_or(0, Connection::borrowed);
             let (peer, local) =
                 connection.map_or((None, None), |connection| connection.stream().ends());
-            let write_half = server.client.and_then(|client| self.clients.get(client));
+            let link = server.client.and_then(|client| self.clients.get(client));
             let waited = server.query_since.map(|since| self.now.since(since));
             let connection = ConnectionRow {
                 id: server.id,
-                write_half: write_half.map(|client| client.id),
+                link: link.map(|client| client.id),
                 user: names[server.pool].user.clone(),
                 database: names[server.pool].database.clone(),
                 replication: replication(server.replication),
@@ -271,7 +271,7 @@ impl Loop {
                 process: Some(server.process).filter(|process| *process != 0),
                 tls: connection
                     .map_or(nobody.clone(), |connection| shared(&connection.server_tls(), &nobody)),
-                application_name: write_half
+                application_name: link
                     .map_or(nobody.clone(), |client| self.application(client, &nobody)),
                 prepared: small(server.relay.prepared()),
                 buffered: connection

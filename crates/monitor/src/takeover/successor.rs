@@ -409,7 +409,7 @@ impl Loop {
     ///
     /// # Errors
     /// Why it cannot be here. All is as it was then.
-    fn take_in(&mut self, client: MigratingClient, socket: OwnedFd) -> Result<Key, String> {
+    fn take_in(&mut self, migrating: MigratingClient, socket: OwnedFd) -> Result<Key, String> {
         if self.phase != Phase::Open {
             return Err("the gate that takes over is shutting down".into());
         }
@@ -417,7 +417,7 @@ impl Loop {
             return Err("the gate that takes over has as many clients as it may have".into());
         }
         let MigratingClient { pool, user, process, secret, wrote, settings, statements, .. } =
-            client;
+            migrating;
         let predecessor = self.takeover.predecessor.as_ref().expect("its caller has it");
         let told = predecessor.pools.get(&pool).ok_or("its pool was not told")?.clone();
         if !(1..=SECRET_BYTES).contains(&secret.len()) || !self.is_free(process) {
@@ -463,7 +463,7 @@ impl Loop {
         (client.id, client.came, client.ends, client.asked) = (id, came, ends, came);
         (client.state, client.pool, client.entered) = (State::Migrating, pool, came);
         (client.settings, client.statements) = (settings, names);
-        client.timeout = self.client_timeouts.of(&user);
+        client.timeouts = self.client_timeouts.of(&user);
         client.user = Some(user);
         client.process = process;
         client.secret[..secret.len()].copy_from_slice(&secret);

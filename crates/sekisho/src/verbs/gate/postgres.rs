@@ -514,7 +514,7 @@ impl PostgresArgs {
         }
         within_reach(&servers, self.public)?;
         let mut database = Database::new(name, servers, 0);
-        database.encryption = Encryption::load(tls).map_err(Failure::usage)?;
+        database.server_tls = Encryption::load(tls).map_err(Failure::usage)?;
         database.auto = self.auto()?;
         let slots = match &database.auto {
             Some(auto) => vec![ServerSpec { slots: auto.start() }; database.servers.len()],
