@@ -73,11 +73,11 @@ impl Client {
         &mut self,
         name: Arc<[u8]>,
         known: Known,
-        statement_cache: &StatementCache,
+        cache: &StatementCache,
     ) -> Option<Known> {
         let before = self.names.insert(name, known);
-        self.bytes += statement_cache.entry(known.id).bytes();
-        self.bytes -= before.map_or(0, |before| statement_cache.entry(before.id).bytes());
+        self.bytes += cache.entry(known.id).bytes();
+        self.bytes -= before.map_or(0, |before| cache.entry(before.id).bytes());
         before
     }
 
@@ -85,16 +85,16 @@ impl Client {
     pub(super) fn unname(
         &mut self,
         name: &[u8],
-        statement_cache: &StatementCache,
+        cache: &StatementCache,
     ) -> Option<(Arc<[u8]>, Known)> {
         let (name, known) = self.names.remove_entry(name)?;
-        self.bytes -= statement_cache.entry(known.id).bytes();
+        self.bytes -= cache.entry(known.id).bytes();
         Some((name, known))
     }
 
-    pub(super) fn drop_all(&mut self, statement_cache: &mut StatementCache) {
+    pub(super) fn drop_all(&mut self, cache: &mut StatementCache) {
         for (_, known) in self.names.drain() {
-            statement_cache.release(known.id);
+            cache.release(known.id);
         }
         self.bytes = 0;
         self.has_sql = false;

@@ -55,18 +55,18 @@ impl Portals {
     }
 
     /// A Bind is asked for.
-    pub(super) fn asked(&mut self, portal: Portal, statement_cache: &mut StatementCache) {
+    pub(super) fn asked(&mut self, portal: Portal, cache: &mut StatementCache) {
         if !portal.is_plain() || self.last(&portal.name).is_some() {
-            portal.entries().for_each(|id| statement_cache.hold(id));
+            portal.entries().for_each(|id| cache.hold(id));
             self.0.push(portal);
         }
     }
 
     /// The Bind of this number is done.
-    pub(super) fn done(&mut self, number: u64, statement_cache: &mut StatementCache) {
+    pub(super) fn done(&mut self, number: u64, cache: &mut StatementCache) {
         let Ok(at) = self.0.binary_search_by_key(&number, |portal| portal.number) else { return };
         let now = self.0.remove(at);
-        self.forget(statement_cache, |one| one.number < number && one.name == now.name);
+        self.forget(cache, |one| one.number < number && one.name == now.name);
         if !now.is_plain() {
             let at = self.0.partition_point(|one| one.number < number);
             self.0.insert(at, now);
@@ -74,18 +74,18 @@ impl Portals {
     }
 
     /// The requests of these numbers have not happened.
-    pub(super) fn undo(&mut self, numbers: Range<u64>, statement_cache: &mut StatementCache) {
-        self.forget(statement_cache, |portal| numbers.contains(&portal.number));
+    pub(super) fn undo(&mut self, numbers: Range<u64>, cache: &mut StatementCache) {
+        self.forget(cache, |portal| numbers.contains(&portal.number));
     }
 
     /// The session has none any more.
-    pub(super) fn clear(&mut self, statement_cache: &mut StatementCache) {
-        self.forget(statement_cache, |_| true);
+    pub(super) fn clear(&mut self, cache: &mut StatementCache) {
+        self.forget(cache, |_| true);
     }
 
-    fn forget(&mut self, statement_cache: &mut StatementCache, which: impl Fn(&Portal) -> bool) {
+    fn forget(&mut self, cache: &mut StatementCache, which: impl Fn(&Portal) -> bool) {
         for portal in self.0.extract_if(.., |portal| which(portal)) {
-            portal.entries().for_each(|id| statement_cache.release(id));
+            portal.entries().for_each(|id| cache.release(id));
         }
     }
 }
