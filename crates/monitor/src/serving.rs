@@ -7,18 +7,28 @@ use live::model::Work;
 
 use super::client;
 use super::config::Mode;
-use super::connection::Filled;
+use super::connection::{Connection, Filled};
 use super::server::State;
 use super::session_state::Following;
 use super::slab::{Key, Socket};
 use super::state::{Loop, Phase};
 use pgsession::pipeline::{Abandoned, Kept, Turn};
-use pgsession::relay::{ClientStatements, Copied, News, Out as _, ServerFault, Stop};
+use pgsession::relay::{
+    ClientFault, ClientStatements, Copied, News, Out as _, ServerFault, Stop, Taken,
+};
 use pgwire::SqlState;
 use pgwire::message::{Severity, Status, write};
 
 /// Reads of one connection before others have their turn.
 pub(super) const ROUNDS: u32 = 8;
+
+/// The bytes that were taken, and why no more.
+fn bytes_of<E>(taken: Result<Taken, E>) -> (usize, Result<Stop, E>) {
+    match taken {
+        Ok(taken) => (taken.bytes, Ok(taken.stop)),
+        Err(fault) => (0, Err(fault)),
+    }
+}
 
 /// News in a server's words that concern more than its client.
 #[derive(Default)]
@@ -147,10 +157,7 @@ impl Loop {
             &mut out,
             to_client,
         );
-        let (bytes, fault) = match taken {
-            Ok(taken) => (taken.bytes, Ok(taken.stop)),
-            Err(fault) => (0, Err(fault)),
-        };
+        let (bytes, fault) = bytes_of(taken);
         client.connection.take(bytes, &mut self.buffers);
         pool.counters.received += bytes as u64;
         pool.counters.prepare(server.relay.take_prepares());
@@ -172,6 +179,18 @@ impl Loop {
                 return false;
             }
         }
+        self.after_pass(key, at, bytes, fault)
+    }
+
+    /// What follows from why no more was taken of a client. False if no more should be read now.
+    fn after_pass(
+        &mut self,
+        key: Key,
+        at: Key,
+        bytes: usize,
+        fault: Result<Stop, ClientFault>,
+    ) -> bool {
+        let client = self.clients.get_mut(key).expect("it was there a moment ago");
         match fault {
             Ok(Stop::More { needs }) => {
                 client.needs = needs as u32;
@@ -274,10 +293,7 @@ impl Loop {
             // Its client has said nothing here, and gets another one or is told otherwise.
             to_client.clear();
         }
-        let (bytes, fault) = match taken {
-            Ok(taken) => (taken.bytes, Ok(taken.stop)),
-            Err(fault) => (0, Err(fault)),
-        };
+        let (bytes, fault) = bytes_of(taken);
         connection.take(bytes, &mut self.buffers);
         server.active = self.now;
         pool.counters.sent += to_client.len() as u64;
@@ -303,7 +319,7 @@ impl Loop {
         }
         self.after_words(key, fault, &heard, broken);
         let connection = self.servers.get(key).and_then(|server| server.connection.as_ref());
-        connection.is_some_and(super::connection::Connection::may_read)
+        connection.is_some_and(Connection::may_read)
     }
 
     /// Adapts the reading of a client's texts, if its settings have changed, and of those of all
